@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-os.environ.setdefault("XLAB_NUM_CPU_DEVICES", "8")   # before the first import of xlab
+os.environ.setdefault("XLAB_NUM_CPU_DEVICES", "8")  # before the first import of xlab
 
 try:
     import hypothesis
@@ -16,7 +16,8 @@ except ImportError:
 else:
     # One fixed sequence of examples, none remembered between runs, no deadline on a shared machine.
     hypothesis.settings.register_profile(
-        "xlab", derandomize=True, deadline=None, database=None, max_examples=50, print_blob=False)
+        "xlab", derandomize=True, deadline=None, database=None, max_examples=50, print_blob=False
+    )
     hypothesis.settings.load_profile("xlab")
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -55,12 +56,15 @@ def python_calls():
 
     def call(f, *args):
         names = []
-        sys.setprofile(lambda frame, event, _: names.append(frame.f_code.co_name) if event == "call" else None)
+        sys.setprofile(
+            lambda frame, event, _: names.append(frame.f_code.co_name) if event == "call" else None
+        )
         try:
             out = f(*args)
         finally:
             sys.setprofile(None)
         return out, names
+
     return call
 
 
@@ -144,8 +148,11 @@ def chromium() -> str:
     named = os.environ.get("XLAB_CHROMIUM")
     found = next(filter(None, map(shutil.which, [named] if named else _BROWSERS)), None)
     if found is None:
-        missing(f"no browser: {named} is not there" if named else
-                f"no browser: none of {', '.join(_BROWSERS)} is on the path (Debian: apt install chromium)")
+        missing(
+            f"no browser: {named} is not there"
+            if named
+            else f"no browser: none of {', '.join(_BROWSERS)} is on the path (Debian: apt install chromium)"
+        )
     return found
 
 
@@ -162,7 +169,9 @@ def browser(chromium):
         missing("playwright is not installed (pip install 'xlab[test]')")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+        )
         yield launched
         launched.close()
 

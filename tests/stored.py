@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ("text/plain", "image/svg+xml", "image/png")
-LARGEST = 20_000        # bytes of one output as JSON
-TEXT = 6_000            # characters of text, where an output is larger
+LARGEST = 20_000  # bytes of one output as JSON
+TEXT = 6_000  # characters of text, where an output is larger
 
 
 def light(output: dict) -> dict | None:
@@ -31,7 +31,9 @@ def light(output: dict) -> dict | None:
             data.pop(kind, None)
     words = "".join(data.get("text/plain", ""))
     if len(json.dumps(stored)) > LARGEST:
-        data["text/plain"] = f"{words[:TEXT]}\n… {len(words) - TEXT:,} more characters where the notebook runs"
+        data["text/plain"] = (
+            f"{words[:TEXT]}\n… {len(words) - TEXT:,} more characters where the notebook runs"
+        )
     return stored
 
 
@@ -41,18 +43,31 @@ def store(path: Path) -> None:
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}).execute()
+    nbclient.NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+    ).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            cell.outputs = [nbformat.from_dict(kept) for output in cell.outputs if (kept := light(output)) is not None]
+            cell.outputs = [
+                nbformat.from_dict(kept)
+                for output in cell.outputs
+                if (kept := light(output)) is not None
+            ]
     nbformat.write(notebook, path)
 
 
 def main(names: list[str]) -> None:
     os.environ["XLAB_NUM_CPU_DEVICES"] = "8"
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    for path in map(Path, names) if names else sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    )
+    for path in (
+        map(Path, names) if names else sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    ):
         store(path)
         print(path.name, f"{path.stat().st_size / 1000:.0f} kB")
 

@@ -108,9 +108,13 @@ def test_prefixes_and_mistakes():
 
 
 def test_options_without_a_meaning_here_say_so_and_do_not_stop_a_program():
-    with pytest.warns(UserWarning, match="'jax_enable_pgle' has no effect in xlab: it is about accelerators"):
+    with pytest.warns(
+        UserWarning, match="'jax_enable_pgle' has no effect in xlab: it is about accelerators"
+    ):
         config.update("jax_enable_pgle", True)
-    with pytest.raises(AttributeError, match="There is no option 'jax_explicit_x64_dtypes'"):       # results depend on it
+    with pytest.raises(
+        AttributeError, match="There is no option 'jax_explicit_x64_dtypes'"
+    ):  # results depend on it
         config.update("jax_explicit_x64_dtypes", "allow")
 
 
@@ -121,17 +125,22 @@ def test_wide_types_by_the_name_programs_ask_for():
 
 
 def test_environment(tmp_path):
-    code = ("from xlab.config import config, cpu_device_count as n;"
-            "print(config.enable_x64, config.numpy_rank_promotion, n())")
+    code = (
+        "from xlab.config import config, cpu_device_count as n;"
+        "print(config.enable_x64, config.numpy_rank_promotion, n())"
+    )
 
     def run(**env):
         full = {k: v for k, v in os.environ.items() if not k.startswith(("XLAB_", "XLA_"))} | env
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=full)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=full
+        )
         return done.stdout.split() or done.stderr
 
     assert run() == ["False", "allow", "1"]
-    assert run(XLAB_ENABLE_X64="1", XLAB_NUMPY_RANK_PROMOTION="raise", XLAB_NUM_CPU_DEVICES="3") == \
-        ["True", "raise", "3"]
+    assert run(
+        XLAB_ENABLE_X64="1", XLAB_NUMPY_RANK_PROMOTION="raise", XLAB_NUM_CPU_DEVICES="3"
+    ) == ["True", "raise", "3"]
     assert run(XLA_FLAGS="--xla_force_host_platform_device_count=5")[-1] == "5"
     assert "XLAB_ENABLE_X64 accepts" in run(XLAB_ENABLE_X64="perhaps")
 
@@ -148,8 +157,10 @@ def test_number_of_devices_is_fixed_once_used():
 
 
 def test_importing_starts_no_client():
-    code = ("import xlab.backend, xlab.backend.client as c, xlab.sharding, xlab.tree;"
-            "print(c.started()); c.devices(); print(c.started())")
+    code = (
+        "import xlab.backend, xlab.backend.client as c, xlab.sharding, xlab.tree;"
+        "print(c.started()); c.devices(); print(c.started())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.split() == ["False", "True"]
     assert done.stderr == ""
@@ -160,7 +171,7 @@ def test_spans_nest_and_carry_errors(monkeypatch):
     monkeypatch.setattr(events, "clock", lambda: next(ticks))
     seen = []
     with events.span("trace") as attrs:
-        attrs["unseen"] = 1                        # nobody listens: kept nowhere
+        attrs["unseen"] = 1  # nobody listens: kept nowhere
 
     def work():
         with events.span("lower", name="f") as attrs:

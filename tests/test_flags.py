@@ -71,17 +71,25 @@ def compiles():
 def divergent():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return xlab.make_jaxpr(mapped(lambda x: lax.cond(x[0] > 1, lambda v: lax.psum(v, "i"), lambda v: v, x), check_vma=False))(X)
+        return xlab.make_jaxpr(
+            mapped(
+                lambda x: lax.cond(x[0] > 1, lambda v: lax.psum(v, "i"), lambda v: v, x),
+                check_vma=False,
+            )
+        )(X)
 
 
 def one_sided():
     def f(x):
         return lax.precv(lax.psend(x, "i", [(0, 1)]), x, "i", [(0, 1)])
+
     return xlab.jit(mapped(f, check_vma=False)).lower(X)
 
 
 def explicit():
-    x = xlab.device_put(X, xlab.sharding.NamedSharding(mesh((8, 1), ("i", "j"), AxisType.Explicit), P(("i", "j"))))
+    x = xlab.device_put(
+        X, xlab.sharding.NamedSharding(mesh((8, 1), ("i", "j"), AxisType.Explicit), P(("i", "j")))
+    )
     return str(xlab.typeof(x))
 
 
@@ -120,19 +128,31 @@ EFFECTS = {
 
 # Options whose effect other tests look for, in processes or folders of their own.
 ELSEWHERE = {
-    "traceback_filtering": "tests/notebook/test_bad_input.py", "compilation_cache_dir": "tests/compile/test_disk_cache.py",
-    "enable_compilation_cache": "tests/compile/test_disk_cache.py", "persistent_cache_min_compile_time_secs": "tests/compile/test_disk_cache.py",
-    "raise_persistent_cache_errors": "tests/compile/test_disk_cache.py", "compilation_cache_max_size": "tests/compile/test_disk_cache.py",
-    "array_garbage_collection_guard": "tests/test_options.py", "num_cpu_devices": "tests/test_config.py",
+    "traceback_filtering": "tests/notebook/test_bad_input.py",
+    "compilation_cache_dir": "tests/compile/test_disk_cache.py",
+    "enable_compilation_cache": "tests/compile/test_disk_cache.py",
+    "persistent_cache_min_compile_time_secs": "tests/compile/test_disk_cache.py",
+    "raise_persistent_cache_errors": "tests/compile/test_disk_cache.py",
+    "compilation_cache_max_size": "tests/compile/test_disk_cache.py",
+    "array_garbage_collection_guard": "tests/test_options.py",
+    "num_cpu_devices": "tests/test_config.py",
     "collective_timeout": "tests/backend/test_watchdog.py",
-    **dict.fromkeys(("transfer_guard", "transfer_guard_host_to_device", "transfer_guard_device_to_host", "transfer_guard_device_to_device"),
-                    "tests/backend/test_transfer_guards.py"),
+    **dict.fromkeys(
+        (
+            "transfer_guard",
+            "transfer_guard_host_to_device",
+            "transfer_guard_device_to_host",
+            "transfer_guard_device_to_device",
+        ),
+        "tests/backend/test_transfer_guards.py",
+    ),
 }
 HERE = {"dump_ir_to", "dump_ir_modes", "persistent_cache_min_entry_size_bytes"}
 
 
 def lying():
     from xlab.core.primitive import Primitive
+
     answers = iter([xlab.typeof(np.ones(2, np.float32)), xlab.typeof(np.ones(3, np.float32))])
     lying = Primitive("lying", hidden=True)
     lying.def_abstract_eval(lambda x: next(answers))
@@ -141,14 +161,18 @@ def lying():
         y = lying.bind(x)
         lying.clear_cache()
         return y
+
     return xlab.make_jaxpr(f)(1.0)
 
 
 def guarded():
     from xlab.config import check_thread
+
     out = []
     with xlab.thread_guard(config.thread_guard):
-        thread = threading.Thread(target=lambda: out.append(raises(lambda: check_thread("a program"))))
+        thread = threading.Thread(
+            target=lambda: out.append(raises(lambda: check_thread("a program")))
+        )
         thread.start()
         thread.join()
     return out
@@ -157,7 +181,9 @@ def guarded():
 @contextmanager
 def usual():
     """Values of options as a session begins with them, which the tests' own settings may not be."""
-    changed = {n: v for n, v in config.values.items() if n in ("check_jaxpr",) and v != FLAGS[n].default}
+    changed = {
+        n: v for n, v in config.values.items() if n in ("check_jaxpr",) and v != FLAGS[n].default
+    }
     for n in changed:
         config.update(n, FLAGS[n].default)
     try:
@@ -197,15 +223,26 @@ def test_an_option_nothing_depends_on_says_so_and_recompiles_nothing(name):
     assert not flag.traced
     other = {bool: not flag.default, int: 3, str: "x"}[flag.kind]
     key = config.trace_context()
-    with pytest.warns(UserWarning, match=re.escape(f"The option '{name}' has no effect in xlab: {flag.idle}")):
+    with pytest.warns(
+        UserWarning, match=re.escape(f"The option '{name}' has no effect in xlab: {flag.idle}")
+    ):
         config.update(f"jax_{name}", other)
     with pytest.warns(UserWarning, match="no effect"), flag_context(name, other):
         assert config.trace_context() == key
     with warnings.catch_warnings(action="error"):
         config.update(name, flag.default)
     assert config.read(name) == flag.default
-    done = subprocess.run([sys.executable, "-c", "import xlab.config"], capture_output=True, text=True, check=True,
-                          env={**os.environ, flag.env: str(other)}) if name == "use_shardy_partitioner" else None
+    done = (
+        subprocess.run(
+            [sys.executable, "-c", "import xlab.config"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, flag.env: str(other)},
+        )
+        if name == "use_shardy_partitioner"
+        else None
+    )
     assert done is None or "has no effect" in done.stderr
 
 
@@ -216,6 +253,7 @@ def test_options_of_the_field_without_effect_are_not_flags():
 def test_log_of_a_compilation(caplog):
     def my_fn(a, b):
         return a * 17 + b
+
     f = xlab.jit(my_fn)
     with caplog.at_level(logging.DEBUG, "xlab"):
         f(X, jnp.ones(8))
@@ -223,11 +261,17 @@ def test_log_of_a_compilation(caplog):
         caplog.clear()
         with xlab.log_compiles():
             f(X[:4], jnp.ones(4))
-            wanted = (r"Finished tracing my_fn for jit in \d+\.\d+ sec", r"Compiling jit\(my_fn\) with global shapes and types \(float32\[4\], "
-                      r"float32\[4\]\)\. Argument mapping: \(.*\)\.", r"Finished jaxpr to MLIR module conversion jit\(my_fn\) in \d+\.\d+ sec",
-                      r"Finished XLA compilation of jit\(my_fn\) in \d+\.\d+ sec")
+            wanted = (
+                r"Finished tracing my_fn for jit in \d+\.\d+ sec",
+                r"Compiling jit\(my_fn\) with global shapes and types \(float32\[4\], "
+                r"float32\[4\]\)\. Argument mapping: \(.*\)\.",
+                r"Finished jaxpr to MLIR module conversion jit\(my_fn\) in \d+\.\d+ sec",
+                r"Finished XLA compilation of jit\(my_fn\) in \d+\.\d+ sec",
+            )
             lines = [r for r in caplog.records if "my_fn" in r.message]
-            assert len(lines) == 4 and all(re.fullmatch(w, r.message) for w, r in zip(wanted, lines)), [r.message for r in lines]
+            assert len(lines) == 4 and all(
+                re.fullmatch(w, r.message) for w, r in zip(wanted, lines)
+            ), [r.message for r in lines]
             assert {r.levelname for r in lines} == {"WARNING"}
             caplog.clear()
             f(X[:4], jnp.ones(4))
@@ -237,6 +281,7 @@ def test_log_of_a_compilation(caplog):
 def test_dump_of_programs(tmp_path):
     def my_fn(x):
         return x * 23
+
     folder = tmp_path / "new" / "folder"
     with flag_context("dump_ir_to", str(folder)):
         for f in (my_fn, lambda x: x * 24):
@@ -244,10 +289,16 @@ def test_dump_of_programs(tmp_path):
         with flag_context("dump_ir_modes", "jaxpr"):
             xlab.jit(lambda x: my_fn(x) + 1)(X)
     first, second, third = sorted(folder.iterdir(), key=lambda p: (p.suffix == ".txt", p.name))
-    numbers = [int(p.name[len("xlab_ir"):][:4]) for p in (first, second)]
+    numbers = [int(p.name[len("xlab_ir") :][:4]) for p in (first, second)]
     assert numbers[1] == numbers[0] + 1
-    assert first.name.endswith("_jit_my_fn_compile.mlir") and second.name.endswith("_jit__lambda__compile.mlir")
-    assert "module @" in first.read_text() and third.name.endswith(".jaxpr.txt") and "mul a 23.0" in third.read_text()
+    assert first.name.endswith("_jit_my_fn_compile.mlir") and second.name.endswith(
+        "_jit__lambda__compile.mlir"
+    )
+    assert (
+        "module @" in first.read_text()
+        and third.name.endswith(".jaxpr.txt")
+        and "mul a 23.0" in third.read_text()
+    )
     with pytest.raises(ValueError, match="dump_ir_modes accepts 'stablehlo' and 'jaxpr'"):
         config.update("dump_ir_modes", "eqn_count_pprof")
 
@@ -261,10 +312,18 @@ def test_small_programs_are_not_stored(tmp_path):
             xlab.jit(lambda x: x * 31 + least)(X)
         finally:
             config.update("compilation_cache_dir", None)
-            config.update("persistent_cache_min_compile_time_secs", FLAGS["persistent_cache_min_compile_time_secs"].default)
+            config.update(
+                "persistent_cache_min_compile_time_secs",
+                FLAGS["persistent_cache_min_compile_time_secs"].default,
+            )
             config.update("persistent_cache_min_entry_size_bytes", 0)
-        return len(list((tmp_path / str(least)).glob("*-cache"))) if (tmp_path / str(least)).exists() else 0
-    assert entries(0) == 1 and entries(10 ** 9) == 0
+        return (
+            len(list((tmp_path / str(least)).glob("*-cache")))
+            if (tmp_path / str(least)).exists()
+            else 0
+        )
+
+    assert entries(0) == 1 and entries(10**9) == 0
 
 
 def test_nans_in_functions_that_write_references():
@@ -276,6 +335,7 @@ def test_nans_in_functions_that_write_references():
 
     def stores(v):
         ref[...] = jnp.log(v)
+
     for g in (f, stores, lambda v: xlab.jit(f)(v)):
         with xlab.debug_nans(True), pytest.raises(FloatingPointError, match="nan.*log"):
             xlab.jit(g)(-jnp.ones(2))
@@ -302,12 +362,16 @@ def test_contexts_are_public():
 
 
 KEYWORDS = {
-    "vmap(sum_match": lambda: xlab.vmap(jnp.sin, sum_match=True)(X), "value_and_grad(reduce_axes": lambda: xlab.value_and_grad(jnp.sum, reduce_axes=("i",))(X),
-    "vjp(reduce_axes": lambda: xlab.vjp(jnp.sin, X, reduce_axes=("i",)), "checkpoint(concrete": lambda: xlab.checkpoint(jnp.sin, concrete=True)(X),
+    "vmap(sum_match": lambda: xlab.vmap(jnp.sin, sum_match=True)(X),
+    "value_and_grad(reduce_axes": lambda: xlab.value_and_grad(jnp.sum, reduce_axes=("i",))(X),
+    "vjp(reduce_axes": lambda: xlab.vjp(jnp.sin, X, reduce_axes=("i",)),
+    "checkpoint(concrete": lambda: xlab.checkpoint(jnp.sin, concrete=True)(X),
     "make_jaxpr(abstracted_axes": lambda: xlab.make_jaxpr(jnp.sin, abstracted_axes=("n",))(X),
     "pmap(global_arg_shapes": lambda: xlab.pmap(jnp.sin, global_arg_shapes=((8,),))(X),
     "cond(linear": lambda: lax.cond(True, jnp.sin, jnp.cos, X, linear=(True,)),
-    "scan(_split_transpose": lambda: lax.scan(lambda c, x: (c + x, x), jnp.float32(0), X, _split_transpose=True),
+    "scan(_split_transpose": lambda: lax.scan(
+        lambda c, x: (c + x, x), jnp.float32(0), X, _split_transpose=True
+    ),
     "reduce_max(out_sharding": lambda: lax.reduce_max(X, (0,), out_sharding=P()),
     "reduce_prod(out_sharding": lambda: lax.reduce_prod(X, (0,), out_sharding=P()),
 }
@@ -315,6 +379,8 @@ KEYWORDS = {
 
 @pytest.mark.parametrize("call", KEYWORDS)
 def test_an_argument_nothing_depends_on_says_so(call):
-    with pytest.warns(UserWarning, match=re.escape(call) + r"=\.\.\.\) has no effect in xlab: ") as told:
+    with pytest.warns(
+        UserWarning, match=re.escape(call) + r"=\.\.\.\) has no effect in xlab: "
+    ) as told:
         KEYWORDS[call]()
     assert told[0].filename == __file__

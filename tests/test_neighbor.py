@@ -10,7 +10,9 @@ import sys
 import pytest
 
 needs_reference = pytest.mark.skipif(
-    importlib.util.find_spec("jax") is None, reason="the reference is not installed in this environment")
+    importlib.util.find_spec("jax") is None,
+    reason="the reference is not installed in this environment",
+)
 
 OURS = '''
 import numpy as np
@@ -28,7 +30,7 @@ def ours():
         assert np.array_equal(toys.gather(out), x * 8)
         assert from_native(out._sharding) is sharding
 '''
-THEIRS = '''
+THEIRS = """
 def theirs():
     import jax, jax.numpy as jnp, numpy as np
     f = jax.jit(lambda x: jnp.sin(x) + 1)
@@ -49,22 +51,28 @@ def theirs():
     assert jax.tree.map(lambda v: v + 1, {"a": 1}) == {"a": 2}
     with jax.enable_x64(True):
         assert jnp.arange(3.0).dtype == np.float64
-'''
-PUBLIC = '''
+"""
+PUBLIC = """
 def public():
     import xlab, xlab.numpy as np_ours
     x = np_ours.arange(4.0)
     assert "Array([" in repr(x + 1) and float((x + x)[3]) == 6.0
     assert float(xlab.jit(lambda v: (v * v).sum())(x)) == 14.0
     assert float(xlab.grad(lambda v: (v * v).sum())(x)[1]) == 2.0
-'''
+"""
 
 
 def run(*lines: str) -> None:
     code = "\n".join([OURS, THEIRS, PUBLIC, *lines])
-    env = dict(os.environ, XLAB_NUM_CPU_DEVICES="8", XLA_FLAGS="--xla_force_host_platform_device_count=8",
-               JAX_PLATFORMS="cpu")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=300)
+    env = dict(
+        os.environ,
+        XLAB_NUM_CPU_DEVICES="8",
+        XLA_FLAGS="--xla_force_host_platform_device_count=8",
+        JAX_PLATFORMS="cpu",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -78,7 +86,11 @@ def needs_public_api() -> None:
 
 @pytest.mark.beside
 def test_native_code_does_not_bring_the_reference():
-    run("ours()", "import sys", "assert not [n for n in sys.modules if n == 'jax' or n.startswith('jax.')]")
+    run(
+        "ours()",
+        "import sys",
+        "assert not [n for n in sys.modules if n == 'jax' or n.startswith('jax.')]",
+    )
 
 
 @pytest.mark.beside
@@ -89,26 +101,31 @@ def test_whole_session_leaves_the_reference_out():
 
 @pytest.mark.beside
 def test_absence_is_reported_as_absence():
-    run("import sys, importlib.util",
+    run(
+        "import sys, importlib.util",
         "found = importlib.util.find_spec('jax')",
         "try:",
         "    import jax.numpy as jnp",
         "except ModuleNotFoundError:",
         "    assert found is None",
         "else:",
-        "    assert found is not None and int(jnp.arange(3).sum()) == 3")
+        "    assert found is not None and int(jnp.arange(3).sum()) == 3",
+    )
 
 
 @needs_reference
 @pytest.mark.reference
-@pytest.mark.parametrize("order", [
-    "ours(); theirs(); ours(); theirs()",
-    "theirs(); ours(); theirs(); ours()",
-    "import jax; ours(); theirs(); ours()",
-    "import importlib; importlib.import_module('jax'); ours(); theirs()",
-    "ours(); __import__('jax'); theirs(); ours()",
-    "ours(); import jax._src.core; theirs(); ours()",
-])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "ours(); theirs(); ours(); theirs()",
+        "theirs(); ours(); theirs(); ours()",
+        "import jax; ours(); theirs(); ours()",
+        "import importlib; importlib.import_module('jax'); ours(); theirs()",
+        "ours(); __import__('jax'); theirs(); ours()",
+        "ours(); import jax._src.core; theirs(); ours()",
+    ],
+)
 def test_both_work_in_one_process(order):
     run(order)
 
@@ -116,19 +133,23 @@ def test_both_work_in_one_process(order):
 @needs_reference
 @pytest.mark.reference
 def test_import_by_unpickling_is_let_in():
-    run("import pickle, subprocess, sys",
+    run(
+        "import pickle, subprocess, sys",
         "data = subprocess.run([sys.executable, '-c', 'import jax, pickle, sys; "
         "sys.stdout.buffer.write(pickle.dumps(jax.P(1)))'], capture_output=True).stdout",
         "ours()",
         "spec = pickle.loads(data)",
         "import jax",
         "assert spec == jax.P(1)",
-        "ours(); theirs()")
+        "ours(); theirs()",
+    )
 
 
 @needs_reference
 @pytest.mark.reference
-@pytest.mark.parametrize("order", ["public(); theirs(); public(); theirs()", "theirs(); public(); theirs(); public()"])
+@pytest.mark.parametrize(
+    "order", ["public(); theirs(); public(); theirs()", "theirs(); public(); theirs(); public()"]
+)
 def test_public_api_beside_the_reference(order):
     needs_public_api()
     run(order)
@@ -138,7 +159,8 @@ def test_public_api_beside_the_reference(order):
 @pytest.mark.reference
 def test_arrays_of_one_in_functions_of_the_other():
     """Ours take theirs; theirs say how ours are handed over, and that way works and shares the memory."""
-    run("import jax, jax.numpy as jnp, xlab, xlab.numpy as np_ours",
+    run(
+        "import jax, jax.numpy as jnp, xlab, xlab.numpy as np_ours",
         "mine, yours = np_ours.arange(3.0), jnp.arange(3.0)",
         "assert np.allclose(np_ours.sin(yours), np.sin(np.arange(3))) and xlab.jit(lambda v: v + 1)(yours).aval is (mine + 1).aval",
         "for misuse in (lambda: jnp.sin(mine), lambda: jax.jit(lambda v: v + 1)(mine), lambda: yours + mine, lambda: jnp.where(mine > 1, yours, 0)):",
@@ -151,15 +173,20 @@ def test_arrays_of_one_in_functions_of_the_other():
         "assert there.unsafe_buffer_pointer() == mine.unsafe_buffer_pointer()",
         "assert np.allclose(jnp.cos(jnp.asarray(np.asarray(mine))), np.cos(np.arange(3)))",
         "assert np.allclose(np_ours.from_dlpack(there) + mine, 2 * np.arange(3))",
-        "ours(); public(); theirs()")
+        "ours(); public(); theirs()",
+    )
 
 
 @needs_reference
 @pytest.mark.reference
 def test_x64_of_one_does_not_change_the_other():
-    run("from xlab.config import config, enable_x64", "import jax.numpy as jnp", "ours()",
+    run(
+        "from xlab.config import config, enable_x64",
+        "import jax.numpy as jnp",
+        "ours()",
         "with enable_x64(True):",
         "    assert jnp.arange(3.0).dtype == 'float32'",
         "    a = toys.put(np.arange(3.0), toys.single())",
         "    assert arrays.to_numpy(a).dtype == np.float64",
-        "theirs()")
+        "theirs()",
+    )

@@ -16,7 +16,7 @@ from tests import stored
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-BUDGET = 60         # seconds on two cores; the machine that tests may be busy, so twice that is let pass
+BUDGET = 60  # seconds on two cores; the machine that tests may be busy, so twice that is let pass
 
 
 def cells(path: Path, kind: str) -> list[str]:
@@ -31,39 +31,71 @@ def test_there_is_a_tour():
 
 @pytest.mark.notebook
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("nbval") is None, reason="nbval is not installed (pip install 'xlab[test]')")
+@pytest.mark.skipif(
+    find_spec("nbval") is None, reason="nbval is not installed (pip install 'xlab[test]')"
+)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_it_runs(path, tmp_path):
     # An empty configuration: this suite's options (warnings are errors) are not about other people's kernels.
     settings = tmp_path / "pytest.ini"
     settings.write_text("[pytest]\n")
     sanitize = path.with_name("sanitize.cfg")
-    command = [sys.executable, "-m", "pytest", "--nbval-lax", "--nbval-current-env", "-q",
-               "-p", "no:cacheprovider", "-c", str(settings), "--rootdir", str(tmp_path),
-               f"--nbval-cell-timeout={BUDGET}", str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval-lax",
+        "--nbval-current-env",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        str(settings),
+        "--rootdir",
+        str(tmp_path),
+        f"--nbval-cell-timeout={BUDGET}",
+        str(path),
+    ]
     if sanitize.exists():
         command.append(f"--nbval-sanitize-with={sanitize}")
-    environment = dict(os.environ, XLAB_NUM_CPU_DEVICES="8", IPYTHONDIR=str(tmp_path / "ipython"),
-                       PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
+    environment = dict(
+        os.environ,
+        XLAB_NUM_CPU_DEVICES="8",
+        IPYTHONDIR=str(tmp_path / "ipython"),
+        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    )
     environment.pop("PYTEST_ADDOPTS", None)
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True,
-                          timeout=2 * BUDGET + 60, check=False)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=2 * BUDGET + 60,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_it_asserts_what_it_claims(path):
     code = cells(path, "code")
-    assert any(line.startswith("assert ") for source in code for line in source.splitlines()), \
+    assert any(line.startswith("assert ") for source in code for line in source.splitlines()), (
         "a notebook ends its sections with an assert that the claim just made is true"
-    assert any(text.lstrip().startswith("# ") for text in cells(path, "markdown")[:1]), \
+    )
+    assert any(text.lstrip().startswith("# ") for text in cells(path, "markdown")[:1]), (
         "the first cell is a title"
+    )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_it_reads_without_a_kernel(path):
     """Stored by `python -m tests.stored`: words, and images that plain readers show; nothing of the machine it ran on."""
-    outputs = [o for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in cell.get("outputs", ())]
+    outputs = [
+        o
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for o in cell.get("outputs", ())
+    ]
     shown = [o["data"] for o in outputs if "data" in o]
     assert shown and all("text/plain" in data and set(data) <= set(stored.KEPT) for data in shown)
     assert not re.search(r"/(?:tmp|home|root|work|usr)/", json.dumps(outputs))
@@ -77,6 +109,12 @@ def test_pictures_are_stored():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_it_is_kept_small(path):
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    heavy = [number for number, cell in enumerate(notebook["cells"])
-             for output in cell.get("outputs", ()) if len(json.dumps(output)) > 20_000]
-    assert not heavy, f"cells {heavy} carry stored outputs of more than 20 kB: clear them before saving"
+    heavy = [
+        number
+        for number, cell in enumerate(notebook["cells"])
+        for output in cell.get("outputs", ())
+        if len(json.dumps(output)) > 20_000
+    ]
+    assert not heavy, (
+        f"cells {heavy} carry stored outputs of more than 20 kB: clear them before saving"
+    )

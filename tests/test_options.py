@@ -32,7 +32,9 @@ def test_no_tracing():
     f(x)
     with xlab.no_tracing():
         assert f(x).tolist() == [2, 2, 2]
-        with pytest.raises(RuntimeError, match="re-tracing function <lambda> for `jit`, but 'no_tracing' is set"):
+        with pytest.raises(
+            RuntimeError, match="re-tracing function <lambda> for `jit`, but 'no_tracing' is set"
+        ):
             f(longer)
         with pytest.raises(RuntimeError, match="no_tracing"):
             xlab.make_jaxpr(lambda x: x)(x)
@@ -47,6 +49,7 @@ def test_user_contexts_are_part_of_the_key():
     def f(x):
         seen.append(style.value)
         return x
+
     f(1.0)
     for value in ("bold", "thin", "bold"):
         with style(value):
@@ -63,6 +66,7 @@ def test_user_contexts_are_part_of_the_key():
 
 def test_enable_checks():
     from xlab.core.primitive import Primitive
+
     lying = Primitive("lying", hidden=True)
     answers = iter([xlab.typeof(jnp.ones(2)), xlab.typeof(jnp.ones(3))] * 2)
     lying.def_abstract_eval(lambda x: next(answers))
@@ -74,7 +78,9 @@ def test_enable_checks():
             y = lying.bind(x)
             lying.clear_cache()
             return y
+
         return xlab.make_jaxpr(f)(1.0)
+
     assert config.enable_checks is False
     checked = config.check_jaxpr
     config.update("check_jaxpr", False)
@@ -93,8 +99,14 @@ def test_enable_checks():
 def test_allow_f16_reductions(dtype):
     x = jnp.ones(8, dtype)
     with xlab.allow_f16_reductions(False):
-        for f in (lambda x: lax.reduce_sum(x, (0,)), xlab.jit(lambda x: lax.reduce_sum_p.bind(x, axes=(0,), out_sharding=None))):
-            with pytest.raises(ValueError, match=re.escape(f"reduce_sum on operand {xlab.typeof(x)} is not allowed")):
+        for f in (
+            lambda x: lax.reduce_sum(x, (0,)),
+            xlab.jit(lambda x: lax.reduce_sum_p.bind(x, axes=(0,), out_sharding=None)),
+        ):
+            with pytest.raises(
+                ValueError,
+                match=re.escape(f"reduce_sum on operand {xlab.typeof(x)} is not allowed"),
+            ):
                 f(x)
         assert float(jnp.sum(x)) == 8.0 and float(lax.reduce_sum(x.astype("float32"), (0,))) == 8.0
     assert float(lax.reduce_sum(x, (0,))) == 8.0
@@ -105,7 +117,12 @@ def test_softmax_custom_jvp():
     mask = np.array([True, False, True])
 
     def f(x):
-        return xlab.nn.softmax(x), xlab.nn.softmax(x, where=mask), xlab.nn.softmax(jnp.stack([x, x]), axis=0)
+        return (
+            xlab.nn.softmax(x),
+            xlab.nn.softmax(x, where=mask),
+            xlab.nn.softmax(jnp.stack([x, x]), axis=0),
+        )
+
     want, want_t = xlab.jvp(f, (x,), (t,))
     assert "custom_jvp_call" not in str(xlab.make_jaxpr(f)(x))
     with xlab.softmax_custom_jvp():
@@ -121,6 +138,7 @@ def test_softmax_custom_jvp():
 def test_cumulative_scans():
     def text():
         return xlab.jit(lambda x: lax.cumsum(x)).lower(jnp.ones(8)).as_text()
+
     assert "reduce_window" in text()
     with xlab.jax2tf_associative_scan_reductions(True):
         assert "reduce_window" not in text()
@@ -150,16 +168,26 @@ def test_legacy_keys():
 
 def test_auto_pcast():
     def run(f):
-        return xlab.shard_map(f, mesh=auto_mesh(), in_specs=(P("i"), P()), out_specs=P("i"))(jnp.arange(8.0), jnp.ones(2))
+        return xlab.shard_map(f, mesh=auto_mesh(), in_specs=(P("i"), P()), out_specs=P("i"))(
+            jnp.arange(8.0), jnp.ones(2)
+        )
+
     assert run(lambda x, y: x + y).shape == (8,)
     with xlab.auto_pcast(False):
-        with pytest.raises(ValueError, match="Primitive add requires varying manual axes to match.*pcast"):
+        with pytest.raises(
+            ValueError, match="Primitive add requires varying manual axes to match.*pcast"
+        ):
             run(lambda x, y: x + y)
-        assert run(lambda x, y: x + lax.pcast(y, "i", to="varying")).tolist() == np.arange(1.0, 9.0).tolist()
+        assert (
+            run(lambda x, y: x + lax.pcast(y, "i", to="varying")).tolist()
+            == np.arange(1.0, 9.0).tolist()
+        )
 
 
 def test_size_one_axes_of_types():
-    sharding = NamedSharding(xlab.make_mesh((4, 1), ("i", "j"), axis_types=(AxisType.Explicit,) * 2), P(("i", "j")))
+    sharding = NamedSharding(
+        xlab.make_mesh((4, 1), ("i", "j"), axis_types=(AxisType.Explicit,) * 2), P(("i", "j"))
+    )
     assert str(xlab.typeof(xlab.device_put(jnp.arange(8.0), sharding))) == "float32[8@(i,j)]"
     with xlab.remove_size_one_mesh_axis_from_type(True):
         x = xlab.device_put(jnp.arange(8.0), sharding)
@@ -175,15 +203,34 @@ def test_smap():
         def scaled(x):
             traced.append(x.shape)
             return x * lax.axis_index("i")
-        assert scaled(x).tolist() == scaled(x).tolist() == (np.arange(8.0) * np.repeat(np.arange(4), 2)).tolist()
+
+        assert (
+            scaled(x).tolist()
+            == scaled(x).tolist()
+            == (np.arange(8.0) * np.repeat(np.arange(4), 2)).tolist()
+        )
         assert traced == [(2,)]
-        assert float(xlab.smap(lambda x: lax.psum(x.sum(), "i"), in_axes=0, out_axes=None, axis_name="i")(x)) == 28.0
-        total, parts = xlab.smap(lambda x, y: (x + y, {"a": y}), in_axes=(-1, None), out_axes=(1, None), axis_name="i")(
-            jnp.ones((2, 8)), jnp.ones(()))
+        assert (
+            float(
+                xlab.smap(
+                    lambda x: lax.psum(x.sum(), "i"), in_axes=0, out_axes=None, axis_name="i"
+                )(x)
+            )
+            == 28.0
+        )
+        total, parts = xlab.smap(
+            lambda x, y: (x + y, {"a": y}), in_axes=(-1, None), out_axes=(1, None), axis_name="i"
+        )(jnp.ones((2, 8)), jnp.ones(()))
         assert total.shape == (2, 8) and float(parts["a"]) == 1.0
-        np.testing.assert_allclose(xlab.grad(lambda x: (scaled(x) ** 2).sum())(x), 2 * scaled(scaled(x)))
-        for fault, match, axes in ((TypeError, "in_axes was not specified", {}), (TypeError, "int, None", {"in_axes": [0]}),
-                                   (ValueError, "axis 5", {"in_axes": 5}), (ValueError, "smap in_axes", {"in_axes": (0, 0)})):
+        np.testing.assert_allclose(
+            xlab.grad(lambda x: (scaled(x) ** 2).sum())(x), 2 * scaled(scaled(x))
+        )
+        for fault, match, axes in (
+            (TypeError, "in_axes was not specified", {}),
+            (TypeError, "int, None", {"in_axes": [0]}),
+            (ValueError, "axis 5", {"in_axes": 5}),
+            (ValueError, "smap in_axes", {"in_axes": (0, 0)}),
+        ):
             with pytest.raises(fault, match=match):
                 xlab.smap(lambda x: x, out_axes=0, axis_name="i", **axes)(x)
         with pytest.raises(ValueError, match="subset"):
@@ -205,6 +252,7 @@ def in_thread(f):
             out.append(f())
         except Exception as e:
             out.append(e)
+
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
@@ -216,8 +264,10 @@ def test_thread_guard():
     with xlab.thread_guard():
         check_thread("a program")
         refused = in_thread(lambda: check_thread("a program"))
-        assert isinstance(refused, RuntimeError) and "a program runs on devices of several processes" in str(refused)
-        assert float(in_thread(lambda: f(1.0))) == 2.0      # one process: its threads do not matter
+        assert isinstance(
+            refused, RuntimeError
+        ) and "a program runs on devices of several processes" in str(refused)
+        assert float(in_thread(lambda: f(1.0))) == 2.0  # one process: its threads do not matter
         with xlab.thread_guard(False):
             assert in_thread(lambda: check_thread("a program")) is None
     assert in_thread(lambda: check_thread("a program")) is None
@@ -265,7 +315,11 @@ def test_copy_to_host_async():
 
 
 def test_older_names():
-    for old, new in (("host_id", "process_index"), ("host_count", "process_count"), ("host_ids", "process_indices")):
+    for old, new in (
+        ("host_id", "process_index"),
+        ("host_count", "process_count"),
+        ("host_ids", "process_indices"),
+    ):
         with pytest.warns(UserWarning, match=f"{old} has been renamed to xlab.{new}"):
             assert getattr(xlab, old)() == getattr(xlab, new)()
 
@@ -274,13 +328,19 @@ def test_environment(capsys):
     assert xlab.print_environment_info() is None
     text = capsys.readouterr().out.strip()
     assert text == xlab.print_environment_info(return_string=True)
-    assert re.search(r"jaxlib: [\d.]+", text) and re.search(rf"device info: cpu-{xlab.device_count()}", text)
+    assert re.search(r"jaxlib: [\d.]+", text) and re.search(
+        rf"device info: cpu-{xlab.device_count()}", text
+    )
 
 
 def test_windows_of_arrays():
     x = np.arange(10)
     a = jnp.asarray(x)
-    assert a[xlab.ds(2, 3)].tolist() == [2, 3, 4] and a[xlab.ds(3)].tolist() == [0, 1, 2] and a[xlab.ds(None)].tolist() == x.tolist()
+    assert (
+        a[xlab.ds(2, 3)].tolist() == [2, 3, 4]
+        and a[xlab.ds(3)].tolist() == [0, 1, 2]
+        and a[xlab.ds(None)].tolist() == x.tolist()
+    )
     f = xlab.jit(lambda a, i: (a[xlab.ds(i, 3)], a[xlab.ds(i, 3, 2)]))
     assert [v.tolist() for v in f(a, 4)] == [[4, 5, 6], [4, 6, 8]]
     assert a.reshape(2, 5)[:, xlab.ds(1, 2)].tolist() == [[1, 2], [6, 7]]

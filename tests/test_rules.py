@@ -29,13 +29,17 @@ def test_the_package_has_primitives_and_tables():
 
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=[p.name for p in PRIMITIVES])
 def test_a_primitive_is_whole(primitive):
-    holes = [] if primitive.has_abstract_eval else ["no abstract evaluation: def_abstract_eval(rule)"]
+    holes = (
+        [] if primitive.has_abstract_eval else ["no abstract evaluation: def_abstract_eval(rule)"]
+    )
     for table in TABLES:
         if table is batching.primitive_batchers and primitive in batching.axis_primitive_batchers:
             continue
         if primitive not in table and not table.excuse_for(primitive):
-            holes.append(f"no rule to {table.purpose} it: {table.name}[{primitive.name}_p] = {table.signature}, "
-                         f"or {table.name}.excuse({primitive.name}_p, reason)")
+            holes.append(
+                f"no rule to {table.purpose} it: {table.name}[{primitive.name}_p] = {table.signature}, "
+                f"or {table.name}.excuse({primitive.name}_p, reason)"
+            )
     assert not holes, f"'{primitive.name}' in {primitive.module} has\n  " + "\n  ".join(holes)
 
 
@@ -45,8 +49,12 @@ def test_excuses_are_reasons(table):
         excuse = table.excuse_for(primitive)
         if excuse is None:
             continue
-        assert primitive not in table, f"{primitive.name} has a rule in {table.name} and an excuse: {excuse}"
-        assert len(excuse.split()) >= 2, f"{primitive.name} in {table.name}: {excuse!r} is no reason"
+        assert primitive not in table, (
+            f"{primitive.name} has a rule in {table.name} and an excuse: {excuse}"
+        )
+        assert len(excuse.split()) >= 2, (
+            f"{primitive.name} in {table.name}: {excuse!r} is no reason"
+        )
 
 
 def test_names_are_unique():

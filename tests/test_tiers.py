@@ -27,45 +27,66 @@ def suite(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     (folder / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\naddopts = -p tests.tiers -p no:cacheprovider -q -rp\nmarkers =\n"
-        + "".join(f"    {mark}: -\n" for mark in [*MARKS, "xdist_group"]))
+        + "".join(f"    {mark}: -\n" for mark in [*MARKS, "xdist_group"])
+    )
     (folder / "tests").mkdir()
     (folder / "tests" / "test_plain.py").write_text("def test_plain(): pass\n")
-    (folder / "tests" / "test_marked.py").write_text("import pytest\n" + "".join(
-        f"@pytest.mark.{mark}\ndef test_{mark}(): pass\n" for mark in MARKS))
+    (folder / "tests" / "test_marked.py").write_text(
+        "import pytest\n"
+        + "".join(f"@pytest.mark.{mark}\ndef test_{mark}(): pass\n" for mark in MARKS)
+    )
 
     def run(*words):
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
             environment.pop(name, None)
-        done = subprocess.run([sys.executable, "-m", "pytest", *XDIST, *words], cwd=folder, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *XDIST, *words],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
-        return sorted(re.findall(r"^PASSED \S+::test_(\w+)", done.stdout, re.MULTILINE)), "bringing up nodes" in done.stdout
+        return sorted(
+            re.findall(r"^PASSED \S+::test_(\w+)", done.stdout, re.MULTILINE)
+        ), "bringing up nodes" in done.stdout
 
     return run
 
 
-@pytest.mark.parametrize(("words", "taken"), [
-    ("", ["beside", "law", "plain"]),
-    ("--rest", sorted([*LATER, "beside"])),
-    ("--all", sorted(["plain", *MARKS])),
-])
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ("", ["beside", "law", "plain"]),
+        ("--rest", sorted([*LATER, "beside"])),
+        ("--all", sorted(["plain", *MARKS])),
+    ],
+)
 def test_a_run_that_names_nothing(suite, words, taken):
     """It is spread over workers, where that is possible."""
     assert suite(*words.split()) == (taken, bool(XDIST))
 
 
-@pytest.mark.parametrize(("words", "taken"), [
-    ("tests/test_marked.py", sorted(MARKS)),
-    ("tests/test_marked.py::test_browser", ["browser"]),
-    ("-k slow", ["slow"]),
-    ("-m reference", ["reference"]),
-])
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ("tests/test_marked.py", sorted(MARKS)),
+        ("tests/test_marked.py::test_browser", ["browser"]),
+        ("-k slow", ["slow"]),
+        ("-m reference", ["reference"]),
+    ],
+)
 def test_what_is_named_runs_whatever_its_marks(suite, words, taken):
     assert suite(*words.split()) == (taken, False)
 
 
 def test_a_quick_run_checks_one_law_of_a_sample():
-    cases = [Case("", Sample(name, None), transform) for name in ("one", "other", "third") for transform in ("jit", "vmap", "grad")]
+    cases = [
+        Case("", Sample(name, None), transform)
+        for name in ("one", "other", "third")
+        for transform in ("jit", "vmap", "grad")
+    ]
 
     @law_cases(cases)
     def law(case):
@@ -79,15 +100,22 @@ def test_a_quick_run_checks_one_law_of_a_sample():
 
 
 def tables() -> list[str]:
-    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.glob("tests/**/samples*.py"))]
+    return [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in sorted(ROOT.glob("tests/**/samples*.py"))
+    ]
 
 
 def test_every_table_is_checked():
     """By `test_reference`, in the file of its own or in the one that it names."""
     assert len(tables()) >= 50
     for name in tables():
-        elsewhere = getattr(sys.modules.get(name) or __import__(name, fromlist=["SAMPLES"]), "COMPARED_IN", None)
+        elsewhere = getattr(
+            sys.modules.get(name) or __import__(name, fromlist=["SAMPLES"]), "COMPARED_IN", None
+        )
         if elsewhere:
-            assert f'@cases("{name}")' in (ROOT / elsewhere).read_text(encoding="utf-8"), f"{elsewhere} does not check {name}"
+            assert f'@cases("{name}")' in (ROOT / elsewhere).read_text(encoding="utf-8"), (
+                f"{elsewhere} does not check {name}"
+            )
         else:
             assert hasattr(module_of(name), "test_reference")

@@ -19,7 +19,9 @@ def test_arrays():
     x = jnp.asarray(X)
     assert isinstance(x, xlab.Array) and x.shape == (8,) and x.dtype == np.float32
     np.testing.assert_allclose((x * 2 + 1)[::2].sum(), (X * 2 + 1)[::2].sum(), rtol=1e-6)
-    np.testing.assert_allclose(x.reshape(2, 4) @ jnp.ones((4, 3)), X.reshape(2, 4) @ np.ones((4, 3)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        x.reshape(2, 4) @ jnp.ones((4, 3)), X.reshape(2, 4) @ np.ones((4, 3)), rtol=1e-5, atol=1e-6
+    )
     np.testing.assert_allclose(x.at[0].set(5.0)[0], 5.0)
     assert str(xlab.typeof(x)) == "float32[8]"
 
@@ -42,7 +44,9 @@ def test_differentiate():
     np.testing.assert_allclose(xlab.jvp(f, (X,), (X,))[1], (slopes * X).sum(), rtol=1e-5)
     np.testing.assert_allclose(xlab.vjp(f, X)[1](jnp.float32(2))[0], 2 * slopes, rtol=1e-5)
     np.testing.assert_allclose(xlab.linearize(f, X)[1](X), (slopes * X).sum(), rtol=1e-5)
-    np.testing.assert_allclose(xlab.hessian(f)(X), np.diag(2 * np.cos(X) - X * np.sin(X)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        xlab.hessian(f)(X), np.diag(2 * np.cos(X) - X * np.sin(X)), rtol=1e-4, atol=1e-5
+    )
     np.testing.assert_allclose(xlab.jacfwd(jnp.sin)(X), xlab.jacrev(jnp.sin)(X), rtol=1e-5)
     np.testing.assert_allclose(xlab.grad(xlab.checkpoint(f))(X), slopes, rtol=1e-5)
 
@@ -81,16 +85,24 @@ def test_trees():
 
 
 def test_devices(mesh):
-    sharded = xlab.device_put(jnp.arange(16.0).reshape(8, 2), xlab.NamedSharding(mesh, xlab.P("data", "model")))
-    assert len(sharded.addressable_shards) == 8 and sharded.addressable_shards[0].data.shape == (2, 1)
+    sharded = xlab.device_put(
+        jnp.arange(16.0).reshape(8, 2), xlab.NamedSharding(mesh, xlab.P("data", "model"))
+    )
+    assert len(sharded.addressable_shards) == 8 and sharded.addressable_shards[0].data.shape == (
+        2,
+        1,
+    )
     np.testing.assert_allclose(xlab.jit(lambda x: (x * 2).sum())(sharded), 240.0)
-    total = xlab.shard_map(lambda x: lax.psum(x, "data"), mesh=mesh, in_specs=xlab.P("data"), out_specs=xlab.P())
+    total = xlab.shard_map(
+        lambda x: lax.psum(x, "data"), mesh=mesh, in_specs=xlab.P("data"), out_specs=xlab.P()
+    )
     np.testing.assert_allclose(total(jnp.arange(8.0)), [12.0, 16.0])
     assert xlab.device_count() == len(xlab.devices()) == 8
 
 
 def test_observation():
     from xlab import observe
+
     program = observe.program(lambda x: jnp.sin(x) + 1, X)
     assert "sin" in str(program)
 
@@ -115,17 +127,23 @@ class TestNames:
         assert not missing, missing
         assert set(xlab.__all__) <= set(dir(xlab))
 
-    @pytest.mark.parametrize(("wrong", "near"), [("vamp", "vmap"), ("gard", "grad"), ("make_jaxprs", "make_jaxpr")])
+    @pytest.mark.parametrize(
+        ("wrong", "near"), [("vamp", "vmap"), ("gard", "grad"), ("make_jaxprs", "make_jaxpr")]
+    )
     def test_an_unknown_name_names_the_nearest(self, wrong, near):
         with pytest.raises(AttributeError, match=f"xlab.{near}"):
             getattr(xlab, wrong)
 
     @pytest.mark.beside
     def test_importing_is_light(self):
-        code = ("import sys, xlab\n"
-                "heavy = {'IPython', 'matplotlib', 'scipy', 'jax', 'ipywidgets', 'anywidget', 'xlab.numpy', 'xlab.observe'}\n"
-                "print(sorted(heavy & set(sys.modules)))\n"
-                "xlab.jit(lambda x: x + 1)(1.0)\n"
-                "print(sorted({'IPython', 'matplotlib', 'scipy', 'jax'} & set(sys.modules)))")
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        code = (
+            "import sys, xlab\n"
+            "heavy = {'IPython', 'matplotlib', 'scipy', 'jax', 'ipywidgets', 'anywidget', 'xlab.numpy', 'xlab.observe'}\n"
+            "print(sorted(heavy & set(sys.modules)))\n"
+            "xlab.jit(lambda x: x + 1)(1.0)\n"
+            "print(sorted({'IPython', 'matplotlib', 'scipy', 'jax'} & set(sys.modules)))"
+        )
+        out = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         assert out.stdout.split("\n")[:2] == ["[]", "[]"]

@@ -14,9 +14,17 @@ CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 
 def table(title: str) -> dict[str, str]:
     """The two columns of the table under a title: what is written between backquotes."""
-    section = re.split(rf"^#+ {re.escape(title)}$", CONTRIBUTING.read_text(), flags=re.M)[1].split("\n#")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `")]
-    return {word: right.strip("`") for left, right, *_ in rows for word in re.findall(r"`(\w+)`", left)}
+    section = re.split(rf"^#+ {re.escape(title)}$", CONTRIBUTING.read_text(), flags=re.M)[1].split(
+        "\n#"
+    )[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("| `")
+    ]
+    return {
+        word: right.strip("`") for left, right, *_ in rows for word in re.findall(r"`(\w+)`", left)
+    }
 
 
 @cache
@@ -35,7 +43,11 @@ def identifiers() -> dict[str, list[str]]:
 def test_words_that_were_given_up_stay_away():
     given_up = table("Words that were given up")
     assert len(given_up) > 50
-    faults = [f"{old}: say {new} ({', '.join(identifiers()[old])})" for old, new in given_up.items() if old in identifiers()]
+    faults = [
+        f"{old}: say {new} ({', '.join(identifiers()[old])})"
+        for old, new in given_up.items()
+        if old in identifiers()
+    ]
     assert not faults, "\n".join(faults)
 
 
@@ -47,9 +59,13 @@ def test_the_glossary_speaks_of_what_there_is():
 
 
 # The stems that differ, for identifiers; prose may say what it likes.
-BRITISH = re.compile(r"(colour|centre|neighbour|behaviour|favour|initialis|optimis|normalis|serialis|materialis|summaris|specialis"
-                     r"|generalis|linearis|quantis|vectoris|parallelis|synchronis|organis|recognis)")
+BRITISH = re.compile(
+    r"(colour|centre|neighbour|behaviour|favour|initialis|optimis|normalis|serialis|materialis|summaris|specialis"
+    r"|generalis|linearis|quantis|vectoris|parallelis|synchronis|organis|recognis)"
+)
 
 
 def test_identifiers_are_spelled_as_in_america():
-    assert not {name: where for name, where in identifiers().items() if BRITISH.search(name.lower())}
+    assert not {
+        name: where for name, where in identifiers().items() if BRITISH.search(name.lower())
+    }

@@ -15,21 +15,38 @@ import pytest
 
 # Marks of tests that the quick run leaves out, and the order in which others run them: browsers last.
 LATER = {"sweep": 1, "reference": 1, "slow": 2, "notebook": 3, "browser": 4}
-WORKERS = 8        # at most: each has eight virtual devices and some gigabytes of programs
-TOGETHER = 200     # tests of a file that one worker of a parallel run takes at once
+WORKERS = 8  # at most: each has eight virtual devices and some gigabytes of programs
+TOGETHER = 200  # tests of a file that one worker of a parallel run takes at once
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("tiers")
-    group.addoption("--all", action="store_const", const="all", dest="tier", help="every test, not the quick ones alone")
-    group.addoption("--rest", action="store_const", const="rest", dest="tier", help="the tests that a bare run leaves out")
+    group.addoption(
+        "--all",
+        action="store_const",
+        const="all",
+        dest="tier",
+        help="every test, not the quick ones alone",
+    )
+    group.addoption(
+        "--rest",
+        action="store_const",
+        const="rest",
+        dest="tier",
+        help="the tests that a bare run leaves out",
+    )
 
 
 def unnamed(config) -> bool:
     """Whether the command line names no tests."""
     given = config.known_args_namespace
-    return not (given.file_or_dir or given.keyword or given.markexpr or getattr(given, "lf", False)
-                or config.invocation_params.dir != config.rootpath)
+    return not (
+        given.file_or_dir
+        or given.keyword
+        or given.markexpr
+        or getattr(given, "lf", False)
+        or config.invocation_params.dir != config.rootpath
+    )
 
 
 def tier(config) -> str:
@@ -40,12 +57,26 @@ def tier(config) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config, args):
     """Spreads runs that name nothing over workers; what the command line says itself counts more."""
-    if unnamed(early_config) and early_config.pluginmanager.hasplugin("xdist") and "PYTEST_XDIST_WORKER" not in os.environ:
-        args[:0] = ["-n", "auto", f"--maxprocesses={WORKERS}", "--dist=loadgroup", "--no-loadscope-reorder"]
+    if (
+        unnamed(early_config)
+        and early_config.pluginmanager.hasplugin("xdist")
+        and "PYTEST_XDIST_WORKER" not in os.environ
+    ):
+        args[:0] = [
+            "-n",
+            "auto",
+            f"--maxprocesses={WORKERS}",
+            "--dist=loadgroup",
+            "--no-loadscope-reorder",
+        ]
 
 
 def pytest_report_header(config):
-    taken = {"quick": "the quick ones (--all for every test)", "rest": "all but the quick ones", "all": "all that are named"}
+    taken = {
+        "quick": "the quick ones (--all for every test)",
+        "rest": "all but the quick ones",
+        "all": "all that are named",
+    }
     return f"tests: {taken[tier(config)]}"
 
 
@@ -84,7 +115,9 @@ def place_in_order(items, marks):
         if late == LATER["browser"]:
             late = browsers
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")
-        first = samples.setdefault((item.path, getattr(getattr(case, "sample", None), "name", None)), len(samples))
+        first = samples.setdefault(
+            (item.path, getattr(getattr(case, "sample", None), "name", None)), len(samples)
+        )
         return late, item.path.name != "test_tiny.py", first
 
     items.sort(key=place)
@@ -97,7 +130,11 @@ def group(items, marks):
         if "xdist_group" in marks[item]:
             continue
         if "browser" in marks[item]:
-            item.add_marker(pytest.mark.xdist_group("browser"))   # one Chromium, not one a worker
+            item.add_marker(pytest.mark.xdist_group("browser"))  # one Chromium, not one a worker
         elif "notebook" not in marks[item]:
             counts[item.path] += 1
-            item.add_marker(pytest.mark.xdist_group(f"{item.nodeid.split('::')[0]}:{counts[item.path] // TOGETHER}"))
+            item.add_marker(
+                pytest.mark.xdist_group(
+                    f"{item.nodeid.split('::')[0]}:{counts[item.path] // TOGETHER}"
+                )
+            )

@@ -16,21 +16,21 @@ _tracebacks.install()
 
 _NAMES = {
     "xlab.backend.client": "Device default_backend device_count devices live_arrays local_device_count local_devices "
-                           "process_count process_index process_indices",
+    "process_count process_index process_indices",
     "xlab.backend.collection_guard": "array_garbage_collection_guard",
     "xlab.backend.deprecated_host_names": "host_count host_id host_ids",
     "xlab.backend.transfer_guards": "transfer_guard transfer_guard_device_to_device transfer_guard_device_to_host "
-                                    "transfer_guard_host_to_device",
+    "transfer_guard_host_to_device",
     "xlab.compile.effects": "effects_barrier",
     "xlab.compile.jit": "jit",
     "xlab.compile.memory_cache": "clear_caches",
     "xlab.compile.stages": "ShapeDtypeStruct",
     "xlab.config": "allow_f16_reductions auto_pcast strict_divergence enable_checks jax2tf_associative_scan_reductions legacy_prng_key "
-                   "make_user_context no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard "
-                   "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_device "
-                   "default_matmul_precision default_prng_impl disable_jit enable_custom_prng enable_x64 "
-                   "explain_cache_misses log_compiles no_execution numpy_dtype_promotion numpy_rank_promotion "
-                   "threefry_partitionable",
+    "make_user_context no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard "
+    "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_device "
+    "default_matmul_precision default_prng_impl disable_jit enable_custom_prng enable_x64 "
+    "explain_cache_misses log_compiles no_execution numpy_dtype_promotion numpy_rank_promotion "
+    "threefry_partitionable",
     "xlab.core.array": "Array Shard",
     "xlab.core.dtypes": "float0",
     "xlab.core.refs": "Ref",
@@ -42,7 +42,7 @@ _NAMES = {
     "xlab.observe.environment": "print_environment_info",
     "xlab.observe.stepping.stepper": "step",
     "xlab.parallel.assemble": "make_array_from_callback make_array_from_process_local_data "
-                              "make_array_from_single_device_arrays",
+    "make_array_from_single_device_arrays",
     "xlab.parallel.pmap": "pmap",
     "xlab.parallel.smap": "smap",
     "xlab.parallel.put": "copy_to_host_async block_until_ready device_get device_put device_put_replicated device_put_sharded",
@@ -74,7 +74,7 @@ __all__ = sorted({*_HOME, *_ROOMS, "config"})
 def __getattr__(name: str):
     if name in _HOME:
         if _HOME[name] != "xlab.config":
-            _import_module("xlab.lax")          # the primitives, with their rules
+            _import_module("xlab.lax")  # the primitives, with their rules
         value = getattr(_import_module(_HOME[name]), name)
     elif name in _ROOMS:
         value = _import_module(f"xlab.{name}")
@@ -94,7 +94,11 @@ def _unknown(name: str) -> str:
     if name.startswith("_"):
         return f"module 'xlab' has no attribute {name!r}"
     near = difflib.get_close_matches(name, __all__, 3, 0.55)
-    hint = f" Did you mean {' or '.join(f'xlab.{n}' for n in near)}?" if near else " dir(xlab) lists what there is."
+    hint = (
+        f" Did you mean {' or '.join(f'xlab.{n}' for n in near)}?"
+        if near
+        else " dir(xlab) lists what there is."
+    )
     return f"module 'xlab' has no attribute {name!r}.{hint}"
 
 

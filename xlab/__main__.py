@@ -23,7 +23,10 @@ from pathlib import Path
 COMMANDS = {
     "tour": ("xlab.notebook.tour", "train a small transformer on a mesh and write a report of it"),
     "lab": ("xlab.notebook.lab", "open JupyterLab on the tour's notebooks"),
-    "report": ("xlab.notebook.report_command", "write the report of FILE.py:FUNCTION, with no notebook"),
+    "report": (
+        "xlab.notebook.report_command",
+        "write the report of FILE.py:FUNCTION, with no notebook",
+    ),
     "doctor": ("xlab.notebook.doctor", "what is installed, what would not work, how to fix it"),
 }
 _PACKAGES = ("jaxlib", "numpy", "ipython", "ipywidgets", "anywidget", "matplotlib", "graphviz")
@@ -38,13 +41,17 @@ def main(argv: list[str] | None = None) -> int:
         0
     """
     argv = list(sys.argv[1:] if argv is None else argv)
-    if argv and argv[0] in COMMANDS:     # the subcommand reads its own options and prints its own help
+    if argv and argv[0] in COMMANDS:  # the subcommand reads its own options and prints its own help
         module, _ = COMMANDS[argv[0]]
         return int(import_module(module).main(argv[1:]) or 0)
     if argv and not argv[0].startswith("-"):
         near = get_close_matches(argv[0], COMMANDS, 1)
-        print(f"xlab: there is no command {argv[0]!r}; " + (f"did you mean {near[0]}? " if near else "")
-              + f"There are {', '.join(COMMANDS)}; xlab --help explains them.", file=sys.stderr)
+        print(
+            f"xlab: there is no command {argv[0]!r}; "
+            + (f"did you mean {near[0]}? " if near else "")
+            + f"There are {', '.join(COMMANDS)}; xlab --help explains them.",
+            file=sys.stderr,
+        )
         raise SystemExit(2)
     args = _parser().parse_args(argv)
     print(f"xlab {_version('xlab')}" if args.version else overview(all_rules=args.rules))
@@ -56,15 +63,17 @@ def overview(*, all_rules: bool = False) -> str:
     import xlab
 
     devices = xlab.devices()
-    lines = [f"xlab {_version('xlab')}, Python {platform.python_version()}",
-             "  " + "  ".join(f"{name} {_version(name)}" for name in _PACKAGES),
-             "",
-             f"devices   {len(devices)} × {devices[0].platform}"
-             + (f" ({devices[0].device_kind})" if devices[0].device_kind != devices[0].platform else ""),
-             "",
-             *rule_matrix(all_rules=all_rules),
-             "",
-             *lines_per_room()]
+    lines = [
+        f"xlab {_version('xlab')}, Python {platform.python_version()}",
+        "  " + "  ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        "",
+        f"devices   {len(devices)} × {devices[0].platform}"
+        + (f" ({devices[0].device_kind})" if devices[0].device_kind != devices[0].platform else ""),
+        "",
+        *rule_matrix(all_rules=all_rules),
+        "",
+        *lines_per_room(),
+    ]
     return "\n".join(lines)
 
 
@@ -92,10 +101,22 @@ def rule_matrix(*, all_rules: bool = True) -> list[str]:
         if primitive.module != family:
             family = primitive.module
             out.append(f"  {family}")
-        out.append("  " + primitive.name.ljust(wide) + "  "
-                   + "  ".join(mark.center(len(head)) for mark, head in zip(marks, totals, strict=True)).rstrip())
-    out.append("  " + "with a rule".ljust(wide) + "  "
-               + "  ".join(str(n).center(len(head)) for n, head in zip(counts, totals, strict=True)).rstrip())
+        out.append(
+            "  "
+            + primitive.name.ljust(wide)
+            + "  "
+            + "  ".join(
+                mark.center(len(head)) for mark, head in zip(marks, totals, strict=True)
+            ).rstrip()
+        )
+    out.append(
+        "  "
+        + "with a rule".ljust(wide)
+        + "  "
+        + "  ".join(
+            str(n).center(len(head)) for n, head in zip(counts, totals, strict=True)
+        ).rstrip()
+    )
     return out
 
 
@@ -120,16 +141,23 @@ def lines_per_room() -> list[str]:
             entry[1] += path.read_bytes().count(b"\n")
     wide = max(map(len, rooms))
     total = sum(entry[1] for entry in rooms.values())
-    return [f"rooms     {total} lines",
-            *(f"  {room.ljust(wide)}  {files:4d} files  {count:6d} lines" for room, (files, count) in sorted(rooms.items()))]
+    return [
+        f"rooms     {total} lines",
+        *(
+            f"  {room.ljust(wide)}  {files:4d} files  {count:6d} lines"
+            for room, (files, count) in sorted(rooms.items())
+        ),
+    ]
 
 
 def _parser() -> argparse.ArgumentParser:
     commands = "\n".join(f"  {name.ljust(8)} {line}" for name, (_, line) in COMMANDS.items())
     parser = argparse.ArgumentParser(
-        prog="xlab", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="xlab",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Without a command: versions, devices, the matrix of rules, lines per room.",
-        epilog=f"commands (each has its own --help):\n{commands}")
+        epilog=f"commands (each has its own --help):\n{commands}",
+    )
     parser.add_argument("--version", action="store_true", help="print the version and stop")
     parser.add_argument("--rules", action="store_true", help="print the row of every primitive")
     return parser
@@ -140,7 +168,7 @@ def _version(name: str) -> str:
         try:
             return version(name)
         except PackageNotFoundError:
-            return "0.1.0"      # run from a checkout that is not installed
+            return "0.1.0"  # run from a checkout that is not installed
     try:
         return version(name)
     except PackageNotFoundError:

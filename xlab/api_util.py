@@ -22,27 +22,49 @@ from xlab.core.avals import aval_of as shaped_abstractify
 from xlab.core.jaxpr import DebugInfo
 from xlab.extend.linear_util import WrappedFun, transformation2, transformation_with_aux2
 
-__all__ = ["argnums_partial", "debug_info", "donation_vector", "flatten_axes", "flatten_fun", "flatten_fun_nokwargs",
-           "rebase_donate_argnums", "safe_map", "shaped_abstractify"]
+__all__ = [
+    "argnums_partial",
+    "debug_info",
+    "donation_vector",
+    "flatten_axes",
+    "flatten_fun",
+    "flatten_fun_nokwargs",
+    "rebase_donate_argnums",
+    "safe_map",
+    "shaped_abstractify",
+]
 
 
-def debug_info(traced_for: str, fun: Callable, args: Sequence, kwargs: dict[str, Any], *, static_argnums: Sequence[int] = (),
-               static_argnames: Sequence[str] = (), result_paths_thunk: Callable | None = None) -> DebugInfo:
+def debug_info(
+    traced_for: str,
+    fun: Callable,
+    args: Sequence,
+    kwargs: dict[str, Any],
+    *,
+    static_argnums: Sequence[int] = (),
+    static_argnames: Sequence[str] = (),
+    result_paths_thunk: Callable | None = None,
+) -> DebugInfo:
     """The names of a function and of its arguments, for programs and messages."""
     fixed = {operator.index(i) % max(len(args), 1) for i in static_argnums}
     dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
     named = {k: v for k, v in kwargs.items() if k not in static_argnames}
     leaves, structure = _tree.flatten((dynamic, named))
-    return DebugInfo(function_name(fun), argument_names(fun, structure, len(leaves)), (), origin_of(fun)[0])
+    return DebugInfo(
+        function_name(fun), argument_names(fun, structure, len(leaves)), (), origin_of(fun)[0]
+    )
 
 
-def flatten_fun(fun: WrappedFun, in_tree, *, use_eq_store: bool = False, unk_names: bool = False) -> tuple[WrappedFun, Callable]:
+def flatten_fun(
+    fun: WrappedFun, in_tree, *, use_eq_store: bool = False, unk_names: bool = False
+) -> tuple[WrappedFun, Callable]:
     """The function of `(args, kwargs)` as one of leaves, and a function that gives the structure of its result after a call."""
     return transformation_with_aux2(_flat, fun, in_tree, use_eq_store=use_eq_store)
 
 
-def flatten_fun_nokwargs(fun: WrappedFun, in_tree, *, use_eq_store: bool = False,
-                         unk_names: bool = False) -> tuple[WrappedFun, Callable]:
+def flatten_fun_nokwargs(
+    fun: WrappedFun, in_tree, *, use_eq_store: bool = False, unk_names: bool = False
+) -> tuple[WrappedFun, Callable]:
     """As `flatten_fun` for a structure of positional arguments only."""
     return transformation_with_aux2(_flat_positional, fun, in_tree, use_eq_store=use_eq_store)
 
@@ -60,8 +82,12 @@ def _flat_positional(fun, store, in_tree, *leaves):
     return out
 
 
-def argnums_partial(f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence,
-                    require_static_args_hashable: bool = True) -> tuple[WrappedFun, tuple]:
+def argnums_partial(
+    f: WrappedFun,
+    dyn_argnums: int | Sequence[int],
+    args: Sequence,
+    require_static_args_hashable: bool = True,
+) -> tuple[WrappedFun, tuple]:
     """The function of the chosen arguments with the others fixed, and the chosen arguments.
 
     Raises:
@@ -75,8 +101,10 @@ def argnums_partial(f: WrappedFun, dyn_argnums: int | Sequence[int], args: Seque
             try:
                 hash(x)
             except TypeError:
-                raise ValueError(f"the static argument {i} of {f.__name__} is of type {type(x).__name__}, which is not hashable: "
-                                 f"pass it as a traced argument, or as a tuple or frozen dataclass") from None
+                raise ValueError(
+                    f"the static argument {i} of {f.__name__} is of type {type(x).__name__}, which is not hashable: "
+                    f"pass it as a traced argument, or as a tuple or frozen dataclass"
+                ) from None
     return transformation2(_fixed, f, chosen, fixed, len(args)), tuple(args[i] for i in chosen)
 
 
@@ -91,8 +119,11 @@ def _fixed(fun, chosen, fixed, count, *dynamic, **kwargs):
 
 def donation_vector(donate_argnums, donate_argnames, in_tree, kws: bool = True) -> tuple[bool, ...]:
     """Whether each leaf of `(args, kwargs)` is donated."""
-    args, kwargs = _tree.unflatten(in_tree, range(in_tree.num_leaves)) if kws else (
-        _tree.unflatten(in_tree, range(in_tree.num_leaves)), {})
+    args, kwargs = (
+        _tree.unflatten(in_tree, range(in_tree.num_leaves))
+        if kws
+        else (_tree.unflatten(in_tree, range(in_tree.num_leaves)), {})
+    )
     out: list[bool] = []
     for i, arg in enumerate(args):
         out += [i in donate_argnums] * len(_tree.leaves(arg))
@@ -108,11 +139,15 @@ def rebase_donate_argnums(donate_argnums, static_argnums) -> tuple[int, ...]:
         ValueError: when an argument is to be both.
     """
     if both := sorted({*donate_argnums} & {*static_argnums}):
-        raise ValueError(f"static_argnums and donate_argnums both have {both}: a static argument has no buffer to give away")
+        raise ValueError(
+            f"static_argnums and donate_argnums both have {both}: a static argument has no buffer to give away"
+        )
     return tuple(sorted(i - sum(s < i for s in static_argnums) for i in donate_argnums))
 
 
-def flatten_axes(name: str, treedef, axis_tree, *, kws: bool = False, tupled_args: bool = False) -> list:
+def flatten_axes(
+    name: str, treedef, axis_tree, *, kws: bool = False, tupled_args: bool = False
+) -> list:
     """One axis (or None) per leaf of the structure, from a tree that may stop early.
 
     Raises:
@@ -123,12 +158,18 @@ def flatten_axes(name: str, treedef, axis_tree, *, kws: bool = False, tupled_arg
 
     def add(axes, part):
         out.extend([axes] * len(_tree.leaves(part)))
+
     try:
         _tree.map(add, axis_tree, full, is_leaf=lambda x: x is None)
     except ValueError:
-        hint = " It is matched with the tuple of positional arguments, so it may need one more pair of parentheses." \
-            if tupled_args else ""
-        raise ValueError(f"{name} has to be a prefix of the structure it describes, {treedef}; got {axis_tree}.{hint}") from None
+        hint = (
+            " It is matched with the tuple of positional arguments, so it may need one more pair of parentheses."
+            if tupled_args
+            else ""
+        )
+        raise ValueError(
+            f"{name} has to be a prefix of the structure it describes, {treedef}; got {axis_tree}.{hint}"
+        ) from None
     return out
 
 
@@ -139,5 +180,3 @@ def safe_map(fun: Callable, *iterables: Iterable) -> list:
         ValueError: when their lengths differ.
     """
     return [fun(*xs) for xs in zip(*iterables, strict=True)]
-
-

@@ -67,8 +67,10 @@ class Flag:
 
     def warn_idle(self, value: Any) -> None:
         """Warns that the option has no effect, if the value asks for a change."""
-        if value not in (self.default, "cpu"):      # of platforms, the one there is
-            warnings.warn(f"The option {self.name!r} has no effect in xlab: {self.idle}.", stacklevel=3)
+        if value not in (self.default, "cpu"):  # of platforms, the one there is
+            warnings.warn(
+                f"The option {self.name!r} has no effect in xlab: {self.idle}.", stacklevel=3
+            )
 
     def accepted(self) -> str:
         if isinstance(self.kind, tuple):
@@ -96,7 +98,9 @@ class Flag:
                 pass
         else:
             return text
-        raise ValueError(f"Environment variable {self.env} accepts {self.accepted()}; got {text!r}.")
+        raise ValueError(
+            f"Environment variable {self.env} accepts {self.accepted()}; got {text!r}."
+        )
 
 
 _PRECISIONS = (
@@ -234,7 +238,9 @@ class Config(threading.local):
             >>> config.update("log_compiles", False)
         """
         if (about := _WITHOUT_EFFECT.get(_plain(name))) is not None:
-            warnings.warn(f"The option {name!r} has no effect in xlab: it is about {about}.", stacklevel=2)
+            warnings.warn(
+                f"The option {name!r} has no effect in xlab: it is about {about}.", stacklevel=2
+            )
             return
         flag = _flag(name)
         value = flag.check(value)
@@ -405,7 +411,9 @@ def cpu_device_count() -> int:
     """How many CPU devices a new client gets: the option, else XLA_FLAGS, else 8 in notebooks and 1 in scripts."""
     if config.num_cpu_devices is not None:
         return config.num_cpu_devices
-    match = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    match = re.search(
+        r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", "")
+    )
     if match:
         return int(match.group(1))
     return 8 if in_notebook() else 1
@@ -546,9 +554,11 @@ def check_thread(what: str) -> None:
     """Raises in a thread other than the one that set the `thread_guard`, if there is one."""
     owner = _guarding_threads[-1] if _guarding_threads else None
     if owner is not None and threading.get_ident() != owner:
-        raise RuntimeError(f"{what} runs on devices of several processes and was called from thread {threading.get_ident()} while the "
-                           f"thread guard is set in thread {owner}: processes must run such programs in one order, so "
-                           f"run them from one thread")
+        raise RuntimeError(
+            f"{what} runs on devices of several processes and was called from thread {threading.get_ident()} while the "
+            f"thread guard is set in thread {owner}: processes must run such programs in one order, so "
+            f"run them from one thread"
+        )
 
 
 class UserContext:

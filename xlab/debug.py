@@ -11,5 +11,14 @@ from xlab.notebook.visualize import (
 )
 from xlab.observe.stepping.debugger import breakpoint
 
-__all__ = ["DebugEffect", "OrderedDebugEffect", "breakpoint", "callback", "inspect_array_sharding", "log", "print", "visualize_array_sharding",
-           "visualize_sharding"]
+__all__ = [
+    "DebugEffect",
+    "OrderedDebugEffect",
+    "breakpoint",
+    "callback",
+    "inspect_array_sharding",
+    "log",
+    "print",
+    "visualize_array_sharding",
+    "visualize_sharding",
+]

@@ -233,7 +233,7 @@ def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError
         "module 'xlab.numpy' has no attribute 'sine'. Did you mean sin or sinc?"
     """
     hint = ""
-    if not name.startswith("_"):            # those are asked for by tools, which want no advice
+    if not name.startswith("_"):  # those are asked for by tools, which want no advice
         import difflib
 
         near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=3)

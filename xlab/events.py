@@ -180,7 +180,6 @@ class _Span:
         _send(Event(self.kind, self.start, end, self.attrs, threading.get_ident(), self.depth, exc))
         return False
 
-
     def _begin_stage(self):
         """Begins a stage; a function traced inside another is part of the outer tracing, not a stage of its own."""
         inside = getattr(_depth, "tracing", 0)
@@ -188,7 +187,9 @@ class _Span:
             if inside:
                 return
             _depth.tracing = inside + 1
-        self.ended = [watcher(self.kind, str(self.attrs.get("name", ""))) for watcher in _stage_watchers]
+        self.ended = [
+            watcher(self.kind, str(self.attrs.get("name", ""))) for watcher in _stage_watchers
+        ]
 
 
 def _checked(kind: str) -> str:

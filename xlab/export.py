@@ -16,6 +16,16 @@ from xlab.transforms.export_trees import (
     register_pytree_node_serialization,
 )
 
-__all__ = ["DisabledSafetyCheck", "Exported", "default_export_platform", "deserialize", "export", "is_symbolic_dim",
-           "maximum_supported_calling_convention_version", "minimum_supported_calling_convention_version",
-           "register_namedtuple_serialization", "register_pytree_node_serialization", "symbolic_shape"]
+__all__ = [
+    "DisabledSafetyCheck",
+    "Exported",
+    "default_export_platform",
+    "deserialize",
+    "export",
+    "is_symbolic_dim",
+    "maximum_supported_calling_convention_version",
+    "minimum_supported_calling_convention_version",
+    "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
+    "symbolic_shape",
+]

@@ -10,5 +10,14 @@ from xlab.backend.ffi import (
 )
 from xlab.lax.ffi import build_ffi_lowering_function, ffi_call, ffi_lowering
 
-__all__ = ["build_ffi_lowering_function", "ffi_call", "ffi_lowering", "include_dir", "pycapsule", "register_ffi_target",
-           "register_ffi_target_as_batch_partitionable", "register_ffi_type", "register_ffi_type_id"]
+__all__ = [
+    "build_ffi_lowering_function",
+    "ffi_call",
+    "ffi_lowering",
+    "include_dir",
+    "pycapsule",
+    "register_ffi_target",
+    "register_ffi_target_as_batch_partitionable",
+    "register_ffi_type",
+    "register_ffi_type_id",
+]

@@ -45,4 +45,5 @@ def ravel_pytree(pytree):
             out.append(_convert(_reshape(_slice(vector, start, start + size), a.shape), a.dtype))
             start += size
         return _tree.unflatten(treedef, out)
+
     return flat, unravel

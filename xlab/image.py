@@ -42,12 +42,27 @@ class ResizeMethod(enum.Enum):
         return found
 
 
-_NAMES = {"nearest": ResizeMethod.NEAREST, "linear": ResizeMethod.LINEAR, "bilinear": ResizeMethod.LINEAR,
-          "trilinear": ResizeMethod.LINEAR, "triangle": ResizeMethod.LINEAR, "lanczos3": ResizeMethod.LANCZOS3,
-          "lanczos5": ResizeMethod.LANCZOS5, "cubic": ResizeMethod.CUBIC, "bicubic": ResizeMethod.CUBIC, "tricubic": ResizeMethod.CUBIC}
+_NAMES = {
+    "nearest": ResizeMethod.NEAREST,
+    "linear": ResizeMethod.LINEAR,
+    "bilinear": ResizeMethod.LINEAR,
+    "trilinear": ResizeMethod.LINEAR,
+    "triangle": ResizeMethod.LINEAR,
+    "lanczos3": ResizeMethod.LANCZOS3,
+    "lanczos5": ResizeMethod.LANCZOS5,
+    "cubic": ResizeMethod.CUBIC,
+    "bicubic": ResizeMethod.CUBIC,
+    "tricubic": ResizeMethod.CUBIC,
+}
 
 
-def resize(image, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True, precision=lax.Precision.HIGHEST):
+def resize(
+    image,
+    shape: Sequence[int],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision=lax.Precision.HIGHEST,
+):
     """The image in another shape; the corners of the first pixel and of the last one stay where they are.
 
     Args:
@@ -61,21 +76,35 @@ def resize(image, shape: Sequence[int], method: str | ResizeMethod, antialias: b
     image = as_array(image)
     shape = tuple(map(int, shape))
     if len(shape) != image.ndim:
-        raise ValueError(f"shape must have length equal to the number of dimensions of image; {shape} vs {image.shape}")
+        raise ValueError(
+            f"shape must have length equal to the number of dimensions of image; {shape} vs {image.shape}"
+        )
     if method == ResizeMethod.NEAREST:
         for axis, (old, new) in enumerate(zip(image.shape, shape)):
             if old != new:
-                places = np.floor((np.arange(new, dtype=np.float32) + np.float32(0.5)) * np.float32(old / new)).astype(np.int32)
+                places = np.floor(
+                    (np.arange(new, dtype=np.float32) + np.float32(0.5)) * np.float32(old / new)
+                ).astype(np.int32)
                 image = jnp.take(image, np.minimum(places, old - 1), axis=axis)
         return image
     image = as_array(*promoted_inexact("resize", image))
     axes = [i for i, (old, new) in enumerate(zip(image.shape, shape)) if old != new]
     scale = [shape[i] / image.shape[i] for i in axes]
-    return _scaled(image, shape, axes, scale, [0.0] * len(axes), _kernel(method), antialias, precision)
+    return _scaled(
+        image, shape, axes, scale, [0.0] * len(axes), _kernel(method), antialias, precision
+    )
 
 
-def scale_and_translate(image, shape: Sequence[int], spatial_dims: Sequence[int], scale, translation, method: str | ResizeMethod,
-                        antialias: bool = True, precision=lax.Precision.HIGHEST):
+def scale_and_translate(
+    image,
+    shape: Sequence[int],
+    spatial_dims: Sequence[int],
+    scale,
+    translation,
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision=lax.Precision.HIGHEST,
+):
     """The image with pixel `x` of each of some dimensions at `x * scale + translation`; zeros where nothing comes to lie.
 
     Args:
@@ -87,21 +116,39 @@ def scale_and_translate(image, shape: Sequence[int], spatial_dims: Sequence[int]
     """
     method = ResizeMethod.from_string(method) if isinstance(method, str) else method
     if method == ResizeMethod.NEAREST:
-        raise ValueError("Nearest neighbor resampling is not currently supported for scale_and_translate.")
+        raise ValueError(
+            "Nearest neighbor resampling is not currently supported for scale_and_translate."
+        )
     image = as_array(*promoted_inexact("scale_and_translate", image))
     shape = tuple(map(int, shape))
     if len(shape) != image.ndim:
-        raise ValueError(f"shape must have length equal to the number of dimensions of image; {shape} vs {image.shape}")
+        raise ValueError(
+            f"shape must have length equal to the number of dimensions of image; {shape} vs {image.shape}"
+        )
     axes = [d % image.ndim for d in spatial_dims]
-    scale, translation = (as_array(*promoted_inexact("scale_and_translate", v)) for v in (scale, translation))
-    return _scaled(image, shape, axes, [scale[i] for i in range(len(axes))], [translation[i] for i in range(len(axes))],
-                   _kernel(method), antialias, precision)
+    scale, translation = (
+        as_array(*promoted_inexact("scale_and_translate", v)) for v in (scale, translation)
+    )
+    return _scaled(
+        image,
+        shape,
+        axes,
+        [scale[i] for i in range(len(axes))],
+        [translation[i] for i in range(len(axes))],
+        _kernel(method),
+        antialias,
+        precision,
+    )
 
 
 def _scaled(image, shape, axes, scale, translation, kernel, antialias, precision):
     for axis, factor, shift in zip(axes, scale, translation, strict=True):
-        weights = _weights(image.shape[axis], shape[axis], factor, shift, kernel, antialias).astype(image.dtype)
-        image = jnp.moveaxis(jnp.tensordot(image, weights, ((axis,), (0,)), precision=precision), -1, axis)
+        weights = _weights(image.shape[axis], shape[axis], factor, shift, kernel, antialias).astype(
+            image.dtype
+        )
+        image = jnp.moveaxis(
+            jnp.tensordot(image, weights, ((axis,), (0,)), precision=precision), -1, axis
+        )
     return image
 
 
@@ -112,14 +159,20 @@ def _weights(old: int, new: int, scale, shift, kernel: Callable, antialias: bool
     middle = (jnp.arange(new) + 0.5) * inverse - shift * inverse - 0.5
     weights = kernel(jnp.abs(middle[None] - jnp.arange(old)[:, None]) / width)
     total = weights.sum(0, keepdims=True)
-    weights = jnp.where(jnp.abs(total) > 1000 * float(np.finfo(np.float32).eps), weights / jnp.where(total != 0, total, 1), 0)
+    weights = jnp.where(
+        jnp.abs(total) > 1000 * float(np.finfo(np.float32).eps),
+        weights / jnp.where(total != 0, total, 1),
+        0,
+    )
     return jnp.where((middle >= -0.5) & (middle <= old - 0.5), weights, 0)
 
 
 def _kernel(method: ResizeMethod) -> Callable:
     found = _KERNELS.get(method)
     if found is None:
-        raise ValueError(f"the method {method} is not available: choose nearest, linear, cubic, lanczos3 or lanczos5")
+        raise ValueError(
+            f"the method {method} is not available: choose nearest, linear, cubic, lanczos3 or lanczos5"
+        )
     return found
 
 
@@ -129,10 +182,12 @@ def _triangle(x):
 
 def _cubic(slope: float):
     """Keys' cubic, with that slope at distance 1."""
+
     def kernel(x):
         near = ((slope + 2) * x - (slope + 3)) * x * x + 1
         far = ((slope * x - 5 * slope) * x + 8 * slope) * x - 4 * slope
         return jnp.where(x < 1, near, jnp.where(x < 2, far, 0))
+
     return kernel
 
 
@@ -141,8 +196,13 @@ def _lanczos(radius: float):
         product = radius * jnp.sin(math.pi * x) * jnp.sin(math.pi * x / radius)
         out = jnp.where(x > 1e-3, product / jnp.where(x != 0, math.pi**2 * x**2, 1), 1)
         return jnp.where(x > radius, 0, out)
+
     return kernel
 
 
-_KERNELS = {ResizeMethod.LINEAR: _triangle, ResizeMethod.CUBIC: _cubic(-0.5),
-            ResizeMethod.LANCZOS3: _lanczos(3.0), ResizeMethod.LANCZOS5: _lanczos(5.0)}
+_KERNELS = {
+    ResizeMethod.LINEAR: _triangle,
+    ResizeMethod.CUBIC: _cubic(-0.5),
+    ResizeMethod.LANCZOS3: _lanczos(3.0),
+    ResizeMethod.LANCZOS5: _lanczos(5.0),
+}

@@ -42,7 +42,9 @@ class _Channel:
 
     def add(self, callback: Callable) -> None:
         if not callable(callback):
-            raise TypeError(f"a listener is called with each {self.what}; got {callback!r} of type {type(callback).__name__}")
+            raise TypeError(
+                f"a listener is called with each {self.what}; got {callback!r} of type {type(callback).__name__}"
+            )
         with _events.lock:
             self.listeners = (*self.listeners, callback)
         _watch()
@@ -50,9 +52,11 @@ class _Channel:
     def remove(self, callback: Callable) -> None:
         with _events.lock:
             if callback not in self.listeners:
-                raise ValueError(f"{callback!r} is not registered as a listener of {self.what}s; registered are {list(self.listeners)}")
+                raise ValueError(
+                    f"{callback!r} is not registered as a listener of {self.what}s; registered are {list(self.listeners)}"
+                )
             at = self.listeners.index(callback)
-            self.listeners = (*self.listeners[:at], *self.listeners[at + 1:])
+            self.listeners = (*self.listeners[:at], *self.listeners[at + 1 :])
         _watch()
 
     def clear(self) -> None:
@@ -63,7 +67,9 @@ class _Channel:
             listener(*args, **kwargs)
 
 
-_EVENTS, _DURATIONS, _SPANS, _SCALARS = (_Channel(w) for w in ("event", "duration", "time span", "scalar"))
+_EVENTS, _DURATIONS, _SPANS, _SCALARS = (
+    _Channel(w) for w in ("event", "duration", "time span", "scalar")
+)
 _CHANNELS = (_EVENTS, _DURATIONS, _SPANS, _SCALARS)
 
 
@@ -77,7 +83,9 @@ def record_event_duration_secs(event: str, duration: float, **kwargs: str | int)
     _DURATIONS.send(event, duration, **kwargs)
 
 
-def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: str | int) -> None:
+def record_event_time_span(
+    event: str, start_time: float, end_time: float, **kwargs: str | int
+) -> None:
     """Tells listeners when something began and ended, in seconds since the epoch."""
     _SPANS.send(event, start_time, end_time, **kwargs)
 
@@ -156,8 +164,11 @@ def clear_event_listeners() -> None:
 
 # -- what the runtime records ----------------------------------------------------------------------------
 
-_STAGES = {"trace": (JAXPR_TRACE_EVENT, "{}"), "lower": (JAXPR_TO_MLIR_MODULE_EVENT, "jit({})"),
-           "compile": (BACKEND_COMPILE_EVENT, "jit({})")}
+_STAGES = {
+    "trace": (JAXPR_TRACE_EVENT, "{}"),
+    "lower": (JAXPR_TO_MLIR_MODULE_EVENT, "jit({})"),
+    "compile": (BACKEND_COMPILE_EVENT, "jit({})"),
+}
 
 
 def _watch() -> None:
@@ -178,6 +189,7 @@ def _stage(kind: str, name: str) -> Callable[[], None]:
         end = time.time()
         record_event_duration_secs(event, max(end - start, 0.0), fun_name=fun_name)
         record_event_time_span(event, start, max(end, start), fun_name=fun_name)
+
     return ended
 
 

@@ -19,8 +19,24 @@ from xlab.backend.profiler import (
     trace,
 )
 
-ProfileData, ProfileEvent, ProfilePlane = map(profile_data, ("ProfileData", "ProfileEvent", "ProfilePlane"))
+ProfileData, ProfileEvent, ProfilePlane = map(
+    profile_data, ("ProfileData", "ProfileEvent", "ProfilePlane")
+)
 
-__all__ = ["ProfileData", "ProfileEvent", "ProfileOptions", "ProfilePlane", "StepTraceAnnotation", "TraceAnnotation",
-           "annotate_function", "device_memory_profile", "register_subprocess", "save_device_memory_profile", "start_server",
-           "start_trace", "stop_server", "stop_trace", "trace"]
+__all__ = [
+    "ProfileData",
+    "ProfileEvent",
+    "ProfileOptions",
+    "ProfilePlane",
+    "StepTraceAnnotation",
+    "TraceAnnotation",
+    "annotate_function",
+    "device_memory_profile",
+    "register_subprocess",
+    "save_device_memory_profile",
+    "start_server",
+    "start_trace",
+    "stop_server",
+    "stop_trace",
+    "trace",
+]

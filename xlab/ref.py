@@ -12,4 +12,16 @@ from xlab.lax.ref_functions import ref_get as get
 from xlab.lax.ref_functions import ref_set as set
 from xlab.lax.ref_functions import ref_swap as swap
 
-__all__ = ["AbstractRef", "Ref", "TransformedRef", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
+__all__ = [
+    "AbstractRef",
+    "Ref",
+    "TransformedRef",
+    "addupdate",
+    "empty_ref",
+    "free_ref",
+    "freeze",
+    "get",
+    "new_ref",
+    "set",
+    "swap",
+]

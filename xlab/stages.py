@@ -8,4 +8,12 @@ from xlab.compile.stages import ArgInfo, Compiled, Lowered, ShapeDtypeStruct, Tr
 CompilerOptions = dict[str, str | bool | int | float]
 Wrapped = _Callable[..., _Any]
 
-__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "ShapeDtypeStruct", "Traced", "Wrapped"]
+__all__ = [
+    "ArgInfo",
+    "Compiled",
+    "CompilerOptions",
+    "Lowered",
+    "ShapeDtypeStruct",
+    "Traced",
+    "Wrapped",
+]

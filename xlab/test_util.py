@@ -19,11 +19,25 @@ from xlab.transforms.vjp import vjp as _vjp
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
-_TOLERANCE = {"bfloat16": 1e-1, "float16": 1e-2, "float32": 1e-3, "complex64": 1e-3, "float64": 1e-5, "complex128": 1e-5}
+_TOLERANCE = {
+    "bfloat16": 1e-1,
+    "float16": 1e-2,
+    "float32": 1e-3,
+    "complex64": 1e-3,
+    "float64": 1e-5,
+    "complex128": 1e-5,
+}
 
 
-def check_jvp(f: Callable, f_jvp: Callable, args, atol: float | None = None, rtol: float | None = None, eps: float = 1e-4,
-              err_msg: str = "") -> None:
+def check_jvp(
+    f: Callable,
+    f_jvp: Callable,
+    args,
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float = 1e-4,
+    err_msg: str = "",
+) -> None:
     """Compares `f_jvp(primals, tangents)` with the difference quotient of `f` along a random direction.
 
     Raises:
@@ -38,8 +52,15 @@ def check_jvp(f: Callable, f_jvp: Callable, args, atol: float | None = None, rto
     _compare(slope, quotient, atol, rtol, f"{err_msg} tangent", 10)
 
 
-def check_vjp(f: Callable, f_vjp: Callable, args, atol: float | None = None, rtol: float | None = None, eps: float = 1e-4,
-              err_msg: str = "") -> None:
+def check_vjp(
+    f: Callable,
+    f_vjp: Callable,
+    args,
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float = 1e-4,
+    err_msg: str = "",
+) -> None:
     """Compares `f_vjp(*primals)` with difference quotients: cotangent times slope is gradient times direction.
 
     Raises:
@@ -53,11 +74,26 @@ def check_vjp(f: Callable, f_vjp: Callable, args, atol: float | None = None, rto
     quotient = _tree.map(lambda a, b: (_wide(a) - _wide(b)) / eps, ahead, behind)
     cotangent = _tree.map(functools.partial(_direction, draw), out)
     gradient = pullback(cotangent)
-    _compare(_dot(tangents, gradient), _dot(quotient, cotangent), atol, rtol, f"{err_msg} gradient along a direction", 10, out)
+    _compare(
+        _dot(tangents, gradient),
+        _dot(quotient, cotangent),
+        atol,
+        rtol,
+        f"{err_msg} gradient along a direction",
+        10,
+        out,
+    )
 
 
-def check_grads(f: Callable, args: Sequence, order: int, modes: Sequence[str] = ("fwd", "rev"), atol: float | None = None,
-                rtol: float | None = None, eps: float | None = None) -> None:
+def check_grads(
+    f: Callable,
+    args: Sequence,
+    order: int,
+    modes: Sequence[str] = ("fwd", "rev"),
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+) -> None:
     """Compares derivatives up to `order`, in forward mode, reverse mode and their combinations, with difference quotients.
 
     Args:
@@ -72,7 +108,9 @@ def check_grads(f: Callable, args: Sequence, order: int, modes: Sequence[str] = 
         AssertionError: where they disagree.
     """
     args = tuple(args)
-    narrow = any(_name(x) in ("float32", "complex64", "float16", "bfloat16") for x in _tree.leaves(args))
+    narrow = any(
+        _name(x) in ("float32", "complex64", "float16", "bfloat16") for x in _tree.leaves(args)
+    )
     # A long step errs where a function bends, a short one where numbers are narrow: what is right agrees with one of them.
     steps = (eps,) if eps else (1e-2, 1e-3, 1e-4) if narrow else (1e-4,)
 
@@ -87,23 +125,38 @@ def check_grads(f: Callable, args: Sequence, order: int, modes: Sequence[str] = 
     def check(fun, at, left, path):
         if "fwd" in modes:
             name = "forward" + path
-            try_steps(lambda step: check_jvp(fun, functools.partial(_jvp, fun), at, atol, rtol, step, name))
+            try_steps(
+                lambda step: check_jvp(
+                    fun, functools.partial(_jvp, fun), at, atol, rtol, step, name
+                )
+            )
             if left > 1:
                 draw = np.random.RandomState(left)
                 directions = _tree.map(functools.partial(_direction, draw), at)
                 check(lambda *xs: _jvp(fun, xs, directions), at, left - 1, " of " + name)
         if "rev" in modes:
             name = "reverse" + path
-            try_steps(lambda step: check_vjp(fun, functools.partial(_vjp, fun), at, atol, rtol, step, name))
+            try_steps(
+                lambda step: check_vjp(
+                    fun, functools.partial(_vjp, fun), at, atol, rtol, step, name
+                )
+            )
             if left > 1:
                 out, _ = _vjp(fun, *at)
-                cotangent = _tree.map(functools.partial(_direction, np.random.RandomState(left)), out)
+                cotangent = _tree.map(
+                    functools.partial(_direction, np.random.RandomState(left)), out
+                )
                 check(lambda *xs: _vjp(fun, *xs)[1](cotangent), at, left - 1, " of " + name)
+
     check(f, args, order, "")
 
 
 def _name(x) -> str:
-    return dtypes.name(getattr(x, "dtype", None) or np.asarray(x).dtype) if not isinstance(x, float) else "float32"
+    return (
+        dtypes.name(getattr(x, "dtype", None) or np.asarray(x).dtype)
+        if not isinstance(x, float)
+        else "float32"
+    )
 
 
 def _inexact(x) -> bool:
@@ -120,6 +173,7 @@ def _direction(draw, x):
     if dtypes.issubdtype(dtype, np.complexfloating):
         values = values + 1j * np.asarray(draw.standard_normal(shape))
     from xlab import numpy as jnp
+
     return jnp.asarray(values, dtype)
 
 
@@ -135,12 +189,28 @@ def _wide(x):
 
 
 def _dot(xs, ys) -> float:
-    return float(sum(np.real(np.sum(_wide(x) * _wide(y))) for x, y in zip(_tree.leaves(xs), _tree.leaves(ys), strict=True)))
+    return float(
+        sum(
+            np.real(np.sum(_wide(x) * _wide(y)))
+            for x, y in zip(_tree.leaves(xs), _tree.leaves(ys), strict=True)
+        )
+    )
 
 
 def _compare(ours, theirs, atol, rtol, what, scale, like=None):
     leaves, others = _tree.leaves(ours), _tree.leaves(theirs)
     for a, b in zip(leaves, others, strict=True):
-        tolerance = scale * max((_TOLERANCE.get(_name(x), 1e-3) for x in (_tree.leaves(like) if like is not None else [a])), default=1e-3)
-        np.testing.assert_allclose(_wide(a), _wide(b), rtol=tolerance if rtol is None else rtol,
-                                   atol=tolerance if atol is None else atol, err_msg=f"{what.strip()} disagrees with difference quotients")
+        tolerance = scale * max(
+            (
+                _TOLERANCE.get(_name(x), 1e-3)
+                for x in (_tree.leaves(like) if like is not None else [a])
+            ),
+            default=1e-3,
+        )
+        np.testing.assert_allclose(
+            _wide(a),
+            _wide(b),
+            rtol=tolerance if rtol is None else rtol,
+            atol=tolerance if atol is None else atol,
+            err_msg=f"{what.strip()} disagrees with difference quotients",
+        )

@@ -12,9 +12,24 @@ from xlab.core.avals import ShapedArray
 from xlab.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding, from_native
 
 
-@pytest.mark.parametrize("dtype", [
-    bool, np.int8, np.int32, np.int64, np.uint32, np.float16, np.float32, np.float64, np.complex64, np.complex128,
-    ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        bool,
+        np.int8,
+        np.int32,
+        np.int64,
+        np.uint32,
+        np.float16,
+        np.float32,
+        np.float64,
+        np.complex64,
+        np.complex128,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.int4,
+    ],
+)
 def test_round_trip_keeps_every_dtype(dtype):
     x = np.arange(6).reshape(2, 3).astype(dtype)
     back = arrays.to_numpy(toys.put(x, toys.single()))
@@ -41,7 +56,12 @@ def test_reading_is_free_of_copies_and_read_only():
 
 def test_wrong_dtype_is_refused():
     with pytest.raises(TypeError, match="float32"):
-        arrays.put([np.zeros(2, np.int32)], ShapedArray((2,), np.float32), toys.single(), client.devices()[:1])
+        arrays.put(
+            [np.zeros(2, np.int32)],
+            ShapedArray((2,), np.float32),
+            toys.single(),
+            client.devices()[:1],
+        )
 
 
 @pytest.mark.beside
@@ -50,14 +70,16 @@ def test_shards_are_arrays_of_ours_and_cheap():
     parts = arrays.shards(array)
     assert parts is arrays.shards(array)
     assert [p.aval for p in parts] == [ShapedArray((2,), np.float32)] * 8
-    assert [from_native(p._sharding) for p in parts] == [SingleDeviceSharding(d) for d in client.devices()[:8]]
+    assert [from_native(p._sharding) for p in parts] == [
+        SingleDeviceSharding(d) for d in client.devices()[:8]
+    ]
     arrays.to_numpy(parts[0])
     start = time.perf_counter()
     for _ in range(125):
         fresh = arrays.from_shards(array.aval, toys.along("x"), parts)
         for part in arrays.shards(fresh):
             arrays.to_numpy(part)
-    assert time.perf_counter() - start < 1.0      # 1000 reads: about 10 ms when the machine is quiet
+    assert time.perf_counter() - start < 1.0  # 1000 reads: about 10 ms when the machine is quiet
     assert "jax" not in sys.modules
 
 
@@ -70,11 +92,15 @@ def test_assembling_and_moving():
     moved = arrays.copy_to_devices(array, array.aval, host, host.devices_in_order)
     assert from_native(moved._sharding) is host
     np.testing.assert_array_equal(toys.gather(moved), x)
-    loose = arrays.copy_to_devices(array, array.aval, toys.along("x"), host.devices_in_order, committed=False)
+    loose = arrays.copy_to_devices(
+        array, array.aval, toys.along("x"), host.devices_in_order, committed=False
+    )
     assert not loose._committed
     assert array._committed
     np.testing.assert_array_equal(toys.gather(loose), x)
-    there = arrays.copy_to_devices(toys.put(x, toys.single()), array.aval, toys.single(3), client.devices()[3:4])
+    there = arrays.copy_to_devices(
+        toys.put(x, toys.single()), array.aval, toys.single(3), client.devices()[3:4]
+    )
     assert from_native(there._sharding) is toys.single(3)
     np.testing.assert_array_equal(arrays.to_numpy(there), x)
 
@@ -90,6 +116,7 @@ def test_threads_that_share_one_array_are_one_kin():
             def share(array=array, gate=gate, made=made):
                 gate.wait()
                 made.append(arrays.rewrap(array, array.aval, toys.single()))
+
             threads = [threading.Thread(target=share) for _ in range(4)]
             for t in threads:
                 t.start()
@@ -103,6 +130,8 @@ def test_threads_that_share_one_array_are_one_kin():
 
 def test_dlpack_round_trip():
     array = toys.put(np.arange(4, dtype=np.float32), toys.single())
-    back = arrays.from_dlpack(arrays.to_dlpack(array), client.devices()[0], ShapedArray, toys.single())
+    back = arrays.from_dlpack(
+        arrays.to_dlpack(array), client.devices()[0], ShapedArray, toys.single()
+    )
     np.testing.assert_array_equal(arrays.to_numpy(back), np.arange(4))
     assert back.aval == array.aval

@@ -59,7 +59,7 @@ def test_many_threads_keep_to_the_limit():
             for k in range(first, first + 2000):
                 known[k % 97] = k
                 known.get_or_make(k % 89, lambda k=k: k)
-        except Exception as fault:      # seen by the thread that asserts
+        except Exception as fault:  # seen by the thread that asserts
             faults.append(fault)
 
     threads = [threading.Thread(target=write, args=(n * 31,)) for n in range(4)]

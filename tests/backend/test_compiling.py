@@ -21,32 +21,45 @@ def test_what_an_executable_says_of_itself():
     assert compiling.memory_stats(exe).argument_size_in_bytes == 2 * 16 * 2 * 4
     raw, stats = exe.get_compiled_memory_stats(), compiling.memory_stats(exe)
     sizes = {n: getattr(raw, n) for n in dir(raw) if n.endswith("_in_bytes")}
-    assert len(sizes) >= 11 and {n: getattr(stats, n, None) for n in sizes} == sizes and stats.peak_memory_in_bytes > 0
+    assert (
+        len(sizes) >= 11
+        and {n: getattr(stats, n, None) for n in sizes} == sizes
+        and stats.peak_memory_in_bytes > 0
+    )
     assert compiling.cost_analysis(exe)["flops"] > 0
     assert compiling.output_memory_kinds(exe) == ["device"]
     assert compiling.buffer_assignment(exe)
     assert compiling.hlo_dot(exe).startswith("digraph")
-    assert compiling.output_shardings(compiling.compile_text(toys.DOUBLE, client.devices()[:1])) is None
+    assert (
+        compiling.output_shardings(compiling.compile_text(toys.DOUBLE, client.devices()[:1]))
+        is None
+    )
 
 
 def test_serialized_executables_run():
     again = compiling.deserialize(compiling.serialize(dot()), client.devices()[:8])
     x = np.eye(16, dtype=np.float32)
     handler = arrays.result_handler(ShapedArray((16, 16), np.float32), toys.along())
-    out = arrays.execute(again, [toys.put(x, toys.along(None, "x")), toys.put(x, toys.along("x"))], [handler])[0]
+    out = arrays.execute(
+        again, [toys.put(x, toys.along(None, "x")), toys.put(x, toys.along("x"))], [handler]
+    )[0]
     np.testing.assert_allclose(toys.gather(out), np.tanh(x), rtol=1e-6)
 
 
 def test_options_and_callbacks():
-    compiling.compile_text(toys.DOUBLE, client.devices()[:1], options={"xla_backend_optimization_level": 0})
+    compiling.compile_text(
+        toys.DOUBLE, client.devices()[:1], options={"xla_backend_optimization_level": 0}
+    )
     with pytest.raises(Exception, match="No such compile option"):
         compiling.compile_text(toys.DOUBLE, client.devices()[:1], options={"xla_no_such_flag": 1})
-    text = '''module @cb { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+    text = """module @cb { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
       %r = stablehlo.custom_call @xla_ffi_python_cpu_callback(%a) {api_version = 4 : i32, has_side_effect = true,
         backend_config = {index = 0 : ui64}, operand_layouts = [dense<[0]> : tensor<1xindex>],
         result_layouts = [dense<[0]> : tensor<1xindex>]} : (tensor<4xf32>) -> tensor<4xf32>
-      return %r : tensor<4xf32> } }'''
-    exe = compiling.compile_text(text, client.devices()[:1], host_callbacks=[lambda x: (np.asarray(x) * 3,)])
+      return %r : tensor<4xf32> } }"""
+    exe = compiling.compile_text(
+        text, client.devices()[:1], host_callbacks=[lambda x: (np.asarray(x) * 3,)]
+    )
     x = toys.put(np.ones(4, np.float32), toys.single())
     out = arrays.execute(exe, [x], [arrays.result_handler(x.aval, toys.single())])[0]
     np.testing.assert_array_equal(arrays.to_numpy(out), 3)
@@ -63,7 +76,10 @@ def test_stages_of_partitioning():
     assert "sdy.all_reduce" in stages["resharded"]
     assert "stablehlo.all_reduce" in stages["local"]
     assert "tensor<16x2xf32>" in stages["local"]
-    assert "eqn3" in partition_stages(toys.SHARDED_DOT, locations=True, last="propagated")["propagated"]
+    assert (
+        "eqn3"
+        in partition_stages(toys.SHARDED_DOT, locations=True, last="propagated")["propagated"]
+    )
     with pytest.raises(Exception, match=r"custom op|expected|unregistered"):
         ir.parse("func.func @main() { nonsense }")
 

@@ -17,7 +17,9 @@ def test_second_call_runs_no_python(devices):
     x = toys.put(X, sharding)
     y = fn(x)
     calls = []
-    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
+    sys.setprofile(
+        lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None
+    )
     try:
         y = fn(y)
         y = fn(y)

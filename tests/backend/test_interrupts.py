@@ -38,7 +38,14 @@ print(xlab.jit(jnp.sin)(x).shape)
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as posix systems send them")
 def test_the_process_survives():
-    done = subprocess.run([sys.executable, "-c", LONG], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", LONG],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "interrupted" in done.stdout and done.stdout.endswith("(8, 4)\n")
 
@@ -49,7 +56,10 @@ def test_errors_come_through():
 
 
 def test_the_waiting_can_be_interrupted():
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+    if (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        or threading.current_thread() is not threading.main_thread()
+    ):
         pytest.skip("SIGINT is handled by somebody else")
     go = threading.Event()
     threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

@@ -33,10 +33,13 @@ ACTIONS = {
 }
 INTO, AMONG = {"asarray", "jit", "scalar"}, {"reshard"}
 REFUSED = {
-    ("transfer_guard", "allow"): set(), ("transfer_guard", "disallow"): INTO | AMONG,
+    ("transfer_guard", "allow"): set(),
+    ("transfer_guard", "disallow"): INTO | AMONG,
     ("transfer_guard", "disallow_explicit"): INTO | AMONG | {"put", "move"},
-    ("transfer_guard_host_to_device", "disallow"): INTO, ("transfer_guard_host_to_device", "disallow_explicit"): INTO | {"put"},
-    ("transfer_guard_device_to_device", "disallow"): AMONG, ("transfer_guard_device_to_device", "disallow_explicit"): AMONG | {"move"},
+    ("transfer_guard_host_to_device", "disallow"): INTO,
+    ("transfer_guard_host_to_device", "disallow_explicit"): INTO | {"put"},
+    ("transfer_guard_device_to_device", "disallow"): AMONG,
+    ("transfer_guard_device_to_device", "disallow_explicit"): AMONG | {"move"},
     ("transfer_guard_device_to_host", "disallow_explicit"): set(),
 }
 
@@ -67,6 +70,7 @@ def test_guards_nest_and_decorate():
     @xlab.transfer_guard("allow")
     def inner():
         return double(HOST)
+
     with xlab.transfer_guard("disallow"):
         with pytest.raises(xlab.errors.JaxRuntimeError):
             double(HOST)
@@ -92,6 +96,7 @@ def test_a_guard_is_for_its_thread_and_the_option_for_all():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
+
     with xlab.transfer_guard("disallow"):
         run()
     assert not errors

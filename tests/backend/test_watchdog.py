@@ -23,7 +23,9 @@ config.update("collective_timeout", 1.0)
 assert f(x + 4).tolist() == [26, 27, 28, 29]
 """
 
-STUCK = HEAD + """
+STUCK = (
+    HEAD
+    + """
 y = f(x)
 waits = [lambda: y.block_until_ready(), lambda: xlab.block_until_ready(y), lambda: np.asarray(y), lambda: print(y), lambda: float(y[3]),
          lambda: np.asarray(y + 1), lambda: f(x), lambda: y.sum().block_until_ready()]
@@ -39,8 +41,11 @@ assert float(xlab.jit(lambda a: a + 1)(1.0)) == 2.0                       # othe
 assert np.asarray(xlab.device_put(np.ones(3), xlab.devices()[3])).sum() == 3.0
 print("survived")
 """
+)
 
-BUSY = HEAD + """
+BUSY = (
+    HEAD
+    + """
 import time
 long = mapped(lambda x: lax.cond(x[0] > -1, lambda v: lax.fori_loop(0, 1500, lambda i, m: m @ m / 300, 0 * v[0] + np.ones((300, 300), np.float32))
                                  [0, :1] * 0 + lax.psum(v, "i"), lambda v: v, x))
@@ -55,16 +60,24 @@ called = mapped(lambda x: lax.cond(x[0] > -1, lambda v: lax.psum(xlab.pure_callb
 assert called(x).tolist() == [6, 6, 6, 6]
 print("survived")
 """
+)
 
 
 @pytest.mark.parametrize("code", [STUCK, BUSY], ids=["stuck", "busy"])
 def test_waits_end_when_and_only_when_devices_never_meet(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False,
-                          env={**os.environ, "XLAB_NUM_CPU_DEVICES": "4"})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "XLAB_NUM_CPU_DEVICES": "4"},
+    )
     assert done.returncode == 0 and "survived" in done.stdout, done.stderr[-3000:]
 
 
 def test_the_environment_is_left_as_it_was():
     from xlab.backend import client
+
     client.devices()
     assert "collective_call_terminate" not in os.environ.get("XLA_FLAGS", "")

@@ -23,7 +23,7 @@ def one_and_then(seconds):
 
 def for_ever():
     yield 1
-    pow(7, 10**10)      # native code that holds the interpreter
+    pow(7, 10**10)  # native code that holds the interpreter
 
 
 def ends(number):
@@ -32,7 +32,9 @@ def ends(number):
 
 
 def says_and_aborts():
-    os.write(2, b"LLVM ERROR: F1122 19:12:1 7 some/file.cc:2747] Check failed: isPassthrough In op x\n")
+    os.write(
+        2, b"LLVM ERROR: F1122 19:12:1 7 some/file.cc:2747] Check failed: isPassthrough In op x\n"
+    )
     os.abort()
     yield
 
@@ -68,23 +70,33 @@ def within(seconds, test):
 def test_is_kept_and_has_no_client():
     assert worker.run(worker.divisors, 6) == ([1, 2, 3, 6], "")
     before = worker.process_id()
-    (started, reference, _), = worker.run(loaded)[0]
+    ((started, reference, _),) = worker.run(loaded)[0]
     assert worker.process_id() == before != os.getpid() and not started and not reference
 
 
 def test_large_answers_and_requests():
-    (stages, why) = worker.run(partitioning.stages_of, toys.SHARDED_DOT + "//" + "x" * 3_000_000, False, "local")
-    assert not why and [name for name, _ in stages] == ["input", "propagated", "resharded", "collectives", "local"]
+    (stages, why) = worker.run(
+        partitioning.stages_of, toys.SHARDED_DOT + "//" + "x" * 3_000_000, False, "local"
+    )
+    assert not why and [name for name, _ in stages] == [
+        "input",
+        "propagated",
+        "resharded",
+        "collectives",
+        "local",
+    ]
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL], ids=lambda n: n.name
+)
 def test_its_end_is_a_sentence_and_the_next_task_runs(number):
     assert worker.run(ends, number) == ([1], f"its process ended with {number.name}")
     assert worker.run(worker.divisors, 2) == ([1, 2], "")
 
 
 def test_killed_from_outside_in_the_middle():
-    worker.run(one_and_then, 0)         # it is there and knows the task
+    worker.run(one_and_then, 0)  # it is there and knows the task
     threading.Timer(1.0, os.kill, (worker.process_id(), signal.SIGKILL)).start()
     assert worker.run(one_and_then, 30) == ([1], "its process ended with SIGKILL")
     assert worker.run(worker.divisors, 2) == ([1, 2], "")
@@ -98,7 +110,10 @@ def test_killed_between_two_tasks_nobody_notices():
 
 
 def test_native_last_words():
-    assert worker.run(says_and_aborts)[1] == "its process ended with SIGABRT: Check failed: isPassthrough In op x"
+    assert (
+        worker.run(says_and_aborts)[1]
+        == "its process ended with SIGABRT: Check failed: isPassthrough In op x"
+    )
 
 
 @pytest.mark.parametrize("task", [(one_and_then, 60), (for_ever,)], ids=["sleeps", "never_ends"])
@@ -126,7 +141,9 @@ def interrupts():
 def test_an_interrupt_ends_the_wait_and_not_the_worker_of_the_next(interrupts):
     worker.run(worker.divisors, 1)
     before = worker.process_id()
-    assert os.getpgid(before) != os.getpgid(0)      # interrupts of a terminal or kernel go to its whole group
+    assert os.getpgid(before) != os.getpgid(
+        0
+    )  # interrupts of a terminal or kernel go to its whole group
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
@@ -137,7 +154,10 @@ def test_an_interrupt_ends_the_wait_and_not_the_worker_of_the_next(interrupts):
 
 def test_several_threads():
     found = {}
-    threads = [threading.Thread(target=lambda n=n: found.setdefault(n, worker.run(worker.divisors, n))) for n in range(1, 9)]
+    threads = [
+        threading.Thread(target=lambda n=n: found.setdefault(n, worker.run(worker.divisors, n)))
+        for n in range(1, 9)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -159,13 +179,19 @@ def test_where_the_process_cannot_begin(monkeypatch):
     pieces, why = worker.run(worker.divisors, 2)
     assert pieces == [] and why == "its process ended with status 1: ImportError: no such thing"
     monkeypatch.undo()
-    worker._end()           # the next one had begun already, and ends as the first
+    worker._end()  # the next one had begun already, and ends as the first
     assert worker.run(worker.divisors, 2) == ([1, 2], "")
 
 
 def in_a_process(code, **environment):
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT,
-                          env={**os.environ, "PYTHONPATH": str(ROOT), **environment})
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
 
 
 def test_a_fork_has_its_own():
@@ -184,7 +210,9 @@ assert worker.run(worker.divisors, 3) == ([1, 3], "") and worker.process_id() ==
     assert ran.returncode == 0 and ran.stderr == ""
 
 
-@pytest.mark.parametrize("end", ["", "os._exit(0)", "os.kill(os.getpid(), 9)"], ids=["returns", "leaves", "is_killed"])
+@pytest.mark.parametrize(
+    "end", ["", "os._exit(0)", "os.kill(os.getpid(), 9)"], ids=["returns", "leaves", "is_killed"]
+)
 def test_ends_with_its_owner(end):
     ran = in_a_process(f"""
 import os
@@ -235,16 +263,25 @@ def test_a_stage_that_ends_the_process_leaves_those_before_it():
         return %0 : tensor<32xf32> } }"""
     stages = partitioning.partition_stages(text)
     assert list(stages) == ["input", "propagated", "resharded", "collectives", "failed"]
-    assert stages["failed"].startswith("local: its process ended with SIGABRT: Check failed: isPassthrough")
-    assert list(partitioning.partition_stages(text, last="resharded")) == ["input", "propagated", "resharded"]
+    assert stages["failed"].startswith(
+        "local: its process ended with SIGABRT: Check failed: isPassthrough"
+    )
+    assert list(partitioning.partition_stages(text, last="resharded")) == [
+        "input",
+        "propagated",
+        "resharded",
+    ]
 
 
 def test_an_error_of_a_pass_is_a_sentence(monkeypatch):
     monkeypatch.setattr(ir, "apply_passes", lambda *args, **kwargs: ir._made_up())
-    with pytest.raises(AttributeError):     # what is not the pass's own error is ours
+    with pytest.raises(AttributeError):  # what is not the pass's own error is ours
         list(partitioning.stages_of(toys.SHARDED_DOT, False, "local"))
     monkeypatch.setattr(ir, "apply_passes", lambda module, passes, **kwargs: ir.parse("nonsense"))
-    assert [name for name, _ in partitioning.stages_of(toys.SHARDED_DOT, False, "local")] == ["input", "failed"]
+    assert [name for name, _ in partitioning.stages_of(toys.SHARDED_DOT, False, "local")] == [
+        "input",
+        "failed",
+    ]
 
 
 def test_values_nobody_reads_end_no_propagation():

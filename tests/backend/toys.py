@@ -55,7 +55,9 @@ def gather(array):
 
     sharding = from_native(array._sharding)
     out = np.zeros(array.aval.shape, array.aval.dtype)
-    for index, shard in zip(sharding.devices_indices_map(out.shape).values(), arrays.shards(array), strict=True):
+    for index, shard in zip(
+        sharding.devices_indices_map(out.shape).values(), arrays.shards(array), strict=True
+    ):
         out[index] = arrays.to_numpy(shard)
     return out
 
@@ -72,11 +74,14 @@ def toy_jit(sharding):
         out = arrays.execute(exe, [x], [arrays.result_handler(x.aval, sharding)])[0]
         native = sharding.native
         fast = dispatch.FastPath(
-            exe, registry.flatten(out)[1], [native], [native], [x.aval], [True], [True], [None], [])
+            exe, registry.flatten(out)[1], [native], [native], [x.aval], [True], [True], [None], []
+        )
         return out, fast
 
     def shard_arg(x, native, layout):
         raise AssertionError("native code could not place an argument")
 
-    fn = dispatch.native_jit("double", lambda x: x, miss, (), (), ("toy", count, id(misses)), shard_arg)
+    fn = dispatch.native_jit(
+        "double", lambda x: x, miss, (), (), ("toy", count, id(misses)), shard_arg
+    )
     return fn, misses

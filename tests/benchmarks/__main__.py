@@ -20,8 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def main(argv: list[str] | None = None) -> int:
     """Runs the benchmarks that the command line asks for; exit status 1 when a goal is missed with --strict."""
     args = parser().parse_args(argv)
-    names = [name for name in BENCHMARKS if not (args.quick and name in LONG)
-             and (not args.only or any(word in name for word in args.only))]
+    names = [
+        name
+        for name in BENCHMARKS
+        if not (args.quick and name in LONG)
+        and (not args.only or any(word in name for word in args.only))
+    ]
     if not names:
         sys.exit(f"no benchmark contains {args.only}; there are: " + "; ".join(BENCHMARKS))
     rounds = args.rounds or (2 if args.quick else 5)
@@ -39,33 +43,66 @@ def main(argv: list[str] | None = None) -> int:
     if plot:
         print("\n" + plot)
     if args.json:
-        Path(args.json).write_text(json.dumps(
-            {"machine": machine(), "rounds": rounds, "quick": args.quick, "subject": args.subject,
-             "results": results}, indent=1) + "\n")
-    return int(args.strict and any(row["ratio"] is None or row["ratio"] > row["goal"] for row in results.values()))
+        Path(args.json).write_text(
+            json.dumps(
+                {
+                    "machine": machine(),
+                    "rounds": rounds,
+                    "quick": args.quick,
+                    "subject": args.subject,
+                    "results": results,
+                },
+                indent=1,
+            )
+            + "\n"
+        )
+    return int(
+        args.strict
+        and any(row["ratio"] is None or row["ratio"] > row["goal"] for row in results.values())
+    )
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    made.add_argument("--quick", action="store_true", help="two rounds, no 100 000-equation programs")
-    made.add_argument("--only", action="append", metavar="WORD", help="benchmarks whose name contains WORD")
+    made.add_argument(
+        "--quick", action="store_true", help="two rounds, no 100 000-equation programs"
+    )
+    made.add_argument(
+        "--only", action="append", metavar="WORD", help="benchmarks whose name contains WORD"
+    )
     made.add_argument("--rounds", type=int, help="pairs of processes (default 5)")
     made.add_argument("--json", metavar="PATH", help="also write everything measured to PATH")
     made.add_argument("--strict", action="store_true", help="exit with 1 when a goal is missed")
-    made.add_argument("--subject", default="xlab", help="what is compared; `jax` measures the noise of the method")
+    made.add_argument(
+        "--subject", default="xlab", help="what is compared; `jax` measures the noise of the method"
+    )
     return made
 
 
 def one_round(module: str, names: list[str], quick: bool) -> dict:
     """Seconds, or an error's text, of every benchmark: one process for all, one more for each fresh one."""
-    found = {name: from_start(module, BENCHMARKS[name].run)
-             for name in names if isinstance(BENCHMARKS[name].run, str)}
+    found = {
+        name: from_start(module, BENCHMARKS[name].run)
+        for name in names
+        if isinstance(BENCHMARKS[name].run, str)
+    }
     warm = [name for name in names if name not in found]
     if warm:
-        command = [sys.executable, "-m", "tests.benchmarks.measure", module, "quick" if quick else "full", *warm]
-        done = subprocess.run(command, cwd=ROOT, env=environment(8), capture_output=True, text=True, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.benchmarks.measure",
+            module,
+            "quick" if quick else "full",
+            *warm,
+        ]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(8), capture_output=True, text=True, check=False
+        )
         if done.returncode:
-            reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][:200]
+            reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][
+                :200
+            ]
             found |= dict.fromkeys(warm, reason)
         else:
             found |= json.loads(done.stdout.splitlines()[-1])
@@ -74,23 +111,41 @@ def one_round(module: str, names: list[str], quick: bool) -> dict:
 
 def from_start(module: str, script: str) -> float | str:
     """Seconds that a script takes in a process of its own, interpreter start excluded."""
-    code = (f"import time; start = time.perf_counter()\n{script.format(name=module)}\n"
-            "print(time.perf_counter() - start)")
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(1), capture_output=True,
-                          text=True, check=False)
+    code = (
+        f"import time; start = time.perf_counter()\n{script.format(name=module)}\n"
+        "print(time.perf_counter() - start)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment(1),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["?"])[-1][:200]
     return float(done.stdout.split()[-1])
 
 
 def environment(devices: int) -> dict:
-    return dict(os.environ, JAX_PLATFORMS="cpu", XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
-                XLAB_NUM_CPU_DEVICES=str(devices), TF_CPP_MIN_LOG_LEVEL="2")
+    return dict(
+        os.environ,
+        JAX_PLATFORMS="cpu",
+        XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
+        XLAB_NUM_CPU_DEVICES=str(devices),
+        TF_CPP_MIN_LOG_LEVEL="2",
+    )
 
 
 def summary(name: str, samples: dict[str, list]) -> dict:
     """Medians of both sides and their ratio; `None` and the error where a side failed."""
-    row: dict = {"goal": BENCHMARKS[name].goal, "per": BENCHMARKS[name].per, "ratio": None, "samples": samples}
+    row: dict = {
+        "goal": BENCHMARKS[name].goal,
+        "per": BENCHMARKS[name].per,
+        "ratio": None,
+        "samples": samples,
+    }
     for side, values in samples.items():
         failed = next((v for v in values if isinstance(v, str)), None)
         row[side] = None if failed else statistics.median(values)
@@ -104,12 +159,16 @@ def summary(name: str, samples: dict[str, list]) -> dict:
 def table(results: dict[str, dict]) -> str:
     """The results as aligned text."""
     wide = max(map(len, results))
-    out = [f"{'benchmark'.ljust(wide)}  {'reference':>10}  {'xlab':>10}  {'ratio':>6}  {'goal':>5}  per"]
+    out = [
+        f"{'benchmark'.ljust(wide)}  {'reference':>10}  {'xlab':>10}  {'ratio':>6}  {'goal':>5}  per"
+    ]
     for name, row in results.items():
         ratio = "     -" if row["ratio"] is None else f"{row['ratio']:6.2f}"
         mark = "" if row["ratio"] is None else "ok" if row["ratio"] <= row["goal"] else "missed"
-        out.append(f"{name.ljust(wide)}  {duration(row['reference'], row['per']):>10}  {duration(row['xlab'], row['per']):>10}  {ratio}  "
-                   f"{row['goal']:5.2f}  {row['per'].ljust(9)}  {row.get('error', mark)}".rstrip())
+        out.append(
+            f"{name.ljust(wide)}  {duration(row['reference'], row['per']):>10}  {duration(row['xlab'], row['per']):>10}  {ratio}  "
+            f"{row['goal']:5.2f}  {row['per'].ljust(9)}  {row.get('error', mark)}".rstrip()
+        )
     ratios = [row["ratio"] / row["goal"] for row in results.values() if row["ratio"] is not None]
     met = sum(r <= 1 for r in ratios)
     out.append(f"{met} of {len(results)} goals met")
@@ -121,7 +180,11 @@ def flatness(results: dict[str, dict]) -> str:
     out = []
     for what in ("trace", "lower"):
         for kind in CHAINS:
-            rows = [(size, results[name]) for size in SIZES if (name := f"{what} {kind}, {size}") in results]
+            rows = [
+                (size, results[name])
+                for size in SIZES
+                if (name := f"{what} {kind}, {size}") in results
+            ]
             values = [row[side] for _, row in rows for side in ("reference", "xlab") if row[side]]
             if len(rows) < 2 or not values:
                 continue
@@ -153,7 +216,12 @@ def machine() -> dict:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = None
-    return {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system(), **versions}
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        **versions,
+    }
 
 
 if __name__ == "__main__":

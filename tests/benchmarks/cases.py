@@ -21,6 +21,7 @@ from tests.reference.sample import Namespaces
 @dataclass(frozen=True)
 class Benchmark:
     """One row of the table: `goal` bounds the ratio, `per` is the unit of its seconds."""
+
     name: str
     goal: float
     per: str
@@ -28,18 +29,22 @@ class Benchmark:
 
 
 BENCHMARKS: dict[str, Benchmark] = {}
-PAUSE = 0.1     # seconds; more than a collection takes on either side
+PAUSE = 0.1  # seconds; more than a collection takes on either side
 
 
 def benchmark(name: str, goal: float, per: str):
     """Registers a benchmark under a name."""
+
     def register(run):
         BENCHMARKS[name] = Benchmark(name, goal, per, run)
         return run
+
     return register
 
 
-def timed(run: Callable[[], object], calls: int = 1, *, repeats: int = 7, least: float = 0.02) -> float:
+def timed(
+    run: Callable[[], object], calls: int = 1, *, repeats: int = 7, least: float = 0.02
+) -> float:
     """Median seconds of `run()` divided by `calls`, over batches of at least `least` seconds.
 
     Each batch follows a pause of one length, in which garbage is collected and the processor kept busy: calls after
@@ -72,8 +77,11 @@ def timed(run: Callable[[], object], calls: int = 1, *, repeats: int = 7, least:
 
 BENCHMARKS["import"] = Benchmark("import", 0.4, "process", "import {name}")
 BENCHMARKS["first jit"] = Benchmark(
-    "first jit", 0.5, "process",
-    "import {name}; {name}.block_until_ready({name}.jit(lambda x: x + 1)(1.0))")
+    "first jit",
+    0.5,
+    "process",
+    "import {name}; {name}.block_until_ready({name}.jit(lambda x: x + 1)(1.0))",
+)
 
 
 # -- warm calls ----------------------------------------------------------------------------------------------
@@ -86,8 +94,9 @@ def sharding(n: Namespaces):
 
 def arguments(n: Namespaces, count: int, where=None):
     arrays = [np.arange(16, dtype=np.float32) + i for i in range(count)]
-    return n.jax.block_until_ready([n.jax.device_put(x, where) if where is not None else n.jnp.asarray(x)
-                                    for x in arrays])
+    return n.jax.block_until_ready(
+        [n.jax.device_put(x, where) if where is not None else n.jnp.asarray(x) for x in arrays]
+    )
 
 
 def warm_call(n: Namespaces, count: int, where=None) -> float:
@@ -98,19 +107,23 @@ def warm_call(n: Namespaces, count: int, where=None) -> float:
 
 def repeated(n: Namespaces, call, times: int):
     """`call` in a loop that waits only once, at its end."""
+
     def run():
         out = None
         for _ in range(times):
             out = call()
         n.jax.block_until_ready(out)
+
     return run
 
 
 for _count in (1, 10, 100):
     benchmark(f"warm jit, {_count} args", 1.0, "call")(
-        lambda n, quick, count=_count: warm_call(n, count))
+        lambda n, quick, count=_count: warm_call(n, count)
+    )
     benchmark(f"warm jit, {_count} args, 8 devices", 1.0, "call")(
-        lambda n, quick, count=_count: warm_call(n, count, sharding(n)))
+        lambda n, quick, count=_count: warm_call(n, count, sharding(n))
+    )
 
 
 def donating_call(n: Namespaces, count: int, where=None) -> float:
@@ -123,23 +136,32 @@ def donating_call(n: Namespaces, count: int, where=None) -> float:
         for _ in range(50):
             args = call(*args)
         n.jax.block_until_ready(args)
+
     return timed(run, 50)
 
 
 # Each such call notes which line took which array: the reference leaves that out, and a later use ends the process on several devices.
 for _count in (1, 10, 50):
     benchmark(f"warm jit that donates, {_count} args", 1.4, "call")(
-        lambda n, quick, count=_count: donating_call(n, count))
+        lambda n, quick, count=_count: donating_call(n, count)
+    )
 benchmark("warm jit that donates, 10 args, 8 devices", 1.4, "call")(
-    lambda n, quick: donating_call(n, 10, sharding(n)))
+    lambda n, quick: donating_call(n, 10, sharding(n))
+)
 
 
 @benchmark("shard_map warm, 8 devices", 1.0, "call")
 def shard_map_call(n, quick):
     where = sharding(n)
     args = arguments(n, 1 if quick else 100, where)
-    call = n.jax.jit(n.jax.shard_map(lambda *xs: [x + 1 for x in xs], mesh=where.mesh, in_specs=where.spec,
-                                     out_specs=where.spec))
+    call = n.jax.jit(
+        n.jax.shard_map(
+            lambda *xs: [x + 1 for x in xs],
+            mesh=where.mesh,
+            in_specs=where.spec,
+            out_specs=where.spec,
+        )
+    )
     return timed(repeated(n, lambda: call(*args), 10), 10)
 
 
@@ -147,8 +169,14 @@ def shard_map_call(n, quick):
 def psum_call(n, quick):
     where = sharding(n)
     args = arguments(n, 1, where)
-    call = n.jax.jit(n.jax.shard_map(lambda x: n.lax.psum(x, "d"), mesh=where.mesh, in_specs=where.spec,
-                                     out_specs=n.jax.sharding.PartitionSpec()))
+    call = n.jax.jit(
+        n.jax.shard_map(
+            lambda x: n.lax.psum(x, "d"),
+            mesh=where.mesh,
+            in_specs=where.spec,
+            out_specs=n.jax.sharding.PartitionSpec(),
+        )
+    )
     return timed(repeated(n, lambda: n.jax.block_until_ready(call(*args)), 10), 10)
 
 
@@ -209,21 +237,33 @@ def lower_chain(n, make, size):
 for _size in SIZES:
     for _kind, _make in CHAINS.items():
         benchmark(f"trace {_kind}, {_size}", 0.3, "operation")(
-            lambda n, quick, make=_make, size=_size: trace_chain(n, make, size))
+            lambda n, quick, make=_make, size=_size: trace_chain(n, make, size)
+        )
         benchmark(f"lower {_kind}, {_size}", 0.25, "operation")(
-            lambda n, quick, make=_make, size=_size: lower_chain(n, make, size))
-LONG = {f"{what} {kind}, {SIZES[-1]}" for what in ("trace", "lower") for kind in CHAINS}   # not with --quick
+            lambda n, quick, make=_make, size=_size: lower_chain(n, make, size)
+        )
+LONG = {
+    f"{what} {kind}, {SIZES[-1]}" for what in ("trace", "lower") for kind in CHAINS
+}  # not with --quick
 
 
 @benchmark("grad trace, 1000", 0.35, "program")
 def grad_trace(n, quick):
-    return timed(lambda: n.jax.jit(n.jax.grad(programs.lax_chain(n, 1000))).trace(START), repeats=5, least=0.0)
+    return timed(
+        lambda: n.jax.jit(n.jax.grad(programs.lax_chain(n, 1000))).trace(START),
+        repeats=5,
+        least=0.0,
+    )
 
 
 @benchmark("vmap trace, 1000", 0.35, "program")
 def vmap_trace(n, quick):
     batch = np.arange(4, dtype=np.float32)
-    return timed(lambda: n.jax.jit(n.jax.vmap(programs.lax_chain(n, 1000))).trace(batch), repeats=5, least=0.0)
+    return timed(
+        lambda: n.jax.jit(n.jax.vmap(programs.lax_chain(n, 1000))).trace(batch),
+        repeats=5,
+        least=0.0,
+    )
 
 
 @benchmark("transformer step, trace", 0.3, "program")
@@ -251,9 +291,18 @@ def transformer_run(n, quick):
 @benchmark("transformer step, peak memory", 1.0, "bytes")
 def transformer_memory(n, quick):
     """Of arguments, results and temporaries at their highest, by the compiler's account."""
-    compiled = n.jax.jit(programs.train_step(n), donate_argnums=0).lower(*programs.train_arguments()).compile()
+    compiled = (
+        n.jax.jit(programs.train_step(n), donate_argnums=0)
+        .lower(*programs.train_arguments())
+        .compile()
+    )
     stats = compiled.memory_analysis()
-    return stats.argument_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes + stats.temp_size_in_bytes
+    return (
+        stats.argument_size_in_bytes
+        + stats.output_size_in_bytes
+        - stats.alias_size_in_bytes
+        + stats.temp_size_in_bytes
+    )
 
 
 LONG.update(("transformer step, run", "transformer step, peak memory"))

@@ -74,7 +74,9 @@ def cell_costs(k: Kernel, rounds: int) -> list[dict]:
         k.run("%%xjit\n" + body(4, 900 + warm_up), "warm up")
     rows = []
     for name, count in SIZES.items():
-        found: dict[str, dict[str, list[float]]] = {run: {"plain": [], "xjit": []} for run in ("first run", "run again")}
+        found: dict[str, dict[str, list[float]]] = {
+            run: {"plain": [], "xjit": []} for run in ("first run", "run again")
+        }
         late: dict[str, list[float]] = {run: [] for run in found}
         for turn in range(rounds):
             number += 2
@@ -83,7 +85,10 @@ def cell_costs(k: Kernel, rounds: int) -> list[dict]:
                 answer = k.run(cells[kind], kind)
                 found["first run"][kind].append(answer.seconds)
                 late["first run"] += [answer.followed] * (kind == "xjit")
-            again = {"plain": f"y, z = xlab.block_until_ready(cell_{number}(x, w))", "xjit": cells["xjit"]}
+            again = {
+                "plain": f"y, z = xlab.block_until_ready(cell_{number}(x, w))",
+                "xjit": cells["xjit"],
+            }
             for _ in range(3):
                 for kind in again:
                     answer = k.run(again[kind], kind)
@@ -91,9 +96,24 @@ def cell_costs(k: Kernel, rounds: int) -> list[dict]:
                     late["run again"] += [answer.followed] * (kind == "xjit")
         for run, kinds in found.items():
             base, made = (statistics.median(kinds[kind]) for kind in ("plain", "xjit"))
-            rows.append({"what": f"%%xjit, {name}, {run}: added", "value": 1000 * (made - base), "goal": 1000 * (0.05 * base + 0.03),
-                         "unit": "ms", "plain_ms": 1000 * base, "xjit_ms": 1000 * made})
-            rows.append({"what": f"%%xjit, {name}, {run}: its report follows by", "value": 1000 * statistics.median(late[run]), "goal": 200.0, "unit": "ms"})
+            rows.append(
+                {
+                    "what": f"%%xjit, {name}, {run}: added",
+                    "value": 1000 * (made - base),
+                    "goal": 1000 * (0.05 * base + 0.03),
+                    "unit": "ms",
+                    "plain_ms": 1000 * base,
+                    "xjit_ms": 1000 * made,
+                }
+            )
+            rows.append(
+                {
+                    "what": f"%%xjit, {name}, {run}: its report follows by",
+                    "value": 1000 * statistics.median(late[run]),
+                    "goal": 200.0,
+                    "unit": "ms",
+                }
+            )
     return rows
 
 
@@ -101,11 +121,19 @@ def warm_cost() -> dict:
     """How much slower a warm call is after recordings than before observation was imported."""
     found = []
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", WARM], cwd=ROOT, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", WARM], cwd=ROOT, capture_output=True, text=True, check=True
+        )
         before, after, *_ = map(float, done.stdout.split())
         found.append((after / before, before))
     ratio, before = min(found)
-    return {"what": "a warm call with no recorder: slower by", "value": 100 * (ratio - 1), "goal": 1.0, "unit": "%", "call_us": 1e6 * before}
+    return {
+        "what": "a warm call with no recorder: slower by",
+        "value": 100 * (ratio - 1),
+        "goal": 1.0,
+        "unit": "%",
+        "call_us": 1e6 * before,
+    }
 
 
 def measure(rounds: int = 5) -> list[dict]:
@@ -123,8 +151,14 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     rows = measure(given.rounds)
     for row in rows:
-        beside = f"   plain {row['plain_ms']:.1f} ms, %%xjit {row['xjit_ms']:.1f} ms" if "plain_ms" in row else ""
-        print(f"{row['what']:58} {row['value']:9.3g} {row['unit']:3} goal {row['goal']:.3g}{'' if row['value'] <= row['goal'] else '   missed'}{beside}")
+        beside = (
+            f"   plain {row['plain_ms']:.1f} ms, %%xjit {row['xjit_ms']:.1f} ms"
+            if "plain_ms" in row
+            else ""
+        )
+        print(
+            f"{row['what']:58} {row['value']:9.3g} {row['unit']:3} goal {row['goal']:.3g}{'' if row['value'] <= row['goal'] else '   missed'}{beside}"
+        )
     if given.json:
         Path(given.json).write_text(json.dumps(rows, indent=1) + "\n")
     return int(any(row["value"] > row["goal"] for row in rows))

@@ -16,7 +16,9 @@ def main(side: str, quick: bool, names: list[str]) -> dict:
     for name in names:
         try:
             found[name] = BENCHMARKS[name].run(n, quick)
-        except Exception as error:   # what one side lacks is a row of the table, not the end of the run
+        except (
+            Exception
+        ) as error:  # what one side lacks is a row of the table, not the end of the run
             found[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return found
 

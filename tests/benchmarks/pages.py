@@ -1,6 +1,6 @@
 """What a person waits for in the page, in headless Chromium, saved and live, and what the kernel takes to make it.
 
-    python -m tests.benchmarks.pages [--json PATH]
+python -m tests.benchmarks.pages [--json PATH]
 """
 
 from __future__ import annotations
@@ -42,21 +42,37 @@ def chain(count: int) -> r.Program:
     """A program of many equations, each on the one before it, with sharded types and lines."""
     made = r.Type("f32", (64, 128), (("data",), ()))
     equations = tuple(
-        r.Equation(i, "dot_general" if i % 5 == 0 else "add", (f"v{i}", "w"), (r.Variable(f"v{i + 1}", made),),
-                   "" if i % 5 else "dimension_numbers=(((1,), (0,)), ((), ()))", sample.source(1 + i % 19))
-        for i in range(count))
+        r.Equation(
+            i,
+            "dot_general" if i % 5 == 0 else "add",
+            (f"v{i}", "w"),
+            (r.Variable(f"v{i + 1}", made),),
+            "" if i % 5 else "dimension_numbers=(((1,), (0,)), ((), ()))",
+            sample.source(1 + i % 19),
+        )
+        for i in range(count)
+    )
     inputs = (r.Variable("v0", made, "x"), r.Variable("w", made))
-    return r.Program("chain", inputs, (f"v{count}",), (), equations, sample.program().sources, sample.MESH)
+    return r.Program(
+        "chain", inputs, (f"v{count}",), (), equations, sample.program().sources, sample.MESH
+    )
 
 
 def gradient(count: int) -> dict[str, list[float]]:
     """The graph of a program and its derivative: a chain with side branches, and one back that needs every value of it."""
     pick = random.Random(1)
     half = count // 2
-    edges = [(i - 1, i) for i in range(1, half)] + [(max(0, i - 1 - pick.randrange(30)), i) for i in range(6, half, 2)]
+    edges = [(i - 1, i) for i in range(1, half)] + [
+        (max(0, i - 1 - pick.randrange(30)), i) for i in range(6, half, 2)
+    ]
     edges += [edge for i in range(half, count) for edge in ((i - 1, i), (count - 1 - i, i))]
     edges.sort(key=lambda edge: edge[1])
-    return {"w": [90.0] * count, "h": [34.0] * count, "from": [a for a, _ in edges], "to": [b for _, b in edges]}
+    return {
+        "w": [90.0] * count,
+        "h": [34.0] * count,
+        "from": [a for a, _ in edges],
+        "to": [b for _, b in edges],
+    }
 
 
 def opened(page, path: Path) -> float:
@@ -90,18 +106,31 @@ def live(page, folder: Path, report: r.Report) -> tuple[float, float]:
     """Seconds that the kernel takes to make a live output, saved form included, and seconds from its arrival to its lines; best of three."""
     made = shown = 1e9
     for turn in range(3):
-        copy = report.replace(programs=tuple(p.replace(name=f"{p.name}{turn}") for p in report.programs))     # seen for the first time
+        copy = report.replace(
+            programs=tuple(p.replace(name=f"{p.name}{turn}") for p in report.programs)
+        )  # seen for the first time
         view = view_for(copy)
-        gc.disable()                # as a kernel does while it makes a report
+        gc.disable()  # as a kernel does while it makes a report
         begin = time.perf_counter()
         payload = view.payload(copy)
-        sent = {"view": payload["view"], "tree": payload["tree"], "packed": pages.packed_data(payload)}
+        sent = {
+            "view": payload["view"],
+            "tree": payload["tree"],
+            "packed": pages.packed_data(payload),
+        }
         message = json.dumps(sent)
         view.static_html(copy, payload)
         made = min(made, time.perf_counter() - begin)
         gc.enable()
         path = folder / "live.html"
-        path.write_text(LIVE.format(css=assets.styles(), module=pages.script_json(assets.module()), message=pages.script_json(message)), "utf-8")
+        path.write_text(
+            LIVE.format(
+                css=assets.styles(),
+                module=pages.script_json(assets.module()),
+                message=pages.script_json(message),
+            ),
+            "utf-8",
+        )
         page.goto(path.as_uri())
         page.wait_for_function("globalThis.ready")
         shown = min(shown, page.evaluate("show()") / 1000)
@@ -117,7 +146,9 @@ def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
         path = write_html(report, folder / f"{count}.html")
         out.append((f"{count:,} equations: open the page", opened(page, path), goal, "s"))
         made, shown = live(page, folder, report)
-        out.append((f"{count:,} equations, live: from the records to its lines", made + shown, goal, "s"))
+        out.append(
+            (f"{count:,} equations, live: from the records to its lines", made + shown, goal, "s")
+        )
         out.append((f"{count:,} equations, live: the page's part of that", shown, goal, "s"))
         page.goto(path.as_uri())
         page.wait_for_selector(".xl-live .xl-row")
@@ -125,23 +156,44 @@ def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
     session.send("Performance.enable")
 
     def busy() -> float:
-        return next(m["value"] for m in session.send("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
+        return next(
+            m["value"]
+            for m in session.send("Performance.getMetrics")["metrics"]
+            if m["name"] == "TaskDuration"
+        )
 
     page.wait_for_timeout(500)
     before = busy()
     frames = sorted(page.evaluate(SCROLL))
-    out.append(("100,000 equations: share of frames that miss their turn while scrolling", sum(f > FRAME for f in frames) / len(frames), 0.05, ""))
-    out.append(("100,000 equations: work in a frame, on average", 1000 * (busy() - before) / len(frames), 16.7, "ms"))
+    out.append(
+        (
+            "100,000 equations: share of frames that miss their turn while scrolling",
+            sum(f > FRAME for f in frames) / len(frames),
+            0.05,
+            "",
+        )
+    )
+    out.append(
+        (
+            "100,000 equations: work in a frame, on average",
+            1000 * (busy() - before) / len(frames),
+            16.7,
+            "ms",
+        )
+    )
     small = r.Report("chain", (chain(1_000),))
     begin = time.perf_counter()
     html = view_for(small).static_html(small)
     out.append(("1,000 equations: make the report's page", time.perf_counter() - begin, 0.3, "s"))
     out.append(("1,000 equations: its size", len(html) / 1000, 300, "kB"))
     page.goto("about:blank")
-    page.add_script_tag(content=assets.body("kit/sugiyama.js") + "\nglobalThis.sugiyamaLayout = sugiyamaLayout;")
+    page.add_script_tag(
+        content=assets.body("kit/sugiyama.js") + "\nglobalThis.sugiyamaLayout = sugiyamaLayout;"
+    )
     times = page.evaluate(
         """(g) => Array.from({ length: 9 }, () => { const t = performance.now(); sugiyamaLayout(g.w, g.h, g.from, g.to); return performance.now() - t; })""",
-        gradient(5_000))
+        gradient(5_000),
+    )
     out.append(("5,000 nodes: layout of a gradient graph", statistics.median(times), 100, "ms"))
     page.close()
     return out
@@ -160,9 +212,17 @@ def main(argv: list[str] | None = None) -> int:
         found = measure(browser, Path(folder))
         browser.close()
     for what, value, goal, unit in found:
-        print(f"{what:75} {value:9.3g} {unit:3} goal {goal:g}{'' if value <= goal else '   missed'}")
+        print(
+            f"{what:75} {value:9.3g} {unit:3} goal {goal:g}{'' if value <= goal else '   missed'}"
+        )
     if given.json:
-        Path(given.json).write_text(json.dumps([dict(zip(("what", "value", "goal", "unit"), row, strict=True)) for row in found], indent=1) + "\n")
+        Path(given.json).write_text(
+            json.dumps(
+                [dict(zip(("what", "value", "goal", "unit"), row, strict=True)) for row in found],
+                indent=1,
+            )
+            + "\n"
+        )
     return int(any(value > goal for _, value, goal, _ in found))
 
 

@@ -18,6 +18,7 @@ def lax_chain(n: Namespaces, operations: int):
             x = lax.add(x, y)
             x = lax.neg(x)
         return x
+
     return chain
 
 
@@ -32,10 +33,13 @@ def numpy_chain(n: Namespaces, operations: int):
             x = jnp.maximum(x, y)
             x = x + y
         return x
+
     return chain
 
 
-def transformer_parameters(layers: int = 12, width: int = 64, tokens: int = 17, classes: int = 10) -> dict:
+def transformer_parameters(
+    layers: int = 12, width: int = 64, tokens: int = 17, classes: int = 10
+) -> dict:
     """Random parameters, as nested dicts of numpy arrays."""
     random = np.random.RandomState(0)
 
@@ -46,10 +50,21 @@ def transformer_parameters(layers: int = 12, width: int = 64, tokens: int = 17, 
         return {"scale": np.ones(width, np.float32), "bias": np.zeros(width, np.float32)}
 
     return {
-        "embed": matrix(classes, width), "position": matrix(tokens, width), "norm": norm(),
+        "embed": matrix(classes, width),
+        "position": matrix(tokens, width),
+        "norm": norm(),
         "head": matrix(width, classes),
-        "layers": [{"norm1": norm(), "norm2": norm(), "qkv": matrix(width, 3 * width), "out": matrix(width, width),
-                    "up": matrix(width, 4 * width), "down": matrix(4 * width, width)} for _ in range(layers)],
+        "layers": [
+            {
+                "norm1": norm(),
+                "norm2": norm(),
+                "qkv": matrix(width, 3 * width),
+                "out": matrix(width, width),
+                "up": matrix(width, 4 * width),
+                "down": matrix(4 * width, width),
+            }
+            for _ in range(layers)
+        ],
     }
 
 
@@ -82,8 +97,11 @@ def train_step(n: Namespaces, heads: int = 4):
         value, grads = n.jax.value_and_grad(loss)(params, tokens, labels)
         first = tree_map(lambda m, g: 0.9 * m + 0.1 * g, moments[0], grads)
         second = tree_map(lambda v, g: 0.99 * v + 0.01 * g * g, moments[1], grads)
-        params = tree_map(lambda p, m, v: p - 1e-3 * m / (jnp.sqrt(v) + 1e-8), params, first, second)
+        params = tree_map(
+            lambda p, m, v: p - 1e-3 * m / (jnp.sqrt(v) + 1e-8), params, first, second
+        )
         return params, (first, second), value
+
     return step
 
 
@@ -91,5 +109,9 @@ def train_arguments():
     """Arguments for `train_step`."""
     params = transformer_parameters()
     random = np.random.RandomState(1)
-    return (params, (params, params), random.randint(0, 10, (8, 17)).astype(np.int32),
-            random.randint(0, 10, 8).astype(np.int32))
+    return (
+        params,
+        (params, params),
+        random.randint(0, 10, (8, 17)).astype(np.int32),
+        random.randint(0, 10, 8).astype(np.int32),
+    )

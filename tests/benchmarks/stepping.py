@@ -1,6 +1,6 @@
 """The stepper on a program of 10,000 equations: one step, a jump to any equation, the run, against the goals of the view.
 
-    python -m tests.benchmarks.stepping [--json PATH]
+python -m tests.benchmarks.stepping [--json PATH]
 """
 
 from __future__ import annotations
@@ -44,21 +44,37 @@ def measure() -> list[tuple[str, float, float]]:
     places = [pick.randrange(EQUATIONS - 60) for _ in range(40)]
     jumps = [spent(lambda i=i: ask["move"](how="goto", index=i, equation=-1)) for i in places]
     start = places[-1]
-    steps = [spent(lambda i=i: ask["move"](how="next", index=start + i, equation=-1)) for i in range(50)]
-    backs = [spent(lambda i=i: ask["move"](how="back", index=start + 50 - i, equation=-1)) for i in range(50)]
-    return [("one step on", max(steps), 50), ("one step back", max(backs), 50), ("a jump to any equation", max(jumps), 500)]
+    steps = [
+        spent(lambda i=i: ask["move"](how="next", index=start + i, equation=-1)) for i in range(50)
+    ]
+    backs = [
+        spent(lambda i=i: ask["move"](how="back", index=start + 50 - i, equation=-1))
+        for i in range(50)
+    ]
+    return [
+        ("one step on", max(steps), 50),
+        ("one step back", max(backs), 50),
+        ("a jump to any equation", max(jumps), 500),
+    ]
 
 
 def main(argv: list[str] | None = None) -> int:
     """Prints the table; exit status 1 when a goal is missed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.stepping", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.stepping", description=__doc__
+    )
     parser.add_argument("--json", metavar="PATH", help="also write everything measured to PATH")
     given = parser.parse_args(argv)
     found = measure()
     for what, value, goal in found:
-        print(f"{EQUATIONS:,} equations: {what:24} {value:8.2f} ms  goal {goal} ms{'' if value <= goal else '   missed'}")
+        print(
+            f"{EQUATIONS:,} equations: {what:24} {value:8.2f} ms  goal {goal} ms{'' if value <= goal else '   missed'}"
+        )
     if given.json:
-        rows = [{"what": what, "value": value, "goal": goal, "unit": "ms"} for what, value, goal in found]
+        rows = [
+            {"what": what, "value": value, "goal": goal, "unit": "ms"}
+            for what, value, goal in found
+        ]
         Path(given.json).write_text(json.dumps(rows, indent=1) + "\n")
     return int(any(value > goal for _, value, goal in found))
 

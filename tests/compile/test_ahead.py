@@ -24,39 +24,82 @@ class Scale:
         return self.k * x
 
 
-@pytest.mark.parametrize(("call", "want"), [
-    (lambda: xlab.jit(lambda a, b: 2 * a + b, static_argnums=0).lower(7, 8).compile()(5), 19),
-    (lambda: xlab.jit(lambda n, v: v * n, static_argnums=0).lower(3, jnp.arange(2.0)).compile()(jnp.arange(2.0)).sum(), 3),
-    (lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(4.0), 12),
-    (lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(4.0, 3), 12),
-    (lambda: xlab.jit(lambda a, n: a * n, static_argnames="n").lower(2.0, n=3).compile()(4.0), 12),
-    (lambda: xlab.jit(lambda a, n: a * n, static_argnames="n").lower(2.0, n=3).compile()(4.0, n=3), 12),
-    (lambda: xlab.jit(lambda *a: sum(a), static_argnums=0).lower(1, 2.0, 3.0).compile()(4.0, 5.0), 10),
-    (lambda: Scale.by.lower(Scale(3), 2.0).compile()(4.0), 12),
-    (lambda: Scale.by.lower(Scale(3), 2.0).compile()(Scale(3), 4.0), 12),
-])
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        (lambda: xlab.jit(lambda a, b: 2 * a + b, static_argnums=0).lower(7, 8).compile()(5), 19),
+        (
+            lambda: (
+                xlab.jit(lambda n, v: v * n, static_argnums=0)
+                .lower(3, jnp.arange(2.0))
+                .compile()(jnp.arange(2.0))
+                .sum()
+            ),
+            3,
+        ),
+        (lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(4.0), 12),
+        (
+            lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(4.0, 3),
+            12,
+        ),
+        (
+            lambda: (
+                xlab.jit(lambda a, n: a * n, static_argnames="n").lower(2.0, n=3).compile()(4.0)
+            ),
+            12,
+        ),
+        (
+            lambda: (
+                xlab.jit(lambda a, n: a * n, static_argnames="n")
+                .lower(2.0, n=3)
+                .compile()(4.0, n=3)
+            ),
+            12,
+        ),
+        (
+            lambda: (
+                xlab.jit(lambda *a: sum(a), static_argnums=0).lower(1, 2.0, 3.0).compile()(4.0, 5.0)
+            ),
+            10,
+        ),
+        (lambda: Scale.by.lower(Scale(3), 2.0).compile()(4.0), 12),
+        (lambda: Scale.by.lower(Scale(3), 2.0).compile()(Scale(3), 4.0), 12),
+    ],
+)
 def test_static_arguments_are_left_out_or_what_they_were(call, want):
     assert float(call()) == want
 
 
-@pytest.mark.parametrize("call", [
-    lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(2.0, 4),
-    lambda: xlab.jit(lambda a, n: a * n, static_argnames="n").lower(2.0, n=3).compile()(2.0, n=4),
-    lambda: xlab.jit(lambda n, a: a * n, static_argnums=0).lower(3, 2.0).compile()(True, 2.0),
-    lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(2.0, [4]),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(2.0, 4),
+        lambda: (
+            xlab.jit(lambda a, n: a * n, static_argnames="n").lower(2.0, n=3).compile()(2.0, n=4)
+        ),
+        lambda: xlab.jit(lambda n, a: a * n, static_argnums=0).lower(3, 2.0).compile()(True, 2.0),
+        lambda: xlab.jit(lambda a, n: a * n, static_argnums=1).lower(2.0, 3).compile()(2.0, [4]),
+    ],
+)
 def test_other_values_of_static_arguments_are_refused(call):
     with pytest.raises(TypeError, match=r"`n`: compiled for 3, called with (4|True|\[4\])"):
         call()
 
 
-@pytest.mark.parametrize(("args", "kwargs", "said"), [
-    (({"a": 1.0}, 2.0), {}, r"1 difference: `t\['b'\]` is missing"),
-    (({"a": 1.0, "b": 1.0, "c": 1.0}, 2.0), {}, r"1 difference: `t\['c'\]` was not there"),
-    (({"a": 1.0, "c": 1.0}, 2.0), {}, r"2 differences: `t\['b'\]` is missing; `t\['c'\]` was not there"),
-    (({"a": 1.0, "b": 1.0},), {}, "1 difference: `u` is missing"),
-    (({"a": 1.0, "b": 1.0},), {"u": 2.0}, "by keyword and not by position"),
-])
+@pytest.mark.parametrize(
+    ("args", "kwargs", "said"),
+    [
+        (({"a": 1.0}, 2.0), {}, r"1 difference: `t\['b'\]` is missing"),
+        (({"a": 1.0, "b": 1.0, "c": 1.0}, 2.0), {}, r"1 difference: `t\['c'\]` was not there"),
+        (
+            ({"a": 1.0, "c": 1.0}, 2.0),
+            {},
+            r"2 differences: `t\['b'\]` is missing; `t\['c'\]` was not there",
+        ),
+        (({"a": 1.0, "b": 1.0},), {}, "1 difference: `u` is missing"),
+        (({"a": 1.0, "b": 1.0},), {"u": 2.0}, "by keyword and not by position"),
+    ],
+)
 def test_other_structures_are_told_by_path(args, kwargs, said):
     compiled = xlab.jit(lambda t, u: t).lower({"a": 1.0, "b": 1.0}, 2.0).compile()
     with pytest.raises(TypeError, match=said):
@@ -65,12 +108,19 @@ def test_other_structures_are_told_by_path(args, kwargs, said):
 
 def test_every_mismatch_is_counted():
     mesh = xlab.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
-    cut, whole = (xlab.device_put(np.ones(8, np.float32), NamedSharding(mesh, spec)) for spec in (P("i"), P()))
+    cut, whole = (
+        xlab.device_put(np.ones(8, np.float32), NamedSharding(mesh, spec)) for spec in (P("i"), P())
+    )
     compiled = xlab.jit(lambda *q: q).lower(*[cut] * 7).compile()
-    with pytest.raises(ValueError, match=r"`q\[0\]` of type f32\[8\]: compiled for P\('i',?\) .*`q\[4\]`.*\(5 of 7 shown\)") as caught:
+    with pytest.raises(
+        ValueError,
+        match=r"`q\[0\]` of type f32\[8\]: compiled for P\('i',?\) .*`q\[4\]`.*\(5 of 7 shown\)",
+    ) as caught:
         compiled(*[whole] * 7)
     assert "q[5]" not in str(caught.value)
-    with pytest.raises(TypeError, match=r"`q\[1\]`: compiled for f32\[8\], called with i32\[8\]; `q\[6\]`"):
+    with pytest.raises(
+        TypeError, match=r"`q\[1\]`: compiled for f32\[8\], called with i32\[8\]; `q\[6\]`"
+    ):
         compiled(cut, jnp.arange(8), *[cut] * 4, jnp.arange(3.0))
     with pytest.raises(TypeError, match="BatchTracer"):
         xlab.vmap(compiled)(*[jnp.ones((2, 8))] * 7)
@@ -92,16 +142,27 @@ class TestDevicesGivenLate:
         y = compiled(x)
         np.testing.assert_array_equal(y, np.arange(8) * 2 + 28)
         assert y.devices() == set(devices)
-        np.testing.assert_array_equal(compiled(np.arange(8, dtype=np.float32)), np.arange(8) * 2 + 28)
+        np.testing.assert_array_equal(
+            compiled(np.arange(8, dtype=np.float32)), np.arange(8) * 2 + 28
+        )
 
     def test_too_few(self):
-        with pytest.raises(ValueError, match="4 devices of platform CPU, and cannot be compiled for 2"):
+        with pytest.raises(
+            ValueError, match="4 devices of platform CPU, and cannot be compiled for 2"
+        ):
             self.lowered().compile(device_assignment=xlab.devices()[:2])
 
     def test_others_than_it_has(self):
         lowered = xlab.jit(lambda v: v * 2).lower(xlab.device_put(np.ones(8), xlab.devices()[1]))
-        assert float(lowered.compile(device_assignment=(xlab.devices()[1],))(np.ones(8, np.float32))[0]) == 2
-        with pytest.raises(ValueError, match=r"device ids \[1\] on platform CPU, but .* device ids \[0, 1\]"):
+        assert (
+            float(
+                lowered.compile(device_assignment=(xlab.devices()[1],))(np.ones(8, np.float32))[0]
+            )
+            == 2
+        )
+        with pytest.raises(
+            ValueError, match=r"device ids \[1\] on platform CPU, but .* device ids \[0, 1\]"
+        ):
             lowered.compile(device_assignment=xlab.devices()[:2])
 
 
@@ -109,11 +170,17 @@ def test_several_platforms():
     traced = xlab.jit(lambda v: jnp.sin(v) * 2).trace(jnp.arange(3.0))
     lowered = traced.lower(lowering_platforms=("tpu", "cpu"))
     assert "stablehlo.sine" in lowered.as_text() and "HloModule" in lowered.as_text("hlo")
-    np.testing.assert_allclose(lowered.compile()(jnp.arange(3.0)), np.sin(np.arange(3.0)) * 2, rtol=1e-6)
-    differing = xlab.jit(lambda v: xlab.lax.platform_dependent(v, cpu=lambda v: v + 1, default=lambda v: v + 2)).trace(jnp.arange(3.0))
+    np.testing.assert_allclose(
+        lowered.compile()(jnp.arange(3.0)), np.sin(np.arange(3.0)) * 2, rtol=1e-6
+    )
+    differing = xlab.jit(
+        lambda v: xlab.lax.platform_dependent(v, cpu=lambda v: v + 1, default=lambda v: v + 2)
+    ).trace(jnp.arange(3.0))
     text = differing.lower(lowering_platforms=("tpu", "cpu")).as_text()
     assert text.count("func.func public @main") == (2 if "// for tpu" in text else 1)
-    np.testing.assert_array_equal(differing.lower(lowering_platforms=("tpu", "cpu")).compile()(jnp.arange(3.0)), [1, 2, 3])
+    np.testing.assert_array_equal(
+        differing.lower(lowering_platforms=("tpu", "cpu")).compile()(jnp.arange(3.0)), [1, 2, 3]
+    )
 
 
 class TestOptions:
@@ -122,18 +189,28 @@ class TestOptions:
         lowered = f.lower(1.0)
         with pytest.raises(Exception, match="xla_no_such"):
             lowered.compile({"xla_embed_ir_in_executable": True})
-        again = xlab.jit(lambda v: v + 1, compiler_options={"xla_embed_ir_in_executable": False}).lower(1.0)
-        assert again.compile({"xla_embed_ir_in_executable": True})._executable.lowered.compiler_options == {"xla_embed_ir_in_executable": True}
-        assert again.compile({})._executable.lowered.compiler_options == {"xla_embed_ir_in_executable": False}
+        again = xlab.jit(
+            lambda v: v + 1, compiler_options={"xla_embed_ir_in_executable": False}
+        ).lower(1.0)
+        assert again.compile(
+            {"xla_embed_ir_in_executable": True}
+        )._executable.lowered.compiler_options == {"xla_embed_ir_in_executable": True}
+        assert again.compile({})._executable.lowered.compiler_options == {
+            "xla_embed_ir_in_executable": False
+        }
 
     def test_given_they_make_a_new_program(self):
         lowered = xlab.jit(lambda v: v + 1).lower(1.0)
-        assert lowered.compile() is lowered.compile() and lowered.compile({}) is not lowered.compile()
+        assert (
+            lowered.compile() is lowered.compile() and lowered.compile({}) is not lowered.compile()
+        )
 
     def test_values(self):
         lowered = xlab.jit(lambda v: v + 1).lower(1.0)
         assert float(lowered.compile({"fdo_profile": b""})(1.0)) == 2
         with pytest.raises(TypeError, match="fdo_profile takes the bytes"):
             lowered.compile({"fdo_profile": 3})
-        with pytest.raises(TypeError, match=r"xla_embed_ir_in_executable takes .* got \[1\] of type list"):
+        with pytest.raises(
+            TypeError, match=r"xla_embed_ir_in_executable takes .* got \[1\] of type list"
+        ):
             lowered.compile({"xla_embed_ir_in_executable": [1]})

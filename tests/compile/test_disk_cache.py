@@ -45,7 +45,11 @@ def test_a_program_is_found_again(folder):
     np.testing.assert_array_equal(first, again)
     assert last("wave_on_disk").cache == "disk hit" and len(stored(folder)) == 1
     phases = observe.phases(session)
-    assert {(p.kind, p.where) for p in phases if p.cache} == {("cache_miss", "memory"), ("cache_hit", "disk"), ("compile", "disk")}
+    assert {(p.kind, p.where) for p in phases if p.cache} == {
+        ("cache_miss", "memory"),
+        ("cache_hit", "disk"),
+        ("compile", "disk"),
+    }
     assert "wave_on_disk, compile 2, from disk" in observe.text(last("wave_on_disk"))
 
 
@@ -71,14 +75,26 @@ def test_many_devices_and_memory_survive(folder):
     xlab.clear_caches()
     f = xlab.jit(summed_on_disk)
     assert float(f(x)) == float(first) and last("summed_on_disk").cache == "disk hit"
-    assert [t.kind for t in observe.transfers(f, x)] == ["all_reduce"] and observe.memory(f, x).arguments == 32
+    assert [t.kind for t in observe.transfers(f, x)] == ["all_reduce"] and observe.memory(
+        f, x
+    ).arguments == 32
 
 
-@pytest.mark.parametrize(("change", "part"), [
-    (lambda f: f(np.ones(9, np.float32)), "argument types"),
-    (lambda f: xlab.jit(f.__wrapped__, name="cosine_on_disk", compiler_options={"xla_embed_ir_in_executable": True})(X), "compiler options"),
-    (lambda f: f(xlab.device_put(X, xlab.devices()[1])), "devices"),
-])
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda f: f(np.ones(9, np.float32)), "argument types"),
+        (
+            lambda f: xlab.jit(
+                f.__wrapped__,
+                name="cosine_on_disk",
+                compiler_options={"xla_embed_ir_in_executable": True},
+            )(X),
+            "compiler options",
+        ),
+        (lambda f: f(xlab.device_put(X, xlab.devices()[1])), "devices"),
+    ],
+)
 def test_the_part_of_the_key_that_differs_is_named(folder, change, part):
     f = xlab.jit(lambda x: lax.cos(x), name="cosine_on_disk")
     f(X)
@@ -86,11 +102,15 @@ def test_the_part_of_the_key_that_differs_is_named(folder, change, part):
     xlab.clear_caches()
     change(f)
     entry = last("cosine_on_disk")
-    assert part in [d.what for d in entry.differences if d.cause == "disk cache"] and f"{part} went from" in entry.disk
+    assert (
+        part in [d.what for d in entry.differences if d.cause == "disk cache"]
+        and f"{part} went from" in entry.disk
+    )
 
 
 def test_another_text_of_the_program_is_named(folder):
     for scale in 2, 3:
+
         def scaled_on_disk(x, scale=scale):
             return x * scale
 
@@ -103,7 +123,9 @@ def test_a_broken_entry_is_compiled_again(folder):
     expected = f(X)
     stored(folder)[0].write_bytes(b"junk")
     xlab.clear_caches()
-    with pytest.warns(UserWarning, match="error reading persistent compilation cache entry for 'tangent_on_disk'"):
+    with pytest.warns(
+        UserWarning, match="error reading persistent compilation cache entry for 'tangent_on_disk'"
+    ):
         again = f(X)
     np.testing.assert_array_equal(expected, again)
     stored(folder)[0].write_bytes(b"junk")
@@ -137,12 +159,26 @@ def test_the_oldest_go_when_it_is_full(folder):
 
 
 def test_another_process_finds_it(folder):
-    program = ("import numpy as np, xlab\n"
-               "xlab.jit(lambda x: xlab.lax.sin(x), name='between')(np.ones(3, np.float32))\n"
-               "print([e.cache for e in xlab.observe.ledger().entries if e.function == 'between'][-1])\n")
-    environment = dict(os.environ, XLAB_COMPILATION_CACHE_DIR=str(folder), XLAB_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
-    said = [subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout.strip()
-            for _ in range(2)]
+    program = (
+        "import numpy as np, xlab\n"
+        "xlab.jit(lambda x: xlab.lax.sin(x), name='between')(np.ones(3, np.float32))\n"
+        "print([e.cache for e in xlab.observe.ledger().entries if e.function == 'between'][-1])\n"
+    )
+    environment = dict(
+        os.environ,
+        XLAB_COMPILATION_CACHE_DIR=str(folder),
+        XLAB_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for _ in range(2)
+    ]
     assert said == ["disk miss", "disk hit"]
 
 
@@ -163,7 +199,10 @@ def test_a_miss_is_explained_with_its_key(folder, caplog):
         said = f"cache miss for 'explained_on_disk' with key {key!r}: "
         assert f"{said}no program called `explained_on_disk` is in the disk cache" in caplog.text
         xlab.jit(explained_on_disk)(X[:4])
-        assert "cache miss for 'explained_on_disk' with key" in caplog.messages[-1] and "argument types went from 8xf32 to 4xf32" in caplog.messages[-1]
+        assert (
+            "cache miss for 'explained_on_disk' with key" in caplog.messages[-1]
+            and "argument types went from 8xf32 to 4xf32" in caplog.messages[-1]
+        )
         xlab.clear_caches()
         caplog.clear()
         xlab.jit(explained_on_disk)(X)
@@ -176,9 +215,16 @@ def test_a_miss_is_explained_with_its_key(folder, caplog):
 
 def test_it_is_monitored(folder, caplog):
     heard: list = []
-    monitoring.register_event_listener(lambda event: heard.append((event.removeprefix("/jax/compilation_cache/"), None)))
+    monitoring.register_event_listener(
+        lambda event: heard.append((event.removeprefix("/jax/compilation_cache/"), None))
+    )
     monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: heard.append((event.removeprefix("/jax/compilation_cache/"), seconds)) if "_cache/" in event else None)
+        lambda event, seconds, **_: (
+            heard.append((event.removeprefix("/jax/compilation_cache/"), seconds))
+            if "_cache/" in event
+            else None
+        )
+    )
 
     def run(f=xlab.jit(lambda x: lax.sinh(x), name="monitored_on_disk")):
         xlab.clear_caches()
@@ -187,17 +233,30 @@ def test_it_is_monitored(folder, caplog):
             warnings.simplefilter("ignore")
             f(X)
         return [name for name, _ in heard if name != "tasks_using_cache"]
+
     try:
         assert run() == ["compile_requests_use_cache", "cache_misses"]
         with caplog.at_level("DEBUG", "xlab"):
-            assert run() == ["compile_requests_use_cache", "cache_hits", "compile_time_saved_sec", "cache_retrieval_time_sec"]
-        assert f"hit for 'monitored_on_disk' with key '{stored(folder)[0].name.removesuffix('-cache')}'" in caplog.text
+            assert run() == [
+                "compile_requests_use_cache",
+                "cache_hits",
+                "compile_time_saved_sec",
+                "cache_retrieval_time_sec",
+            ]
+        assert (
+            f"hit for 'monitored_on_disk' with key '{stored(folder)[0].name.removesuffix('-cache')}'"
+            in caplog.text
+        )
         took = dict(heard)
-        assert 0 < took["cache_retrieval_time_sec"] < 10 and abs(took["compile_time_saved_sec"]) < 100
+        assert (
+            0 < took["cache_retrieval_time_sec"] < 10 and abs(took["compile_time_saved_sec"]) < 100
+        )
         stored(folder)[0].write_bytes(b"junk")
         assert run() == ["compile_requests_use_cache", "cache_misses"]
         config.update("persistent_cache_min_compile_time_secs", 1000.0)
-        assert run(xlab.jit(lambda x: lax.cosh(x), name="quick_and_monitored")) == ["compile_requests_use_cache"]
+        assert run(xlab.jit(lambda x: lax.cosh(x), name="quick_and_monitored")) == [
+            "compile_requests_use_cache"
+        ]
         config.update("compilation_cache_dir", None)
         assert run() == ["compile_requests_use_cache"]
         config.update("enable_compilation_cache", False)
@@ -211,11 +270,16 @@ def test_it_is_monitored(folder, caplog):
 
 
 HOSTILE = {
-    "no JSON": b"xlab compiled program 2\n{", "a list": b"xlab compiled program 2\n[]\n", "nothing in it": b"xlab compiled program 2\n{}\n",
+    "no JSON": b"xlab compiled program 2\n{",
+    "a list": b"xlab compiled program 2\n[]\n",
+    "nothing in it": b"xlab compiled program 2\n{}\n",
     "a number for parts": b'xlab compiled program 2\n{"parts": 3, "seconds": 1, "bytes": 1, "digest": ""}\n',
     "numbers as parts": b'xlab compiled program 2\n{"parts": {"program": 3}, "seconds": 1, "bytes": 1, "digest": ""}\n',
-    "deep": b"xlab compiled program 2\n" + b"[" * 100_000 + b"\n", "endless": b"xlab compiled program 2\n" + b" " * 3_000_000,
-    "a former version": b'xlab compiled program 1\n{"parts": {}}\nx', "pickle": b"\x80\x04cos\nsystem\n(S'exit 1'\ntR.", "empty": b"",
+    "deep": b"xlab compiled program 2\n" + b"[" * 100_000 + b"\n",
+    "endless": b"xlab compiled program 2\n" + b" " * 3_000_000,
+    "a former version": b'xlab compiled program 1\n{"parts": {}}\nx',
+    "pickle": b"\x80\x04cos\nsystem\n(S'exit 1'\ntR.",
+    "empty": b"",
 }
 
 
@@ -230,7 +294,9 @@ def test_odd_files_beside_an_entry_are_passed_over(folder):
         np.testing.assert_array_equal(xlab.jit(lambda x: x + 3, name="beside_others")(X), X + 3)
 
 
-@pytest.mark.parametrize("what", [*HOSTILE, "of another program", "more bytes than it says", "fewer", "a directory"])
+@pytest.mark.parametrize(
+    "what", [*HOSTILE, "of another program", "more bytes than it says", "fewer", "a directory"]
+)
 def test_an_odd_entry_is_a_warning_and_a_compile(folder, what):
     import json
     import zlib
@@ -249,7 +315,14 @@ def test_an_odd_entry_is_a_warning_and_a_compile(folder, what):
         path.mkdir()
     assert said["digest"] == sha256(packed).hexdigest() and zlib.decompress(packed)
     if what != "a directory":
-        path.write_bytes(HOSTILE.get(what) or (magic + b"\n" + json.dumps(said).encode() + b"\n" + packed if what not in HOSTILE else b""))
+        path.write_bytes(
+            HOSTILE.get(what)
+            or (
+                magic + b"\n" + json.dumps(said).encode() + b"\n" + packed
+                if what not in HOSTILE
+                else b""
+            )
+        )
     xlab.clear_caches()
     with pytest.warns(UserWarning, match="odd_entry"):
         np.testing.assert_array_equal(xlab.jit(lambda x: x + 4, name="odd_entry")(X), X + 4)
@@ -265,12 +338,17 @@ def test_every_change_of_an_entry_is_seen(folder):
     with open(path, "rb") as file:
         parts = disk_cache._head(file)["parts"]
     for at in draw.integers(0, len(data), int(os.environ.get("XLAB_FUZZ_FILES", "60"))):
-        for changed in (data[:at], data[:at] + bytes([data[at] ^ (1 << int(draw.integers(8)))]) + data[at + 1:]):
+        for changed in (
+            data[:at],
+            data[:at] + bytes([data[at] ^ (1 << int(draw.integers(8)))]) + data[at + 1 :],
+        ):
             path.write_bytes(changed)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = disk_cache._read(path, "damaged", xlab.devices()[:1], parts)
-            assert found is None or changed[data.index(b"\n", 30):] == data[data.index(b"\n", 30):]
+            assert (
+                found is None or changed[data.index(b"\n", 30) :] == data[data.index(b"\n", 30) :]
+            )
 
 
 def test_another_processor_has_another_key(folder, monkeypatch):
@@ -280,4 +358,6 @@ def test_another_processor_has_another_key(folder, monkeypatch):
     monkeypatch.setattr(client, "processor", lambda device: "another machine")
     xlab.clear_caches()
     xlab.jit(lambda x: x + 6, name="elsewhere")(X)
-    assert len(stored(folder)) == 2 and "processor went from" in last("elsewhere").reason + str(last("elsewhere"))
+    assert len(stored(folder)) == 2 and "processor went from" in last("elsewhere").reason + str(
+        last("elsewhere")
+    )

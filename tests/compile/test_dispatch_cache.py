@@ -15,7 +15,9 @@ from xlab.sharding import PartitionSpec as P
 
 @pytest.fixture
 def total(mesh8):
-    return xlab.jit(xlab.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh8, in_specs=P("x"), out_specs=P()))
+    return xlab.jit(
+        xlab.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh8, in_specs=P("x"), out_specs=P())
+    )
 
 
 @pytest.fixture
@@ -35,7 +37,9 @@ def answered(fun):
 def test_which_programs_communicate(mesh8, total):
     x = sharded(mesh8)
     assert compiling.communicates(total.lower(x).compile()._executable.native)
-    assert not compiling.communicates(xlab.jit(lambda x: x + 1).lower(x).compile()._executable.native)
+    assert not compiling.communicates(
+        xlab.jit(lambda x: x + 1).lower(x).compile()._executable.native
+    )
 
 
 def test_hundreds_in_flight_from_several_threads(mesh8, total):
@@ -71,6 +75,7 @@ def test_other_types_placements_and_contexts_are_other_calls(mesh8):
     def f(x):
         calls.append(x.dtype)
         return xlab.lax.with_sharding_constraint(x, NamedSharding(mesh8, P())) + 1
+
     x = sharded(mesh8)
     f(x), f(x)
     assert len(calls) == 1
@@ -103,7 +108,10 @@ def test_deleted_arguments_are_named(mesh8, total):
 
 
 def test_donated_arguments_are_gone_after_a_repeat(mesh8):
-    f = xlab.jit(lambda x: xlab.lax.with_sharding_constraint(x, NamedSharding(mesh8, P())).sum() + x, donate_argnums=0)
+    f = xlab.jit(
+        lambda x: xlab.lax.with_sharding_constraint(x, NamedSharding(mesh8, P())).sum() + x,
+        donate_argnums=0,
+    )
     x = y = sharded(mesh8)
     for _ in range(3):
         x, y = f(x), x
@@ -114,6 +122,7 @@ def test_static_arguments_and_trees(mesh8):
     @xlab.jit(static_argnums=1)
     def f(tree, n):
         return {"s": xlab.lax.with_sharding_constraint(tree["a"], NamedSharding(mesh8, P())) * n}
+
     x = sharded(mesh8)
     for n in (2, 3, 2, 3):
         assert np.array_equal(f({"a": x}, n)["s"], np.asarray(x) * n)
@@ -124,7 +133,9 @@ def test_a_program_with_large_constants_answers_again_and_again(where):
     big = np.arange(512 * 64, dtype=np.float32).reshape(512, 64) / 1e4
     x = xlab.device_put(np.ones((8, 512), np.float32))
     if where == "mesh":
-        mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
+        mesh = xlab.make_mesh(
+            (4, 2), ("data", "model"), axis_types=(xlab.sharding.AxisType.Auto,) * 2
+        )
         held = xlab.device_put(big, xlab.NamedSharding(mesh, xlab.P(None, "model")))
         x = xlab.device_put(x, xlab.NamedSharding(mesh, xlab.P("data")))
     else:
@@ -139,7 +150,12 @@ def test_large_constants_stay_on_the_native_path(devices, python_calls):
     big = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) / 1e4
     x = np.ones((8, 64), np.float32)
     if devices > 1:
-        x = xlab.device_put(x, xlab.NamedSharding(xlab.make_mesh((8,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,)), xlab.P("i")))
+        x = xlab.device_put(
+            x,
+            xlab.NamedSharding(
+                xlab.make_mesh((8,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,)), xlab.P("i")
+            ),
+        )
     else:
         x = xlab.device_put(x)
     f = xlab.jit(lambda unused, a: a @ big)

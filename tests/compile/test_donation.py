@@ -25,12 +25,18 @@ def kind(request):
 
 def made(kind, mesh, value=1.0):
     x = np.full(8, value, np.float32)
-    return xlab.device_put(x) if kind == "one" else xlab.device_put(x, NamedSharding(mesh, P(("x", "y"))))
+    return (
+        xlab.device_put(x)
+        if kind == "one"
+        else xlab.device_put(x, NamedSharding(mesh, P(("x", "y"))))
+    )
 
 
 def taking(kind):
     """A function that is given its argument; on several devices also one in which these wait for one another."""
-    return xlab.jit((lambda v: v + v.sum()) if kind == "communicating" else (lambda v: v + 1), donate_argnums=0)
+    return xlab.jit(
+        (lambda v: v + v.sum()) if kind == "communicating" else (lambda v: v + 1), donate_argnums=0
+    )
 
 
 def line() -> int:
@@ -46,9 +52,22 @@ def test_the_error_names_the_type_the_call_and_its_line(kind, mesh, turns):
         f(made(kind, mesh))
     here = line() + 1
     f(x)
-    for use in (f, again, np.asarray, lambda v: v + 1, lambda v: v.addressable_shards, str, lambda v: v.block_until_ready(), lambda v: v.is_ready(),
-                lambda v: xlab.device_put(v, xlab.devices()[1]), lambda v: again.lower(v).compile()(v), lambda v: xlab.block_until_ready([v])):
-        with pytest.raises(RuntimeError, match=rf"f32\[8\].*donated.*jit\(<lambda>\) at .*test_donation.py:{here} ") as caught:
+    for use in (
+        f,
+        again,
+        np.asarray,
+        lambda v: v + 1,
+        lambda v: v.addressable_shards,
+        str,
+        lambda v: v.block_until_ready(),
+        lambda v: v.is_ready(),
+        lambda v: xlab.device_put(v, xlab.devices()[1]),
+        lambda v: again.lower(v).compile()(v),
+        lambda v: xlab.block_until_ready([v]),
+    ):
+        with pytest.raises(
+            RuntimeError, match=rf"f32\[8\].*donated.*jit\(<lambda>\) at .*test_donation.py:{here} "
+        ) as caught:
             use(x)
         assert caught.type is RuntimeError
     assert repr(x).endswith("deleted)") and x.shape == (8,) and x.format.layout is not None
@@ -72,7 +91,9 @@ def test_a_program_compiled_ahead_leaves_the_same_word(kind, mesh):
 
 
 def test_keys_and_trees(mesh):
-    f = xlab.jit(lambda t: {"a": t["a"] + 1, "k": xlab.random.split(t["k"], 1)[0]}, donate_argnums=0)
+    f = xlab.jit(
+        lambda t: {"a": t["a"] + 1, "k": xlab.random.split(t["k"], 1)[0]}, donate_argnums=0
+    )
     t = {"a": jnp.ones(3), "k": xlab.random.key(0)}
     for _ in range(3):
         t, old = f(t), t
@@ -94,15 +115,21 @@ def test_one_array_twice(kind, mesh, warm):
         with pytest.raises(RuntimeError, match=said):
             f.lower(x, x).compile()(x, x)
         assert not x.is_deleted() and float(x.sum()) == 8.0
-        np.testing.assert_allclose(f(x, made(kind, mesh))[0] if f is both else f(x, made(kind, mesh)), 2.0 if f is both else 9.0)
+        np.testing.assert_allclose(
+            f(x, made(kind, mesh))[0] if f is both else f(x, made(kind, mesh)),
+            2.0 if f is both else 9.0,
+        )
 
 
 def test_which_arguments_are_taken():
     """By number, from either end, by name, between static ones; what is not donated stays."""
     for options, call, taken in (
-            ({"donate_argnums": 0}, lambda f, a, b, c: f(a, b, c), "a"), ({"donate_argnums": (0, 2)}, lambda f, a, b, c: f(a, b, c=c), "ac"),
-            ({"donate_argnames": "b"}, lambda f, a, b, c: f(a, b, c), "b"), ({"donate_argnames": ("b", "c")}, lambda f, a, b, c: f(a, c=c, b=b), "bc"),
-            ({"donate_argnums": -1}, lambda f, a, b, c: f(a, b, c), "c")):
+        ({"donate_argnums": 0}, lambda f, a, b, c: f(a, b, c), "a"),
+        ({"donate_argnums": (0, 2)}, lambda f, a, b, c: f(a, b, c=c), "ac"),
+        ({"donate_argnames": "b"}, lambda f, a, b, c: f(a, b, c), "b"),
+        ({"donate_argnames": ("b", "c")}, lambda f, a, b, c: f(a, c=c, b=b), "bc"),
+        ({"donate_argnums": -1}, lambda f, a, b, c: f(a, b, c), "c"),
+    ):
         f = xlab.jit(lambda a, b, c: (a + 1, b + 2, c + 3), **options)
         for _ in range(3):
             given = {k: jnp.full(8, i, np.float32) for i, k in enumerate("abc")}
@@ -123,7 +150,11 @@ def test_a_jit_that_donates_is_a_jit():
     f = xlab.jit(lambda v: v + 1, donate_argnums=0)
     for _ in range(3):
         f(jnp.ones(8))
-    assert f._cache_size() == 1 and f.__name__ == "<lambda>" and "_cache_size" not in vars(xlab.grad(f))
+    assert (
+        f._cache_size() == 1
+        and f.__name__ == "<lambda>"
+        and "_cache_size" not in vars(xlab.grad(f))
+    )
     assert float(xlab.grad(lambda v: f(v).sum())(jnp.float32(1))) == 1.0
     assert xlab.make_jaxpr(f)(jnp.ones(8)).eqns[0].params["donated_invars"] == (True,)
 
@@ -131,6 +162,7 @@ def test_a_jit_that_donates_is_a_jit():
         @functools.partial(xlab.jit, donate_argnums=1, static_argnums=0)
         def step(self, v):
             return v + 1
+
     x = jnp.ones(8)
     assert Model().step(x)[0] == 2.0 and x.is_deleted()
     y = jnp.ones(8)
@@ -143,10 +175,16 @@ def test_a_jit_that_donates_is_a_jit():
 
 def test_the_line_is_that_of_a_users_call_in_records_too():
     from xlab.compile.history import ledger
-    f = xlab.jit(xlab.grad(lambda v: (v ** 3).sum()), donate_argnums=0)
+
+    f = xlab.jit(xlab.grad(lambda v: (v**3).sum()), donate_argnums=0)
     f(jnp.ones(8))
     entry = ledger.entries[-1]
-    assert entry.name == "<lambda>" and not entry.eager and "test_donation.py" in entry.position and entry.made_by == ("grad",)
+    assert (
+        entry.name == "<lambda>"
+        and not entry.eager
+        and "test_donation.py" in entry.position
+        and entry.made_by == ("grad",)
+    )
 
 
 def test_twice_where_nothing_is_taken():
@@ -161,11 +199,15 @@ def test_twice_where_nothing_is_taken():
 def test_the_same_array_twice_stays_on_the_warm_path_where_it_is_not_taken(mesh, monkeypatch):
     f = xlab.jit(lambda v, a, b: v + a * b, donate_argnums=0)
     x = xlab.device_put(np.ones(8, np.float32))
-    mirrored = xlab.make_array_from_single_device_arrays((8,), SingleDeviceSharding(xlab.devices()[0]), [x])
+    mirrored = xlab.make_array_from_single_device_arrays(
+        (8,), SingleDeviceSharding(xlab.devices()[0]), [x]
+    )
     for a, b in ((x, x), (1, 1), (mirrored, 2), (x, mirrored)):
         f(made("one", mesh), a, b)
         with monkeypatch.context() as m:
-            m.setattr(type(f._xlab_jit), "program", lambda *_: pytest.fail("a warm call was traced again"))
+            m.setattr(
+                type(f._xlab_jit), "program", lambda *_: pytest.fail("a warm call was traced again")
+            )
             f(made("one", mesh), a, b)
     with pytest.raises(RuntimeError, match="arrays that share their buffers"):
         f(x, mirrored, 1)
@@ -173,7 +215,10 @@ def test_the_same_array_twice_stays_on_the_warm_path_where_it_is_not_taken(mesh,
 
 def test_arrays_that_share_buffers_go_together(mesh):
     f, g = xlab.jit(lambda v: v + 1, donate_argnums=0), xlab.jit(lambda v: v * 2)
-    cut, other = NamedSharding(mesh, P(("x", "y"))), xlab.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+    cut, other = (
+        NamedSharding(mesh, P(("x", "y"))),
+        xlab.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,)),
+    )
     for take in (lambda x: x, lambda x: x.addressable_shards[3].data):
         x = xlab.device_put(np.arange(8.0, dtype=np.float32), cut)
         same = xlab.device_put(x, NamedSharding(other, P("i")))
@@ -184,11 +229,12 @@ def test_arrays_that_share_buffers_go_together(mesh):
             with pytest.raises(RuntimeError, match="test_donation"):
                 g(y)
             assert y.sharding is not None and y.dtype == np.float32
-    assert float(parts[0][0]) == 0.0        # of the second round: its own buffer, which nobody took
+    assert float(parts[0][0]) == 0.0  # of the second round: its own buffer, which nobody took
 
 
 def test_what_shares_buffers_is_forgotten_with_the_arrays(mesh):
     import gc
+
     gc.collect()
     before = len(_arrays.sharing)
     x = xlab.device_put(np.arange(8.0, dtype=np.float32), NamedSharding(mesh, P(("x", "y"))))
@@ -248,12 +294,16 @@ class TestOpenShardings:
     """`UNCONSTRAINED` dimensions: only the compiled program says how such a result lies."""
 
     def test_results_lie_as_they_say(self, mesh):
-        x = xlab.device_put(np.arange(64, dtype=np.float32).reshape(8, 8), NamedSharding(mesh, P("x")))
+        x = xlab.device_put(
+            np.arange(64, dtype=np.float32).reshape(8, 8), NamedSharding(mesh, P("x"))
+        )
         f = xlab.jit(lambda v: v * 2, out_shardings=NamedSharding(mesh, P(P.UNCONSTRAINED, "y")))
         for run in (f, f.lower(x).compile(), f):
             y = run(x)
             assert P.UNCONSTRAINED not in y.sharding.spec
-            assert {s.data.shape for s in y.addressable_shards} == {y.sharding.shard_shape(y.shape)} and y.sharding.spec[1] == "y"
+            assert {s.data.shape for s in y.addressable_shards} == {
+                y.sharding.shard_shape(y.shape)
+            } and y.sharding.spec[1] == "y"
             np.testing.assert_array_equal(xlab.jit(lambda v: v + 1)(y), np.asarray(x) * 2 + 1)
 
     def test_arguments(self, mesh):
@@ -265,6 +315,10 @@ class TestOpenShardings:
             np.testing.assert_array_equal(xlab.jit(lambda v: v + 1)(y), x * 2 + 1)
 
     def test_an_array_whose_own_sharding_is_open(self, mesh):
-        x = xlab.make_array_from_callback((8, 8), NamedSharding(mesh, P(P.UNCONSTRAINED, "y")), lambda i: np.ones((8, 8), np.float32)[i])
+        x = xlab.make_array_from_callback(
+            (8, 8),
+            NamedSharding(mesh, P(P.UNCONSTRAINED, "y")),
+            lambda i: np.ones((8, 8), np.float32)[i],
+        )
         for _ in range(3):
             np.testing.assert_array_equal(xlab.jit(lambda v: v + 1)(x), np.full((8, 8), 2))

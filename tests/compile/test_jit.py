@@ -24,6 +24,7 @@ def seen():
 
     def listen(event):
         found.append((event.kind, event.attrs.get("name")))
+
     events.add(listen)
     yield found
     events.remove(listen)
@@ -41,6 +42,7 @@ def counted(fun):
     def wrapped(*args, **kwargs):
         calls.append(args)
         return fun(*args, **kwargs)
+
     return wrapped, calls
 
 
@@ -50,7 +52,12 @@ class TestArguments:
 
         @xlab.jit
         def f(p, *rest, scale=2.0, **more):
-            return {"out": p.x * scale + p.y, "rest": [r + 1 for r in rest], "more": more, "none": None}
+            return {
+                "out": p.x * scale + p.y,
+                "rest": [r + 1 for r in rest],
+                "more": more,
+                "none": None,
+            }
 
         out = f(Point(1.0, X), 5, scale=3.0, extra=7)
         np.testing.assert_allclose(out["out"], 3.0 + X)
@@ -109,18 +116,25 @@ class TestStatic:
         def f(x, n):
             assert isinstance(n, int)
             return x * n
-        for g in (xlab.jit(f, static_argnums=1), xlab.jit(f, static_argnames="n"), xlab.jit(f, static_argnums=(-1,))):
+
+        for g in (
+            xlab.jit(f, static_argnums=1),
+            xlab.jit(f, static_argnames="n"),
+            xlab.jit(f, static_argnums=(-1,)),
+        ):
             assert float(g(2.0, 3)) == 6.0
             assert float(g(2.0, n=4)) == 8.0
 
     def test_numbers_and_names_together_are_taken_as_they_are(self):
         """What `wraps` says of a wrapper's parameters is not where it takes them: the second is no `n` here."""
+
         def f(scope, n, x):
             return x * n + len(scope)
 
         @functools.wraps(f)
         def wrapper(scope, variables, *args, **kwargs):
             return f(scope, *args, **kwargs) + variables["v"]
+
         g = xlab.jit(wrapper, static_argnums=0, static_argnames="n")
         assert float(g(("a",), {"v": 5.0}, x=2.0, n=3)) == 12.0
         assert float(g(("a", "b"), {"v": 5.0}, 3, 2.0)) == 13.0
@@ -128,6 +142,7 @@ class TestStatic:
         def traced(x, n):
             kinds.append(type(n))
             return x * n
+
         kinds: list[type] = []
         h = xlab.jit(traced, static_argnums=(), static_argnames="n")
         assert float(h(2.0, n=3)) == float(h(2.0, 3)) == 6.0
@@ -147,15 +162,18 @@ class TestStatic:
         np.testing.assert_allclose(f(jnp.cos, X), np.cos(X), rtol=1e-6)
 
     def test_under_other_transformations(self):
-        f = xlab.jit(lambda n, x: x ** n, static_argnums=0)
+        f = xlab.jit(lambda n, x: x**n, static_argnums=0)
         assert float(xlab.grad(lambda x: f(3, x))(2.0)) == 12.0
-        np.testing.assert_allclose(xlab.vmap(lambda x: f(2, x))(X), X ** 2)
+        np.testing.assert_allclose(xlab.vmap(lambda x: f(2, x))(X), X**2)
 
-    @pytest.mark.parametrize(("call", "error", "said"), [
-        (lambda: xlab.jit(lambda x, n: x, static_argnums=1)(1.0, [1]), ValueError, "hash"),
-        (lambda: xlab.jit(lambda x, n: x, static_argnames="m"), ValueError, "'m'"),
-        (lambda: xlab.jit(lambda x: x, static_argnums=3), ValueError, "3"),
-    ])
+    @pytest.mark.parametrize(
+        ("call", "error", "said"),
+        [
+            (lambda: xlab.jit(lambda x, n: x, static_argnums=1)(1.0, [1]), ValueError, "hash"),
+            (lambda: xlab.jit(lambda x, n: x, static_argnames="m"), ValueError, "'m'"),
+            (lambda: xlab.jit(lambda x: x, static_argnums=3), ValueError, "3"),
+        ],
+    )
     def test_mistakes(self, call, error, said):
         with pytest.raises(error, match=said):
             call()
@@ -173,7 +191,9 @@ class TestDonation:
             f(x, y)
 
     def test_by_name_and_in_trees(self):
-        f = xlab.jit(lambda x, state: {"a": state["a"] + x, "b": state["b"] * x}, donate_argnames="state")
+        f = xlab.jit(
+            lambda x, state: {"a": state["a"] + x, "b": state["b"] * x}, donate_argnames="state"
+        )
         state = {"a": jnp.ones(3), "b": jnp.ones(3)}
         out = f(jnp.arange(3.0), state=state)
         np.testing.assert_allclose(out["b"], X)
@@ -196,10 +216,15 @@ class TestPrograms:
     def test_unused_arguments_are_dropped_unless_kept(self):
         def f(a, b, c):
             return a + c
+
         lowered = xlab.jit(f).lower(1.0, 2.0, 3.0)
         assert lowered.kept_var_idx == {0, 2}
         assert xlab.jit(f, keep_unused=True).lower(1.0, 2.0, 3.0).kept_var_idx == {0, 1, 2}
-        assert float(xlab.jit(f)(1.0, 2.0, 3.0)) == float(xlab.jit(f, keep_unused=True)(1.0, 2.0, 3.0)) == 4.0
+        assert (
+            float(xlab.jit(f)(1.0, 2.0, 3.0))
+            == float(xlab.jit(f, keep_unused=True)(1.0, 2.0, 3.0))
+            == 4.0
+        )
 
     def test_inline(self):
         inner = xlab.jit(lambda x: jnp.sin(x), inline=True)
@@ -219,8 +244,12 @@ class TestPrograms:
 
     def test_the_same_program_gives_the_same_text(self):
         def build():
-            return xlab.jit(lambda x, w: jnp.tanh(x @ w).sum()).lower(np.ones((2, 3), np.float32),
-                                                                       np.ones((3, 4), np.float32)).as_text()
+            return (
+                xlab.jit(lambda x, w: jnp.tanh(x @ w).sum())
+                .lower(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
+                .as_text()
+            )
+
         assert build() == build()
 
     def test_disable_jit_runs_python(self):
@@ -234,6 +263,7 @@ class TestPrograms:
         def documented(x):
             """Says so."""
             return x
+
         assert documented.__name__ == "documented" and documented.__doc__ == "Says so."
         assert documented.__wrapped__(3) == 3
 
@@ -251,7 +281,9 @@ class TestConstants:
         assert len(lowered.as_text()) < 10_000
         np.testing.assert_allclose(xlab.jit(lambda x: x + big)(np.float32(1)), big + 1)
 
-    @pytest.mark.parametrize("inside", ["jit", "scan", "cond", "while", "grad", "vmap", "checkpoint"])
+    @pytest.mark.parametrize(
+        "inside", ["jit", "scan", "cond", "while", "grad", "vmap", "checkpoint"]
+    )
     def test_large_arrays_inside(self, inside):
         big = self.BIG
         first = big + 1
@@ -260,16 +292,23 @@ class TestConstants:
             if inside == "jit":
                 return xlab.jit(lambda y: y + big)(x)
             if inside == "scan":
-                return lax.scan(lambda c, _: (c + big, None), jnp.broadcast_to(x, big.shape), None, length=1)[0]
+                return lax.scan(
+                    lambda c, _: (c + big, None), jnp.broadcast_to(x, big.shape), None, length=1
+                )[0]
             if inside == "cond":
                 return lax.cond(x > 0, lambda y: y + big, lambda y: y - big, x)
             if inside == "while":
-                return lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, c[1] + big), (0, x + 0 * big))[1]
+                return lax.while_loop(
+                    lambda c: c[0] < 1, lambda c: (c[0] + 1, c[1] + big), (0, x + 0 * big)
+                )[1]
             if inside == "grad":
-                return xlab.grad(lambda y: (y * (y + 2 * big)).sum() / 2)(jnp.broadcast_to(x, big.shape))
+                return xlab.grad(lambda y: (y * (y + 2 * big)).sum() / 2)(
+                    jnp.broadcast_to(x, big.shape)
+                )
             if inside == "vmap":
                 return xlab.vmap(lambda y, b: y + b, (None, 0))(x, jnp.asarray(big))
             return xlab.checkpoint(lambda y: y + big)(x)
+
         np.testing.assert_allclose(xlab.jit(f)(np.float32(1)), first)
         assert len(xlab.jit(f).lower(np.float32(1)).as_text()) < 30_000
 
@@ -287,7 +326,11 @@ class TestCaches:
         f = xlab.jit(lambda x: x + 1)
         f(X)
         first = kinds(seen)
-        assert [k for k in first if k in ("trace", "lower", "compile")] == ["trace", "lower", "compile"]
+        assert [k for k in first if k in ("trace", "lower", "compile")] == [
+            "trace",
+            "lower",
+            "compile",
+        ]
         seen.clear()
         f(X)
         assert "compile" not in kinds(seen) and "cache_hit" in kinds(seen)
@@ -305,6 +348,7 @@ class TestCaches:
         @xlab.jit
         def broken(x):
             raise ValueError("no")
+
         with pytest.raises(ValueError, match="no"):
             broken(X)
         assert kinds(seen).count("trace") == 1 and "lower" not in kinds(seen)
@@ -325,6 +369,7 @@ class TestCaches:
             f = xlab.jit(lambda first, second: first + second)
             f(X, X)
             import logging
+
             records = []
             handler = logging.Handler()
             handler.emit = records.append
@@ -347,6 +392,7 @@ class TestCaches:
     def test_programs_do_not_outlive_their_function(self):
         class Big:
             pass
+
         token = Big()
         alive = weakref.ref(token)
         f = xlab.jit(lambda x, t=token: x + (0 if t else 1))
@@ -357,6 +403,7 @@ class TestCaches:
 
     def test_no_python_on_the_second_call(self):
         import sys
+
         f = xlab.jit(lambda x, y: x + y["a"])
         args = (jnp.ones(3), {"a": jnp.ones(3)})
         f(*args), f(*args)
@@ -365,6 +412,7 @@ class TestCaches:
         def hook(frame, event, arg):
             if event == "call":
                 called.append(frame.f_code.co_qualname)
+
         sys.setprofile(hook)
         try:
             f(*args)
@@ -374,8 +422,11 @@ class TestCaches:
 
 
 class TestRefused:
-    @pytest.mark.parametrize("value", [object(), "text", np.array(["a"]), np.array([object()])],
-                             ids=["object", "str", "str array", "object array"])
+    @pytest.mark.parametrize(
+        "value",
+        [object(), "text", np.array(["a"]), np.array([object()])],
+        ids=["object", "str", "str array", "object array"],
+    )
     def test_arguments_that_are_no_arrays(self, value):
         with pytest.raises(TypeError) as caught:
             xlab.jit(lambda first: first)(value)
@@ -391,7 +442,7 @@ class TestRefused:
 
     def test_huge_integers(self):
         with pytest.raises(OverflowError):
-            xlab.jit(lambda x: x)(2 ** 40)
+            xlab.jit(lambda x: x)(2**40)
 
     def test_not_a_function(self):
         with pytest.raises(TypeError, match="callable|function"):
@@ -421,12 +472,18 @@ class TestAheadOfTime:
         assert str(traced.out_avals[0]) == "float32[3]" and traced.out_avals[1]["z"].weak_type
 
     def test_arguments_and_donations_are_told_at_every_stage(self):
-        traced = xlab.jit(lambda a, b: (a["x"] + b, a["y"]), donate_argnums=0).trace({"x": X, "y": X}, b=X)
+        traced = xlab.jit(lambda a, b: (a["x"] + b, a["y"]), donate_argnums=0).trace(
+            {"x": X, "y": X}, b=X
+        )
         lowered = traced.lower()
         for stage in (traced, lowered, lowered.compile()):
             (a,), named = stage.args_info
             assert [a["x"].donated, a["y"].donated, named["b"].donated] == [True, True, False]
-            assert stage.donate_argnums == (0, 1) and a["x"].shape == (3,) and a["x"].dtype == np.float32
+            assert (
+                stage.donate_argnums == (0, 1)
+                and a["x"].shape == (3,)
+                and a["x"].dtype == np.float32
+            )
 
     def test_calls(self):
         np.testing.assert_allclose(self.compiled()(X, {"k": X})["s"], 2 * X)

@@ -70,7 +70,9 @@ def test_programs_that_did_not_ask():
     np.testing.assert_array_equal(xlab.grad(lambda x: (x * x).sum())(y), 2 * X)
     np.testing.assert_array_equal(xlab.jit(lambda: y + 1)(), X + 1)
     np.testing.assert_array_equal(f.lower(y).compile()(y), want)
-    np.testing.assert_array_equal(np.asarray(xlab.lax.scan(lambda c, r: (c + r.sum(), r), 0.0, y)[1]), X)
+    np.testing.assert_array_equal(
+        np.asarray(xlab.lax.scan(lambda c, r: (c + r.sum(), r), 0.0, y)[1]), X
+    )
 
 
 def test_over_several_devices():
@@ -86,9 +88,13 @@ def test_over_several_devices():
 
 def test_types_only():
     struct = xlab.ShapeDtypeStruct((3, 4), np.float32, sharding=COLUMNS)
-    assert struct.format == COLUMNS and struct != xlab.ShapeDtypeStruct((3, 4), np.float32, sharding=HERE)
+    assert struct.format == COLUMNS and struct != xlab.ShapeDtypeStruct(
+        (3, 4), np.float32, sharding=HERE
+    )
     compiled = xlab.jit(double).lower(struct).compile()
-    assert compiled.input_formats == ((COLUMNS,), {}) and order(compiled(xlab.device_put(X, COLUMNS))) == (0, 1)
+    assert compiled.input_formats == ((COLUMNS,), {}) and order(
+        compiled(xlab.device_put(X, COLUMNS))
+    ) == (0, 1)
 
 
 def test_compiled_ahead_for_a_layout_and_called_without():
@@ -114,6 +120,6 @@ def test_wrong_rank():
 
 
 def test_tokens_have_no_layout():
-    kept = xlab.device_put(X, COLUMNS)      # from now on arguments are looked at
+    kept = xlab.device_put(X, COLUMNS)  # from now on arguments are looked at
     token = xlab.jit(xlab.lax.after_all)(xlab.lax.create_token())
     assert type(token).__name__ == "Token" and order(kept) == (1, 0)

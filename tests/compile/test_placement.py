@@ -49,9 +49,17 @@ def ids(x):
 
 # -- what nobody reads ---------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("f", [lambda a, b: a + 1, lambda a, b: (a + 1, jnp.sin(b))[0],
-                               lambda a, b: (a + 1, xlab.jit(lambda u, v: (u, v * 2))(a, b))[0],
-                               lambda a, b: xlab.jit(lambda u, v: (u * 2, jnp.sin(v)))(a, b)[0]], ids=["unused", "dead", "dead call", "half dead call"])
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a, b: a + 1,
+        lambda a, b: (a + 1, jnp.sin(b))[0],
+        lambda a, b: (a + 1, xlab.jit(lambda u, v: (u, v * 2))(a, b))[0],
+        lambda a, b: xlab.jit(lambda u, v: (u * 2, jnp.sin(v)))(a, b)[0],
+    ],
+    ids=["unused", "dead", "dead call", "half dead call"],
+)
 def test_arguments_that_no_result_needs_claim_no_device(d, f):
     g = xlab.jit(f)
     assert ids(g(put(VALUES, d[1]), put(VALUES, d[5]))) == [1]
@@ -69,8 +77,14 @@ def test_arguments_that_no_result_needs_claim_no_device(d, f):
 
 def test_dead_constraints_constants_and_in_shardings_claim_nothing(d, mesh):
     x, there = jnp.asarray(VALUES), put(VALUES, d[3])
-    assert ids(xlab.jit(lambda p: (p + 1, lax.with_sharding_constraint(p, NamedSharding(mesh, P("x"))))[0])(x)) == [0]
-    assert ids(xlab.jit(lambda p, q: p + 1, in_shardings=(None, NamedSharding(mesh, P("x"))))(x, x)) == [0]
+    assert ids(
+        xlab.jit(
+            lambda p: (p + 1, lax.with_sharding_constraint(p, NamedSharding(mesh, P("x"))))[0]
+        )(x)
+    ) == [0]
+    assert ids(
+        xlab.jit(lambda p, q: p + 1, in_shardings=(None, NamedSharding(mesh, P("x"))))(x, x)
+    ) == [0]
     assert ids(xlab.jit(lambda p: (p + 1, p + there)[0])(x)) == [0]
 
 
@@ -80,7 +94,8 @@ def test_effects_of_unused_values_are_kept():
     def f(a, b):
         xlab.debug.callback(lambda v: seen.append(v.tolist()), b * 2)
         return a + 1
-    xlab.jit(f)(1., 3.)
+
+    xlab.jit(f)(1.0, 3.0)
     xlab.effects_barrier()
     assert seen == [6.0]
 
@@ -90,6 +105,7 @@ def test_numbers_of_equations_are_those_of_the_whole_program():
         _dead = jnp.sin(a)
         b, _ = xlab.jit(lambda v: (jnp.cos(v), jnp.tan(v)))(a)
         return jnp.exp(b)
+
     lowered = xlab.jit(f).lower(VALUES)
     numbers = {e.primitive.name: n for n, e in enumerate(lowered._lowered.closed.jaxpr.eqns)}
     text = lowered.as_text(debug_info=True)
@@ -103,11 +119,14 @@ def test_numbers_of_equations_are_those_of_the_whole_program():
 
 # -- put inside programs ---------------------------------------------------------------------------------------
 
+
 def test_put_to_one_device_inside_a_program_places_it_or_conflicts(d):
     f = xlab.jit(lambda v: put(v * 2, SingleDeviceSharding(d[3])))
     out = f(VALUES)
     assert (ids(out), out.committed) == ([3], True)
-    with pytest.raises(IncompatibleDevices, match=r"`v`.*\[1\].*device_put inside.*test_placement.*\[3\]"):
+    with pytest.raises(
+        IncompatibleDevices, match=r"`v`.*\[1\].*device_put inside.*test_placement.*\[3\]"
+    ):
         f(put(VALUES, d[1]))
     g = xlab.jit(lambda v: lax.with_sharding_constraint(v, SingleDeviceSharding(d[3])))
     assert ids(g(VALUES)) == [3]
@@ -121,7 +140,9 @@ def test_uneven_constraints_inside_programs_are_padded(mesh):
     out = xlab.jit(lambda a: lax.with_sharding_constraint(a[:6], where) * 2)(x)
     np.testing.assert_array_equal(out, VALUES[:6] * 2)
     assert float(xlab.jit(lambda a: lax.with_sharding_constraint(a[:6], where).sum())(x)) == 15
-    slope = xlab.jit(xlab.grad(lambda a: (lax.with_sharding_constraint(a[:6], where)**2).sum()))(x)
+    slope = xlab.jit(xlab.grad(lambda a: (lax.with_sharding_constraint(a[:6], where) ** 2).sum()))(
+        x
+    )
     np.testing.assert_array_equal(slope, [0, 2, 4, 6, 8, 10, 0, 0])
     with pytest.raises(IndivisibleError):
         lax.with_sharding_constraint(x[:6], where)
@@ -131,11 +152,18 @@ def test_uneven_constraints_inside_programs_are_padded(mesh):
 
 def test_a_bare_spec_inside_a_partly_manual_shard_map_is_over_its_mesh(d):
     mesh = Mesh(np.array(d).reshape(4, 2), ("a", "b"))
-    f = xlab.shard_map(lambda x: lax.with_sharding_constraint(x, P("b")) * 2, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+    f = xlab.shard_map(
+        lambda x: lax.with_sharding_constraint(x, P("b")) * 2,
+        mesh=mesh,
+        in_specs=P("a"),
+        out_specs=P("a"),
+        axis_names={"a"},
+    )
     np.testing.assert_array_equal(xlab.jit(f)(VALUES), VALUES * 2)
 
 
 # -- constants -----------------------------------------------------------------------------------------------
+
 
 def test_closed_over_arrays_go_where_the_program_goes(d, mesh, four):
     c, cut = put(VALUES, d[3]), put(VALUES, NamedSharding(four, P("x")))
@@ -155,13 +183,19 @@ def test_where_nothing_else_says_so_a_program_runs_where_its_constants_are(d):
 
 # -- meshes in context -----------------------------------------------------------------------------------------
 
+
 def test_an_entered_mesh_names_axes_and_places_nothing(d, four):
     with four:
         assert ids(put(VALUES, d[6]) + 1) == [6]
         assert ids(xlab.jit(lambda v: v + 1)(put(VALUES, d[6]))) == [6]
         out = xlab.jit(lambda v: v + 1)(jnp.asarray(VALUES))
         assert (ids(out), out.committed) == ([0], False)
-        assert ids(xlab.jit(lambda v: lax.with_sharding_constraint(v, P("x")))(VALUES)) == [0, 1, 2, 3]
+        assert ids(xlab.jit(lambda v: lax.with_sharding_constraint(v, P("x")))(VALUES)) == [
+            0,
+            1,
+            2,
+            3,
+        ]
         assert ids(xlab.jit(lambda v: v, in_shardings=P("x"))(VALUES)) == [0, 1, 2, 3]
     with set_mesh(four):
         assert ids(xlab.jit(lambda v: v + 1)(jnp.asarray(VALUES))) == [0, 1, 2, 3]
@@ -169,11 +203,16 @@ def test_an_entered_mesh_names_axes_and_places_nothing(d, four):
             put(VALUES, d[6]) + 1
 
 
-@pytest.mark.parametrize("under", [xlab.jit, lambda f: xlab.grad(lambda x: f(x).sum()), xlab.vmap, xlab.make_jaxpr], ids=["jit", "grad", "vmap", "jaxpr"])
+@pytest.mark.parametrize(
+    "under",
+    [xlab.jit, lambda f: xlab.grad(lambda x: f(x).sum()), xlab.vmap, xlab.make_jaxpr],
+    ids=["jit", "grad", "vmap", "jaxpr"],
+)
 def test_set_mesh_while_tracing_is_refused(mesh, under):
     def f(x):
         with set_mesh(mesh):
             return x * 2
+
     with pytest.raises(ValueError, match="set_mesh can only be used outside"):
         under(f)(VALUES)
     assert xlab.sharding.get_mesh().empty
@@ -181,18 +220,28 @@ def test_set_mesh_while_tracing_is_refused(mesh, under):
 
 # -- in_shardings, device ----------------------------------------------------------------------------------------
 
+
 def test_in_shardings_over_the_same_devices_in_another_order_reorder(mesh, back):
-    out = xlab.jit(lambda v: v * 2, in_shardings=NamedSharding(back, P("x")))(put(VALUES, NamedSharding(mesh, P("x"))))
+    out = xlab.jit(lambda v: v * 2, in_shardings=NamedSharding(back, P("x")))(
+        put(VALUES, NamedSharding(mesh, P("x")))
+    )
     np.testing.assert_array_equal(out, 2 * VALUES)
     assert [q.id for q in out.sharding.devices_in_order] == list(range(8))[::-1]
-    assert {s.device.id: s.data.tolist() for s in out.addressable_shards} == {7 - i: [2. * i] for i in range(8)}
+    assert {s.device.id: s.data.tolist() for s in out.addressable_shards} == {
+        7 - i: [2.0 * i] for i in range(8)
+    }
     with pytest.raises(ValueError, match="in_shardings asks"):
-        xlab.jit(lambda v: v * 2, in_shardings=NamedSharding(back, P()))(put(VALUES, NamedSharding(mesh, P("x"))))
+        xlab.jit(lambda v: v * 2, in_shardings=NamedSharding(back, P()))(
+            put(VALUES, NamedSharding(mesh, P("x")))
+        )
 
 
 def test_in_shardings_take_lists_and_no_keywords(mesh):
     cut = NamedSharding(mesh, P("x"))
-    assert xlab.jit(lambda a, b: a + b, in_shardings=[cut, None])(put(VALUES, cut), VALUES).sharding == cut
+    assert (
+        xlab.jit(lambda a, b: a + b, in_shardings=[cut, None])(put(VALUES, cut), VALUES).sharding
+        == cut
+    )
     with pytest.raises(ValueError, match=r"keyword arguments, got a.*by position"):
         xlab.jit(lambda *, a: a * 2, in_shardings=cut)(a=VALUES)
     with pytest.raises(ValueError, match=r"in_shardings of jit\(f\).*2 positional arguments"):
@@ -207,7 +256,10 @@ def test_what_does_not_fit_its_sharding_is_named(mesh):
         xlab.jit(lambda q: q["k"], in_shardings=long)({"k": VALUES})
     with pytest.raises(ValueError, match=r"`result\['k'\]`.*rank at least 2"):
         xlab.jit(lambda q: {"k": q}, out_shardings=long)(VALUES)
-    with pytest.raises(IndivisibleError, match=r"argument `q\['k'\]`.*divide|argument `q\['k'\]`.*dimension size is 6"):
+    with pytest.raises(
+        IndivisibleError,
+        match=r"argument `q\['k'\]`.*divide|argument `q\['k'\]`.*dimension size is 6",
+    ):
         xlab.jit(lambda q: q["k"], in_shardings=cut)({"k": VALUES[:6]})
     with pytest.raises(IndivisibleError, match=r"`result`"):
         xlab.jit(lambda q: q, out_shardings=cut)(VALUES[:6])
@@ -226,36 +278,56 @@ def test_jit_of_a_device_brings_arguments_there(d):
         assert ids(f(put(VALUES, d[1]), w=put(VALUES, d[3]))) == [2]
         assert ids(g(put(VALUES, d[3]))) == [0]
     with pytest.raises(ValueError, match="in_shardings asks"):
-        xlab.jit(lambda v, w: v + w, in_shardings=SingleDeviceSharding(d[2]))(put(VALUES, d[1]), VALUES)
+        xlab.jit(lambda v, w: v + w, in_shardings=SingleDeviceSharding(d[2]))(
+            put(VALUES, d[1]), VALUES
+        )
 
 
 # -- options ---------------------------------------------------------------------------------------------------
 
+
 def test_options_of_a_compile_join_those_of_jit():
-    lowered = xlab.jit(lambda a: a, compiler_options={"xla_bogus": True}).lower(1.)
+    lowered = xlab.jit(lambda a: a, compiler_options={"xla_bogus": True}).lower(1.0)
     with pytest.raises(Exception, match="xla_bogus"):
         lowered.compile({"xla_embed_ir_in_executable": True})
-    made = xlab.jit(lambda a: a + 1, compiler_options={"xla_embed_ir_in_executable": True}).lower(1.).compile({"xla_cpu_enable_fast_math": False})
-    assert float(made(1.)) == 2
+    made = (
+        xlab.jit(lambda a: a + 1, compiler_options={"xla_embed_ir_in_executable": True})
+        .lower(1.0)
+        .compile({"xla_cpu_enable_fast_math": False})
+    )
+    assert float(made(1.0)) == 2
 
 
 def test_options_of_an_inner_jit_are_refused():
-    inner = xlab.jit(lambda v: v * 2, compiler_options={"xla_embed_ir_in_executable": True}, name="inner")
+    inner = xlab.jit(
+        lambda v: v * 2, compiler_options={"xla_embed_ir_in_executable": True}, name="inner"
+    )
     with pytest.raises(ValueError, match=r"outermost jit.*jit\(inner\).*test_placement"):
-        xlab.jit(lambda a: inner(a) + 1)(1.)
-    assert float(xlab.grad(inner)(1.)) == 2     # compiled for itself, with its options
+        xlab.jit(lambda a: inner(a) + 1)(1.0)
+    assert float(xlab.grad(inner)(1.0)) == 2  # compiled for itself, with its options
     with pytest.raises(ValueError, match="outermost jit"):
-        xlab.jit(xlab.jit(lambda v: v, inline=True, compiler_options={"xla_embed_ir_in_executable": True}))(1.)
+        xlab.jit(
+            xlab.jit(
+                lambda v: v, inline=True, compiler_options={"xla_embed_ir_in_executable": True}
+            )
+        )(1.0)
 
 
 # -- specs of shard_map ------------------------------------------------------------------------------------------
 
+
 def test_odd_specs_of_shard_map_are_refused(d, mesh):
     x = np.ones((8, 8), np.float32)
-    for specs in ({"in_specs": P("x", "x"), "out_specs": P("x")}, {"in_specs": P("x"), "out_specs": P("x", "x")}):
+    for specs in (
+        {"in_specs": P("x", "x"), "out_specs": P("x")},
+        {"in_specs": P("x"), "out_specs": P("x", "x")},
+    ):
         with pytest.raises(DuplicateSpecError, match="duplicate entries for `x`"):
             xlab.shard_map(lambda v: v, mesh=mesh, **specs)(x)
-    for specs in ({"in_specs": P(P.UNCONSTRAINED), "out_specs": P("x")}, {"in_specs": P("x"), "out_specs": P(P.UNCONSTRAINED)}):
+    for specs in (
+        {"in_specs": P(P.UNCONSTRAINED), "out_specs": P("x")},
+        {"in_specs": P("x"), "out_specs": P(P.UNCONSTRAINED)},
+    ):
         with pytest.raises(ValueError, match="UNCONSTRAINED"):
             xlab.shard_map(lambda v: v, mesh=mesh, **specs)(x)
     two = Mesh(np.array(d).reshape(4, 2), ("i", "j"))
@@ -265,7 +337,10 @@ def test_odd_specs_of_shard_map_are_refused(d, mesh):
 
 # -- copies, donation, odd values ----------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("make", [lambda: jnp.asarray(VALUES), lambda: xlab.random.key(0)], ids=["array", "key"])
+
+@pytest.mark.parametrize(
+    "make", [lambda: jnp.asarray(VALUES), lambda: xlab.random.key(0)], ids=["array", "key"]
+)
 def test_a_copy_is_committed_if_its_source_is(d, make):
     copy = put(make(), may_alias=False)
     assert not copy.committed
@@ -279,15 +354,15 @@ def test_donation_is_taken_where_a_program_or_a_reorder_makes_the_result(d, mesh
     y = put(x, NamedSharding(back, P("x")), donate=True)
     assert x.is_deleted()
     np.testing.assert_array_equal(y, VALUES)
-    odd = Mesh(np.array([d[0], d[2], d[1]]), ("x",))      # one device keeps its shard
+    odd = Mesh(np.array([d[0], d[2], d[1]]), ("x",))  # one device keeps its shard
     x = put(VALUES[:3], NamedSharding(Mesh(np.array(d[:3]), ("x",)), P("x")))
     y = put(x, NamedSharding(odd, P("x")), donate=True)
     assert x.is_deleted()
     np.testing.assert_array_equal(y, VALUES[:3])
-    x = put(np.arange(6.).reshape(2, 3), d[1])
+    x = put(np.arange(6.0).reshape(2, 3), d[1])
     y = put(x, Format(Layout((1, 0)), SingleDeviceSharding(d[1])), donate=True)
     assert x.is_deleted()
-    np.testing.assert_array_equal(y, np.arange(6.).reshape(2, 3))
+    np.testing.assert_array_equal(y, np.arange(6.0).reshape(2, 3))
     x = put(VALUES, d[1])
     assert put(x, d[1], donate=True).tolist() == VALUES.tolist()
 
@@ -295,7 +370,12 @@ def test_donation_is_taken_where_a_program_or_a_reorder_makes_the_result(d, mesh
 def test_zeros_like_lies_as_its_template(d, mesh):
     cut = NamedSharding(mesh, P("x"))
     there, x = put(VALUES, d[3]), put(VALUES, cut)
-    for make in (jnp.zeros_like, jnp.ones_like, jnp.empty_like, lambda a, **k: jnp.full_like(a, 2, **k)):
+    for make in (
+        jnp.zeros_like,
+        jnp.ones_like,
+        jnp.empty_like,
+        lambda a, **k: jnp.full_like(a, 2, **k),
+    ):
         assert (ids(make(there)), make(there).committed) == ([3], True)
         assert make(x).sharding == cut
         assert make(x, dtype=int).sharding == cut
@@ -331,8 +411,16 @@ def test_keys_take_formats(d):
     np.testing.assert_array_equal(xlab.random.key_data(moved), xlab.random.key_data(keys))
 
 
-@pytest.mark.parametrize("value", [np.zeros(3, [("a", "f4")]), np.zeros(3, np.longdouble), np.zeros(3, np.clongdouble), np.longdouble(1)],
-                         ids=["record", "longdouble", "clongdouble", "scalar"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros(3, [("a", "f4")]),
+        np.zeros(3, np.longdouble),
+        np.zeros(3, np.clongdouble),
+        np.longdouble(1),
+    ],
+    ids=["record", "longdouble", "clongdouble", "scalar"],
+)
 def test_numpy_types_that_no_device_has_are_refused(value):
     for use in (put, xlab.jit(lambda a: a), jnp.asarray, lambda v: jnp.ones(3) + v):
         with pytest.raises(TypeError):
@@ -340,12 +428,19 @@ def test_numpy_types_that_no_device_has_are_refused(value):
 
 
 @pytest.mark.parametrize("which", ["parameter_shardings", "output_shardings"])
-def test_what_the_compiler_lays_otherwise_than_asked_is_an_error_that_names_both(monkeypatch, which):
+def test_what_the_compiler_lays_otherwise_than_asked_is_an_error_that_names_both(
+    monkeypatch, which
+):
     mesh = xlab.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     asked, another = NamedSharding(mesh, P("x")), NamedSharding(mesh, P("y"))
-    f = xlab.jit(lambda v: v * 3, in_shardings=asked, out_shardings=asked, name=f"overridden_{which}")
+    f = xlab.jit(
+        lambda v: v * 3, in_shardings=asked, out_shardings=asked, name=f"overridden_{which}"
+    )
     monkeypatch.setattr(f"xlab.backend.compiling.{which}", lambda exe: [another.to_hlo_sharding(1)])
-    with pytest.raises(AssertionError, match=r"internal error in jit\(overridden_.*(argument `v`|result 0) of type float32\[8\].*P\('x',?\).*laid it out as \{devices=\[2"):
+    with pytest.raises(
+        AssertionError,
+        match=r"internal error in jit\(overridden_.*(argument `v`|result 0) of type float32\[8\].*P\('x',?\).*laid it out as \{devices=\[2",
+    ):
         f(np.ones(8, np.float32))
     monkeypatch.undo()
     assert np.asarray(f(np.ones(8, np.float32))).tolist() == [3] * 8

@@ -34,18 +34,20 @@ class TestNeeded:
 
     def test_what_nothing_reads_goes_and_arguments_are_said(self):
         def f(a, b, c):
-            lax.cos(lax.sin(b))         # whose results nothing reads
+            lax.cos(lax.sin(b))  # whose results nothing reads
             return lax.neg(c), a
+
         closed = traced(f, X, X, X)
         program, kept = needed(closed)
         assert names(program) == ["neg"] and kept == (0, 2) and len(program.jaxpr.invars) == 3
-        assert needed(closed)[0] is program         # found once
+        assert needed(closed)[0] is program  # found once
 
     def test_effects_stay(self):
         def f(a):
             xlab.debug.callback(lambda v: None, a)
             lax.sin(a)
             return lax.neg(a)
+
         assert names(needed(traced(f, X))[0]) == ["debug_callback", "neg"]
 
     def test_constants_that_nothing_reads_go(self):
@@ -54,6 +56,7 @@ class TestNeeded:
         def f(a):
             lax.mul(big, big)
             return lax.neg(a)
+
         closed = traced(f, X)
         assert len(closed.consts) == 1 and not needed(closed)[0].consts
 
@@ -66,7 +69,11 @@ class TestNeeded:
 class TestResolve:
     def test_one_device(self):
         found = resolve(traced(lambda a, b: lax.neg(b), X, X), "f", Request([None, None]))
-        assert found.kept == (1,) and not found.committed and found.in_shardings == (SingleDeviceSharding(found.devices[0]),)
+        assert (
+            found.kept == (1,)
+            and not found.committed
+            and found.in_shardings == (SingleDeviceSharding(found.devices[0]),)
+        )
         assert found.out_shardings == (None,) and found.donated == {}
 
     def test_several_devices_leave_arguments_to_the_compiler_unless_donated(self, mesh):
@@ -74,23 +81,42 @@ class TestResolve:
         closed = traced(lambda a, b, c: lax.add(lax.add(a, b), lax.mul(b, c)), X, X, X)
         found = resolve(closed, "f", Request([sharded, None, None], donated=(2,)))
         assert found.devices == sharded.devices_in_order and found.committed and found.mesh is mesh
-        assert found.in_shardings == (sharded, None, NamedSharding(mesh, P())) and found.donated == {2: 0}
+        assert found.in_shardings == (
+            sharded,
+            None,
+            NamedSharding(mesh, P()),
+        ) and found.donated == {2: 0}
 
     def test_what_is_asked_for_comes_before_what_is_given(self, mesh):
         given, asked = NamedSharding(mesh, P("x")), NamedSharding(mesh, P("y"))
-        found = resolve(traced(lambda a: lax.neg(a), X), "f", Request([given], in_shardings=[asked], out_shardings=[given]))
+        found = resolve(
+            traced(lambda a: lax.neg(a), X),
+            "f",
+            Request([given], in_shardings=[asked], out_shardings=[given]),
+        )
         assert found.in_shardings == (asked,) and found.out_shardings == (given,)
 
     def test_errors_name_arguments_and_results(self, mesh):
         closed = traced(lambda weights: lax.neg(weights), np.ones(6, np.float32))
         sharded = NamedSharding(mesh, P("x"))
-        with pytest.raises(ValueError, match=r"jit\(f\): argument `weights` of type float32\[6\] does not fit"):
+        with pytest.raises(
+            ValueError, match=r"jit\(f\): argument `weights` of type float32\[6\] does not fit"
+        ):
             resolve(closed, "f", Request([None], in_shardings=[sharded]))
         with pytest.raises(ValueError, match=r"jit\(f\): `loss` of type float32\[6\] does not fit"):
-            resolve(closed, "f", Request([None], out_shardings=[sharded], result_name=lambda i: "loss"))
+            resolve(
+                closed, "f", Request([None], out_shardings=[sharded], result_name=lambda i: "loss")
+            )
 
     def test_a_request_becomes_a_module(self, mesh):
         sharded = NamedSharding(mesh, P("x"))
-        made = lower(traced(lambda a, b: lax.neg(b), X, X), "f", Request([sharded, sharded], donated=(1,), out_shardings=[sharded]))
+        made = lower(
+            traced(lambda a, b: lax.neg(b), X, X),
+            "f",
+            Request([sharded, sharded], donated=(1,), out_shardings=[sharded]),
+        )
         assert made.kept == (1,) and made.donated == (1,) and made.refused == ()
-        assert made.module.text.count("sdy.sharding =") == 2 and "jax.buffer_donor = true" in made.module.text
+        assert (
+            made.module.text.count("sdy.sharding =") == 2
+            and "jax.buffer_donor = true" in made.module.text
+        )

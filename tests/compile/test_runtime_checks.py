@@ -32,27 +32,42 @@ def test_the_primitive_and_the_users_line_are_named(capsys):
         calls.append(1)
         y = jnp.sin(x) - 2
         return jnp.log(y)  # here
+
     calls: list = []
     message = blamed(xlab.jit(f), np.zeros(2, np.float32))
     assert message.startswith("invalid value (nan) encountered in log at ")
     line = f.__code__.co_firstlineno + 3
     assert f"{__file__}:{line}" in message
     assert len(calls) == 2
-    assert "Invalid nan value encountered in the output of a jitted function. Calling the de-optimized version." in capsys.readouterr().out
+    assert (
+        "Invalid nan value encountered in the output of a jitted function. Calling the de-optimized version."
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("value", [np.zeros(2), np.zeros(2, np.float32), np.float32(0), 0.0])
 def test_host_data_becomes_arrays_before_the_operations_run_alone(value):
     """In NumPy a division would warn and blame nothing, in Python it would be another error."""
+
     def f(x, n, *, k=1):
         return n * k * x / x  # here
-    message = blamed(functools.partial(xlab.jit(f, static_argnums=1, static_argnames="k"), k=3), value, 2)
-    assert message == f"invalid value (nan) encountered in div at {__file__}:{f.__code__.co_firstlineno + 1} ({f.__qualname__})"
+
+    message = blamed(
+        functools.partial(xlab.jit(f, static_argnums=1, static_argnames="k"), k=3), value, 2
+    )
+    assert (
+        message
+        == f"invalid value (nan) encountered in div at {__file__}:{f.__code__.co_firstlineno + 1} ({f.__qualname__})"
+    )
 
 
 def test_eager_operations_raise_at_once():
-    assert blamed(lambda x: lax.div(x, x), np.float32(0)).startswith("invalid value (nan) encountered in div")
-    assert blamed(lambda x: jnp.log(x), np.float32(0), nans=False, infs=True).startswith("invalid value (inf) encountered in log")
+    assert blamed(lambda x: lax.div(x, x), np.float32(0)).startswith(
+        "invalid value (nan) encountered in div"
+    )
+    assert blamed(lambda x: jnp.log(x), np.float32(0), nans=False, infs=True).startswith(
+        "invalid value (inf) encountered in log"
+    )
 
 
 def test_nested_functions_are_followed():
@@ -60,10 +75,14 @@ def test_nested_functions_are_followed():
     assert "encountered in log" in blamed(xlab.jit(lambda x: inner(x) + 1), np.ones(2, np.float32))
 
 
-@pytest.mark.parametrize(("name", "f"), [
-    ("scan", lambda x: lax.scan(lambda c, _: (jnp.log(c - 1), None), x, None, length=2)[0]),
-    ("while", lambda x: lax.while_loop(lambda c: (c < 1).all(), lambda c: jnp.log(c - 1), x)),
-    ("cond", lambda x: lax.cond(x.sum() == 0, lambda c: jnp.log(c - 1), lambda c: c, x))])
+@pytest.mark.parametrize(
+    ("name", "f"),
+    [
+        ("scan", lambda x: lax.scan(lambda c, _: (jnp.log(c - 1), None), x, None, length=2)[0]),
+        ("while", lambda x: lax.while_loop(lambda c: (c < 1).all(), lambda c: jnp.log(c - 1), x)),
+        ("cond", lambda x: lax.cond(x.sum() == 0, lambda c: jnp.log(c - 1), lambda c: c, x)),
+    ],
+)
 def test_control_flow_is_named_whole(name, f):
     assert f"encountered in {name} at" in blamed(xlab.jit(f), np.zeros(2, np.float32))
 
@@ -97,7 +116,9 @@ def test_sharded_and_donated(mesh):
     x = xlab.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("data")))
     assert "encountered in log" in blamed(xlab.jit(lambda x: jnp.log(x)), x - 7.5)
     assert blamed(xlab.jit(lambda x: jnp.log(x + 1)), x) is None
-    body = xlab.shard_map(lambda x: jnp.log(x - 3), mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+    body = xlab.shard_map(
+        lambda x: jnp.log(x - 3), mesh=mesh, in_specs=P("data"), out_specs=P("data")
+    )
     assert "encountered in shard_map" in blamed(xlab.jit(body), x)
     donated = xlab.jit(lambda x: jnp.log(x - 1), donate_argnums=0)
     assert "encountered in log" in blamed(donated, jnp.zeros(2))
@@ -111,12 +132,15 @@ def test_ahead_of_time():
 
 def test_gradients():
     assert "encountered in" in blamed(xlab.grad(lambda x: jnp.sqrt(x - x)), 0.0)
-    assert "encountered in div" in blamed(xlab.grad(xlab.jit(lambda x: x * jnp.sqrt(x) / jnp.sqrt(x))), 0.0)
+    assert "encountered in div" in blamed(
+        xlab.grad(xlab.jit(lambda x: x * jnp.sqrt(x) / jnp.sqrt(x))), 0.0
+    )
 
 
 def test_callbacks():
     def nan(x):
         return np.float32(np.nan)
+
     f = lambda x: xlab.pure_callback(nan, xlab.ShapeDtypeStruct((), np.float32), x)
     assert "encountered in pure_callback" in blamed(f, 1.0)
     assert "encountered in pure_callback" in blamed(xlab.jit(f), 1.0)
@@ -149,4 +173,5 @@ def test_nothing_is_read_when_nobody_asked():
     class Unreadable:
         def __getattr__(self, name):
             raise AssertionError("was read")
+
     assert runtime_checks.find([Unreadable()]) is None

@@ -23,7 +23,7 @@ def loss(x):
 
 
 def powers(x, n):
-    return x ** n
+    return x**n
 
 
 def total(x):
@@ -55,9 +55,15 @@ def again(make, *args, times=3):
 
 MADE_IN_A_LOOP = {
     "jit": lambda m: xlab.jit(loss),
-    "jit with options": lambda m: xlab.jit(loss, keep_unused=True, name="other", compiler_options={"xla_cpu_enable_fast_math": False}),
-    "jit with a static argument": lambda m: functools.partial(xlab.jit(powers, static_argnames="n"), n=2),
-    "jit with shardings": lambda m: xlab.jit(loss, in_shardings=NamedSharding(m, P("x")), out_shardings=NamedSharding(m, P())),
+    "jit with options": lambda m: xlab.jit(
+        loss, keep_unused=True, name="other", compiler_options={"xla_cpu_enable_fast_math": False}
+    ),
+    "jit with a static argument": lambda m: functools.partial(
+        xlab.jit(powers, static_argnames="n"), n=2
+    ),
+    "jit with shardings": lambda m: xlab.jit(
+        loss, in_shardings=NamedSharding(m, P("x")), out_shardings=NamedSharding(m, P())
+    ),
     "jit of jit": lambda m: xlab.jit(xlab.jit(loss)),
     "jit of grad": lambda m: xlab.jit(xlab.grad(loss)),
     "jit of value_and_grad": lambda m: xlab.jit(xlab.value_and_grad(loss)),
@@ -67,10 +73,14 @@ MADE_IN_A_LOOP = {
     "jit of jacfwd": lambda m: xlab.jit(xlab.jacfwd(loss)),
     "jit of jacrev": lambda m: xlab.jit(xlab.jacrev(loss)),
     "jit of hessian": lambda m: xlab.jit(xlab.hessian(loss)),
-    "jit of grad of checkpoint": lambda m: xlab.jit(xlab.grad(xlab.checkpoint(loss, static_argnums=()))),
+    "jit of grad of checkpoint": lambda m: xlab.jit(
+        xlab.grad(xlab.checkpoint(loss, static_argnums=()))
+    ),
     "vmap of jit": lambda m: xlab.vmap(xlab.jit(loss)),
     "shard_map": lambda m: xlab.shard_map(total, mesh=m, in_specs=P("x"), out_specs=P()),
-    "jit of shard_map": lambda m: xlab.jit(xlab.shard_map(total, mesh=m, in_specs=P("x"), out_specs=P(), axis_names={"x", "y"})),
+    "jit of shard_map": lambda m: xlab.jit(
+        xlab.shard_map(total, mesh=m, in_specs=P("x"), out_specs=P(), axis_names={"x", "y"})
+    ),
     "a method": lambda m, model=Model(): xlab.jit(model.apply),
 }
 
@@ -81,23 +91,36 @@ def test_what_is_made_in_a_loop_compiles_once(mesh, what):
 
     def one():
         made = make(mesh)
-        if what == "a method":          # a new object each time, known while the first one lives
+        if what == "a method":  # a new object each time, known while the first one lives
             kept.append(made)
         return made
+
     assert again(one, X) == 1
 
 
-@pytest.mark.parametrize("steps", [
-    lambda f, x: (f.lower(x).compile(), f(x)),
-    lambda f, x: (f(x), f.lower(x).compile()),
-    lambda f, x: (f.lower(x).cost_analysis(), f(x)),
-    lambda f, x: (f.lower(x).compile()(x), f.lower(x).compile()(x)),
-    lambda f, x: (f.trace(x).lower().compile().memory_analysis(), f(x), f.lower(x).compile()),
-    lambda f, x: (observe.transfers(f, x), f(x)),
-    lambda f, x: (f(x), observe.program(f, x)),
-    lambda f, x: (f(np.asarray(x)), f(np.asarray(x)), f.lower(np.asarray(x)).compile()),
-], ids=["ahead, then called", "called, then ahead", "cost, then called", "ahead twice", "memory", "looked at, then called",
-        "called, then looked at", "from the host"])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda f, x: (f.lower(x).compile(), f(x)),
+        lambda f, x: (f(x), f.lower(x).compile()),
+        lambda f, x: (f.lower(x).cost_analysis(), f(x)),
+        lambda f, x: (f.lower(x).compile()(x), f.lower(x).compile()(x)),
+        lambda f, x: (f.trace(x).lower().compile().memory_analysis(), f(x), f.lower(x).compile()),
+        lambda f, x: (observe.transfers(f, x), f(x)),
+        lambda f, x: (f(x), observe.program(f, x)),
+        lambda f, x: (f(np.asarray(x)), f(np.asarray(x)), f.lower(np.asarray(x)).compile()),
+    ],
+    ids=[
+        "ahead, then called",
+        "called, then ahead",
+        "cost, then called",
+        "ahead twice",
+        "memory",
+        "looked at, then called",
+        "called, then looked at",
+        "from the host",
+    ],
+)
 @pytest.mark.parametrize("sharded", [False, True])
 def test_stages_and_views_share_with_calls(mesh, steps, sharded):
     x = xlab.device_put(X, NamedSharding(mesh, P("x"))) if sharded else jnp.asarray(X)
@@ -112,15 +135,24 @@ def test_lowering_again_is_the_same_module():
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
-@pytest.mark.parametrize("specs", [(P(), P(None), P(None, None)), (P("x"), P("x", None), P(("x",), None)), (P(None, "y"),)])
-@pytest.mark.parametrize("run", [xlab.jit(lambda x: x * 5), lambda x: x + 1, jnp.sin, xlab.jit(lambda x: x + x.sum())],
-                         ids=["jit", "operator", "function", "collectives"])
+@pytest.mark.parametrize(
+    "specs",
+    [(P(), P(None), P(None, None)), (P("x"), P("x", None), P(("x",), None)), (P(None, "y"),)],
+)
+@pytest.mark.parametrize(
+    "run",
+    [xlab.jit(lambda x: x * 5), lambda x: x + 1, jnp.sin, xlab.jit(lambda x: x + x.sum())],
+    ids=["jit", "operator", "function", "collectives"],
+)
 def test_specs_that_place_alike_are_one_program(kind, specs, run):
     mesh = xlab.make_mesh((4, 2), ("x", "y"), axis_types=(kind,) * 2)
     arrays = [xlab.device_put(X, NamedSharding(mesh, s)) for s in specs]
     outs = []
     assert compiles(lambda: outs.extend(run(run(x)) for x in arrays)) == 1
-    assert all(np.array_equal(o, outs[0]) and o.sharding.is_equivalent_to(outs[0].sharding, 2) for o in outs)
+    assert all(
+        np.array_equal(o, outs[0]) and o.sharding.is_equivalent_to(outs[0].sharding, 2)
+        for o in outs
+    )
 
 
 def test_specs_that_place_alike_stay_on_the_warm_path(mesh, python_calls):
@@ -128,17 +160,34 @@ def test_specs_that_place_alike_stay_on_the_warm_path(mesh, python_calls):
     for spec in P("x"), P("x", None):
         x = xlab.device_put(X, NamedSharding(mesh, spec))
         f(x), g(x)
-        assert set(python_calls(f, x)[1]) <= {"__eq__"}        # of two specs
+        assert set(python_calls(f, x)[1]) <= {"__eq__"}  # of two specs
         assert "trace_program" not in (names := python_calls(g, x)[1]) and "repeat" in names
 
 
 def test_what_differs_compiles_for_itself(mesh):
     other = xlab.make_mesh((4, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
     f = xlab.jit(lambda x: x * 7)
-    assert compiles(lambda: [f(xlab.device_put(X, NamedSharding(m, P(m.axis_names[0])))) for m in (mesh, other)]) == 2
-    for options in [{"keep_unused": True}, {"name": "other"}, {"donate_argnums": 0}, {"out_shardings": NamedSharding(mesh, P("x"))}]:
+    assert (
+        compiles(
+            lambda: [
+                f(xlab.device_put(X, NamedSharding(m, P(m.axis_names[0])))) for m in (mesh, other)
+            ]
+        )
+        == 2
+    )
+    for options in [
+        {"keep_unused": True},
+        {"name": "other"},
+        {"donate_argnums": 0},
+        {"out_shardings": NamedSharding(mesh, P("x"))},
+    ]:
         assert compiles(lambda: (xlab.jit(loss2)(X), xlab.jit(loss2, **options)(X))) == 2
-    assert compiles(lambda: (xlab.jit(xlab.grad(pair, 0))(2.0, 3.0), xlab.jit(xlab.grad(pair, 1))(2.0, 3.0))) == 2
+    assert (
+        compiles(
+            lambda: (xlab.jit(xlab.grad(pair, 0))(2.0, 3.0), xlab.jit(xlab.grad(pair, 1))(2.0, 3.0))
+        )
+        == 2
+    )
     assert float(xlab.jit(xlab.grad(pair, 0))(2.0, 3.0)) == 3.0
     assert float(xlab.jit(xlab.grad(pair, 1))(2.0, 3.0)) == 2.0
     assert float(xlab.jit(xlab.vmap(pair, in_axes=(0, None)))(jnp.ones(2), 4.0)[1]) == 4.0
@@ -155,27 +204,39 @@ def pair(x, y):
 
 def test_a_wrapper_of_a_wrapper_is_itself():
     """`functools.wraps` copies what a transformation noted about its function; the copy does something else."""
-    slope = xlab.grad(lambda x: x ** 3)
+    slope = xlab.grad(lambda x: x**3)
 
     @functools.wraps(slope)
     def twice(x):
         return 2 * slope(x)
-    assert (float(xlab.jit(slope)(1.0)), float(xlab.jit(twice)(1.0)), float(xlab.jit(slope)(1.0))) == (3.0, 6.0, 3.0)
+
+    assert (
+        float(xlab.jit(slope)(1.0)),
+        float(xlab.jit(twice)(1.0)),
+        float(xlab.jit(slope)(1.0)),
+    ) == (3.0, 6.0, 3.0)
     assert tracing.identity(twice) == (twice, ())
 
 
 def test_options_without_a_hash_keep_programs_of_their_own():
-    assert again(lambda: xlab.jit(loss, compiler_options={"xla_cpu_enable_fast_math": False}), X) == 1
+    assert (
+        again(lambda: xlab.jit(loss, compiler_options={"xla_cpu_enable_fast_math": False}), X) == 1
+    )
     policy = xlab.checkpoint_policies.everything_saveable
     assert again(lambda: xlab.jit(xlab.grad(xlab.checkpoint(loss, policy=policy))), X) == 1
-    assert again(lambda: xlab.jit(xlab.vmap(lambda d: d["a"].sum(), in_axes=({"a": 0},))), {"a": X}) == 3    # three functions
+    assert (
+        again(lambda: xlab.jit(xlab.vmap(lambda d: d["a"].sum(), in_axes=({"a": 0},))), {"a": X})
+        == 3
+    )  # three functions
 
 
 def test_programs_live_as_long_as_their_function():
     def f(x):
         return x - 4
 
-    (executable,) = [xlab.jit(f)(X) is None or xlab.jit(f)._xlab_jit.executables.copy().popitem()[1]]
+    (executable,) = [
+        xlab.jit(f)(X) is None or xlab.jit(f)._xlab_jit.executables.copy().popitem()[1]
+    ]
     watched = weakref.ref(executable)
     del executable
     gc.collect()
@@ -185,7 +246,15 @@ def test_programs_live_as_long_as_their_function():
     assert watched() is None
 
 
-@pytest.mark.parametrize("make", [lambda f: xlab.jit(f), lambda f: xlab.jit(f, donate_argnums=0), lambda f: xlab.jit(xlab.vmap(f)), lambda f: xlab.pmap(f)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda f: xlab.jit(f),
+        lambda f: xlab.jit(f, donate_argnums=0),
+        lambda f: xlab.jit(xlab.vmap(f)),
+        lambda f: xlab.pmap(f),
+    ],
+)
 def test_callables_without_a_hash_or_a_weak_reference(make):
     class Unhashable:
         def __eq__(self, other):

@@ -12,10 +12,20 @@ import xlab.numpy as jnp
 
 X = np.float32([[1, -2, 3], [4, 5, -6]])
 OPERATORS = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
-    "mod": lambda x, y: x % y, "floordiv": lambda x, y: x // y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
-    "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
-    "divmod": divmod}
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "mod": lambda x, y: x % y,
+    "floordiv": lambda x, y: x // y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "divmod": divmod,
+}
 METHODS = {
     "sum": lambda x: x.sum(axis=0), "mean": lambda x: x.mean(), "max": lambda x: x.max(1), "std": lambda x: x.std(),
     "reshape": lambda x: x.reshape(3, -1), "reshape_tuple": lambda x: x.reshape((6,)), "T": lambda x: x.T,
@@ -28,12 +38,18 @@ METHODS = {
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("other", [2.0, np.float32(2), np.float32([2, 4, 3])], ids=["python", "scalar", "array"])
+@pytest.mark.parametrize(
+    "other", [2.0, np.float32(2), np.float32([2, 4, 3])], ids=["python", "scalar", "array"]
+)
 def test_operators_on_both_sides(name, other):
     f, x = OPERATORS[name], jnp.asarray(X)
     for args, expected in (((x, other), f(X, other)), ((other, x), f(other, X))):
         np.testing.assert_allclose(f(*args), expected, rtol=1e-6)
-        np.testing.assert_allclose(xlab.jit(lambda a, args=args: f(*(a if v is x else v for v in args)))(x), expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            xlab.jit(lambda a, args=args: f(*(a if v is x else v for v in args)))(x),
+            expected,
+            rtol=1e-6,
+        )
         out = f(*args)
         assert isinstance(out[0] if isinstance(out, tuple) else out, xlab.Array)
 
@@ -50,6 +66,7 @@ def test_other_classes_are_asked():
     class Other:
         def __radd__(self, x):
             return "other"
+
     x = jnp.arange(3)
     assert x + Other() == "other"
     assert (x == "text") is False and (x != "text") is True
@@ -61,8 +78,16 @@ def test_other_classes_are_asked():
 def test_integer_operators():
     a, b = np.int32([5, -7, 2]), np.int32([2, 3, 1])
     x, y = jnp.asarray(a), jnp.asarray(b)
-    for f in (lambda x, y: x & y, lambda x, y: x | y, lambda x, y: x ^ y, lambda x, y: x << y, lambda x, y: ~x,
-              lambda x, y: x // y, lambda x, y: x % y, lambda x, y: x ** y):
+    for f in (
+        lambda x, y: x & y,
+        lambda x, y: x | y,
+        lambda x, y: x ^ y,
+        lambda x, y: x << y,
+        lambda x, y: ~x,
+        lambda x, y: x // y,
+        lambda x, y: x % y,
+        lambda x, y: x**y,
+    ):
         np.testing.assert_array_equal(f(x, y), f(a, b))
 
 
@@ -84,7 +109,11 @@ def test_arrays_do_not_change():
 
 def test_keys_are_indexed_and_shaped():
     keys = xlab.random.split(xlab.random.key(0), 6)
-    assert keys.reshape(2, -1).shape == (2, 3) and keys[1:3].shape == (2,) and keys[None].shape == (1, 6)
+    assert (
+        keys.reshape(2, -1).shape == (2, 3)
+        and keys[1:3].shape == (2,)
+        and keys[None].shape == (1, 6)
+    )
     assert keys.reshape(2, 3).T[1, 0] == keys[1]
     assert len(list(keys)) == 6 and list(keys)[2] == keys[2]
     np.testing.assert_array_equal(keys == keys[2], np.arange(6) == 2)
@@ -113,18 +142,39 @@ def test_to_device_choose_and_flat():
         x.flat
 
 
-DATA = {"tolist": (), "tobytes": (), "devices": (), "addressable_data": (0,), "is_deleted": (), "delete": (), "unsafe_buffer_pointer": (),
-        "on_device_size_in_bytes": (), "__dlpack__": (), "__reduce__": (), "addressable_shards": None, "global_shards": None, "committed": None,
-        "is_fully_addressable": None, "is_fully_replicated": None}
+DATA = {
+    "tolist": (),
+    "tobytes": (),
+    "devices": (),
+    "addressable_data": (0,),
+    "is_deleted": (),
+    "delete": (),
+    "unsafe_buffer_pointer": (),
+    "on_device_size_in_bytes": (),
+    "__dlpack__": (),
+    "__reduce__": (),
+    "addressable_shards": None,
+    "global_shards": None,
+    "committed": None,
+    "is_fully_addressable": None,
+    "is_fully_replicated": None,
+}
 
 
-@pytest.mark.parametrize("wrap", [xlab.jit, lambda f: xlab.vmap(f), lambda f: (lambda x: xlab.jvp(f, (x,), (x,)))], ids=["jit", "vmap", "jvp"])
+@pytest.mark.parametrize(
+    "wrap",
+    [xlab.jit, lambda f: xlab.vmap(f), lambda f: lambda x: xlab.jvp(f, (x,), (x,))],
+    ids=["jit", "vmap", "jvp"],
+)
 @pytest.mark.parametrize("name", DATA)
 def test_traced_values_have_no_data_and_no_devices(wrap, name):
     def f(x):
         member = getattr(x, name)
         return x if DATA[name] is None else member(*DATA[name])
-    with pytest.raises(xlab.errors.ConcretizationTypeError, match=f"{name} asks for data or devices"):
+
+    with pytest.raises(
+        xlab.errors.ConcretizationTypeError, match=f"{name} asks for data or devices"
+    ):
         wrap(f)(X)
 
 
@@ -150,17 +200,25 @@ def test_formats():
 
 
 def test_empty_arrays_print_their_shape():
-    assert repr(jnp.zeros((0,))) == "Array([], shape=(0,), dtype=float32)" and repr(jnp.zeros((2, 0), int)).startswith("Array([], shape=(2, 0),")
+    assert repr(jnp.zeros((0,))) == "Array([], shape=(0,), dtype=float32)" and repr(
+        jnp.zeros((2, 0), int)
+    ).startswith("Array([], shape=(2, 0),")
 
 
-@pytest.mark.parametrize("f", [lambda x: x * x, jnp.square, lambda x: jnp.dot(x, x), lambda x: jnp.outer(x, x)])
+@pytest.mark.parametrize(
+    "f", [lambda x: x * x, jnp.square, lambda x: jnp.dot(x, x), lambda x: jnp.outer(x, x)]
+)
 def test_what_is_not_linear_is_not_transposed(f):
     x = np.ones(2, np.float32)
-    with pytest.raises((TypeError, xlab.errors.MissingRule), match=r"must be linear|no rule to transpose"):
+    with pytest.raises(
+        (TypeError, xlab.errors.MissingRule), match=r"must be linear|no rule to transpose"
+    ):
         xlab.linear_transpose(f, x)(f(x))
 
 
-@pytest.mark.parametrize("make", [lambda: jnp.ones(2), lambda: xlab.random.key(0)], ids=["array", "key"])
+@pytest.mark.parametrize(
+    "make", [lambda: jnp.ones(2), lambda: xlab.random.key(0)], ids=["array", "key"]
+)
 def test_the_class_of_an_array_is_a_subclass(make):
     @functools.singledispatch
     def kind(x):

@@ -15,7 +15,7 @@ NAMES = [
     "float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
     "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16", "float16", "float32", "float64", "complex64",
     "complex128"]  # fmt: skip
-TABLE = r'''
+TABLE = r"""
 import json, sys, itertools, warnings
 import numpy as np, ml_dtypes
 warnings.simplefilter("ignore")
@@ -46,8 +46,10 @@ def table(lib):
     for a in names:
         out[f"bits {a}"] = int(lib.bits(dt(a)))
     return out
-'''
-REFERENCE = TABLE + r'''
+"""
+REFERENCE = (
+    TABLE
+    + r"""
 import jax
 class lib:
     x64, mode = staticmethod(jax.enable_x64), staticmethod(jax.numpy_dtype_promotion)
@@ -58,7 +60,8 @@ class lib:
     result = lambda *a: jax.dtypes.result_type(*a, return_weak_type_flag=True)
     sub, bits = jax.dtypes.issubdtype, jax.dtypes.itemsize_bits
 print(json.dumps(table(lib)))
-'''
+"""
+)
 
 
 class Ours:
@@ -74,8 +77,11 @@ class Ours:
 
 @pytest.mark.reference
 def test_whole_table_agrees_with_the_reference():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", REFERENCE, json.dumps(NAMES)], capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", REFERENCE, json.dumps(NAMES)],
+        capture_output=True,
+        text=True,
+    )
     if "No module named 'jax'" in done.stderr:
         pytest.skip("the reference is not installed in this environment")
     assert done.returncode == 0, done.stderr[-2000:]
@@ -88,14 +94,16 @@ def test_whole_table_agrees_with_the_reference():
 
 
 def test_names():
-    assert [dtypes.short_name(np.dtype(t)) for t in (bool, np.uint8, np.int64, np.float32, np.complex64)] == \
-        ["bool", "u8", "i64", "f32", "c64"]
+    assert [
+        dtypes.short_name(np.dtype(t)) for t in (bool, np.uint8, np.int64, np.float32, np.complex64)
+    ] == ["bool", "u8", "i64", "f32", "c64"]
     assert dtypes.short_name(dtypes.bfloat16) == "bf16"
     assert dtypes.short_name(ml_dtypes.int4) == "i4"
     assert dtypes.short_name(np.dtype(ml_dtypes.float8_e4m3fn)) == "f8_e4m3fn"
     assert dtypes.short_name(dtypes.float0) == "float0"
-    assert [dtypes.mlir_type(t) for t in ("bool", "uint16", "complex128", "bfloat16", "float8_e5m2fnuz")] == \
-        ["i1", "ui16", "complex<f64>", "bf16", "f8E5M2FNUZ"]
+    assert [
+        dtypes.mlir_type(t) for t in ("bool", "uint16", "complex128", "bfloat16", "float8_e5m2fnuz")
+    ] == ["i1", "ui16", "complex<f64>", "bf16", "f8E5M2FNUZ"]
     with pytest.raises(TypeError, match="no form in StableHLO"):
         dtypes.mlir_type(np.dtype("U3"))
 
@@ -141,7 +149,8 @@ def test_promotion_mistakes_say_why():
 
 
 def test_scalars_and_limits():
-    assert [dtypes.scalar_type_of(x) for x in (1, 2.0, True, 1j, np.float32(1), np.int8, "bfloat16")] == \
-        [int, float, bool, complex, float, int, float]
+    assert [
+        dtypes.scalar_type_of(x) for x in (1, 2.0, True, 1j, np.float32(1), np.int8, "bfloat16")
+    ] == [int, float, bool, complex, float, int, float]
     assert float(dtypes.finfo("bfloat16").eps) == 0.0078125
     assert dtypes.iinfo("int4").max == 7

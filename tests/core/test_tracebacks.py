@@ -28,30 +28,53 @@ def printed(tmp_path, call, **environment):
     file = tmp_path / "program.py"
     file.write_text(PROGRAM.format(call=call))
     kept = {k: v for k, v in os.environ.items() if k != "XLAB_TRACEBACK_FILTERING"}
-    child = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300,
-                           env={**kept, "PYTHONPATH": str(ROOT), **environment})
+    child = subprocess.run(
+        [sys.executable, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**kept, "PYTHONPATH": str(ROOT), **environment},
+    )
     assert child.returncode == 1
     return child.stderr
 
 
-@pytest.mark.parametrize("call", ["xlab.jit(outer)(jnp.ones((2, 3)))", "outer(jnp.ones((2, 3)))", "xlab.vmap(outer)(jnp.ones((2, 2, 3)))"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "xlab.jit(outer)(jnp.ones((2, 3)))",
+        "outer(jnp.ones((2, 3)))",
+        "xlab.vmap(outer)(jnp.ones((2, 2, 3)))",
+    ],
+)
 def test_only_the_users_lines(tmp_path, call):
     text = printed(tmp_path, call)
     assert "/xlab/" not in text
-    assert [line.strip() for line in text.splitlines() if "program.py" in line and line.startswith("  File")][-1].endswith("in inner")
+    assert [
+        line.strip()
+        for line in text.splitlines()
+        if "program.py" in line and line.startswith("  File")
+    ][-1].endswith("in inner")
     assert "in outer" in text and "jnp.dot(x, jnp.ones((4, 5)))" in text
     assert text.rstrip().splitlines()[-1].startswith("TypeError: ")
 
 
 def test_errors_it_came_from_are_short_too(tmp_path):
-    text = printed(tmp_path, "try:\n    xlab.jit(outer)(jnp.ones(3))\nexcept Exception as e:\n    raise KeyError('mine') from e")
+    text = printed(
+        tmp_path,
+        "try:\n    xlab.jit(outer)(jnp.ones(3))\nexcept Exception as e:\n    raise KeyError('mine') from e",
+    )
     assert "/xlab/" not in text and "direct cause" in text and "KeyError: 'mine'" in text
 
 
 def test_everything_when_asked_for(tmp_path):
-    assert "/xlab/" in printed(tmp_path, "xlab.jit(outer)(jnp.ones((2, 3)))", XLAB_TRACEBACK_FILTERING="off")
+    assert "/xlab/" in printed(
+        tmp_path, "xlab.jit(outer)(jnp.ones((2, 3)))", XLAB_TRACEBACK_FILTERING="off"
+    )
     assert "/xlab/" not in printed(tmp_path, "1 / 0")
-    assert "frames of its own" in printed(tmp_path, "xlab.jit(outer)(jnp.ones((2, 3)))", XLAB_TRACEBACK_FILTERING="remove_frames")
+    assert "frames of its own" in printed(
+        tmp_path, "xlab.jit(outer)(jnp.ones((2, 3)))", XLAB_TRACEBACK_FILTERING="remove_frames"
+    )
 
 
 def test_a_caught_error_keeps_its_frames():
@@ -59,7 +82,9 @@ def test_a_caught_error_keeps_its_frames():
     with pytest.raises(TypeError) as found:
         xlab.jit(lambda x: xlab.numpy.dot(x, xlab.numpy.ones((4, 5))))(xlab.numpy.ones((2, 3)))
     tb = found.value.__traceback__
-    assert tracebacks.concerns(found.value) and len(tracebacks.users(tb)) < sum(1 for _ in tracebacks.entries(tb))
+    assert tracebacks.concerns(found.value) and len(tracebacks.users(tb)) < sum(
+        1 for _ in tracebacks.entries(tb)
+    )
 
 
 def test_somebody_elses_hook_stays(monkeypatch):

@@ -77,8 +77,13 @@ class TestStepByStep:
         prim.def_impl(lambda x: np.multiply(x, 10.0))
         prim.def_abstract_eval(lambda x: ShapedArray(x.shape, x.dtype))
         assert prim.bind(2.0) == 20.0
-        assert str(xlab.make_jaxpr(prim.bind)(2.0)) == "{ lambda ; a:f32[]. let b:f32[] = step a in (b,) }"
-        with pytest.raises(NotImplementedError, match=r"lower 'step'.*mlir.register_lowering\(step_p, rule\)"):
+        assert (
+            str(xlab.make_jaxpr(prim.bind)(2.0))
+            == "{ lambda ; a:f32[]. let b:f32[] = step a in (b,) }"
+        )
+        with pytest.raises(
+            NotImplementedError, match=r"lower 'step'.*mlir.register_lowering\(step_p, rule\)"
+        ):
             xlab.jit(prim.bind)(2.0)
 
     def test_a_lowering_for_another_platform(self):
@@ -118,15 +123,21 @@ class TestWhole:
         for g in (xlab.vmap(f), xlab.jit(xlab.vmap(f)), xlab.vmap(xlab.jit(f))):
             np.testing.assert_array_equal(g(a, b), [14.0, 29.0])
         np.testing.assert_array_equal(xlab.vmap(xlab.grad(f))(a, b), [4.0, 6.0])
-        np.testing.assert_array_equal(xlab.jit(xlab.grad(lambda a: xlab.vmap(f)(a, b).sum()))(a), [4.0, 6.0])
+        np.testing.assert_array_equal(
+            xlab.jit(xlab.grad(lambda a: xlab.vmap(f)(a, b).sum()))(a), [4.0, 6.0]
+        )
         assert float(xlab.checkpoint(f)(2.0, 10.0)) == 14.0
-        np.testing.assert_array_equal(xlab.lax.scan(lambda c, x: (f(c, x), c), 1.0, a)[1], [1.0, 3.0])
+        np.testing.assert_array_equal(
+            xlab.lax.scan(lambda c, x: (f(c, x), c), 1.0, a)[1], [1.0, 3.0]
+        )
 
     def test_each_equation_has_its_own_place(self, fma):
         f = xlab.jit(lambda x: squares(fma)(squares(fma)(x, 1.0), x))
         text = f.lower(2.0).as_text(debug_info=True)
         assert text.count("func.func private") == 2
-        assert {m[1] for m in re.finditer(r'stablehlo\.(?:add|multiply) .* loc\("\S*fma;(\w+)"', text)} == {"e0", "e1"}
+        assert {
+            m[1] for m in re.finditer(r'stablehlo\.(?:add|multiply) .* loc\("\S*fma;(\w+)"', text)
+        } == {"e0", "e1"}
         assert "test_primitives.py" in text
         compiled = f.lower(2.0).compile().as_text()
         assert "fma;e0" in compiled and "fma;e1" in compiled
@@ -139,17 +150,29 @@ class TestWhole:
         def rule(ctx, x, *, by):
             runs.append((ctx.avals_in[0].shape, by))
             return [hlo.multiply(x, mlir.ir_constant(np.full(ctx.avals_in[0].shape, by, F32)))]
+
         mlir.register_lowering(prim, rule)
-        out = xlab.jit(lambda x: prim.bind(prim.bind(x, by=2), by=2) + prim.bind(x[0], by=3))(jnp.ones(2))
+        out = xlab.jit(lambda x: prim.bind(prim.bind(x, by=2), by=2) + prim.bind(x[0], by=3))(
+            jnp.ones(2)
+        )
         assert out.tolist() == [7.0, 7.0]
         assert runs == [((2,), 2), ((), 3)]
 
     def test_across_a_mesh(self, fma):
         if len(xlab.devices()) < 2:
             pytest.skip("needs two devices")
-        mesh = xlab.make_mesh((2,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,), devices=xlab.devices()[:2])
+        mesh = xlab.make_mesh(
+            (2,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,), devices=xlab.devices()[:2]
+        )
         P = xlab.P
-        f = xlab.jit(xlab.shard_map(lambda a, b: squares(fma)(a, b), mesh=mesh, in_specs=(P("i"), P("i")), out_specs=P("i")))
+        f = xlab.jit(
+            xlab.shard_map(
+                lambda a, b: squares(fma)(a, b),
+                mesh=mesh,
+                in_specs=(P("i"), P("i")),
+                out_specs=P("i"),
+            )
+        )
         np.testing.assert_array_equal(f(jnp.arange(4.0), jnp.ones(4)), [1, 2, 5, 10])
 
 
@@ -163,6 +186,7 @@ class TestLowering:
             shifted = hlo.add(x, mlir.ir_constant(np.full(ctx.avals_in[0].shape, k, F32)))
             stack = mlir.lower_fun(lambda x: jnp.stack([x, jnp.sin(x)]), multiple_results=False)
             return [shifted, *stack(ctx, shifted)]
+
         mlir.register_lowering(prim, rule)
         for run in (prim.bind, xlab.jit(prim.bind, static_argnames="k")):
             first, second = run(jnp.zeros(2), k=3)
@@ -172,7 +196,9 @@ class TestLowering:
     def test_lower_fun_is_a_rule(self):
         prim = Primitive("through")
         prim.def_abstract_eval(lambda x: x)
-        mlir.register_lowering(prim, mlir.lower_fun(lambda x: 2 * jnp.sin(x), multiple_results=False))
+        mlir.register_lowering(
+            prim, mlir.lower_fun(lambda x: 2 * jnp.sin(x), multiple_results=False)
+        )
         assert float(xlab.jit(prim.bind)(1.0)) == pytest.approx(2 * np.sin(1.0))
 
     def test_inner_programs(self):
@@ -182,12 +208,22 @@ class TestLowering:
         prim.def_abstract_eval(lambda x: [x, x, x])
 
         def rule(ctx, x):
-            one, _ = mlir.jaxpr_subcomp(ctx.module_context, inner.jaxpr, ctx.name_stack, mlir.TokenSet(), [], x,
-                                        dim_var_values=(), const_lowering={}, outer_traceback=None)
+            one, _ = mlir.jaxpr_subcomp(
+                ctx.module_context,
+                inner.jaxpr,
+                ctx.name_stack,
+                mlir.TokenSet(),
+                [],
+                x,
+                dim_var_values=(),
+                const_lowering={},
+                outer_traceback=None,
+            )
             two = mlir.core_call_lowering(ctx, x, name="core", call_jaxpr=inner)
             function = mlir.lower_jaxpr_to_fun(ctx.module_context, "helper", inner, [])
             three = mlir.func.CallOp(function, [x]).results
             return [one, two, three]
+
         mlir.register_lowering(prim, rule)
         out = xlab.jit(lambda x: prim.bind(x))(1.0)
         assert [float(v) for v in out] == pytest.approx([2 * np.cos(1.0)] * 3)
@@ -215,17 +251,31 @@ class TestLowering:
     def test_custom_call(self):
         prim = Primitive("annotated")
         prim.def_abstract_eval(lambda x: x)
-        mlir.register_lowering(prim, lambda ctx, x: [mlir.custom_call(
-            "some_target", result_types=[mlir.aval_to_ir_type(ctx.avals_out[0])], operands=[x], api_version=4,
-            backend_config={"level": np.int32(3)}, operand_output_aliases={0: 0}).result])
+        mlir.register_lowering(
+            prim,
+            lambda ctx, x: [
+                mlir.custom_call(
+                    "some_target",
+                    result_types=[mlir.aval_to_ir_type(ctx.avals_out[0])],
+                    operands=[x],
+                    api_version=4,
+                    backend_config={"level": np.int32(3)},
+                    operand_output_aliases={0: 0},
+                ).result
+            ],
+        )
         text = xlab.jit(prim.bind).lower(1.0).as_text()
-        assert "@some_target" in text and "level = 3 : i32" in text and "output_operand_alias" in text
+        assert (
+            "@some_target" in text and "level = 3 : i32" in text and "output_operand_alias" in text
+        )
 
     def test_what_a_rule_must_return(self):
         prim = Primitive("wrong")
         prim.def_abstract_eval(lambda x: x)
         mlir.register_lowering(prim, lambda ctx, x: [hlo.convert(ir.Type.parse("tensor<i32>"), x)])
-        with pytest.raises(TypeError, match=r"'wrong' must return MLIR values: .*tensor<i32>.*tensor<f32>"):
+        with pytest.raises(
+            TypeError, match=r"'wrong' must return MLIR values: .*tensor<i32>.*tensor<f32>"
+        ):
             prim.bind(1.0)
         other = Primitive("other")
         other.def_abstract_eval(lambda x: x)
@@ -239,7 +289,9 @@ class TestLowering:
         two = mlir.lower_jaxpr_to_module("two", closed).module
         assert mlir.merge_mlir_modules(one, "taken", two) == "taken"
         assert mlir.merge_mlir_modules(one, "taken", two) == "taken_0"
-        assert "@taken_0" in mlir.module_to_string(one) and mlir.module_to_bytecode(one).startswith(b"ML")
+        assert "@taken_0" in mlir.module_to_string(one) and mlir.module_to_bytecode(one).startswith(
+            b"ML"
+        )
 
 
 class TestPrimitive:
@@ -266,10 +318,14 @@ class TestPrimitive:
         product = Primitive("product")
         product.def_abstract_eval(lambda x, y: x)
         mlir.register_lowering(product, lambda ctx, x, y: [hlo.multiply(x, y)])
-        ad.defbilinear(product, lambda ct, x, y: product.bind(ct, y), lambda ct, x, y: product.bind(x, ct))
+        ad.defbilinear(
+            product, lambda ct, x, y: product.bind(ct, y), lambda ct, x, y: product.bind(x, ct)
+        )
         batching.defbroadcasting(product)
         assert [float(g) for g in xlab.grad(product.bind, (0, 1))(2.0, 5.0)] == [5.0, 2.0]
-        np.testing.assert_array_equal(xlab.vmap(product.bind)(jnp.arange(3.0), jnp.ones(3)), [0, 1, 2])
+        np.testing.assert_array_equal(
+            xlab.vmap(product.bind)(jnp.arange(3.0), jnp.ones(3)), [0, 1, 2]
+        )
         root = Primitive("root")
         root.def_abstract_eval(lambda x: x)
         mlir.register_lowering(root, lambda ctx, x: [hlo.sqrt(x)])

@@ -20,10 +20,17 @@ def parameters(fun) -> dict | None:
     except (TypeError, ValueError):
         return None
     kinds = inspect.Parameter
-    return {"by_position": [p.name for p in found if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)],
-            "by_keyword": [p.name for p in found if p.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)],
-            "optional": [p.name for p in found if p.default is not kinds.empty],
-            "any_position": any(p.kind is kinds.VAR_POSITIONAL for p in found), "any_keyword": any(p.kind is kinds.VAR_KEYWORD for p in found)}
+    return {
+        "by_position": [
+            p.name for p in found if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        ],
+        "by_keyword": [
+            p.name for p in found if p.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        ],
+        "optional": [p.name for p in found if p.default is not kinds.empty],
+        "any_position": any(p.kind is kinds.VAR_POSITIONAL for p in found),
+        "any_keyword": any(p.kind is kinds.VAR_KEYWORD for p in found),
+    }
 
 
 def public(package: str) -> dict[str, dict]:

@@ -17,7 +17,11 @@ def functions(room):
     module = import_module(room)
     for name in getattr(module, "__all__", None) or dir(module):
         fun = getattr(module, name)
-        if not name.startswith("_") and inspect.isfunction(inspect.unwrap(fun)) and inspect.unwrap(fun).__module__.startswith(room):
+        if (
+            not name.startswith("_")
+            and inspect.isfunction(inspect.unwrap(fun))
+            and inspect.unwrap(fun).__module__.startswith(room)
+        ):
             yield name, inspect.unwrap(fun)
 
 
@@ -33,5 +37,8 @@ def test_every_parameter_and_result_has_a_type(room):
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_more_than_two_arguments_are_explained(room):
-    assert not [name for name, fun in functions(room)
-                if len(inspect.signature(fun).parameters) > 2 and "Args:" not in (fun.__doc__ or "")]
+    assert not [
+        name
+        for name, fun in functions(room)
+        if len(inspect.signature(fun).parameters) > 2 and "Args:" not in (fun.__doc__ or "")
+    ]

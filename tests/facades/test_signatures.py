@@ -37,26 +37,42 @@ def differences(ours: dict, theirs: dict) -> list[str]:
         found += [f"has no parameter {p}" for p in missing]
     order = [p for p in theirs["by_position"] if p in ours["by_position"]]
     if order != [p for p in ours["by_position"] if p in order]:
-        found.append(f"takes {ours['by_position']} in this order, the reference {theirs['by_position']}")
+        found.append(
+            f"takes {ours['by_position']} in this order, the reference {theirs['by_position']}"
+        )
     if not ours["any_position"] and len(ours["by_position"]) < len(theirs["by_position"]):
-        found.append(f"takes {len(ours['by_position'])} arguments by position, the reference {len(theirs['by_position'])}")
+        found.append(
+            f"takes {len(ours['by_position'])} arguments by position, the reference {len(theirs['by_position'])}"
+        )
     known = {*ours["by_position"], *ours["by_keyword"]}
-    return found + [f"needs {p}" for p in theirs["optional"] if p in known and p not in ours["optional"]]
+    return found + [
+        f"needs {p}" for p in theirs["optional"] if p in known and p not in ours["optional"]
+    ]
 
 
 @pytest.fixture(scope="module")
 def theirs() -> dict:
     if (reason := unavailable()) is not None:
         pytest.skip(reason)
-    asked = subprocess.run([sys.executable, "-m", "tests.facades.signatures", REFERENCE[0]], cwd=ROOT, capture_output=True, text=True, check=True,
-                           env=dict(os.environ, JAX_PLATFORMS="cpu"))
+    asked = subprocess.run(
+        [sys.executable, "-m", "tests.facades.signatures", REFERENCE[0]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ, JAX_PLATFORMS="cpu"),
+    )
     return json.loads(asked.stdout.splitlines()[-1])
 
 
 @pytest.mark.reference
 def test_parameters(theirs):
     ours = public("xlab")
-    differing = {name: found for name in ours.keys() & theirs.keys() if (found := differences(ours[name], theirs[name]))}
+    differing = {
+        name: found
+        for name in ours.keys() & theirs.keys()
+        if (found := differences(ours[name], theirs[name]))
+    }
     wrong = {name: found for name, found in sorted(differing.items()) if name not in EXCEPTIONS}
     assert not wrong, "\n".join(f"{name} {'; '.join(found)}" for name, found in wrong.items())
     idle = sorted(EXCEPTIONS.keys() - differing.keys())

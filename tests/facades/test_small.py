@@ -19,20 +19,27 @@ class TestProfiler:
         @profiler.annotate_function
         def work(x):
             return xlab.block_until_ready(jnp.sin(x) @ x)
-        with profiler.trace(tmp_path, create_perfetto_trace=True), profiler.StepTraceAnnotation("train", step_num=1), \
-                profiler.TraceAnnotation("inner", size=3):
+
+        with (
+            profiler.trace(tmp_path, create_perfetto_trace=True),
+            profiler.StepTraceAnnotation("train", step_num=1),
+            profiler.TraceAnnotation("inner", size=3),
+        ):
             work(jnp.ones((8, 8)))
-        found, = tmp_path.glob("plugins/profile/*/*.xplane.pb")
+        (found,) = tmp_path.glob("plugins/profile/*/*.xplane.pb")
         data = profiler.ProfileData.from_file(str(found))
         names = {e.name for plane in data.planes for line in plane.lines for e in line.events}
         assert {"train", "inner", work.__wrapped__.__qualname__} <= names
-        trace, = tmp_path.glob("plugins/profile/*/perfetto_trace.json.gz")
+        (trace,) = tmp_path.glob("plugins/profile/*/perfetto_trace.json.gz")
         assert b"traceEvents" in gzip.decompress(trace.read_bytes())
 
     def test_one_at_a_time(self, tmp_path):
         with pytest.raises(RuntimeError, match="No profile started"):
             xlab.profiler.stop_trace()
-        with xlab.profiler.trace(tmp_path), pytest.raises(RuntimeError, match="already been started"):
+        with (
+            xlab.profiler.trace(tmp_path),
+            pytest.raises(RuntimeError, match="already been started"),
+        ):
             xlab.profiler.start_trace(tmp_path)
         with pytest.raises(NotImplementedError, match="create_perfetto_trace"):
             xlab.profiler.start_trace(tmp_path, create_perfetto_link=True)
@@ -52,8 +59,14 @@ class TestDlpack:
         x = xlab.dlpack.from_dlpack(data)
         assert isinstance(x, xlab.Array) and x.tolist() == [0, 1, 2]
         assert np.from_dlpack(x).tolist() == [0, 1, 2]
-        assert np.from_dlpack(x, copy=True).ctypes.data != np.from_dlpack(x, copy=False).ctypes.data == x.unsafe_buffer_pointer()
-        assert x.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False) is not None
+        assert (
+            np.from_dlpack(x, copy=True).ctypes.data
+            != np.from_dlpack(x, copy=False).ctypes.data
+            == x.unsafe_buffer_pointer()
+        )
+        assert (
+            x.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False) is not None
+        )
         for wrong in ({"stream": 1}, {"dl_device": (2, 0)}):
             with pytest.raises(BufferError, match="host memory"):
                 x.__dlpack__(**wrong)
@@ -61,7 +74,9 @@ class TestDlpack:
     def test_types(self):
         yes = ["bool", "int8", "uint64", "float16", "bfloat16", "float64", "complex64"]
         no = ["int4", "uint4", "int2", "float8_e4m3fn", "float8_e5m2"]
-        assert all(map(xlab.dlpack.is_supported_dtype, yes)) and not any(map(xlab.dlpack.is_supported_dtype, no))
+        assert all(map(xlab.dlpack.is_supported_dtype, yes)) and not any(
+            map(xlab.dlpack.is_supported_dtype, no)
+        )
         assert not xlab.dlpack.is_supported_dtype(xlab.random.key(0).dtype)
 
 
@@ -70,12 +85,15 @@ class TestMeshes:
         mesh_utils = xlab.experimental.mesh_utils
         devices = xlab.devices()[:1]
         assert mesh_utils.create_device_mesh((1, 1), devices).shape == (1, 1)
-        assert mesh_utils.create_hybrid_device_mesh((1,), (1,), devices, should_sort_granules_by_key=False).shape == (1,)
+        assert mesh_utils.create_hybrid_device_mesh(
+            (1,), (1,), devices, should_sort_granules_by_key=False
+        ).shape == (1,)
         kind, calls = devices[0].device_kind, []
 
         def handler(shape, devices, contiguous_submeshes=False):
             calls.append(shape)
             return np.array(devices, dtype=object).reshape(shape) if len(calls) > 1 else None
+
         mesh_utils.device_kind_handler_dict[kind] = handler
         try:
             for _ in range(2):
@@ -89,15 +107,25 @@ class TestMeshes:
         topology = topologies.get_attached_topology()
         assert topology.devices == xlab.devices()
         mesh = topologies.make_mesh(topology, (len(topology.devices),), ("x",))
-        lowered = xlab.jit(lambda x: x * 2, in_shardings=xlab.NamedSharding(mesh, xlab.P("x"))).lower(
-            xlab.ShapeDtypeStruct((len(topology.devices),), np.float32))
+        lowered = xlab.jit(
+            lambda x: x * 2, in_shardings=xlab.NamedSharding(mesh, xlab.P("x"))
+        ).lower(xlab.ShapeDtypeStruct((len(topology.devices),), np.float32))
         assert lowered.compile() is not None
         with pytest.raises(NotImplementedError, match="topology not implemented for cpu"):
             topologies.get_topology_desc(platform="cpu")
 
 
 def test_primitives_are_found_in_lax():
-    for name in ("add_p", "mul_p", "exp_p", "tanh_p", "dot_general_p", "gather_p", "device_put_p", "optimization_barrier_p"):
+    for name in (
+        "add_p",
+        "mul_p",
+        "exp_p",
+        "tanh_p",
+        "dot_general_p",
+        "gather_p",
+        "device_put_p",
+        "optimization_barrier_p",
+    ):
         assert getattr(xlab.lax, name).name == name.removesuffix("_p")
     with pytest.raises(AttributeError, match="no attribute 'no_such_p'"):
         xlab.lax.no_such_p
@@ -116,9 +144,12 @@ class TestLayouts:
 
         def f(x):
             return layout.with_layout_constraint(x * 2, layout.Layout((1, 0)))
+
         np.testing.assert_array_equal(f(x), x * 2)
         np.testing.assert_array_equal(xlab.jit(f)(x), x * 2)
-        np.testing.assert_array_equal(xlab.jit(xlab.vmap(f, in_axes=1))(x[:, None] + jnp.zeros((2, 4, 3)))[0], x * 2)
+        np.testing.assert_array_equal(
+            xlab.jit(xlab.vmap(f, in_axes=1))(x[:, None] + jnp.zeros((2, 4, 3)))[0], x * 2
+        )
         np.testing.assert_array_equal(xlab.grad(lambda x: (f(x) ** 2).sum())(x), 8 * x)
         text = xlab.jit(f).lower(x).as_text()
         assert "@LayoutConstraint" in text and "dense<[0, 1]> : tensor<2xindex>" in text
@@ -143,7 +174,10 @@ class TestLayouts:
         f = xlab.jit(lambda x: x * 2, in_shardings=Format(Layout.AUTO), out_shardings=x.format)
         compiled = f.lower(x).compile()
         assert compiled(x).tolist() == f(x).tolist() == (x * 2).tolist()
-        assert compiled.output_formats.layout == Layout((0, 1)) and compiled.input_formats[0][0].sharding == x.sharding
+        assert (
+            compiled.output_formats.layout == Layout((0, 1))
+            and compiled.input_formats[0][0].sharding == x.sharding
+        )
         other = Format(Layout((1, 0)), x.sharding)
         for y in (xlab.device_put(x, other), xlab.jit(lambda x: x, out_shardings=other)(x)):
             assert y.format == other and y.tolist() == x.tolist()
@@ -151,12 +185,23 @@ class TestLayouts:
             xlab.jit(lambda x: x, in_shardings=other)(xlab.device_put(x, x.format))
 
 
-@pytest.mark.parametrize(("module", "wrong", "right"), [
-    ("numpy", "sinn", "sin"), ("lax", "cosh_", "cosh"), ("nn", "reluu", "relu"), ("random", "normall", "normal"), ("numpy.linalg", "slv", "solve"),
-    ("scipy.linalg", "choleski", "cholesky")])
+@pytest.mark.parametrize(
+    ("module", "wrong", "right"),
+    [
+        ("numpy", "sinn", "sin"),
+        ("lax", "cosh_", "cosh"),
+        ("nn", "reluu", "relu"),
+        ("random", "normall", "normal"),
+        ("numpy.linalg", "slv", "solve"),
+        ("scipy.linalg", "choleski", "cholesky"),
+    ],
+)
 def test_a_name_that_is_not_there_is_told_with_the_nearest(module, wrong, right):
     found = importlib.import_module(f"xlab.{module}")
-    with pytest.raises(AttributeError, match=rf"module 'xlab.{module}' has no attribute '{wrong}'. Did you mean .*\b{right}\b"):
+    with pytest.raises(
+        AttributeError,
+        match=rf"module 'xlab.{module}' has no attribute '{wrong}'. Did you mean .*\b{right}\b",
+    ):
         getattr(found, wrong)
     with pytest.raises(AttributeError, match=r"has no attribute '__path_of__'$"):
         found.__path_of__

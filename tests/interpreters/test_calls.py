@@ -21,6 +21,7 @@ labeled_p = CallPrimitive("labeled", AlignedParams("names", "results", added="ma
 
 def flat_call(prim, **params):
     """`f` called by a primitive that is bound with a function of leaves."""
+
     def wrap(f):
         def called(*args):
             leaves, tree = xlab.tree.flatten(args)
@@ -30,9 +31,12 @@ def flat_call(prim, **params):
                 results, structure = xlab.tree.flatten(f(*xlab.tree.unflatten(tree, xs)))
                 out.append(structure)
                 return results
+
             results = prim.bind(flat, *leaves, **{k: v(len(leaves)) for k, v in params.items()})
             return xlab.tree.unflatten(out[-1], results)
+
         return called
+
     return wrap
 
 
@@ -48,6 +52,7 @@ def with_vmap_rule(f):
     def rule(size, batched, *args):
         out = xlab.vmap(f, in_axes=tuple(0 if b else None for b in batched), axis_size=size)(*args)
         return out, xlab.tree.map(lambda _: True, out)
+
     return g
 
 
@@ -60,25 +65,42 @@ def with_jvp(f):
 def with_vjp(optimize):
     def wrap(f):
         g = xlab.custom_vjp(f)
-        g.defvjp(lambda *args: xlab.vjp(f, *args), lambda pullback, ct: pullback(ct), optimize_remat=optimize)
+        g.defvjp(
+            lambda *args: xlab.vjp(f, *args),
+            lambda pullback, ct: pullback(ct),
+            optimize_remat=optimize,
+        )
         return g
+
     return wrap
 
 
 def once(f):
     """The body of a loop of one round."""
+
     def looped(*args):
         _, ys = lax.scan(lambda c, _: (c, f(*args)), 0, None, length=1)
         return xlab.tree.map(lambda y: y[0], ys)
+
     return looped
 
 
 CALLS = {
-    "jit": xlab.jit, "checkpoint": xlab.checkpoint, "shard_map": sharded, "closed_call": flat_call(closed_call_p),
-    "labeled": flat_call(labeled_p, names=lambda n: tuple(map(str, range(n))), results=lambda n: ("a", "b", "c")),
-    "custom_vmap": with_vmap_rule, "custom_jvp": with_jvp, "custom_vjp": with_vjp(False), "remat_opt": with_vjp(True),
-    "cond": lambda f: lambda *args: lax.cond(jnp.sum(args[0]) > -100, f, f, *args), "scan": once,
-    "jit of jit": lambda f: xlab.jit(xlab.jit(f)), "checkpoint of jit": lambda f: xlab.checkpoint(xlab.jit(f)),
+    "jit": xlab.jit,
+    "checkpoint": xlab.checkpoint,
+    "shard_map": sharded,
+    "closed_call": flat_call(closed_call_p),
+    "labeled": flat_call(
+        labeled_p, names=lambda n: tuple(map(str, range(n))), results=lambda n: ("a", "b", "c")
+    ),
+    "custom_vmap": with_vmap_rule,
+    "custom_jvp": with_jvp,
+    "custom_vjp": with_vjp(False),
+    "remat_opt": with_vjp(True),
+    "cond": lambda f: lambda *args: lax.cond(jnp.sum(args[0]) > -100, f, f, *args),
+    "scan": once,
+    "jit of jit": lambda f: xlab.jit(xlab.jit(f)),
+    "checkpoint of jit": lambda f: xlab.checkpoint(xlab.jit(f)),
 }
 WITH_RULES = {"custom_vmap", "custom_jvp", "custom_vjp", "remat_opt"}
 REVERSE_ONLY = {"custom_vjp", "remat_opt"}
@@ -107,12 +129,20 @@ TRANSFORMED = {
     "grad of grad": lambda g: xlab.grad(lambda x: xlab.grad(total(g))(x, Y).sum())(X),
     "vmap": lambda g: xlab.vmap(g, (0, None))(np.stack([X, Y]), Y),
     "vmap at 1": lambda g: xlab.vmap(g, (1, None), out_axes=1)(np.stack([X, Y], 1), Y),
-    "vmap of grad": lambda g: xlab.vmap(xlab.grad(total(g), (0, 1)), (None, 0))(X, np.stack([X, Y])),
-    "grad of vmap": lambda g: xlab.grad(lambda x: sum(o.sum() for o in xlab.vmap(g, (None, 0))(x, np.stack([X, Y]))[:2]))(X),
-    "vmap with names": lambda g: xlab.vmap(xlab.grad(total(g)), (0, None), axis_name="n", spmd_axis_name="n")(np.stack([X, Y]), Y),
+    "vmap of grad": lambda g: xlab.vmap(xlab.grad(total(g), (0, 1)), (None, 0))(
+        X, np.stack([X, Y])
+    ),
+    "grad of vmap": lambda g: xlab.grad(
+        lambda x: sum(o.sum() for o in xlab.vmap(g, (None, 0))(x, np.stack([X, Y]))[:2])
+    )(X),
+    "vmap with names": lambda g: xlab.vmap(
+        xlab.grad(total(g)), (0, None), axis_name="n", spmd_axis_name="n"
+    )(np.stack([X, Y]), Y),
     "closed over": lambda g: xlab.grad(lambda x: total(g)(x, x))(X),
     "checkpoint": lambda g: xlab.grad(xlab.checkpoint(total(g)))(X, Y),
-    "in scan": lambda g: xlab.grad(lambda x: lax.scan(lambda c, y: (g(c, y)[0], c), x, np.stack([X, Y]))[0].sum())(X),
+    "in scan": lambda g: xlab.grad(
+        lambda x: lax.scan(lambda c, y: (g(c, y)[0], c), x, np.stack([X, Y]))[0].sum()
+    )(X),
 }
 
 
@@ -132,8 +162,10 @@ def test_as_written_out(name, how):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_weak_types(name):
-    avals = [[str(a) for a in xlab.make_jaxpr(lambda g=g: g(2.0, 3))().out_avals]
-             for g in (CALLS[name](lambda x, y: (x * 2, y + x, y)), lambda x, y: (x * 2, y + x, y))]
+    avals = [
+        [str(a) for a in xlab.make_jaxpr(lambda g=g: g(2.0, 3))().out_avals]
+        for g in (CALLS[name](lambda x, y: (x * 2, y + x, y)), lambda x, y: (x * 2, y + x, y))
+    ]
     assert avals[0] == avals[1]
 
 
@@ -141,23 +173,33 @@ def test_weak_types(name):
 def test_a_name_inside(name):
     def centered(x):
         return x - lax.pmean(x, "n")
+
     rows = np.stack([X, Y])
-    np.testing.assert_allclose(xlab.vmap(CALLS[name](centered), axis_name="n")(rows), rows - rows.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(
+        xlab.vmap(CALLS[name](centered), axis_name="n")(rows), rows - rows.mean(0), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", [n for n in CALLS if n not in WITH_RULES])
 def test_closed_over_values_that_are_differentiated(name):
-    for closing in (lambda c: CALLS[name](lambda x: x * c)(X).sum(), lambda c: xlab.jit(lambda: CALLS[name](lambda x: x * c)(X).sum())()):
+    for closing in (
+        lambda c: CALLS[name](lambda x: x * c)(X).sum(),
+        lambda c: xlab.jit(lambda: CALLS[name](lambda x: x * c)(X).sum())(),
+    ):
         np.testing.assert_allclose(xlab.grad(closing)(2.0), X.sum(), rtol=1e-6)
-    np.testing.assert_allclose(xlab.vmap(lambda c: CALLS[name](lambda x: x * c)(X))(Y), Y[:, None] * X, rtol=1e-6)
+    np.testing.assert_allclose(
+        xlab.vmap(lambda c: CALLS[name](lambda x: x * c)(X))(Y), Y[:, None] * X, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", [n for n in CALLS if n not in (*WITH_RULES, "scan", "cond")])
 def test_dead_code(name):
-    jaxpr = xlab.make_jaxpr(lambda x, y: CALLS[name](lambda x, y: (jnp.sin(x), jnp.cos(y)))(x, y)[0])(X, Y).jaxpr
+    jaxpr = xlab.make_jaxpr(
+        lambda x, y: CALLS[name](lambda x, y: (jnp.sin(x), jnp.cos(y)))(x, y)[0]
+    )(X, Y).jaxpr
     new, used = pe.dce_jaxpr(jaxpr, [True])
     assert used == [True, False] and "sin" in str(new) and "cos" not in str(new)
-    call, = new.eqns
+    (call,) = new.eqns
     assert len(call.invars) == len(call.outvars) == 1
     none, _ = pe.dce_jaxpr(jaxpr, [False])
     assert not none.eqns
@@ -170,8 +212,9 @@ def test_effects(name):
     def told(x):
         xlab.debug.callback(lambda v: seen.append(float(v)), x.sum())
         return x * 2
+
     g = CALLS[name](told)
-    xlab.jit(lambda x: (g(x), x)[1])(X).block_until_ready()       # nobody reads the result
+    xlab.jit(lambda x: (g(x), x)[1])(X).block_until_ready()  # nobody reads the result
     xlab.effects_barrier()
     np.testing.assert_allclose(seen, [X.sum()], rtol=1e-6)
 
@@ -185,13 +228,19 @@ def test_references(name, in_jit):
         def body(ref, x):
             ref[...] = ref[...] + x * x
             return x * 3
-        called = CALLS[name](lambda x: body(ref, x))(x) if name == "cond" else CALLS[name](body)(ref, x)
+
+        called = (
+            CALLS[name](lambda x: body(ref, x))(x) if name == "cond" else CALLS[name](body)(ref, x)
+        )
         return called, ref[...]
+
     y, kept = (xlab.jit(run) if in_jit else run)(X)
     np.testing.assert_allclose(y, X * 3, rtol=1e-6)
     np.testing.assert_allclose(kept, X * X, rtol=1e-6)
     np.testing.assert_allclose(xlab.grad(lambda x: run(x)[1].sum())(X), 2 * X, rtol=1e-6)
-    np.testing.assert_allclose(xlab.vmap(lambda x: run(x)[1])(np.stack([X, Y])), np.stack([X, Y]) ** 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        xlab.vmap(lambda x: run(x)[1])(np.stack([X, Y])), np.stack([X, Y]) ** 2, rtol=1e-6
+    )
 
 
 class TestParameters:
@@ -202,19 +251,35 @@ class TestParameters:
         return CALLS["labeled"](f)(*args)
 
     def test_one_entry_each(self):
-        eqn, = self.eqn(self.call, X, Y)
+        (eqn,) = self.eqn(self.call, X, Y)
         assert eqn.params["names"] == ("made", "made", "0", "1"), "what is closed over comes first"
-        for fun in (lambda x, y: xlab.jvp(self.call, (x, y), (x, y)), lambda x, y: xlab.vmap(self.call, (0, None))(x, y),
-                    lambda x, y: xlab.linearize(self.call, x, y)[0], lambda x, y: xlab.grad(total(self.call))(x, y)):
+        for fun in (
+            lambda x, y: xlab.jvp(self.call, (x, y), (x, y)),
+            lambda x, y: xlab.vmap(self.call, (0, None))(x, y),
+            lambda x, y: xlab.linearize(self.call, x, y)[0],
+            lambda x, y: xlab.grad(total(self.call))(x, y),
+        ):
             found = self.eqn(fun, X, Y)
             assert found
             for e in found:
-                assert len(e.params["names"]) == len(e.invars) and len(e.params["results"]) == len(e.outvars)
+                assert len(e.params["names"]) == len(e.invars) and len(e.params["results"]) == len(
+                    e.outvars
+                )
 
     def test_what_they_are(self):
-        eqn, = self.eqn(lambda x, y: xlab.jvp(self.call, (x, y), (x, y)), X, Y)
-        assert eqn.params["names"][-4:] == ("0", "1", "0", "1") and eqn.params["results"] == ("a", "b", "c", "a", "b")
-        assert self.eqn(lambda x, y: self.call(x, y)[0], X, Y)[0].params["results"] == ("a", "b", "c")
+        (eqn,) = self.eqn(lambda x, y: xlab.jvp(self.call, (x, y), (x, y)), X, Y)
+        assert eqn.params["names"][-4:] == ("0", "1", "0", "1") and eqn.params["results"] == (
+            "a",
+            "b",
+            "c",
+            "a",
+            "b",
+        )
+        assert self.eqn(lambda x, y: self.call(x, y)[0], X, Y)[0].params["results"] == (
+            "a",
+            "b",
+            "c",
+        )
         new, _ = pe.dce_jaxpr(xlab.make_jaxpr(lambda x, y: self.call(x, y)[1])(X, Y).jaxpr, [True])
         assert new.eqns[0].params["results"] == ("b",) and new.eqns[0].params["names"] == ("1",)
 
@@ -248,4 +313,6 @@ def test_one_closed_jaxpr_for_an_open_one():
 
 
 def test_which_primitives_are_calls():
-    assert {"jit", "shard_map", "remat2", "call", "closed_call", "labeled"} <= {p.name for p in calls}
+    assert {"jit", "shard_map", "remat2", "call", "closed_call", "labeled"} <= {
+        p.name for p in calls
+    }

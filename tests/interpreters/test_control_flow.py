@@ -22,8 +22,16 @@ from xlab.interpreters.control_flow import (
     flow_of,
 )
 
-TABLES = ("tests.lax.samples_control", "tests.lax.samples_refs", "tests.lax.samples_solve", "tests.lax.samples_windows",
-          "tests.lax.samples_staging", "tests.transforms.samples_custom_calls", "tests.transforms.samples_programs", "tests.parallel.samples")
+TABLES = (
+    "tests.lax.samples_control",
+    "tests.lax.samples_refs",
+    "tests.lax.samples_solve",
+    "tests.lax.samples_windows",
+    "tests.lax.samples_staging",
+    "tests.transforms.samples_custom_calls",
+    "tests.transforms.samples_programs",
+    "tests.parallel.samples",
+)
 X = np.asarray([0.3, -0.7, 1.1], np.float32)
 
 
@@ -47,7 +55,8 @@ def fits(eqn, flow):
         cond, consts, carry, xs = flow.split(eqn.invars)
         body = sizes[-1]
         return body == (len(consts) + len(carry) + len(xs), n_out) and (
-            flow.cond is None or sizes[0] == (len(cond) + len(carry), 1))
+            flow.cond is None or sizes[0] == (len(cond) + len(carry), 1)
+        )
     return type(flow) is OpaqueFlow
 
 
@@ -57,12 +66,16 @@ def test_every_primitive_with_inner_jaxprs_has_an_entry(table):
     for sample in import_module(table).SAMPLES:
         if sample.error or sample.x64:
             continue
-        for fun in (lambda *args, f=sample.fun: f(n, *args), lambda *args, f=sample.fun: xlab.vmap(
-                lambda _: f(n, *args), axis_size=2)(jnp.arange(2))):
+        for fun in (
+            lambda *args, f=sample.fun: f(n, *args),
+            lambda *args, f=sample.fun: xlab.vmap(lambda _: f(n, *args), axis_size=2)(
+                jnp.arange(2)
+            ),
+        ):
             try:
                 jaxpr = xlab.make_jaxpr(fun)(*sample.args).jaxpr
             except Exception:
-                continue        # what cannot be traced has no program
+                continue  # what cannot be traced has no program
             for eqn in equations(jaxpr):
                 if inner_jaxprs(eqn.params):
                     if eqn.primitive not in control_flow_rules:
@@ -70,7 +83,9 @@ def test_every_primitive_with_inner_jaxprs_has_an_entry(table):
                     elif not fits(eqn, flow_of(eqn)):
                         wrong.add(eqn.primitive.name)
     assert not missing, f"inner jaxprs and no entry in {control_flow_rules.name}: {sorted(missing)}"
-    assert not wrong, f"an entry in {control_flow_rules.name} does not fit its equation: {sorted(wrong)}"
+    assert not wrong, (
+        f"an entry in {control_flow_rules.name} does not fit its equation: {sorted(wrong)}"
+    )
 
 
 def test_labels():
@@ -78,7 +93,12 @@ def test_labels():
         y = lax.cond(x[0] > 0, jnp.sin, jnp.cos, x)
         y = lax.while_loop(lambda v: v[0] < 3, lambda v: v + 1, y)
         return lax.scan(lambda c, v: (c + v, c), y, x)
-    flows = {e.primitive.name: flow_of(e) for e in xlab.make_jaxpr(program)(X).eqns if inner_jaxprs(e.params)}
+
+    flows = {
+        e.primitive.name: flow_of(e)
+        for e in xlab.make_jaxpr(program)(X).eqns
+        if inner_jaxprs(e.params)
+    }
     assert [name for name, _ in flows["cond"].jaxprs] == ["branch 0", "branch 1"]
     assert [name for name, _ in flows["while"].jaxprs] == ["condition", "body"]
     assert [name for name, _ in flows["scan"].jaxprs] == ["body"]
@@ -90,6 +110,6 @@ def test_a_primitive_without_an_entry_is_opaque():
     prim = Primitive("holds", multiple_results=True)
     prim.def_abstract_eval(lambda x, *, inner: [x])
     inner = xlab.make_jaxpr(jnp.sin)(X)
-    eqn, = xlab.make_jaxpr(lambda x: prim.bind(x, inner=inner))(X).eqns
+    (eqn,) = xlab.make_jaxpr(lambda x: prim.bind(x, inner=inner))(X).eqns
     flow = flow_of(eqn)
     assert type(flow) is OpaqueFlow and flow.jaxprs == (("inner", inner),)

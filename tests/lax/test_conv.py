@@ -19,15 +19,19 @@ def test_laws_of_negative_padding(case):
 
 def test_negative_padding_cuts():
     cut = lax.conv_general_dilated(X[:, :, 1:, :-2], W, (1, 1), ((0, 1), (0, 0)))
-    np.testing.assert_allclose(lax.conv_general_dilated(X, W, (1, 1), ((-1, 1), (0, -2))), cut, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        lax.conv_general_dilated(X, W, (1, 1), ((-1, 1), (0, -2))), cut, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_derivatives_lie_as_the_operands_do():
     """Along Explicit axes: the batch of examples is cut, the kernel's cotangent is a sum over all devices."""
+
     def loss(x, w):
         y = lax.conv_general_dilated(x, w, (1, 1), "SAME")
         y = lax.reduce_window(y, -np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
         return lax.reduce_sum(lax.sin(y), (0, 1, 2, 3))
+
     expected = xlab.grad(loss, argnums=(0, 1))(X, W)
     mesh = xlab.make_mesh((4,), ("x",), axis_types=(xlab.sharding.AxisType.Explicit,))
     with xlab.set_mesh(mesh):

@@ -19,15 +19,20 @@ LOWER = np.uint8(ord("L"))
 @pytest.fixture(scope="module")
 def matrices():
     from xlab.backend import lapack
+
     lapack.ready()
     a = np.random.RandomState(0).rand(5, 3, 3).astype(np.float32)
     return a @ a.transpose(0, 2, 1) + 3 * np.eye(3, dtype=np.float32)
 
 
 def cholesky(a, **options):
-    call = ffi.ffi_call("lapack_spotrf_ffi", (S(a.shape, a.dtype), S(a.shape[:-2], np.int32)),
-                        input_layouts=[(*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)],
-                        output_layouts=[(*range(a.ndim - 2), a.ndim - 1, a.ndim - 2), tuple(range(a.ndim - 2))], **options)
+    call = ffi.ffi_call(
+        "lapack_spotrf_ffi",
+        (S(a.shape, a.dtype), S(a.shape[:-2], np.int32)),
+        input_layouts=[(*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)],
+        output_layouts=[(*range(a.ndim - 2), a.ndim - 1, a.ndim - 2), tuple(range(a.ndim - 2))],
+        **options,
+    )
     factor, info = call(a, uplo=LOWER)
     return xlab.numpy.tril(factor), info
 
@@ -39,7 +44,9 @@ def test_a_call(wrap, matrices):
     assert int(info) == 0
 
 
-@pytest.mark.parametrize("method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all"])
+@pytest.mark.parametrize(
+    "method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all"]
+)
 def test_vmap(method, matrices):
     factor, info = xlab.jit(xlab.vmap(lambda a: cholesky(a, vmap_method=method)))(matrices)
     np.testing.assert_allclose(factor, np.linalg.cholesky(matrices), rtol=1e-4)
@@ -54,10 +61,28 @@ def test_aliases(matrices):
 def test_attributes_are_written_by_type(matrices):
     def f(x):
         return ffi.ffi_call("anything", S((), np.float32))(
-            x, a=1.5, b='s"', c=np.arange(3), d=True, e=np.int32(3), f=3, g={"h": np.float32(2)}, t=(1, np.uint8(2)))
+            x,
+            a=1.5,
+            b='s"',
+            c=np.arange(3),
+            d=True,
+            e=np.int32(3),
+            f=3,
+            g={"h": np.float32(2)},
+            t=(1, np.uint8(2)),
+        )
+
     text = xlab.jit(f).lower(1.0).as_text()
-    for part in ("a = 1.5 : f64", 'b = "s\\22"', "c = dense<[0, 1, 2]> : tensor<3xi64>", "d = true", "e = 3 : i32", "f = 3 : i64",
-                 ": f32}", "t = [1 : i64, 2 : ui8]"):
+    for part in (
+        "a = 1.5 : f64",
+        'b = "s\\22"',
+        "c = dense<[0, 1, 2]> : tensor<3xi64>",
+        "d = true",
+        "e = 3 : i32",
+        "f = 3 : i64",
+        ": f32}",
+        "t = [1 : i64, 2 : ui8]",
+    ):
         assert part in text, text
     xlab.backend.ir.verify(text)
 
@@ -65,6 +90,7 @@ def test_attributes_are_written_by_type(matrices):
 def test_a_primitive_of_ones_own(matrices):
     from xlab.extend.core import Primitive
     from xlab.interpreters import mlir
+
     prim = Primitive("my_cholesky")
     prim.multiple_results = True
     prim.def_abstract_eval(lambda a, uplo: [a, a.update(shape=(), dtype=np.dtype(np.int32))])
@@ -72,8 +98,14 @@ def test_a_primitive_of_ones_own(matrices):
     mlir.register_lowering(prim, ffi.ffi_lowering("lapack_spotrf_ffi", **layouts))
     factor, _ = xlab.jit(lambda a: prim.bind(a, uplo=LOWER))(matrices[0])
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(matrices[0]), rtol=1e-4)
-    mlir.register_lowering(prim, lambda ctx, a, uplo: ffi.build_ffi_lowering_function("lapack_spotrf_ffi", **layouts)(
-        ctx, a, uplo=uplo).results)
+    mlir.register_lowering(
+        prim,
+        lambda ctx, a, uplo: (
+            ffi.build_ffi_lowering_function("lapack_spotrf_ffi", **layouts)(
+                ctx, a, uplo=uplo
+            ).results
+        ),
+    )
     factor, _ = xlab.jit(lambda a: prim.bind(a, uplo=LOWER))(matrices[1])
     np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(matrices[1]), rtol=1e-4)
 
@@ -81,7 +113,9 @@ def test_a_primitive_of_ones_own(matrices):
 def test_effects():
     f = lambda x: ffi.ffi_call("anything", S((), np.float32), has_side_effect=True)(x)
     assert {str(e) for e in xlab.make_jaxpr(f)(1.0).effects} == {"FFI"}
-    assert not xlab.make_jaxpr(lambda x: ffi.ffi_call("anything", S((), np.float32))(x))(1.0).effects
+    assert not xlab.make_jaxpr(lambda x: ffi.ffi_call("anything", S((), np.float32))(x))(
+        1.0
+    ).effects
 
 
 def test_mistakes(matrices):
@@ -104,7 +138,11 @@ def test_mistakes(matrices):
         ffi.ffi_call("anything", one, input_layouts=[(0, 0)])(matrices[0])
     with pytest.raises(ValueError, match="1 input_layouts for 2"):
         ffi.ffi_call("anything", one, input_layouts=[()])(1.0, 2.0)
-    for aliases, words in (({1: 0}, "input index 1"), ({0: 1}, "output index 1"), ({0: 0}, "one type")):
+    for aliases, words in (
+        ({1: 0}, "input index 1"),
+        ({0: 1}, "output index 1"),
+        ({0: 0}, "one type"),
+    ):
         with pytest.raises(ValueError, match=words):
             ffi.ffi_call("anything", one, input_output_aliases=aliases)(matrices[0])
     with pytest.raises(xlab.errors.JaxRuntimeError):

@@ -10,8 +10,12 @@ from tests.reference.harness import law_cases, report, subject
 from tests.reference.sample import Case
 from xlab import lax
 
-_BEYOND = [Case("", sample, transform) for sample in BEYOND for transform in laws.LAWS
-           if transform != "vmap" or not sample.name.startswith("outer_sizes")]
+_BEYOND = [
+    Case("", sample, transform)
+    for sample in BEYOND
+    for transform in laws.LAWS
+    if transform != "vmap" or not sample.name.startswith("outer_sizes")
+]
 
 
 @law_cases(_BEYOND)
@@ -22,7 +26,9 @@ def test_laws_beyond_the_reference(case):
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32])
 def test_mulhi_inside_fusions(dtype):
     x = np.asarray([5, 2**6 - 1, 3], dtype)
-    expected = ((x.astype(np.int64) * (x.astype(np.int64) * 2)) >> (8 * x.dtype.itemsize)).astype(dtype) * 3
+    expected = ((x.astype(np.int64) * (x.astype(np.int64) * 2)) >> (8 * x.dtype.itemsize)).astype(
+        dtype
+    ) * 3
     for n in (1, 3):
         out = xlab.jit(lambda x: lax.mulhi(x, x * 2) * 3)(x[:n])
         np.testing.assert_array_equal(out, expected[:n])

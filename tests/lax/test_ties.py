@@ -39,12 +39,16 @@ def test_clamp_follows_the_bound_it_takes():
     np.testing.assert_array_equal(x, (low < value) & (value < high))
     np.testing.assert_array_equal(lo, (low > value) & (low < high))
     spread = xlab.vmap(lambda *xs: xlab.jvp(lax.clamp, xs, (0.0, 1.0, 0.0))[1])(*GRID)
-    np.testing.assert_array_equal(xlab.jvp(xlab.vmap(lax.clamp), tuple(GRID), (0 * ones, ones, 0 * ones))[1], spread)
+    np.testing.assert_array_equal(
+        xlab.jvp(xlab.vmap(lax.clamp), tuple(GRID), (0 * ones, ones, 0 * ones))[1], spread
+    )
     np.testing.assert_array_equal(spread, x)
 
 
 def test_clamp_by_a_scalar_and_an_array():
-    slopes = xlab.grad(lambda *xs: lax.clamp(*xs).sum(), (0, 1, 2))(np.float32(-1), np.float32([-2, 0.5, 3]), np.float32([1, 1, 1]))
+    slopes = xlab.grad(lambda *xs: lax.clamp(*xs).sum(), (0, 1, 2))(
+        np.float32(-1), np.float32([-2, 0.5, 3]), np.float32([1, 1, 1])
+    )
     assert [np.asarray(s).tolist() for s in slopes] == [1, [0, 1, 0], [0, 0, 1]]
 
 
@@ -52,11 +56,16 @@ def test_clamp_by_a_scalar_and_an_array():
 @pytest.mark.parametrize("mode", ["clip", "drop"])
 def test_scattered_extrema_move_with_all_their_operands(op, mode):
     """Where operand and updates move alike the result does, however many of them tie: cotangents are shared, not multiplied."""
+
     def scattered(x, updates):
         return getattr(x.at[np.int32([0, 9, 1, 1])], op)(updates, mode=mode)
 
     rows = np.float32(list(itertools.product([1, 2, 3], repeat=4)))
-    _, moved = xlab.vmap(lambda u: xlab.jvp(scattered, (np.float32([1, 2, 3]), u), (np.ones(3, np.float32), np.ones(4, np.float32))))(rows)
+    _, moved = xlab.vmap(
+        lambda u: xlab.jvp(
+            scattered, (np.float32([1, 2, 3]), u), (np.ones(3, np.float32), np.ones(4, np.float32))
+        )
+    )(rows)
     np.testing.assert_allclose(moved, np.ones((81, 3)), rtol=1e-6)
     cts = np.float32([1, 2, 4])
     slopes = xlab.vmap(lambda u: xlab.vjp(scattered, jnp.float32([1, 2, 3]), u)[1](cts))(rows)
@@ -74,8 +83,13 @@ def test_a_reduction_has_one_value_under_every_transformation(dims, init):
 
     def reduced(a):
         return lax.reduce((a, a + 1), (np.float32(init), np.float32(1 + init)), _pairs, dims)
+
     value = reduced(a)
-    for other in (xlab.jvp(reduced, (a,), (a,))[0], [x[0] for x in xlab.vmap(reduced)(a[None])], xlab.jit(reduced)(a)):
+    for other in (
+        xlab.jvp(reduced, (a,), (a,))[0],
+        [x[0] for x in xlab.vmap(reduced)(a[None])],
+        xlab.jit(reduced)(a),
+    ):
         for x, y in zip(other, value):
             np.testing.assert_allclose(x, y, rtol=1e-6)
 
@@ -86,6 +100,7 @@ def test_a_size_has_a_slope_at_zero():
 
     def slopes(f):
         return [np.asarray(xlab.vmap(g)(points)) for g in (xlab.grad(f), xlab.grad(xlab.grad(f)))]
+
     np.testing.assert_array_equal(slopes(abs)[0], [-1, 1, 1, 1])
     np.testing.assert_array_equal(slopes(lambda x: abs(x) ** 2), [[-3, 0, 0, 4], [2, 2, 2, 2]])
     for f in (jnp.i0, special.i0):

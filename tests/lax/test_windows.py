@@ -25,7 +25,10 @@ def test_one_computation_compiles_once():
     x = np.ones((4, 4), np.float32)
     program = lambda: str(xlab.make_jaxpr(lambda x: lax.reduce_window(x, 1.0, lax.add, (2, 2)))(x))
     assert program() == program()
-    first, second = (xlab.make_jaxpr(lambda x: lax.reduce(x, 1.0, lax.add, (0,)))(x).eqns[0].params["jaxpr"] for _ in "ab")
+    first, second = (
+        xlab.make_jaxpr(lambda x: lax.reduce(x, 1.0, lax.add, (0,)))(x).eqns[0].params["jaxpr"]
+        for _ in "ab"
+    )
     assert first is second
 
 
@@ -36,15 +39,30 @@ def test_select_and_scatter_runs_general_programs():
 
     def scatter(x, source):
         return select_and_scatter_p.bind(
-            x, source, np.float32(0), select_jaxpr=choose, select_consts=(), scatter_jaxpr=combine, scatter_consts=(),
-            window_dimensions=(3,), window_strides=(2,), padding=((0, 0),))
+            x,
+            source,
+            np.float32(0),
+            select_jaxpr=choose,
+            select_consts=(),
+            scatter_jaxpr=combine,
+            scatter_consts=(),
+            window_dimensions=(3,),
+            window_strides=(2,),
+            padding=((0, 0),),
+        )
+
     x, source = np.float32([1, 2, 9, 4, 5]), np.float32([7, 8])
     np.testing.assert_array_equal(scatter(x, source), [0, 0, 8, 0, 0])
-    np.testing.assert_array_equal(xlab.vmap(scatter)(np.stack([x, x[::-1]]), np.stack([source, source])),
-                                  [[0, 0, 8, 0, 0], [0, 0, 8, 0, 0]])
+    np.testing.assert_array_equal(
+        xlab.vmap(scatter)(np.stack([x, x[::-1]]), np.stack([source, source])),
+        [[0, 0, 8, 0, 0], [0, 0, 8, 0, 0]],
+    )
 
 
 def test_derivatives_of_huge_windows_say_so():
     with pytest.raises(NotImplementedError, match="at most"):
-        xlab.jvp(lambda x: lax.reduce_window(x, 1.0, lax.mul, (2**20,), (1,), "SAME"), (np.ones(3, np.float32),),
-                 (np.ones(3, np.float32),))
+        xlab.jvp(
+            lambda x: lax.reduce_window(x, 1.0, lax.mul, (2**20,), (1,), "SAME"),
+            (np.ones(3, np.float32),),
+            (np.ones(3, np.float32),),
+        )

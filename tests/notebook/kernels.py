@@ -38,10 +38,21 @@ class Kernel:
     def __init__(self, manager: Any, client: Any):
         self.manager, self.client = manager, client
 
-    def run(self, code: str, cell: str | None = "a", *, fails: bool = False, wait: bool = True) -> Answer:
+    def run(
+        self, code: str, cell: str | None = "a", *, fails: bool = False, wait: bool = True
+    ) -> Answer:
         """Runs a cell and waits until the kernel is idle and its reports are there; raises when it fails and should not."""
-        message = self.client.session.msg("execute_request", {
-            "code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": False})
+        message = self.client.session.msg(
+            "execute_request",
+            {
+                "code": code,
+                "silent": False,
+                "store_history": True,
+                "user_expressions": {},
+                "allow_stdin": False,
+                "stop_on_error": False,
+            },
+        )
         if cell is not None:
             message["metadata"] = {**message["metadata"], "cellId": cell}
         begin = time.perf_counter()
@@ -94,7 +105,9 @@ class Kernel:
 
     def ask(self, comm: str, content: Any) -> list[dict[str, Any]]:
         """Sends a widget's message as its page would; returns the answers."""
-        message = self.client.session.msg("comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": content}})
+        message = self.client.session.msg(
+            "comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": content}}
+        )
         self.client.shell_channel.send(message)
         answer = self.listen(message["header"]["msg_id"])
         return [c["data"]["content"] for c in answer.comms if c["data"].get("method") == "custom"]
@@ -110,8 +123,14 @@ def kernel(folder: Path, **environment: str) -> Iterator[Kernel]:
     from jupyter_client.manager import KernelManager
 
     manager = KernelManager(kernel_name="python3")
-    env = dict(os.environ, XLAB_NUM_CPU_DEVICES="8", IPYTHONDIR=str(folder / "ipython"), JUPYTER_RUNTIME_DIR=str(folder / "runtime"),
-               PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])), **environment)
+    env = dict(
+        os.environ,
+        XLAB_NUM_CPU_DEVICES="8",
+        IPYTHONDIR=str(folder / "ipython"),
+        JUPYTER_RUNTIME_DIR=str(folder / "runtime"),
+        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        **environment,
+    )
     manager.start_kernel(env=env, cwd=str(folder))
     client = manager.blocking_client()
     try:

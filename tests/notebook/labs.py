@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHORT = 30_000    # milliseconds: an answer of the page itself
-LONG = 240_000     # milliseconds: what a loaded machine may take; a condition that holds ends the wait at once
+SHORT = 30_000  # milliseconds: an answer of the page itself
+LONG = 240_000  # milliseconds: what a loaded machine may take; a condition that holds ends the wait at once
 
 
 class Lab(str):
@@ -27,22 +27,44 @@ class Lab(str):
 
     def write(self, name: str, cells: list[str]) -> str:
         """Puts a notebook of these cells there."""
-        made = [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": text, "execution_count": None, "outputs": []}
-                for i, text in enumerate(cells)]
-        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-        (self.work / name).write_text(json.dumps({"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}))
+        made = [
+            {
+                "cell_type": "code",
+                "id": f"c{i}",
+                "metadata": {},
+                "source": text,
+                "execution_count": None,
+                "outputs": [],
+            }
+            for i, text in enumerate(cells)
+        ]
+        kernel = {
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+        }
+        (self.work / name).write_text(
+            json.dumps({"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
+        )
         return name
-
 
     def value(self, name: str, expression: str) -> object:
         """What an expression is in a notebook's kernel, with no cell for it."""
         from jupyter_client.blocking.client import BlockingKernelClient
 
-        client = BlockingKernelClient(connection_file=str(next(self.work.parent.rglob(f"kernel-{kernel_of(self, name)['id']}.json"))))
+        client = BlockingKernelClient(
+            connection_file=str(
+                next(self.work.parent.rglob(f"kernel-{kernel_of(self, name)['id']}.json"))
+            )
+        )
         client.load_connection_file()
         client.start_channels()
         try:
-            answer = client.execute_interactive("", silent=True, store_history=False, user_expressions={"it": expression}, timeout=LONG / 1000)
+            answer = client.execute_interactive(
+                "",
+                silent=True,
+                store_history=False,
+                user_expressions={"it": expression},
+                timeout=LONG / 1000,
+            )
         finally:
             client.stop_channels()
         found = answer["content"]["user_expressions"]["it"]
@@ -56,8 +78,10 @@ def started(home: Path) -> Iterator[Lab]:
     work = home / "work"
     work.mkdir()
     settings = home / "settings" / "@jupyterlab"
-    for name, values in {"notebook-extension/tracker": {"windowingMode": "none"},
-                         "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False}}.items():
+    for name, values in {
+        "notebook-extension/tracker": {"windowingMode": "none"},
+        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    }.items():
         file = settings / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
@@ -67,12 +91,31 @@ def started(home: Path) -> Iterator[Lab]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = dict(os.environ, HOME=str(home), JUPYTER_CONFIG_DIR=str(home / "config"), IPYTHONDIR=str(home / "ipython"),
-                       JUPYTER_PATH=str(extensions.parent), JUPYTER_RUNTIME_DIR=str(home / "runtime"), JUPYTERLAB_SETTINGS_DIR=str(home / "settings"), XLAB_NUM_CPU_DEVICES="8",
-                       PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1",
-               "--IdentityProvider.token=", "--ServerApp.password=", f"--ServerApp.root_dir={work}",
-               "--LabApp.news_url=None", "--LabApp.expose_app_in_browser=True"]
+    environment = dict(
+        os.environ,
+        HOME=str(home),
+        JUPYTER_CONFIG_DIR=str(home / "config"),
+        IPYTHONDIR=str(home / "ipython"),
+        JUPYTER_PATH=str(extensions.parent),
+        JUPYTER_RUNTIME_DIR=str(home / "runtime"),
+        JUPYTERLAB_SETTINGS_DIR=str(home / "settings"),
+        XLAB_NUM_CPU_DEVICES="8",
+        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        f"--port={port}",
+        "--ip=127.0.0.1",
+        "--IdentityProvider.token=",
+        "--ServerApp.password=",
+        f"--ServerApp.root_dir={work}",
+        "--LabApp.news_url=None",
+        "--LabApp.expose_app_in_browser=True",
+    ]
     with (home / "log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=work)
     url = f"http://127.0.0.1:{port}"
@@ -83,7 +126,9 @@ def started(home: Path) -> Iterator[Lab]:
                 urllib.request.urlopen(f"{url}/api", timeout=10).read()
                 break
             except OSError:
-                assert server.poll() is None and time.monotonic() < end, (home / "log").read_text()[-3000:]
+                assert server.poll() is None and time.monotonic() < end, (home / "log").read_text()[
+                    -3000:
+                ]
                 time.sleep(0.5)
         made = Lab(url)
         made.work = work
@@ -115,7 +160,9 @@ def open_and_run(page, url, name, words):
     until(page, begun, f"the first cell of {name} does not run")
     if words:
         said = page.locator(".jp-OutputArea-output", has_text=words)
-        failed = page.locator(".jp-OutputArea-output pre", has_text="Traceback (most recent call last)")
+        failed = page.locator(
+            ".jp-OutputArea-output pre", has_text="Traceback (most recent call last)"
+        )
         until(page, lambda: said.count() or failed.count(), f"{name} does not come to its end")
         assert not failed.count(), failed.first.inner_text()
 
@@ -123,7 +170,9 @@ def open_and_run(page, url, name, words):
 def kernel_of(url, name):
     """What the server says of a notebook's kernel; nothing before it has one."""
     with urllib.request.urlopen(f"{url}/api/sessions", timeout=10) as answer:
-        return next((session["kernel"] for session in json.load(answer) if session["path"] == name), {})
+        return next(
+            (session["kernel"] for session in json.load(answer) if session["path"] == name), {}
+        )
 
 
 def kernel_is_ready(url, name):
@@ -134,7 +183,10 @@ def kernel_is_ready(url, name):
 
 def command(page, name, **arguments):
     """Has JupyterLab do what a menu or a key would; ends when it is done."""
-    page.evaluate("([name, given]) => jupyterapp.commands.execute(name, given).then(() => null)", [name, arguments])
+    page.evaluate(
+        "([name, given]) => jupyterapp.commands.execute(name, given).then(() => null)",
+        [name, arguments],
+    )
 
 
 def until(page, condition, otherwise):
@@ -149,4 +201,6 @@ def choose(page, *words):
     """Walks down a menu: Run, Run All Cells."""
     page.locator(".lm-MenuBar-itemLabel", has_text=words[0]).first.click()
     for word in words[1:]:
-        page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{re.escape(word)}$")).first.click()
+        page.locator(
+            ".lm-Menu-itemLabel", has_text=re.compile(f"^{re.escape(word)}$")
+        ).first.click()

@@ -97,7 +97,9 @@ def fails(lab, source):
 
 
 def names(lab):
-    return {k: v for k, v in lab.user_ns.items() if not k.startswith("_") and k not in ("In", "Out")}
+    return {
+        k: v for k, v in lab.user_ns.items() if not k.startswith("_") and k not in ("In", "Out")
+    }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -111,8 +113,12 @@ def test_mistakes(lab, mistake):
         assert word in str(error), str(error)
     assert line in text
     assert names(lab) == before
-    assert lab.user_ns["p"]["w"] is weights and lab.user_ns["p"]["n"] == number and lab.user_ns["seen"] == []
-    lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()      # and the notebook goes on
+    assert (
+        lab.user_ns["p"]["w"] is weights
+        and lab.user_ns["p"]["n"] == number
+        and lab.user_ns["seen"] == []
+    )
+    lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()  # and the notebook goes on
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -144,15 +150,20 @@ def test_errors_of_plain_cells_show_the_persons_frames_only(lab):
 
 def test_values_that_never_come_are_told_of_once(lab, capsys, monkeypatch):
     """What fails where a result is shown, on many devices, was said twice, each time with our own frames."""
-    lab.run_cell("from xlab import NamedSharding, P, make_mesh\n"
-                 "far = xlab.device_put(jnp.ones((8, 4)), NamedSharding(make_mesh((8,), ('d',)), P('d')));")
+    lab.run_cell(
+        "from xlab import NamedSharding, P, make_mesh\n"
+        "far = xlab.device_put(jnp.ones((8, 4)), NamedSharding(make_mesh((8,), ('d',)), P('d')));"
+    )
     space = {"error": xlab.errors.CollectiveTimeoutError("they wait for one another")}
     exec(compile("def unread(shard): raise error", xlab.__file__, "exec"), space)
     monkeypatch.setattr(arrays, "to_numpy", space["unread"])
     capsys.readouterr()
     lab.run_cell("far")
     text = "".join(capsys.readouterr())
-    assert text.count("CollectiveTimeoutError: they wait for one another") == 1 and "/xlab/" not in text
+    assert (
+        text.count("CollectiveTimeoutError: they wait for one another") == 1
+        and "/xlab/" not in text
+    )
 
 
 def test_the_layout_of_an_array_that_is_gone_says_so(lab, capsys):
@@ -183,12 +194,18 @@ def test_what_was_traced_before_an_error_is_shown(lab, monkeypatch):
         _, _, outputs = fails(lab, cell)
         return outputs[-1].data["text/plain"], html.unescape(outputs[-1].data["text/html"])
 
-    for _ in range(2):      # the trace of the second is remembered
+    for _ in range(2):  # the trace of the second is remembered
         plain, page = shown("%%xjit --mesh data=8 --out 'y=data'\ny = x[:3] * 5.5")
-        assert "what was traced before the error, and was not compiled" in plain and "IndivisibleError" in plain
+        assert (
+            "what was traced before the error, and was not compiled" in plain
+            and "IndivisibleError" in plain
+        )
         assert "slice[" in page and "collectives" not in plain
         assert "/xlab/" not in page, "the package's frames"
-    for module, name, number in ((lowering, "lower_module", 6.25), (compiling, "run_uninterruptible", 7.25)):
+    for module, name, number in (
+        (lowering, "lower_module", 6.25),
+        (compiling, "run_uninterruptible", 7.25),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             for _ in range(2):
@@ -196,10 +213,14 @@ def test_what_was_traced_before_an_error_is_shown(lab, monkeypatch):
                 assert "1 equation" in plain and str(number) in page
     assert "an error ended the compile of `In[1]` before" in plain
 
-    plain, page = shown("%%xjit\ndef body(c, t):\n    u = c * t\n    return c, helper(jnp.sin(u))\n"
-                        "y = jnp.cos(x)\nz = xlab.lax.scan(body, y, jnp.ones((3, *x.shape)))")
+    plain, page = shown(
+        "%%xjit\ndef body(c, t):\n    u = c * t\n    return c, helper(jnp.sin(u))\n"
+        "y = jnp.cos(x)\nz = xlab.lax.scan(body, y, jnp.ones((3, *x.shape)))"
+    )
     page = re.sub("<[^>]*>", "", page)
-    assert all(word in page for word in (" = cos", " = sin", " = mul", "body 2 equations")), "the cell and the body of the loop"
+    assert all(word in page for word in (" = cos", " = sin", " = mul", "body 2 equations")), (
+        "the cell and the body of the loop"
+    )
     assert plain.count("was not compiled") == 1
     plain, _ = shown("%%xjit\ny = jnp.sin(x).sum()\nif y > 0:\n    y = y + 1")
     assert "3 equations" in plain and "at In[1]:3" in plain
@@ -241,9 +262,15 @@ def test_an_interrupt_during_the_compile(lab, monkeypatch):
 
 
 def test_line_magics_explain_themselves(lab):
-    for line, word in (("%xflow x", "takes a call"), ("%xshard", "takes an array"), ("%xmesh data", "axis=size"),
-                       ("%xstep 1 +", "takes a call"), ("%xshard P('data')", "mesh"), ("%xhlo f(x) --stage late", "optimized"),
-                       ("%xreport", "name of a file")):
+    for line, word in (
+        ("%xflow x", "takes a call"),
+        ("%xshard", "takes an array"),
+        ("%xmesh data", "axis=size"),
+        ("%xstep 1 +", "takes a call"),
+        ("%xshard P('data')", "mesh"),
+        ("%xhlo f(x) --stage late", "optimized"),
+        ("%xreport", "name of a file"),
+    ):
         error, text, _ = fails(lab, line)
         assert word in str(error), line
         assert "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0]
@@ -258,24 +285,39 @@ def test_failures_of_every_later_stage(lab, monkeypatch):
         raise RuntimeError("no room for this program")
 
     before = names(lab)
-    for module, name, cell in ((lowering, "lower_module", "%%xjit\ny = x * 3.25"), (compiling, "run_uninterruptible", "%%xjit\ny = x * 4.25")):
+    for module, name, cell in (
+        (lowering, "lower_module", "%%xjit\ny = x * 3.25"),
+        (compiling, "run_uninterruptible", "%%xjit\ny = x * 4.25"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             error, text, _ = fails(lab, cell)
-        assert "no room for this program" in str(error) and "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0], name
+        assert (
+            "no room for this program" in str(error)
+            and "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0]
+        ), name
         assert names(lab) == before
-    cell = ("%%xjit\ndef told(a):\n    raise ValueError('told at run time')\n"
-            "y = xlab.pure_callback(told, xlab.ShapeDtypeStruct(x.shape, x.dtype), x)")
+    cell = (
+        "%%xjit\ndef told(a):\n    raise ValueError('told at run time')\n"
+        "y = xlab.pure_callback(told, xlab.ShapeDtypeStruct(x.shape, x.dtype), x)"
+    )
     error, text, outputs = fails(lab, cell)
     assert "told at run time" in text
-    assert any("pure_callback" in o.data["text/html"] for o in outputs), "what was compiled is shown"
+    assert any("pure_callback" in o.data["text/html"] for o in outputs), (
+        "what was compiled is shown"
+    )
     assert names(lab) == before
     lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()
 
 
 def test_huge_outputs_stay_small(lab):
     """A cell of thousands of results and a long literal: the bundle keeps to its budget and says what it cut."""
-    source = "%%xjit\nnote = '" + "long " * 40_000 + "'\n" + "\n".join(f"y{i} = x + {i}.5" for i in range(300))
+    source = (
+        "%%xjit\nnote = '"
+        + "long " * 40_000
+        + "'\n"
+        + "\n".join(f"y{i} = x + {i}.5" for i in range(300))
+    )
     with capture_output() as got:
         lab.run_cell(source).raise_error()
     bundle = got.outputs[0].data

@@ -17,7 +17,14 @@ from xlab.notebook.free_variables import reads_of, token
 @pytest.fixture
 def space():
     ones = np.ones(3, np.float32)
-    return {"__name__": "__main__", "lax": lax, "x": ones, "p": {"w": ones, "layers": 2}, "seen": [], "k": 3}
+    return {
+        "__name__": "__main__",
+        "lax": lax,
+        "x": ones,
+        "p": {"w": ones, "layers": 2},
+        "seen": [],
+        "k": 3,
+    }
 
 
 def run(source, space, **options):
@@ -176,7 +183,15 @@ def test_write_back_keeps_aliases():
     assert old == {"a": [1, 2], "b": 3} and old["a"] is inner
 
 
-@pytest.mark.parametrize(("source", "outputs"), [("y = x * 2\ny", 1), ("y = x * 2\nx", 1), ("y = x * 2\nx[0] + 0", 2), ("y = x * 2\n(y, y)", 3)])
+@pytest.mark.parametrize(
+    ("source", "outputs"),
+    [
+        ("y = x * 2\ny", 1),
+        ("y = x * 2\nx", 1),
+        ("y = x * 2\nx[0] + 0", 2),
+        ("y = x * 2\n(y, y)", 3),
+    ],
+)
 def test_showing_what_has_a_name_adds_no_output(source, outputs):
     space = {"x": xlab.numpy.arange(4.0)}
     cell = Cell(source, space)

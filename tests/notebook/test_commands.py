@@ -39,8 +39,20 @@ def script(tmp_path):
 
 def test_report_of_a_function(script, tmp_path, capsys):
     out, records = tmp_path / "out.html", tmp_path / "out.json"
-    status = report_command.main([f"{script}:step", "--args", "f32[4,2]", "f32[8,4]", "-o", str(out), "--json", str(records),
-                                  "--repeat", "3"])
+    status = report_command.main(
+        [
+            f"{script}:step",
+            "--args",
+            "f32[4,2]",
+            "f32[8,4]",
+            "-o",
+            str(out),
+            "--json",
+            str(records),
+            "--repeat",
+            "3",
+        ]
+    )
     text = capsys.readouterr().out
     assert status == 0 and "step" in text and "warm" in text
     assert "tanh" in out.read_text()
@@ -55,9 +67,33 @@ def test_report_of_a_function_that_fails(script, tmp_path, capsys):
 
 
 def test_a_mesh_has_its_devices_where_nobody_said_how_many(script, tmp_path):
-    known = {name: value for name, value in os.environ.items() if name not in ("XLAB_NUM_CPU_DEVICES", "XLA_FLAGS")}
-    done = subprocess.run([sys.executable, "-m", "xlab", "report", f"{script}:step", "--args", "f32[4,2]", "f32[8,4]", "--mesh", "data=4", "-o",
-                           str(tmp_path / "o.html"), "--repeat", "0"], capture_output=True, text=True, env=known, check=True)
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("XLAB_NUM_CPU_DEVICES", "XLA_FLAGS")
+    }
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "xlab",
+            "report",
+            f"{script}:step",
+            "--args",
+            "f32[4,2]",
+            "f32[8,4]",
+            "--mesh",
+            "data=4",
+            "-o",
+            str(tmp_path / "o.html"),
+            "--repeat",
+            "0",
+        ],
+        capture_output=True,
+        text=True,
+        env=known,
+        check=True,
+    )
     assert "x: f32[8,4] over data=4" in done.stdout
 
 
@@ -98,7 +134,23 @@ def test_report_says_what_is_wrong(mistake, script, tmp_path, monkeypatch, capsy
 
 
 def test_records_on_the_output(script, tmp_path, capsys):
-    assert report_command.main([f"{script}:step", "--args", "f32[4,2]", "f32[8,4]", "-o", str(tmp_path / "o.html"), "--repeat", "0", "--json", "-"]) == 0
+    assert (
+        report_command.main(
+            [
+                f"{script}:step",
+                "--args",
+                "f32[4,2]",
+                "f32[8,4]",
+                "-o",
+                str(tmp_path / "o.html"),
+                "--repeat",
+                "0",
+                "--json",
+                "-",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["record"] == "Report"
 
 
@@ -126,14 +178,18 @@ def test_doctor(capsys):
 
 
 def test_doctor_names_the_fix(monkeypatch, capsys):
-    monkeypatch.setitem(doctor._PACKAGES, "a-package-nobody-has", ("nothing", "pip install it", True))
+    monkeypatch.setitem(
+        doctor._PACKAGES, "a-package-nobody-has", ("nothing", "pip install it", True)
+    )
     assert doctor.main([]) == 1
     assert "fix: pip install it" in capsys.readouterr().out
 
 
 def test_notebooks_are_copied_and_kept(tmp_path):
     made = lab.copy_notebooks(tmp_path / "here")
-    assert lab.TOUR in [path.name for path in made] and tour.NOTEBOOK in [path.name for path in made]
+    assert lab.TOUR in [path.name for path in made] and tour.NOTEBOOK in [
+        path.name for path in made
+    ]
     made[0].write_text("mine")
     lab.copy_notebooks(tmp_path / "here")
     assert made[0].read_text() == "mine"
@@ -151,7 +207,7 @@ def test_the_tour(tmp_path, capsys):
         InteractiveShell.clear_instance()
     text = capsys.readouterr().out
     assert "4×2 mesh data·model" in text and "test accuracy 9" in text
-    assert "all_reduce add" in text and "In[7]:13" in text       # a collective, with its line
+    assert "all_reduce add" in text and "In[7]:13" in text  # a collective, with its line
     assert "params['blocks'][0]['up']: f32[64,128@model]" in text
     page = out.read_text()
     assert "all_reduce" in page and "http://" not in page.replace("http://www.w3.org", "")
@@ -164,11 +220,17 @@ def test_a_short_tour_says_how_far_it_came(tmp_path, capsys):
     pytest.importorskip("sklearn")
     out = tmp_path / "report.html"
     try:
-        assert tour.main(["--epochs", "1", "-o", str(out)]) == 1      # far from 95 %, and no assertion in the way
+        assert (
+            tour.main(["--epochs", "1", "-o", str(out)]) == 1
+        )  # far from 95 %, and no assertion in the way
     finally:
         InteractiveShell.clear_instance()
     text = capsys.readouterr().out
-    assert "Traceback" not in text and "all_reduce add" in text and text.rindex("test accuracy") > text.index("Phases")
+    assert (
+        "Traceback" not in text
+        and "all_reduce add" in text
+        and text.rindex("test accuracy") > text.index("Phases")
+    )
     assert out.exists()
 
 
@@ -186,12 +248,17 @@ def test_options():
 
 def test_shardings_of_any_rank_are_drawn(capsys):
     mesh = xlab.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(xlab.sharding.AxisType.Auto,) * 3)
-    for shape, spec in (((), P()), ((8,), P("a")), ((4, 4), P("a", "b")), ((4, 4, 4), P("a", "b", "c")),
-                        ((2, 2, 2, 2, 4), P(None, "a", None, None, ("b", "c")))):
+    for shape, spec in (
+        ((), P()),
+        ((8,), P("a")),
+        ((4, 4), P("a", "b")),
+        ((4, 4, 4), P("a", "b", "c")),
+        ((2, 2, 2, 2, 4), P(None, "a", None, None, ("b", "c"))),
+    ):
         sharding = NamedSharding(mesh, spec)
         visualize_sharding(shape, sharding)
         visualize_array_sharding(xlab.device_put(np.ones(shape, np.float32), sharding))
         drawn = capsys.readouterr().out
-        assert drawn[:len(drawn) // 2] == drawn[len(drawn) // 2:]
+        assert drawn[: len(drawn) // 2] == drawn[len(drawn) // 2 :]
     with pytest.raises(TypeError, match="takes an array of xlab"):
         visualize_array_sharding(np.ones(3))

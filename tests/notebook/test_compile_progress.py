@@ -49,6 +49,7 @@ def slow(name, seconds=0.4):
     def body(x):
         time.sleep(seconds)
         return lax.sin(x)
+
     body.__name__ = name
     return body
 
@@ -65,8 +66,14 @@ def test_a_long_compile_says_what_it_does(lines):
     xlab.jit(slow("takes_long"))(X)
     (line,) = settled(lines)
     assert line.place == "this cell" and len(line.shown) > 1
-    assert all(text.startswith("tracing takes_long … ") and text.endswith(" s") for text in line.shown[:1])
-    assert line.last.startswith("takes_long took ") and "trace 0." in line.last and "compile " in line.last
+    assert all(
+        text.startswith("tracing takes_long … ") and text.endswith(" s") for text in line.shown[:1]
+    )
+    assert (
+        line.last.startswith("takes_long took ")
+        and "trace 0." in line.last
+        and "compile " in line.last
+    )
 
 
 def test_a_quick_compile_says_nothing(lines):
@@ -91,7 +98,9 @@ def test_many_quick_compiles_are_not_one_long(monkeypatch):
         for kind in ("trace", "lower", "compile"):
             watching.begin(kind, f"short_{n}")()
         starts.append(watching._now.start)
-        assert set(watching._now.spent) == {"trace", "lower", "compile"}, "stages of one function are one compile"
+        assert set(watching._now.spent) == {"trace", "lower", "compile"}, (
+            "stages of one function are one compile"
+        )
     assert len(set(starts)) == 150, "another function is another compile"
 
 
@@ -140,14 +149,26 @@ def test_a_cell_gets_one_output_that_changes():
             self.sent.append((kind, content, parent))
 
     publisher = type("Publisher", (), {"session": Session(), "pub_socket": None, "topic": b"t"})()
-    line = CellLine(type("Shell", (), {"display_pub": publisher})(), {"header": {"msg_id": "a cell"}})
+    line = CellLine(
+        type("Shell", (), {"display_pub": publisher})(), {"header": {"msg_id": "a cell"}}
+    )
     line.show("compiling <b> … 3.0 s")
     line.show("compiling <b> … 3.5 s")
     line.end("<b> took 4.0 s to compile")
     sent = publisher.session.sent
-    assert [kind for kind, *_ in sent] == ["display_data", "update_display_data", "update_display_data"]
-    assert len({content["transient"]["display_id"] for _, content, _ in sent}) == 1 and sent[0][2]["header"]["msg_id"] == "a cell"
-    assert "&lt;b&gt;" in sent[0][1]["data"]["text/html"] and sent[2][1]["data"]["text/plain"] == "<b> took 4.0 s to compile"
+    assert [kind for kind, *_ in sent] == [
+        "display_data",
+        "update_display_data",
+        "update_display_data",
+    ]
+    assert (
+        len({content["transient"]["display_id"] for _, content, _ in sent}) == 1
+        and sent[0][2]["header"]["msg_id"] == "a cell"
+    )
+    assert (
+        "&lt;b&gt;" in sent[0][1]["data"]["text/html"]
+        and sent[2][1]["data"]["text/plain"] == "<b> took 4.0 s to compile"
+    )
 
 
 def test_a_shell_that_is_no_terminal_has_none(shell):

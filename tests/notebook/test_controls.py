@@ -46,7 +46,14 @@ def notebook(lab, browser):
     page.complaints = []
     page.on("pageerror", lambda error: page.complaints.append(str(error)))
     # JupyterLab asks for files that need not be there; what our modules log comes from blobs and has no such address.
-    page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" and not m.location.get("url", "").startswith("http") else None)
+    page.on(
+        "console",
+        lambda m: (
+            page.complaints.append(m.text)
+            if m.type == "error" and not m.location.get("url", "").startswith("http")
+            else None
+        ),
+    )
     open_and_run(page, lab, lab.write("controls.ipynb", CELLS), "the end of the controls")
     until(page, lambda: page.locator(".xl-report.xl-live").count() == 4, "four views are not drawn")
     yield page
@@ -56,10 +63,12 @@ def notebook(lab, browser):
 @pytest.fixture
 def cell(notebook):
     """Finds the view of a cell; afterwards nothing may have gone wrong in the page."""
+
     def view(i):
         found = notebook.locator(".jp-CodeCell").nth(i).locator(".xl-report.xl-live")
         found.scroll_into_view_if_needed()
         return found
+
     yield view
     assert notebook.complaints == []
     assert notebook.locator(".xl-error:visible", has_text="this view failed").count() == 0
@@ -81,7 +90,11 @@ def saved(page, view, label, choice):
 
 def says(page, locator, pattern):
     """Waits until the words of something match."""
-    until(page, lambda: re.search(pattern, locator.inner_text()), f"it says {locator.inner_text()!r}, not {pattern!r}")
+    until(
+        page,
+        lambda: re.search(pattern, locator.inner_text()),
+        f"it says {locator.inner_text()!r}, not {pattern!r}",
+    )
     return locator.inner_text()
 
 
@@ -93,7 +106,15 @@ def press(page, key, times=1):
 def test_tabs_and_keys(notebook, cell):
     report = cell(REPORT)
     titles = report.get_by_role("tab").all_inner_texts()
-    assert titles == ["Program", "Shardings", "Collectives", "Timings", "Memory", "Passes", "What if"]
+    assert titles == [
+        "Program",
+        "Shardings",
+        "Collectives",
+        "Timings",
+        "Memory",
+        "Passes",
+        "What if",
+    ]
     chosen = report.locator("[role=tab][aria-selected=true]")
     report.get_by_role("tab").first.click()
     for title in [*titles[1:], titles[0]]:
@@ -121,7 +142,10 @@ def test_program(notebook, cell):
     jaxpr = panel.locator(".xl-column", has=notebook.locator("button", has_text="params"))
     rows = jaxpr.locator(".xl-row")
     rows.filter(has_text="tanh").first.click()
-    assert jaxpr.locator(".xl-sel").count() == 1 and "tanh" in report.locator(".xl-status").inner_text()
+    assert (
+        jaxpr.locator(".xl-sel").count() == 1
+        and "tanh" in report.locator(".xl-status").inner_text()
+    )
     before = jaxpr.locator(".xl-sel").inner_text()
     for there, back in (("ArrowRight", "ArrowLeft"),):
         press(notebook, there)
@@ -175,7 +199,9 @@ def test_program(notebook, cell):
     press(notebook, "Escape")
 
     # Levels side by side.
-    levels = panel.get_by_role("group", name="which levels stand side by side").get_by_role("button")
+    levels = panel.get_by_role("group", name="which levels stand side by side").get_by_role(
+        "button"
+    )
     for i, name in enumerate(levels.all_inner_texts()):
         before = panel.locator(".xl-column").count()
         levels.nth(i).click()
@@ -187,14 +213,20 @@ def test_program(notebook, cell):
     jaxpr = panel.locator(".xl-column", has=notebook.locator("button", has_text="params"))
     jaxpr.get_by_role("button", name="graph").click()
     canvas = jaxpr.locator("canvas")
-    size = lambda: notebook.evaluate("(c) => [c.parentNode.scrollWidth, c.parentNode.scrollHeight]", canvas.element_handle())
+    size = lambda: notebook.evaluate(
+        "(c) => [c.parentNode.scrollWidth, c.parentNode.scrollHeight]", canvas.element_handle()
+    )
     until(notebook, lambda: size()[1] > 100, "no graph is drawn")
     notebook.wait_for_timeout(300)
     seen = {}
     for name in ("open", "close", "larger", "smaller", "fit"):
         jaxpr.locator(".xl-graph-tools").get_by_role("button", name=name, exact=True).click()
         seen[name] = size()
-    assert seen["open"][1] > seen["close"][1] and seen["larger"][1] > seen["close"][1] and seen["larger"][1] > seen["smaller"][1]
+    assert (
+        seen["open"][1] > seen["close"][1]
+        and seen["larger"][1] > seen["close"][1]
+        and seen["larger"][1] > seen["smaller"][1]
+    )
     jaxpr.locator("canvas").locator("xpath=..").focus()
     press(notebook, "+")
     assert size()[1] > seen["fit"][1]
@@ -231,7 +263,9 @@ def test_shardings(notebook, cell):
     until(notebook, lambda: 0 < rows.count() < whole[1], "the search hides nothing")
     panel.get_by_label("find an array").fill("")
     panel.get_by_label("which arrays").select_option(index=1)
-    until(notebook, lambda: rows.count() <= whole[1] and rows.first.is_visible(), "no array is left")
+    until(
+        notebook, lambda: rows.count() <= whole[1] and rows.first.is_visible(), "no array is left"
+    )
     panel.get_by_label("which arrays").select_option("")
     rows.nth(0).click()
     panel.locator(".xl-block").first.hover()
@@ -264,15 +298,22 @@ def test_collectives(notebook, cell):
 
     words = panel.locator(".xl-formula")
     rows.first.click()
-    for change in (lambda: panel.get_by_label("interconnect").select_option(index=1), lambda: panel.get_by_label("α").fill("77"),
-                   lambda: panel.get_by_label("β").fill("3"), lambda: panel.get_by_label("algorithm").select_option("bidirectional")):
+    for change in (
+        lambda: panel.get_by_label("interconnect").select_option(index=1),
+        lambda: panel.get_by_label("α").fill("77"),
+        lambda: panel.get_by_label("β").fill("3"),
+        lambda: panel.get_by_label("algorithm").select_option("bidirectional"),
+    ):
         before = panel.inner_text()
         change()
         assert panel.inner_text() != before
     assert panel.get_by_label("interconnect").input_value() == "-1" and "t =" in words.inner_text()
     played(notebook, panel, "round")
     rows.last.click()
-    assert panel.locator(".xl-chosen").count() == 1 and "used by" in report.locator(".xl-status").inner_text()
+    assert (
+        panel.locator(".xl-chosen").count() == 1
+        and "used by" in report.locator(".xl-status").inner_text()
+    )
 
 
 def played(page, panel, label):
@@ -294,7 +335,9 @@ def played(page, panel, label):
 def test_timings_and_memory(notebook, cell):
     report = cell(REPORT)
     panel = tab(report, "Timings")
-    assert json.loads(saved(notebook, panel, "save timings", "Chrome trace (Perfetto)"))["traceEvents"]
+    assert json.loads(saved(notebook, panel, "save timings", "Chrome trace (Perfetto)"))[
+        "traceEvents"
+    ]
     assert json.loads(saved(notebook, panel, "save timings", "JSON (records)"))["phases"]
     assert "<svg" in saved(notebook, panel, "save timings", "figure (matplotlib SVG)")
     panel = tab(report, "Memory")
@@ -327,7 +370,11 @@ def test_passes(notebook, cell):
     list_of_lines = module.locator(".xl-rows")
     for name in ("the next change", "the change before"):
         panel.get_by_label(name).click()
-        until(notebook, lambda: list_of_lines.get_attribute("aria-activedescendant"), f"{name} leads nowhere")
+        until(
+            notebook,
+            lambda: list_of_lines.get_attribute("aria-activedescendant"),
+            f"{name} leads nowhere",
+        )
         line = module.locator(f"#{list_of_lines.get_attribute('aria-activedescendant')}")
         assert line.is_visible() and re.search(r"[+−]", line.inner_text()), name
     rows.filter(has_text="dce").first.click()

@@ -20,9 +20,14 @@ PLAIN = '{"specs": {"1": [[], ["model"]]}}'
 
 @pytest.fixture(scope="module")
 def ask():
-    x, w = programs.put(np.ones((64, 128)), "data", None), programs.put(np.ones((128, 256)), None, "data")
+    x, w = (
+        programs.put(np.ones((64, 128)), "data", None),
+        programs.put(np.ones((128, 256)), None, "data"),
+    )
     found = handlers([xlab.jit(lambda x, w: lax.tanh(programs.matmul(x, w))).lower(x, w)])
-    return lambda name, **arguments: base.answer(ReportView(), found, {"id": 7, "ask": name, "arguments": arguments})
+    return lambda name, **arguments: base.answer(
+        ReportView(), found, {"id": 7, "ask": name, "arguments": arguments}
+    )
 
 
 def test_a_change_is_answered_with_both_sides(ask):
@@ -34,12 +39,24 @@ def test_a_change_is_answered_with_both_sides(ask):
     assert ranked["record"] == "Ranking" and len(ranked["found"]) == 9
 
 
-@pytest.mark.parametrize(("placement", "words"), [
-    ("__import__('os')", "a placement is"), ("[]", "a placement is"), ('{"code": 1}', "a placement is"), ('{"specs": {"a": []}}', "a placement is"),
-    ('{"specs": {"0": [["data"], 3]}}', "a placement is"), ('{"mesh": [["data", 1.5]]}', "a placement is"), ('{"mesh": [["data", true]]}', "a placement is"),
-    ('{"mesh": [["a", 2], ["a", 2]]}', "each axis once"), ('{"mesh": [["a", 99999999]]}', "4,096 in all"), ('{"specs": {"7": [[]]}}', "2 arguments on devices"),
-    ('{"specs": {"0": [["elsewhere"]]}}', "at most once"), ("[" * 50_000, "a placement is"), ("x" * 200_000, "a placement is"),
-])
+@pytest.mark.parametrize(
+    ("placement", "words"),
+    [
+        ("__import__('os')", "a placement is"),
+        ("[]", "a placement is"),
+        ('{"code": 1}', "a placement is"),
+        ('{"specs": {"a": []}}', "a placement is"),
+        ('{"specs": {"0": [["data"], 3]}}', "a placement is"),
+        ('{"mesh": [["data", 1.5]]}', "a placement is"),
+        ('{"mesh": [["data", true]]}', "a placement is"),
+        ('{"mesh": [["a", 2], ["a", 2]]}', "each axis once"),
+        ('{"mesh": [["a", 99999999]]}', "4,096 in all"),
+        ('{"specs": {"7": [[]]}}', "2 arguments on devices"),
+        ('{"specs": {"0": [["elsewhere"]]}}', "at most once"),
+        ("[" * 50_000, "a placement is"),
+        ("x" * 200_000, "a placement is"),
+    ],
+)
 def test_anything_else_is_refused_with_words(ask, placement, words):
     assert words in ask("what_if", program=0, placement=placement)["error"]
 
@@ -47,15 +64,40 @@ def test_anything_else_is_refused_with_words(ask, placement, words):
 def test_programs_are_those_of_the_report(ask):
     assert "asked for number 3" in ask("what_if", program=3, placement=PLAIN)["error"]
     assert "must be int" in ask("what_if", program="0", placement=PLAIN)["error"]
-    assert "needs a running kernel" in base.answer(ReportView(), {}, {"id": 1, "ask": "what_if", "arguments": {"program": 0, "placement": PLAIN}})["error"]
+    assert (
+        "needs a running kernel"
+        in base.answer(
+            ReportView(),
+            {},
+            {"id": 1, "ask": "what_if", "arguments": {"program": 0, "placement": PLAIN}},
+        )["error"]
+    )
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["mesh", "specs", "vary", "0", "x"]), inner, max_size=3)))
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["mesh", "specs", "vary", "0", "x"]), inner, max_size=3
+            )
+        ),
+    )
+)
 def test_any_json_is_read_as_names_and_numbers_or_refused(value):
     try:
         specs, mesh, vary = read_placement(json.dumps(value))
     except ValueError:
         return
-    assert all(type(k) is int and all(type(a) is str for axes in spec for a in axes) for k, spec in specs.items())
-    assert all(type(n) is str and type(s) is int for n, s in mesh.items()) and all(type(n) is int for n in vary)
+    assert all(
+        type(k) is int and all(type(a) is str for axes in spec for a in axes)
+        for k, spec in specs.items()
+    )
+    assert all(type(n) is str and type(s) is int for n, s in mesh.items()) and all(
+        type(n) is int for n in vary
+    )

@@ -62,7 +62,9 @@ def nasty(value, word, most=1 << 60):
         nonlocal left
         if isinstance(value, r.Record):
             kept = {"dtype", "kind", "severity", "tab", "origin", "cache", "role", "label"}
-            fields = {name: getattr(value, name) for name, _ in base._defaults[type(value).__name__]}
+            fields = {
+                name: getattr(value, name) for name, _ in base._defaults[type(value).__name__]
+            }
             return type(value)(**{k: v if k in kept else change(v) for k, v in fields.items()})
         if isinstance(value, tuple):
             return tuple(change(v) for v in value)
@@ -76,7 +78,9 @@ def nasty(value, word, most=1 << 60):
 
 def nasty_report(word):
     """The sample with one piece of text in every place that holds text."""
-    return nasty(sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace")), word)
+    return nasty(
+        sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace")), word
+    )
 
 
 def of_every_view(report, word):
@@ -85,10 +89,20 @@ def of_every_view(report, word):
         **of_views(report),
         r.MeshInfo: sample.MESH.replace(axis_names=(word + "data", word + "model")),
         Scheduled: sample.scheduled(word),
-        Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
-                       ((word, word),)),
-        Diff: Diff(word, word, (Figure(word, word, word, word, word),),
-                               (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word))),
+        Ladder: Ladder(
+            word,
+            (
+                Rung(word, report.programs[0], word, ((0, 0),)),
+                Rung(word, report.programs[0], word, ((0, 0),), (0,)),
+            ),
+            ((word, word),),
+        ),
+        Diff: Diff(
+            word,
+            word,
+            (Figure(word, word, word, word, word),),
+            (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word)),
+        ),
     }
 
 
@@ -125,7 +139,9 @@ def test_ten_megabytes_through_every_view(view):
     made = nasty(plain, long, 3)
     assert len(view.static_html(made)) < 60_000 + len(view.static_html(plain))
     sent = json.dumps([view.payload(made)[part] for part in ("tree", "data")])
-    assert len(sent) < 60_000 + len(json.dumps([view.payload(plain)[part] for part in ("tree", "data")]))
+    assert len(sent) < 60_000 + len(
+        json.dumps([view.payload(plain)[part] for part in ("tree", "data")])
+    )
     assert "more characters" in sent or long[:50] not in sent
 
 
@@ -214,7 +230,10 @@ def test_a_real_program_on_a_mesh_stays_under_the_budget():
             x = programs.matmul(x, w)
         return x
 
-    x, ws = programs.put(np.ones((16, 64)), "data", None), [programs.put(np.ones((64, 64)), None, "model") for _ in range(26)]
+    x, ws = (
+        programs.put(np.ones((16, 64)), "data", None),
+        [programs.put(np.ones((64, 64)), None, "model") for _ in range(26)],
+    )
     with observe.record() as session:
         xlab.jit(step)(x, ws)
     report = observe.report(session)
@@ -223,10 +242,15 @@ def test_a_real_program_on_a_mesh_stays_under_the_budget():
     # with what every pass of the compiler changed, and the modules before each
     found = observe.passes(xlab.jit(step), x, ws, all=True)
     with_passes = report.replace(passes=found)
-    assert sum(len(line) for p in found for _, gone, came in p.edits for line in (*gone, *came)) > 1_000_000
+    assert (
+        sum(len(line) for p in found for _, gone, came in p.edits for line in (*gone, *came))
+        > 1_000_000
+    )
     assert len(view_for(report).static_html(with_passes)) <= 300_000
     data = view_for(report).payload(report)["data"]["layouts"]
-    assert len(data["rows"][0]) == len(report.layouts) and not data["blocks"], "blocks follow from the specs"
+    assert len(data["rows"][0]) == len(report.layouts) and not data["blocks"], (
+        "blocks follow from the specs"
+    )
 
 
 def test_a_gradient_with_a_collective_in_every_layer_stays_under_the_budget():
@@ -237,7 +261,10 @@ def test_a_gradient_with_a_collective_in_every_layer_stays_under_the_budget():
         return (x * x).mean()
 
     put = programs.put
-    layers = [(put(np.ones((64, 128)), None, "model"), put(np.ones((128, 64)), "model", None)) for _ in range(38)]
+    layers = [
+        (put(np.ones((64, 128)), None, "model"), put(np.ones((128, 64)), "model", None))
+        for _ in range(38)
+    ]
     with observe.record() as session:
         xlab.jit(xlab.grad(loss))(layers, put(np.ones((16, 64)), "data", None))
     report = observe.report(session)
@@ -278,20 +305,33 @@ def tabs(report):
 
 def test_only_tabs_that_say_something():
     report = sample.report()
-    assert tabs(r.Report("timed", report.programs, timings=report.timings)) == ["program", "timings"]
+    assert tabs(r.Report("timed", report.programs, timings=report.timings)) == [
+        "program",
+        "timings",
+    ]
     assert tabs(r.Report("nothing")) == []
 
 
 def test_a_cell_that_failed_before_tracing_shows_its_error_alone():
     failed = r.Failure("TypeError", "no", sample.source(3))
-    report = r.Report("f", phases=(r.Phase("trace", "f", error="TypeError"),), error=failed, versions=(("python", "3"),))
+    report = r.Report(
+        "f",
+        phases=(r.Phase("trace", "f", error="TypeError"),),
+        error=failed,
+        versions=(("python", "3"),),
+    )
     assert tabs(report) == []
-    words = " ".join(Reader(re.sub(r"(?s)<(script|style).*?</\1>", "", export.to_html(report))).words)
+    words = " ".join(
+        Reader(re.sub(r"(?s)<(script|style).*?</\1>", "", export.to_html(report))).words
+    )
     assert "TypeError" in words and "0 equations" not in words and "collectives" not in words
 
 
 def test_a_report_opens_where_it_says():
-    assert view_for(sample.report()).payload(sample.report().replace(opens="memory"))["data"]["opens"] == "memory"
+    assert (
+        view_for(sample.report()).payload(sample.report().replace(opens="memory"))["data"]["opens"]
+        == "memory"
+    )
 
 
 def test_frames_are_about_as_tall_as_their_picture():
@@ -330,7 +370,7 @@ def test_meshes_of_any_number_of_axes_draw_every_device(sizes):
     )
     made = sample.layout("x", (64,), (("a",),), "", mesh)
     page = view_for(made).static_html(made)
-    if mesh.size > 128:         # drawn by the page, from the spec
+    if mesh.size > 128:  # drawn by the page, from the spec
         assert view_for(made).payload(made)["data"]["layouts"]["rows"] and len(page) < 100_000
     else:
         assert page.count("data-dev") >= (mesh.size if mesh.size > 1 else 0)

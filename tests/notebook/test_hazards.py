@@ -40,7 +40,11 @@ def test_outputs_survive_what_is_done_to_them(lab, browser):
     run(page, 3)
     page.wait_for_timeout(800)
     choose(page, "Edit", "Clear Cell Output")
-    until(page, lambda: "*" not in cell(page, 3).locator(".jp-InputArea-prompt").inner_text(), "the cell does not end")
+    until(
+        page,
+        lambda: "*" not in cell(page, 3).locator(".jp-InputArea-prompt").inner_text(),
+        "the cell does not end",
+    )
     run(page, 4)
     cell(page, 4).locator(".xl-report").wait_for(timeout=LONG)
 
@@ -52,9 +56,17 @@ def test_outputs_survive_what_is_done_to_them(lab, browser):
     steps.scroll_into_view_if_needed()
     before = steps.inner_text()
     cell(page, 2).locator("button[aria-label^='one step (right)']").click()
-    until(page, lambda: steps.inner_text() != before, "a recorded step cannot be walked after a restart")
+    until(
+        page,
+        lambda: steps.inner_text() != before,
+        "a recorded step cannot be walked after a restart",
+    )
     for number in (0, 1, 4):
         run(page, number)
-    until(page, lambda: cell(page, 4).locator(".xl-report .xl-row").count(), "no report after the restart")
+    until(
+        page,
+        lambda: cell(page, 4).locator(".xl-report .xl-row").count(),
+        "no report after the restart",
+    )
     context.close()
     assert not [e for e in errors if "xl" in e], errors

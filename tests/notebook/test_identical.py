@@ -64,7 +64,11 @@ def looked_at(lab, monkeypatch, given: str, text: str):
     """The program that a `%%xjit` cell ran with everything shown, and the cell as the magic read it."""
     seen, places = [], []
     show, run = xjit.show_report, xjit.run_cell
-    monkeypatch.setattr(xjit, "show_report", lambda run, *rest, **more: (show(run, *rest, **more), seen.append(run.session))[0])
+    monkeypatch.setattr(
+        xjit,
+        "show_report",
+        lambda run, *rest, **more: (show(run, *rest, **more), seen.append(run.session))[0],
+    )
     monkeypatch.setattr(xjit, "run_cell", lambda *rest: (places.append(rest), run(*rest))[1])
     with capture_output() as got:
         lab.run_cell(f"%%xjit {given}\n{text}").raise_error()
@@ -83,7 +87,10 @@ def forget(lab):
 
 def placed(names, values, asked, mesh):
     ins = options.specs(asked.ins)
-    return [xlab.device_put(v, options.named_sharding(mesh, ins[n], n)) if n in ins else v for n, v in zip(names, values, strict=True)]
+    return [
+        xlab.device_put(v, options.named_sharding(mesh, ins[n], n)) if n in ins else v
+        for n, v in zip(names, values, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -92,11 +99,26 @@ def test_the_cell_under_plain_jit(lab, monkeypatch, name):
     seen, asked, place = looked_at(lab, monkeypatch, given, text)
     forget(lab)
     outs, mesh = options.specs(asked.outs), options.mesh(asked.mesh)
-    made = Cell(place.source, lab.user_ns, filename=place.file, first_line=place.first, static=options.names(asked.static), named=tuple(outs))
-    shardings = (tuple(options.named_sharding(mesh, s, n) for n, s in outs.items()), None) if outs else None
-    jitted = xlab.jit(made.function(), out_shardings=shardings, donate_argnames=options.names(asked.donate) or None)
+    made = Cell(
+        place.source,
+        lab.user_ns,
+        filename=place.file,
+        first_line=place.first,
+        static=options.names(asked.static),
+        named=tuple(outs),
+    )
+    shardings = (
+        (tuple(options.named_sharding(mesh, s, n) for n, s in outs.items()), None) if outs else None
+    )
+    jitted = xlab.jit(
+        made.function(),
+        out_shardings=shardings,
+        donate_argnames=options.names(asked.donate) or None,
+    )
     with set_mesh(mesh):
-        plain = jitted.lower(*placed(made.reads, made.arguments(), asked, mesh)).compile()._executable
+        plain = (
+            jitted.lower(*placed(made.reads, made.arguments(), asked, mesh)).compile()._executable
+        )
     assert plain is not seen.executable
     assert plain.lowered.module.text == seen.lowered.module.text
     assert hlo_text(plain.native) == hlo_text(seen.executable.native)
@@ -111,13 +133,25 @@ def test_a_function_written_by_hand(lab, monkeypatch, name):
     outs, mesh = options.specs(asked.outs), options.mesh(asked.mesh)
     arguments = seen.closed.jaxpr.debug_info.arg_names
     names = list(dict.fromkeys(re.match(r"\w+", a)[0] for a in arguments))
-    code = f"def cell({', '.join(names)}):\n" + "".join(f"    {line}\n" for line in by_hand.splitlines())
+    code = f"def cell({', '.join(names)}):\n" + "".join(
+        f"    {line}\n" for line in by_hand.splitlines()
+    )
     lab.run_cell(code).raise_error()
     shardings = tuple(options.named_sharding(mesh, s, n) for n, s in outs.items()) or None
-    jitted = xlab.jit(lab.user_ns["cell"], out_shardings=shardings, donate_argnames=options.names(asked.donate) or None)
+    jitted = xlab.jit(
+        lab.user_ns["cell"],
+        out_shardings=shardings,
+        donate_argnames=options.names(asked.donate) or None,
+    )
     with set_mesh(mesh):
-        plain = jitted.lower(*placed(names, [lab.user_ns[n] for n in names], asked, mesh)).compile()._executable
-    assert without_places(hlo_text(plain.native)) == without_places(hlo_text(seen.executable.native))
+        plain = (
+            jitted.lower(*placed(names, [lab.user_ns[n] for n in names], asked, mesh))
+            .compile()
+            ._executable
+        )
+    assert without_places(hlo_text(plain.native)) == without_places(
+        hlo_text(seen.executable.native)
+    )
 
 
 def without_places(text: str) -> str:

@@ -59,7 +59,9 @@ def test_200_reruns_in_the_lab_leave_nothing(lab, notebook):
         for _ in range(3):
             session.send("HeapProfiler.collectGarbage")
         found = {m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}
-        return lab.value(name, "counts()"), {k: int(found[k]) for k in ("Nodes", "JSEventListeners", "JSHeapUsedSize")}
+        return lab.value(name, "counts()"), {
+            k: int(found[k]) for k in ("Nodes", "JSEventListeners", "JSHeapUsedSize")
+        }
 
     page.evaluate(AGAIN, [REPORT, 10])
     kernel, seen = count()
@@ -68,7 +70,9 @@ def test_200_reruns_in_the_lab_leave_nothing(lab, notebook):
     assert kernel_after == kernel
     grown = {k: (seen_after[k] - seen[k]) / 200 for k in seen}
     # A widget of one word leaves 4 nodes and 17 kB in JupyterLab each time; a report is a thousand nodes.
-    assert grown["Nodes"] < 4 and grown["JSEventListeners"] < 1 and grown["JSHeapUsedSize"] < 80_000, grown
+    assert (
+        grown["Nodes"] < 4 and grown["JSEventListeners"] < 1 and grown["JSHeapUsedSize"] < 80_000
+    ), grown
 
 
 def test_deleted_outputs_let_go_and_shown_ones_stay(lab, notebook):
@@ -105,7 +109,11 @@ def test_deleted_outputs_let_go_and_shown_ones_stay(lab, notebook):
     # The page loaded again finds its widgets.
     command(page, "docmanager:save")
     page.reload()
-    until(page, lambda: page.locator(".xl-report.xl-live").count() == 2, "the outputs do not come back")
+    until(
+        page,
+        lambda: page.locator(".xl-report.xl-live").count() == 2,
+        "the outputs do not come back",
+    )
     page.wait_for_timeout(4000)
     assert lab.value(name, "counts()") == whole
 
@@ -119,7 +127,11 @@ def test_deleted_outputs_let_go_and_shown_ones_stay(lab, notebook):
     assert lab.value(name, "counts()") == whole
     choose_cell(STEPPER)
     command(page, "notebook:delete-cell")
-    until(page, lambda: lab.value(name, "counts()")["steppers"] == whole["steppers"] - 1, "the stepper is held")
+    until(
+        page,
+        lambda: lab.value(name, "counts()")["steppers"] == whole["steppers"] - 1,
+        "the stepper is held",
+    )
     left = lab.value(name, "counts()")
     assert left["kept"] == whole["kept"] - 1 and left["widgets"] == whole["widgets"] - 2
     page.locator(".jp-CodeCell .xl-report").wait_for(timeout=SHORT)

@@ -15,8 +15,17 @@ from xlab import numpy as jnp
 x = jnp.arange(32.0).reshape(8, 4)
 w = jnp.ones((4, 2))
 """
-MAGICS = ("%xflow {}(x, w)", "%xtime --repeat 2 {}(x, w)", "%xmem {}(x, w)", "%xhlo {}(x, w)", "%xstep {}(x, w)", "%xladder {}(x, w)",
-          "%xjit {}(x, w)", "xlab.observe.memory({}, x, w)", "xlab.observe.profile({}, x, w, repeat=1)")
+MAGICS = (
+    "%xflow {}(x, w)",
+    "%xtime --repeat 2 {}(x, w)",
+    "%xmem {}(x, w)",
+    "%xhlo {}(x, w)",
+    "%xstep {}(x, w)",
+    "%xladder {}(x, w)",
+    "%xjit {}(x, w)",
+    "xlab.observe.memory({}, x, w)",
+    "xlab.observe.profile({}, x, w, repeat=1)",
+)
 
 
 @pytest.fixture
@@ -66,11 +75,16 @@ def test_a_jit_after_a_magic_compiles_nothing(run):
     run("second = xlab.jit(looked_at)\nsecond(x, w)")
     assert len(entries("looked_at")) == 1
     run("third = xlab.jit(looked_at, keep_unused=True)\nthird(x, w)")
-    assert "for a view only" in entries("looked_at")[1].reason and not entries("looked_at")[1].differences
+    assert (
+        "for a view only" in entries("looked_at")[1].reason
+        and not entries("looked_at")[1].differences
+    )
 
 
 def test_a_jit_with_options_is_not_mistaken_for_the_function(run):
-    run("def with_options(x, w): return x + w.sum()\ndonating = xlab.jit(with_options, donate_argnums=0)\ndonating(x + 0, w)")
+    run(
+        "def with_options(x, w): return x + w.sum()\ndonating = xlab.jit(with_options, donate_argnums=0)\ndonating(x + 0, w)"
+    )
     run("%xmem with_options(x, w)")
     assert "without the options" in entries("with_options")[1].reason
 
@@ -80,7 +94,7 @@ def test_a_function_defined_again_says_so(run):
         run("def again(x): return jnp.sum(x) * 3\nxlab.jit(again)(x)")
     first, second = entries("again")[0], entries("again")[-1]
     assert "never seen before" in first.reason
-    if second.nth == 2:                  # where a cell that runs again keeps the name of its file
+    if second.nth == 2:  # where a cell that runs again keeps the name of its file
         assert "was defined again" in second.reason and "run the cell" in second.fix
 
 
@@ -93,7 +107,9 @@ def test_lines_are_those_of_the_cells(lab, run):
     run("z = 2\n%xtime --repeat 2 (lambda q: jnp.sum(q) * 5)(x)")
     entry = entries("<lambda>")[-1]
     assert (entry.source.file, entry.source.line) == (f"In[{lab.execution_count}]", 2)
-    assert not [e for e in observe.ledger().entries[-2:] if re.search(r"\.py|ipython|xtime", str(e.source))]
+    assert not [
+        e for e in observe.ledger().entries[-2:] if re.search(r"\.py|ipython|xtime", str(e.source))
+    ]
 
 
 def test_a_cell_that_runs_again_leaves_the_first_run_its_number(lab, run, monkeypatch):
@@ -118,9 +134,11 @@ def test_equal_cells_compile_once(run):
 def test_arrays_of_a_cell_have_its_lines(lab, run):
     from xlab.observe.live import allocation_sites
 
-    for source, name, line in (("first_made = 1\nmade_below = x * 2", "made_below", 2),
-                               ("\n\nmade_lower = x * 3", "made_lower", 3),
-                               ("%%xjit --quiet\na = 1\nmade_compiled = x * 4", "made_compiled", 3)):
+    for source, name, line in (
+        ("first_made = 1\nmade_below = x * 2", "made_below", 2),
+        ("\n\nmade_lower = x * 3", "made_lower", 3),
+        ("%%xjit --quiet\na = 1\nmade_compiled = x * 4", "made_compiled", 3),
+    ):
         lab.run_cell(source, store_history=True).raise_error()
         found = allocation_sites.origin(lab.user_ns[name])
         assert (found.file, found.line) == (f"In[{lab.execution_count - 1}]", line), source

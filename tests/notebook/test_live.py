@@ -65,13 +65,18 @@ def test_the_result_comes_first_and_the_report_takes_its_place(live):
     early = live.run("%%xjit\ny = f(x, w)\ny.sum()", "one", wait=False)
     assert early.results and "the report follows" in plain(early)
     done = live.run("%%xjit\ny = f(x, w)\ny.sum()", "one")
-    assert "equations" in plain(done) and {"text/plain", "text/html", WIDGET} <= set(done.displays[0]["data"])
+    assert "equations" in plain(done) and {"text/plain", "text/html", WIDGET} <= set(
+        done.displays[0]["data"]
+    )
     assert "<iframe" in done.displays[0]["data"]["text/html"] and len(done.displays) == 1
 
 
 def test_reports_are_there_before_the_next_cell(live):
     live.run("%%xjit\ny = f(x, w) * 2\n", "a", wait=False)
-    answer = live.run("from xlab.notebook import deferred_display, recording\nprint(len(deferred_display._waiting), recording.last.title)", "b")
+    answer = live.run(
+        "from xlab.notebook import deferred_display, recording\nprint(len(deferred_display._waiting), recording.last.title)",
+        "b",
+    )
     assert answer.printed.startswith("0 In[")
 
 
@@ -81,12 +86,17 @@ def test_a_saved_run_gets_its_report_at_once(live):
 
 
 def test_a_report_that_fails_says_so_in_its_place(live):
-    live.run("import xlab.observe as o\nkept = o.report\ndef broken(*a, **k): raise LookupError('no report today')\no.report = broken")
+    live.run(
+        "import xlab.observe as o\nkept = o.report\ndef broken(*a, **k): raise LookupError('no report today')\no.report = broken"
+    )
     try:
         answer = live.run("%%xjit\ny = f(x, w) + 5\n7", "c")
     finally:
         live.run("o.report = kept")
-    assert "LookupError: no report today" in plain(answer) and answer.results[0]["data"]["text/plain"] == "7"
+    assert (
+        "LookupError: no report today" in plain(answer)
+        and answer.results[0]["data"]["text/plain"] == "7"
+    )
 
 
 def test_an_error_shows_what_was_recorded(live):
@@ -97,16 +107,23 @@ def test_an_error_shows_what_was_recorded(live):
 def test_a_page_asks_and_is_answered(live):
     answer = live.run("%xstep f(x, w)", "e")
     model = model_of(answer)
-    step, = live.ask(model, {"id": 3, "ask": "move", "arguments": {"how": "next", "index": 0, "equation": -1}})
+    (step,) = live.ask(
+        model, {"id": 3, "ask": "move", "arguments": {"how": "next", "index": 0, "equation": -1}}
+    )
     assert step["id"] == 3 and step["answer"]["index"] == 1
-    refused, = live.ask(model, {"id": 4, "ask": "eval", "arguments": {}})
+    (refused,) = live.ask(model, {"id": 4, "ask": "eval", "arguments": {}})
     assert "this view answers" in refused["error"]
-    files, = live.ask(model, {"ask": "module"})
+    (files,) = live.ask(model, {"ask": "module"})
     assert "export default" in files["module"]
 
 
 def test_200_reruns_leave_nothing(live):
-    cells = {"report": "%%xjit\ny = f(x, w) + 3\n", "steps": "%xstep f(x, w)", "layout": "%xshard x", "fails": "%%xjit\ny = f(x, w)\n1 / 0"}
+    cells = {
+        "report": "%%xjit\ny = f(x, w) + 3\n",
+        "steps": "%xstep f(x, w)",
+        "layout": "%xshard x",
+        "fails": "%%xjit\ny = f(x, w)\n1 / 0",
+    }
 
     def rerun(times):
         for _ in range(times):
@@ -131,7 +148,9 @@ def test_other_cells_outputs_that_are_closed_or_copied_leave_nothing(live):
         live.listen(message["header"]["msg_id"])
     live.run("%xstep f(x, w)", "last")
     found, begun = eval(live.value("counts()")), eval(before)
-    assert {k: v for k, v in found.items() if k != "files"} == {k: v for k, v in begun.items() if k != "files"}
+    assert {k: v for k, v in found.items() if k != "files"} == {
+        k: v for k, v in begun.items() if k != "files"
+    }
 
 
 def test_outputs_that_a_page_says_are_gone_leave_nothing(live):
@@ -146,18 +165,31 @@ def test_outputs_that_a_page_says_are_gone_leave_nothing(live):
     live.ask(models[0], {"ask": "here"})
     time.sleep(0.5)
     found = eval(live.value("counts()"))
-    assert found["kept"] == before["kept"] + 1 and found["steppers"] == before["steppers"] + 1, "the first was taken back"
+    assert found["kept"] == before["kept"] + 1 and found["steppers"] == before["steppers"] + 1, (
+        "the first was taken back"
+    )
     live.ask(models[0], {"ask": "gone"})
     time.sleep(0.5)
     found = eval(live.value("counts()"))
-    assert {k: v for k, v in found.items() if k != "files"} == {k: v for k, v in before.items() if k != "files"}
+    assert {k: v for k, v in found.items() if k != "files"} == {
+        k: v for k, v in before.items() if k != "files"
+    }
 
 
 def test_an_interrupted_compile(live):
     """A long compile, interrupted as the stop button does it: one sentence, names as they were, and the kernel goes on."""
-    code = ("%%xjit\ny = x\nfor i in range(3000):\n    y = jnp.sin(y) * 1.01 + i\n")
-    message = live.client.session.msg("execute_request", {"code": code, "silent": False, "store_history": True, "user_expressions": {},
-                                                          "allow_stdin": False, "stop_on_error": False})
+    code = "%%xjit\ny = x\nfor i in range(3000):\n    y = jnp.sin(y) * 1.01 + i\n"
+    message = live.client.session.msg(
+        "execute_request",
+        {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": False,
+        },
+    )
     message["metadata"] = {"cellId": "g"}
     live.run("before = y = 5", "h")
     live.client.shell_channel.send(message)

@@ -56,25 +56,45 @@ def test_load_twice_unload_and_load_again(shell):
         shell.run_line_magic("reload_ext", "xlab")
     assert "xjit" in shell.magics_manager.magics["cell"]
     shell.run_line_magic("unload_ext", "xlab")
-    assert not set(MAGICS) & (set(shell.magics_manager.magics["cell"]) | set(shell.magics_manager.magics["line"]))
-    assert not any(getattr(kind, "__module__", "").startswith("xlab")
-                   for form in (*shell.display_formatter.formatters.values(), shell.display_formatter.mimebundle_formatter)
-                   for kind in form.type_printers)
+    assert not set(MAGICS) & (
+        set(shell.magics_manager.magics["cell"]) | set(shell.magics_manager.magics["line"])
+    )
+    assert not any(
+        getattr(kind, "__module__", "").startswith("xlab")
+        for form in (
+            *shell.display_formatter.formatters.values(),
+            shell.display_formatter.mimebundle_formatter,
+        )
+        for kind in form.type_printers
+    )
     shell.run_line_magic("load_ext", "xlab")
     assert "xjit" in shell.magics_manager.magics["cell"]
 
 
 def test_help_explains_the_options(lab):
     text = lab.magics_manager.magics["cell"]["xjit"].__doc__
-    for option in ("--mesh", "--in", "--out", "--static", "--donate", "--show", "--hide", "--no-run", "--repeat",
-                   "--passes", "--profile", "--save", "--quiet"):
+    for option in (
+        "--mesh",
+        "--in",
+        "--out",
+        "--static",
+        "--donate",
+        "--show",
+        "--hide",
+        "--no-run",
+        "--repeat",
+        "--passes",
+        "--profile",
+        "--save",
+        "--quiet",
+    ):
         assert option in text
 
 
 def test_a_cell_leaves_its_names_and_one_bundle(lab, run):
     outputs, _printed = run("%%xjit\ny = f(x, w)\nn = 3\ny.sum()")
     assert lab.user_ns["y"].shape == (8, 2) and lab.user_ns["n"] == 3
-    report, = [o for o in outputs if "text/html" in o and "iframe" in o["text/html"]]
+    (report,) = [o for o in outputs if "text/html" in o and "iframe" in o["text/html"]]
     assert set(report) >= {"text/plain", "text/html"}
     assert "tanh" in report["text/html"]
     assert "http://" not in report["text/html"].replace("http://www.w3.org", "")
@@ -95,7 +115,9 @@ def test_a_second_run_compiles_nothing(lab, run):
 
 
 def test_mesh_and_specs(lab, run):
-    run("%%xjit --mesh data=4,model=2 --in 'x=data,None; w=None,model' --out 'y=data,model' --quiet\ny = f(x, w)")
+    run(
+        "%%xjit --mesh data=4,model=2 --in 'x=data,None; w=None,model' --out 'y=data,model' --quiet\ny = f(x, w)"
+    )
     y = lab.user_ns["y"]
     assert len(y.sharding.device_set) == 8
     assert y.sharding.shard_shape(y.shape) == (2, 1)
@@ -107,9 +129,14 @@ def test_collectives_are_shown_with_their_line(lab, run):
 
 
 def test_two_layouts_of_one_array(lab, run):
-    run("%xmesh data=4,model=2\nxs = xlab.device_put(x, NamedSharding(xlab.sharding.get_mesh(), P('data', None)))")
+    run(
+        "%xmesh data=4,model=2\nxs = xlab.device_put(x, NamedSharding(xlab.sharding.get_mesh(), P('data', None)))"
+    )
     outputs, _ = run("%xshard xs P(None, 'model')")
-    assert shown(outputs).startswith("xs: f32[8@data,4] → f32[8,4@model]\n  24 messages") and "iframe" in outputs[0]["text/html"]
+    assert (
+        shown(outputs).startswith("xs: f32[8@data,4] → f32[8,4@model]\n  24 messages")
+        and "iframe" in outputs[0]["text/html"]
+    )
     outputs, _ = run("%xshard P('data') P('model') --shape 8,4 --mesh data=2,model=4")
     assert "f32[8@data,4] → f32[8@model,4]" in shown(outputs)
     with pytest.raises(ValueError, match="--shape 8,4"):
@@ -146,7 +173,9 @@ def test_donated_inputs_are_gone(lab, run):
     run("%%xjit --donate x --quiet\ny = x + 1")
     assert lab.user_ns["x"].is_deleted()
     with pytest.raises(ValueError, match="--donate has given away"):
-        run("x = jnp.ones(3)\nget_ipython().run_cell_magic('xjit', '--donate x --repeat 2', 'y = x + 1')")
+        run(
+            "x = jnp.ones(3)\nget_ipython().run_cell_magic('xjit', '--donate x --repeat 2', 'y = x + 1')"
+        )
 
 
 def test_save_writes_a_page(lab, run, tmp_path):
@@ -182,11 +211,17 @@ def test_time_hlo_ladder_ledger_mem(lab, run):
     outputs, _ = run("%xhlo f(x, w) --stage optimized")
     assert "optimized" in shown(outputs)
     outputs, _ = run("%xhlo f(x, w) --passes")
-    assert "fusion" in shown(outputs) and "that changed nothing" in shown(outputs) and "Passes" in outputs[0]["text/html"]
+    assert (
+        "fusion" in shown(outputs)
+        and "that changed nothing" in shown(outputs)
+        and "Passes" in outputs[0]["text/html"]
+    )
     outputs, _ = run("%xledger")
     assert "compile" in shown(outputs)
     outputs, _ = run("%xmem")
-    assert re.search(r"^ *x +f32\[8,4\] +128 B +device 0 +In\[\d+\], line \d+", shown(outputs), re.MULTILINE)
+    assert re.search(
+        r"^ *x +f32\[8,4\] +128 B +device 0 +In\[\d+\], line \d+", shown(outputs), re.MULTILINE
+    )
     _, printed = run("%xmem --lines")
     assert "is recorded" in printed
     run("made_here = f(x, w)\nmade_here = made_here + 1")
@@ -200,16 +235,30 @@ def test_a_ladder_of_rungs_and_of_those_asked_for(lab, run):
     run("def loss(x, w):\n    h = f(x, w)\n    return jnp.sum(h * h)")
     outputs, _ = run("%xladder loss(x, w)")
     text = shown(outputs)
-    assert text.startswith("ladder of loss(x, w)   f → jvp → linearize → transpose → grad → vmap → shard_map")
+    assert text.startswith(
+        "ladder of loss(x, w)   f → jvp → linearize → transpose → grad → vmap → shard_map"
+    )
     assert "jvp → transpose of dot_general" in text and "xl-rung" in outputs[0]["text/html"]
     outputs, _ = run("%xladder loss(x, w) --rungs 'grad, vmap(grad)'")
-    assert "→ vmap(grad)" in shown(outputs) and "batch of mul" in shown(outputs) and "linearize" not in shown(outputs)
+    assert (
+        "→ vmap(grad)" in shown(outputs)
+        and "batch of mul" in shown(outputs)
+        and "linearize" not in shown(outputs)
+    )
     outputs, _ = run("%xladder f(x, w)")
     assert "left out: grad: Gradient only defined for scalar-output functions" in shown(outputs)
     text = shown(run("%xladder loss(x, w) --rungs 'jvp, vmap' --argnums 1 --in-axes None,0")[0])
     inputs = [line for line in text.splitlines() if line.startswith("  in ")]
-    assert "(dw)" in inputs[1] and "(dx)" not in inputs[1] and "[2,4,2] (w)" in inputs[2] and "[8,4] (x)" in inputs[2]
-    for option, word in (("--argnums 'w'", "such as 0,1"), ("--in-axes 0,0,0", "for each argument")):
+    assert (
+        "(dw)" in inputs[1]
+        and "(dx)" not in inputs[1]
+        and "[2,4,2] (w)" in inputs[2]
+        and "[8,4] (x)" in inputs[2]
+    )
+    for option, word in (
+        ("--argnums 'w'", "such as 0,1"),
+        ("--in-axes 0,0,0", "for each argument"),
+    ):
         assert word in str(lab.run_cell(f"%xladder loss(x, w) {option}").error_in_exec)
     result = lab.run_cell("%xladder loss(x, w) --rungs hessian")
     assert "a rung is one of jvp, linearize" in str(result.error_in_exec)
@@ -230,22 +279,38 @@ def test_the_ledger_calls_a_cell_by_its_prompt(lab, run):
     run("n = 5")
     run("%%xjit --quiet\ny = x * n + 4\n")
     first, second = observe.ledger().entries[-2:]
-    assert first.function == first.source.file == "In[4]" and "`In[4]`" in first.reason and "cell.py" not in str(second)
-    assert "`n`, which went from 3 to 5" in second.reason and "n = xlab.numpy.asarray(n)" in second.fix
+    assert (
+        first.function == first.source.file == "In[4]"
+        and "`In[4]`" in first.reason
+        and "cell.py" not in str(second)
+    )
+    assert (
+        "`n`, which went from 3 to 5" in second.reason and "n = xlab.numpy.asarray(n)" in second.fix
+    )
 
 
 def test_a_magic_used_twice_compiles_once(lab, run):
     from xlab import observe
 
     run("def once(x): return jnp.sum(x) + 7")
-    for line in ("%xtime --repeat 2 once(x)", "%xtime --repeat 2 once(x)", "%xjit once(x)", "%xmem once(x)", "%xhlo once(x)"):
+    for line in (
+        "%xtime --repeat 2 once(x)",
+        "%xtime --repeat 2 once(x)",
+        "%xjit once(x)",
+        "%xmem once(x)",
+        "%xhlo once(x)",
+    ):
         run(line)
     assert [e.function for e in observe.ledger().entries].count("once") == 1
     outputs, _ = run("%xtime --cold --repeat 2 once(x)")
     assert "compile once" in shown(outputs) and "no cold time" not in shown(outputs)
-    assert [e.function for e in observe.ledger().entries].count("once") == 1, "a copy was measured; the function stays compiled"
+    assert [e.function for e in observe.ledger().entries].count("once") == 1, (
+        "a copy was measured; the function stays compiled"
+    )
     outputs, _ = run("%xtime --repeat 2 once(x)")
-    assert "compile once" not in shown(outputs) and "compiled before; %xtime --cold measures anew" in shown(outputs)
+    assert "compile once" not in shown(
+        outputs
+    ) and "compiled before; %xtime --cold measures anew" in shown(outputs)
 
 
 def test_a_cold_copy_keeps_options_and_arguments(lab, run):
@@ -268,7 +333,7 @@ def test_options_and_names_are_completed(lab):
 
     def offered(line):
         with provisionalcompleter():
-            return [line[:c.start] + c.text for c in lab.Completer.completions(line, len(line))]
+            return [line[: c.start] + c.text for c in lab.Completer.completions(line, len(line))]
 
     assert "%xtime --cold" in offered("%xtime --co")
     assert "%xhlo f(x) --stage optimized" in offered("%xhlo f(x) --stage opt")
@@ -281,14 +346,32 @@ def test_two_programs_side_by_side(lab, run):
     run("def g(x, w): return jnp.sin(x @ w)")
     outputs, _ = run("%xdiff f(x, w) g(x, w) --repeat 2")
     text = shown(outputs)
-    assert "~ d:f32[8,2] = tanh c" in text and "d:f32[8,2] = sin c" in text and "warm runs" not in text
-    assert "xl-side-changed" in outputs[0]["text/html"] and "median of 2 warm runs" in outputs[0]["text/html"]
-    outputs, _ = run("%xdiff f(x, w) --mesh data=4,model=2 --in 'x=data' --in 'x=None,data; w=data'")
-    assert "@ in a:f32[8@data,4]" in shown(outputs) and "all_reduce" in shown(outputs) and "with x=data" in shown(outputs)
+    assert (
+        "~ d:f32[8,2] = tanh c" in text and "d:f32[8,2] = sin c" in text and "warm runs" not in text
+    )
+    assert (
+        "xl-side-changed" in outputs[0]["text/html"]
+        and "median of 2 warm runs" in outputs[0]["text/html"]
+    )
+    outputs, _ = run(
+        "%xdiff f(x, w) --mesh data=4,model=2 --in 'x=data' --in 'x=None,data; w=data'"
+    )
+    assert (
+        "@ in a:f32[8@data,4]" in shown(outputs)
+        and "all_reduce" in shown(outputs)
+        and "with x=data" in shown(outputs)
+    )
 
 
-@pytest.mark.parametrize(("line", "words"), [("f(x, w)", "two calls"), ("f(x, w) 3", "two calls"), ("f(x, w) f(x, w) --in x=data", "device_put"),
-                                             ("f(x, w) --mesh data=2 --in q=data --in x=data", "no argument")])
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("f(x, w)", "two calls"),
+        ("f(x, w) 3", "two calls"),
+        ("f(x, w) f(x, w) --in x=data", "device_put"),
+        ("f(x, w) --mesh data=2 --in q=data --in x=data", "no argument"),
+    ],
+)
 def test_what_cannot_be_compared_is_said(lab, line, words):
     result = lab.run_cell(f"%xdiff {line}")
     assert words in str(result.error_in_exec)
@@ -298,7 +381,9 @@ def test_step_records_a_run(lab, run):
     outputs, _ = run("%xstep f(x, w)")
     assert "dot_general" in shown(outputs) and "tanh" in shown(outputs)
     outputs, printed = run("%xstep f(x, w) --against f(x + 1, w)")
-    assert "The runs part at step 1: " in printed and "there" in printed and "tanh" in shown(outputs)
+    assert (
+        "The runs part at step 1: " in printed and "there" in printed and "tanh" in shown(outputs)
+    )
     _, printed = run("%xstep f(x, w) --against f(x, w)")
     assert "The runs agree" in printed
 
@@ -308,7 +393,9 @@ def test_objects_display_themselves(lab, run):
         data, _ = lab.display_formatter.format(lab.ev(source))
         return data
 
-    run("mesh = xlab.make_mesh((4, 2), ('data', 'model'), axis_types=(xlab.sharding.AxisType.Auto,) * 2)")
+    run(
+        "mesh = xlab.make_mesh((4, 2), ('data', 'model'), axis_types=(xlab.sharding.AxisType.Auto,) * 2)"
+    )
     jaxpr = form("xlab.make_jaxpr(f)(x, w)")
     assert "tanh" in jaxpr["text/plain"] and "tanh" in jaxpr["text/html"]
     assert "<iframe" in form("mesh")["text/html"]
@@ -317,11 +404,22 @@ def test_objects_display_themselves(lab, run):
     assert "8@data" in array and "<svg" in array and "<details" in array
     assert "<pre" not in array.split("<details")[0] and "<code" not in array.split("<details")[0]
     assert not {"text/html", "image/svg+xml"} & set(form("x"))
-    for value in ("mesh", "NamedSharding(mesh, P('data'))", "xlab.device_put(x, NamedSharding(mesh, P('data')))"):
+    for value in (
+        "mesh",
+        "NamedSharding(mesh, P('data'))",
+        "xlab.device_put(x, NamedSharding(mesh, P('data')))",
+    ):
         assert form(value)["image/svg+xml"].startswith("<svg")
-    for stage in ("xlab.jit(f).trace(x, w)", "xlab.jit(f).lower(x, w)", "xlab.jit(f).lower(x, w).compile()"):
+    for stage in (
+        "xlab.jit(f).trace(x, w)",
+        "xlab.jit(f).lower(x, w)",
+        "xlab.jit(f).lower(x, w).compile()",
+    ):
         assert "tanh" in form(stage)["text/html"]
-    assert all(form(source)["text/plain"] == form(source)["text/plain"] for source in ("mesh", "xlab.make_jaxpr(f)(x, w)"))
+    assert all(
+        form(source)["text/plain"] == form(source)["text/plain"]
+        for source in ("mesh", "xlab.make_jaxpr(f)(x, w)")
+    )
 
 
 def test_an_object_is_drawn_once_for_all_its_forms(lab, run, monkeypatch):
@@ -330,9 +428,17 @@ def test_an_object_is_drawn_once_for_all_its_forms(lab, run, monkeypatch):
 
     drawn = []
     for view in (LayoutView, MeshView):
-        monkeypatch.setattr(view, "tree", lambda self, record, tree=view.tree: drawn.append(type(record)) or tree(self, record))
+        monkeypatch.setattr(
+            view,
+            "tree",
+            lambda self, record, tree=view.tree: drawn.append(type(record)) or tree(self, record),
+        )
     run("mesh = xlab.make_mesh((4, 2), ('data', 'model'))")
-    for value in ("mesh", "NamedSharding(mesh, P('data'))", "xlab.device_put(x, NamedSharding(mesh, P('data')))"):
+    for value in (
+        "mesh",
+        "NamedSharding(mesh, P('data'))",
+        "xlab.device_put(x, NamedSharding(mesh, P('data')))",
+    ):
         data, _ = lab.display_formatter.format(lab.ev(value))
         assert {"text/plain", "text/html", "image/svg+xml"} <= set(data)
         assert len(drawn) == 1, drawn
@@ -384,7 +490,9 @@ def test_only_a_page_is_given_a_widget(metadata, live):
     from xlab.observe.records import MeshInfo
 
     mesh = MeshInfo(("data",), (2,), (0, 1))
-    shell = SimpleNamespace(kernel=object(), get_parent=lambda: {"metadata": metadata}, execution_count=1)
+    shell = SimpleNamespace(
+        kernel=object(), get_parent=lambda: {"metadata": metadata}, execution_count=1
+    )
     data, _ = formatters.bundle(view_for(mesh), mesh, shell, None)
     assert {"text/plain", "text/html"} <= set(data)
     assert ("application/vnd.jupyter.widget-view+json" in data) == live

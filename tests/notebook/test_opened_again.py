@@ -32,9 +32,15 @@ def page(browser):
 
 def test_views_are_drawn_while_the_kernel_is_busy(lab, page):
     busy = "while not globals().get('seen'):\n    time.sleep(0.1)\n    seen = (lambda p: p.exists())(__import__('pathlib').Path('seen'))"
-    open_and_run(page, lab, lab.write("busy.ipynb", [*CELLS, busy, "print('the end of', 'the wait')"]), "")
+    open_and_run(
+        page, lab, lab.write("busy.ipynb", [*CELLS, busy, "print('the end of', 'the wait')"]), ""
+    )
     try:
-        until(page, lambda: page.locator(".jp-OutputArea .xl-live").count() == VIEWS, "a view waits for the kernel")
+        until(
+            page,
+            lambda: page.locator(".jp-OutputArea .xl-live").count() == VIEWS,
+            "a view waits for the kernel",
+        )
         assert not page.locator(".jp-OutputArea-output", has_text="the end of the wait").count()
     finally:
         (lab.work / "seen").touch()
@@ -45,7 +51,11 @@ def test_a_notebook_opened_again_draws_what_was_saved(lab, page):
     """With its kernel gone, and in the Lab of somebody who did not run it: there its frames can reach nothing."""
     name = lab.write("again.ipynb", [*CELLS, "print('the end of', 'the run')"])
     open_and_run(page, lab, name, "the end of the run")
-    until(page, lambda: page.locator(".jp-OutputArea .xl-live").count() == VIEWS, "not all views are drawn")
+    until(
+        page,
+        lambda: page.locator(".jp-OutputArea .xl-live").count() == VIEWS,
+        "not all views are drawn",
+    )
     command(page, "docmanager:save")
     was = kernel_of(lab, name)["id"]
     page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
@@ -57,11 +67,21 @@ def test_a_notebook_opened_again_draws_what_was_saved(lab, page):
     for opened, sandboxed in ((name, False), ("given.ipynb", True)):
         page.goto(f"{lab}/lab/tree/{opened}?reset")
         frames = page.locator(".jp-OutputArea .xl-saved iframe")
-        until(page, lambda frames=frames: frames.count() == VIEWS, f"{opened}: not all saved pages stand there")
+        until(
+            page,
+            lambda frames=frames: frames.count() == VIEWS,
+            f"{opened}: not all saved pages stand there",
+        )
         for i in range(VIEWS):
             frames.nth(i).scroll_into_view_if_needed(timeout=SHORT)
             frames.nth(i).content_frame.locator(".xl-live, .xl").first.wait_for(timeout=SHORT)
             assert (frames.nth(i).get_attribute("sandbox") == "allow-scripts") == sandboxed
         tall = frames.nth(0).content_frame.locator(".xl-report").bounding_box()["height"]
-        until(page, lambda frames=frames, tall=tall: abs(frames.nth(0).bounding_box()["height"] - tall) < 30, f"{opened}: the frame does not fit")
+        until(
+            page,
+            lambda frames=frames, tall=tall: (
+                abs(frames.nth(0).bounding_box()["height"] - tall) < 30
+            ),
+            f"{opened}: the frame does not fit",
+        )
         assert not page.locator(".jp-OutputArea", has_text="Error displaying widget").count()

@@ -13,10 +13,17 @@ def end(_):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("does", "said"), [(lambda x: xlab.lax.sin(x), "running"), (end, "tracing")])
+@pytest.mark.parametrize(
+    ("does", "said"), [(lambda x: xlab.lax.sin(x), "running"), (end, "tracing")]
+)
 def test_an_interrupt_says_what_it_ended(does, said):
-    with pytest.raises(KeyboardInterrupt, match=f"interrupted while {said}; all names") as told, recording("In[1]", None) as run:
+    with (
+        pytest.raises(KeyboardInterrupt, match=f"interrupted while {said}; all names") as told,
+        recording("In[1]", None) as run,
+    ):
         run.doing = "compiling"
         xlab.jit(does)(X)
         raise KeyboardInterrupt
-    assert ("kernel restarted" in str(told.value)) == (said == "running"), "only a program that a device has begun goes on"
+    assert ("kernel restarted" in str(told.value)) == (said == "running"), (
+        "only a program that a device has begun goes on"
+    )

@@ -15,7 +15,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 PICTURES = ("image/png", "image/svg+xml")
-pytestmark = pytest.mark.xdist_group("browser")     # in one worker: a notebook is executed once for both tests
+pytestmark = pytest.mark.xdist_group(
+    "browser"
+)  # in one worker: a notebook is executed once for both tests
 
 
 @pytest.fixture(scope="session")
@@ -28,14 +30,45 @@ def converted(tmp_path_factory):
 
     def convert(path: Path) -> tuple[Path, Path]:
         if path not in done:
-            env = dict(os.environ, XLAB_NUM_CPU_DEVICES="8", IPYTHONDIR=str(folder / "ipython"),
-                       PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-            base = [sys.executable, "-m", "nbconvert", "--log-level=ERROR", f"--output-dir={folder}"]
-            run = subprocess.run([*base, "--to=notebook", "--execute", "--ExecutePreprocessor.timeout=240", str(path)], env=env, cwd=folder,
-                                 capture_output=True, text=True, timeout=400, check=False)
+            env = dict(
+                os.environ,
+                XLAB_NUM_CPU_DEVICES="8",
+                IPYTHONDIR=str(folder / "ipython"),
+                PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            )
+            base = [
+                sys.executable,
+                "-m",
+                "nbconvert",
+                "--log-level=ERROR",
+                f"--output-dir={folder}",
+            ]
+            run = subprocess.run(
+                [
+                    *base,
+                    "--to=notebook",
+                    "--execute",
+                    "--ExecutePreprocessor.timeout=240",
+                    str(path),
+                ],
+                env=env,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=400,
+                check=False,
+            )
             assert run.returncode == 0, run.stderr[-3000:]
             notebook = folder / path.name
-            page = subprocess.run([*base, "--to=html", str(notebook)], env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+            page = subprocess.run(
+                [*base, "--to=html", str(notebook)],
+                env=env,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
             assert page.returncode == 0, page.stderr[-3000:]
             done[path] = notebook, notebook.with_suffix(".html")
         return done[path]
@@ -55,8 +88,15 @@ def test_the_page_lives_offline(path, converted, browser):
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     # nbconvert's own page asks for MathJax and RequireJS; no output of ours may ask for anything.
-    context.route(re.compile(r"^https?:"), lambda route: (
-        complaints.append(route.request.url) if route.request.frame != page.main_frame else None, route.abort()))
+    context.route(
+        re.compile(r"^https?:"),
+        lambda route: (
+            complaints.append(route.request.url)
+            if route.request.frame != page.main_frame
+            else None,
+            route.abort(),
+        ),
+    )
     page.goto(page_file.as_uri(), wait_until="domcontentloaded")
     outputs = page.locator("iframe")
     for i in range(outputs.count()):
@@ -70,7 +110,11 @@ def test_the_page_lives_offline(path, converted, browser):
         height = outputs.nth(i).bounding_box()["height"]
         assert 20 < height <= 1010, f"output {i} is {height} px tall"
     context.close()
-    complaints = [c for c in complaints if "MathJax" not in c and "require" not in c.lower() and "mermaid" not in c.lower()]
+    complaints = [
+        c
+        for c in complaints
+        if "MathJax" not in c and "require" not in c.lower() and "mermaid" not in c.lower()
+    ]
     assert complaints == []
 
 
@@ -80,8 +124,12 @@ def use(frame):
     for tab in tabs:
         tab.click()
         assert tab.get_attribute("aria-selected") == "true"
-        assert not frame.query_selector(".xl-panel:not([hidden]) .xl-error:has-text('this view failed')")
-        step = frame.query_selector(".xl-panel:not([hidden]) button[aria-label^='one step (right)']")
+        assert not frame.query_selector(
+            ".xl-panel:not([hidden]) .xl-error:has-text('this view failed')"
+        )
+        step = frame.query_selector(
+            ".xl-panel:not([hidden]) button[aria-label^='one step (right)']"
+        )
         if step:
             before = frame.query_selector(".xl-place").inner_text()
             step.click()
@@ -104,7 +152,9 @@ def test_plain_rendering_shows_text_and_pictures(path, converted):
     notebook, _ = converted(path)
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     outputs = [o for c in cells for o in c.get("outputs", ()) if "data" in o]
-    assert not [o for o in outputs if "application/vnd.jupyter.widget-view+json" in o["data"]], "a widget would be a hole there"
+    assert not [o for o in outputs if "application/vnd.jupyter.widget-view+json" in o["data"]], (
+        "a widget would be a hole there"
+    )
     for output in outputs:
         data = output["data"]
         assert "text/plain" in data

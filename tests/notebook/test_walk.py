@@ -40,7 +40,9 @@ def test_the_walk(lab, browser, tmp_path):
         expect(report.locator("[role=tab][aria-selected=true]")).to_have_text(title, timeout=SHORT)
         expect(report.locator(".xl-panel:visible")).to_have_count(1, timeout=SHORT)
     report.locator("[role=tab]", has_text="Collectives").click()
-    report.locator(".xl-panel:visible", has_text=re.compile("all.reduce|psum")).wait_for(timeout=SHORT)
+    report.locator(".xl-panel:visible", has_text=re.compile("all.reduce|psum")).wait_for(
+        timeout=SHORT
+    )
     report.locator("[role=tab]", has_text="Program").click()
 
     # One equation, chosen in the jaxpr, is lit in Python, jaxpr and compiled code.
@@ -81,12 +83,22 @@ def test_the_tour_runs_in_the_lab(lab, browser, tmp_path):
     open_and_run(page, lab, "tour.ipynb", "")
     prompts = page.locator(".jp-CodeCell .jp-InputArea-prompt")
     failed = page.locator(".jp-RenderedText pre", has_text="Traceback")
-    until(page, lambda: failed.count() or all(re.match(r"\[\d+\]", text) for text in prompts.all_inner_texts()),
-          "the tour does not end")
+    until(
+        page,
+        lambda: (
+            failed.count() or all(re.match(r"\[\d+\]", text) for text in prompts.all_inner_texts())
+        ),
+        "the tour does not end",
+    )
     assert failed.count() == 0 and prompts.count() > 20
     # A report is drawn by its widget, which may come after the cell's number.
     reports = page.locator(".xl-report")
     until(page, lambda: reports.count() >= 5, "fewer than five reports are drawn")
-    assert page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
+    assert (
+        page.locator(
+            ".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']"
+        ).count()
+        == 0
+    )
     page.screenshot(path=tmp_path / "tour.png")
     context.close()

@@ -23,7 +23,11 @@ NAMES = [str(i).replace("\n", "").replace(" ", "")[:60] for i in INDICES]
 @pytest.mark.parametrize("index", INDICES, ids=NAMES)
 def test_reading_is_numpys(index):
     x = jnp.asarray(X)
-    for out in (x[index], xlab.jit(lambda x: x[index])(x), xlab.vmap(lambda x: x[index])(x[None])[0]):
+    for out in (
+        x[index],
+        xlab.jit(lambda x: x[index])(x),
+        xlab.vmap(lambda x: x[index])(x[None])[0],
+    ):
         np.testing.assert_array_equal(out, X[index])
         assert out.shape == X[index].shape
 
@@ -48,9 +52,20 @@ def test_derivative_adds_up_where_it_was_read(index):
     np.testing.assert_allclose(ct, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("index", "error"), [
-    ((0, 0, 0, 0), IndexError), ((..., ...), IndexError), (1.5, TypeError), (np.array([1.0]), TypeError), ("a", TypeError),
-    ([0, 1], TypeError), (M[:, :2], IndexError), (slice(None, None, 0), ValueError), ((I, np.array([0, 1])), ValueError)])
+@pytest.mark.parametrize(
+    ("index", "error"),
+    [
+        ((0, 0, 0, 0), IndexError),
+        ((..., ...), IndexError),
+        (1.5, TypeError),
+        (np.array([1.0]), TypeError),
+        ("a", TypeError),
+        ([0, 1], TypeError),
+        (M[:, :2], IndexError),
+        (slice(None, None, 0), ValueError),
+        ((I, np.array([0, 1])), ValueError),
+    ],
+)
 def test_what_is_no_index(index, error):
     with pytest.raises(error):
         jnp.asarray(X)[index]
@@ -71,7 +86,7 @@ def test_positions_are_operands_of_one_program():
     before = indexing.row._cache_size(), indexing._reader.cache_info().currsize
     for i in range(0, 90, 7):
         assert x[i] == i
-        np.testing.assert_array_equal(x[i + 1:i + 4], np.arange(i + 1, i + 4))
+        np.testing.assert_array_equal(x[i + 1 : i + 4], np.arange(i + 1, i + 4))
     assert (indexing.row._cache_size(), indexing._reader.cache_info().currsize) == before
 
 
@@ -92,15 +107,28 @@ def test_updates_keep_the_dtype_and_say_when_that_loses():
     assert jnp.arange(3, dtype=jnp.int8).at[0].add(3).dtype == np.int8
 
 
-@pytest.mark.parametrize(("op", "expected"), [
-    ("set", 3), ("add", 5), ("subtract", -1), ("multiply", 6), ("divide", 2 / 3), ("power", 8), ("min", 2), ("max", 3)])
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("set", 3),
+        ("add", 5),
+        ("subtract", -1),
+        ("multiply", 6),
+        ("divide", 2 / 3),
+        ("power", 8),
+        ("min", 2),
+        ("max", 3),
+    ],
+)
 def test_every_update(op, expected):
     x = jnp.full(3, 2.0)
     np.testing.assert_allclose(getattr(x.at[1], op)(3.0), [2, expected, 2], rtol=1e-6)
 
 
 def test_apply():
-    np.testing.assert_array_equal(jnp.arange(4.0).at[jnp.array([1, 3, 3])].apply(lambda v: v * 10), [0, 10, 2, 300])
+    np.testing.assert_array_equal(
+        jnp.arange(4.0).at[jnp.array([1, 3, 3])].apply(lambda v: v * 10), [0, 10, 2, 300]
+    )
 
 
 def test_iteration_in_chunks_and_traced():
@@ -117,4 +145,6 @@ def test_take_along_axis_broadcasts():
     with pytest.raises(ValueError, match="same number of dimensions"):
         jnp.take_along_axis(jnp.asarray(X), np.array([1]), axis=1)
     np.testing.assert_array_equal(
-        jnp.put_along_axis(jnp.zeros((2, 2)), np.array([[1], [0]]), 5.0, axis=1, inplace=False), [[0, 5], [5, 0]])
+        jnp.put_along_axis(jnp.zeros((2, 2)), np.array([[1], [0]]), 5.0, axis=1, inplace=False),
+        [[0, 5], [5, 0]],
+    )

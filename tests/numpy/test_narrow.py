@@ -22,13 +22,21 @@ def test_softmax_without_infinities(name):
 @pytest.mark.parametrize("name", ["float4_e2m1fn", "float8_e8m0fnu"])
 def test_the_narrowest_floats_have_extremes(name):
     x = jnp.array([1, 3, 2]).astype(getattr(ml_dtypes, name))
-    assert [int(jnp.argmax(x)), int(jnp.argmin(x)), float(jnp.max(x)), float(jnp.min(x))] == [1, 0, float(x[1]), 1.0]
+    assert [int(jnp.argmax(x)), int(jnp.argmin(x)), float(jnp.max(x)), float(jnp.min(x))] == [
+        1,
+        0,
+        float(x[1]),
+        1.0,
+    ]
 
 
 def test_bits_of_complex_numbers():
     """The compiler refuses them with words of its own."""
     x = np.ones(2, np.complex64)
-    for wrong in (lambda: xlab.lax.bitcast_convert_type(x, np.float32), lambda: xlab.lax.bitcast_convert_type(x.real, np.complex64)):
+    for wrong in (
+        lambda: xlab.lax.bitcast_convert_type(x, np.float32),
+        lambda: xlab.lax.bitcast_convert_type(x.real, np.complex64),
+    ):
         with pytest.raises(TypeError, match=r"Take parts with lax\.real and lax\.imag"):
             wrong()
     assert xlab.lax.bitcast_convert_type(x, np.complex64).dtype == np.complex64
@@ -49,4 +57,6 @@ def test_hard_tanh_of_unsigned_integers():
 def test_special_functions_compute_in_32_bits(name):
     """The reference computes these in the narrow type itself, up to half of the value away."""
     fun, x = getattr(xlab.lax, name), jnp.array([0.5, 1, 2, 4])
-    np.testing.assert_array_equal(fun(x.astype("float8_e5m2"), x.astype("float8_e5m2")), fun(x, x).astype("float8_e5m2"))
+    np.testing.assert_array_equal(
+        fun(x.astype("float8_e5m2"), x.astype("float8_e5m2")), fun(x, x).astype("float8_e5m2")
+    )

@@ -19,7 +19,11 @@ EXPLICIT = make_mesh((4, 2), ("data", "model"))
 
 
 def put(shape, *spec, mesh=AUTO, dtype=np.float32):
-    x = np.random.RandomState(0).randint(0, 5, shape) if dtype == np.int32 else np.random.RandomState(0).rand(*shape)
+    x = (
+        np.random.RandomState(0).randint(0, 5, shape)
+        if dtype == np.int32
+        else np.random.RandomState(0).rand(*shape)
+    )
     return xlab.device_put(x.astype(dtype), NamedSharding(mesh, P(*spec)))
 
 
@@ -67,9 +71,18 @@ def look(name: str) -> dict:
     report = observe.report(session)
     found = observe.transfers(f, *args)
     levels = {level.name: level.text for level in observe.program(f, *args, levels=True).levels}
-    return {"name": name, "kinds": [t.kind for t in found], "reasons": [t.reason for t in found], "fixes": [t.fix for t in found],
-            "listed": len(report.transfers), "layouts": len(report.layouts), "levels": list(levels), "partitioned": levels["partitioned"],
-            "notices": [n.text for n in report.notices], "placed": sum(bool(x.why) for x in report.layouts)}
+    return {
+        "name": name,
+        "kinds": [t.kind for t in found],
+        "reasons": [t.reason for t in found],
+        "fixes": [t.fix for t in found],
+        "listed": len(report.transfers),
+        "layouts": len(report.layouts),
+        "levels": list(levels),
+        "partitioned": levels["partitioned"],
+        "notices": [n.text for n in report.notices],
+        "placed": sum(bool(x.why) for x in report.layouts),
+    }
 
 
 if __name__ == "__main__":

@@ -43,7 +43,12 @@ def ring_body(x, w):
 
 
 def ring():
-    return xlab.shard_map(ring_body, mesh=mesh(), in_specs=(P("data", "model"), P("model", None)), out_specs=P("data", None))
+    return xlab.shard_map(
+        ring_body,
+        mesh=mesh(),
+        in_specs=(P("data", "model"), P("model", None)),
+        out_specs=P("data", None),
+    )
 
 
 def control(x):
@@ -52,7 +57,10 @@ def control(x):
         return c, lax.reduce_sum(c, (0, 1))
 
     c, ys = lax.scan(body, x, np.arange(3, dtype=np.float32))
-    n = lax.while_loop(lambda v: lax.lt(v, np.float32(100)), lambda v: lax.mul(v, np.float32(3)),
-                       lax.add(lax.abs(lax.reduce_sum(ys, (0,))), np.float32(1)))
+    n = lax.while_loop(
+        lambda v: lax.lt(v, np.float32(100)),
+        lambda v: lax.mul(v, np.float32(3)),
+        lax.add(lax.abs(lax.reduce_sum(ys, (0,))), np.float32(1)),
+    )
     z = lax.cond(lax.gt(n, np.float32(0)), lax.log, lax.neg, n)
     return c, ys, z

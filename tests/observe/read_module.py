@@ -7,7 +7,15 @@ import dataclasses
 import itertools
 import re
 
-KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast", "ragged-all-to-all")
+KINDS = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "ragged-all-to-all",
+)
 WIDTH = {"pred": 1, "s4": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8,
          "f64": 8, "c64": 8, "c128": 16}  # fmt: skip
 
@@ -31,8 +39,15 @@ class Found:
         total = sum(self.bytes_in for a, b in self.pairs if a != b)
         for group in self.groups:
             n, s = len(group), self.bytes_in
-            total += {"all-reduce": 2 * (n - 1) * s, "all-gather": n * (n - 1) * s, "reduce-scatter": (n - 1) * s, "all-to-all": (n - 1) * s,
-                      "ragged-all-to-all": (n - 1) * s, "collective-broadcast": (n - 1) * s, "collective-permute": 0}[self.kind]
+            total += {
+                "all-reduce": 2 * (n - 1) * s,
+                "all-gather": n * (n - 1) * s,
+                "reduce-scatter": (n - 1) * s,
+                "all-to-all": (n - 1) * s,
+                "ragged-all-to-all": (n - 1) * s,
+                "collective-broadcast": (n - 1) * s,
+                "collective-permute": 0,
+            }[self.kind]
         return total
 
 
@@ -51,12 +66,19 @@ def device_groups(line, devices):
     at = line.find("replica_groups=")
     if at < 0:
         return frozenset()
-    rest = line[at + len("replica_groups="):]
+    rest = line[at + len("replica_groups=") :]
     if rest.startswith("{"):
-        listed = [tuple(map(int, part.split(","))) for part in re.findall(r"\{(\d[\d,]*)\}", rest[:rest.index("}}") + 1] if rest[1] == "{" else "")]
+        listed = [
+            tuple(map(int, part.split(",")))
+            for part in re.findall(
+                r"\{(\d[\d,]*)\}", rest[: rest.index("}}") + 1] if rest[1] == "{" else ""
+            )
+        ]
         return frozenset(map(frozenset, listed or [range(devices)]))
     if rest.startswith("["):
-        shape, dims, order = re.match(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", rest).groups()
+        shape, dims, order = re.match(
+            r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", rest
+        ).groups()
         dims = list(map(int, dims.split(",")))
         order = list(map(int, order.split(","))) if order else list(range(len(dims)))
         count, each = map(int, shape.split(","))
@@ -67,7 +89,7 @@ def device_groups(line, devices):
             for k, n in enumerate(dims):
                 number = number * n + place[k]
             flat.append(number)
-        return frozenset(frozenset(flat[i * each:(i + 1) * each]) for i in range(count))
+        return frozenset(frozenset(flat[i * each : (i + 1) * each]) for i in range(count))
     mesh, used = re.match(r"mesh\[([^\]]*)\] \{([^}]*)\}", rest).groups()
     axes = [(name, int(n)) for name, n in re.findall(r"'(\w+)'=(\d+)", mesh)]
     chosen = re.findall(r"'(\w+)'", used)
@@ -100,18 +122,33 @@ def read(text):
     def walk(name, times):
         types = {}
         for line in bodies[name]:
-            match = re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)", line)
+            match = re.match(
+                r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*)", line
+            )
             if match is None:
                 continue
             instruction, shape, op, rest = match.groups()
             types[instruction] = shape
-            assert not (op.endswith("-start") and op.removesuffix("-start") in KINDS), f"{op} is not known to this reader"
+            assert not (op.endswith("-start") and op.removesuffix("-start") in KINDS), (
+                f"{op} is not known to this reader"
+            )
             if op in KINDS:
-                operands = re.findall(r"%([\w.\-]+)", rest[:rest.index(")")])
+                operands = re.findall(r"%([\w.\-]+)", rest[: rest.index(")")])
                 pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
-                pairs = frozenset((int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)", pairs[1])) if pairs else frozenset()
-                made = Found(instruction, op, sum(sizeof(types[o]) for o in operands), sizeof(shape),
-                             frozenset() if pairs else device_groups(line, devices), pairs, times)
+                pairs = (
+                    frozenset((int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)", pairs[1]))
+                    if pairs
+                    else frozenset()
+                )
+                made = Found(
+                    instruction,
+                    op,
+                    sum(sizeof(types[o]) for o in operands),
+                    sizeof(shape),
+                    frozenset() if pairs else device_groups(line, devices),
+                    pairs,
+                    times,
+                )
                 if not made.trivial:
                     assert instruction not in found
                     found[instruction] = made
@@ -126,7 +163,11 @@ def read(text):
                     walk(called[1], times)
             elif op == "conditional":
                 listed = re.search(r"branch_computations=\{([^}]*)\}", line)
-                names = listed[1].split(",") if listed else re.findall(r"(?:true|false)_computation=(%?[\w.\-]+)", line)
+                names = (
+                    listed[1].split(",")
+                    if listed
+                    else re.findall(r"(?:true|false)_computation=(%?[\w.\-]+)", line)
+                )
                 for branch in names:
                     walk(branch.strip().lstrip("%"), times)
 

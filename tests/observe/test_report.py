@@ -17,11 +17,24 @@ def test_of_a_sharded_program():
     with observe.record() as session:
         f(*programs.sharded_operands())
     report = observe.report(session)
-    assert report.title == "dense_report" and report.mesh.text == "data=4 model=2" and not report.notices
+    assert (
+        report.title == "dense_report"
+        and report.mesh.text == "data=4 model=2"
+        and not report.notices
+    )
     assert [(x.name, x.role, x.type.text) for x in report.layouts] == [
-        ("x", "argument", "f32[8@data,16@model]"), ("w", "argument", "f32[16@model,4]"),
-        ("hidden", "intermediate", "f32[8@data,4]"), ("total", "output", "f32[4]"), ("active", "output", "f32[8@data,4]")] or [
-        x.role for x in report.layouts] == ["argument", "argument", "intermediate", "output", "output"]
+        ("x", "argument", "f32[8@data,16@model]"),
+        ("w", "argument", "f32[16@model,4]"),
+        ("hidden", "intermediate", "f32[8@data,4]"),
+        ("total", "output", "f32[4]"),
+        ("active", "output", "f32[8@data,4]"),
+    ] or [x.role for x in report.layouts] == [
+        "argument",
+        "argument",
+        "intermediate",
+        "output",
+        "output",
+    ]
     assert [t.axes for t in report.transfers] == [("model",), ("data",)]
     assert report.memory[0].arguments == 192 and report.memory[0].function == "dense_report"
     assert [e.function for e in report.ledger.entries] == ["dense_report"]
@@ -45,7 +58,9 @@ def test_donations_used_and_refused():
         f(xlab.device_put(np.ones(4, np.float32)))
     assert observe.report(session).memory[0].donated == ("x",)
     with pytest.warns(UserWarning, match="not usable"), observe.record() as session:
-        xlab.jit(lambda x: lax.reduce_sum(x, (0,)), donate_argnums=0, name="keeps")(xlab.device_put(np.ones(4, np.float32)))
+        xlab.jit(lambda x: lax.reduce_sum(x, (0,)), donate_argnums=0, name="keeps")(
+            xlab.device_put(np.ones(4, np.float32))
+        )
     report = observe.report(session)
     assert report.memory[0].refused == (("x", "no result has its type, f32[4]"),)
     assert any("donated argument x was not used" in n.text for n in report.notices)
@@ -84,21 +99,28 @@ def test_a_sum_of_parts_in_a_loop_is_no_warning():
     def f(x, w):
         def turn(c, _):
             return lax.tanh(programs.matmul(c, w)), None
+
         return lax.scan(turn, x, None, length=4)[0]
 
     with observe.record() as session:
-        xlab.jit(f, name="looped")(programs.put(np.ones((8, 8)), "data", None), programs.put(np.ones((8, 8)), "model", None))
+        xlab.jit(f, name="looped")(
+            programs.put(np.ones((8, 8)), "data", None),
+            programs.put(np.ones((8, 8)), "model", None),
+        )
     report = observe.report(session)
     assert [t.kind for t in report.transfers] == ["all_reduce"] and not report.transfers[0].reshards
-    assert not [n for n in report.notices if n.tab == "collectives"]     # a sum of parts is part of the work
+    assert not [
+        n for n in report.notices if n.tab == "collectives"
+    ]  # a sum of parts is part of the work
 
 
 def test_shardings_that_disagree_are_noticed():
     with observe.record() as session:
-        xlab.jit(programs.matmul, name="apart")(programs.put(np.ones((8, 8)), "data", None),
-                                                programs.put(np.ones((8, 8)), "data", None))
+        xlab.jit(programs.matmul, name="apart")(
+            programs.put(np.ones((8, 8)), "data", None), programs.put(np.ones((8, 8)), "data", None)
+        )
     report = observe.report(session)
     assert any(t.reshards for t in report.transfers)
-    notice, = [n for n in report.notices if n.tab == "collectives"]
+    (notice,) = [n for n in report.notices if n.tab == "collectives"]
     assert notice.text.startswith("the partitioner adds an all_gather") and notice.source.line
     assert any("(!)" in n for n in report_header(report)[1])

@@ -20,8 +20,11 @@ ONE = make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
 
 
 def put(*shape, spec=(), mesh=AUTO, dtype=np.float32):
-    made = np.random.default_rng(len(shape)).normal(size=shape).astype(dtype) if dtype is not np.int32 else np.arange(
-        int(np.prod(shape)), dtype=np.int32).reshape(shape) % 7
+    made = (
+        np.random.default_rng(len(shape)).normal(size=shape).astype(dtype)
+        if dtype is not np.int32
+        else np.arange(int(np.prod(shape)), dtype=np.int32).reshape(shape) % 7
+    )
     return xlab.device_put(made, NamedSharding(mesh, P(*spec)))
 
 
@@ -40,7 +43,7 @@ def block(h, q):
 def stack(params, x):
     for q in params:
         x = block(x, q)
-    return (x ** 2).mean()
+    return (x**2).mean()
 
 
 def scanned(params, x):
@@ -51,15 +54,25 @@ def step(of):
     def run(params, x):
         value, grads = xlab.value_and_grad(of)(params, x)
         return value, xlab.tree.map(lambda w, g: w - 0.1 * g, params, grads)
+
     return run
 
 
-LAYER = {"q": (16, 16, (None, "model")), "k": (16, 16, (None, "model")), "v": (16, 16, (None, "model")), "o": (16, 16, ("model", None)),
-         "up": (16, 32, (None, "model")), "down": (32, 16, ("model", None))}
+LAYER = {
+    "q": (16, 16, (None, "model")),
+    "k": (16, 16, (None, "model")),
+    "v": (16, 16, (None, "model")),
+    "o": (16, 16, ("model", None)),
+    "up": (16, 32, (None, "model")),
+    "down": (32, 16, ("model", None)),
+}
 
 
 def layer(mesh=AUTO, lead=(), specs=True):
-    return {k: put(*lead, a, b, spec=((None,) * len(lead) + s) if specs else (), mesh=mesh) for k, (a, b, s) in LAYER.items()}
+    return {
+        k: put(*lead, a, b, spec=((None,) * len(lead) + s) if specs else (), mesh=mesh)
+        for k, (a, b, s) in LAYER.items()
+    }
 
 
 def mlp(p, x):
@@ -71,12 +84,18 @@ def mlp_loss(p, x):
 
 
 def rnn_loss(w, u, xs):
-    return (lax.scan(lambda h, x: ((n := jnp.tanh(h @ w + x @ u)), n), jnp.zeros((8, 16)), xs)[1] ** 2).mean()
+    return (
+        lax.scan(lambda h, x: ((n := jnp.tanh(h @ w + x @ u)), n), jnp.zeros((8, 16)), xs)[1] ** 2
+    ).mean()
 
 
 def conv_loss(k, x):
     for w in k:
-        x = jnp.tanh(lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")))
+        x = jnp.tanh(
+            lax.conv_general_dilated(
+                x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+        )
     return x.mean()
 
 
@@ -86,12 +105,15 @@ def experts(x, w):
 
 
 def until(x):
-    return lax.while_loop(lambda c: lax.pmax(c.max(), "i") < 9, lambda c: c * 1.5 + lax.pmean(c, "i"), x)
+    return lax.while_loop(
+        lambda c: lax.pmax(c.max(), "i") < 9, lambda c: c * 1.5 + lax.pmean(c, "i"), x
+    )
 
 
 def pipeline(w, x):
     def turn(c, k):
         return lax.ppermute(jnp.tanh(c @ w[0]), "i", [(n, (n + 1) % 8) for n in range(8)]), c.sum()
+
     return lax.scan(turn, x, np.arange(11))
 
 
@@ -101,17 +123,27 @@ def nested(x):
 
     def outer(c, _):
         return lax.psum(lax.scan(inner, c, None, length=3)[0], "model") * 0.1, None
+
     return lax.scan(outer, x, None, length=5)[0]
 
 
 def branches(x):
-    return lax.cond(lax.psum(x.sum(), "i") > 0, lambda c: lax.psum(c, "i"), lambda c: lax.pmax(c, "i") * 2, x)
+    return lax.cond(
+        lax.psum(x.sum(), "i") > 0, lambda c: lax.psum(c, "i"), lambda c: lax.pmax(c, "i") * 2, x
+    )
 
 
 def ragged(x):
     sizes = jnp.ones(8, jnp.int32)
-    return lax.ragged_all_to_all(x, jnp.zeros((8, 2)), jnp.arange(8, dtype=jnp.int32), sizes,
-                                 jnp.full(8, lax.axis_index("i"), jnp.int32), sizes, axis_name="i")
+    return lax.ragged_all_to_all(
+        x,
+        jnp.zeros((8, 2)),
+        jnp.arange(8, dtype=jnp.int32),
+        sizes,
+        jnp.full(8, lax.axis_index("i"), jnp.int32),
+        sizes,
+        axis_name="i",
+    )
 
 
 def cross_entropy(logits, labels):
@@ -175,14 +207,26 @@ def both(request):
 
 def test_collectives_are_those_of_the_module(both):
     _, found, read = both
-    there = {t.instruction: t for t in found if t.instruction and not (t.groups and all(len(g) < 2 for g in t.groups))}
+    there = {
+        t.instruction: t
+        for t in found
+        if t.instruction and not (t.groups and all(len(g) < 2 for g in t.groups))
+    }
     assert there.keys() == read.keys()
     for name, t in there.items():
         other = read[name]
-        assert t.kind == other.kind.replace("-", "_") and (t.bytes_in, t.bytes_out) == (other.bytes_in, other.bytes_out)
-        assert frozenset(map(frozenset, t.groups)) == other.groups and frozenset(t.pairs) == other.pairs
+        assert t.kind == other.kind.replace("-", "_") and (t.bytes_in, t.bytes_out) == (
+            other.bytes_in,
+            other.bytes_out,
+        )
+        assert (
+            frozenset(map(frozenset, t.groups)) == other.groups
+            and frozenset(t.pairs) == other.pairs
+        )
         assert t.times == other.times or (other.times is None and t.times is None)
-    assert all(t.times == 0 for t in found if not t.instruction), "what is not in the module does not run"
+    assert all(t.times == 0 for t in found if not t.instruction), (
+        "what is not in the module does not run"
+    )
 
 
 def test_bytes_sent_are_those_of_what_the_module_says(both):
@@ -193,8 +237,10 @@ def test_bytes_sent_are_those_of_what_the_module_says(both):
     assert sum(observe.totals(found).values()) == sum(t.sent_in_run for t in found)
     for t in found:
         if t.rounds and t.instruction:
-            if "all_to_all" not in t.kind:          # on a ring the pieces of an all-to-all are passed on
-                assert sum(n for messages in t.rounds for _, _, n in messages) == pytest.approx(t.sent * devices, abs=8)
+            if "all_to_all" not in t.kind:  # on a ring the pieces of an all-to-all are passed on
+                assert sum(n for messages in t.rounds for _, _, n in messages) == pytest.approx(
+                    t.sent * devices, abs=8
+                )
             members = {d for g in t.groups for d in g} or {d for p in t.pairs for d in p}
             assert {d for messages in t.rounds for s, e, _ in messages for d in (s, e)} <= members
 
@@ -202,7 +248,11 @@ def test_bytes_sent_are_those_of_what_the_module_says(both):
 def test_memory_is_what_the_runtime_reports_and_the_peak_what_lies_in_it(both):
     compiled, _, _ = both
     m, stats = observe.memory(compiled), compiled.memory_analysis()
-    assert (m.arguments, m.outputs, m.temporaries) == (stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes)
+    assert (m.arguments, m.outputs, m.temporaries) == (
+        stats.argument_size_in_bytes,
+        stats.output_size_in_bytes,
+        stats.temp_size_in_bytes,
+    )
     constants = sum(b.size for b in m.buffers if b.kind == "constant")
     assert m.peak <= m.arguments + m.outputs + m.temporaries + m.code + constants
     alive = [own for _, own in buffers.alive_at(m.buffers, m.peak_step)]
@@ -214,7 +264,13 @@ def test_numbers_of_collectives_are_given_where_they_were_looked_for(both):
     with observe.record() as session:
         stages = observe.memory(compiled)
     made = observe.report(session)
-    assert not made.transfers and not any("collective" in n for n in report_header(made)[1]) and stages.peak
-    whole = made.replace(programs=(observe.program(compiled),), transfers=tuple(found), counted=True)
+    assert (
+        not made.transfers
+        and not any("collective" in n for n in report_header(made)[1])
+        and stages.peak
+    )
+    whole = made.replace(
+        programs=(observe.program(compiled),), transfers=tuple(found), counted=True
+    )
     told = next(n for n in report_header(whole)[1] if "collective" in n)
     assert re.match(rf"{len(found)} collectives?\b", told)

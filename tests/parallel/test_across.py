@@ -24,7 +24,9 @@ WORKER = """
     x, local = spread(VALUE, rows), xlab.numpy.asarray(VALUE)
 """
 
-READING = WORKER + """
+READING = (
+    WORKER
+    + """
     gather = ["process_allgather", "addressable_shards", f"on process {index}", "2 are here"]
     for read in (np.asarray, xlab.device_get, lambda v: v.tolist(), lambda v: v.tobytes(), lambda v: v.item(), np.array, memoryview,
                  lambda v: __import__("pickle").dumps(v), lambda v: float(v[:1, :1] + x[:1, :1]) and np.asarray(v)):
@@ -52,8 +54,11 @@ READING = WORKER + """
     assert sum(a.nbytes for a in xlab.live_arrays()) > 0
     print("done")
 """
+)
 
-PLACING = WORKER + """
+PLACING = (
+    WORKER
+    + """
     unequal = ["not the same in every process", "process 1 differs", "make_array_from_process_local_data"]
     fails(AssertionError, unequal, lambda: xlab.device_put(VALUE + index, rows))
     fails(AssertionError, unequal, lambda: xlab.device_put(float(index), NamedSharding(row, P())))
@@ -90,8 +95,11 @@ PLACING = WORKER + """
         fails(ValueError, ["make_array_from_process_local_data", words], lambda: xlab.make_array_from_process_local_data(rows, data, shape))
     print("done")
 """
+)
 
-MAPPING = WORKER + """
+MAPPING = (
+    WORKER
+    + """
     mine = np.float32([2 * index, 2 * index + 1])
     f = xlab.pmap(lambda v: v + lax.psum(v, "i"), axis_name="i")
     y = f(mine)
@@ -115,18 +123,27 @@ MAPPING = WORKER + """
     fails(ValueError, ["outside of jit", "shard_map"], lambda: xlab.jit(f)(mine))
     print("done")
 """
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [READING, PLACING, MAPPING], ids=["reading", "placing", "mapping"])
+@pytest.mark.parametrize(
+    "source", [READING, PLACING, MAPPING], ids=["reading", "placing", "mapping"]
+)
 def test_two_processes(source):
     run_two(source)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("XLAB_SPANNING_SWEEP" not in os.environ, reason="minutes: set XLAB_SPANNING_SWEEP=few or all")
+@pytest.mark.skipif(
+    "XLAB_SPANNING_SWEEP" not in os.environ, reason="minutes: set XLAB_SPANNING_SWEEP=few or all"
+)
 def test_every_use():
-    run_two(WORKER + """
+    run_two(
+        WORKER
+        + """
     print(dict(sweep(__import__("os").environ["XLAB_SPANNING_SWEEP"] == "all")))
     print("done")
-""", limit=1800)
+""",
+        limit=1800,
+    )

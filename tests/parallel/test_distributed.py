@@ -70,8 +70,10 @@ ENDS = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("late", "how", "codes"), [
-    (1, "ends", (0, 0)), (0, "raises", (0, 1)), (1, "raises", (1, 0)), (0, "exits", (0, 0))])
+@pytest.mark.parametrize(
+    ("late", "how", "codes"),
+    [(1, "ends", (0, 0)), (0, "raises", (0, 1)), (1, "raises", (1, 0)), (0, "exits", (0, 0))],
+)
 def test_processes_end_by_themselves_in_any_order(late, how, codes):
     ended = start_two(ENDS, str(late), how)
     assert tuple(code for code, _ in ended) == codes, ended
@@ -79,12 +81,29 @@ def test_processes_end_by_themselves_in_any_order(late, how, codes):
     assert how != "raises" or "its own mistake" in ended[1 - late][1]
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (("nowhere", 2, 0), "host:port"), (("127.0.0.1:1", 2, 2), "from 0 to num_processes"), (("127.0.0.1:1", 0, 0), "from 0"),
-    ((None, 2, 0), "coordinator_address should be defined"), (("127.0.0.1:1", None, 0), "num_processes should be defined")])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere", 2, 0), "host:port"),
+        (("127.0.0.1:1", 2, 2), "from 0 to num_processes"),
+        (("127.0.0.1:1", 0, 0), "from 0"),
+        ((None, 2, 0), "coordinator_address should be defined"),
+        (("127.0.0.1:1", None, 0), "num_processes should be defined"),
+    ],
+)
 def test_arguments_are_checked(arguments, words, monkeypatch):
     for name in list(os.environ):
-        if name.endswith(("COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID", "NTASKS", "PROCID", "WORLD_SIZE", "WORLD_RANK")):
+        if name.endswith(
+            (
+                "COORDINATOR_ADDRESS",
+                "NUM_PROCESSES",
+                "PROCESS_ID",
+                "NTASKS",
+                "PROCID",
+                "WORLD_SIZE",
+                "WORLD_RANK",
+            )
+        ):
             monkeypatch.delenv(name)
     with pytest.raises(ValueError, match=words):
         xlab.distributed.initialize(*arguments)

@@ -78,9 +78,11 @@ class TestOneProcess:
     @pytest.mark.skipif(len(xlab.devices()) < 4, reason="needs 4 devices")
     def test_arrays(self):
         mesh = xlab.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
-        x, = mh.host_local_array_to_global_array((X,), mesh, P("x", "y"))
+        (x,) = mh.host_local_array_to_global_array((X,), mesh, P("x", "y"))
         assert x.sharding == xlab.NamedSharding(mesh, P("x", "y"))
         np.testing.assert_array_equal(mh.global_array_to_host_local_array(x, mesh, P("x")), X)
-        np.testing.assert_array_equal(xlab.jit(lambda v: mh.host_local_array_to_global_array(v, mesh, P("x")) * 2)(X), 2 * X)
+        np.testing.assert_array_equal(
+            xlab.jit(lambda v: mh.host_local_array_to_global_array(v, mesh, P("x")) * 2)(X), 2 * X
+        )
         with pytest.raises(ValueError, match="not a valid input to the pspecs"):
             mh.host_local_array_to_global_array((X, X), mesh, (P("x"), None))

@@ -22,8 +22,13 @@ def test_one_example_per_device():
 
 
 def test_collectives_by_name():
-    assert np.asarray(xlab.pmap(lambda x: lax.psum(x, "a"), axis_name="a")(X)).tolist() == [28.0] * 8
-    assert np.asarray(xlab.pmap(lambda x: x / lax.axis_size("a"), axis_name="a")(X)).tolist() == (X / 8).tolist()
+    assert (
+        np.asarray(xlab.pmap(lambda x: lax.psum(x, "a"), axis_name="a")(X)).tolist() == [28.0] * 8
+    )
+    assert (
+        np.asarray(xlab.pmap(lambda x: x / lax.axis_size("a"), axis_name="a")(X)).tolist()
+        == (X / 8).tolist()
+    )
 
 
 @pytest.mark.parametrize(("ins", "outs"), [(0, 0), (1, 1), (-1, -1), (0, 1), (1, 0)])
@@ -35,15 +40,21 @@ def test_axes_as_for_vmap(ins, outs):
 
 
 def test_trees_replicated_and_static_arguments():
-    out = xlab.pmap(lambda d, w, n: {"p": d["x"] * w, "q": w * n}, in_axes=({"x": 0}, None, 0),
-                    out_axes={"p": 0, "q": None}, static_broadcasted_argnums=2)({"x": X}, np.float32(3), 2)
+    out = xlab.pmap(
+        lambda d, w, n: {"p": d["x"] * w, "q": w * n},
+        in_axes=({"x": 0}, None, 0),
+        out_axes={"p": 0, "q": None},
+        static_broadcasted_argnums=2,
+    )({"x": X}, np.float32(3), 2)
     assert np.asarray(out["p"]).tolist() == (3 * X).tolist() and float(out["q"]) == 6.0
     assert np.asarray(xlab.pmap(lambda x, *, y: x + y)(X, y=X)).tolist() == (2 * X).tolist()
 
 
 def test_gradient_and_jit():
     f = xlab.pmap(lambda x: lax.psum(x, "a") * x, axis_name="a")
-    want = np.asarray(xlab.grad(lambda x: xlab.vmap(lambda v: lax.psum(v, "a") * v, axis_name="a")(x).sum())(X))
+    want = np.asarray(
+        xlab.grad(lambda x: xlab.vmap(lambda v: lax.psum(v, "a") * v, axis_name="a")(x).sum())(X)
+    )
     np.testing.assert_allclose(np.asarray(xlab.grad(lambda x: f(x).sum())(X)), want)
     np.testing.assert_allclose(np.asarray(xlab.jit(f)(X)), 28 * X)
 
@@ -54,6 +65,7 @@ def test_traced_once():
     def body(x):
         count.append(1)
         return x + 1
+
     f = xlab.pmap(body)
     f(X), f(X), f(X + 1)
     assert len(count) == 1
@@ -65,7 +77,7 @@ def test_equal_functions_share_what_lives_as_long_as_one_of_them():
             return x * 2
 
     model = Model()
-    one, other = xlab.pmap(model.apply), xlab.pmap(model.apply)     # two bound methods, equal
+    one, other = xlab.pmap(model.apply), xlab.pmap(model.apply)  # two bound methods, equal
     del one
     gc.collect()
     np.testing.assert_array_equal(other(np.ones((2, 3), np.float32)), np.full((2, 3), 2.0))
@@ -77,6 +89,7 @@ def test_made_again_and_again_it_is_traced_once():
     def body(x):
         count.append(1)
         return x * 2
+
     for _ in range(4):
         xlab.pmap(body)(X)
     assert len(count) == 1
@@ -101,7 +114,10 @@ class TestNested:
     def test_collectives_over_inner_outer_and_both(self):
         x = X.reshape(2, 4)
         mapped, want = self.both(
-            lambda y: y + lax.psum(y, "j") + 10 * lax.psum(y, "i") + 100 * lax.psum(y, ("i", "j")), "j", "i")
+            lambda y: y + lax.psum(y, "j") + 10 * lax.psum(y, "i") + 100 * lax.psum(y, ("i", "j")),
+            "j",
+            "i",
+        )
         assert np.asarray(mapped(x))[0].tolist() == [2846, 2867, 2888, 2909]
         assert mapped(x).sharding.num_devices == 8
         for make in (xlab.jit, lambda f: xlab.grad(lambda v: (f(v) ** 2).sum()), xlab.vmap):
@@ -114,19 +130,29 @@ class TestNested:
         x = X.reshape(2, 2, 2)
         mapped, want = self.both(lambda y: y + lax.psum(y, ("a", "c")), "c", "b", "a")
         np.testing.assert_array_equal(mapped(x), want(x))
-        np.testing.assert_array_equal(xlab.pmap(xlab.pmap(lambda v: v + 1))(X.reshape(2, 4)), X.reshape(2, 4) + 1)
+        np.testing.assert_array_equal(
+            xlab.pmap(xlab.pmap(lambda v: v + 1))(X.reshape(2, 4)), X.reshape(2, 4) + 1
+        )
 
     def test_in_the_middle_of_a_body(self):
         def body(r):
             inner = xlab.pmap(lambda v: v + lax.psum(v, "j"), axis_name="j")
-            return lax.scan(lambda c, _: (inner(c), None), r, None, length=2)[0] + lax.psum(r.sum(), "i")
+            return lax.scan(lambda c, _: (inner(c), None), r, None, length=2)[0] + lax.psum(
+                r.sum(), "i"
+            )
+
         once = [r + r.sum() for r in X.reshape(2, 4)]
         want = [r + r.sum() + 28 for r in once]
         np.testing.assert_allclose(xlab.pmap(body, axis_name="i")(X.reshape(2, 4)), want)
 
-    @pytest.mark.parametrize(("inner", "shape", "words"), [
-        ({"axis_name": "j"}, (4, 4), "16 devices.*4 x 4.*only 8"), ({"axis_name": "i"}, (2, 4), "axis 'i'.*each its own axis_name"),
-        ({"devices": xlab.devices()[:2]}, (2, 2), "only the outermost")])
+    @pytest.mark.parametrize(
+        ("inner", "shape", "words"),
+        [
+            ({"axis_name": "j"}, (4, 4), "16 devices.*4 x 4.*only 8"),
+            ({"axis_name": "i"}, (2, 4), "axis 'i'.*each its own axis_name"),
+            ({"devices": xlab.devices()[:2]}, (2, 2), "only the outermost"),
+        ],
+    )
     def test_refused(self, inner, shape, words):
         with pytest.raises(ValueError, match=f"(?s){words}"):
             xlab.pmap(xlab.pmap(lambda v: v, **inner), axis_name="i")(np.ones(shape))
@@ -139,15 +165,22 @@ class TestInputsElsewhere:
         devices = xlab.devices()
         y = xlab.pmap(lambda x: x, devices=devices[:4])(X[:4])
         moved = xlab.pmap(lambda x: x + 1, devices=devices[4:])(y)
-        assert np.asarray(moved).tolist() == (X[:4] + 1).tolist() and moved.devices() == set(devices[4:])
+        assert np.asarray(moved).tolist() == (X[:4] + 1).tolist() and moved.devices() == set(
+            devices[4:]
+        )
 
     def test_one_device_broadcast_and_keys(self):
         w, x = (xlab.device_put(v, xlab.devices()[5]) for v in (np.float32(3), X[:4]))
-        assert np.asarray(xlab.pmap(lambda x, w: x * w, in_axes=(0, None))(X[:4], w)).tolist() == (3 * X[:4]).tolist()
+        assert (
+            np.asarray(xlab.pmap(lambda x, w: x * w, in_axes=(0, None))(X[:4], w)).tolist()
+            == (3 * X[:4]).tolist()
+        )
         assert np.asarray(xlab.pmap(lambda x: x * 2)(x)).tolist() == (2 * X[:4]).tolist()
         keys = xlab.random.split(xlab.random.key(0), 4)
         draw = xlab.random.normal
-        np.testing.assert_array_equal(xlab.pmap(draw)(xlab.device_put(keys, xlab.devices()[3])), xlab.vmap(draw)(keys))
+        np.testing.assert_array_equal(
+            xlab.pmap(draw)(xlab.device_put(keys, xlab.devices()[3])), xlab.vmap(draw)(keys)
+        )
 
 
 def test_devices_in_a_column_and_axes_of_dynamic_arguments_alone():

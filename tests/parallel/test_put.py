@@ -48,7 +48,10 @@ def test_destinations():
     assert not nowhere.committed and nowhere.devices() == {d[0]}
     assert xlab.device_put(nowhere) is nowhere
     spread = xlab.device_put(X, rows())
-    assert shards(spread) == {i: [float(i)] for i in range(8)} and xlab.device_put(spread, rows()) is spread
+    assert (
+        shards(spread) == {i: [float(i)] for i in range(8)}
+        and xlab.device_put(spread, rows()) is spread
+    )
     assert xlab.device_put(spread, Format(None, rows())) is spread
     with set_mesh(line()):
         assert xlab.device_put(X, P("i")).sharding == rows()
@@ -56,13 +59,29 @@ def test_destinations():
     assert back.devices() == {d[2]} and np.asarray(back).tolist() == X.tolist()
 
 
-@pytest.mark.parametrize("spec", [P(), P("x"), P("y"), P(None, "x"), P("x", "y"), P(("x", "y")), P(("y", "x")), P(None, ("y", "x"))],
-                         ids=str)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        P(),
+        P("x"),
+        P("y"),
+        P(None, "x"),
+        P("x", "y"),
+        P(("x", "y")),
+        P(("y", "x")),
+        P(None, ("y", "x")),
+    ],
+    ids=str,
+)
 def test_every_device_holds_its_slice(spec):
     whole = np.arange(64, dtype=np.float32).reshape(8, 8)
     where = NamedSharding(grid(), spec)
-    sources = [whole, xlab.device_put(whole), xlab.device_put(whole, NamedSharding(grid(), P("y", "x"))),
-               xlab.device_put(whole, NamedSharding(line(), P(None, "i")))]
+    sources = [
+        whole,
+        xlab.device_put(whole),
+        xlab.device_put(whole, NamedSharding(grid(), P("y", "x"))),
+        xlab.device_put(whole, NamedSharding(line(), P(None, "i"))),
+    ]
     for source in sources:
         placed = xlab.device_put(source, where)
         assert placed.sharding == where and np.array_equal(np.asarray(placed), whole)
@@ -78,7 +97,9 @@ def test_other_orders_of_the_same_devices():
 
 def test_copy_semantics():
     a = xlab.device_put(X, xlab.devices()[0])
-    assert xlab.device_put(a, xlab.devices()[0]).unsafe_buffer_pointer() == a.unsafe_buffer_pointer()
+    assert (
+        xlab.device_put(a, xlab.devices()[0]).unsafe_buffer_pointer() == a.unsafe_buffer_pointer()
+    )
     copy = xlab.device_put(a, xlab.devices()[0], may_alias=False)
     assert copy.unsafe_buffer_pointer() != a.unsafe_buffer_pointer()
     source = X.copy()
@@ -101,7 +122,9 @@ def test_keys_move_like_arrays():
     keys = xlab.random.split(xlab.random.key(0), 8)
     placed = xlab.device_put(keys, rows())
     assert placed.sharding.num_devices == 8
-    assert np.array_equal(np.asarray(xlab.random.key_data(placed)), np.asarray(xlab.random.key_data(keys)))
+    assert np.array_equal(
+        np.asarray(xlab.random.key_data(placed)), np.asarray(xlab.random.key_data(keys))
+    )
 
 
 def test_transforms_of_device_put():
@@ -111,7 +134,9 @@ def test_transforms_of_device_put():
     assert xlab.jit(put)(X).sharding == rows()
     with pytest.raises(ValueError, match="donate"):
         xlab.grad(lambda x: xlab.device_put(x, xlab.devices()[0], donate=True).sum())(X)
-    batch = xlab.vmap(lambda x: xlab.device_put(x, xlab.devices()[1]), in_axes=1, out_axes=1)(X.reshape(2, 4))
+    batch = xlab.vmap(lambda x: xlab.device_put(x, xlab.devices()[1]), in_axes=1, out_axes=1)(
+        X.reshape(2, 4)
+    )
     assert batch.shape == (2, 4)
 
 
@@ -159,11 +184,14 @@ def test_deleted_arrays_are_refused():
 
 def test_from_parts():
     d = xlab.devices()
-    parts = [xlab.device_put(X[i:i + 1], d[i]) for i in range(8)]
+    parts = [xlab.device_put(X[i : i + 1], d[i]) for i in range(8)]
     whole = xlab.make_array_from_single_device_arrays((8,), rows(), parts[::-1])
     assert np.asarray(whole).tolist() == X.tolist() and whole.sharding == rows()
-    for bad, words in ((parts[:7], "needs one part on each"), ([*parts[:7], parts[0]], "two parts on device 0"),
-                       ([xlab.device_put(X, q) for q in d], r"shape \(8,\)")):
+    for bad, words in (
+        (parts[:7], "needs one part on each"),
+        ([*parts[:7], parts[0]], "two parts on device 0"),
+        ([xlab.device_put(X, q) for q in d], r"shape \(8,\)"),
+    ):
         with pytest.raises(ValueError, match=words):
             xlab.make_array_from_single_device_arrays((8,), rows(), bad)
     with pytest.raises(TypeError, match="device_put"):
@@ -176,7 +204,11 @@ def test_from_callback_and_local_data():
     def data(index):
         calls.append(index)
         return X[index]
-    assert np.asarray(xlab.make_array_from_callback((8,), rows(), data)).tolist() == X.tolist() and len(calls) == 8
+
+    assert (
+        np.asarray(xlab.make_array_from_callback((8,), rows(), data)).tolist() == X.tolist()
+        and len(calls) == 8
+    )
     calls.clear()
     everywhere = xlab.make_array_from_callback((8,), NamedSharding(line(), P()), data)
     assert len(calls) == 1 and everywhere.is_fully_replicated
@@ -185,7 +217,11 @@ def test_from_callback_and_local_data():
     assert np.asarray(xlab.make_array_from_process_local_data(rows(), X)).tolist() == X.tolist()
 
 
-@pytest.mark.parametrize("transform", [xlab.jit, xlab.vmap, lambda f: xlab.grad(lambda x: f(x).sum())], ids=["jit", "vmap", "grad"])
+@pytest.mark.parametrize(
+    "transform",
+    [xlab.jit, xlab.vmap, lambda f: xlab.grad(lambda x: f(x).sum())],
+    ids=["jit", "vmap", "grad"],
+)
 def test_getting_traced_values_leaves_them(transform):
     assert transform(lambda x: xlab.device_get({"a": x})["a"] * 2)(X).shape == X.shape
 
@@ -221,13 +257,17 @@ def test_shardings_propagate():
 def test_large_constants_follow_the_program():
     big = jnp.arange(512.0).reshape(8, 64)
     a = xlab.device_put(X, rows())
-    np.testing.assert_allclose(np.asarray(xlab.jit(lambda a: a + big.sum(1))(a)), X + np.asarray(big).sum(1))
+    np.testing.assert_allclose(
+        np.asarray(xlab.jit(lambda a: a + big.sum(1))(a)), X + np.asarray(big).sum(1)
+    )
 
 
 def test_declared_shardings():
     f = xlab.jit(lambda x: x * 2, in_shardings=rows(), out_shardings=NamedSharding(line(), P()))
     out = f(X)
-    assert out.is_fully_replicated and out.committed and np.asarray(out).tolist() == (2 * X).tolist()
+    assert (
+        out.is_fully_replicated and out.committed and np.asarray(out).tolist() == (2 * X).tolist()
+    )
     with pytest.raises(ValueError, match="in_shardings"):
         f(xlab.device_put(X, NamedSharding(line(), P())))
     with pytest.raises(IndivisibleError):
@@ -240,7 +280,9 @@ def test_constraint_inside_jit():
     x = np.ones((8, 4), np.float32)
     assert f(x).sharding == where
     assert "sdy.sharding_constraint" in f.lower(x).as_text()
-    batched = xlab.make_jaxpr(xlab.vmap(lambda x: lax.with_sharding_constraint(x, rows())))(np.ones((3, 8), np.float32))
+    batched = xlab.make_jaxpr(xlab.vmap(lambda x: lax.with_sharding_constraint(x, rows())))(
+        np.ones((3, 8), np.float32)
+    )
     assert batched.jaxpr.eqns[0].params["unconstrained_dims"] == frozenset({0})
     assert lax.with_sharding_constraint(X, rows()).sharding == rows()
 

@@ -37,7 +37,9 @@ def test_gradient_inside_counts_devices_only_without_checking(check, factor):
 
 @pytest.mark.parametrize("check", [True, False])
 def test_gradient_outside_is_the_gradient_of_the_whole(check):
-    whole = xlab.grad(lambda x: along(lambda v: lax.psum(jnp.sin(v), "i"), out=P(), check_vma=check)(x).sum())
+    whole = xlab.grad(
+        lambda x: along(lambda v: lax.psum(jnp.sin(v), "i"), out=P(), check_vma=check)(x).sum()
+    )
     np.testing.assert_allclose(np.asarray(whole(X)), np.cos(X), rtol=1e-5)
     np.testing.assert_allclose(np.asarray(xlab.jit(whole)(X)), np.cos(X), rtol=1e-5)
 
@@ -51,10 +53,17 @@ def test_gradient_of_a_replicated_weight_is_summed_by_its_type():
 def test_gradient_of_a_sharded_layer_equals_the_unsharded_one(check):
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(8, 4)).astype(np.float32), rng.normal(size=(4, 6)).astype(np.float32)
-    layer = along(lambda x, w: lax.psum(x @ w, "y"), ins=(P("x", "y"), P("y")), out=P("x"), mesh=grid(), check_vma=check)
+    layer = along(
+        lambda x, w: lax.psum(x @ w, "y"),
+        ins=(P("x", "y"), P("y")),
+        out=P("x"),
+        mesh=grid(),
+        check_vma=check,
+    )
 
     def loss(apply):
         return lambda x, w: (jnp.tanh(apply(x, w)) ** 2).sum()
+
     got = xlab.grad(loss(layer), (0, 1))(x, w)
     want = xlab.grad(loss(lambda x, w: x @ w), (0, 1))(x, w)
     for a, b in zip(got, want):
@@ -79,7 +88,11 @@ def test_a_replicated_result_that_is_concatenated():
 
 
 def test_control_flow_inside():
-    f = along(lambda v: lax.fori_loop(0, 3, lambda i, c: c + lax.ppermute(c, "i", [(j, (j + 1) % 8) for j in range(8)]), v))
+    f = along(
+        lambda v: lax.fori_loop(
+            0, 3, lambda i, c: c + lax.ppermute(c, "i", [(j, (j + 1) % 8) for j in range(8)]), v
+        )
+    )
     want = X
     for _ in range(3):
         want = want + np.roll(want, 1)
@@ -96,6 +109,7 @@ def types_of(f, *ins, out=P(), check=True):
         y = f(*args)
         seen.append(str(xlab.typeof(y)))
         return lax.psum(y, "i") if "V" in seen[-1] else y
+
     along(body, ins=ins, out=out, check_vma=check)(*[X] * len(ins))
     return seen[0]
 
@@ -113,6 +127,7 @@ def test_types_say_what_varies():
 
 def test_unreduced_and_reduced():
     """Summands add before they are summed; a reduced operand defers the sum to its gradient."""
+
     def body(x):
         u = lax.pcast(x, "i", to="unreduced")
         assert str(xlab.typeof(u + u)) == "float32[1]{U:i}"
@@ -121,6 +136,7 @@ def test_unreduced_and_reduced():
         with pytest.raises(ValueError, match="unreduced"):
             lax.pmax(u, "i")
         return lax.psum(u + u, "i")
+
     assert np.asarray(along(body, out=P())(X)).tolist() == [56.0]
 
     def weight(w, x):
@@ -129,6 +145,7 @@ def test_unreduced_and_reduced():
         g = xlab.grad(lambda r: (r * x).sum())(r)
         assert str(xlab.typeof(g)) == "float32[]{U:i}"
         return lax.psum(g, "i")
+
     assert float(along(weight, ins=(P(), P("i")), out=P())(np.float32(1), X)) == 28.0
 
 
@@ -138,7 +155,9 @@ def test_gather_to_reduced_transposes_to_a_scatter():
             whole = lax.all_gather(v, "i", tiled=True, to="reduced")
             assert str(xlab.typeof(whole)) == "float32[8]{R:i}"
             return (lax.pcast(whole, "i", to="varying") * lax.axis_index("i")).sum()
+
         return xlab.grad(weighted)(x)
+
     assert np.asarray(along(body)(X)).tolist() == [28.0] * 8
 
 
@@ -147,7 +166,9 @@ def test_gather_to_reduced_transposes_to_a_scatter():
 
 def test_printed_form():
     text = str(xlab.make_jaxpr(along(lambda v: lax.psum(jnp.sin(v) * 2, "i"), out=P()))(X))
-    assert text == """{ lambda ; a:f32[8]. let
+    assert (
+        text
+        == """{ lambda ; a:f32[8]. let
     b:f32[1] = shard_map[
       check_vma=True
       in_specs=(P('i',),)
@@ -162,13 +183,24 @@ def test_printed_form():
       out_specs=(P(),)
     ] a
   in (b,) }"""
+    )
 
 
 def test_lowered_form():
-    text = xlab.jit(along(lambda v: lax.psum(v, "x"), ins=P("x"), out=P(), mesh=grid())).lower(X).as_text()
+    text = (
+        xlab.jit(along(lambda v: lax.psum(v, "x"), ins=P("x"), out=P(), mesh=grid()))
+        .lower(X)
+        .as_text()
+    )
     assert text.count("sdy.manual_computation") == 1 and 'manual_axes={"x", "y"}' in text
     assert "[[0, 2, 4, 6], [1, 3, 5, 7]]" in text and "num_partitions = 8" in text
-    partial = xlab.jit(along(lambda v: lax.psum(v, "x"), ins=P("x"), out=P(), mesh=grid(), axis_names={"x"})).lower(X).as_text()
+    partial = (
+        xlab.jit(
+            along(lambda v: lax.psum(v, "x"), ins=P("x"), out=P(), mesh=grid(), axis_names={"x"})
+        )
+        .lower(X)
+        .as_text()
+    )
     assert 'manual_axes={"x"}' in partial and '{"x", ?}' in partial
 
 
@@ -177,7 +209,10 @@ def test_closed_over_values_become_operands():
     f = lambda x, y: along(lambda v: v + y)(x)
     eqn = xlab.make_jaxpr(f)(np.arange(32, dtype=np.float32), y).jaxpr.eqns[-1]
     assert eqn.params["in_specs"] == (P(), P("i")) and len(eqn.invars) == 2
-    assert np.asarray(xlab.grad(lambda y: f(np.zeros(32, np.float32), y).sum())(y)).tolist() == [8.0] * 4
+    assert (
+        np.asarray(xlab.grad(lambda y: f(np.zeros(32, np.float32), y).sum())(y)).tolist()
+        == [8.0] * 4
+    )
 
 
 def test_unused_results_are_dropped():
@@ -191,22 +226,40 @@ def test_unused_results_are_dropped():
 
 def test_decorator_trees_and_context_mesh():
     with set_mesh(line()):
+
         @xlab.shard_map(in_specs=({"a": P("i"), "b": P()},), out_specs=[P("i"), P()])
         def f(d):
             return [d["a"] * 2, d["b"] + 1]
+
         out = f({"a": X, "b": X})
-    assert np.asarray(out[0]).tolist() == (X * 2).tolist() and np.asarray(out[1]).tolist() == (X + 1).tolist()
+    assert (
+        np.asarray(out[0]).tolist() == (X * 2).tolist()
+        and np.asarray(out[1]).tolist() == (X + 1).tolist()
+    )
 
 
 def test_nested_over_the_other_axis():
-    inner = lambda v: xlab.shard_map(lambda w: lax.psum(w, "y"), in_specs=P("y"), out_specs=P(), axis_names={"y"})(v)
+    inner = lambda v: xlab.shard_map(
+        lambda w: lax.psum(w, "y"), in_specs=P("y"), out_specs=P(), axis_names={"y"}
+    )(v)
     f = along(inner, ins=P("x"), out=P("x"), mesh=grid(), axis_names={"x"})
     assert np.asarray(f(X)).tolist() == [1.0, 5.0, 9.0, 13.0]
-    assert np.asarray(xlab.grad(lambda x: (f(x) ** 2).sum())(X)).tolist() == [2, 2, 10, 10, 18, 18, 26, 26]
+    assert np.asarray(xlab.grad(lambda x: (f(x) ** 2).sum())(X)).tolist() == [
+        2,
+        2,
+        10,
+        10,
+        18,
+        18,
+        26,
+        26,
+    ]
 
 
 def test_partial_manual_with_a_rank():
-    f = along(lambda v: v + lax.axis_index("x"), ins=P("x"), out=P("x"), mesh=grid(), axis_names={"x"})
+    f = along(
+        lambda v: v + lax.axis_index("x"), ins=P("x"), out=P("x"), mesh=grid(), axis_names={"x"}
+    )
     assert np.asarray(f(X)).tolist() == [0, 1, 3, 4, 6, 7, 9, 10]
 
 
@@ -225,7 +278,10 @@ def test_other_device_orders():
 
 
 def test_one_device():
-    f = along(lambda v: lax.psum(v, "i") + lax.all_gather(v, "i", tiled=True) + lax.axis_index("i"), mesh=line(1))
+    f = along(
+        lambda v: lax.psum(v, "i") + lax.all_gather(v, "i", tiled=True) + lax.axis_index("i"),
+        mesh=line(1),
+    )
     assert np.asarray(f(X)).tolist() == (2 * X).tolist()
     assert np.asarray(xlab.grad(lambda x: f(x).sum())(X)).tolist() == [2.0] * 8
 
@@ -242,6 +298,7 @@ def test_eager_calls_do_not_run_python_twice():
     def body(v):
         count.append(1)
         return lax.psum(v, "i")
+
     f = along(body, out=P())
     for _ in range(3):
         f(X)

@@ -18,7 +18,9 @@ X = np.arange(32, dtype=np.float32).reshape(4, 8)
 def mesh():
     if len(xlab.devices()) < 4:
         pytest.skip("needs four devices")
-    return xlab.make_mesh((2, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2, devices=xlab.devices()[:4])
+    return xlab.make_mesh(
+        (2, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2, devices=xlab.devices()[:4]
+    )
 
 
 def constrained(mesh):
@@ -26,8 +28,13 @@ def constrained(mesh):
 
 
 def summed(mesh, check_vma=True):
-    return lambda x: xlab.shard_map(lambda x: lax.psum(x, "b") * 2, mesh=mesh, in_specs=P("b"), out_specs=P(),
-                                    check_vma=check_vma)(x)
+    return lambda x: xlab.shard_map(
+        lambda x: lax.psum(x, "b") * 2,
+        mesh=mesh,
+        in_specs=P("b"),
+        out_specs=P(),
+        check_vma=check_vma,
+    )(x)
 
 
 def test_constraints_name_the_axis(mesh):
@@ -44,7 +51,7 @@ def test_constraints_name_the_axis(mesh):
 @pytest.mark.parametrize("check_vma", [True, False])
 def test_shard_map_shards_the_examples(mesh, check_vma):
     f = xlab.vmap(summed(mesh, check_vma), spmd_axis_name="a")
-    eqn, = xlab.make_jaxpr(f)(X).eqns
+    (eqn,) = xlab.make_jaxpr(f)(X).eqns
     assert eqn.params["in_specs"] == (P("a", "b"),) and eqn.params["out_specs"] == (P("a"),)
     assert eqn.params["jaxpr"].invars[0].aval.shape == (2, 4)
     want = 2 * (X[:, :4] + X[:, 4:])
@@ -55,8 +62,16 @@ def test_shard_map_shards_the_examples(mesh, check_vma):
 
 
 def test_arguments_that_are_the_same_for_all(mesh):
-    f = xlab.vmap(lambda x, y: xlab.shard_map(lambda x, y: xlab.jit(jnp.multiply)(lax.psum(x, "b"), y), mesh=mesh,
-                                              in_specs=(P("b"), P()), out_specs=P())(x, y), in_axes=(0, None), spmd_axis_name="a")
+    f = xlab.vmap(
+        lambda x, y: xlab.shard_map(
+            lambda x, y: xlab.jit(jnp.multiply)(lax.psum(x, "b"), y),
+            mesh=mesh,
+            in_specs=(P("b"), P()),
+            out_specs=P(),
+        )(x, y),
+        in_axes=(0, None),
+        spmd_axis_name="a",
+    )
     y = np.arange(4, dtype=np.float32)
     np.testing.assert_array_equal(xlab.jit(f)(X, y), (X[:, :4] + X[:, 4:]) * y)
 
@@ -79,11 +94,15 @@ class TestJitInside:
         mesh = xlab.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
         model = NamedSharding(mesh, P("model"))
         one = xlab.jit(lambda x: jnp.sin(x) * 2, in_shardings=model, out_shardings=model)
-        return xlab.vmap(one, **options), NamedSharding(mesh, P("data", "model")), jnp.arange(64.0).reshape(8, 8)
+        return (
+            xlab.vmap(one, **options),
+            NamedSharding(mesh, P("data", "model")),
+            jnp.arange(64.0).reshape(8, 8),
+        )
 
     def test_entries(self):
         f, whole, x = self.mapped(spmd_axis_name="data")
-        eqn, = xlab.make_jaxpr(f)(x).eqns
+        (eqn,) = xlab.make_jaxpr(f)(x).eqns
         assert eqn.params["in_shardings"] == eqn.params["out_shardings"] == (whole,)
         f, _, x = self.mapped(spmd_axis_name="data", in_axes=1)
         eqn = xlab.make_jaxpr(f)(x).eqns[-1]

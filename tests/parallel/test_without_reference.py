@@ -36,6 +36,13 @@ assert not [m for m in sys.modules if m.split(".")[0] == "jax"]
 @pytest.mark.beside
 def test_collectives_run_with_the_reference_blocked():
     env = {**os.environ, "XLAB_NUM_CPU_DEVICES": "8"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=env, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["True", "16.0"]

@@ -20,8 +20,24 @@ def start_two(source: str, *arguments: str, limit: float = 150) -> list[tuple[in
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"}
-    workers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(source), f"127.0.0.1:{port}", str(i), *arguments], cwd=ROOT,
-                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
+    workers = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                textwrap.dedent(source),
+                f"127.0.0.1:{port}",
+                str(i),
+                *arguments,
+            ],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for i in range(2)
+    ]
     try:
         said = [w.communicate(timeout=limit)[0] for w in workers]
     finally:

@@ -25,17 +25,26 @@ def test_keys_say_where_they_lie():
     assert xlab.device_put(whole, keys.sharding).sharding == where
     assert xlab.jit(lambda k: k)(keys).sharding == where
     shards = keys.addressable_shards
-    assert [s.device for s in shards] == list(mesh.devices.flat) and [s.replica_id for s in shards] == [0] * 8
+    assert [s.device for s in shards] == list(mesh.devices.flat) and [
+        s.replica_id for s in shards
+    ] == [0] * 8
     for i, shard in enumerate(shards):
         assert shard.index == (slice(None), slice(i, i + 1)) and shard.data.shape == (2, 1)
         np.testing.assert_array_equal(words(shard.data), words(whole)[shard.index])
     np.testing.assert_array_equal(words(keys.addressable_data(3)), words(shards[3].data))
     assert [s.data.shape for s in keys.global_shards] == [(2, 1)] * 8
-    assert (keys.is_fully_replicated, whole.is_fully_replicated, keys.is_fully_addressable) == (False, True, True)
+    assert (keys.is_fully_replicated, whole.is_fully_replicated, keys.is_fully_addressable) == (
+        False,
+        True,
+        True,
+    )
     assert keys.devices() == set(mesh.devices.flat) and keys.device == where
-    assert whole.devices().pop() == whole.device        # a set of one's own, from which one may take
+    assert whole.devices().pop() == whole.device  # a set of one's own, from which one may take
     assert whole.on_device_size_in_bytes() == whole.nbytes == 2 * 8 * 8
-    assert whole.copy_to_host_async() is None and whole.unsafe_buffer_pointer() == random.key_data(whole).unsafe_buffer_pointer()
+    assert (
+        whole.copy_to_host_async() is None
+        and whole.unsafe_buffer_pointer() == random.key_data(whole).unsafe_buffer_pointer()
+    )
 
 
 def test_keys_stay_keys_on_the_way_to_the_host():

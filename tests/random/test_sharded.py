@@ -13,10 +13,13 @@ from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 @pytest.fixture
 def sharding():
     from xlab.backend.client import devices
+
     found = devices()
     if len(found) < 8:
         pytest.skip("needs eight devices")
-    return NamedSharding(Mesh(np.array(found[:8]).reshape(4, 2), ("x", "y")), PartitionSpec("x", "y"))
+    return NamedSharding(
+        Mesh(np.array(found[:8]).reshape(4, 2), ("x", "y")), PartitionSpec("x", "y")
+    )
 
 
 @pytest.mark.parametrize("name", ["normal", "uniform", "bits"])
@@ -36,6 +39,8 @@ def test_seed_offset_is_added():
     with_offset = random.key_data(random.key(12))
     config.update("random_seed_offset", 5)
     try:
-        np.testing.assert_array_equal(np.asarray(random.key_data(random.key(7))), np.asarray(with_offset))
+        np.testing.assert_array_equal(
+            np.asarray(random.key_data(random.key(7))), np.asarray(with_offset)
+        )
     finally:
         config.update("random_seed_offset", 0)

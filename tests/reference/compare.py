@@ -11,15 +11,24 @@ from tests.reference.sample import Sample
 
 # Relative and absolute tolerance by dtype; integers and booleans are compared exactly.
 TOLERANCE = {
-    "float64": (1e-12, 1e-12), "complex128": (1e-12, 1e-12),
-    "float32": (2e-5, 2e-6), "complex64": (2e-5, 2e-6),
-    "float16": (2e-3, 2e-3), "bfloat16": (2e-2, 2e-2),
+    "float64": (1e-12, 1e-12),
+    "complex128": (1e-12, 1e-12),
+    "float32": (2e-5, 2e-6),
+    "complex64": (2e-5, 2e-6),
+    "float16": (2e-3, 2e-3),
+    "bfloat16": (2e-2, 2e-2),
 }
-LOOSE = (0.25, 0.25)        # eight-bit floats and smaller: one step of their own
+LOOSE = (0.25, 0.25)  # eight-bit floats and smaller: one step of their own
 
 
-def differences(sample: Sample, ours: Outcome, theirs: Outcome, names=("xlab", "reference"), *,
-                passing: bool = False) -> list[str]:
+def differences(
+    sample: Sample,
+    ours: Outcome,
+    theirs: Outcome,
+    names=("xlab", "reference"),
+    *,
+    passing: bool = False,
+) -> list[str]:
     """Every difference between two outcomes as a line of text; empty when they agree.
 
     Args:
@@ -31,8 +40,16 @@ def differences(sample: Sample, ours: Outcome, theirs: Outcome, names=("xlab", "
     if ours.text is not None or theirs.text is not None:
         if ours.text == theirs.text:
             return []
-        return ["the programs differ:", *difflib.unified_diff(
-            (theirs.text or "").splitlines(), (ours.text or "").splitlines(), names[1], names[0], lineterm="")]
+        return [
+            "the programs differ:",
+            *difflib.unified_diff(
+                (theirs.text or "").splitlines(),
+                (ours.text or "").splitlines(),
+                names[1],
+                names[0],
+                lineterm="",
+            ),
+        ]
     ours_at = {leaf.path: leaf for leaf in ours.leaves}
     theirs_at = {leaf.path: leaf for leaf in theirs.leaves}
     found = []
@@ -46,15 +63,20 @@ def differences(sample: Sample, ours: Outcome, theirs: Outcome, names=("xlab", "
 
 def error_differences(sample, ours, theirs, names) -> list[str]:
     """Both must raise, with the same builtin base, and the class that the sample names."""
-    said = [f"{o.error[0]}: {o.message.splitlines()[0] if o.message else ''}" if o.error else "no error"
-            for o in (ours, theirs)]
+    said = [
+        f"{o.error[0]}: {o.message.splitlines()[0] if o.message else ''}" if o.error else "no error"
+        for o in (ours, theirs)
+    ]
     both = f"{names[0]} gave {said[0]}\n    {names[1]} gave {said[1]}"
     if not ours.error or not theirs.error:
         return [f"errors: {both}"]
     if sample.error is None:
         return [f"both raise, and the sample names no error: {both}"]
-    found = [f"error class: {sample.error} expected; {both}" for o in (ours, theirs)
-             if sample.error not in o.error][:1]
+    found = [
+        f"error class: {sample.error} expected; {both}"
+        for o in (ours, theirs)
+        if sample.error not in o.error
+    ][:1]
     if theirs.builtin not in ours.error:
         found.append(f"error base: {names[1]}'s is a {theirs.builtin}; {both}")
     return found
@@ -77,10 +99,14 @@ def value_differences(path: str, ours, theirs, tol=None, names=("xlab", "referen
     wrong, bound = mismatches(ours, theirs, tol)
     if not wrong.any():
         return []
-    worst = np.unravel_index(np.argmax(np.where(wrong, _distance(ours, theirs), -1)), np.shape(ours))
+    worst = np.unravel_index(
+        np.argmax(np.where(wrong, _distance(ours, theirs), -1)), np.shape(ours)
+    )
     at = f" at {tuple(map(int, worst))}" if np.ndim(ours) else ""
-    return [f"{path}: values  {int(wrong.sum())} of {wrong.size} differ {bound}; worst{at}: "
-            f"{names[0]} {ours[worst]}  {names[1]} {theirs[worst]}"]
+    return [
+        f"{path}: values  {int(wrong.sum())} of {wrong.size} differ {bound}; worst{at}: "
+        f"{names[0]} {ours[worst]}  {names[1]} {theirs[worst]}"
+    ]
 
 
 def mismatches(ours, theirs, tol=None):

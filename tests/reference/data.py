@@ -42,6 +42,8 @@ def complexes(*shape) -> np.ndarray:
     return (random.uniform(-2, 2, shape) + 1j * random.uniform(-2, 2, shape)).astype(np.complex64)
 
 
-EDGES = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 3e38, -2.5, 0.5, 1.5], np.float32)
-EDGE_INTS = np.array([0, 1, -1, 2**31 - 1, -2**31, 7, -7, 31, 32], np.int32)
+EDGES = np.array(
+    [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 3e38, -2.5, 0.5, 1.5], np.float32
+)
+EDGE_INTS = np.array([0, 1, -1, 2**31 - 1, -(2**31), 7, -7, 31, 32], np.int32)
 BF16 = ml_dtypes.bfloat16

@@ -31,7 +31,9 @@ def compiled_quickly():
     def quick(*args, options=None, **kwargs):
         return made(*args, options={**QUICK, **(options or {})}, **kwargs)
 
-    with mock.patch.object(compiling, "compile_options", made if os.environ.get("XLAB_TEST_OPTIMIZED") else quick):
+    with mock.patch.object(
+        compiling, "compile_options", made if os.environ.get("XLAB_TEST_OPTIMIZED") else quick
+    ):
         yield
 
 
@@ -46,14 +48,26 @@ def law_cases(table: str | Iterable[Case]):
     Args:
         table: the name of a table, or cases that are in none.
     """
-    found = list(table) if not isinstance(table, str) else [
-        case for case in load(table) if case.transform in laws.LAWS
-        and case.sample.lawful
-        and case.sample.error is None and not case.sample.x64]
+    found = (
+        list(table)
+        if not isinstance(table, str)
+        else [
+            case
+            for case in load(table)
+            if case.transform in laws.LAWS
+            and case.sample.lawful
+            and case.sample.error is None
+            and not case.sample.x64
+        ]
+    )
     of_sample: dict[str, list[str]] = {}
     for case in found:
         of_sample.setdefault(case.sample.name, []).append(case.transform)
-    return _parametrized(found, pytest.mark.law, lambda case: case.transform == chosen(case.sample, of_sample[case.sample.name]))
+    return _parametrized(
+        found,
+        pytest.mark.law,
+        lambda case: case.transform == chosen(case.sample, of_sample[case.sample.name]),
+    )
 
 
 def chosen(sample: Sample, transforms: list[str]) -> str:
@@ -62,8 +76,13 @@ def chosen(sample: Sample, transforms: list[str]) -> str:
 
 
 def _parametrized(found: list[Case], mark, quick=lambda case: True):
-    parametrize = pytest.mark.parametrize("case", [
-        pytest.param(case, id=case.id, marks=() if quick(case) else pytest.mark.sweep) for case in found])
+    parametrize = pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(case, id=case.id, marks=() if quick(case) else pytest.mark.sweep)
+            for case in found
+        ],
+    )
     return lambda test: mark(parametrize(test))
 
 
@@ -73,8 +92,16 @@ def check(case: Case, oracle: Oracle):
     with compiled_quickly():
         ours = remembered(case.sample, case.transform, subject())
     theirs = oracle.answer()
-    report(case, "differs from the reference", differences(
-        case.sample, ours, theirs, passing=not {"grad", "jvp", "linearize"}.isdisjoint(case.transform.split("."))))
+    report(
+        case,
+        "differs from the reference",
+        differences(
+            case.sample,
+            ours,
+            theirs,
+            passing=not {"grad", "jvp", "linearize"}.isdisjoint(case.transform.split(".")),
+        ),
+    )
 
 
 def check_law(case: Case):
@@ -87,7 +114,10 @@ def check_law(case: Case):
 def report(case: Case, headline: str, found: list[str]):
     __tracebackhide__ = True
     if found:
-        pytest.fail(f"{case.sample.name} [{case.transform}] {headline}:\n  " + "\n  ".join(found), pytrace=False)
+        pytest.fail(
+            f"{case.sample.name} [{case.transform}] {headline}:\n  " + "\n  ".join(found),
+            pytrace=False,
+        )
 
 
 @cache

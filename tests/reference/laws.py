@@ -40,36 +40,58 @@ def jit_is_the_function(sample: Sample, n: Namespaces) -> list[str]:
 def vmap_is_a_loop(sample: Sample, n: Namespaces) -> list[str]:
     mapped = remembered(sample, "vmap", n)
     batches = tree_map(stacked, tuple(sample.args))
-    rows = [run(Case("", _with(sample, tree_map(lambda x, i=i: x[i], batches)), "eager"), n) for i in range(3)]
+    rows = [
+        run(Case("", _with(sample, tree_map(lambda x, i=i: x[i], batches)), "eager"), n)
+        for i in range(3)
+    ]
     failed = next((row for row in rows if row.error), None)
     if failed:
         return _leafwise(sample, mapped, failed, ("vmap(f)", "a loop"))
-    stacks = [np.stack([leaf.value for leaf in same]) for same in zip(*(row.leaves for row in rows), strict=True)]
+    stacks = [
+        np.stack([leaf.value for leaf in same])
+        for same in zip(*(row.leaves for row in rows), strict=True)
+    ]
     if mapped.error:
         return [f"vmap(f) raised {mapped.error[0]}: {mapped.message}"]
     found = []
     for leaf, rows_of_it in zip(mapped.leaves, stacks, strict=True):
-        if leaf.shape != rows_of_it.shape[:len(leaf.shape)]:   # keys stack their data behind
+        if leaf.shape != rows_of_it.shape[: len(leaf.shape)]:  # keys stack their data behind
             found.append(f"{leaf.path}: shape  vmap(f) {leaf.shape}  a loop {rows_of_it.shape}")
         else:
-            found += value_differences(leaf.path, leaf.value, rows_of_it, sample.tol, ("vmap(f)", "a loop"))
+            found += value_differences(
+                leaf.path, leaf.value, rows_of_it, sample.tol, ("vmap(f)", "a loop")
+            )
     return found
 
 
 def vjp_is_the_transpose(sample: Sample, n: Namespaces) -> list[str]:
     """⟨ct, J t⟩ = ⟨Jᵀ ct, t⟩, in 64-bit sums of what the two transformations return."""
-    pulled, pushed = outcomes = tuple(remembered(sample, transform, n) for transform in ("grad", "jvp"))
+    pulled, pushed = outcomes = tuple(
+        remembered(sample, transform, n) for transform in ("grad", "jvp")
+    )
     if pulled.error or pushed.error:
         return _raised(outcomes, ("vjp", "jvp"))
-    out, forward = ([leaf for leaf in pushed.leaves if leaf.path.startswith(f"result[{i}]")] for i in (0, 1))
+    out, forward = (
+        [leaf for leaf in pushed.leaves if leaf.path.startswith(f"result[{i}]")] for i in (0, 1)
+    )
     moving = [(y.value, t.value) for y, t in zip(out, forward, strict=True) if t.value is not None]
     backward = [leaf.value for leaf in pulled.leaves if leaf.value is not None]
-    given = [tangent(x) for arg in sample.args if (found := flat(arg)) and all(map(inexact, found)) for x in found]
+    given = [
+        tangent(x)
+        for arg in sample.args
+        if (found := flat(arg)) and all(map(inexact, found))
+        for x in found
+    ]
     ahead = _dot([cotangent(y) for y, _ in moving], [t for _, t in moving])
     behind = _dot(backward, given)
     scale = 1.0 + _size(t for _, t in moving) + _size(backward)
-    half = any(dtype in ("float16", "bfloat16")
-               for dtype in [*(leaf.dtype for leaf in out), *(str(getattr(x, "dtype", "")) for x in flat(sample.args))])
+    half = any(
+        dtype in ("float16", "bfloat16")
+        for dtype in [
+            *(leaf.dtype for leaf in out),
+            *(str(getattr(x, "dtype", "")) for x in flat(sample.args)),
+        ]
+    )
     tol = (3e-2 if half else 1e-4) * scale
     if not np.isfinite(ahead) or abs(ahead - behind) <= tol:
         return []
@@ -87,9 +109,18 @@ def jvp_is_a_difference(sample: Sample, n: Namespaces) -> list[str]:
         moved = [bool(found := flat(arg)) and all(map(inexact, found)) for arg in args]
 
         def at(step):
-            return [np.asarray(x) for x in flat(fun(*(
-                tree_map(lambda x: x + step * tangent(x), arg) if moves else arg
-                for arg, moves in zip(args, moved, strict=True)))) if inexact(x)]
+            return [
+                np.asarray(x)
+                for x in flat(
+                    fun(
+                        *(
+                            tree_map(lambda x: x + step * tangent(x), arg) if moves else arg
+                            for arg, moves in zip(args, moved, strict=True)
+                        )
+                    )
+                )
+                if inexact(x)
+            ]
 
         ahead, behind = at(EPSILON), at(-EPSILON)
         if not any(moved) or any(x.dtype not in (np.float64, np.complex128) for x in ahead):
@@ -99,14 +130,23 @@ def jvp_is_a_difference(sample: Sample, n: Namespaces) -> list[str]:
         slopes = [np.asarray(t) for x, t in zip(flat(out), flat(slope), strict=True) if inexact(x)]
     found = []
     for number, (a, b, t) in enumerate(zip(ahead, behind, slopes, strict=True)):
-        found += value_differences(f"result {number}", t, (a - b) / (2 * EPSILON), (1e-5, 1e-6),
-                                   ("jvp", "a difference quotient"))
+        found += value_differences(
+            f"result {number}",
+            t,
+            (a - b) / (2 * EPSILON),
+            (1e-5, 1e-6),
+            ("jvp", "a difference quotient"),
+        )
     return found
 
 
 EPSILON = 1e-6
-LAWS = {"jit": jit_is_the_function, "vmap": vmap_is_a_loop, "jvp": jvp_is_a_difference,
-        "grad": vjp_is_the_transpose}
+LAWS = {
+    "jit": jit_is_the_function,
+    "vmap": vmap_is_a_loop,
+    "jvp": jvp_is_a_difference,
+    "grad": vjp_is_the_transpose,
+}
 
 
 def _wide(x):
@@ -120,7 +160,9 @@ def _dot(xs, ys) -> float:
     total = 0j
     for x, y in zip(xs, ys, strict=True):
         if inexact(x) and inexact(y):
-            total += np.sum(np.asarray(x).astype(np.complex128) * np.asarray(y).astype(np.complex128))
+            total += np.sum(
+                np.asarray(x).astype(np.complex128) * np.asarray(y).astype(np.complex128)
+            )
     return float(total.real)
 
 
@@ -139,11 +181,17 @@ def _leafwise(sample: Sample, one: Outcome, other: Outcome, names) -> list[str]:
     for mine, theirs in zip(one.leaves, other.leaves, strict=True):
         for what in ("dtype", "shape", "weak"):
             if getattr(mine, what) != getattr(theirs, what):
-                found.append(f"{mine.path}: {what}  {names[0]} {getattr(mine, what)}  {names[1]} {getattr(theirs, what)}")
+                found.append(
+                    f"{mine.path}: {what}  {names[0]} {getattr(mine, what)}  {names[1]} {getattr(theirs, what)}"
+                )
         if mine.value is not None and theirs.value is not None and mine.shape == theirs.shape:
             found += value_differences(mine.path, mine.value, theirs.value, sample.tol, names)
     return found
 
 
 def _raised(outcomes, names) -> list[str]:
-    return [f"{name} raised {outcome.error[0]}: {outcome.message}" for name, outcome in zip(names, outcomes, strict=True) if outcome.error]
+    return [
+        f"{name} raised {outcome.error[0]}: {outcome.message}"
+        for name, outcome in zip(names, outcomes, strict=True)
+        if outcome.error
+    ]

@@ -20,10 +20,15 @@ from tests.reference.sample import Case
 REFERENCE = ("jax", "0.10.2")
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
-CODE = ("run.py", "sample.py", "data.py")       # what an answer depends on, beside its table
+CODE = ("run.py", "sample.py", "data.py")  # what an answer depends on, beside its table
 # Samples are compiled for the answer alone, on both sides: in half the time, and rounding the same.
 QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
-FLAGS = " ".join(["--xla_force_host_platform_device_count=8", *(f"--{flag}={str(value).lower()}" for flag, value in QUICK.items())])
+FLAGS = " ".join(
+    [
+        "--xla_force_host_platform_device_count=8",
+        *(f"--{flag}={str(value).lower()}" for flag, value in QUICK.items()),
+    ]
+)
 
 
 def unavailable() -> str | None:
@@ -53,7 +58,7 @@ class Oracle:
 
     def ask(self, case: Case):
         """Poses the question; the reference works while the caller runs its own side."""
-        if self._asked is not None:         # the caller's own side failed before it came for the answer
+        if self._asked is not None:  # the caller's own side failed before it came for the answer
             self.answer()
         self._asked, self._known = case, self._read(case)
         if self._known is None:
@@ -76,7 +81,9 @@ class Oracle:
         head = stream.read(8)
         if len(head) < 8:
             status = self._process.wait()
-            raise RuntimeError(f"the reference's process ended with status {status} while running {case.id}")
+            raise RuntimeError(
+                f"the reference's process ended with status {status} while running {case.id}"
+            )
         outcome = pickle.loads(stream.read(struct.unpack(">Q", head)[0]))
         self._write(case, outcome)
         return outcome
@@ -90,16 +97,29 @@ class Oracle:
             self._process = None
 
     def _start(self) -> subprocess.Popen:
-        environment = dict(os.environ, JAX_PLATFORMS="cpu", XLAB_NUM_CPU_DEVICES="8",
-                           XLA_FLAGS=FLAGS, TF_CPP_MIN_LOG_LEVEL="2",
-                           PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-        return subprocess.Popen([sys.executable, "-m", "tests.reference.worker", self.namespace],
-                                cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        environment = dict(
+            os.environ,
+            JAX_PLATFORMS="cpu",
+            XLAB_NUM_CPU_DEVICES="8",
+            XLA_FLAGS=FLAGS,
+            TF_CPP_MIN_LOG_LEVEL="2",
+            PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        )
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.reference.worker", self.namespace],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def _path(self, case: Case) -> Path:
         if case.table not in self._digests:
             files = [Path(find_spec(case.table).origin), *(HERE / name for name in CODE)]
-            text = b"".join(file.read_bytes() for file in files) + repr((self.namespace, REFERENCE, FLAGS)).encode()
+            text = (
+                b"".join(file.read_bytes() for file in files)
+                + repr((self.namespace, REFERENCE, FLAGS)).encode()
+            )
             self._digests[case.table] = hashlib.sha256(text).hexdigest()[:20]
         return self.cache / self._digests[case.table] / f"{case.id}.pickle".replace("/", "_")
 
@@ -116,6 +136,6 @@ class Oracle:
             return
         path = self._path(case)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:   # workers may race
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # workers may race
             file.write(pickle.dumps(outcome))
         os.replace(file.name, path)

@@ -17,6 +17,7 @@ FLOAT0 = np.dtype([("float0", np.void, 0)])
 @dataclass(frozen=True)
 class Leaf:
     """One array of a result: where it stands, its type, its value as numpy (None for types alone)."""
+
     path: str
     kind: str
     dtype: str
@@ -28,9 +29,10 @@ class Leaf:
 @dataclass(frozen=True)
 class Outcome:
     """What a case gave: leaves, or a text (jaxprs), or an error."""
+
     leaves: tuple = ()
     text: str | None = None
-    error: tuple = ()           # names of the error's class and its bases
+    error: tuple = ()  # names of the error's class and its bases
     builtin: str | None = None  # the first of them that Python itself defines
     message: str = ""
 
@@ -42,9 +44,9 @@ def run(case: Case, n: Namespaces) -> Outcome:
     """The outcome of `case` on one side; errors of the function are outcomes too."""
     sample = case.sample
     if next(_runs) % 500 == 0:
-        n.jax.clear_caches()        # what thousands of samples compile is gigabytes, and more pieces of memory than a process may have
+        n.jax.clear_caches()  # what thousands of samples compile is gigabytes, and more pieces of memory than a process may have
     try:
-        with warnings.catch_warnings(), (n.jax.enable_x64(True) if sample.x64 else nullcontext()):
+        with warnings.catch_warnings(), n.jax.enable_x64(True) if sample.x64 else nullcontext():
             warnings.simplefilter("ignore")
             return transformed(case, n)
     except Exception as error:
@@ -63,7 +65,10 @@ def remembered(sample: Sample, transform: str, n: Namespaces) -> Outcome:
     if key not in _latest:
         if len(_latest) >= _KEPT:
             del _latest[next(iter(_latest))]
-        _latest[key] = sample, run(Case("", sample, transform), n)      # the sample too: while it lives its id is its own
+        _latest[key] = (
+            sample,
+            run(Case("", sample, transform), n),
+        )  # the sample too: while it lives its id is its own
     return _latest[key][1]
 
 
@@ -74,14 +79,18 @@ def transformed(case: Case, n: Namespaces) -> Outcome:
     for name in [innermost, *reversed(outer)]:
         if name in ("text", "primitives"):
             jaxpr = n.jax.make_jaxpr(fun)(*args)
-            return Outcome(text=str(jaxpr) if name == "text" else "\n".join(primitives(jaxpr.jaxpr)))
+            return Outcome(
+                text=str(jaxpr) if name == "text" else "\n".join(primitives(jaxpr.jaxpr))
+            )
         fun, args = TRANSFORMS[name](n, fun, args)
     return Outcome(leaves=tuple(leaves(n, fun(*placed(n, args)), "result")))
 
 
 def placed(n: Namespaces, args) -> tuple:
     """The arguments as arrays of the side that runs, so that operators on them are its own."""
-    return tree_map(lambda x: n.jnp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x, tuple(args))
+    return tree_map(
+        lambda x: n.jnp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x, tuple(args)
+    )
 
 
 # -- transformations: (namespaces, function, arguments) to (function, arguments) ---------------------------
@@ -114,6 +123,7 @@ def _grad(n, fun, args):
     def pulled(*args):
         out, pull = n.jax.vjp(part(args), *(args[i] for i in where))
         return pull(tree_map(cotangent, out))
+
     return pulled, args
 
 
@@ -123,6 +133,7 @@ def _jvp(n, fun, args):
     def pushed(*args):
         primals = tuple(args[i] for i in where)
         return n.jax.jvp(part(args), primals, tree_map(tangent, primals))
+
     return pushed, args
 
 
@@ -133,12 +144,19 @@ def _linearize(n, fun, args):
         primals = tuple(args[i] for i in where)
         out, linear = n.jax.linearize(part(args), *primals)
         return out, linear(*tree_map(tangent, primals))
+
     return pushed, args
 
 
 TRANSFORMS = {
-    "eager": _eager, "jit": _jit, "vmap": _vmap, "grad": _grad, "jvp": _jvp, "linearize": _linearize,
-    "checkpoint": _checkpoint, "eval_shape": _eval_shape,
+    "eager": _eager,
+    "jit": _jit,
+    "vmap": _vmap,
+    "grad": _grad,
+    "jvp": _jvp,
+    "linearize": _linearize,
+    "checkpoint": _checkpoint,
+    "eval_shape": _eval_shape,
 }
 
 
@@ -152,13 +170,17 @@ def differentiable(fun, args):
             for i, value in zip(where, some, strict=True):
                 merged[i] = value
             return fun(*merged)
+
         return partial
+
     return part, where
 
 
 def stacked(x):
     """Three variations of an argument along a new first axis, each a valid argument itself."""
-    x = np.asarray(x, {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}.get(type(x)))
+    x = np.asarray(
+        x, {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}.get(type(x))
+    )
     return np.stack([x, np.roll(x, 1), x[::-1] if x.ndim else x])
 
 
@@ -197,7 +219,7 @@ def inexact(x) -> bool:
 def tree_map(fun, x):
     """Applies `fun` to the leaves of lists, tuples (named ones too) and dicts."""
     if isinstance(x, dict):
-        return {key: tree_map(fun, x[key]) for key in sorted(x)}    # the order both sides return
+        return {key: tree_map(fun, x[key]) for key in sorted(x)}  # the order both sides return
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return type(x)(*(tree_map(fun, value) for value in x))
     if isinstance(x, (list, tuple)):

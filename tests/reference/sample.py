@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple
 
-ALL = ("eager", "jit", "grad", "jvp", "vmap")       # for differentiable functions
-WHOLE = ("eager", "jit", "vmap")                    # for integer results and the like
-VALUE = ("eager", "jit")                            # for what has no operand to map over
+ALL = ("eager", "jit", "grad", "jvp", "vmap")  # for differentiable functions
+WHOLE = ("eager", "jit", "vmap")  # for integer results and the like
+VALUE = ("eager", "jit")  # for what has no operand to map over
 
 
 class Namespaces(NamedTuple):
     """The modules of one side under the names tables use."""
+
     jax: Any
     jnp: Any
     lax: Any
@@ -46,6 +47,7 @@ class Sample:
         lawful: whether `laws.py` applies (some functions promise a derivative that is not theirs).
         smooth: whether difference quotients with 64-bit arguments apply to it.
     """
+
     name: str
     fun: Callable = field(repr=False)
     args: tuple | list = field(default=(), repr=False)
@@ -60,6 +62,7 @@ class Sample:
 @dataclass(frozen=True)
 class Case:
     """One sample under one transformation: what one test compares."""
+
     table: str
     sample: Sample
     transform: str

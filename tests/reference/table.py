@@ -33,6 +33,7 @@ def module_of(name: str) -> ModuleType:
     if hasattr(table, "COMPARED_IN"):
         return found
     if getattr(table, "LAWS", True):
+
         @law_cases(name)
         def test_law(case):
             check_law(case)

@@ -39,10 +39,13 @@ def test_equal_outcomes_do_not_differ():
 
 def test_a_difference_says_what_and_where():
     found = differences(SAMPLE, outcome(np.float32([1, 2, 4])), outcome())
-    assert found == ["result: values  1 of 3 differ by more than rtol 2e-05, atol 2e-06; "
-                     "worst at (2,): xlab 4.0  reference 3.0"]
+    assert found == [
+        "result: values  1 of 3 differ by more than rtol 2e-05, atol 2e-06; "
+        "worst at (2,): xlab 4.0  reference 3.0"
+    ]
     assert differences(SAMPLE, outcome(weak=True), outcome()) == [
-        "result: weak type  xlab True  reference False"]
+        "result: weak type  xlab True  reference False"
+    ]
     assert "only in the result of reference" in differences(SAMPLE, Outcome(), outcome())[0]
 
 
@@ -83,9 +86,16 @@ def test_trees_keep_their_order():
 
 
 def test_names_are_unique_in_every_table():
-    for table in ("tests.lax.samples", "tests.lax.samples_data", "tests.lax.samples_control",
-                  "tests.transforms.samples", "tests.numpy.samples", "tests.random.samples",
-                  "tests.core.samples_jaxprs", "tests.parallel.samples"):
+    for table in (
+        "tests.lax.samples",
+        "tests.lax.samples_data",
+        "tests.lax.samples_control",
+        "tests.transforms.samples",
+        "tests.numpy.samples",
+        "tests.random.samples",
+        "tests.core.samples_jaxprs",
+        "tests.parallel.samples",
+    ):
         assert load(table)
 
 

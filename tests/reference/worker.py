@@ -18,14 +18,14 @@ from tests.reference.sample import load, namespaces
 
 def main(name: str):
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)               # what samples print must not get between the answers
+    os.dup2(2, 1)  # what samples print must not get between the answers
     n = namespaces(name)
     tables: dict[str, dict] = {}
     for line in sys.stdin:
         request = json.loads(line)
         table = request["table"]
         if table not in tables:
-            n.jax.clear_caches()        # programs of tables that are done: all of them are gigabytes
+            n.jax.clear_caches()  # programs of tables that are done: all of them are gigabytes
             tables[table] = {(c.sample.name, c.transform): c for c in load(table)}
         outcome = run(tables[table][request["sample"], request["transform"]], n)
         data = pickle.dumps(outcome)

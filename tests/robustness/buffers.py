@@ -66,13 +66,17 @@ def whole_of_donated_part(many):
 def other_type_of_donated(many):
     x = live(many)
     mesh = xlab.make_mesh((4, 2), ("a", "b"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
-    other = xlab.device_put(x, NamedSharding(mesh, P(("a", "b")))) if many else xlab.device_put(x, xlab.devices()[0])
+    other = (
+        xlab.device_put(x, NamedSharding(mesh, P(("a", "b"))))
+        if many
+        else xlab.device_put(x, xlab.devices()[0])
+    )
     take(x, 3)
     return other
 
 
 def assembled_of_donated(many):
-    parts = [xlab.device_put(WANT[i:i + 1], d) for i, d in enumerate(xlab.devices())]
+    parts = [xlab.device_put(WANT[i : i + 1], d) for i, d in enumerate(xlab.devices())]
     x = xlab.make_array_from_single_device_arrays((N,), CUT, parts)
     take(parts[3], 3)
     return x
@@ -94,7 +98,10 @@ def after_pmap(many):
 
 
 def on_the_host(many):
-    return xlab.device_put(live(many), (CUT if many else SingleDeviceSharding(xlab.devices()[0])).with_memory_kind(HOST))
+    return xlab.device_put(
+        live(many),
+        (CUT if many else SingleDeviceSharding(xlab.devices()[0])).with_memory_kind(HOST),
+    )
 
 
 STATES = {
@@ -118,11 +125,13 @@ STATES = {
 
 def warm(f, *more):
     """A use by a jitted function that has answered such arrays before."""
+
     def use(x):
         like = xlab.device_put(np.ones(x.shape, x.dtype), x.sharding)
         for _ in range(3):
             f(like, *more)
         return f(x, *more)
+
     return use
 
 
@@ -146,8 +155,10 @@ def given_and_passed(x):
 
 def shard_mapped(x):
     cut = x.sharding if isinstance(x.sharding, NamedSharding) else CUT
-    spec = cut.spec if x.shape[0] % 8 == 0 else P()         # one device's part has a single element
-    return xlab.jit(xlab.shard_map(lambda v: v * 2, mesh=cut.mesh, in_specs=spec, out_specs=spec))(x)
+    spec = cut.spec if x.shape[0] % 8 == 0 else P()  # one device's part has a single element
+    return xlab.jit(xlab.shard_map(lambda v: v * 2, mesh=cut.mesh, in_specs=spec, out_specs=spec))(
+        x
+    )
 
 
 def nans(x):
@@ -212,12 +223,22 @@ USES = {
     "size on device": lambda x: x.on_device_size_in_bytes(),
     "format": lambda x: x.format,
     "clone": lambda x: x.clone(),
-    "sharding": lambda x: (x.sharding, x.devices(), x.committed, x.is_fully_addressable, x.is_fully_replicated),
+    "sharding": lambda x: (
+        x.sharding,
+        x.devices(),
+        x.committed,
+        x.is_fully_addressable,
+        x.is_fully_replicated,
+    ),
     "delete": lambda x: x.delete(),
     "nan checks": nans,
     "reference": lambda x: xlab.new_ref(x)[...],
-    "assemble": lambda x: xlab.make_array_from_single_device_arrays(x.shape, x.sharding, [s.data for s in x.addressable_shards]),
-    "tree": lambda x: xlab.jit(lambda t: {"a": t["a"] + t["b"]}, donate_argnums=0)({"a": x, "b": jnp.float32(1)}),
+    "assemble": lambda x: xlab.make_array_from_single_device_arrays(
+        x.shape, x.sharding, [s.data for s in x.addressable_shards]
+    ),
+    "tree": lambda x: xlab.jit(lambda t: {"a": t["a"] + t["b"]}, donate_argnums=0)(
+        {"a": x, "b": jnp.float32(1)}
+    ),
     "live arrays": lambda x: xlab.live_arrays(),
 }
 

@@ -24,7 +24,7 @@ LEFT_OUT = {
     "load_ipython_extension", "unload_ipython_extension", "update", "enable_checks", "no_execution",
     "array_repr", "array_str",
 }  # fmt: skip
-LIMIT = 60      # seconds after which a call is taken for one that never ends
+LIMIT = 60  # seconds after which a call is taken for one that never ends
 
 
 def functions(n, module: str) -> list[tuple[str, object]]:
@@ -36,7 +36,12 @@ def functions(n, module: str) -> list[tuple[str, object]]:
     found = []
     for name in sorted(names):
         value = getattr(home, name, None)
-        if inspect.isclass(value) or inspect.ismodule(value) or not callable(value) or name.endswith("_p"):
+        if (
+            inspect.isclass(value)
+            or inspect.ismodule(value)
+            or not callable(value)
+            or name.endswith("_p")
+        ):
             continue
         found.append((name, value))
     return found
@@ -76,7 +81,11 @@ def calls(function, rng: random.Random, values: dict, count: int):
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [
+        p
+        for p in parameters
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
     optional = [p for p in parameters if p.default is not p.empty or p.kind is p.KEYWORD_ONLY]
     several = any(p.kind is p.VAR_POSITIONAL for p in parameters) or not parameters
     names = list(values)
@@ -87,13 +96,16 @@ def calls(function, rng: random.Random, values: dict, count: int):
         if special and rng.random() < 0.7:
             return rng.choice(special)
         return rng.choice(arrays if i == 0 and rng.random() < 0.6 else names)
+
     for _ in range(count):
         positional = [choose(p, i) for i, p in enumerate(needed)]
         if several:
             positional += [rng.choice(names) for _ in range(rng.randrange(3))]
         elif rng.random() < 0.08:
             positional = positional[:-1] if rng.random() < 0.5 else [*positional, rng.choice(names)]
-        keywords = {p.name: choose(p, 1) for p in rng.sample(optional, min(len(optional), rng.randrange(3)))}
+        keywords = {
+            p.name: choose(p, 1) for p in rng.sample(optional, min(len(optional), rng.randrange(3)))
+        }
         if rng.random() < 0.04:
             keywords["no_such_argument"] = "1"
         yield positional, keywords
@@ -129,6 +141,7 @@ def outcome(function, args, kwargs) -> tuple[str, str]:
 def main(subject: str, module: str, count: int, seed: int, only: str = "") -> None:
     warnings.simplefilter("ignore")
     import numpy as np
+
     n = __import__(subject)
     for part in ("numpy", "lax", "random", *filter(None, [module])):
         __import__(f"{subject}.{part}")
@@ -138,11 +151,27 @@ def main(subject: str, module: str, count: int, seed: int, only: str = "") -> No
             continue
         rng = random.Random(f"{seed} {module}.{name}")
         for positional, keywords in calls(function, rng, values, count):
-            shown = f"{module}.{name}({', '.join([*positional, *(f'{k}={v}' for k, v in keywords.items())])})".lstrip(".")
+            shown = f"{module}.{name}({', '.join([*positional, *(f'{k}={v}' for k, v in keywords.items())])})".lstrip(
+                "."
+            )
             print(json.dumps({"begin": shown}), flush=True)
             start = time.perf_counter()
-            kind, words = outcome(function, [values[p] for p in positional], {k: values[v] for k, v in keywords.items()})
-            print(json.dumps({"end": shown, "kind": kind, "words": words, "seconds": time.perf_counter() - start}), flush=True)
+            kind, words = outcome(
+                function,
+                [values[p] for p in positional],
+                {k: values[v] for k, v in keywords.items()},
+            )
+            print(
+                json.dumps(
+                    {
+                        "end": shown,
+                        "kind": kind,
+                        "words": words,
+                        "seconds": time.perf_counter() - start,
+                    }
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -38,21 +38,44 @@ def spoiled(blob: bytes, draw: random.Random):
     """What was done, and the bytes."""
     at = draw.randrange(len(blob))
     yield f"cut at {at}", blob[:at]
-    yield f"byte {at} changed", blob[:at] + bytes([blob[at] ^ (1 << draw.randrange(8))]) + blob[at + 1:]
+    yield (
+        f"byte {at} changed",
+        blob[:at] + bytes([blob[at] ^ (1 << draw.randrange(8))]) + blob[at + 1 :],
+    )
     head = json.loads(zipfile.ZipFile(io.BytesIO(blob)).read("program.json"))
     key, odd = draw.choice(list(head)), draw.choice(ODD)
-    yield f"{key} = {odd!r}", repacked(blob, lambda parts: parts.update({"program.json": json.dumps({**head, key: odd}).encode()}))
-    yield f"without {key}", repacked(blob, lambda parts: parts.update({"program.json": json.dumps({k: v for k, v in head.items() if k != key}).encode()}))
+    yield (
+        f"{key} = {odd!r}",
+        repacked(
+            blob,
+            lambda parts: parts.update({"program.json": json.dumps({**head, key: odd}).encode()}),
+        ),
+    )
+    yield (
+        f"without {key}",
+        repacked(
+            blob,
+            lambda parts: parts.update(
+                {"program.json": json.dumps({k: v for k, v in head.items() if k != key}).encode()}
+            ),
+        ),
+    )
 
     def program(parts):
         data = bytearray(parts["program.stablehlo"])
         for _ in range(draw.randrange(1, 4)):
             data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-        parts["program.stablehlo"] = bytes(data[:draw.randrange(1, len(data))] if draw.random() < 0.3 else data)
+        parts["program.stablehlo"] = bytes(
+            data[: draw.randrange(1, len(data))] if draw.random() < 0.3 else data
+        )
+
     yield "another program", repacked(blob, program)
     name = draw.choice(["program.stablehlo", "constant0", "program.json"])
     yield f"without the part {name}", repacked(blob, lambda parts: parts.pop(name, None))
-    yield f"junk for {name}", repacked(blob, lambda parts: parts.update({name: draw.randbytes(draw.randrange(200))}))
+    yield (
+        f"junk for {name}",
+        repacked(blob, lambda parts: parts.update({name: draw.randbytes(draw.randrange(200))})),
+    )
 
 
 def main(count: int, seed: int) -> None:

@@ -55,7 +55,9 @@ def programs() -> Iterator[Program]:
             if sample.error or sample.x64:
                 continue
             leaves, treedef = tree.flatten(tuple(sample.args))
-            split = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray) and x.ndim and x.size]
+            split = [
+                i for i, x in enumerate(leaves) if isinstance(x, np.ndarray) and x.ndim and x.size
+            ]
             if not split:
                 continue
 
@@ -64,6 +66,7 @@ def programs() -> Iterator[Program]:
                 for i, x in zip(split, arrays):
                     given[i] = x
                 return sample.fun(n, *tree.unflatten(treedef, given))
+
             args = tuple(leaves[i] for i in split)
             name = f"{table}.{sample.name}"
             grown = tuple(np.tile(a, [1 if s == 1 else 4 for s in a.shape]) for a in args)
@@ -74,8 +77,17 @@ def programs() -> Iterator[Program]:
             if "vmap" in sample.transforms:
                 yield Program(name + " vmap", n.jax.vmap(fun), mapped)
             if "grad" in sample.transforms:
+
                 def total(*arrays, fun=fun):
-                    return sum((n.jnp.sum(n.jnp.real(x)) for x in tree.leaves(fun(*arrays)) if n.jnp.issubdtype(x.dtype, np.inexact)), 0.0)
+                    return sum(
+                        (
+                            n.jnp.sum(n.jnp.real(x))
+                            for x in tree.leaves(fun(*arrays))
+                            if n.jnp.issubdtype(x.dtype, np.inexact)
+                        ),
+                        0.0,
+                    )
+
                 at = tuple(i for i, a in enumerate(args) if np.issubdtype(a.dtype, np.floating))
                 if at:
                     yield Program(name + " grad", n.jax.grad(total, argnums=at), args)
@@ -92,6 +104,7 @@ def placements(shapes: list[tuple[int, ...]]) -> list[tuple[Spec, ...]]:
         for i, d, axes in given:
             specs[i][d] = axes
         found[tuple(tuple(spec) for spec in specs)] = None
+
     for i, d in places:
         add((i, d, ("x",)))
         add((i, d, ("x", "y")))
@@ -113,7 +126,10 @@ def mesh_sizes(shapes: list[tuple[int, ...]], specs: tuple[Spec, ...]) -> tuple[
         sizes = {"x": x, "y": y}
         used = set(itertools.chain(*itertools.chain(*specs)))
         if all(sizes[a] > 1 for a in used) and all(
-                s % math.prod(sizes[a] for a in axes) == 0 for shape, spec in zip(shapes, specs) for s, axes in zip(shape, spec)):
+            s % math.prod(sizes[a] for a in axes) == 0
+            for shape, spec in zip(shapes, specs)
+            for s, axes in zip(shape, spec)
+        ):
             return x, y
     return None
 
@@ -137,14 +153,24 @@ def main(count: int, part: int, of: int, first: int = 0, only: str = "") -> None
                 continue
             shapes = [a.shape for a in program.args]
             rng = random.Random(program.name)
-            ways = [(specs, sizes) for specs in placements(shapes) if (sizes := mesh_sizes(shapes, specs)) is not None]
+            ways = [
+                (specs, sizes)
+                for specs in placements(shapes)
+                if (sizes := mesh_sizes(shapes, specs)) is not None
+            ]
             for specs, sizes in rng.sample(ways, min(count, len(ways))):
                 kind = rng.choice(KINDS)
-                listed = ", ".join(f"{a.dtype}{list(a.shape)} {spec_text(s)}" for a, s in zip(program.args, specs))
-                say(number=number, begin=f"{program.name} on {sizes[0]}x{sizes[1]} {kind}: {listed}")
+                listed = ", ".join(
+                    f"{a.dtype}{list(a.shape)} {spec_text(s)}" for a, s in zip(program.args, specs)
+                )
+                say(
+                    number=number, begin=f"{program.name} on {sizes[0]}x{sizes[1]} {kind}: {listed}"
+                )
                 try:
                     lowered = lower(program, specs, sizes, kind)
-                except Exception as error:      # as its types say, or a length that is written into the program
+                except (
+                    Exception
+                ) as error:  # as its types say, or a length that is written into the program
                     say(end="refused", words=f"{type(error).__name__}: {error}"[:200])
                     if kind == "Auto":
                         break
@@ -160,15 +186,21 @@ def lower(program: Program, specs: tuple[Spec, ...], sizes: tuple[int, int], kin
     from xlab.sharding import AxisType, NamedSharding, P, make_mesh, set_mesh
 
     explicit = kind == "Explicit"
-    mesh = make_mesh(sizes, ("x", "y"), axis_types=(AxisType.Explicit if explicit else AxisType.Auto,) * 2)
+    mesh = make_mesh(
+        sizes, ("x", "y"), axis_types=(AxisType.Explicit if explicit else AxisType.Auto,) * 2
+    )
 
     def fun(*args: Any) -> Any:
         return program.fun(*args)
 
     if kind == "partly manual":
         fun = xlab.shard_map(fun, mesh=mesh, in_specs=P(), out_specs=P(), axis_names={"x"})
-    typed = [xlab.ShapeDtypeStruct(a.shape, a.dtype, sharding=NamedSharding(mesh, P(*(axes or None for axes in spec))))
-             for a, spec in zip(program.args, specs)]
+    typed = [
+        xlab.ShapeDtypeStruct(
+            a.shape, a.dtype, sharding=NamedSharding(mesh, P(*(axes or None for axes in spec)))
+        )
+        for a, spec in zip(program.args, specs)
+    ]
     with set_mesh(mesh) if explicit else contextlib.nullcontext():
         return xlab.jit(fun).lower(*typed)
 
@@ -181,7 +213,7 @@ def look(lowered: Any) -> dict[str, Any]:
 
     try:
         stages = program_stages(lowered.compile())
-    except Exception as error:      # the compiler refuses some operations along split dimensions
+    except Exception as error:  # the compiler refuses some operations along split dimensions
         return {"end": "not compiled", "words": f"{type(error).__name__}: {error}"[:200]}
     try:
         observe.transfers(stages)

@@ -12,4 +12,8 @@ def test_reference(case, oracle):
     oracle.ask(case)
     with compiled_quickly():
         ours = run(case, subject())
-    report(case, "differs from the reference", [f"form {i}: {line}" for i, line in differing(case.sample, ours, oracle.answer())])
+    report(
+        case,
+        "differs from the reference",
+        [f"form {i}: {line}" for i, line in differing(case.sample, ours, oracle.answer())],
+    )

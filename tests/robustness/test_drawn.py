@@ -20,7 +20,10 @@ def test_reference(case, oracle):
     found = differing(case.sample, ours, oracle.answer())
     if found:
         calls = samples_drawn.CALLS[case.sample.name]
-        pytest.fail("\n".join(f"{case.sample.name}({calls[i]})\n  {line}" for i, line in found), pytrace=False)
+        pytest.fail(
+            "\n".join(f"{case.sample.name}({calls[i]})\n  {line}" for i, line in found),
+            pytrace=False,
+        )
 
 
 def differing(sample, ours: Outcome, theirs: Outcome) -> list[tuple[int, str]]:
@@ -28,7 +31,10 @@ def differing(sample, ours: Outcome, theirs: Outcome) -> list[tuple[int, str]]:
     assert not theirs.error, theirs.message
     assert not ours.error, ours.message
     raised = {call(leaf.path) for leaf in theirs.leaves if leaf.kind == "Raised"}
-    kept = [Outcome(leaves=tuple(leaf for leaf in side.leaves if call(leaf.path) not in raised)) for side in (ours, theirs)]
+    kept = [
+        Outcome(leaves=tuple(leaf for leaf in side.leaves if call(leaf.path) not in raised))
+        for side in (ours, theirs)
+    ]
     return [(call(line), line) for line in differences(sample, *kept)]
 
 

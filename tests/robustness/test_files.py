@@ -21,14 +21,31 @@ COUNT, SEED = os.environ.get("XLAB_FUZZ_FILES", "6"), os.environ.get("XLAB_FUZZ_
 
 
 def test_no_file_ends_the_process():
-    ran = subprocess.run([sys.executable, "-m", "tests.robustness.files", COUNT, SEED], cwd=ROOT, capture_output=True, text=True, timeout=1200,
-                         env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "8"})
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.robustness.files", COUNT, SEED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "8"},
+    )
     lines = ran.stdout.splitlines()
     assert ran.returncode == 0, f"ended with {ran.returncode} at {lines[-1:]}: {ran.stderr[-1000:]}"
-    assert len(lines) == 7 * int(COUNT) and not [line for line in lines if line.endswith("| ") or "SystemError" in line]
+    assert len(lines) == 7 * int(COUNT) and not [
+        line for line in lines if line.endswith("| ") or "SystemError" in line
+    ]
 
 
-@pytest.mark.parametrize("blob", [b"", b"PK\x05\x06" + b"\0" * 18, b"\x80\x04cos\nsystem\n(S'exit 1'\ntR.", b"{}", os.urandom(300)])
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"",
+        b"PK\x05\x06" + b"\0" * 18,
+        b"\x80\x04cos\nsystem\n(S'exit 1'\ntR.",
+        b"{}",
+        os.urandom(300),
+    ],
+)
 def test_other_files_are_refused(blob):
     with pytest.raises(ValueError, match="not an exported program"):
         deserialize(blob)
@@ -41,31 +58,62 @@ def test_a_program_without_digests_or_of_others_is_refused():
 
     def refused(**changes):
         changed = {k: v for k, v in {**head, **changes}.items() if v is not ...}
-        return repacked(blob, lambda parts: parts.update({"program.json": json.dumps(changed).encode()}))
-    with pytest.raises(ValueError, match=r"^the exported program has no digests.*Make it again with xlab\.export"):
+        return repacked(
+            blob, lambda parts: parts.update({"program.json": json.dumps(changed).encode()})
+        )
+
+    with pytest.raises(
+        ValueError, match=r"^the exported program has no digests.*Make it again with xlab\.export"
+    ):
         deserialize(refused(digests=...))
-    for odd in (None, "", [], ["0" * 64], [head["digests"][0]] * 2, {"0": head["digests"][0]}, [None], 3):
+    for odd in (
+        None,
+        "",
+        [],
+        ["0" * 64],
+        [head["digests"][0]] * 2,
+        {"0": head["digests"][0]},
+        [None],
+        3,
+    ):
         with pytest.raises(ValueError, match="damaged: it is not what was stored"):
             deserialize(refused(digests=odd))
     inner = zipfile.ZipFile(io.BytesIO(blob)).read("vjp")
-    bare = repacked(inner, lambda parts: parts.update({"program.json": json.dumps(
-        {k: v for k, v in json.loads(parts["program.json"]).items() if k != "digests"}).encode()}))
+    bare = repacked(
+        inner,
+        lambda parts: parts.update(
+            {
+                "program.json": json.dumps(
+                    {k: v for k, v in json.loads(parts["program.json"]).items() if k != "digests"}
+                ).encode()
+            }
+        ),
+    )
     with pytest.raises(ValueError, match="no digests"):
         deserialize(repacked(blob, lambda parts: parts.update(vjp=bare))).vjp()
 
 
 def test_a_part_of_a_size_it_cannot_have_is_not_unpacked(monkeypatch):
-    blob = bytes(export(xlab.jit(lambda x: x + np.arange(4096, dtype=np.float32).sum()))(np.float32(1)).serialize())
+    blob = bytes(
+        export(xlab.jit(lambda x: x + np.arange(4096, dtype=np.float32).sum()))(
+            np.float32(1)
+        ).serialize()
+    )
     monkeypatch.setitem(_LONGEST, "program.json", 10)
     with pytest.raises(ValueError, match=r"'program.json' is said to have \d+ bytes"):
         deserialize(blob)
     monkeypatch.undo()
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(blob)) as given, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as files:
+    with (
+        zipfile.ZipFile(io.BytesIO(blob)) as given,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as files,
+    ):
         head = json.loads(given.read("program.json"))
         head["constants"] = [[[1 << 40], "float32", False]]
         files.writestr("program.json", json.dumps(head))
         files.writestr("program.stablehlo", given.read("program.stablehlo"))
         files.writestr("constant0", b"\0" * 100)
-    with pytest.raises(ValueError, match=r"'constant0' is said to have 100 bytes, and has to have \d+"):
+    with pytest.raises(
+        ValueError, match=r"'constant0' is said to have 100 bytes, and has to have \d+"
+    ):
         deserialize(out.getvalue())

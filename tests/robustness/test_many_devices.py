@@ -64,9 +64,17 @@ PROGRAM = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("devices", "mode"), [(2, "run"), (3, "run"), (6, "run"), (16, "run"), (64, "compile"), (512, "compile")])
+@pytest.mark.parametrize(
+    ("devices", "mode"),
+    [(2, "run"), (3, "run"), (6, "run"), (16, "run"), (64, "compile"), (512, "compile")],
+)
 def test_programs(devices, mode):
     child = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(devices), mode], capture_output=True, text=True, cwd=ROOT, timeout=600,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": str(devices)})
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(devices), mode],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=600,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": str(devices)},
+    )
     assert child.stdout.strip().endswith("right"), child.stdout + child.stderr[-3000:]

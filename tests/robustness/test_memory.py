@@ -77,7 +77,9 @@ def test_programs_go_before_the_memory_maps_do(monkeypatch):
     assert f(0.0) == 2
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not list memory maps")
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="the system does not list memory maps"
+)
 def test_maps_are_counted():
     used, granted = memory_cache.memory_maps()
     kept = [xlab.jit(lambda x, i=i: jnp.tanh(x) * i) for i in range(20)]
@@ -106,22 +108,27 @@ def test_a_jitted_function_dies_with_its_closure():
         f(1.0)
         xlab.jit(xlab.grad(lambda x: f(x) * x))(2.0)
         xlab.vmap(f)(np.ones(3, np.float32))
+
     use(big)
     del big
     gc.collect()
     assert watched() is None
 
 
-@pytest.mark.parametrize("use", [
-    lambda x: x + 1,
-    lambda x: xlab.jit(lambda v: jnp.sin(v).sum())(x),
-    lambda x: xlab.grad(lambda v: jnp.sin(v).sum())(x),
-    lambda x: xlab.vmap(jnp.cos)(x),
-    lambda x: xlab.vjp(lambda v: v * v, x)[1](x),
-    lambda x: xlab.make_jaxpr(lambda v: v * 2)(x),
-    lambda x: xlab.lax.scan(lambda c, v: (c + v, c), x[0], x),
-    lambda x: x[1:3].at[0].set(5.0),
-], ids=["eager", "jit", "grad", "vmap", "vjp", "make_jaxpr", "scan", "index"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + 1,
+        lambda x: xlab.jit(lambda v: jnp.sin(v).sum())(x),
+        lambda x: xlab.grad(lambda v: jnp.sin(v).sum())(x),
+        lambda x: xlab.vmap(jnp.cos)(x),
+        lambda x: xlab.vjp(lambda v: v * v, x)[1](x),
+        lambda x: xlab.make_jaxpr(lambda v: v * 2)(x),
+        lambda x: xlab.lax.scan(lambda c, v: (c + v, c), x[0], x),
+        lambda x: x[1:3].at[0].set(5.0),
+    ],
+    ids=["eager", "jit", "grad", "vmap", "vjp", "make_jaxpr", "scan", "index"],
+)
 def test_no_cache_keeps_an_array(use):
     x = jnp.arange(6.0) + 0.5
     use(x)
@@ -137,6 +144,7 @@ def test_what_a_program_closes_over_dies_with_it():
         f = xlab.jit(lambda v: v + x)
         f(1.0)
         return weakref.ref(x)
+
     watched = use()
     gc.collect()
     xlab.clear_caches()
@@ -157,6 +165,7 @@ def test_an_error_while_tracing_keeps_nothing():
 def test_live_arrays_after_many_runs():
     def step(w, x):
         return w - 0.1 * xlab.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
+
     f = xlab.jit(step, donate_argnums=0)
     w, x = jnp.ones((3, 2)), jnp.ones((4, 3))
     w = f(w, x)
@@ -178,18 +187,25 @@ def printed(held):
     def f(x):
         xlab.debug.callback(lambda v: held, x)
         return x
+
     return xlab.jit(f)(1.0)
 
 
 def computed_outside(held):
-    return xlab.jit(lambda x: xlab.pure_callback(lambda v: np.float32(held.size), xlab.ShapeDtypeStruct((), np.float32), x))(1.0)
+    return xlab.jit(
+        lambda x: xlab.pure_callback(
+            lambda v: np.float32(held.size), xlab.ShapeDtypeStruct((), np.float32), x
+        )
+    )(1.0)
 
 
 @pytest.mark.parametrize("make", [gradient_by_rule, printed, computed_outside])
 def test_what_a_fresh_function_closes_over_goes_with_it(make):
     """A loop that makes a rule or a callback in each turn keeps none of them."""
+
     class Held:
         size = 1
+
     left = []
     for _ in range(5):
         held = Held()

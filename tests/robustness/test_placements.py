@@ -36,8 +36,21 @@ def sweep(count: str, part: int, of: int) -> Outcome:
     wrong, first = [], 0
     while True:
         child = subprocess.Popen(
-            [sys.executable, "-m", "tests.robustness.placements", count, str(part), str(of), str(first)], stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "9"})
+            [
+                sys.executable,
+                "-m",
+                "tests.robustness.placements",
+                count,
+                str(part),
+                str(of),
+                str(first),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "9"},
+        )
         begun: dict[str, Any] = {"begin": "nothing", "number": 0}
         open_ = False
         with child:
@@ -50,12 +63,16 @@ def sweep(count: str, part: int, of: int) -> Outcome:
                 ends[line["end"]] += 1
                 if line["end"] == "shown" and line["words"]:
                     ends["shown in part"] += 1
-                if line["end"] == "not shown" or (line["end"] == "shown" and unexplained(line["words"])):
+                if line["end"] == "not shown" or (
+                    line["end"] == "shown" and unexplained(line["words"])
+                ):
                     wrong.append(f"{begun['begin']}: {line['end']} {line['words']}")
         if child.returncode == 0:
             return Outcome(ends, wrong)
         ends["deaths"] += 1
-        wrong.append(f"{begun['begin']}: the process ended with {child.returncode}{'' if open_ else ' after it'}")
+        wrong.append(
+            f"{begun['begin']}: the process ended with {child.returncode}{'' if open_ else ' after it'}"
+        )
         if begun["begin"] == "nothing":
             return Outcome(ends, wrong)
         first = begun["number"] + of
@@ -88,20 +105,35 @@ def test_a_death_is_seen(monkeypatch):
 
 def dying(popen):
     """In place of the programs one that ends its process at the second, and one that begins behind it."""
+
     def start(command, **options):
         first = int(command[-1])
-        code = ("import os, json\n" + "".join(
+        code = "import os, json\n" + "".join(
             f"print(json.dumps(dict(number={n}, begin={name!r})), flush=True)\n"
-            + ("os.kill(os.getpid(), 11)\n" if name == "second" else "print(json.dumps(dict(end='shown', words='')), flush=True)\n")
-            for n, name in enumerate(("first", "second", "third")) if n >= first))
+            + (
+                "os.kill(os.getpid(), 11)\n"
+                if name == "second"
+                else "print(json.dumps(dict(end='shown', words='')), flush=True)\n"
+            )
+            for n, name in enumerate(("first", "second", "third"))
+            if n >= first
+        )
         return popen([sys.executable, "-c", code], **options)
+
     return start
 
 
 def test_placements_are_of_one_and_two_axes():
     found = placements.placements([(4, 2)])
-    assert ((("x",), ()),) in found and ((("x",), ("y",)),) in found and ((("x", "y"), ()),) in found and ((("y", "x"), ()),) in found
+    assert (
+        ((("x",), ()),) in found
+        and ((("x",), ("y",)),) in found
+        and ((("x", "y"), ()),) in found
+        and ((("y", "x"), ()),) in found
+    )
     two = placements.placements([(4,), (4,)])
     assert ((("x",),), (("y",),)) in two and ((("x",),), (("x",),)) in two
-    assert placements.mesh_sizes([(4,)], ((("x",),),)) == (2, 4) and placements.mesh_sizes([(4,)], ((("x", "y"),),)) == (2, 2)
+    assert placements.mesh_sizes([(4,)], ((("x",),),)) == (2, 4) and placements.mesh_sizes(
+        [(4,)], ((("x", "y"),),)
+    ) == (2, 2)
     assert placements.mesh_sizes([(11,)], ((("x",),),)) is None

@@ -28,6 +28,7 @@ def together(work, count=8):
             work(i)
         except BaseException as e:
             errors.append(e)
+
     threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
     for t in threads:
         t.start()
@@ -46,9 +47,12 @@ def test_transformations_in_every_thread():
         def f(x):
             def body(c, t):
                 return jnp.tanh(c * t) + k, c
+
             c, ys = xlab.lax.scan(body, x[0], x)
             return jnp.where(c > 0, c, -c) + jnp.sum(ys)
+
         return f
+
     want = {k: (float(program(k)(x)), np.asarray(xlab.grad(program(k))(x))) for k in range(8)}
     xlab.clear_caches()
 
@@ -59,6 +63,7 @@ def test_transformations_in_every_thread():
             np.testing.assert_allclose(slope, want[k][1], rtol=1e-5)
             both = xlab.vmap(xlab.grad(program(k)))(np.stack([x, x]))
             np.testing.assert_allclose(both[1], want[k][1], rtol=1e-5)
+
     together(work)
 
 
@@ -69,13 +74,19 @@ def test_one_function_first_called_by_all():
     def f(x):
         traced.append(None)
         return jnp.sin(x) @ x
+
     x = np.arange(5, dtype=np.float32)
 
     def work(i):
         for n in range(2, 12):
-            np.testing.assert_allclose(f(x[:n % 5 + 1]), np.sin(x[:n % 5 + 1]) @ x[:n % 5 + 1], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                f(x[: n % 5 + 1]), np.sin(x[: n % 5 + 1]) @ x[: n % 5 + 1], rtol=1e-4, atol=1e-5
+            )
+
     together(work)
-    assert 5 <= len(traced) <= 5 * 8      # threads may trace the same thing; none may get another's program
+    assert (
+        5 <= len(traced) <= 5 * 8
+    )  # threads may trace the same thing; none may get another's program
 
 
 def test_config_contexts_belong_to_their_thread():
@@ -83,7 +94,10 @@ def test_config_contexts_belong_to_their_thread():
         for _ in range(20):
             with xlab.enable_x64(i % 2 == 0):
                 assert jnp.arange(3.0).dtype == (np.float64 if i % 2 == 0 else np.float32)
-                assert xlab.jit(lambda x: x * 2)(1.5).dtype == (np.float64 if i % 2 == 0 else np.float32)
+                assert xlab.jit(lambda x: x * 2)(1.5).dtype == (
+                    np.float64 if i % 2 == 0 else np.float32
+                )
+
     together(work)
     assert jnp.arange(3.0).dtype == np.float32
 
@@ -94,12 +108,15 @@ def test_caches_cleared_while_others_work():
     def clear():
         while not stop.is_set():
             xlab.clear_caches()
+
     janitor = threading.Thread(target=clear)
     janitor.start()
     try:
+
         def work(i):
             for n in range(6):
                 assert float(xlab.jit(lambda x: x * i + n)(2.0)) == 2 * i + n
+
         together(work, 4)
     finally:
         stop.set()
@@ -140,8 +157,16 @@ INTERRUPTED = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("where", "after"), [("trace", 0.0), ("compile", 0.05), ("compile", 0.4), ("compile", 1.0)])
+@pytest.mark.parametrize(
+    ("where", "after"), [("trace", 0.0), ("compile", 0.05), ("compile", 0.4), ("compile", 1.0)]
+)
 def test_interrupts_leave_everything_usable(where, after):
-    child = subprocess.run([sys.executable, "-c", textwrap.dedent(INTERRUPTED), where, str(after)], capture_output=True, text=True,
-                           cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300)
+    child = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(INTERRUPTED), where, str(after)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=300,
+    )
     assert "consistent" in child.stdout, child.stdout + child.stderr

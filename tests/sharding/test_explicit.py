@@ -85,6 +85,7 @@ def test_canonical_shardings():
 
 def test_types_survive_pickling(context):
     import pickle
+
     aval = put("x").aval
     assert pickle.loads(pickle.dumps(aval)) is aval
     assert str(ManualAxisType(unreduced={"x"})) == "{U:x}"
@@ -94,7 +95,10 @@ def test_types_inside_a_program(context):
     seen = []
     xlab.jit(lambda v: (seen.append(str(v.aval)), v)[1])(put("x", "y"))
     xlab.vmap(lambda v: (seen.append(str(v.aval)), v)[1])(put("x", "y"))
-    xlab.eval_shape(lambda v: (seen.append(str(v.aval)), v)[1], xlab.ShapeDtypeStruct((8, 4), np.float32, sharding=P("y")))
+    xlab.eval_shape(
+        lambda v: (seen.append(str(v.aval)), v)[1],
+        xlab.ShapeDtypeStruct((8, 4), np.float32, sharding=P("y")),
+    )
     assert seen == ["float32[8@x,4@y]", "float32[4@y]", "float32[8@y,4]"]
     assert xlab.eval_shape(jnp.transpose, put("x")).sharding.spec == P(None, "x")
 
@@ -103,7 +107,9 @@ def test_types_inside_a_program(context):
 
 
 def test_printed_programs(context):
-    assert text(lambda a: jnp.sin(a) * 2 + a.sum(0), put("x", "y")) == """\
+    assert (
+        text(lambda a: jnp.sin(a) * 2 + a.sum(0), put("x", "y"))
+        == """\
 { lambda ; a:f32[8@x,4@y]. let
     b:f32[8@x,4@y] = sin a
     c:f32[8@x,4@y] = mul b 2.0:f32[]
@@ -111,19 +117,33 @@ def test_printed_programs(context):
     e:f32[1,4@y] = broadcast_in_dim[broadcast_dimensions=(1,)] d
     f:f32[8@x,4@y] = add c e
   in (f,) }"""
-    assert text(lambda a: reshard(a, P("y")), put("x")) == "{ lambda ; a:f32[8@x,4]. let b:f32[8@y,4] = reshard a in (b,) }"
-    assert text(auto_axes(lambda v: v * 2, out_sharding=P("x")), put("x")) == """\
+    )
+    assert (
+        text(lambda a: reshard(a, P("y")), put("x"))
+        == "{ lambda ; a:f32[8@x,4]. let b:f32[8@y,4] = reshard a in (b,) }"
+    )
+    assert (
+        text(auto_axes(lambda v: v * 2, out_sharding=P("x")), put("x"))
+        == """\
 { lambda ; a:f32[8@x,4]. let
     b:f32[8,4] = reshard a
     c:f32[8,4] = mul b 2.0:f32[]
     d:f32[8@x,4] = reshard c
   in (d,) }"""
-    assert text(lambda: jnp.zeros((8, 4), out_sharding=P("x"))) == "{ lambda ; . let a:f32[8@x,4] = broadcast_in_dim 0.0:f32[] in (a,) }"
+    )
+    assert (
+        text(lambda: jnp.zeros((8, 4), out_sharding=P("x")))
+        == "{ lambda ; . let a:f32[8@x,4] = broadcast_in_dim 0.0:f32[] in (a,) }"
+    )
 
 
 def test_results_are_held_to_their_types(context):
     lowered = xlab.jit(lambda a: jnp.sin(a).sum(0)).lower(put("x", "y")).as_text()
-    assert 'sdy.sharding_constraint' in lowered and '<@mesh, [{"x"}, {"y"}]>' in lowered and '<@mesh, [{"y"}]>' in lowered
+    assert (
+        "sdy.sharding_constraint" in lowered
+        and '<@mesh, [{"x"}, {"y"}]>' in lowered
+        and '<@mesh, [{"y"}]>' in lowered
+    )
     compiled = xlab.jit(lambda a: (jnp.sin(a), a.sum(0), a.sum())).lower(put("x", "y")).compile()
     assert [s.spec for s in compiled.output_shardings] == [P("x", "y"), P("y"), P()]
 
@@ -140,9 +160,15 @@ def test_a_training_step_keeps_its_shardings(context):
     def step(p, x, y):
         grads = xlab.grad(loss)(p, x, y)
         return xlab.tree.map(lambda a, g: a - 0.1 * g, p, grads)
+
     with_types = step(params, x, y)
-    plain = xlab.jit(lambda p, x, y: xlab.tree.map(lambda a, g: a - 0.1 * g, p, xlab.grad(
-        lambda p: jnp.mean((jnp.tanh(x @ p["w"].T) @ p["w"] + p["b"] - y) ** 2))(p)))
+    plain = xlab.jit(
+        lambda p, x, y: xlab.tree.map(
+            lambda a, g: a - 0.1 * g,
+            p,
+            xlab.grad(lambda p: jnp.mean((jnp.tanh(x @ p["w"].T) @ p["w"] + p["b"] - y) ** 2))(p),
+        )
+    )
     with set_mesh(make_mesh((1,), ("one",), axis_types=AxisType.Auto)):
         want = plain({"w": X, "b": np.zeros(4, np.float32)}, X, X)
     for k, v in with_types.items():
@@ -153,7 +179,12 @@ def test_a_training_step_keeps_its_shardings(context):
 def test_without_a_mesh_in_context(grid):
     a = xlab.device_put(X, NamedSharding(grid, P("x", "y")))
     assert (jnp.sin(a) + X).aval.str_short() == "f32[8@x,4@y]"
-    assert xlab.grad(lambda v: (v[:, 0] ** 2).sum())(xlab.device_put(X, NamedSharding(grid, P("x")))).aval.str_short() == "f32[8@x,4]"
+    assert (
+        xlab.grad(lambda v: (v[:, 0] ** 2).sum())(
+            xlab.device_put(X, NamedSharding(grid, P("x")))
+        ).aval.str_short()
+        == "f32[8@x,4]"
+    )
     assert reshard(a, NamedSharding(grid, P("y"))).aval.str_short() == "f32[8@y,4]"
     with pytest.raises(ValueError, match="not under a mesh context"):
         reshard(a, P("y"))
@@ -164,7 +195,10 @@ def test_keys(context):
     assert xlab.typeof(keys).str_short().endswith("[8@x]")
     drawn = xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(keys)
     assert drawn.aval.str_short() == "f32[8@x,3]"
-    np.testing.assert_array_equal(drawn, xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(xlab.random.split(xlab.random.key(0), 8)))
+    np.testing.assert_array_equal(
+        drawn,
+        xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(xlab.random.split(xlab.random.key(0), 8)),
+    )
 
 
 def test_decompositions_of_a_batch_that_is_sharded(context):
@@ -201,15 +235,21 @@ def test_regions_nest(context):
         def inner(w):
             seen.append(str(w.aval))
             return w * 2
+
         return inner(v)
+
     assert outer(put("x")).aval.str_short() == "f32[8@x,4]"
     assert seen == [(AxisType.Auto,) * 2, "float32[8@y,4]"]
 
 
 def test_a_body_over_some_axes_stays_sharded_along_the_others(context):
     seen = []
-    f = xlab.shard_map(lambda v: (seen.append((str(v.aval), get_abstract_mesh().axis_types)), v)[1], in_specs=P("x"), out_specs=P("x"),
-                       axis_names={"x"})
+    f = xlab.shard_map(
+        lambda v: (seen.append((str(v.aval), get_abstract_mesh().axis_types)), v)[1],
+        in_specs=P("x"),
+        out_specs=P("x"),
+        axis_names={"x"},
+    )
     assert f(put("x", "y")).aval.str_short() == "f32[8@x,4@y]"
     assert seen == [("float32[2,4@y]{V:x}", (AxisType.Manual, AxisType.Explicit))]
 
@@ -219,8 +259,12 @@ def test_a_body_over_some_axes_stays_sharded_along_the_others(context):
 
 def test_unreduced_values(context):
     a = put("x", "y")
-    u = jnp.dot(a, a.T.at[:].get(out_sharding=P("y", None)), out_sharding=P("x", None, unreduced={"y"}))
-    assert u.aval.str_short() == "f32[8@x,8]{U:y}" and xlab.typeof(u).sharding.spec == P("x", None, unreduced={"y"})
+    u = jnp.dot(
+        a, a.T.at[:].get(out_sharding=P("y", None)), out_sharding=P("x", None, unreduced={"y"})
+    )
+    assert u.aval.str_short() == "f32[8@x,8]{U:y}" and xlab.typeof(u).sharding.spec == P(
+        "x", None, unreduced={"y"}
+    )
     with pytest.raises(NotImplementedError, match="not carried out"):
         np.asarray(u)
     assert "unreduced" in repr(u)
@@ -236,19 +280,39 @@ def test_derivatives_through_unreduced_specs(context, check_vma):
     w = np.arange(4, dtype=np.float32)
 
     def out_and_in(v):
-        u = shard(lambda v: lax.pcast(v, "y", to="unreduced") if check_vma else v, in_specs=P("x", "y"), out_specs=summed)(v)
-        return (shard(lambda u: lax.psum(u, "y") * u.shape[0], in_specs=summed, out_specs=P("x", None))(u) ** 2).sum()
+        u = shard(
+            lambda v: lax.pcast(v, "y", to="unreduced") if check_vma else v,
+            in_specs=P("x", "y"),
+            out_specs=summed,
+        )(v)
+        return (
+            shard(lambda u: lax.psum(u, "y") * u.shape[0], in_specs=summed, out_specs=P("x", None))(
+                u
+            )
+            ** 2
+        ).sum()
 
     def reduced_in(w, v):
         r = reshard(w, P(None, reduced={"y"}))
-        return (shard(lambda r, v: v * (lax.pcast(r, "y", to="varying") if check_vma else r).sum(),
-                      in_specs=(P(None, reduced={"y"}), P("x", "y")), out_specs=P("x", "y"))(r, v) ** 2).sum()
+        return (
+            shard(
+                lambda r, v: v * (lax.pcast(r, "y", to="varying") if check_vma else r).sum(),
+                in_specs=(P(None, reduced={"y"}), P("x", "y")),
+                out_specs=P("x", "y"),
+            )(r, v)
+            ** 2
+        ).sum()
+
     a = put("x", "y")
     n = a.shape[0] // context.shape["x"]
     whole = np.asarray(a).reshape(len(a), context.shape["y"], -1).sum(1)
-    np.testing.assert_allclose(xlab.grad(out_and_in)(a), np.tile(2 * n * n * whole, (1, context.shape["y"])), rtol=1e-5)
+    np.testing.assert_allclose(
+        xlab.grad(out_and_in)(a), np.tile(2 * n * n * whole, (1, context.shape["y"])), rtol=1e-5
+    )
     got = xlab.grad(reduced_in, (0, 1))(w, a)
-    np.testing.assert_allclose(got[0], np.full(4, 2 * w.sum() * (np.asarray(a) ** 2).sum()), rtol=1e-5)
+    np.testing.assert_allclose(
+        got[0], np.full(4, 2 * w.sum() * (np.asarray(a) ** 2).sum()), rtol=1e-5
+    )
     np.testing.assert_allclose(got[1], 2 * w.sum() ** 2 * np.asarray(a), rtol=1e-5)
     assert str(xlab.typeof(got[0])) == "float32[4]"
     value, slope = xlab.jvp(lambda v: out_and_in(v), (a,), (a,))
@@ -297,7 +361,11 @@ def test_asking_outside_of_a_mesh():
 
 def test_rules_run_only_for_values_that_are_sharded(monkeypatch):
     called = []
-    prim = lax.sin_p if hasattr(lax, "sin_p") else xlab.make_jaxpr(jnp.sin)(1.0).jaxpr.eqns[0].primitive
+    prim = (
+        lax.sin_p
+        if hasattr(lax, "sin_p")
+        else xlab.make_jaxpr(jnp.sin)(1.0).jaxpr.eqns[0].primitive
+    )
     monkeypatch.setitem(sharding_rules._rules, prim, lambda *a, **k: called.append(a) or [[()]])
     monkeypatch.setattr(avals.explicit_types, "in_use", False)
     prim.clear_cache()
@@ -320,7 +388,13 @@ CONVOLUTIONS = {  # which operands are mapped, groups, how each lies, what is as
     "both": ((0, 0), {}, ("x",), ("x",), None),
     "both_asked": ((0, 0), {}, ("x", "y"), ("x", "y"), ("y",)),
     "both_features": ((0, 0), {}, ("x",), ("x",), (None, "y")),
-    "both_feature_groups": ((0, 0), {"feature_group_count": 2}, ("x", None, "y"), ("x",), (None, None, "y")),
+    "both_feature_groups": (
+        (0, 0),
+        {"feature_group_count": 2},
+        ("x", None, "y"),
+        ("x",),
+        (None, None, "y"),
+    ),
     "both_batch_groups": ((0, 0), {"batch_group_count": 2}, ("x", "y"), ("x",), (None, "y")),
 }
 
@@ -331,20 +405,31 @@ def test_vmap_of_a_convolution_with_sharded_dimensions(context, case):
     r = np.random.default_rng(0)
     features = 4 // groups.get("feature_group_count", 1)
     values = [r.standard_normal(s).astype(np.float32) for s in ((4, 4, 4, 4), (4, features, 3, 3))]
-    values = [a if d is None else np.stack([a + i for i in range(8)], d) for a, d in zip(values, axes)]
+    values = [
+        a if d is None else np.stack([a + i for i in range(8)], d) for a, d in zip(values, axes)
+    ]
 
     def run(x, k, asked=None):
         def one(x, k):
-            return lax.conv_general_dilated(x, k, (1, 1), "SAME", out_sharding=None if asked is None else P(*asked), **groups)
+            return lax.conv_general_dilated(
+                x, k, (1, 1), "SAME", out_sharding=None if asked is None else P(*asked), **groups
+            )
+
         return xlab.vmap(one, axes)(x, k)
-    sharded, f = [put(*where, value=a) for where, a in zip((left, right), values)], functools.partial(run, asked=asked)
+
+    sharded, f = (
+        [put(*where, value=a) for where, a in zip((left, right), values)],
+        functools.partial(run, asked=asked),
+    )
     text(f, *sharded)
 
     def all_of(f):
         def loss(x, k):
             out = f(x, k)
             return (out * jnp.sin(lax.stop_gradient(reshard(out, P())))).mean(), out
+
         return xlab.jit(xlab.grad(loss, (0, 1), has_aux=True))
+
     (grads, out), (want_grads, want) = all_of(f)(*sharded), all_of(run)(*values)
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
     lies, batch = tuple(out.aval.sharding.spec), "x" if "x" in left + right else None

@@ -29,8 +29,12 @@ from xlab.sharding import (
 )
 
 DEVICES = np.array(client.devices()[:8])
-MESHES = [Mesh(DEVICES.reshape(4, 2), ("x", "y")), Mesh(DEVICES.reshape(2, 2, 2), ("x", "y", "z")),
-          Mesh(DEVICES[::-1].reshape(2, 4), ("x", "y")), Mesh(DEVICES[[3, 1, 0, 2]].reshape(4, 1), ("x", "y"))]
+MESHES = [
+    Mesh(DEVICES.reshape(4, 2), ("x", "y")),
+    Mesh(DEVICES.reshape(2, 2, 2), ("x", "y", "z")),
+    Mesh(DEVICES[::-1].reshape(2, 4), ("x", "y")),
+    Mesh(DEVICES[[3, 1, 0, 2]].reshape(4, 1), ("x", "y")),
+]
 
 
 def specs(mesh, ndim):
@@ -48,15 +52,18 @@ def test_slices_agree_with_the_compilers_tiling(mesh):
     for spec in specs(mesh, 2):
         sharding = NamedSharding(mesh, spec)
         tiling = sharding.to_hlo_sharding(2)
-        assert GSPMDSharding(sharding.devices_in_order, tiling).devices_indices_map(shape) == \
-            sharding.devices_indices_map(shape), spec
+        assert GSPMDSharding(sharding.devices_in_order, tiling).devices_indices_map(
+            shape
+        ) == sharding.devices_indices_map(shape), spec
         found = from_hlo_sharding(tiling, mesh, 2)
         assert NamedSharding(mesh, found).is_equivalent_to(sharding, 2), (spec, found)
         cover = np.zeros(shape, int)
         for index in sharding.devices_indices_map(shape).values():
             assert cover[index].shape == sharding.shard_shape(shape)
             cover[index] += 1
-        assert (cover == mesh.size * math.prod(sharding.shard_shape(shape)) // math.prod(shape)).all()
+        assert (
+            cover == mesh.size * math.prod(sharding.shard_shape(shape)) // math.prod(shape)
+        ).all()
 
 
 def test_values_put_and_read_back():
@@ -81,7 +88,13 @@ def test_equality_hash_and_identity():
     one = NamedSharding(Mesh(DEVICES[:1], ("x",)), P("x"))
     assert one.is_equivalent_to(SingleDeviceSharding(DEVICES[0]), 1)
     assert one.is_fully_replicated
-    for value in (mesh, a, P("x", unreduced={"y"}), SingleDeviceSharding(DEVICES[1]), AbstractMesh((2,), ("x",))):
+    for value in (
+        mesh,
+        a,
+        P("x", unreduced={"y"}),
+        SingleDeviceSharding(DEVICES[1]),
+        AbstractMesh((2,), ("x",)),
+    ):
         assert pickle.loads(pickle.dumps(value)) == value
     assert a.native == NamedSharding(mesh, P("x")).native
     assert a.native != NamedSharding(mesh, P("y")).native
@@ -110,11 +123,20 @@ def test_specs():
 
 def test_shardy_text_and_tilings():
     mesh = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit,) * 2)
-    assert NamedSharding(mesh, P(("y", "x"), P.UNCONSTRAINED)).sdy(3, "m") == \
-        '#sdy.sharding<@m, [{"y", "x"}, {?}, {}]>'
-    assert NamedSharding(mesh, P("x", unreduced={"y"})).sdy(1) == '#sdy.sharding<@mesh, [{"x"}], unreduced={"y"}>'
-    expected = {P("x", "y"): "{devices=[4,2]<=[8]}", P("y"): "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}",
-                P(): "{replicated}", P(("y", "x")): "{devices=[8,1]<=[4,2]T(1,0)}"}
+    assert (
+        NamedSharding(mesh, P(("y", "x"), P.UNCONSTRAINED)).sdy(3, "m")
+        == '#sdy.sharding<@m, [{"y", "x"}, {?}, {}]>'
+    )
+    assert (
+        NamedSharding(mesh, P("x", unreduced={"y"})).sdy(1)
+        == '#sdy.sharding<@mesh, [{"x"}], unreduced={"y"}>'
+    )
+    expected = {
+        P("x", "y"): "{devices=[4,2]<=[8]}",
+        P("y"): "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}",
+        P(): "{replicated}",
+        P(("y", "x")): "{devices=[8,1]<=[4,2]T(1,0)}",
+    }
     for spec, text in expected.items():
         assert str(NamedSharding(mesh, spec).to_hlo_sharding(2)) == text
     manual = mesh.update_axis_types({"x": AxisType.Manual})
@@ -123,26 +145,33 @@ def test_shardy_text_and_tilings():
     assert manual.explicit_axes == ("y",)
 
 
-@pytest.mark.parametrize(("make", "error", "words"), [
-    (lambda m: NamedSharding(m, P("q")), ValueError, "'x', 'y'"),
-    (lambda m: NamedSharding(m, P("x", "x")), ValueError, "duplicate entries for `x`"),
-    (lambda m: NamedSharding(m, ("x",)), TypeError, r"Write P\('x',\)"),
-    (lambda m: NamedSharding(m, P(unreduced={"x"})), ValueError, "Explicit"),
-    (lambda m: NamedSharding(m, P("x"), "disk"), ValueError, "pinned_host"),
-    (lambda m: NamedSharding(m, P("x", "y")).shard_shape((8,)), ValueError, "rank at least 2"),
-    (lambda m: NamedSharding(AbstractMesh((2,), ("x",)), P("x")).native, ValueError, "abstract"),
-    (lambda m: Mesh(DEVICES, ("x", "y")), ValueError, "ndim"),
-    (lambda m: Mesh(DEVICES[:2].reshape(2, 1), ("x", "x")), ValueError, "differ"),
-    (lambda m: Mesh(DEVICES[[0, 0]], ("x",)), ValueError, "twice"),
-    (lambda m: Mesh([1, 2], ("x",)), TypeError, "made of devices"),
-    (lambda m: make_mesh((4, 4), ("x", "y")), ValueError, "XLAB_NUM_CPU_DEVICES=16"),
-    (lambda m: make_mesh((0,), ("x",)), ValueError, "at least size 1"),
-    (lambda m: AbstractMesh((2, 2), ("x",)), ValueError, "size for each"),
-    (lambda m: set_mesh("x"), ValueError, "expects a Mesh"),
-    (lambda m: AbstractMesh((2,), ("x",)).devices, ValueError, "no devices"),
-    (lambda m: Format(Layout((0, 1)), None), ValueError, "needs a sharding"),
-    (lambda m: Layout((0, 2)), ValueError, "order of all dimensions"),
-])
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda m: NamedSharding(m, P("q")), ValueError, "'x', 'y'"),
+        (lambda m: NamedSharding(m, P("x", "x")), ValueError, "duplicate entries for `x`"),
+        (lambda m: NamedSharding(m, ("x",)), TypeError, r"Write P\('x',\)"),
+        (lambda m: NamedSharding(m, P(unreduced={"x"})), ValueError, "Explicit"),
+        (lambda m: NamedSharding(m, P("x"), "disk"), ValueError, "pinned_host"),
+        (lambda m: NamedSharding(m, P("x", "y")).shard_shape((8,)), ValueError, "rank at least 2"),
+        (
+            lambda m: NamedSharding(AbstractMesh((2,), ("x",)), P("x")).native,
+            ValueError,
+            "abstract",
+        ),
+        (lambda m: Mesh(DEVICES, ("x", "y")), ValueError, "ndim"),
+        (lambda m: Mesh(DEVICES[:2].reshape(2, 1), ("x", "x")), ValueError, "differ"),
+        (lambda m: Mesh(DEVICES[[0, 0]], ("x",)), ValueError, "twice"),
+        (lambda m: Mesh([1, 2], ("x",)), TypeError, "made of devices"),
+        (lambda m: make_mesh((4, 4), ("x", "y")), ValueError, "XLAB_NUM_CPU_DEVICES=16"),
+        (lambda m: make_mesh((0,), ("x",)), ValueError, "at least size 1"),
+        (lambda m: AbstractMesh((2, 2), ("x",)), ValueError, "size for each"),
+        (lambda m: set_mesh("x"), ValueError, "expects a Mesh"),
+        (lambda m: AbstractMesh((2,), ("x",)).devices, ValueError, "no devices"),
+        (lambda m: Format(Layout((0, 1)), None), ValueError, "needs a sharding"),
+        (lambda m: Layout((0, 2)), ValueError, "order of all dimensions"),
+    ],
+)
 def test_mistakes_are_explained(make, error, words):
     with pytest.raises(error, match=words):
         make(MESHES[0])
@@ -152,7 +181,14 @@ def test_uneven_parts_say_what_to_try():
     with pytest.raises(IndivisibleError) as caught:
         NamedSharding(MESHES[0], P("x", "y")).shard_shape((6, 4))
     text = str(caught.value)
-    for words in ("axis 0", "4 times", "'x' of size 4", "size is 6", "('y')", "pad the dimension to 8"):
+    for words in (
+        "axis 0",
+        "4 times",
+        "'x' of size 4",
+        "size is 6",
+        "('y')",
+        "pad the dimension to 8",
+    ):
         assert words in text
 
 
@@ -187,4 +223,7 @@ def test_mesh_words():
     assert mesh.local_mesh is mesh
     assert not mesh.is_multi_process
     assert len(mesh.local_devices) == 8
-    assert repr(NamedSharding(mesh, P("x"))) == f"NamedSharding(mesh={mesh!s}, spec=P('x',), memory_kind=device)"
+    assert (
+        repr(NamedSharding(mesh, P("x")))
+        == f"NamedSharding(mesh={mesh!s}, spec=P('x',), memory_kind=device)"
+    )

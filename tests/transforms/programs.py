@@ -11,10 +11,37 @@ import numpy as np
 
 W = np.array([[0.5, -0.3, 0.1], [0.2, 0.4, -0.6], [-0.1, 0.7, 0.3]], np.float32)
 
-UNARY = ("sin", "tanh", "scaled", "reversed", "cumsum", "rational", "square", "matmul", "normalized", "sliced", "indexed",
-         "sorted", "softmax", "constant")
+UNARY = (
+    "sin",
+    "tanh",
+    "scaled",
+    "reversed",
+    "cumsum",
+    "rational",
+    "square",
+    "matmul",
+    "normalized",
+    "sliced",
+    "indexed",
+    "sorted",
+    "softmax",
+    "constant",
+)
 BINARY = ("add", "mul", "sub", "where", "dot")
-AROUND = ("jit", "checkpoint", "scan", "scan_xs", "fori", "cond", "switch", "vmap", "jvp", "grad", "custom", "while")
+AROUND = (
+    "jit",
+    "checkpoint",
+    "scan",
+    "scan_xs",
+    "fori",
+    "cond",
+    "switch",
+    "vmap",
+    "jvp",
+    "grad",
+    "custom",
+    "while",
+)
 
 
 def generate(choose: Callable[[int], int], depth: int = 2) -> tuple:
@@ -39,8 +66,11 @@ def run(n, program: tuple, x):
     """Applies a program to a vector; every step also sees the vector the program started from."""
     first = x
     for name, *inner in program:
-        x = n.jnp.tanh(STEPS[name](n, x, first, *inner)) if name not in ("sin", "tanh", "reversed") else \
-            STEPS[name](n, x, first, *inner)
+        x = (
+            n.jnp.tanh(STEPS[name](n, x, first, *inner))
+            if name not in ("sin", "tanh", "reversed")
+            else STEPS[name](n, x, first, *inner)
+        )
     return x
 
 
@@ -52,6 +82,7 @@ def _custom(n, f, x):
     @n.jax.custom_vjp
     def g(x):
         return f(x)
+
     g.defvjp(lambda x: n.jax.vjp(f, x), lambda pull, ct: pull(ct))
     return g(x)
 
@@ -67,7 +98,7 @@ STEPS: dict[str, Callable] = {
     "reversed": lambda n, x, y: x[::-1],
     "cumsum": lambda n, x, y: n.jnp.cumsum(x),
     "rational": lambda n, x, y: x / (1 + x * x),
-    "square": lambda n, x, y: x ** 2 - y,
+    "square": lambda n, x, y: x**2 - y,
     "matmul": lambda n, x, y: x @ n.jnp.asarray(W),
     "normalized": lambda n, x, y: x - n.jnp.mean(x),
     "sliced": lambda n, x, y: n.jnp.concatenate([x[1:], x[:1] * 2]),
@@ -82,11 +113,17 @@ STEPS: dict[str, Callable] = {
     "dot": lambda n, x, y: x * n.jnp.dot(x, y),
     "jit": lambda n, x, y, f: n.jax.jit(lambda v: run(n, f, v) + y)(x),
     "checkpoint": lambda n, x, y, f: n.jax.checkpoint(lambda v: run(n, f, v) * y)(x),
-    "scan": lambda n, x, y, f: n.lax.scan(lambda c, _: (run(n, f, c) + y, None), x, None, length=2)[0],
+    "scan": lambda n, x, y, f: n.lax.scan(lambda c, _: (run(n, f, c) + y, None), x, None, length=2)[
+        0
+    ],
     "scan_xs": lambda n, x, y, f: n.lax.scan(lambda c, v: (run(n, f, c) * v, c.sum()), x, y)[1],
     "fori": lambda n, x, y, f: n.lax.fori_loop(0, 2, lambda i, c: run(n, f, c) + i, x),
-    "cond": lambda n, x, y, f, g: n.lax.cond(y[0] > 0.1, lambda v: run(n, f, v), lambda v: run(n, g, v) + y, x),
-    "switch": lambda n, x, y, f, g: n.lax.switch(1, [lambda v: run(n, f, v), lambda v: run(n, g, v)], x),
+    "cond": lambda n, x, y, f, g: n.lax.cond(
+        y[0] > 0.1, lambda v: run(n, f, v), lambda v: run(n, g, v) + y, x
+    ),
+    "switch": lambda n, x, y, f, g: n.lax.switch(
+        1, [lambda v: run(n, f, v), lambda v: run(n, g, v)], x
+    ),
     "vmap": lambda n, x, y, f: n.jax.vmap(lambda v, s: run(n, f, v) * s, (None, 0))(x, y).sum(0),
     "jvp": lambda n, x, y, f: n.jax.jvp(lambda v: run(n, f, v), (x,), (y,))[1],
     "grad": lambda n, x, y, f: n.jax.grad(lambda v: (run(n, f, v) * y).sum())(x),
@@ -94,14 +131,19 @@ STEPS: dict[str, Callable] = {
     "while": lambda n, x, y, f: _while(n, lambda v: run(n, f, v), x),
 }
 
-NO_REVERSE, NO_FORWARD = ("while",), ("custom",)     # what a program must not contain to be differentiated so
+NO_REVERSE, NO_FORWARD = (
+    ("while",),
+    ("custom",),
+)  # what a program must not contain to be differentiated so
 
 
 def sound(program: tuple) -> bool:
     """Whether the derivatives taken inside exist: no `grad` around a `while`, no `jvp` around a custom_vjp."""
     for name, *inner in program:
         for p in inner:
-            if name in ("grad", "custom") and contains(p, NO_REVERSE + (NO_FORWARD if name == "grad" else ())):
+            if name in ("grad", "custom") and contains(
+                p, NO_REVERSE + (NO_FORWARD if name == "grad" else ())
+            ):
                 return False
             if name == "jvp" and contains(p, NO_FORWARD):
                 return False

@@ -23,7 +23,11 @@ class TestErrors:
     def test_a_pytree(self):
         error, _ = xlab.jit(checkify.checkify(f))(X)
         leaves, tree = xlab.tree.flatten(error)
-        assert xlab.tree.unflatten(tree, leaves).get() == error.get() == "must be big: 1.0 (`check` failed)"
+        assert (
+            xlab.tree.unflatten(tree, leaves).get()
+            == error.get()
+            == "must be big: 1.0 (`check` failed)"
+        )
         assert str(error) == f"Error({error.get()})" and checkify.init_error.get() is None
 
     def test_throw(self):
@@ -39,8 +43,10 @@ class TestErrors:
 
     def test_of_mapped_programs(self):
         error, _ = xlab.vmap(checkify.checkify(f))(jnp.stack([X, X + 1, X - 1]))
-        assert error.get().splitlines() == ["at mapped index 0: must be big: 1.0 (`check` failed)",
-                                            "at mapped index 2: must be big: 0.0 (`check` failed)"]
+        assert error.get().splitlines() == [
+            "at mapped index 0: must be big: 1.0 (`check` failed)",
+            "at mapped index 2: must be big: 0.0 (`check` failed)",
+        ]
         with pytest.raises(ValueError, match="mapped"):
             checkify.check_error(error)
 
@@ -54,6 +60,7 @@ class TestErrors:
         def g(x, n):
             checkify.check(x.sum() < 0, "{{}} {0} and {1[a]}", x, {"a": n})
             checkify.check(n < 0, "{n}", n=n)
+
         error, _ = checkify.checkify(g)(X, 4)
         assert error.get() == "{} [1. 2. 3.] and 4 (`check` failed)"
         assert checkify.checkify(g)(-X, 4)[0].get() == "4 (`check` failed)"
@@ -62,6 +69,7 @@ class TestErrors:
         def g(x):
             checkify.debug_check(x > 5, "small")
             return x
+
         assert float(g(1.0)) == float(xlab.jit(g)(1.0)) == 1.0
         assert checkify.checkify(g)(1.0)[0].get() == "small (`check` failed)"
 
@@ -72,13 +80,16 @@ class TestTransformations:
         for x in (X, X + 1):
             np.testing.assert_allclose(xlab.grad(lambda x: g(x)[1])(x), 2 * np.cos(x), rtol=1e-6)
             (error, y), (_, t) = xlab.jvp(g, (x,), (x,))
-            np.testing.assert_allclose([y, t], [f2 := (2 * np.sin(x)).sum(), (2 * np.cos(x) * x).sum()], rtol=1e-5)
+            np.testing.assert_allclose(
+                [y, t], [f2 := (2 * np.sin(x)).sum(), (2 * np.cos(x) * x).sum()], rtol=1e-5
+            )
             assert (error.get() is None) == (x[0] > 1) and f2 is not None
 
     def test_own_derivatives_stay(self):
         @xlab.custom_jvp
         def h(x):
             return jnp.log(x)
+
         h.defjvp(lambda p, t: (h(*p), 5.0 * t[0]))
         g = checkify.checkify(h, errors=checkify.nan_checks)
         assert float(xlab.grad(lambda x: g(x)[1])(2.0)) == 5.0
@@ -92,12 +103,17 @@ class TestTransformations:
         @h.def_vmap
         def _(size, batched, x):
             return jnp.sqrt(x) + 100, True
+
         g = checkify.checkify(h, errors=checkify.nan_checks)
-        assert xlab.vmap(g)(jnp.array([4.0, -1.0]))[1].tolist()[0] == 102.0 and g(-1.0)[0].get() is not None
+        assert (
+            xlab.vmap(g)(jnp.array([4.0, -1.0]))[1].tolist()[0] == 102.0
+            and g(-1.0)[0].get() is not None
+        )
 
     def test_control_flow_is_left_as_it_is(self):
         def g(x):
             return lax.scan(lambda c, x: (c + x, lax.cond(x > 1, jnp.log, jnp.sin, x)), 0.0, x)
+
         text = str(xlab.make_jaxpr(checkify.checkify(g, errors=checkify.all_checks))(X))
         assert text.count("scan[") == 1 and text.count("cond[") == 1
         error, out = checkify.checkify(g, errors=checkify.all_checks)(X)
@@ -105,15 +121,21 @@ class TestTransformations:
         np.testing.assert_allclose(out[1], g(X)[1])
 
     def test_checks_that_nobody_asked_for_cost_nothing(self):
-        assert str(xlab.make_jaxpr(lambda x: checkify.checkify(jnp.sin)(x)[1])(X)) == str(xlab.make_jaxpr(jnp.sin)(X))
+        assert str(xlab.make_jaxpr(lambda x: checkify.checkify(jnp.sin)(x)[1])(X)) == str(
+            xlab.make_jaxpr(jnp.sin)(X)
+        )
 
     def test_closed_over_values(self):
         def outer(y):
             error, out = checkify.checkify(lambda x: f(x + y))(X)
             checkify.check_error(error)
             return out
+
         error, _ = xlab.jit(checkify.checkify(outer))(0.0)
-        assert error.get() == "must be big: 1.0 (`check` failed)" and checkify.checkify(outer)(1.0)[0].get() is None
+        assert (
+            error.get() == "must be big: 1.0 (`check` failed)"
+            and checkify.checkify(outer)(1.0)[0].get() is None
+        )
 
 
 @pytest.mark.parametrize("check_vma", [True, False])
@@ -126,13 +148,17 @@ def test_shard_map(n, check_vma):
     def body(x):
         checkify.check(x.sum() < 6, "device {i} has {x}", i=lax.axis_index("i"), x=x.sum())
         return lax.psum(jnp.log(x).sum(), "i")
+
     g = xlab.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P(), check_vma=check_vma)
     x = np.ones(8, np.float32)
-    for run in (checkify.checkify(g, errors=checkify.all_checks), xlab.jit(checkify.checkify(g, errors=checkify.all_checks))):
+    for run in (
+        checkify.checkify(g, errors=checkify.all_checks),
+        xlab.jit(checkify.checkify(g, errors=checkify.all_checks)),
+    ):
         error, y = run(x * 0.5)
         assert error.get() is None
         np.testing.assert_allclose(y, 8 * np.log(0.5), rtol=1e-5)
         assert run(-x)[0].get() == "nan generated by primitive: log."
         x[-1] = 7
-        assert run(x)[0].get() == f"device {n - 1} has {x[-8 // n:].sum():.1f} (`check` failed)"
+        assert run(x)[0].get() == f"device {n - 1} has {x[-8 // n :].sum():.1f} (`check` failed)"
         x[-1] = 1

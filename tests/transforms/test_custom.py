@@ -49,7 +49,9 @@ PLACES = {
     "scan carry": lambda f, x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0],
     "map": lambda f, x: lax.map(f, x),
     "cond": lambda f, x: lax.cond(x[0] > 0, f, lambda v: v, x),
-    "switch in vmap": lambda f, x: xlab.vmap(lambda v: lax.switch((v > 0).astype(int), [lambda v: v, f], v))(x),
+    "switch in vmap": lambda f, x: xlab.vmap(
+        lambda v: lax.switch((v > 0).astype(int), [lambda v: v, f], v)
+    )(x),
     "fori": lambda f, x: lax.fori_loop(0, 1, lambda i, v: f(v), x),
     "checkpoint": lambda f, x: xlab.checkpoint(f)(x),
     "vmap of checkpoint": lambda f, x: xlab.vmap(xlab.checkpoint(f))(x),
@@ -61,9 +63,11 @@ PLACES = {
 
 def _identity(f):
     """`f` behind a second custom_vjp, whose rule differentiates it."""
+
     @xlab.custom_vjp
     def g(x):
         return f(x)
+
     g.defvjp(lambda x: xlab.vjp(f, x), lambda pull, ct: pull(ct))
     return g
 
@@ -105,6 +109,7 @@ class TestCustomJvp:
         def rule(primals, tangents):
             (x,), (t,) = primals, tangents
             return square(x), 10.0 * x * t
+
         assert float(xlab.grad(square)(2.0)) == 20.0
         assert float(xlab.grad(xlab.grad(square))(2.0)) == 10.0
         assert float(xlab.jvp(xlab.grad(square), (2.0,), (1.0,))[1]) == 10.0
@@ -113,11 +118,16 @@ class TestCustomJvp:
         @xlab.custom_jvp
         def plain(x, y):
             return {"p": x * y}
+
         plain.defjvps(lambda t, ans, x, y: {"p": 2 * t * y}, None)
-        assert [float(g) for g in xlab.grad(lambda x, y: plain(x, y)["p"], (0, 1))(3.0, 5.0)] == [10.0, 0.0]
+        assert [float(g) for g in xlab.grad(lambda x, y: plain(x, y)["p"], (0, 1))(3.0, 5.0)] == [
+            10.0,
+            0.0,
+        ]
 
         def powers(n, x):
-            return x ** n
+            return x**n
+
         powers = xlab.custom_jvp(powers, nondiff_argnums=(0,))
         powers.defjvp(lambda n, primals, tangents: (powers(n, *primals), n * 100.0 * tangents[0]))
         assert float(xlab.grad(lambda x: powers(3, x))(2.0)) == 300.0
@@ -126,6 +136,7 @@ class TestCustomJvp:
         @xlab.custom_jvp
         def f(x, scale=2.0):
             return x * scale
+
         f.defjvps(lambda t, ans, x, scale: 7.0 * t, None)
         assert float(f(3.0, scale=4.0)) == 12.0
         assert float(xlab.grad(f)(3.0)) == 7.0
@@ -135,18 +146,23 @@ class TestCustomJvp:
             @xlab.custom_jvp
             def f(v):
                 return v * w
+
             f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * w))
             return f(x)
+
         assert float(xlab.jit(outer)(2.0, 3.0)) == 6.0
         assert float(xlab.grad(outer)(2.0, 3.0)) == 3.0
         assert float(xlab.jit(xlab.grad(outer))(2.0, 3.0)) == 3.0
         np.testing.assert_allclose(xlab.vmap(outer, (None, 0))(2.0, X), 2 * X)
 
-    @pytest.mark.parametrize(("rule", "said"), [
-        (lambda p, t: p[0], "pair"),
-        (lambda p, t: (p[0], (t[0], t[0])), "structure"),
-        (lambda p, t: (p[0], jnp.zeros(5)), "shape"),
-    ])
+    @pytest.mark.parametrize(
+        ("rule", "said"),
+        [
+            (lambda p, t: p[0], "pair"),
+            (lambda p, t: (p[0], (t[0], t[0])), "structure"),
+            (lambda p, t: (p[0], jnp.zeros(5)), "shape"),
+        ],
+    )
     def test_wrong_rules(self, rule, said):
         f = xlab.custom_jvp(lambda x: x)
         f.defjvp(rule)
@@ -164,8 +180,10 @@ class TestCustomVjp:
         def f(p):
             return p["a"] * p["b"].sum()
 
-        f.defvjp(lambda p: (f(p), {"p": p, "n": 2, "none": None}),
-                 lambda res, ct: ({"a": ct * res["n"], "b": jnp.full_like(res["p"]["b"], 5.0)},))
+        f.defvjp(
+            lambda p: (f(p), {"p": p, "n": 2, "none": None}),
+            lambda res, ct: ({"a": ct * res["n"], "b": jnp.full_like(res["p"]["b"], 5.0)},),
+        )
         g = xlab.jit(xlab.grad(f))({"a": 3.0, "b": X})
         assert float(g["a"]) == 2.0
         np.testing.assert_allclose(g["b"], 5.0)
@@ -173,6 +191,7 @@ class TestCustomVjp:
     def test_static_arguments_come_first(self):
         def f(fun, x):
             return fun(x)
+
         f = xlab.custom_vjp(f, nondiff_argnums=(0,))
         f.defvjp(lambda fun, x: (fun(x), x), lambda fun, x, ct: (ct * fun(x) * 100,))
         assert float(xlab.grad(lambda x: f(lambda v: v + 1, x))(1.0)) == 200.0
@@ -183,8 +202,16 @@ class TestCustomVjp:
         gx, gy = xlab.grad(f, (0, 1))(3.0, 5.0)
         assert (float(gx), float(gy)) == (5.0, 0.0)
 
-    @pytest.mark.parametrize("argument", [
-        (1.0,), {"a": 1.0, "b": 2.0}, [1.0, (2.0, 3.0)], {"inside": (1.0, 2.0), "beside": 3.0}, xlab.tree_util.Partial(max, 1.0)])
+    @pytest.mark.parametrize(
+        "argument",
+        [
+            (1.0,),
+            {"a": 1.0, "b": 2.0},
+            [1.0, (2.0, 3.0)],
+            {"inside": (1.0, 2.0), "beside": 3.0},
+            xlab.tree_util.Partial(max, 1.0),
+        ],
+    )
     def test_one_cotangent_serves_all_arguments_below_it(self, argument):
         """Such as a bare array for an argument within a node of its own, or for many of one shape."""
         f = xlab.custom_vjp(lambda p: sum(xlab.tree.leaves(p)))
@@ -214,15 +241,19 @@ class TestCustomVjp:
             f = xlab.custom_vjp(lambda x: x * w)
             f.defvjp(lambda x: (x * w, None), lambda _, ct: (ct,))
             return f(2.0)
+
         with pytest.raises(TypeError, match="closes over"):
             xlab.grad(outer)(3.0)
         assert float(xlab.jit(outer)(3.0)) == 6.0
 
-    @pytest.mark.parametrize(("bwd", "said"), [
-        (lambda res, ct: (ct, ct), "1|structure|length|number"),
-        (lambda res, ct: ct, "tuple"),
-        (lambda res, ct: (jnp.zeros(7),), "shape|type"),
-    ])
+    @pytest.mark.parametrize(
+        ("bwd", "said"),
+        [
+            (lambda res, ct: (ct, ct), "1|structure|length|number"),
+            (lambda res, ct: ct, "tuple"),
+            (lambda res, ct: (jnp.zeros(7),), "shape|type"),
+        ],
+    )
     def test_wrong_rules(self, bwd, said):
         f = xlab.custom_vjp(lambda x: x * 1.0)
         f.defvjp(lambda x: (x, None), bwd)
@@ -243,25 +274,41 @@ class TestCheckpoint:
         rng = np.random.RandomState(0)
         return rng.randn(3).astype(np.float32), rng.randn(3, 3).astype(np.float32)
 
-    @pytest.mark.parametrize("policy", [None, "everything_saveable", "nothing_saveable", "dots_saveable",
-                                        "dots_with_no_batch_dims_saveable"])
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            None,
+            "everything_saveable",
+            "nothing_saveable",
+            "dots_saveable",
+            "dots_with_no_batch_dims_saveable",
+        ],
+    )
     def test_same_derivatives(self, data, policy):
         kept = getattr(xlab.checkpoint_policies, policy) if policy else None
         f = xlab.checkpoint(self.layers, policy=kept)
-        for order in (xlab.grad, lambda f: xlab.jit(xlab.grad(f)), xlab.hessian, lambda f: xlab.jacfwd(f)):
-            np.testing.assert_allclose(order(f)(*data), order(self.layers)(*data), rtol=1e-5, atol=1e-6)
+        for order in (
+            xlab.grad,
+            lambda f: xlab.jit(xlab.grad(f)),
+            xlab.hessian,
+            lambda f: xlab.jacfwd(f),
+        ):
+            np.testing.assert_allclose(
+                order(f)(*data), order(self.layers)(*data), rtol=1e-5, atol=1e-6
+            )
 
     def test_what_is_computed_again(self, data):
         def sines(policy):
             f = xlab.checkpoint(self.layers, policy=policy)
             text = str(xlab.make_jaxpr(xlab.grad(f))(*data))
             return text.count(" sin "), text.count("dot_general[")
+
         policies = xlab.checkpoint_policies
         assert sines(policies.nothing_saveable)[1] > sines(policies.dots_saveable)[1]
         assert sines(policies.everything_saveable)[0] <= sines(policies.nothing_saveable)[0]
 
     def test_static_arguments(self):
-        f = xlab.checkpoint(lambda n, x: x ** n, static_argnums=(0,))
+        f = xlab.checkpoint(lambda n, x: x**n, static_argnums=(0,))
         assert float(xlab.grad(lambda x: f(3, x))(2.0)) == 12.0
 
     def test_trees_and_keywords(self):
@@ -278,6 +325,7 @@ class TestCustomGradient:
         @xlab.custom_gradient
         def f(x, y):
             return x * y, lambda ct: (10 * ct * y, 20 * ct * x)
+
         assert float(f(2.0, 3.0)) == 6.0
         assert [float(g) for g in xlab.grad(f, (0, 1))(2.0, 3.0)] == [30.0, 40.0]
         assert [float(g) for g in xlab.jit(xlab.grad(f, (0, 1)))(2.0, 3.0)] == [30.0, 40.0]
@@ -287,9 +335,12 @@ def test_closure_convert_lets_a_custom_rule_see_what_is_closed_over():
     def minimum(objective, x):
         converted, values = xlab.closure_convert(objective, x)
         return _solve(converted, x, *values)
+
     _solve = xlab.custom_vjp(lambda fun, x, *values: fun(x, *values), nondiff_argnums=(0,))
-    _solve.defvjp(lambda fun, x, *values: (fun(x, *values), (x, values)),
-                  lambda fun, res, ct: (ct, *(ct * 7.0 for _ in res[1])))
+    _solve.defvjp(
+        lambda fun, x, *values: (fun(x, *values), (x, values)),
+        lambda fun, res, ct: (ct, *(ct * 7.0 for _ in res[1])),
+    )
     g = xlab.grad(lambda w: minimum(lambda x: x * w, 2.0))(3.0)
     assert float(g) == 7.0
 
@@ -306,6 +357,7 @@ class TestCustomVmap:
         def rule(axis_size, in_batched, x, y):
             assert all(isinstance(b, bool) for b in in_batched)
             return {"s": jnp.sin(x) * y + 100}, {"s": any(in_batched)}
+
         return lambda x, y: f(x, y)["s"]
 
     def test_the_rule_is_used_under_vmap_only(self):
@@ -313,20 +365,29 @@ class TestCustomVmap:
         np.testing.assert_allclose(f(1.0, 2.0), np.sin(1.0) * 2, rtol=1e-6)
         np.testing.assert_allclose(xlab.jit(f)(1.0, 2.0), np.sin(1.0) * 2, rtol=1e-6)
         np.testing.assert_allclose(xlab.vmap(f, (0, None))(X, 2.0), np.sin(X) * 2 + 100, rtol=1e-6)
-        np.testing.assert_allclose(xlab.jit(xlab.vmap(xlab.jit(f)))(X, X), np.sin(X) * X + 100, rtol=1e-6)
-        np.testing.assert_allclose(xlab.vmap(xlab.vmap(f), (0, None))(X[None], X), np.sin(X[None]) * X + 100, rtol=1e-6)
+        np.testing.assert_allclose(
+            xlab.jit(xlab.vmap(xlab.jit(f)))(X, X), np.sin(X) * X + 100, rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            xlab.vmap(xlab.vmap(f), (0, None))(X[None], X), np.sin(X[None]) * X + 100, rtol=1e-6
+        )
 
     def test_derivatives(self):
         f = self.made()
         np.testing.assert_allclose(xlab.grad(f)(1.0, 2.0), np.cos(1.0) * 2, rtol=1e-6)
-        np.testing.assert_allclose(xlab.vmap(xlab.grad(f), (0, None))(X, 2.0), np.cos(X) * 2, rtol=1e-6)
-        np.testing.assert_allclose(xlab.grad(lambda x: xlab.vmap(f, (0, None))(x, 2.0).sum())(X), np.cos(X) * 2, rtol=1e-6)
+        np.testing.assert_allclose(
+            xlab.vmap(xlab.grad(f), (0, None))(X, 2.0), np.cos(X) * 2, rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            xlab.grad(lambda x: xlab.vmap(f, (0, None))(x, 2.0).sum())(X), np.cos(X) * 2, rtol=1e-6
+        )
         primal, tangent = xlab.vmap(lambda x, t: xlab.jvp(lambda x: f(x, 2.0), (x,), (t,)))(X, X)
         np.testing.assert_allclose(primal, np.sin(X) * 2 + 100, rtol=1e-6)
         np.testing.assert_allclose(tangent, np.cos(X) * 2 * X, rtol=1e-6)
 
     def test_sequential(self):
         from xlab.custom_batching import sequential_vmap
+
         f = sequential_vmap(lambda x, y: jnp.sin(x) + y)
         np.testing.assert_allclose(xlab.vmap(f, (0, None))(X, 2.0), np.sin(X) + 2, rtol=1e-6)
         assert "scan" in str(xlab.make_jaxpr(xlab.vmap(f, (0, None)))(X, 2.0))
@@ -337,18 +398,30 @@ def test_saved_residuals(capsys):
 
     def f(x, w):
         return jnp.sin(checkpoint_name(jnp.sin(x * w), "inner"))
+
     assert len(saved_residuals(f, X, X)) >= 3
-    kept = saved_residuals(xlab.checkpoint(f, policy=xlab.checkpoint_policies.save_only_these_names("inner")), X, X)
-    assert any("name" in where for _, where in kept) and sum("argument" in where for _, where in kept) == 2
+    kept = saved_residuals(
+        xlab.checkpoint(f, policy=xlab.checkpoint_policies.save_only_these_names("inner")), X, X
+    )
+    assert (
+        any("name" in where for _, where in kept)
+        and sum("argument" in where for _, where in kept) == 2
+    )
     print_saved_residuals(xlab.checkpoint(f), X, X)
     assert "f32[3] from the argument" in capsys.readouterr().out
 
 
 def test_auxiliary_values_are_plain():
     f = lambda x: (x * x, {"aux": x + 1})
-    for aux in (xlab.jvp(f, (2.0,), (1.0,), has_aux=True)[2], xlab.vjp(f, 2.0, has_aux=True)[2],
-                xlab.grad(f, has_aux=True)(2.0)[1], xlab.jacfwd(f, has_aux=True)(2.0)[1], xlab.jacrev(f, has_aux=True)(2.0)[1],
-                xlab.hessian(f, has_aux=True)(2.0)[1], xlab.linearize(f, 2.0, has_aux=True)[2]):
+    for aux in (
+        xlab.jvp(f, (2.0,), (1.0,), has_aux=True)[2],
+        xlab.vjp(f, 2.0, has_aux=True)[2],
+        xlab.grad(f, has_aux=True)(2.0)[1],
+        xlab.jacfwd(f, has_aux=True)(2.0)[1],
+        xlab.jacrev(f, has_aux=True)(2.0)[1],
+        xlab.hessian(f, has_aux=True)(2.0)[1],
+        xlab.linearize(f, 2.0, has_aux=True)[2],
+    ):
         assert float(aux["aux"]) == 3.0
 
 
@@ -358,11 +431,15 @@ def test_a_rule_of_batches_is_set_through_a_rule_of_derivatives():
     def f(x, y):
         return jnp.sin(x) * y
 
-    f.defvjp(lambda x, y: (f(x, y), (x, y)), lambda saved, ct: (ct * jnp.cos(saved[0]) * saved[1], ct * jnp.sin(saved[0])))
+    f.defvjp(
+        lambda x, y: (f(x, y), (x, y)),
+        lambda saved, ct: (ct * jnp.cos(saved[0]) * saved[1], ct * jnp.sin(saved[0])),
+    )
 
     @f.def_vmap
     def rule(axis_size, in_batched, xs, ys):
         return jnp.cos(xs) * ys, True
+
     assert xlab.vmap(f)(jnp.zeros(3), jnp.ones(3)).tolist() == [1.0, 1.0, 1.0]
     assert float(xlab.grad(f)(0.0, 1.0)) == 1.0
     with pytest.raises(AttributeError, match="has no attribute 'other'"):
@@ -379,25 +456,68 @@ class TestZeroCotangents:
         h.defvjp(lambda x, s: (x + s, None), lambda r, g: (None, None))
         return f, h
 
-    @pytest.mark.parametrize("wrap", [lambda f: f, xlab.jit, xlab.checkpoint, lambda f: lambda x, s: lax.scan(
-        lambda c, _: ((f(*c), c[1]), None), (x, s), None, length=1)[0][0]], ids=["plain", "jit", "checkpoint", "scan"])
+    @pytest.mark.parametrize(
+        "wrap",
+        [
+            lambda f: f,
+            xlab.jit,
+            xlab.checkpoint,
+            lambda f: (
+                lambda x, s: lax.scan(lambda c, _: ((f(*c), c[1]), None), (x, s), None, length=1)[
+                    0
+                ][0]
+            ),
+        ],
+        ids=["plain", "jit", "checkpoint", "scan"],
+    )
     def test_the_rule_is_called(self, wrap):
         f, h = self.functions()
         assert xlab.grad(wrap(lambda x, s: h(*f(x, s))), (0, 1))(2.0, 3.0) == (0.0, 4.0)
-        slopes = xlab.vmap(xlab.grad(wrap(lambda x, s: h(*f(x, s))), (0, 1)))(jnp.ones(2), jnp.ones(2))
+        slopes = xlab.vmap(xlab.grad(wrap(lambda x, s: h(*f(x, s))), (0, 1)))(
+            jnp.ones(2), jnp.ones(2)
+        )
         assert [t.tolist() for t in slopes] == [[0, 0], [2, 2]]
 
-    @pytest.mark.parametrize(("inside", "slope"), [
-        (lambda f, x, s: lax.scan(lambda c, _: (f(*c), None), (x, s), None, length=2)[0], 4.0),
-        (lambda f, x, s: lax.fori_loop(0, 2, lambda i, c: f(*c), (x, s)), 4.0),
-        (lambda f, x, s: lax.scan(xlab.checkpoint(lambda c, _: (f(*c), None)), (x, s), None, length=2)[0], 4.0),
-        (lambda f, x, s: lax.scan(lambda c, _: (xlab.jit(f)(*c), None), (x, s), None, length=2)[0], 4.0),
-        (lambda f, x, s: tuple(a[0] for a in xlab.vmap(f)(x[None], s[None])), 4.0),
-        (lambda f, x, s: [a[-1] for a in lax.scan(lambda c, _: (c, f(*c)), (x, s), None, length=2)[1]], 0.0),
-        (lambda f, x, s: xlab.jit(f)(x, s), 0.0),
-        (lambda f, x, s: xlab.checkpoint(f)(x, s), 0.0),
-        (lambda f, x, s: lax.cond(x > 0, f, lambda x, s: (x, s), x, s), 0.0),
-    ], ids=["scan", "fori_loop", "checkpoint_in_scan", "jit_in_scan", "vmap", "ys", "jit", "checkpoint", "cond"])
+    @pytest.mark.parametrize(
+        ("inside", "slope"),
+        [
+            (lambda f, x, s: lax.scan(lambda c, _: (f(*c), None), (x, s), None, length=2)[0], 4.0),
+            (lambda f, x, s: lax.fori_loop(0, 2, lambda i, c: f(*c), (x, s)), 4.0),
+            (
+                lambda f, x, s: lax.scan(
+                    xlab.checkpoint(lambda c, _: (f(*c), None)), (x, s), None, length=2
+                )[0],
+                4.0,
+            ),
+            (
+                lambda f, x, s: lax.scan(
+                    lambda c, _: (xlab.jit(f)(*c), None), (x, s), None, length=2
+                )[0],
+                4.0,
+            ),
+            (lambda f, x, s: tuple(a[0] for a in xlab.vmap(f)(x[None], s[None])), 4.0),
+            (
+                lambda f, x, s: [
+                    a[-1] for a in lax.scan(lambda c, _: (c, f(*c)), (x, s), None, length=2)[1]
+                ],
+                0.0,
+            ),
+            (lambda f, x, s: xlab.jit(f)(x, s), 0.0),
+            (lambda f, x, s: xlab.checkpoint(f)(x, s), 0.0),
+            (lambda f, x, s: lax.cond(x > 0, f, lambda x, s: (x, s), x, s), 0.0),
+        ],
+        ids=[
+            "scan",
+            "fori_loop",
+            "checkpoint_in_scan",
+            "jit_in_scan",
+            "vmap",
+            "ys",
+            "jit",
+            "checkpoint",
+            "cond",
+        ],
+    )
     def test_inside_other_programs(self, inside, slope):
         """A loop's carry brings zeros to the rule as arrays; other programs all of whose cotangents are zero are left out."""
         f, h = self.functions()
@@ -405,7 +525,11 @@ class TestZeroCotangents:
         assert xlab.grad(lambda x, s: h(*inside(f, x, s)), (0, 1))(x, s) == (0.0, slope)
         assert xlab.grad(lambda x, s: (inside(f, x, s), x)[1], (0, 1))(x, s) == (1.0, 0.0)
 
-    @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda x, s: [a + 1 for a in f(x, s)]], ids=["plain", "read"])
+    @pytest.mark.parametrize(
+        "wrap",
+        [lambda f: f, lambda f: lambda x, s: [a + 1 for a in f(x, s)]],
+        ids=["plain", "read"],
+    )
     def test_what_nothing_uses_is_not_asked(self, wrap):
         f, _ = self.functions()
         assert xlab.grad(lambda x, s: (wrap(f)(x, s), x)[1], (0, 1))(2.0, 3.0) == (1.0, 0.0)
@@ -414,8 +538,11 @@ class TestZeroCotangents:
         _, h = self.functions()
         seen = []
         f = xlab.custom_vjp(lambda x, s: (x * 1.0, s))
-        f.defvjp(lambda x, s: ((x.value * 1.0, s.value), s.value + 1.0), lambda r, g: (seen.extend(g), (None, r))[1],
-                 symbolic_zeros=True)
+        f.defvjp(
+            lambda x, s: ((x.value * 1.0, s.value), s.value + 1.0),
+            lambda r, g: (seen.extend(g), (None, r))[1],
+            symbolic_zeros=True,
+        )
         assert xlab.grad(lambda x, s: h(*f(x, s)), 1)(2.0, 3.0) == 4.0
         assert [type(g) for g in seen] == [xlab.custom_derivatives.SymbolicZero] * 2
 
@@ -430,5 +557,6 @@ def test_what_is_used_is_looked_up_once_for_all_rules_without_cotangents(monkeyp
         for _ in range(20):
             quadrupled(x)
         return 2.0 * x
+
     assert float(xlab.grad(f)(1.0)) == 2.0
     assert len(calls) == 1

@@ -27,6 +27,7 @@ def with_rule(factor):
     @f.def_vmap
     def rule(size, in_batched, x):
         return jnp.cos(x) * factor, in_batched[0]
+
     return f
 
 
@@ -37,30 +38,41 @@ def test_a_gradient_under_vmap_uses_the_batching_rule():
     np.testing.assert_allclose(xlab.vmap(xlab.grad(f))(X), want, rtol=1e-5)
     np.testing.assert_allclose(xlab.jit(xlab.vmap(xlab.grad(f)))(X), want, rtol=1e-5)
     np.testing.assert_allclose(xlab.vmap(xlab.jit(xlab.grad(f)))(X), want, rtol=1e-5)
-    np.testing.assert_allclose(xlab.vmap(lambda x: xlab.linearize(f, x)[1](1.0))(X), want, rtol=1e-5)
-    np.testing.assert_allclose(xlab.vmap(xlab.grad(xlab.grad(f)))(X), -10.0 * np.cos(np.arange(3.0)), rtol=1e-5)
+    np.testing.assert_allclose(
+        xlab.vmap(lambda x: xlab.linearize(f, x)[1](1.0))(X), want, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        xlab.vmap(xlab.grad(xlab.grad(f)))(X), -10.0 * np.cos(np.arange(3.0)), rtol=1e-5
+    )
 
 
 def test_a_rule_that_agrees_with_its_function_changes_no_derivative():
     def body(x, w):
-        return jnp.tanh(w @ x), jnp.sum(x ** 2)
+        return jnp.tanh(w @ x), jnp.sum(x**2)
+
     f = custom_vmap(body)
 
     @f.def_vmap
     def rule(size, in_batched, x, w):
         axes = tuple(0 if b else None for b in in_batched)
         return xlab.vmap(body, axes)(x, w), (True, in_batched[0])
+
     x, w = jnp.arange(6.0).reshape(2, 3) / 7, jnp.arange(12.0).reshape(4, 3) / 11
 
     def loss(fun):
         return lambda x, w: sum(o.sum() for o in fun(x, w))
+
     for axes in ((0, None), (None, None)):
         xs = x if axes[0] == 0 else x[0]
-        for fun in (lambda g: xlab.vmap(xlab.grad(loss(g), (0, 1)), axes, axis_size=2),
-                    lambda g: xlab.vmap(xlab.jit(xlab.grad(loss(g), (0, 1))), axes, axis_size=2),
-                    lambda g: xlab.vmap(xlab.jacrev(xlab.grad(loss(g))), axes, axis_size=2)):
+        for fun in (
+            lambda g: xlab.vmap(xlab.grad(loss(g), (0, 1)), axes, axis_size=2),
+            lambda g: xlab.vmap(xlab.jit(xlab.grad(loss(g), (0, 1))), axes, axis_size=2),
+            lambda g: xlab.vmap(xlab.jacrev(xlab.grad(loss(g))), axes, axis_size=2),
+        ):
             got, want = fun(f)(xs, w), fun(body)(xs, w)
-            xlab.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), got, want)
+            xlab.tree.map(
+                lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), got, want
+            )
 
 
 def test_integer_results_of_a_custom_rule_can_be_batched():
@@ -72,9 +84,12 @@ def test_integer_results_of_a_custom_rule_can_be_batched():
     def _(primals, tangents):
         zero = np.zeros((), xlab.dtypes.float0)
         return f(*primals), (tangents[0], zero, zero)
+
     (_, count, three), (dy, *zeros) = xlab.vmap(lambda x: xlab.jvp(f, (x,), (x,)))(jnp.ones((3, 2)))
     assert count.tolist() == [2, 2, 2] and three.tolist() == [3, 3, 3]
-    assert [z.shape for z in zeros] == [(3,), (3,)] and all(z.dtype == xlab.dtypes.float0 for z in zeros)
+    assert [z.shape for z in zeros] == [(3,), (3,)] and all(
+        z.dtype == xlab.dtypes.float0 for z in zeros
+    )
     np.testing.assert_array_equal(dy, np.ones((3, 2)))
 
 
@@ -98,14 +113,24 @@ class TestLinearCall:
     def test_batches(self):
         r = jnp.array([1.0, 2.0, 4.0])
         np.testing.assert_allclose(xlab.vmap(scaled)(r, jnp.ones(3)), [1, 0.5, 0.25])
-        np.testing.assert_allclose(xlab.vmap(xlab.grad(scaled, 1), (0, None))(r, 1.0), [100, 200, 400])
-        np.testing.assert_allclose(xlab.grad(lambda x: xlab.vmap(scaled)(r, x).sum())(jnp.ones(3)), [100, 200, 400])
+        np.testing.assert_allclose(
+            xlab.vmap(xlab.grad(scaled, 1), (0, None))(r, 1.0), [100, 200, 400]
+        )
+        np.testing.assert_allclose(
+            xlab.grad(lambda x: xlab.vmap(scaled)(r, x).sum())(jnp.ones(3)), [100, 200, 400]
+        )
 
     def test_trees_and_closures(self):
         scale = jnp.float32(3.0)
 
         def f(x):
-            return linear_call(lambda r, x: {"a": scale * x[0], "b": x[1]}, lambda r, ct: (ct["a"] * r, ct["b"] * r), 7.0, x)
+            return linear_call(
+                lambda r, x: {"a": scale * x[0], "b": x[1]},
+                lambda r, ct: (ct["a"] * r, ct["b"] * r),
+                7.0,
+                x,
+            )
+
         out = f((1.0, jnp.ones(2)))
         assert float(out["a"]) == 3.0
         a, b = xlab.linear_transpose(f, (1.0, jnp.ones(2)))({"a": 1.0, "b": jnp.ones(2)})[0]
@@ -121,6 +146,7 @@ class TestLinearCall:
         @xlab.custom_derivatives.custom_transpose
         def f(r, x):
             return x * r
+
         with pytest.raises(AttributeError, match="def_transpose"):
             f(1.0, 2.0, 3.0)
         f.def_transpose(lambda r, ct: ct * r * 10)
@@ -148,11 +174,14 @@ def symbolic():
         x, y = res
         a, b = (zero_from_primal(x) if type(ct) is SymbolicZero else ct for ct in cts)
         return a * y + b, a * x + b
+
     f.defvjp(fwd, bwd, symbolic_zeros=True)
     return f, seen
 
 
-@pytest.mark.parametrize("around", [lambda f: f, xlab.jit, xlab.checkpoint], ids=["plain", "jit", "checkpoint"])
+@pytest.mark.parametrize(
+    "around", [lambda f: f, xlab.jit, xlab.checkpoint], ids=["plain", "jit", "checkpoint"]
+)
 def test_symbolic_zeros_of_custom_vjp(around):
     f, seen = symbolic()
     first = around(lambda x: f(x, 3.0)[0])
@@ -188,44 +217,77 @@ class TestOffloading:
         b = checkpoint_name(jnp.cos(a), "b")
         return jnp.sin(b)
 
-    @pytest.mark.parametrize("under", [lambda f: f, xlab.jit, lambda f: lambda x: xlab.vmap(f)(jnp.full(2, x))[0]],
-                             ids=["plain", "jit", "vmap"])
+    @pytest.mark.parametrize(
+        "under",
+        [lambda f: f, xlab.jit, lambda f: lambda x: xlab.vmap(f)(jnp.full(2, x))[0]],
+        ids=["plain", "jit", "vmap"],
+    )
     def test_the_gradient_is_the_same(self, under):
         policy = self.policies.save_and_offload_only_these_names(
-            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device", offload_dst="pinned_host")
+            names_which_can_be_saved=["a"],
+            names_which_can_be_offloaded=["b"],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
         f = xlab.checkpoint(self.named, policy=policy)
         np.testing.assert_allclose(under(xlab.grad(f))(1.0), xlab.grad(self.named)(1.0), rtol=1e-6)
-        np.testing.assert_allclose(xlab.grad(under(f))(1.0), xlab.grad(under(self.named))(1.0), rtol=1e-6)
+        np.testing.assert_allclose(
+            xlab.grad(under(f))(1.0), xlab.grad(under(self.named))(1.0), rtol=1e-6
+        )
 
     def test_what_waits_where(self):
         policy = self.policies.save_and_offload_only_these_names(
-            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device", offload_dst="pinned_host")
+            names_which_can_be_saved=["a"],
+            names_which_can_be_offloaded=["b"],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
         text = str(xlab.make_jaxpr(xlab.grad(xlab.checkpoint(self.named, policy=policy)))(1.0))
-        assert text.count("devices=(MemorySpace.Host,)") == text.count("devices=(MemorySpace.Device,)") == 1
+        assert (
+            text.count("devices=(MemorySpace.Host,)")
+            == text.count("devices=(MemorySpace.Device,)")
+            == 1
+        )
         assert "f32<host>[]" in text
         products = self.policies.offload_dot_with_no_batch_dims("device", "pinned_host")
         f = xlab.checkpoint(lambda x: jnp.sin(x @ x).sum(), policy=products)
         x = jnp.arange(4.0).reshape(2, 2)
         assert "f32<host>[2,2]" in str(xlab.make_jaxpr(xlab.grad(f))(x))
-        np.testing.assert_allclose(xlab.grad(f)(x), xlab.grad(lambda x: jnp.sin(x @ x).sum())(x), rtol=1e-5)
+        np.testing.assert_allclose(
+            xlab.grad(f)(x), xlab.grad(lambda x: jnp.sin(x @ x).sum())(x), rtol=1e-5
+        )
 
     def test_answers_of_policies(self):
         def policy(prim, *_, **params):
             return Saveable if prim.name == "sin" else Recompute
-        residuals = saved_residuals(xlab.checkpoint(lambda x: jnp.sin(jnp.cos(jnp.sin(x))), policy=policy), 1.0)
-        assert sum("sin" in where for _, where in residuals) == 2      # of the function, and of the derivative of cos
+
+        residuals = saved_residuals(
+            xlab.checkpoint(lambda x: jnp.sin(jnp.cos(jnp.sin(x))), policy=policy), 1.0
+        )
+        assert (
+            sum("sin" in where for _, where in residuals) == 2
+        )  # of the function, and of the derivative of cos
         with pytest.raises(ValueError, match="does not go together"):
-            both = self.policies.save_from_both_policies(policy, self.policies.offload_dot_with_no_batch_dims("device", "pinned_host"))
+            both = self.policies.save_from_both_policies(
+                policy, self.policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+            )
             xlab.grad(xlab.checkpoint(lambda x: (x @ x).sum(), policy=both))(jnp.ones((2, 2)))
         with pytest.raises(ValueError, match="both to be saved and to be offloaded"):
-            self.policies.save_and_offload_only_these_names(names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a"],
-                                                            offload_src="device", offload_dst="pinned_host")
+            self.policies.save_and_offload_only_these_names(
+                names_which_can_be_saved=["a"],
+                names_which_can_be_offloaded=["a"],
+                offload_src="device",
+                offload_dst="pinned_host",
+            )
         assert Offloadable("device", "pinned_host").dst == "pinned_host"
 
     def test_memories(self):
         x = jnp.arange(3.0)
         host = xlab.device_put(x, xlab.memory.Space.Host)
         assert host.sharding.memory_kind == "pinned_host" and host.tolist() == x.tolist()
-        assert xlab.device_put(host, xlab.memory.Space.Device).sharding.memory_kind == x.sharding.memory_kind
+        assert (
+            xlab.device_put(host, xlab.memory.Space.Device).sharding.memory_kind
+            == x.sharding.memory_kind
+        )
         closed = xlab.make_jaxpr(lambda x: xlab.device_put(x, xlab.memory.Space.Host))(x)
         assert str(closed.out_avals[0]) == "float32<host>[3]"

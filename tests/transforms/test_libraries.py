@@ -26,9 +26,22 @@ class Squared:
         return x * x
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("grad", 6.0), ("value_and_grad", (9.0, 6.0)), ("jacfwd", 6.0), ("jacrev", 6.0), ("hessian", 2.0), ("checkpoint", 9.0), ("jit", 9.0),
-    ("custom_jvp", 9.0), ("custom_vjp", 9.0), ("named_call", 9.0), ("make_jaxpr", None)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("grad", 6.0),
+        ("value_and_grad", (9.0, 6.0)),
+        ("jacfwd", 6.0),
+        ("jacrev", 6.0),
+        ("hessian", 2.0),
+        ("checkpoint", 9.0),
+        ("jit", 9.0),
+        ("custom_jvp", 9.0),
+        ("custom_vjp", 9.0),
+        ("named_call", 9.0),
+        ("make_jaxpr", None),
+    ],
+)
 def test_a_name_that_is_no_text(name, expected):
     wrapped = getattr(xlab, name)(Squared())
     if name.startswith("custom"):
@@ -41,16 +54,25 @@ def test_a_name_that_is_no_text(name, expected):
 INDEX = np.arange(4)
 
 
-@pytest.mark.parametrize("function", [
-    lambda i, b, s: lax.cond(i % 2 == 0, lambda b, s: (b, s + 1), lambda b, s: (b, s), b, s),
-    lambda i, b, s: lax.cond(i % 2 == 0, lambda s: (b, s + 1), lambda s: (b, s), s),
-    lambda i, b, s: lax.switch(i, [lambda b, s: (b, s + 1), lambda b, s: (b, s), lambda b, s: (b, s * 2)], b, s),
-    lambda i, b, s: lax.while_loop(lambda c: c[1] < i, lambda c: (c[0], c[1] + 1), (b, s)),
-    lambda i, b, s: lax.fori_loop(0, i, lambda k, c: (c[0], c[1] + k), (b, s))], ids=["cond", "closed", "switch", "while", "fori"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda i, b, s: lax.cond(i % 2 == 0, lambda b, s: (b, s + 1), lambda b, s: (b, s), b, s),
+        lambda i, b, s: lax.cond(i % 2 == 0, lambda s: (b, s + 1), lambda s: (b, s), s),
+        lambda i, b, s: lax.switch(
+            i, [lambda b, s: (b, s + 1), lambda b, s: (b, s), lambda b, s: (b, s * 2)], b, s
+        ),
+        lambda i, b, s: lax.while_loop(lambda c: c[1] < i, lambda c: (c[0], c[1] + 1), (b, s)),
+        lambda i, b, s: lax.fori_loop(0, i, lambda k, c: (c[0], c[1] + k), (b, s)),
+    ],
+    ids=["cond", "closed", "switch", "while", "fori"],
+)
 def test_what_is_handed_through_belongs_to_all_examples(function):
     shared, own = np.float32([1, 2]), np.arange(4)
     for wrap in (lambda f: f, xlab.jit):
-        b, s = wrap(xlab.vmap(function, in_axes=(0, None, 0), out_axes=(None, 0)))(INDEX, shared, own)
+        b, s = wrap(xlab.vmap(function, in_axes=(0, None, 0), out_axes=(None, 0)))(
+            INDEX, shared, own
+        )
         assert b.tolist() == [1, 2]
         assert s.tolist() == [int(function(i, shared, x)[1]) for i, x in zip(INDEX, own)]
 
@@ -63,9 +85,16 @@ def test_the_first_branch_says_whether_a_result_is_weak(weak):
     assert lax.cond(True, branches[1], branches[0]).weak_type == (weak == "first")
 
 
-@pytest.mark.parametrize("function", [
-    lambda x, i: x[i], lambda x, i: lax.dynamic_slice(x, (i,), (2,)), lambda x, i: x.at[i].set(2.0),
-    lambda x, i: lax.dynamic_update_slice(x, jnp.ones(2), (i,)), lambda x, i: xlab.grad(lambda x: lax.dynamic_slice(x, (i,), (2,)).sum())(x)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: x[i],
+        lambda x, i: lax.dynamic_slice(x, (i,), (2,)),
+        lambda x, i: x.at[i].set(2.0),
+        lambda x, i: lax.dynamic_update_slice(x, jnp.ones(2), (i,)),
+        lambda x, i: xlab.grad(lambda x: lax.dynamic_slice(x, (i,), (2,)).sum())(x),
+    ],
+)
 def test_a_batch_of_nothing(function):
     full = xlab.vmap(function)(jnp.ones((2, 3)), jnp.zeros(2, int))
     assert xlab.vmap(function)(jnp.ones((0, 3)), jnp.zeros(0, int)).shape == (0, *full.shape[1:])
@@ -92,9 +121,18 @@ class Count(int):
 
 @pytest.mark.parametrize(("value", "like"), [(Step.LAST, 1), (Half.HALF, 0.5), (Count(3), 3)])
 def test_classes_of_numbers_are_numbers(value, like):
-    for make in (jnp.array, lambda v: jnp.array([v, v]), lambda v: jnp.arange(3, dtype="int8") + v, lambda v: xlab.jit(lambda x: x + 1)(v)):
+    for make in (
+        jnp.array,
+        lambda v: jnp.array([v, v]),
+        lambda v: jnp.arange(3, dtype="int8") + v,
+        lambda v: xlab.jit(lambda x: x + 1)(v),
+    ):
         found, expected = make(value), make(like)
-        assert (found.dtype, found.weak_type, found.tolist()) == (expected.dtype, expected.weak_type, expected.tolist())
+        assert (found.dtype, found.weak_type, found.tolist()) == (
+            expected.dtype,
+            expected.weak_type,
+            expected.tolist(),
+        )
 
 
 def test_keys_are_close_where_they_are_equal():
@@ -111,6 +149,7 @@ def test_the_words_of_a_check_name_a_key(wrap):
         checkify.check(False, "bad {key}", key=key)
         checkify.check(False, "also {x}", x=1.0)
         return key
+
     error, _ = checkify.checkify(wrap(f))(xlab.random.key(7))
     assert "bad Array((), dtype=key<fry>)" in error.get() and "7]" in error.get()
 
@@ -131,11 +170,15 @@ def test_a_lowered_program_as_the_compilers_computation():
 
 
 def test_equations_say_their_scopes():
-    eqn, = xlab.make_jaxpr(lambda x: xlab.named_scope("outer")(xlab.named_scope("inner")(jnp.sin))(x))(1.0).eqns
+    (eqn,) = xlab.make_jaxpr(
+        lambda x: xlab.named_scope("outer")(xlab.named_scope("inner")(jnp.sin))(x)
+    )(1.0).eqns
     assert str(eqn.source_info.name_stack) == "outer/inner"
 
 
-@pytest.mark.parametrize("value", ["hi", None, object(), [1.0]], ids=["str", "none", "object", "list"])
+@pytest.mark.parametrize(
+    "value", ["hi", None, object(), [1.0]], ids=["str", "none", "object", "list"]
+)
 def test_operands_that_are_no_arrays(value):
     with pytest.raises(TypeError, match=r"sin takes arrays and numbers.*operand 0") as caught:
         lax.sin(value)
@@ -160,19 +203,31 @@ class TestPlacement:
         wanted = NamedSharding(mesh.abstract_mesh, P("x", "y"))
         assert lax.with_sharding_constraint(x, wanted).sharding == NamedSharding(mesh, P("x", "y"))
         with xlab.set_mesh(mesh):
-            assert lax.with_sharding_constraint(np.ones((8, 8), np.float32), wanted).sharding == NamedSharding(mesh, P("x", "y"))
+            assert lax.with_sharding_constraint(
+                np.ones((8, 8), np.float32), wanted
+            ).sharding == NamedSharding(mesh, P("x", "y"))
         with pytest.raises(TypeError, match="set_mesh"):
             lax.with_sharding_constraint(np.ones((8, 8), np.float32), wanted)
 
-    @pytest.mark.parametrize("spec", [P(None), P("x", None), P(None, None), P(("x", "y"), None), P("x"), P(), P(None, "y")])
+    @pytest.mark.parametrize(
+        "spec",
+        [P(None), P("x", None), P(None, None), P(("x", "y"), None), P("x"), P(), P(None, "y")],
+    )
     def test_results_spell_their_spec_as_the_argument_does(self, spec):
         x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(self.mesh(), spec))
         both = xlab.jit(lambda v: v - 2)
         for f in (lambda v: v + 1, xlab.jit(lambda v: v * v), xlab.jit(lambda v: v)):
             assert f(x).sharding.spec == spec
-        for other in P("x"), P("x", None), P("x"):         # one program, as each caller spells it
-            assert both(xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(self.mesh(), other))).sharding.spec == other
+        for other in P("x"), P("x", None), P("x"):  # one program, as each caller spells it
+            assert (
+                both(
+                    xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(self.mesh(), other))
+                ).sharding.spec
+                == other
+            )
         step = xlab.jit(lambda v: v * 2)
         step(step(x))
         assert step._cache_size() == 1
-        assert xlab.jit(lambda v: v.sum(1))(x).sharding.spec == P(*spec[:1] if spec and spec[0] else ())
+        assert xlab.jit(lambda v: v.sum(1))(x).sharding.spec == P(
+            *spec[:1] if spec and spec[0] else ()
+        )

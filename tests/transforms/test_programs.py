@@ -27,7 +27,10 @@ def sound_programs(draw):
 
 @pytest.mark.law
 @pytest.mark.slow
-@hypothesis.settings(max_examples=int(os.environ.get("XLAB_RANDOM_PROGRAMS", "40")), phases=[hypothesis.Phase.generate])
+@hypothesis.settings(
+    max_examples=int(os.environ.get("XLAB_RANDOM_PROGRAMS", "40")),
+    phases=[hypothesis.Phase.generate],
+)
 @hypothesis.given(sound_programs())
 def test_laws(program):
     import xlab
@@ -39,7 +42,7 @@ def test_laws(program):
     eager = f(x)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=3e-4, atol=3e-5)
     if next(_programs) % 50 == 0:
-        n.jax.clear_caches()        # what a thousand programs compile is gigabytes
+        n.jax.clear_caches()  # what a thousand programs compile is gigabytes
     close(n.jax.jit(f)(x), eager)
     close(n.jax.vmap(f)(ROWS), np.stack([f(row) for row in ROWS]))
     close(n.jax.jit(n.jax.vmap(n.jax.jit(f)))(ROWS), n.jax.vmap(f)(ROWS))
@@ -79,8 +82,12 @@ def sharded(n, f, reverse, close):
     placed = n.jax.device_put(rows, NamedSharding(mesh, P(("data", "model"))))
     want = n.jax.vmap(f)(rows)
     close(n.jax.jit(n.jax.vmap(f))(placed), want)
-    by_hand = n.jax.shard_map(lambda v: (n.jax.vmap(f)(v), n.lax.psum(n.jax.vmap(f)(v).sum(), ("data", "model"))), mesh=mesh,
-                              in_specs=P(("data", "model")), out_specs=(P(("data", "model")), P()))
+    by_hand = n.jax.shard_map(
+        lambda v: (n.jax.vmap(f)(v), n.lax.psum(n.jax.vmap(f)(v).sum(), ("data", "model"))),
+        mesh=mesh,
+        in_specs=P(("data", "model")),
+        out_specs=(P(("data", "model")), P()),
+    )
     each, total = n.jax.jit(by_hand)(placed)
     close(each, want)
     np.testing.assert_allclose(total, np.asarray(want).sum(dtype=np.float64), rtol=1e-3, atol=1e-4)

@@ -21,6 +21,7 @@ def make(optimize):
     def bwd(res, cts):
         cos, sin, y = res
         return cts[0] * cos * y + cts[1], cts[0] * sin
+
     f.defvjp(fwd, bwd, optimize_remat=optimize)
     return lambda x, y: sum(jnp.sum(o) for o in f(x, y))
 
@@ -33,10 +34,17 @@ TRANSFORMS = {
     "vmap.grad": lambda f: xlab.vmap(xlab.grad(f, (0, 1))),
     "grad.vmap": lambda f: xlab.grad(lambda x, y: xlab.vmap(f)(x, y).sum(), (0, 1)),
     "grad.checkpoint": lambda f: xlab.grad(xlab.checkpoint(lambda x, y: jnp.sin(f(x, y))), (0, 1)),
-    "vmap.grad.checkpoint": lambda f: xlab.vmap(xlab.grad(xlab.checkpoint(lambda x, y: jnp.sin(f(x, y))), (0, 1))),
+    "vmap.grad.checkpoint": lambda f: xlab.vmap(
+        xlab.grad(xlab.checkpoint(lambda x, y: jnp.sin(f(x, y))), (0, 1))
+    ),
     "grad.grad": lambda f: xlab.grad(lambda x, y: xlab.grad(f)(x, y).sum(), (0, 1)),
-    "grad.grad.checkpoint": lambda f: xlab.grad(lambda x, y: xlab.grad(xlab.checkpoint(f))(x, y).sum(), (0, 1)),
-    "scan": lambda f: xlab.grad(lambda x, y: xlab.lax.scan(lambda c, _: (c + f(c, y), None), x, None, length=3)[0].sum(), (0, 1)),
+    "grad.grad.checkpoint": lambda f: xlab.grad(
+        lambda x, y: xlab.grad(xlab.checkpoint(f))(x, y).sum(), (0, 1)
+    ),
+    "scan": lambda f: xlab.grad(
+        lambda x, y: xlab.lax.scan(lambda c, _: (c + f(c, y), None), x, None, length=3)[0].sum(),
+        (0, 1),
+    ),
 }
 
 
@@ -65,6 +73,7 @@ def test_effects_stay_where_no_result_is_read():
     def f(x):
         xlab.debug.callback(seen.append, x)
         return x * 2
+
     f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 2,), optimize_remat=True)
     jaxpr = xlab.make_jaxpr(lambda x: xlab.vjp(f, x)[0])(1.0).jaxpr
     assert "remat_opt" in str(jaxpr)

@@ -60,8 +60,9 @@ def test_mapping(named):
 
 
 def test_beside_arrays(named):
-    out = xlab.vmap(lambda x, y: Named(x.names, x.data * y), in_axes=(Along("b", 1), 0), out_axes=Along("z", 0))(
-        named, jnp.arange(3.0))
+    out = xlab.vmap(
+        lambda x, y: Named(x.names, x.data * y), in_axes=(Along("b", 1), 0), out_axes=Along("z", 0)
+    )(named, jnp.arange(3.0))
     np.testing.assert_allclose(out.data, (np.arange(6.0).reshape(2, 3) * np.arange(3.0)).T)
     plain = xlab.vmap(lambda x: x.data + numbers[-1], in_axes=(Along("b", 1),), axis_size=3)(named)
     np.testing.assert_allclose(plain, [[0, 3], [2, 5], [4, 7]])

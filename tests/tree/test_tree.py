@@ -11,9 +11,13 @@ from xlab import tree, tree_util
 
 trees = st.recursive(
     st.integers() | st.none(),
-    lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple)
-    | st.dictionaries(st.text(max_size=3), inner, max_size=4)
-    | st.dictionaries(st.text(max_size=3), inner, max_size=4).map(collections.OrderedDict))
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=4).map(collections.OrderedDict)
+    ),
+)
 
 
 @given(trees)
@@ -37,7 +41,11 @@ def test_key_order_of_dictionaries():
 def test_paths_and_is_leaf():
     Point = collections.namedtuple("Point", "x y")
     t = {"a": [1, Point(2, (3,))]}
-    assert [tree.keystr(p) for p, _ in tree.leaves_with_path(t)] == ["['a'][0]", "['a'][1].x", "['a'][1].y[0]"]
+    assert [tree.keystr(p) for p, _ in tree.leaves_with_path(t)] == [
+        "['a'][0]",
+        "['a'][1].x",
+        "['a'][1].y[0]",
+    ]
     assert tree.keystr(tree.leaves_with_path(t)[2][0], simple=True, separator="/") == "a/1/y/0"
     assert tree.leaves(t, is_leaf=lambda x: isinstance(x, Point)) == [1, Point(2, (3,))]
     named = tree.map_with_path(lambda p, x, y: (tree.keystr(p), x + y), t, t)
@@ -99,13 +107,20 @@ def test_partial():
     assert tree.structure(tree.Partial(p, 1)) == tree.structure(tree.Partial(p, 2))
 
 
-@pytest.mark.parametrize(("prefix", "full", "words"), [
-    ({"a": (1, 2)}, {"a": 3}, [r"w\['a'\]", "different types"]),
-    ([1], (1,), ["different types", "Use a tuple instead of the list"]),
-    ((1, 2), (1, 2, 3), ["length 2", "length 3"]),
-    ({"a": 1, "c": 1}, {"a": 1, "b": 1}, [r"Missing from w: \['b'\]", r"Unknown in w: \['c'\]"]),
-    ((None,), (1,), ["None is an empty container"]),
-])
+@pytest.mark.parametrize(
+    ("prefix", "full", "words"),
+    [
+        ({"a": (1, 2)}, {"a": 3}, [r"w\['a'\]", "different types"]),
+        ([1], (1,), ["different types", "Use a tuple instead of the list"]),
+        ((1, 2), (1, 2, 3), ["length 2", "length 3"]),
+        (
+            {"a": 1, "c": 1},
+            {"a": 1, "b": 1},
+            [r"Missing from w: \['b'\]", r"Unknown in w: \['c'\]"],
+        ),
+        ((None,), (1,), ["None is an empty container"]),
+    ],
+)
 def test_prefix_errors_name_the_place(prefix, full, words):
     for word in words:
         with pytest.raises(ValueError, match=word):
@@ -132,11 +147,19 @@ def test_reductions_and_shape_changes():
     assert not tree.treedef_is_leaf(tree.structure((1,)))
 
 
-@pytest.mark.parametrize("call", [
-    lambda: tree.unflatten([1], [2]), lambda: tree.transpose(1, 2, (3,)), lambda: tree.register_pytree_node_class(3),
-    lambda: tree.register_pytree_with_keys_class(int), lambda: tree.keystr((), separator=1),
-    lambda: tree_util.treedef_children(1), lambda: tree_util.treedef_tuple([1]), lambda: tree_util.treedef_is_leaf(1),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tree.unflatten([1], [2]),
+        lambda: tree.transpose(1, 2, (3,)),
+        lambda: tree.register_pytree_node_class(3),
+        lambda: tree.register_pytree_with_keys_class(int),
+        lambda: tree.keystr((), separator=1),
+        lambda: tree_util.treedef_children(1),
+        lambda: tree_util.treedef_tuple([1]),
+        lambda: tree_util.treedef_is_leaf(1),
+    ],
+)
 def test_what_is_no_structure_is_refused_by_name(call):
     with pytest.raises(TypeError, match=r"structure|class|string|container"):
         call()

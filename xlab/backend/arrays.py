@@ -32,8 +32,17 @@ _REUSE = _jax.ArrayCopySemantics.REUSE_INPUT
 _ALWAYS_COPY = _jax.ArrayCopySemantics.ALWAYS_COPY
 _DONATE = _jax.ArrayCopySemantics.DONATE_INPUT
 _SHARDS = "_xlab_shards"
-NATIVE = {name: getattr(ArrayImpl, name) for name in (
-    "block_until_ready", "clone", "delete", "is_ready", "on_device_size_in_bytes", "unsafe_buffer_pointer")}
+NATIVE = {
+    name: getattr(ArrayImpl, name)
+    for name in (
+        "block_until_ready",
+        "clone",
+        "delete",
+        "is_ready",
+        "on_device_size_in_bytes",
+        "unsafe_buffer_pointer",
+    )
+}
 """What native arrays do before anybody gives them other methods. All but `delete` read buffers, whether they are there or not."""
 is_deleted, mark_deleted = ArrayImpl.is_deleted, NATIVE["delete"]
 
@@ -165,7 +174,9 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
         raise RuntimeError("shards() needs xlab.sharding to be imported first.")
     aval = arr.aval
     if parts is None:
-        raise RuntimeError(f"The array of type {aval.str_short()} was deleted or donated: it has no parts any more.")
+        raise RuntimeError(
+            f"The array of type {aval.str_short()} was deleted or donated: it has no parts any more."
+        )
     shape = owner_of(native).shard_shape(aval.shape)
     shard_aval = _shard_aval(aval, shape)
     kind = native.memory_kind
@@ -193,7 +204,9 @@ def from_shards(
     aval: Any, sharding: Any, arrays: Sequence[ArrayImpl], committed: bool = True
 ) -> ArrayImpl:
     """One array from one-device arrays in the sharding's device order; nothing is copied."""
-    made = ArrayImpl(_typing(aval, sharding), sharding.native, list(arrays), committed, _skip_checks=True)
+    made = ArrayImpl(
+        _typing(aval, sharding), sharding.native, list(arrays), committed, _skip_checks=True
+    )
     _share(made, arrays)
     return made if _made is None else _notify_made([made])[0]
 
@@ -211,7 +224,11 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
     )[0]
     made = _rewrapped(moved, _typing(aval, sharding), native, committed)
     old = arr._sharding
-    if not copy and old.memory_kind == native.memory_kind and list(old._internal_device_list) == list(targets):
+    if (
+        not copy
+        and old.memory_kind == native.memory_kind
+        and list(old._internal_device_list) == list(targets)
+    ):
         _share(made, [arr])
     return made if _made is None else _notify_made([made])[0]
 
@@ -224,15 +241,17 @@ def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> 
 
 
 def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> ArrayImpl:
-    if committed:       # which the native call makes it
+    if committed:  # which the native call makes it
         return arr._rewrap_with_aval_and_sharding(aval, native)
     return ArrayImpl(aval, native, arr._arrays, committed, _skip_checks=True)
 
 
 # -- arrays that share buffers -------------------------------------------------------------------------------
 
-sharing: dict[int, list[weakref.ref]] = {}     # by id of an array, the arrays with which it shares buffers, and itself
-_sharing_lock = threading.RLock()               # reentrant: a finalizer may run while its thread holds it
+sharing: dict[
+    int, list[weakref.ref]
+] = {}  # by id of an array, the arrays with which it shares buffers, and itself
+_sharing_lock = threading.RLock()  # reentrant: a finalizer may run while its thread holds it
 
 
 def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
@@ -276,7 +295,11 @@ def give_up(arr: ArrayImpl) -> Sequence[ArrayImpl]:
     out = [arr]
     for ref in sharing.get(id(arr), ()):
         other = ref()
-        if other is not None and other is not arr and (other.is_deleted() or any(part.is_deleted() for part in other._arrays)):
+        if (
+            other is not None
+            and other is not arr
+            and (other.is_deleted() or any(part.is_deleted() for part in other._arrays))
+        ):
             out.append(other)
     for one in out:
         forget_shards(one)
@@ -295,8 +318,19 @@ def _without_data(arr: ArrayImpl) -> ArrayImpl:
     if _make_single is None:
         raise RuntimeError("arrays of several devices need xlab.sharding to be imported first.")
     empty = np.zeros((0,), arr.dtype)
-    parts = [_put(_shard_aval(arr.aval, (0,)), _make_single(device, native.memory_kind).native, [empty], [device], True, False, _COPY_NOW, True)
-             for device in native._internal_device_list.addressable_device_list]
+    parts = [
+        _put(
+            _shard_aval(arr.aval, (0,)),
+            _make_single(device, native.memory_kind).native,
+            [empty],
+            [device],
+            True,
+            False,
+            _COPY_NOW,
+            True,
+        )
+        for device in native._internal_device_list.addressable_device_list
+    ]
     made = ArrayImpl(arr.aval, native, parts, arr._committed, _skip_checks=True)
     mark_deleted(made)
     return made
@@ -319,14 +353,21 @@ _running: Any = None
 Describe = Callable[[list[int], list[int], float], str]
 
 
-def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], describe: Describe | None = None) -> list[Any]:
+def execute_in_turn(
+    exe: Any,
+    flat_args: Sequence[ArrayImpl],
+    handlers: Sequence[Any],
+    describe: Describe | None = None,
+) -> list[Any]:
     """As `execute`, for programs with collectives: each starts when the previous one has ended.
 
     A collective holds a thread per device until all devices have arrived, and the runtime has one thread per device:
     two such programs in flight can take each other's threads, and the runtime then ends the process. With `describe`, which says what is
     the matter when devices wait for ever, the program is watched.
     """
-    return execute_with_token(exe, flat_args, handlers, needs_serial_launch=True, describe=describe)[0]
+    return execute_with_token(
+        exe, flat_args, handlers, needs_serial_launch=True, describe=describe
+    )[0]
 
 
 def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], *,
@@ -338,13 +379,15 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
         done = results.consume_token()
         return _notify_made(results.consume_with_handlers(handlers)), done
     if called_back.depth:
-        raise RuntimeError("A program in which devices wait for one another was started inside a host callback. The program that calls "
-                           "back holds threads which these devices need, and both would wait forever: compute on one device there, or "
-                           "start that program before and pass its result.")
+        raise RuntimeError(
+            "A program in which devices wait for one another was started inside a host callback. The program that calls "
+            "back holds threads which these devices need, and both would wait forever: compute on one device there, or "
+            "start that program before and pass its result."
+        )
     with _turn:
         watchdog.wait()
         if _running is not None:
-            with contextlib.suppress(Exception):   # the caller of that program gets its error
+            with contextlib.suppress(Exception):  # the caller of that program gets its error
                 _running.block_until_ready()
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = _running = results.consume_token()
@@ -357,7 +400,9 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
 
 def _await(arrays: Sequence[Any]) -> None:
     """Waits for arrays while a watched program, one that may deadlock, is running."""
-    watchdog.wait(lambda: all(type(x) is not ArrayImpl or x.is_deleted() or x.is_ready() for x in arrays))
+    watchdog.wait(
+        lambda: all(type(x) is not ArrayImpl or x.is_deleted() or x.is_ready() for x in arrays)
+    )
 
 
 def wait_until_ready(arr: ArrayImpl) -> ArrayImpl:
@@ -402,7 +447,7 @@ def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:
     except RuntimeFailure as e:
         for x in arrays:
             if x.is_deleted():
-                x.block_until_ready()       # raises the error of its computation
+                x.block_until_ready()  # raises the error of its computation
         reraise(e)
 
 
@@ -421,6 +466,6 @@ def from_dlpack(capsule: Any, device: Any, make_aval: Callable[[tuple[int, ...],
 
 def major_to_minor(x: ArrayImpl) -> tuple[int, ...]:
     """The layout of an array: its dimensions from major to minor; the default for a deleted one."""
-    if x.is_deleted():      # native code would read the layout of a buffer that is not there
+    if x.is_deleted():  # native code would read the layout of a buffer that is not there
         return tuple(range(x.ndim))
     return tuple(reversed(x._pjrt_layout._xla_layout().minor_to_major()))

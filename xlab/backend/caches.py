@@ -41,7 +41,7 @@ class Latest(dict[Key, Value]):
 
     def __init__(self, limit: int):
         self.limit = limit
-        self._lock = RLock()        # hashing a key may run code of the user, which may come here again
+        self._lock = RLock()  # hashing a key may run code of the user, which may come here again
 
     def __setitem__(self, key: Key, value: Value) -> None:
         with self._lock:

@@ -57,7 +57,9 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
     return _client
 
 
-def _release(phase: str, info: dict[str, int], _collect: Callable[[], None] = _jax.collect_garbage) -> None:
+def _release(
+    phase: str, info: dict[str, int], _collect: Callable[[], None] = _jax.collect_garbage
+) -> None:
     """After a full garbage collection, frees host callbacks that deleted programs held."""
     if phase == "stop" and info["generation"] == 2:
         _collect()
@@ -83,8 +85,10 @@ def _check_backend(backend: Any) -> None:
     if backend is None or backend == PLATFORM or isinstance(backend, _jax.Client):
         return
     if not isinstance(backend, str):
-        raise TypeError(f"backend has to be the name of a platform, {PLATFORM!r}, or a client such as xlab.devices()[0].client; "
-                        f"got {backend!r}")
+        raise TypeError(
+            f"backend has to be the name of a platform, {PLATFORM!r}, or a client such as xlab.devices()[0].client; "
+            f"got {backend!r}"
+        )
     raise RuntimeError(
         f"Unknown backend: {backend!r} requested, but the only platform present is {PLATFORM!r}. "
         "Use xlab.devices() and set config.num_cpu_devices for more of them."
@@ -105,7 +109,9 @@ def devices(backend: str | Any | None = None) -> list[Device]:
     return list(_devices)
 
 
-def local_devices(process_index: int | None = None, backend: str | Any | None = None, host_id: int | None = None) -> list[Device]:
+def local_devices(
+    process_index: int | None = None, backend: str | Any | None = None, host_id: int | None = None
+) -> list[Device]:
     """The devices of one process.
 
     Args:
@@ -221,9 +227,13 @@ def default_memory_kind(device: Device) -> str:
 def topology_devices(name: str, platform: str | None, **options: Any) -> list[Device]:
     """Devices of a topology that need not be attached, from the platform's plugin."""
     if platform in (None, "cpu"):
-        raise NotImplementedError("topology not implemented for cpu: a plugin of another platform describes machines that are not "
-                                  "attached. get_attached_topology() gives the devices of this one.")
-    return list(_jax.get_default_c_api_topology(platform, name, options)._make_compile_only_devices())
+        raise NotImplementedError(
+            "topology not implemented for cpu: a plugin of another platform describes machines that are not "
+            "attached. get_attached_topology() gives the devices of this one."
+        )
+    return list(
+        _jax.get_default_c_api_topology(platform, name, options)._make_compile_only_devices()
+    )
 
 
 _virtual: dict[int, tuple[Device, ...]] = {}
@@ -239,7 +249,9 @@ def virtual_devices(count: int) -> tuple[Device, ...]:
     if found is None:
         with _lock:
             # A client of its own: the process's has the devices that arrays live on.
-            found = _virtual.setdefault(count, tuple(_jax.get_tfrt_cpu_client(num_devices=count).devices()))
+            found = _virtual.setdefault(
+                count, tuple(_jax.get_tfrt_cpu_client(num_devices=count).devices())
+            )
     return found
 
 

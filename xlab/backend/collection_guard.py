@@ -12,8 +12,11 @@ from xlab.backend.native import _jax
 from xlab.config import config, flag_context
 
 _lib = _jax.guard_lib
-_LEVELS = {"allow": _lib.GarbageCollectionGuardLevel.ALLOW, "log": _lib.GarbageCollectionGuardLevel.LOG,
-           "fatal": _lib.GarbageCollectionGuardLevel.FATAL}
+_LEVELS = {
+    "allow": _lib.GarbageCollectionGuardLevel.ALLOW,
+    "log": _lib.GarbageCollectionGuardLevel.LOG,
+    "fatal": _lib.GarbageCollectionGuardLevel.FATAL,
+}
 
 
 class array_garbage_collection_guard(flag_context):

@@ -67,14 +67,20 @@ def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_in
         if len(propagate_outputs):
             build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
     options = dict(options or {})
-    profile = options.pop("fdo_profile", None)      # not an option of the compiler by name, but a field of its own
+    profile = options.pop(
+        "fdo_profile", None
+    )  # not an option of the compiler by name, but a field of its own
     if profile is not None:
         if not isinstance(profile, bytes):
-            raise TypeError(f"the compiler option fdo_profile takes the bytes of a profile, got a {type(profile).__name__}")
+            raise TypeError(
+                f"the compiler option fdo_profile takes the bytes of a profile, got a {type(profile).__name__}"
+            )
         build.fdo_profile = profile
     for name, value in options.items():
         if not isinstance(value, (str, bool, int, float)):
-            raise TypeError(f"the compiler option {name} takes a string, a bool, an int or a float, got {value!r} of type {type(value).__name__}")
+            raise TypeError(
+                f"the compiler option {name} takes a string, a bool, an int or a float, got {value!r} of type {type(value).__name__}"
+            )
     if options:
         made.env_option_overrides = list(options.items())
     return made
@@ -97,12 +103,18 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
                            propagate_outputs=allow_propagation_to_outputs, options=options)  # fmt: skip
     where = _jax.DeviceList(tuple(devices))
     backend = _clients.client()
-    if devices and devices[0].client is not backend:      # virtual devices: compiled for, never run on
+    if devices and devices[0].client is not backend:  # virtual devices: compiled for, never run on
         backend = devices[0].client
     if host_callbacks and isinstance(text, (str, bytes)):
-        text = _ir.parse(text)      # only a parsed module may be given together with callbacks
+        text = _ir.parse(text)  # only a parsed module may be given together with callbacks
     with suppressed():
-        return run_uninterruptible(backend.compile_and_load, text, where, made, *([list(host_callbacks)] if host_callbacks else ()))
+        return run_uninterruptible(
+            backend.compile_and_load,
+            text,
+            where,
+            made,
+            *([list(host_callbacks)] if host_callbacks else ()),
+        )
 
 
 _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",

@@ -8,8 +8,10 @@ from xlab.backend.client import process_count, process_index, process_indices
 
 
 def _renamed(old: str, new: str) -> None:
-    warnings.warn(f"xlab.{old} has been renamed to xlab.{new}. This alias will eventually be removed; please update your code.",
-                  stacklevel=3)
+    warnings.warn(
+        f"xlab.{old} has been renamed to xlab.{new}. This alias will eventually be removed; please update your code.",
+        stacklevel=3,
+    )
 
 
 def host_id(backend: str | None = None) -> int:

@@ -21,7 +21,9 @@ def _platform(name: str) -> str:
     return _PLATFORMS.get(name, name)
 
 
-def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any) -> None:
+def register_ffi_target(
+    name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any
+) -> None:
     """Makes a compiled function callable from programs.
 
     Args:
@@ -34,9 +36,13 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     """
     unknown = set(kwargs) - {"traits"}
     if unknown:
-        raise TypeError(f"register_ffi_target got unexpected keyword arguments {sorted(unknown)}; it takes name, fn, platform, "
-                        f"api_version and traits")
-    _jax.register_custom_call_target(name, fn, platform=_platform(platform), api_version=api_version, **kwargs)
+        raise TypeError(
+            f"register_ffi_target got unexpected keyword arguments {sorted(unknown)}; it takes name, fn, platform, "
+            f"api_version and traits"
+        )
+    _jax.register_custom_call_target(
+        name, fn, platform=_platform(platform), api_version=api_version, **kwargs
+    )
 
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:

@@ -10,16 +10,24 @@ def inline_calls(module: Any) -> None:
     """Inlines every call of a function of the module; functions used in other ways stay."""
     from jaxlib.mlir import ir
 
-    functions = {ir.StringAttr(op.attributes["sym_name"]).value: op.operation for op in module.body.operations
-                 if op.operation.name == "func.func"}
+    functions = {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+    }
     for function in functions.values():
-        for _ in range(1000):        # a body that was put in place may call further functions
+        for _ in range(1000):  # a body that was put in place may call further functions
             calls = [op for op in operations(function) if op.name == "func.call"]
             if not calls:
                 break
             for call in calls:
                 _inline(call, functions)
-    named = {name for function in functions.values() for op in operations(function) for name in _named(op)}
+    named = {
+        name
+        for function in functions.values()
+        for op in operations(function)
+        for name in _named(op)
+    }
     for name, function in functions.items():
         if name != "main" and name not in named:
             function.erase()
@@ -30,7 +38,7 @@ def _named(op: Any) -> Iterator[str]:
     from jaxlib.mlir import ir
 
     for name in ("decomposition", "called_computations"):
-        if name in op.attributes:       # one by one: some constants have no form in Python
+        if name in op.attributes:  # one by one: some constants have no form in Python
             given = op.attributes[name]
             for one in given if isinstance(given, ir.ArrayAttr) else (given,):
                 yield ir.FlatSymbolRefAttr(one).value
@@ -71,5 +79,5 @@ def shape_of(kind: Any) -> tuple[int, ...] | None:
 
     try:
         return tuple(ir.RankedTensorType(kind).shape)
-    except ValueError:      # a token
+    except ValueError:  # a token
         return None

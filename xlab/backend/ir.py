@@ -69,7 +69,9 @@ HERE = "xlab.here"
 """Name of the location that built functions carry until they become part of a program."""
 
 
-def build_function(types_in: Sequence[str], types_out: Sequence[str], body: Callable, made: Callable) -> list[str]:
+def build_function(
+    types_in: Sequence[str], types_out: Sequence[str], body: Callable, made: Callable
+) -> list[str]:
     """Builds a function from MLIR objects; gives its text, followed by that of further functions that were built beside it.
 
     Args:
@@ -88,19 +90,27 @@ def build_function(types_in: Sequence[str], types_out: Sequence[str], body: Call
         module = ir.Module.create()
         made(module)
         with ir.InsertionPoint.at_block_begin(module.body):
-            kind = ir.FunctionType.get([ir.Type.parse(t, made_in) for t in types_in], [ir.Type.parse(t, made_in) for t in types_out])
+            kind = ir.FunctionType.get(
+                [ir.Type.parse(t, made_in) for t in types_in],
+                [ir.Type.parse(t, made_in) for t in types_out],
+            )
             function = func.FuncOp("function", kind, visibility="private")
         block = function.add_entry_block()
         with ir.InsertionPoint(block):
             results = [_value(r) for r in body(list(block.arguments))]
             got = [str(r.type) for r in results]
             if got != list(types_out):
-                raise TypeError(f"it gave results of types ({', '.join(got)}), but its primitive's abstract evaluation says "
-                                f"({', '.join(types_out)})")
+                raise TypeError(
+                    f"it gave results of types ({', '.join(got)}), but its primitive's abstract evaluation says "
+                    f"({', '.join(types_out)})"
+                )
             func.ReturnOp(results)
         module.operation.verify()
-        return [op.operation.get_asm(enable_debug_info=True, use_local_scope=True) for op in module.body.operations
-                if not (op.operation.name == "func.func" and op.is_external)]
+        return [
+            op.operation.get_asm(enable_debug_info=True, use_local_scope=True)
+            for op in module.body.operations
+            if not (op.operation.name == "func.func" and op.is_external)
+        ]
 
 
 def _value(x: Any) -> Any:
@@ -122,15 +132,24 @@ def declare(module: Any, symbol: str, types_in: Sequence[str], types_out: Sequen
 
     made_in = context()
     with made_in, ir.Location.name(HERE), ir.InsertionPoint(module.body):
-        kind = ir.FunctionType.get([ir.Type.parse(t, made_in) for t in types_in], [ir.Type.parse(t, made_in) for t in types_out])
+        kind = ir.FunctionType.get(
+            [ir.Type.parse(t, made_in) for t in types_in],
+            [ir.Type.parse(t, made_in) for t in types_out],
+        )
         return func.FuncOp(symbol, kind, visibility="private")
 
 
-def call(module: Any, symbol: str, types_in: Sequence[str], types_out: Sequence[str], operands: Sequence) -> list:
+def call(
+    module: Any, symbol: str, types_in: Sequence[str], types_out: Sequence[str], operands: Sequence
+) -> list:
     """Emits a call of a function that is defined elsewhere, declaring it in `module`."""
     from jaxlib.mlir.dialects import func
 
-    return list(func.CallOp(declare(module, symbol, types_in, types_out), [_value(x) for x in operands]).results)
+    return list(
+        func.CallOp(
+            declare(module, symbol, types_in, types_out), [_value(x) for x in operands]
+        ).results
+    )
 
 
 def merge(target: Any, name: str, source: Any) -> str:
@@ -140,7 +159,11 @@ def merge(target: Any, name: str, source: Any) -> str:
     made_in = target.context
     copy = ir.Module.parse(source.operation.get_asm(enable_debug_info=True), context=made_in)
     own = ir.SymbolTable(copy.operation)
-    taken = {ir.StringAttr(op.attributes["sym_name"]).value for op in target.body.operations if "sym_name" in op.attributes}
+    taken = {
+        ir.StringAttr(op.attributes["sym_name"]).value
+        for op in target.body.operations
+        if "sym_name" in op.attributes
+    }
     result = name
     for op in list(copy.body.operations):
         old = ir.StringAttr(op.attributes["sym_name"]).value
@@ -231,5 +254,9 @@ def function_texts(module: Any, main: str) -> dict[str, str]:
     with context():
         merged = ir.Module.create(ir.Location.unknown())
     merge(merged, main, module)
-    return {ir.StringAttr(op.attributes["sym_name"]).value: op.operation.get_asm(enable_debug_info=True, use_local_scope=True)
-            for op in merged.body.operations}
+    return {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.operation.get_asm(
+            enable_debug_info=True, use_local_scope=True
+        )
+        for op in merged.body.operations
+    }

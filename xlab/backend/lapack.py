@@ -32,11 +32,12 @@ def _registered() -> frozenset[str]:
     except ImportError as e:
         raise ImportError(
             f"linear algebra runs on the LAPACK that SciPy brings, and SciPy could not be imported ({e}). Install it with "
-            f"`pip install scipy`.") from e
+            f"`pip install scipy`."
+        ) from e
     known = _jax.custom_call_targets(PLATFORM)
     calls = _lapack.registrations()
     for name, call in calls.items():
-        if name not in known:           # JAX in the same process may have registered it
+        if name not in known:  # JAX in the same process may have registered it
             _jax.register_custom_call_target(name, call, platform=PLATFORM, api_version=TYPED_FFI)
         _jax.register_custom_call_as_batch_partitionable(name)
     return frozenset(calls)

@@ -20,7 +20,9 @@ PIPELINE = {
 """Stages of partitioning in order: name and passes."""
 
 
-def partition_stages(text: str | bytes, *, locations: bool = False, last: str = "local") -> dict[str, str]:
+def partition_stages(
+    text: str | bytes, *, locations: bool = False, last: str = "local"
+) -> dict[str, str]:
     """The program before and after each stage of partitioning up to `last`, by default down to what one device runs.
 
     Calls are inlined before the first pass, as the compiler does. Where the passes come no further, `"failed"` says at which stage and why.

@@ -19,7 +19,16 @@ _link: Any = None
 _index, _count, _shutdown_s = 0, 1, 0
 
 
-def join(address: str, bind: str, count: int, index: int, *, start_s: int, heartbeat_s: int, shutdown_s: int) -> None:
+def join(
+    address: str,
+    bind: str,
+    count: int,
+    index: int,
+    *,
+    start_s: int,
+    heartbeat_s: int,
+    shutdown_s: int,
+) -> None:
     """Connects this process with the others and starts a client with the devices of all.
 
     Process 0 also runs the service, at `bind`. A process that dies makes the next collective fail; the service is told
@@ -31,16 +40,37 @@ def join(address: str, bind: str, count: int, index: int, *, start_s: int, heart
     try:
         if index == 0:
             _service = _jax.get_distributed_runtime_service(
-                bind, count, heartbeat_timeout=heartbeat_s, cluster_register_timeout=start_s, shutdown_timeout=shutdown_s,
-                recoverable=True)
+                bind,
+                count,
+                heartbeat_timeout=heartbeat_s,
+                cluster_register_timeout=start_s,
+                shutdown_timeout=shutdown_s,
+                recoverable=True,
+            )
         _link = _jax.get_distributed_runtime_client(
-            address, index, init_timeout=start_s, heartbeat_timeout=heartbeat_s, shutdown_timeout=shutdown_s,
-            shutdown_on_destruction=False, use_compression=True)
+            address,
+            index,
+            init_timeout=start_s,
+            heartbeat_timeout=heartbeat_s,
+            shutdown_timeout=shutdown_s,
+            shutdown_on_destruction=False,
+            use_compression=True,
+        )
         _link.connect()
-        collectives = _jax.make_gloo_tcp_collectives(_link, hostname=None if count > 1 and not _local(address) else "127.0.0.1")
-        _clients.use_client(lambda num_devices: _jax.get_tfrt_cpu_client(
-            distributed_client=_link, node_id=index, num_nodes=count, collectives=collectives, num_devices=num_devices,
-            get_local_topology_timeout_minutes=max(1, start_s // 60), get_global_topology_timeout_minutes=max(1, start_s // 60)))
+        collectives = _jax.make_gloo_tcp_collectives(
+            _link, hostname=None if count > 1 and not _local(address) else "127.0.0.1"
+        )
+        _clients.use_client(
+            lambda num_devices: _jax.get_tfrt_cpu_client(
+                distributed_client=_link,
+                node_id=index,
+                num_nodes=count,
+                collectives=collectives,
+                num_devices=num_devices,
+                get_local_topology_timeout_minutes=max(1, start_s // 60),
+                get_global_topology_timeout_minutes=max(1, start_s // 60),
+            )
+        )
     except BaseException:
         _service = _link = None
         raise
@@ -59,7 +89,9 @@ def joined() -> bool:
 def alive_processes(indices: Sequence[int]) -> list[int]:
     """Which of these processes are alive. Waits until every living one has called it."""
     if _link is None:
-        raise RuntimeError("this process has not joined others: call xlab.distributed.initialize first")
+        raise RuntimeError(
+            "this process has not joined others: call xlab.distributed.initialize first"
+        )
     return sorted(_link.get_live_nodes(list(indices)))
 
 
@@ -73,14 +105,16 @@ def leave() -> None:
     if link is None:
         return
     atexit.unregister(leave)
-    _within(min(_shutdown_s, 10), _arrays.block_until_idle)    # what was started may be what the others wait for
-    with contextlib.suppress(_jax.JaxRuntimeError):            # they may be gone
+    _within(
+        min(_shutdown_s, 10), _arrays.block_until_idle
+    )  # what was started may be what the others wait for
+    with contextlib.suppress(_jax.JaxRuntimeError):  # they may be gone
         if service is not None:
             _await_others(link)
         link.key_value_set(_ended(_index), "1", allow_overwrite=True)
         link.shutdown()
     if service is not None:
-        service.shutdown()      # itself waits for those that are about to disconnect
+        service.shutdown()  # itself waits for those that are about to disconnect
 
 
 def _ended(index: int) -> str:
@@ -91,13 +125,15 @@ def _await_others(link: Any) -> None:
     """Waits until every other process has ended or died."""
     dead: set[int] = set()
 
-    def watch():    # answered when those that live have asked too, which they do not, or are no more
+    def watch():  # answered when those that live have asked too, which they do not, or are no more
         alive = set(link.get_live_nodes(list(range(_count))))
         dead.update(k for k in range(_count) if k not in alive)
 
     watcher: threading.Thread | None = None
     begun, told = time.monotonic(), False
-    while there := [k for k in range(_count) if k != _index and k not in dead and _unset(link, _ended(k))]:
+    while there := [
+        k for k in range(_count) if k != _index and k not in dead and _unset(link, _ended(k))
+    ]:
         waited = time.monotonic() - begun
         if waited > _shutdown_s:
             break
@@ -106,8 +142,12 @@ def _await_others(link: Any) -> None:
             watcher.start()
         if waited > 5 and not told:
             told = True
-            print(f"xlab.distributed: process {_index} has come to its end and waits for the processes {there}, which would end with it, for up to "
-                  f"{_shutdown_s} s (shutdown_timeout_seconds)", file=sys.stderr, flush=True)
+            print(
+                f"xlab.distributed: process {_index} has come to its end and waits for the processes {there}, which would end with it, for up to "
+                f"{_shutdown_s} s (shutdown_timeout_seconds)",
+                file=sys.stderr,
+                flush=True,
+            )
         time.sleep(0.02 if waited < 2 else 0.2)
 
 

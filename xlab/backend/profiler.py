@@ -25,8 +25,12 @@ _lock = threading.Lock()
 _running: dict[str, Any] = {}
 
 
-def start_trace(log_dir: os.PathLike | str, create_perfetto_link: bool = False, create_perfetto_trace: bool = False,
-                profiler_options: Any = None) -> None:
+def start_trace(
+    log_dir: os.PathLike | str,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: Any = None,
+) -> None:
     """Starts a profile that `stop_trace` writes under `log_dir/plugins/profile/<time>`; one runs at a time.
 
     Args:
@@ -34,12 +38,16 @@ def start_trace(log_dir: os.PathLike | str, create_perfetto_link: bool = False, 
         profiler_options: a `ProfileOptions`.
     """
     if create_perfetto_link:
-        raise NotImplementedError("start_trace: create_perfetto_link would serve the file to a website. Use create_perfetto_trace=True, "
-                                  "and open perfetto_trace.json.gz in ui.perfetto.dev")
+        raise NotImplementedError(
+            "start_trace: create_perfetto_link would serve the file to a website. Use create_perfetto_trace=True, "
+            "and open perfetto_trace.json.gz in ui.perfetto.dev"
+        )
     with _lock:
         if "session" in _running:
-            raise RuntimeError("Profile has already been started. Only one profile may be run at a time: call stop_trace first.")
-        _client.devices()         # devices register with the profiler when they are made
+            raise RuntimeError(
+                "Profile has already been started. Only one profile may be run at a time: call stop_trace first."
+            )
+        _client.devices()  # devices register with the profiler when they are made
         _running["session"] = _profiler.ProfilerSession(profiler_options or ProfileOptions())
         _running["dir"], _running["perfetto"] = os.fspath(log_dir), create_perfetto_trace
 
@@ -49,16 +57,26 @@ def stop_trace() -> None:
     with _lock:
         if "session" not in _running:
             raise RuntimeError("No profile started: call start_trace first.")
-        session, where, perfetto = _running.pop("session"), _running.pop("dir"), _running.pop("perfetto")
+        session, where, perfetto = (
+            _running.pop("session"),
+            _running.pop("dir"),
+            _running.pop("perfetto"),
+        )
     session.stop_and_export(where)
     if perfetto:
-        newest = max(Path(where).glob("plugins/profile/*/*.trace.json.gz"), key=lambda f: f.stat().st_mtime)
+        newest = max(
+            Path(where).glob("plugins/profile/*/*.trace.json.gz"), key=lambda f: f.stat().st_mtime
+        )
         shutil.copyfile(newest, newest.with_name("perfetto_trace.json.gz"))
 
 
 @contextlib.contextmanager
-def trace(log_dir: os.PathLike | str, create_perfetto_link: bool = False, create_perfetto_trace: bool = False,
-          profiler_options: Any = None) -> Iterator[None]:
+def trace(
+    log_dir: os.PathLike | str,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: Any = None,
+) -> Iterator[None]:
     """Profiles a block and writes the profile under `log_dir`."""
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
@@ -101,6 +119,7 @@ def annotate_function(func: Callable, name: str | None = None, **decorator_kwarg
     def wrapper(*args, **kwargs):
         with TraceAnnotation(name, **decorator_kwargs):
             return func(*args, **kwargs)
+
     return wrapper
 
 
@@ -108,7 +127,9 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
     """Starts the server that viewers take profiles through; it runs until `stop_server`."""
     with _lock:
         if "server" in _running:
-            raise ValueError("Only one profiler server can be active at a time: call stop_server first.")
+            raise ValueError(
+                "Only one profiler server can be active at a time: call stop_server first."
+            )
         if requires_backend:
             _client.devices()
         server = _running["server"] = _profiler.start_server(port)
@@ -124,7 +145,7 @@ def stop_server() -> None:
 
 def device_memory_profile(backend: str | None = None) -> bytes:
     """What is in the memory of devices now, as gzip-compressed protocol buffer of pprof."""
-    _client.devices(backend)      # raises where there is no such platform
+    _client.devices(backend)  # raises where there is no such platform
     return gzip.compress(_client.client().heap_profile())
 
 

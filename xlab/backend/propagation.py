@@ -53,8 +53,12 @@ class Propagation:
     steps: dict[tuple[int, str], PropagationStep] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     arguments: list[int] = field(default_factory=list)
-    asked: dict[int, int] = field(default_factory=dict)          # value that the function returns: number of the result
-    constraints: dict[int, int] = field(default_factory=dict)    # value a constraint gives: its equation
+    asked: dict[int, int] = field(
+        default_factory=dict
+    )  # value that the function returns: number of the result
+    constraints: dict[int, int] = field(
+        default_factory=dict
+    )  # value a constraint gives: its equation
     failed: str = ""
 
 
@@ -82,14 +86,22 @@ def propagation_of(text: str | bytes) -> Iterator[Propagation]:
 def _main(module: Any) -> Any:
     from jaxlib.mlir import ir
 
-    return next(op.operation for op in module.body.operations
-                if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main")
+    return next(
+        op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+        and ir.StringAttr(op.attributes["sym_name"]).value == "main"
+    )
 
 
 def _asked(main: Any) -> list[int]:
     """Numbers of the results that were given axes."""
     given = main.attributes.get("res_attrs", ())
-    return [k for k, one in enumerate(given) if "sdy.sharding" in one and '"' in str(one["sdy.sharding"])]
+    return [
+        k
+        for k, one in enumerate(given)
+        if "sdy.sharding" in one and '"' in str(one["sdy.sharding"])
+    ]
 
 
 class _Reader:
@@ -132,12 +144,26 @@ class _Reader:
         if op.name == "sdy.sharding_constraint":
             self.out.constraints[self.number(op.results[0])] = equation
         if op.results:
-            name = "sdy.sharding" if "sdy.sharding" in attributes else "sharding" if "sharding" in attributes else ""
-            texts = re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", str(attributes[name])) if name else []
+            name = (
+                "sdy.sharding"
+                if "sdy.sharding" in attributes
+                else "sharding"
+                if "sharding" in attributes
+                else ""
+            )
+            texts = (
+                re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", str(attributes[name]))
+                if name
+                else []
+            )
             for k, value in enumerate(op.results):
                 shape = shape_of(value.type)
                 if shape is not None:
-                    self.out.results.append(Result(self.number(value), equation, shape, texts[k] if k < len(texts) else ""))
+                    self.out.results.append(
+                        Result(
+                            self.number(value), equation, shape, texts[k] if k < len(texts) else ""
+                        )
+                    )
         if "sdy.propagation_edges" not in attributes:
             return
         sources = self._ends(op) if edge else op.operands
@@ -149,8 +175,18 @@ class _Reader:
                     if start is not None and end is not None and start != end:
                         axis_name = axis.strip('"').replace('":', ":")
                         owner = op.operands[0].owner if edge else op
-                        self.out.steps.setdefault((end, axis_name), PropagationStep(
-                            int(number), axis_name, getattr(owner, "name", op.name), equation, start, end, target_kind == "result"))
+                        self.out.steps.setdefault(
+                            (end, axis_name),
+                            PropagationStep(
+                                int(number),
+                                axis_name,
+                                getattr(owner, "name", op.name),
+                                equation,
+                                start,
+                                end,
+                                target_kind == "result",
+                            ),
+                        )
 
     def _end(self, kind: str, index: int, sources: Any, results: Any) -> int | None:
         values = sources if kind == "operand" else results
@@ -164,7 +200,10 @@ class _Reader:
         if not hasattr(value, "result_number"):
             return [value]
         k = value.result_number
-        ends = [r.blocks[0].operations[len(r.blocks[0].operations) - 1].operands for r in owner.operation.regions]
+        ends = [
+            r.blocks[0].operations[len(r.blocks[0].operations) - 1].operands
+            for r in owner.operation.regions
+        ]
         if name == "stablehlo.while":
             return [owner.operation.operands[k], ends[1][k]]
         return [e[k] for e in ends if k < len(e)] or [value]

@@ -19,11 +19,22 @@ INSTALL = "pip install 'xlab[tpu]'"
 def library() -> Path | None:
     """Where `libtpu` is, None if it is not installed."""
     found = importlib.util.find_spec("libtpu")
-    path = Path(next(iter(found.submodule_search_locations or ()), "")) / "libtpu.so" if found else None
+    path = (
+        Path(next(iter(found.submodule_search_locations or ()), "")) / "libtpu.so"
+        if found
+        else None
+    )
     return path if path is not None and path.exists() else None
 
 
-def compile_for(topology: str, text: str, partitions: int, propagate_outputs: list[bool], *, timeout: float = 600) -> dict[str, Any]:
+def compile_for(
+    topology: str,
+    text: str,
+    partitions: int,
+    propagate_outputs: list[bool],
+    *,
+    timeout: float = 600,
+) -> dict[str, Any]:
     """Compiles a module for a TPU; returns `hlo`, `memory`, `cost`, `devices`, `coordinates`.
 
     Raises:
@@ -31,20 +42,43 @@ def compile_for(topology: str, text: str, partitions: int, propagate_outputs: li
         ValueError: the topology does not exist, or has not as many devices as the program.
         RuntimeError: the compiler refused the program.
     """
-    return _asked({"topology": topology, "text": text, "partitions": partitions, "propagate": propagate_outputs}, timeout)
+    return _asked(
+        {
+            "topology": topology,
+            "text": text,
+            "partitions": partitions,
+            "propagate": propagate_outputs,
+        },
+        timeout,
+    )
 
 
 def _asked(request: dict[str, Any], timeout: float) -> dict[str, Any]:
     path = library()
     if path is None:
-        raise ModuleNotFoundError(f"compiling for tpu:{request['topology']} needs the TPU compiler: {INSTALL}")
+        raise ModuleNotFoundError(
+            f"compiling for tpu:{request['topology']} needs the TPU compiler: {INSTALL}"
+        )
     request = {**request, "library": str(path)}
     root = str(Path(__file__).resolve().parents[2])
-    env = {**os.environ, "TPU_SKIP_MDS_QUERY": "1", "TPU_LOG_DIR": "disabled", "TPU_ACCELERATOR_TYPE": "none",
-           "TPU_WORKER_HOSTNAMES": "localhost", "TF_CPP_MIN_LOG_LEVEL": "3",
-           "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
-    ran = subprocess.run([sys.executable, "-m", "xlab.backend.tpu_target"], input=json.dumps(request), capture_output=True, text=True,
-                         env=env, timeout=timeout, check=False)
+    env = {
+        **os.environ,
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_LOG_DIR": "disabled",
+        "TPU_ACCELERATOR_TYPE": "none",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    ran = subprocess.run(
+        [sys.executable, "-m", "xlab.backend.tpu_target"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=timeout,
+        check=False,
+    )
     answer = ran.stdout.rsplit("\n@answer ", 1)
     if len(answer) < 2:
         last = ran.stderr.strip().splitlines()[-1:] or ["it wrote nothing"]
@@ -72,7 +106,7 @@ def _main() -> None:
         made = {"error": f"{type(error).__name__}: {str(error)[:2000]}", "kind": "compile"}
     sys.stdout.write("\n@answer " + json.dumps(made))
     sys.stdout.flush()
-    os._exit(0)     # the plugin's threads would keep the process
+    os._exit(0)  # the plugin's threads would keep the process
 
 
 def _compile(request: dict[str, Any]) -> dict[str, Any]:
@@ -87,23 +121,44 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         return {"error": f"there is no TPU topology {name!r}: {error}", "kind": "topology"}
     if not partitions:
-        return {"devices": [int(d.id) for d in devices], "coordinates": [list(map(int, d.coords)) for d in devices],
-                "hosts": [int(d.process_index) for d in devices], "kind": str(devices[0].device_kind)}
+        return {
+            "devices": [int(d.id) for d in devices],
+            "coordinates": [list(map(int, d.coords)) for d in devices],
+            "hosts": [int(d.process_index) for d in devices],
+            "kind": str(devices[0].device_kind),
+        }
     if partitions > 1 and partitions != len(devices):
-        return {"error": f"tpu:{name} has {len(devices)} devices and the program is for {partitions}: choose a mesh or a topology "
-                         "with as many", "kind": "topology"}
+        return {
+            "error": f"tpu:{name} has {len(devices)} devices and the program is for {partitions}: choose a mesh or a topology "
+            "with as many",
+            "kind": "topology",
+        }
     devices = devices[:partitions]
     options = compiling.compile_options(devices, partitions, propagate_outputs=request["propagate"])
-    exe = devices[0].client.compile(ir.parse(request["text"]), _jax.DeviceList(tuple(devices)), options)
+    exe = devices[0].client.compile(
+        ir.parse(request["text"]), _jax.DeviceList(tuple(devices)), options
+    )
     stats = exe.get_compiled_memory_stats()
     cost = exe.cost_analysis()
     cost = cost[0] if isinstance(cost, list) else cost
     return {
         "hlo": "\n\n".join(module.to_string() for module in exe.hlo_modules()),
-        "memory": {key: getattr(stats, key) for key in (
-            "argument_size_in_bytes", "output_size_in_bytes", "alias_size_in_bytes", "temp_size_in_bytes", "peak_memory_in_bytes",
-            "generated_code_size_in_bytes")},
-        "cost": {k: float(v) for k, v in cost.items() if k in ("flops", "bytes accessed", "optimal_seconds")},
+        "memory": {
+            key: getattr(stats, key)
+            for key in (
+                "argument_size_in_bytes",
+                "output_size_in_bytes",
+                "alias_size_in_bytes",
+                "temp_size_in_bytes",
+                "peak_memory_in_bytes",
+                "generated_code_size_in_bytes",
+            )
+        },
+        "cost": {
+            k: float(v)
+            for k, v in cost.items()
+            if k in ("flops", "bytes accessed", "optimal_seconds")
+        },
         "devices": [int(d.id) for d in devices],
         "kind": str(devices[0].device_kind),
     }

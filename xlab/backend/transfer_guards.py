@@ -37,7 +37,12 @@ class _Guard:
         global _in_use
         _in_use = True
         state = thread_state()
-        self._previous.append({d: (getattr(state, d), config.__dict__.get(f"transfer_guard_{d}")) for d in self._directions})
+        self._previous.append(
+            {
+                d: (getattr(state, d), config.__dict__.get(f"transfer_guard_{d}"))
+                for d in self._directions
+            }
+        )
         for d in self._directions:
             setattr(state, d, _LEVELS[self._level])
             config.set_local(f"transfer_guard_{d}", self._level)
@@ -121,7 +126,9 @@ def _between(aval: Any, sharding: Any):
     level = state.device_to_device or _lib.global_state().device_to_device
     explicit = state.explicit_device_put
     if level == _level.DISALLOW_EXPLICIT or (level == _level.DISALLOW and not explicit):
-        raise XlaRuntimeError(f"INVALID_ARGUMENT: Disallowed device-to-device transfer: aval={aval}, dst_sharding={sharding}")
+        raise XlaRuntimeError(
+            f"INVALID_ARGUMENT: Disallowed device-to-device transfer: aval={aval}, dst_sharding={sharding}"
+        )
     previous = state.host_to_device, explicit
     state.host_to_device, state.explicit_device_put = _level.ALLOW, True
     try:

@@ -17,7 +17,7 @@ from typing import Any
 def run_uninterruptible(call: Callable[..., Any], *args: Any) -> Any:
     """`call(*args)`, out of reach of signals."""
     if threading.current_thread() is not threading.main_thread():
-        return call(*args)          # signals are the main thread's
+        return call(*args)  # signals are the main thread's
     found: list[Any] = []
     done = threading.Event()
 
@@ -30,7 +30,7 @@ def run_uninterruptible(call: Callable[..., Any], *args: Any) -> Any:
             done.set()
 
     threading.Thread(target=run, name="xlab compile").start()
-    done.wait()             # not `join`: interrupted, it takes the thread for ended, and the process would not wait for it at its end
+    done.wait()  # not `join`: interrupted, it takes the thread for ended, and the process would not wait for it at its end
     result, error = found.pop()
     if error is not None:
         raise error

@@ -27,6 +27,7 @@ def parse(text: str) -> tuple[int, ...]:
 def installed() -> str:
     """The version of the installed jaxlib."""
     import jaxlib
+
     return jaxlib.__version__
 
 

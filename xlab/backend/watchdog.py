@@ -46,7 +46,9 @@ class Watched:
     `describe(ended, waiting)` is given numbers of devices in the program's order.
     """
 
-    def __init__(self, results: Sequence[Any], describe: Callable[[list[int], list[int], float], str]):
+    def __init__(
+        self, results: Sequence[Any], describe: Callable[[list[int], list[int], float], str]
+    ):
         self.results, self.describe = list(results), describe
         self.given_up = False
 
@@ -58,7 +60,9 @@ class Watched:
         parts = [[_ready(part) for part in x._arrays] for x in self.results if not x.is_deleted()]
         count = max(map(len, parts), default=0)
         waiting = [i for i in range(count) if not all(p[i] for p in parts)]
-        return CollectiveTimeoutError(self.describe([i for i in range(count) if i not in waiting], waiting, seconds))
+        return CollectiveTimeoutError(
+            self.describe([i for i in range(count) if i not in waiting], waiting, seconds)
+        )
 
 
 def _ready(x) -> bool:
@@ -116,10 +120,15 @@ class _Work:
         step = max(0.02, min(0.5, config.collective_timeout / 8))
         if now - self.looked < step:
             return self.looked - self.since
-        if now - self.looked > 10 * step:       # the whole process stood still
+        if now - self.looked > 10 * step:  # the whole process stood still
             self.since += now - self.looked - step
         used, busy = _processor_seconds(), bool(calling)
-        if busy or used is None or self.used is None or used - self.used > 0.05 * (now - self.looked) + 0.011:
+        if (
+            busy
+            or used is None
+            or self.used is None
+            or used - self.used > 0.05 * (now - self.looked) + 0.011
+        ):
             self.since = now
         self.looked, self.used = now, used
         return now - self.since
@@ -130,7 +139,9 @@ def _processor_seconds() -> float | None:
     ours = {str(t.native_id) for t in threading.enumerate()}
     try:
         threads = os.listdir("/proc/self/task")
-    except OSError:                             # other systems do not count per thread: all threads, of which the waiting one does little
+    except (
+        OSError
+    ):  # other systems do not count per thread: all threads, of which the waiting one does little
         return time.process_time()
     ticks = 0
     for thread in threads:
@@ -139,7 +150,7 @@ def _processor_seconds() -> float | None:
         try:
             with open(f"/proc/self/task/{thread}/stat", encoding="ascii", errors="replace") as file:
                 fields = file.read().rpartition(")")[2].split()
-        except OSError:                         # it has ended
+        except OSError:  # it has ended
             continue
         if fields[0] in "RD":
             return None

@@ -36,7 +36,6 @@ _HEAD = struct.Struct(">Q")
 _START = "import sys; sys.path[:] = sys.argv[1:]; from xlab.backend import worker; worker.serve()"
 
 
-
 class TaskError(RuntimeError):
     """A task raised an error, which is the message."""
 
@@ -45,7 +44,9 @@ _lock = threading.Lock()
 _kept: _Worker | None = None
 
 
-def run(task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = None) -> tuple[list[Any], str]:
+def run(
+    task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = None
+) -> tuple[list[Any], str]:
     """The values a task yields, and why it stopped early (empty if it finished); raises the task's errors."""
     global _kept
     with _lock:
@@ -62,12 +63,14 @@ def run(task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = No
             pieces, why = worker.run(task, args, LIMIT if limit is None else limit)
         except TaskError:
             raise
-        except BaseException:       # an interrupt: the answer would come after the caller stopped waiting
+        except (
+            BaseException
+        ):  # an interrupt: the answer would come after the caller stopped waiting
             _kept = None
             worker.end()
             raise
         if why and not worker.alive():
-            with contextlib.suppress(OSError):      # while the caller goes on
+            with contextlib.suppress(OSError):  # while the caller goes on
                 _kept = _Worker()
         return pieces, why
 
@@ -84,12 +87,16 @@ class _Worker:
         if not sys.executable:
             raise FileNotFoundError("sys.executable names no Python to run")
         self.link, theirs = socket.socketpair()
-        self.said = tempfile.TemporaryFile()        # noqa: SIM115  (lives as long as the process)
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
         try:
             # Isolated from the caller's folder and environment, importing from where this process does; out of reach of its interrupts.
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _START, _root(), *filter(None, sys.path)], stdin=theirs, stdout=subprocess.DEVNULL,
-                stderr=self.said, start_new_session=True)
+                [sys.executable, "-I", "-c", _START, _root(), *filter(None, sys.path)],
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=self.said,
+                start_new_session=True,
+            )
         except BaseException:
             self.link.close()
             self.said.close()
@@ -100,7 +107,9 @@ class _Worker:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def run(self, task: Callable[..., Iterator[Any]], args: tuple, limit: float) -> tuple[list[Any], str]:
+    def run(
+        self, task: Callable[..., Iterator[Any]], args: tuple, limit: float
+    ) -> tuple[list[Any], str]:
         pieces: list[Any] = []
         over = time.monotonic() + limit
         try:
@@ -113,7 +122,7 @@ class _Worker:
         except TimeoutError:
             self.end()
             return pieces, f"it took longer than {limit:g} s and was ended"
-        except OSError:         # it closed its end
+        except OSError:  # it closed its end
             return pieces, self._crash_report(limit)
         if piece is not None:
             raise piece
@@ -128,15 +137,33 @@ class _Worker:
         self.end()
         if status == -signal.SIGALRM:
             return f"it took longer than {limit:g} s and was ended"
-        name = signal.Signals(-status).name if status is not None and -status in set(signal.Signals) else f"status {status}"
+        name = (
+            signal.Signals(-status).name
+            if status is not None and -status in set(signal.Signals)
+            else f"status {status}"
+        )
         return f"its process ended with {name}" + (f": {said}" if said else "")
 
     def _stderr_tail(self, erred: bool) -> str:
         """The failed check in the worker's stderr, without time and thread; after an error, the last line."""
         size = os.fstat(self.said.fileno()).st_size
-        lines = os.pread(self.said.fileno(), 4000, max(0, size - 4000)).decode(errors="replace").splitlines()
-        told = [line for line in lines if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line]
-        last = told[-1].rpartition("] ")[2].removeprefix("LLVM ERROR: ") if told else lines[-1] if erred and lines else ""
+        lines = (
+            os.pread(self.said.fileno(), 4000, max(0, size - 4000))
+            .decode(errors="replace")
+            .splitlines()
+        )
+        told = [
+            line
+            for line in lines
+            if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line
+        ]
+        last = (
+            told[-1].rpartition("] ")[2].removeprefix("LLVM ERROR: ")
+            if told
+            else lines[-1]
+            if erred and lines
+            else ""
+        )
         return last[:300]
 
     def end(self) -> None:
@@ -174,6 +201,7 @@ def _receive(link: socket.socket, over: float | None = None) -> Any:
                 raise ConnectionResetError
             found += part
         return bytes(found)
+
     return pickle.loads(read(_HEAD.unpack(read(_HEAD.size))[0]))
 
 

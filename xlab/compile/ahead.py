@@ -17,7 +17,9 @@ SHOWN = 5
 """Mismatches that one error spells out."""
 
 
-def leaves(owner: Any, static: tuple, in_tree: Any, names: Sequence[str], args: tuple, kwargs: dict) -> list:
+def leaves(
+    owner: Any, static: tuple, in_tree: Any, names: Sequence[str], args: tuple, kwargs: dict
+) -> list:
     """The flat dynamic arguments of a call; static arguments may be omitted or must be unchanged.
 
     Args:
@@ -34,12 +36,21 @@ def leaves(owner: Any, static: tuple, in_tree: Any, names: Sequence[str], args: 
         values = dict(kwargs)
         fixed = {i: args[i] for i, _ in nums} if len(args) == n else {}
         found = {k: values.pop(k) for k, _ in by_name if k in values}
-        wrong = [f"`{_static_name(owner, i)}`: compiled for {was!r}, called with {short(fixed[i])}" for i, was in nums
-                 if i in fixed and not _same(was, fixed[i])]
-        wrong += [f"`{k}`: compiled for {was!r}, called with {short(found[k])}" for k, was in by_name if k in found and not _same(was, found[k])]
+        wrong = [
+            f"`{_static_name(owner, i)}`: compiled for {was!r}, called with {short(fixed[i])}"
+            for i, was in nums
+            if i in fixed and not _same(was, fixed[i])
+        ]
+        wrong += [
+            f"`{k}`: compiled for {was!r}, called with {short(found[k])}"
+            for k, was in by_name
+            if k in found and not _same(was, found[k])
+        ]
         if wrong:
-            raise TypeError(f"{owner.name} was compiled for other values of its static arguments: {listed(wrong)}. They are part of the program: "
-                            f"leave them out, or compile it again for other values")
+            raise TypeError(
+                f"{owner.name} was compiled for other values of its static arguments: {listed(wrong)}. They are part of the program: "
+                f"leave them out, or compile it again for other values"
+            )
         given_static = static
         args, kwargs = tuple(a for i, a in enumerate(args) if i not in fixed), values
         flat, given_tree = _tree.flatten((args, kwargs))
@@ -59,12 +70,17 @@ def _static_name(owner: Any, i: int) -> str:
 
 def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
     given = owner.names(given_tree, len(flat), static)
-    missing, more = [n for n in names if n not in set(given)], [n for n in given if n not in set(names)]
+    missing, more = (
+        [n for n in names if n not in set(given)],
+        [n for n in given if n not in set(names)],
+    )
     wrong = [f"`{n}` is missing" for n in missing] + [f"`{n}` was not there" for n in more]
     text = f"{owner.name} was compiled for arguments of another structure"
     if not wrong:
         return f"{text}: the same values in other containers, or by keyword and not by position. It was compiled for {in_tree} and called with {given_tree}"
-    passed = {n.split("[")[0].split(".")[0] for n in missing} & {n.split("[")[0].split(".")[0] for n in more}
+    passed = {n.split("[")[0].split(".")[0] for n in missing} & {
+        n.split("[")[0].split(".")[0] for n in more
+    }
     hint = "" if not passed else ". Lists, tuples, dicts and None are part of the structure"
     left = " Static arguments are part of the program, and are left out." if static else ""
     return f"{text}, {len(wrong)} difference{'s' * (len(wrong) != 1)}: {listed(wrong)}{hint}.{left}"
@@ -72,17 +88,23 @@ def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
 
 def listed(wrong: Sequence[str]) -> str:
     """The first items as text, with the total number where some are omitted."""
-    return "; ".join(wrong[:SHOWN]) + (f" ({SHOWN} of {len(wrong)} shown)" if len(wrong) > SHOWN else "")
+    return "; ".join(wrong[:SHOWN]) + (
+        f" ({SHOWN} of {len(wrong)} shown)" if len(wrong) > SHOWN else ""
+    )
 
 
 def check(name: str, executable: Executable, names: Sequence[str], flat: Sequence) -> None:
     """Raises unless the values have the types and placements that a program was compiled for."""
     for x in flat:
         if isinstance(x, Tracer):
-            raise TypeError(f"{name} is compiled: it runs on concrete arrays, not under a transformation; it was called with a {type(x).__name__} of type "
-                            f"{x.aval}. Transform the function, and compile the result")
+            raise TypeError(
+                f"{name} is compiled: it runs on concrete arrays, not under a transformation; it was called with a {type(x).__name__} of type "
+                f"{x.aval}. Transform the function, and compile the result"
+            )
     if state.trace is not EVAL:
-        raise TypeError(f"{name} is compiled: it runs on concrete arrays, not under a transformation")
+        raise TypeError(
+            f"{name} is compiled: it runs on concrete arrays, not under a transformation"
+        )
     called = [f"`{names[i]}`" if i < len(names) else f"`argument {i}`" for i in range(len(flat))]
     wrong = []
     for x, want, path in zip(flat, executable.in_avals, called):
@@ -90,15 +112,21 @@ def check(name: str, executable: Executable, names: Sequence[str], flat: Sequenc
         if got.strip_weak_type() is not want.strip_weak_type():
             wrong.append(f"{path}: compiled for {want.str_short()}, called with {got.str_short()}")
     if wrong:
-        raise TypeError(f"{name} was called with arguments of other types than it was compiled for: {listed(wrong)}. "
-                        f"If a dtype is off by its width, compare enable_x64.")
+        raise TypeError(
+            f"{name} was called with arguments of other types than it was compiled for: {listed(wrong)}. "
+            f"If a dtype is off by its width, compare enable_x64."
+        )
     for i, s in zip(executable.kept, executable.in_shardings):
         given = arg_sharding(flat[i])
         if given is not None and not given.is_equivalent_to(s, flat[i].ndim):
-            wrong.append(f"{called[i]} of type {aval_of(flat[i]).str_short()}: compiled for {_briefly(s)}, called with {_briefly(given)}")
+            wrong.append(
+                f"{called[i]} of type {aval_of(flat[i]).str_short()}: compiled for {_briefly(s)}, called with {_briefly(given)}"
+            )
     if wrong:
-        raise ValueError(f"{name} was called with arguments of other shardings than it was compiled for: {listed(wrong)}. Move them with "
-                         f"xlab.device_put(x, compiled.input_shardings...), or compile it for these")
+        raise ValueError(
+            f"{name} was called with arguments of other shardings than it was compiled for: {listed(wrong)}. Move them with "
+            f"xlab.device_put(x, compiled.input_shardings...), or compile it for these"
+        )
 
 
 def _briefly(sharding: Any) -> str:

@@ -25,13 +25,31 @@ class Arguments:
     With `moves_arguments`, arguments are moved to the device named by `jit(device=, backend=)`.
     """
 
-    def __init__(self, fun: Callable, name: str, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
-                 moves_arguments: bool):
+    def __init__(
+        self,
+        fun: Callable,
+        name: str,
+        in_shardings,
+        out_shardings,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        moves_arguments: bool,
+    ):
         self.fun, self.name, self.moves_arguments = fun, name, moves_arguments
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
-        self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
-        self.donate_argnums, self.donate_argnames = static_positions(fun, donate_argnums, donate_argnames)
-        check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
+        self.static_argnums, self.static_argnames = static_positions(
+            fun, static_argnums, static_argnames
+        )
+        self.donate_argnums, self.donate_argnames = static_positions(
+            fun, donate_argnums, donate_argnames
+        )
+        check_apart(
+            fun,
+            (self.static_argnums, self.static_argnames),
+            (self.donate_argnums, self.donate_argnames),
+        )
 
     def flatten(self, args, kwargs):
         """Dynamic leaves, their structure, and the static values as a hashable key."""
@@ -41,8 +59,10 @@ class Arguments:
             return flat, in_tree, ()
         n = len(args)
         fixed = {i % n if n else i for i in nums if -n <= i < n}
-        static = (tuple((i, StaticValue(args[i], self.name)) for i in sorted(fixed)),
-                  tuple((k, StaticValue(kwargs[k], self.name)) for k in sorted(kwargs) if k in names))
+        static = (
+            tuple((i, StaticValue(args[i], self.name)) for i in sorted(fixed)),
+            tuple((k, StaticValue(kwargs[k], self.name)) for k in sorted(kwargs) if k in names),
+        )
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         dynamic_kw = {k: v for k, v in kwargs.items() if k not in names}
         flat, in_tree = _tree.flatten((dynamic, dynamic_kw))
@@ -59,7 +79,10 @@ class Arguments:
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
         static = self.static_argnums
         out = [False] * n
-        positions = {i - sum(0 <= s < i for s in static) if i >= 0 else i + sum(i < s < 0 for s in static) for i in self.donate_argnums}
+        positions = {
+            i - sum(0 <= s < i for s in static) if i >= 0 else i + sum(i < s < 0 for s in static)
+            for i in self.donate_argnums
+        }
         for i, a in enumerate(args):
             if i in positions or i - len(args) in positions:
                 for leaf in _tree.leaves(a):
@@ -77,15 +100,21 @@ class Arguments:
             return (None,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
         if kwargs and not self.moves_arguments:
-            raise ValueError(f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
-                             f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
-                             f"and place the arguments with xlab.device_put.")
-        each = tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
+            raise ValueError(
+                f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
+                f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
+                f"and place the arguments with xlab.device_put."
+            )
+        each = (
+            tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
+        )
         try:
             flat = _tree.flatten_prefix("in_shardings", each, args, is_leaf=is_sharding_leaf)
         except ValueError as e:
-            raise ValueError(f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
-                             f"their tuple: {e}") from None
+            raise ValueError(
+                f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
+                f"their tuple: {e}"
+            ) from None
         return tuple(map(read, (*flat, *(shardings,) * (n - len(flat)))))
 
     def of_results(self, program: TracedProgram, read: Callable[[Any], Any]) -> tuple:
@@ -95,39 +124,73 @@ class Arguments:
             return (None,) * n
         like = _tree.unflatten(program.out_tree, list(range(n)))
         try:
-            flat = _tree.flatten_prefix("out_shardings", self.out_shardings, like, is_leaf=is_sharding_leaf)
+            flat = _tree.flatten_prefix(
+                "out_shardings", self.out_shardings, like, is_leaf=is_sharding_leaf
+            )
         except ValueError as e:
-            raise ValueError(f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}") from None
+            raise ValueError(
+                f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}"
+            ) from None
         return tuple(map(read, flat))
 
-    def request(self, program: TracedProgram, placements: tuple, flat: list, in_tree, *, keep_unused: bool,
-                compiler_options: Mapping[str, Any], platform: str | None = None) -> Request:
+    def request(
+        self,
+        program: TracedProgram,
+        placements: tuple,
+        flat: list,
+        in_tree,
+        *,
+        keep_unused: bool,
+        compiler_options: Mapping[str, Any],
+        platform: str | None = None,
+    ) -> Request:
         """The `Request` to lower a traced program for arguments with these placements."""
         info = program.closed.jaxpr.debug_info
         n, ref_discharge = in_tree.num_leaves, program.ref_discharge
         ins = self.of_arguments(in_tree, n, as_sharding)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
-            if asked is not None and given is not None and not self.moves_arguments and not is_compatible(asked, given, aval.ndim):
+            if (
+                asked is not None
+                and given is not None
+                and not self.moves_arguments
+                and not is_compatible(asked, given, aval.ndim)
+            ):
                 raise ValueError(
                     f"jit({self.name}) got argument `{info.arg_name(i)}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
-                    f"out to follow the argument.")
-            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{info.arg_name(i)}`")
+                    f"out to follow the argument."
+                )
+            check_memory(
+                asked, aval, lambda i=i: f"jit({self.name}) got argument `{info.arg_name(i)}`"
+            )
         donated = [i for i, d in enumerate(self.donated(in_tree, n)) if d]
         outs = self.of_results(program, as_sharding)
-        if ref_discharge is not None:       # references keep their places, and their buffers
+        if ref_discharge is not None:  # references keep their places, and their buffers
             ins += (None,) * len(ref_discharge.captured)
-            outs = (*outs[:ref_discharge.n_out], *(placements[i] for i in ref_discharge.written))
-            donated = sorted({*donated, *ref_discharge.written} - (set(ref_discharge.refs) - set(ref_discharge.written)))
+            outs = (*outs[: ref_discharge.n_out], *(placements[i] for i in ref_discharge.written))
+            donated = sorted(
+                {*donated, *ref_discharge.written}
+                - (set(ref_discharge.refs) - set(ref_discharge.written))
+            )
         in_layouts = self.of_arguments(in_tree, n, layouts.requested_layout)
-        in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))    # of a ShapeDtypeStruct
+        in_layouts = tuple(
+            w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts)
+        )  # of a ShapeDtypeStruct
         out_layouts = self.of_results(program, layouts.requested_layout)
         return Request(
-            placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=keep_unused,
-            result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
+            placements,
+            in_shardings=ins,
+            out_shardings=outs,
+            donated=donated,
+            keep_unused=keep_unused,
+            result_name=functools.partial(result_name, program.out_tree),
+            context_mesh=get_concrete_mesh(),
             compiler_options=compiler_options,
-            in_layouts=layouts.pad_layouts(in_layouts, len(ins)), out_layouts=layouts.pad_layouts(out_layouts, len(outs)), platform=platform)
+            in_layouts=layouts.pad_layouts(in_layouts, len(ins)),
+            out_layouts=layouts.pad_layouts(out_layouts, len(outs)),
+            platform=platform,
+        )
 
 
 class StaticValue:
@@ -142,11 +205,16 @@ class StaticValue:
             raise ValueError(
                 f"a static argument of jit({name}) is {value!r} of type {type(value).__name__}, which has no hash, so it "
                 f"cannot select a compiled program: use a hashable value (a tuple instead of a list), or do not mark it "
-                f"static if it is an array") from None
+                f"static if it is an array"
+            ) from None
         self.value = value
 
     def __eq__(self, other):
-        return type(other) is StaticValue and type(self.value) is type(other.value) and self.value == other.value
+        return (
+            type(other) is StaticValue
+            and type(self.value) is type(other.value)
+            and self.value == other.value
+        )
 
     def __hash__(self):
         return hash(self.value)
@@ -174,7 +242,13 @@ def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]
     Where both were given they are taken as they are: a wrapper may pass its arguments on in other places than its signature says.
     """
     complete = nums is None or names is None
-    nums = () if nums is None else tuple(map(operator.index, nums)) if np.iterable(nums) else (operator.index(nums),)
+    nums = (
+        ()
+        if nums is None
+        else tuple(map(operator.index, nums))
+        if np.iterable(nums)
+        else (operator.index(nums),)
+    )
     names = () if names is None else (names,) if isinstance(names, str) else tuple(names)
     if not nums and not names:
         return (), ()
@@ -184,28 +258,39 @@ def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]
     positional, known, star, variadic = found
     for n in names:
         if n not in known and not variadic:
-            raise ValueError(f"jitted function {function_name(fun)} has no argument named {n!r}; its arguments are "
-                             f"{sorted(known)}")
+            raise ValueError(
+                f"jitted function {function_name(fun)} has no argument named {n!r}; its arguments are "
+                f"{sorted(known)}"
+            )
     for i in nums:
         if not star and not -len(positional) <= i < len(positional):
-            raise ValueError(f"argument number {i} is out of range: {function_name(fun)} takes {len(positional)} "
-                             f"positional arguments")
+            raise ValueError(
+                f"argument number {i} is out of range: {function_name(fun)} takes {len(positional)} "
+                f"positional arguments"
+            )
     counted = [i + len(positional) if i < 0 and not star else i for i in nums]
     if not complete:
         return tuple(dict.fromkeys(counted)), tuple(dict.fromkeys(names))
     by_name = tuple(i for i, p in enumerate(positional) if p in names)
     all_nums = tuple(dict.fromkeys((*counted, *by_name)))
-    all_names = tuple(dict.fromkeys((*names, *(positional[i] for i in all_nums if 0 <= i < len(positional)))))
+    all_names = tuple(
+        dict.fromkeys((*names, *(positional[i] for i in all_nums if 0 <= i < len(positional))))
+    )
     return all_nums, all_names
 
 
 def check_apart(fun, static: tuple, donated: tuple) -> None:
     """Raises where an argument is both static and donated: a static argument has no buffer to donate."""
     if donated[0] or donated[1]:
-        both = [*sorted({*static[1]} & {*donated[1]}), *([] if static[1] and donated[1] else sorted({*static[0]} & {*donated[0]}))]
+        both = [
+            *sorted({*static[1]} & {*donated[1]}),
+            *([] if static[1] and donated[1] else sorted({*static[0]} & {*donated[0]})),
+        ]
         if both:
-            raise ValueError(f"static and donated arguments of {function_name(fun)} cannot intersect, got both for {', '.join(map(repr, both))}: "
-                             f"a static argument has no buffer to donate")
+            raise ValueError(
+                f"static and donated arguments of {function_name(fun)} cannot intersect, got both for {', '.join(map(repr, both))}: "
+                f"a static argument has no buffer to donate"
+            )
 
 
 def _parameters(fun):
@@ -214,19 +299,28 @@ def _parameters(fun):
     if code is not None and not hasattr(fun, "__wrapped__") and not hasattr(fun, "__signature__"):
         # Read off the code object: `inspect` takes a hundred times as long, and this runs for every function at import.
         n, m = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-        return (list(code.co_varnames[:n]), set(code.co_varnames[:m]), bool(code.co_flags & inspect.CO_VARARGS),
-                bool(code.co_flags & inspect.CO_VARKEYWORDS))
+        return (
+            list(code.co_varnames[:n]),
+            set(code.co_varnames[:m]),
+            bool(code.co_flags & inspect.CO_VARARGS),
+            bool(code.co_flags & inspect.CO_VARKEYWORDS),
+        )
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
         return None
-    return ([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
-            {p.name for p in parameters}, any(p.kind is p.VAR_POSITIONAL for p in parameters),
-            any(p.kind is p.VAR_KEYWORD for p in parameters))
+    return (
+        [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
+        {p.name for p in parameters},
+        any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
 
 
 def check_outermost(options, name: str, source=None) -> None:
     """Raises where a jitted function with its own compiler options is called inside another program."""
     if options:
-        raise ValueError(f"compiler_options can only be given to the outermost jit: {dict(options)} of jit({name}){f' at {source}' if source else ''} "
-                         f"would be lost, since it is compiled as a part of the program around it. Give them to that one.")
+        raise ValueError(
+            f"compiler_options can only be given to the outermost jit: {dict(options)} of jit({name}){f' at {source}' if source else ''} "
+            f"would be lost, since it is compiled as a part of the program around it. Give them to that one."
+        )

@@ -17,8 +17,11 @@ from xlab.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceShardin
 from xlab.sharding.typed import memory_space
 
 sharding_sources = RuleTable(
-    "compile.sharding_sources", "find shardings in",
-    "rule(eqn) -> iterable of shardings the equation fixes", required=False)
+    "compile.sharding_sources",
+    "find shardings in",
+    "rule(eqn) -> iterable of shardings the equation fixes",
+    required=False,
+)
 
 
 class DeviceAssignment(NamedTuple):
@@ -26,7 +29,7 @@ class DeviceAssignment(NamedTuple):
 
     devices: tuple
     who: str
-    count: int = 0      # of a mesh without devices
+    count: int = 0  # of a mesh without devices
 
 
 class PlaceholderDevice(NamedTuple):
@@ -44,19 +47,29 @@ def device_assignment(sharding, who: str) -> DeviceAssignment:
     return DeviceAssignment(sharding.devices_in_order, who)
 
 
-def deprecated_device_sharding(device, backend: str | None, in_shardings, out_shardings) -> SingleDeviceSharding:
+def deprecated_device_sharding(
+    device, backend: str | None, in_shardings, out_shardings
+) -> SingleDeviceSharding:
     """Where `jit(device=, backend=)` runs a program.
 
     Raises:
         ValueError: when shardings are given as well, or both arguments are.
     """
     if device is not None and backend is not None:
-        raise ValueError(f"can't specify both a device and a backend for jit, got device={device!r} and backend={backend!r}")
+        raise ValueError(
+            f"can't specify both a device and a backend for jit, got device={device!r} and backend={backend!r}"
+        )
     for name, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
         if given is not None:
-            raise ValueError(f"If backend or device is specified on jit, then {name} should not be specified.")
-    warnings.warn("jit(device=, backend=) is deprecated: put the arguments where the program is to run, with xlab.device_put(x, device), "
-                  "or call it within xlab.default_device(device).", DeprecationWarning, stacklevel=3)
+            raise ValueError(
+                f"If backend or device is specified on jit, then {name} should not be specified."
+            )
+    warnings.warn(
+        "jit(device=, backend=) is deprecated: put the arguments where the program is to run, with xlab.device_put(x, device), "
+        "or call it within xlab.default_device(device).",
+        DeprecationWarning,
+        stacklevel=3,
+    )
     return SingleDeviceSharding(client.devices(backend)[0] if device is None else device)
 
 
@@ -65,33 +78,51 @@ def concretize_sharding(sharding, devices: Sequence):
     if not _abstract(sharding) or isinstance(devices[0], PlaceholderDevice):
         return sharding
     mesh = sharding.mesh
-    return NamedSharding(Mesh(np.array(devices, dtype=object).reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types), sharding.spec,
-                         memory_kind=sharding.memory_kind)
+    return NamedSharding(
+        Mesh(
+            np.array(devices, dtype=object).reshape(mesh.axis_sizes),
+            mesh.axis_names,
+            mesh.axis_types,
+        ),
+        sharding.spec,
+        memory_kind=sharding.memory_kind,
+    )
 
 
 def is_compatible(asked, given, ndim: int) -> bool:
     """Whether sharding `given` satisfies `asked`; `resolve` checks device counts of abstract meshes."""
     if _abstract(asked) and _abstract(given):
-        return asked.mesh.shape_tuple == given.mesh.shape_tuple and all(asked.spec.axes_of(d) == given.spec.axes_of(d) for d in range(ndim))
+        return asked.mesh.shape_tuple == given.mesh.shape_tuple and all(
+            asked.spec.axes_of(d) == given.spec.axes_of(d) for d in range(ndim)
+        )
     for one, other in ((asked, given), (given, asked)):
         if _abstract(one):
             devices = other.devices_in_order
-            return one.mesh.size != len(devices) or concretize_sharding(one, devices).is_equivalent_to(other, ndim)
+            return one.mesh.size != len(devices) or concretize_sharding(
+                one, devices
+            ).is_equivalent_to(other, ndim)
     return given.is_equivalent_to(asked, ndim) or _reordered(asked, given, ndim)
 
 
 def check_memory(asked, aval, what) -> None:
     """Raises where `in_shardings` name another memory than the program was traced for."""
     if asked is not None and memory_space(asked) != getattr(aval, "memory_space", None):
-        raise ValueError(f"{what()} of type {aval}, and the program was traced for that, but in_shardings asks for it in the memory "
-                         f"{asked.memory_kind!r}. Bring it there first with xlab.device_put(x, {asked}).")
+        raise ValueError(
+            f"{what()} of type {aval}, and the program was traced for that, but in_shardings asks for it in the memory "
+            f"{asked.memory_kind!r}. Bring it there first with xlab.device_put(x, {asked})."
+        )
 
 
 def _reordered(asked, given, ndim: int) -> bool:
     """Whether two shardings differ only in device order, so that whole shards can be copied."""
-    return (isinstance(asked, NamedSharding) and isinstance(given, NamedSharding) and asked.device_set == given.device_set
-            and asked.devices_in_order != given.devices_in_order and asked.memory_kind == given.memory_kind
-            and asked.to_hlo_sharding(ndim) == given.to_hlo_sharding(ndim))
+    return (
+        isinstance(asked, NamedSharding)
+        and isinstance(given, NamedSharding)
+        and asked.device_set == given.device_set
+        and asked.devices_in_order != given.devices_in_order
+        and asked.memory_kind == given.memory_kind
+        and asked.to_hlo_sharding(ndim) == given.to_hlo_sharding(ndim)
+    )
 
 
 def _abstract(sharding) -> bool:
@@ -113,7 +144,9 @@ def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
         yield from intermediate_shardings(inner)
 
 
-def resolve(assignments: Sequence[DeviceAssignment], what: str, platform: str | None = None) -> tuple[tuple, bool]:
+def resolve(
+    assignments: Sequence[DeviceAssignment], what: str, platform: str | None = None
+) -> tuple[tuple, bool]:
     """The devices that all requirements agree on, in order, and whether any requirement named them.
 
     Where there are only meshes without devices, they are `PlaceholderDevice` ones of the platform.
@@ -125,18 +158,24 @@ def resolve(assignments: Sequence[DeviceAssignment], what: str, platform: str | 
         if platform is None:
             raise ValueError(
                 f"{what} knows only meshes without devices: {assignments[0].who} is laid over an AbstractMesh. Say what it is lowered for, with "
-                f"jit(f).trace(...).lower(lowering_platforms=...) or xlab.export, or give it a Mesh of devices (xlab.make_mesh).")
-        first = DeviceAssignment(tuple(PlaceholderDevice(i, platform) for i in range(assignments[0].count)), assignments[0].who)
+                f"jit(f).trace(...).lower(lowering_platforms=...) or xlab.export, or give it a Mesh of devices (xlab.make_mesh)."
+            )
+        first = DeviceAssignment(
+            tuple(PlaceholderDevice(i, platform) for i in range(assignments[0].count)),
+            assignments[0].who,
+        )
     for other in assignments:
         if other.count and other.count != len(first.devices):
             raise IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {len(first.devices)}, but {other.who} is laid over an AbstractMesh of "
-                f"{other.count}. Give both meshes of one size.")
+                f"{other.count}. Give both meshes of one size."
+            )
         if not other.count and other.devices != first.devices:
             raise IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {_devices(first.devices)}, but {other.who} is on "
                 f"{_devices(other.devices)}. Put both on the same devices (xlab.device_put), or leave one "
-                f"uncommitted.")
+                f"uncommitted."
+            )
     return first.devices, True
 
 

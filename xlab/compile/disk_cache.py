@@ -30,10 +30,10 @@ HEADS = 50
 logger = logging.getLogger("xlab")
 
 _EVENT = "compilation_cache/"
-_used: bool | None = None       # whether compiles of this process use the cache; None before the first
+_used: bool | None = None  # whether compiles of this process use the cache; None before the first
 
 _MAGIC = b"xlab compiled program 2\n"
-_HEAD = 1 << 20         # bytes of the line that says what an entry is: a longer one is none
+_HEAD = 1 << 20  # bytes of the line that says what an entry is: a longer one is none
 _MAIN = re.compile(r"func\.func public @main\((.*)$", re.MULTILINE)
 
 
@@ -48,8 +48,16 @@ class CacheLookup(NamedTuple):
 NOTHING = CacheLookup()
 
 
-def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], Any], *, options: Mapping[str, Any], propagation: str,
-             storable: bool) -> tuple[Any, CacheLookup]:
+def compiled(
+    name: str,
+    text: str,
+    devices: Sequence[Any],
+    make: Callable[[], Any],
+    *,
+    options: Mapping[str, Any],
+    propagation: str,
+    storable: bool,
+) -> tuple[Any, CacheLookup]:
     """The executable of a module: from the cache, or compiled, and stored if that took long enough.
 
     Args:
@@ -71,16 +79,25 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
     if found is not None:
         native, compiling = found
         reading = (events.clock() - start) / 1e9
-        logger.log(logging.WARNING if config.log_compiles else logging.DEBUG, "Persistent compilation cache hit for '%s' with key %r",
-                   name, path.name.removesuffix("-cache"))
+        logger.log(
+            logging.WARNING if config.log_compiles else logging.DEBUG,
+            "Persistent compilation cache hit for '%s' with key %r",
+            name,
+            path.name.removesuffix("-cache"),
+        )
         events.emit("cache_hit", name=name, cache="disk")
         events.note(_EVENT + "cache_hits")
         events.note(_EVENT + "compile_time_saved_sec", compiling - reading)
         events.note(_EVENT + "cache_retrieval_time_sec", reading)
         return native, CacheLookup("hit")
     reason, differences = why(Path(folder), label, name, parts)
-    logger.log(logging.WARNING if config.log_compiles or config.explain_cache_misses else logging.DEBUG,
-               "Persistent compilation cache miss for '%s' with key %r: %s", name, path.name.removesuffix("-cache"), reason)
+    logger.log(
+        logging.WARNING if config.log_compiles or config.explain_cache_misses else logging.DEBUG,
+        "Persistent compilation cache miss for '%s' with key %r: %s",
+        name,
+        path.name.removesuffix("-cache"),
+        reason,
+    )
     events.emit("cache_miss", name=name, cache="disk", reason=reason)
     start = events.clock()
     native = make()
@@ -100,12 +117,16 @@ def _note_use(on: bool) -> None:
         events.note(_EVENT + "compile_requests_use_cache")
 
 
-def key_parts(text: str, devices: Sequence[Any], options: Mapping[str, Any], propagation: str) -> dict[str, str]:
+def key_parts(
+    text: str, devices: Sequence[Any], options: Mapping[str, Any], propagation: str
+) -> dict[str, str]:
     """The parts of a cache key; source lines are not part of it."""
     plain = strip_locations(text)
     types = _MAIN.search(plain)
     return {
-        "argument types": ", ".join(re.findall(r"tensor<([^>]*)>", types[1].split("->")[0])) if types else "",
+        "argument types": ", ".join(re.findall(r"tensor<([^>]*)>", types[1].split("->")[0]))
+        if types
+        else "",
         "program": _digest(plain)[:16],
         "devices": f"{devices[0].platform} {', '.join(str(d.id) for d in devices)}",
         "compiler options": ", ".join(f"{k}={v}" for k, v in sorted(options.items())),
@@ -135,11 +156,21 @@ def why(folder: Path, label: str, name: str, parts: Mapping[str, str]) -> tuple[
     stored = list(_read_headers(folder, label))
     if not stored:
         return f"no program called `{name}` is in the disk cache", ()
-    nearest = max(stored, key=lambda head: sum(head.get(part) == now for part, now in parts.items()))
-    changes = tuple(("disk cache", part, nearest.get(part, ""), now) for part, now in parts.items() if nearest.get(part) != now)
+    nearest = max(
+        stored, key=lambda head: sum(head.get(part) == now for part, now in parts.items())
+    )
+    changes = tuple(
+        ("disk cache", part, nearest.get(part, ""), now)
+        for part, now in parts.items()
+        if nearest.get(part) != now
+    )
     told = [c for c in changes if c[1] != "program"] or list(changes)
-    said = [f"the text of the program is another ({was} before)" if part == "program" else f"{part} went from {was or 'none'} to {now or 'none'}"
-            for _, part, was, now in told]
+    said = [
+        f"the text of the program is another ({was} before)"
+        if part == "program"
+        else f"{part} went from {was or 'none'} to {now or 'none'}"
+        for _, part, was, now in told
+    ]
     return f"the disk cache has `{name}` under another key: " + ", ".join(said), changes
 
 
@@ -167,13 +198,19 @@ def _head(file: IO[bytes]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         head = None
     wanted = {"parts": dict, "seconds": (int, float), "bytes": int, "digest": str}
-    if not isinstance(head, dict) or not all(isinstance(head.get(k), t) for k, t in wanted.items()) \
-            or head["bytes"] <= 0 or not all(isinstance(part, str) for part in head["parts"].values()):
+    if (
+        not isinstance(head, dict)
+        or not all(isinstance(head.get(k), t) for k, t in wanted.items())
+        or head["bytes"] <= 0
+        or not all(isinstance(part, str) for part in head["parts"].values())
+    ):
         raise ValueError("the file is no entry of this cache")
     return head
 
 
-def _read(path: Path, name: str, devices: Sequence[Any], parts: Mapping[str, str]) -> tuple[Any, float] | None:
+def _read(
+    path: Path, name: str, devices: Sequence[Any], parts: Mapping[str, str]
+) -> tuple[Any, float] | None:
     """The stored executable, and how many seconds it took to compile."""
     import hashlib
     import zlib
@@ -192,12 +229,15 @@ def _read(path: Path, name: str, devices: Sequence[Any], parts: Mapping[str, str
             raise ValueError("the file is damaged: it has not as many bytes as it says")
         found = _compiling.deserialize(data, devices), float(head["seconds"])
         with contextlib.suppress(OSError):
-            os.utime(path)                  # the one used longest ago goes first
+            os.utime(path)  # the one used longest ago goes first
         return found
     except FileNotFoundError:
         return None
     except Exception as error:
-        return _trouble(f"error reading persistent compilation cache entry for '{name}': {type(error).__name__}: {error}", error)
+        return _trouble(
+            f"error reading persistent compilation cache entry for '{name}': {type(error).__name__}: {error}",
+            error,
+        )
 
 
 def _write(path: Path, parts: dict[str, str], native: Any, seconds: float, name: str) -> None:
@@ -212,15 +252,25 @@ def _write(path: Path, parts: dict[str, str], native: Any, seconds: float, name:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         packed = zlib.compress(data, 1)
-        head = json.dumps({"parts": parts, "seconds": seconds, "bytes": len(data), "digest": hashlib.sha256(packed).hexdigest()}).encode()
+        head = json.dumps(
+            {
+                "parts": parts,
+                "seconds": seconds,
+                "bytes": len(data),
+                "digest": hashlib.sha256(packed).hexdigest(),
+            }
+        ).encode()
         made, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        with os.fdopen(made, "wb") as file:     # other processes see the whole entry or none
+        with os.fdopen(made, "wb") as file:  # other processes see the whole entry or none
             file.write(_MAGIC + head + b"\n" + packed)
         os.replace(temporary, path)
         events.note(_EVENT + "cache_misses")
         _evict(path.parent)
     except Exception as error:
-        _trouble(f"error writing persistent compilation cache entry for '{name}': {type(error).__name__}: {error}", error)
+        _trouble(
+            f"error writing persistent compilation cache entry for '{name}': {type(error).__name__}: {error}",
+            error,
+        )
 
 
 def _evict(folder: Path) -> None:
@@ -229,7 +279,7 @@ def _evict(folder: Path) -> None:
         return
     found = []
     for path in folder.glob("*-cache"):
-        with contextlib.suppress(OSError):      # another process may have taken it away
+        with contextlib.suppress(OSError):  # another process may have taken it away
             found.append((path.stat().st_mtime, path.stat().st_size, path))
     found.sort(key=lambda f: f[0])
     total = sum(size for _, size, _ in found)

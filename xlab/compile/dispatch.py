@@ -18,6 +18,7 @@ def _callable(prim, params, context):
 
     def apply(*args):
         return prim.bind(*args, **params)
+
     apply.__name__ = apply.__qualname__ = prim.name
     apply._apply_primitive = True
     return jit(apply)
@@ -33,8 +34,10 @@ def apply_primitive(prim, *args, **params):
     except TypeError as e:
         if "unhashable" not in str(e):
             raise
-        raise TypeError(f"primitive '{prim.name}' got a parameter that cannot be hashed ({e}); everything static "
-                        f"that goes to bind by keyword must be hashable") from None
+        raise TypeError(
+            f"primitive '{prim.name}' got a parameter that cannot be hashed ({e}); everything static "
+            f"that goes to bind by keyword must be hashable"
+        ) from None
     try:
         if config.disable_jit:
             with disable_jit(False):
@@ -52,8 +55,10 @@ def _check_operands(prim, args) -> None:
             aval_of(x)
         except InvalidInputException:
             if not hasattr(type(x), "__jax_array__"):
-                raise InvalidInputException(f"{prim.name} takes arrays and numbers, but its operand {i} is {x!r} of type {type(x).__name__}. "
-                                            f"Convert it to an array first, e.g. with xlab.numpy.asarray.") from None
+                raise InvalidInputException(
+                    f"{prim.name} takes arrays and numbers, but its operand {i} is {x!r} of type {type(x).__name__}. "
+                    f"Convert it to an array first, e.g. with xlab.numpy.asarray."
+                ) from None
 
 
 def _default_impl(prim):

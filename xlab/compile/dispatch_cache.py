@@ -19,7 +19,7 @@ _LIMIT = 1024
 class _Entry(NamedTuple):
     executable: Any
     out_tree: Any
-    kept_alive: list    # what the key knows by its id
+    kept_alive: list  # what the key knows by its id
 
 
 class PythonDispatchCache:
@@ -43,7 +43,7 @@ class PythonDispatchCache:
             return None
         for x in flat:
             if x.is_deleted():
-                return None     # the full path says which argument it was
+                return None  # the full path says which argument it was
         return found
 
     def add(self, flat: Sequence, in_tree, static, executable, out_tree) -> None:

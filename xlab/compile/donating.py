@@ -20,8 +20,15 @@ def donating(jitted, native: Callable) -> Callable:
     name = f"jit({jitted.name})"
     numbers, names = {*jitted.donate_argnums}, {*jitted.donate_argnames}
     static, static_names = {*jitted.static_argnums}, {*jitted.static_argnames}
-    flatten, all_apart, take, arrays_only = registry.flatten, _arrays.all_apart, donation.take, {_arrays.ArrayImpl}
-    splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}       # by how many positional arguments: those donated, and others
+    flatten, all_apart, take, arrays_only = (
+        registry.flatten,
+        _arrays.all_apart,
+        donation.take,
+        {_arrays.ArrayImpl},
+    )
+    splits: dict[
+        int, tuple[tuple[int, ...], tuple[int, ...]]
+    ] = {}  # by how many positional arguments: those donated, and others
 
     def split(n: int):
         at = [i for i in range(n) if i not in static and i - n not in static]
@@ -34,15 +41,31 @@ def donating(jitted, native: Callable) -> Callable:
             return native(*args, **kwargs)
         donated, others = splits.get(len(args)) or split(len(args))
         if others or kwargs:
-            given = flatten(([args[i] for i in donated], [v for k, v in kwargs.items() if k in names]), None)[0]
-            rest = [args[i] for i in others], [v for k, v in kwargs.items() if k not in names and k not in static_names]
+            given = flatten(
+                ([args[i] for i in donated], [v for k, v in kwargs.items() if k in names]), None
+            )[0]
+            rest = (
+                [args[i] for i in others],
+                [v for k, v in kwargs.items() if k not in names and k not in static_names],
+            )
             flat = given + flatten(rest, None)[0]
         else:
-            flat = given = args if {*map(type, args)} == arrays_only else flatten([args[i] for i in donated], None)[0]
-        if len(flat) > 1 and not all_apart(flat) and donation.clash(flat, range(len(given))) is not None:
-            return jitted.cache_miss(*args, **kwargs)[0]      # which sees whether the program takes any of those
+            flat = given = (
+                args
+                if {*map(type, args)} == arrays_only
+                else flatten([args[i] for i in donated], None)[0]
+            )
+        if (
+            len(flat) > 1
+            and not all_apart(flat)
+            and donation.clash(flat, range(len(given))) is not None
+        ):
+            return jitted.cache_miss(*args, **kwargs)[
+                0
+            ]  # which sees whether the program takes any of those
         out = native(*args, **kwargs)
         take(given, name)
         return out
+
     call_donating.__name__ = call_donating.__qualname__ = jitted.name
     return call_donating

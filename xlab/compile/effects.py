@@ -39,7 +39,9 @@ class RuntimeTokenSet(threading.local):
         if token is not None:
             if tuple(token.sharding.devices_in_order) == tuple(devices):
                 return token
-            _arrays.block_until_ready([token])   # other devices: nothing but waiting orders the two programs
+            _arrays.block_until_ready(
+                [token]
+            )  # other devices: nothing but waiting orders the two programs
         token = self.current_tokens[effect] = _new_token(tuple(devices))
         return token
 
@@ -73,7 +75,10 @@ def _wait(ordered, completions) -> None:
     error = None
     if ordered or completions:
         watchdog.wait()
-    for wait in (*(lambda t=t: _arrays.block_until_ready([t]) for t in ordered), *(t.block_until_ready for t in completions)):
+    for wait in (
+        *(lambda t=t: _arrays.block_until_ready([t]) for t in ordered),
+        *(t.block_until_ready for t in completions),
+    ):
         try:
             wait()
         except failures.RuntimeFailure as e:
@@ -111,8 +116,11 @@ def wait_for_tokens() -> None:
 
 
 def _new_token(devices: tuple):
-    sharding = (SingleDeviceSharding(devices[0]) if len(devices) == 1
-                else NamedSharding(Mesh(np.array(devices, dtype=object), ("token",)), PartitionSpec()))
+    sharding = (
+        SingleDeviceSharding(devices[0])
+        if len(devices) == 1
+        else NamedSharding(Mesh(np.array(devices, dtype=object), ("token",)), PartitionSpec())
+    )
     with explicit_transfer():
         return _arrays.put([np.zeros(0, bool)] * len(devices), _TOKEN, sharding, list(devices))
 
@@ -125,7 +133,8 @@ def check_devices(effects, devices: tuple) -> int:
         if wrong:
             raise ValueError(
                 f"The following ordered effects are not supported for more than 1 device: [{', '.join(wrong)}]. This program runs "
-                f"on {len(devices)} devices. Leave ordered=True out, or use io_callback(..., ordered=True), which may be split")
+                f"on {len(devices)} devices. Leave ordered=True out, or use io_callback(..., ordered=True), which may be split"
+            )
     return len(ordered)
 
 
@@ -142,8 +151,13 @@ def run(executable, args) -> list:
     if ordered:
         handlers = [*(_arrays.result_handler(_TOKEN, t.sharding, True) for t in tokens), *handlers]
     try:
-        outs, done = _arrays.execute_with_token(executable.native, [*tokens, *args], handlers, needs_serial_launch=executable.needs_serial_launch,
-                                                  describe=executable.describe_stuck)
+        outs, done = _arrays.execute_with_token(
+            executable.native,
+            [*tokens, *args],
+            handlers,
+            needs_serial_launch=executable.needs_serial_launch,
+            describe=executable.describe_stuck,
+        )
     except failures.RuntimeFailure as e:
         failures.reraise(e)
     for effect, token in zip(ordered, outs):
@@ -153,7 +167,7 @@ def run(executable, args) -> list:
         runtime_tokens.set_output_runtime_token(device, done.get_token(i))
     if executable.needs_serial_launch and executable.callbacks:
         _raise_failures(executable.callbacks, done)
-    return outs[len(ordered):]
+    return outs[len(ordered) :]
 
 
 def _raise_failures(callbacks, done) -> None:

@@ -53,17 +53,30 @@ class Executable:
 
     made_by: tuple[Callable[[], Any], Any] = (lambda: None, None)
 
-    def __init__(self, lowered: MeshComputation, reason: str = "", differences: tuple = (), placed: PlacementKey | None = None):
+    def __init__(
+        self,
+        lowered: MeshComputation,
+        reason: str = "",
+        differences: tuple = (),
+        placed: PlacementKey | None = None,
+    ):
         self.lowered, self.name, self.devices = lowered, lowered.name, lowered.devices
         if isinstance(self.devices[0], PlaceholderDevice):
-            raise RuntimeError(f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
-                               f"arguments shardings over a Mesh of devices (xlab.make_mesh), say where with compile(device_assignment=devices), or keep it "
-                               f"with xlab.export.")
+            raise RuntimeError(
+                f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
+                f"arguments shardings over a Mesh of devices (xlab.make_mesh), say where with compile(device_assignment=devices), or keep it "
+                f"with xlab.export."
+            )
         closed = lowered.closed
         self.in_avals, self.out_avals = tuple(closed.in_avals), tuple(closed.out_avals)
-        self.physical_in, self.physical_out = list(map(physical_aval, self.in_avals)), list(map(physical_aval, self.out_avals))
+        self.physical_in, self.physical_out = (
+            list(map(physical_aval, self.in_avals)),
+            list(map(physical_aval, self.out_avals)),
+        )
         self.kept = lowered.kept
-        self.donated = tuple(k for k, i in enumerate(self.kept) if i in lowered.donated)     # positions among those kept
+        self.donated = tuple(
+            k for k, i in enumerate(self.kept) if i in lowered.donated
+        )  # positions among those kept
         several = len(self.devices) > 1
         self.across_processes = several and len({d.process_index for d in self.devices}) > 1
         self.committed = lowered.committed or several
@@ -77,7 +90,7 @@ class Executable:
 
         # Programs with collectives run one at a time, and Python starts each of them.
         self.needs_serial_launch = several and _compiling.communicates(self.native)
-        self.describe_stuck = None      # of a program whose devices may wait for ever
+        self.describe_stuck = None  # of a program whose devices may wait for ever
         if self.needs_serial_launch and not self.across_processes:
             self.describe_stuck = divergence.watched(closed, self.name, self.devices)
         for callback in self.callbacks:
@@ -87,8 +100,10 @@ class Executable:
         by_position = dict(zip(self.kept, lowered.in_shardings))
         self._spell(*self._first_placed([by_position.get(i) for i in range(len(self.in_avals))]))
         with explicit_transfer():
-            self.consts = [place(c.base if isinstance(c, KeyArray) else c, physical_aval(aval_of(c)), s)
-                           for c, s in zip(lowered.module.hoisted, consts)]
+            self.consts = [
+                place(c.base if isinstance(c, KeyArray) else c, physical_aval(aval_of(c)), s)
+                for c, s in zip(lowered.module.hoisted, consts)
+            ]
 
     def _compile(self, reason: str) -> tuple[Any, disk_cache.CacheLookup]:
         """The native executable, and what the disk cache said."""
@@ -97,15 +112,36 @@ class Executable:
         logs.dump(self.name, module.text, lowered.closed)
         tokens = [False] * len(self.ordered)
         to_outputs = [*tokens, *(s is None or is_open(s) for s in lowered.out_shardings)]
-        to_inputs = [*tokens, *(True for _ in module.hoisted), *(s is None or is_open(s) for s in lowered.in_shardings)]
-        with (logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
-              events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs):
-            self.native, found = disk_cache.compiled(      # within the span: who listens is given a program that is whole
-                self.name, module.text, self.devices, lambda: _compiling.compile_text(
-                    module.text, self.devices, partitions=len(self.devices), allow_propagation_to_outputs=to_outputs,
-                    allow_propagation_to_inputs=to_inputs, options=lowered.compiler_options or None, host_callbacks=module.callbacks),
-                options=lowered.compiler_options, propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
-                storable=not module.callbacks)
+        to_inputs = [
+            *tokens,
+            *(True for _ in module.hoisted),
+            *(s is None or is_open(s) for s in lowered.in_shardings),
+        ]
+        with (
+            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
+            events.span(
+                "compile", name=self.name, devices=len(self.devices), reason=reason, executable=self
+            ) as attrs,
+        ):
+            self.native, found = (
+                disk_cache.compiled(  # within the span: who listens is given a program that is whole
+                    self.name,
+                    module.text,
+                    self.devices,
+                    lambda: _compiling.compile_text(
+                        module.text,
+                        self.devices,
+                        partitions=len(self.devices),
+                        allow_propagation_to_outputs=to_outputs,
+                        allow_propagation_to_inputs=to_inputs,
+                        options=lowered.compiler_options or None,
+                        host_callbacks=module.callbacks,
+                    ),
+                    options=lowered.compiler_options,
+                    propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
+                    storable=not module.callbacks,
+                )
+            )
             if found.found:
                 attrs["disk"] = found.found
         return self.native, found
@@ -119,37 +155,71 @@ class Executable:
         n_consts = len(lowered.module.hoisted)
         chosen = _compiling.parameter_shardings(self.native)[skipped:]
         consts, given = chosen[:n_consts], chosen[n_consts:]
-        self._check_followed(lowered.in_shardings, given, [self.in_avals[i] for i in self.kept],
-                             lambda k: f"argument `{names[self.kept[k]] if self.kept[k] < len(names) else self.kept[k]}`")
+        self._check_followed(
+            lowered.in_shardings,
+            given,
+            [self.in_avals[i] for i in self.kept],
+            lambda k: (
+                f"argument `{names[self.kept[k]] if self.kept[k] < len(names) else self.kept[k]}`"
+            ),
+        )
         self.in_shardings = tuple(
-            s if s is not None and not is_open(s) else self._chosen_sharding(g, self.physical_in[i], s)
-            for i, s, g in zip(self.kept, lowered.in_shardings, given))
+            s
+            if s is not None and not is_open(s)
+            else self._chosen_sharding(g, self.physical_in[i], s)
+            for i, s, g in zip(self.kept, lowered.in_shardings, given)
+        )
         given = _compiling.output_shardings(self.native)[skipped:]
         self._check_followed(lowered.out_shardings, given, self.out_avals, "result {}".format)
         self.out_shardings = tuple(
-            physical_sharding(s, a) if s is not None and not is_open(s) else self._chosen_sharding(g, p, s)
-            for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
-        return [self._chosen_sharding(g, physical_aval(aval_of(c))) for c, g in zip(lowered.module.hoisted, consts)]
+            physical_sharding(s, a)
+            if s is not None and not is_open(s)
+            else self._chosen_sharding(g, p, s)
+            for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out)
+        )
+        return [
+            self._chosen_sharding(g, physical_aval(aval_of(c)))
+            for c, g in zip(lowered.module.hoisted, consts)
+        ]
 
     def _bind_to_one_device(self) -> list:
         """On one device every value is on that device, in the memory that its type says."""
         lowered = self.lowered
         named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
-        one = functools.partial(NamedSharding, lowered.mesh, PartitionSpec()) if named else functools.partial(SingleDeviceSharding, self.devices[0])
+        one = (
+            functools.partial(NamedSharding, lowered.mesh, PartitionSpec())
+            if named
+            else functools.partial(SingleDeviceSharding, self.devices[0])
+        )
         self.in_shardings = tuple(map(settled, lowered.in_shardings))
-        self.out_shardings = tuple(settled(s) if s is not None else one(memory_kind=memory_kind(a))
-                                   for s, a in zip(lowered.out_shardings, self.out_avals))
+        self.out_shardings = tuple(
+            settled(s) if s is not None else one(memory_kind=memory_kind(a))
+            for s, a in zip(lowered.out_shardings, self.out_avals)
+        )
         return [SingleDeviceSharding(self.devices[0])] * len(lowered.module.hoisted)
 
     def _check_followed(self, asked, given, avals, what) -> None:
         """Raises if the compiler's sharding of a value differs from the requested one."""
         for k, (s, found, aval) in enumerate(zip(asked, given, avals)):
-            if not isinstance(s, NamedSharding) or is_open(s) or s.spec.unreduced or s.spec.reduced or not isinstance(aval, ShapedArray) \
-                    or dtypes.is_extended(aval.dtype) or not aval.size or not (found.is_replicated() or found.is_tiled()) or s.devices_in_order != self.devices:
+            if (
+                not isinstance(s, NamedSharding)
+                or is_open(s)
+                or s.spec.unreduced
+                or s.spec.reduced
+                or not isinstance(aval, ShapedArray)
+                or dtypes.is_extended(aval.dtype)
+                or not aval.size
+                or not (found.is_replicated() or found.is_tiled())
+                or s.devices_in_order != self.devices
+            ):
                 continue
-            if not are_hlo_shardings_equal(s.to_hlo_sharding(aval.ndim), found, aval.shape, len(self.devices)):
-                raise AssertionError(f"internal error in jit({self.name}): {what(k)} of type {aval} was to be laid out as {s}, {s.to_hlo_sharding(aval.ndim)}, and "
-                                     f"the compiler laid it out as {found}. Please report the function with its shardings.")
+            if not are_hlo_shardings_equal(
+                s.to_hlo_sharding(aval.ndim), found, aval.shape, len(self.devices)
+            ):
+                raise AssertionError(
+                    f"internal error in jit({self.name}): {what(k)} of type {aval} was to be laid out as {s}, {s.to_hlo_sharding(aval.ndim)}, and "
+                    f"the compiler laid it out as {found}. Please report the function with its shardings."
+                )
 
     def _chosen_sharding(self, hlo_sharding, aval, asked=None):
         """The sharding the compiler chose for a result, over the requested mesh and memory."""
@@ -158,11 +228,22 @@ class Executable:
             mesh = replicated(None, self.devices).mesh
         spec = from_hlo_sharding(hlo_sharding, mesh, aval.ndim)
         kind = memory_kind(aval) if asked is None else asked.memory_kind
-        return NamedSharding(mesh, spec, kind) if spec is not None else GSPMDSharding(self.devices, hlo_sharding, kind)
+        return (
+            NamedSharding(mesh, spec, kind)
+            if spec is not None
+            else GSPMDSharding(self.devices, hlo_sharding, kind)
+        )
 
     def _first_placed(self, placements) -> tuple[Any, int]:
         """The sharding of the first argument that is sharded over a mesh, and the argument's rank."""
-        return next(((placements[i], self.physical_in[i].ndim) for i in self.kept if isinstance(placements[i], NamedSharding)), (None, 0))
+        return next(
+            (
+                (placements[i], self.physical_in[i].ndim)
+                for i in self.kept
+                if isinstance(placements[i], NamedSharding)
+            ),
+            (None, 0),
+        )
 
     def spelled(self, placements: Sequence) -> Executable:
         """This program with result specs spelled as the first argument's is: `P('x', None)` or `P('x')`."""
@@ -177,10 +258,22 @@ class Executable:
     def _spell(self, like, ndim: int) -> None:
         self.like = like
         self.out_shardings = tuple(
-            s.update(spec=like.spec) if like is not None and asked is None and isinstance(s, NamedSharding) and s.mesh == like.mesh and a.ndim == ndim
-            and s.is_equivalent_to(like, ndim) else s
-            for asked, s, a in zip(self.lowered.out_shardings, self.out_shardings, self.physical_out))
-        self.handlers = [_arrays.result_handler(a, s, self.committed) for a, s in zip(self.physical_out, self.out_shardings)]
+            s.update(spec=like.spec)
+            if like is not None
+            and asked is None
+            and isinstance(s, NamedSharding)
+            and s.mesh == like.mesh
+            and a.ndim == ndim
+            and s.is_equivalent_to(like, ndim)
+            else s
+            for asked, s, a in zip(
+                self.lowered.out_shardings, self.out_shardings, self.physical_out
+            )
+        )
+        self.handlers = [
+            _arrays.result_handler(a, s, self.committed)
+            for a, s in zip(self.physical_out, self.out_shardings)
+        ]
 
     # -- calls -----------------------------------------------------------------------------------------
 
@@ -195,7 +288,10 @@ class Executable:
             out.append(place(x, self.physical_in[i], s, committed=None))
         if layouts.in_use():
             asked = self.lowered.in_layouts or [None] * len(out)
-            out = [x if self.in_avals[i] is TOKEN else _ensure_layout(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
+            out = [
+                x if self.in_avals[i] is TOKEN else _ensure_layout(x, a, flat[i], self.name)
+                for i, x, a in zip(self.kept, out, asked)
+            ]
         return out
 
     def _check_host_argument(self, i, x) -> None:
@@ -207,18 +303,21 @@ class Executable:
                 f"jit({self.name}): argument `{names[i] if i < len(names) else i}` is a {type(x).__name__} of type {self.in_avals[i].str_short()}, and "
                 f"in_shardings lays it over several processes as {asked}, each of which would take parts of its own copy. Make it an array "
                 f"first: xlab.device_put(x, sharding) where all processes have the same value, xlab.make_array_from_process_local_data(sharding, "
-                f"x) where each has its part; or ask for a replicated sharding.")
+                f"x) where each has its part; or ask for a replicated sharding."
+            )
 
     def call(self, flat: Sequence) -> list:
         """Runs on values that fit `in_avals`; returns the flat results."""
         if self.across_processes:
             check_thread(self.name)
         if config.no_execution:
-            raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
+            raise RuntimeError(
+                f"execution of {self.name} was asked for while config.no_execution is set"
+            )
         args = self.place_args(flat)
         with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
             outs = self._start(args)
-            if events.listeners:        # what is recorded is the run, not its start
+            if events.listeners:  # what is recorded is the run, not its start
                 _arrays.block_until_ready(outs)
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 
@@ -250,7 +349,8 @@ class Executable:
         """Whether `repeat` may run the next call of this signature: no argument has to be moved."""
         return self._plain() and all(
             x._sharding is s.native or from_native(x._sharding).is_equivalent_to(s, x.ndim)
-            for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
+            for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings))
+        )
 
     def _logical(self, out, aval):
         if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):
@@ -267,17 +367,32 @@ class Executable:
             return None
         kept, n = set(self.kept), len(self.consts)
         return _native.FastPath(
-            self.native, out_tree, [*(c._sharding for c in self.consts), *(s.native for s in self.in_shardings)],
-            [s.native for s in self.out_shardings], list(map(typed, self.out_avals, self.out_shardings)),
-            [self.committed] * len(self.out_avals), [*[True] * n, *(i in kept for i in range(len(self.in_avals)))],
-            [None] * (n + len(self.kept)), self.consts)
+            self.native,
+            out_tree,
+            [*(c._sharding for c in self.consts), *(s.native for s in self.in_shardings)],
+            [s.native for s in self.out_shardings],
+            list(map(typed, self.out_avals, self.out_shardings)),
+            [self.committed] * len(self.out_avals),
+            [*[True] * n, *(i in kept for i in range(len(self.in_avals)))],
+            [None] * (n + len(self.kept)),
+            self.consts,
+        )
 
     def _plain(self) -> bool:
         """Whether a call only runs the program on ordinary arrays, without effects or references."""
-        if self.effectful or self.lowered.closed.effects or self.lowered.in_layouts or self.lowered.out_layouts:
+        if (
+            self.effectful
+            or self.lowered.closed.effects
+            or self.lowered.in_layouts
+            or self.lowered.out_layouts
+        ):
             return False
-        return all(isinstance(a, ShapedArray) and not isinstance(a.dtype, dtypes.ExtendedDType)
-                   and a.dtype != dtypes.float0 for a in (*self.in_avals, *self.out_avals))
+        return all(
+            isinstance(a, ShapedArray)
+            and not isinstance(a.dtype, dtypes.ExtendedDType)
+            and a.dtype != dtypes.float0
+            for a in (*self.in_avals, *self.out_avals)
+        )
 
 
 # -- arguments that lie in memory in another order ------------------------------------------------------------
@@ -290,9 +405,11 @@ def _ensure_layout(x, asked: Layout | None, given, name: str):
     if found == target:
         return x
     if asked is not None and is_native_array(given) and given._committed:
-        raise ValueError(f"Layout passed to jit does not match the layout on the respective arg: jit({name}) was asked for {asked}, and got an "
-                         f"array of type {x.aval.str_short()} that lies as {found}. Bring it there with xlab.device_put(x, Format(...)), or "
-                         f"leave this entry of in_shardings out.")
+        raise ValueError(
+            f"Layout passed to jit does not match the layout on the respective arg: jit({name}) was asked for {asked}, and got an "
+            f"array of type {x.aval.str_short()} that lies as {found}. Bring it there with xlab.device_put(x, Format(...)), or "
+            f"leave this entry of in_shardings out."
+        )
     return relayout(x, target)
 
 
@@ -303,8 +420,16 @@ def relayout(x, target: Layout):
 
 @functools.lru_cache(maxsize=512)
 def _copier(aval: ShapedArray, sharding, source: Layout, target: Layout) -> Executable:
-    program = trace_program(lambda x: x.copy(), _tree.structure(((0,), {})), (aval,), label="relayout")
-    request = Request([sharding], in_shardings=[sharding], out_shardings=[sharding], in_layouts=(source,), out_layouts=(target,))
+    program = trace_program(
+        lambda x: x.copy(), _tree.structure(((0,), {})), (aval,), label="relayout"
+    )
+    request = Request(
+        [sharding],
+        in_shardings=[sharding],
+        out_shardings=[sharding],
+        in_layouts=(source,),
+        out_layouts=(target,),
+    )
     return Executable(lower(program.closed, "relayout", request))
 
 

@@ -47,30 +47,78 @@ class _Jit(Arguments):
     for_view = False
     reason = ""
 
-    def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
-                 donate_argnames, keep_unused, inline, name, compiler_options, moves_arguments=False):
-        super().__init__(fun, name or function_name(fun), in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
-                         donate_argnames, moves_arguments)
+    def __init__(
+        self,
+        fun,
+        in_shardings,
+        out_shardings,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        keep_unused,
+        inline,
+        name,
+        compiler_options,
+        moves_arguments=False,
+    ):
+        super().__init__(
+            fun,
+            name or function_name(fun),
+            in_shardings,
+            out_shardings,
+            static_argnums,
+            static_argnames,
+            donate_argnums,
+            donate_argnames,
+            moves_arguments,
+        )
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
         self.options = self.all_options()
         self.programs = memory_cache.programs_of(fun, self.options)
-        self.executables, self.dispatch_cache = self.programs.executables, self.programs.dispatch_cache
+        self.executables, self.dispatch_cache = (
+            self.programs.executables,
+            self.programs.dispatch_cache,
+        )
 
     def all_options(self) -> tuple:
         """All options given to `jit`: jits of one function with equal options share their programs."""
         shardings: tuple = ()
         if self.in_shardings is not None or self.out_shardings is not None:
             ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=is_sharding_leaf)
-            outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=is_sharding_leaf)       # specs of results as they were asked for
+            outs, out_tree = _tree.flatten(
+                self.out_shardings, is_leaf=is_sharding_leaf
+            )  # specs of results as they were asked for
             shardings = *map(memory_cache.shortest, ins), in_tree, *outs, out_tree
-        return (self.name, shardings, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
-                self.keep_unused, self.inline, self.moves_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
+        return (
+            self.name,
+            shardings,
+            self.static_argnums,
+            self.static_argnames,
+            self.donate_argnums,
+            self.donate_argnames,
+            self.keep_unused,
+            self.inline,
+            self.moves_arguments,
+            *((k, type(v), v) for k, v in sorted(self.compiler_options.items())),
+        )
 
     def is_plain(self) -> bool:
         """Whether `jit` was called without options, so that its programs equal those of any plain jit."""
-        return not any((self.in_shardings, self.out_shardings, self.static_argnums, self.static_argnames, self.donate_argnums,
-                        self.donate_argnames, self.keep_unused, self.inline, self.compiler_options)) and self.name == function_name(self.fun)
+        return not any(
+            (
+                self.in_shardings,
+                self.out_shardings,
+                self.static_argnums,
+                self.static_argnames,
+                self.donate_argnums,
+                self.donate_argnames,
+                self.keep_unused,
+                self.inline,
+                self.compiler_options,
+            )
+        ) and self.name == function_name(self.fun)
 
     # -- from a call to a program ----------------------------------------------------------------------
 
@@ -89,14 +137,22 @@ class _Jit(Arguments):
                 raise InvalidInputException(
                     f"cannot call jit({self.name}): argument `{path}` is {x!r} of type {type(x).__name__}, which is not "
                     f"an array value. Convert it, or mark it static: "
-                    f"jit({self.name}, static_argnames={path.split('[')[0].split('.')[0]!r})") from e
+                    f"jit({self.name}, static_argnames={path.split('[')[0].split('.')[0]!r})"
+                ) from e
         names = functools.partial(self.names, in_tree, len(flat), static)
         refs = AbstractRef in map(type, avals)
         if refs:
             check_arguments(self.name, flat, names)
         if static:
-            program = trace_program(self.fun, in_tree, avals, static=static, rebuild=functools.partial(put_back, static),
-                                    names=names, label=self.name)
+            program = trace_program(
+                self.fun,
+                in_tree,
+                avals,
+                static=static,
+                rebuild=functools.partial(put_back, static),
+                names=names,
+                label=self.name,
+            )
         else:
             program = trace_program(self.fun, in_tree, avals, label=self.name)
         if refs:
@@ -110,7 +166,7 @@ class _Jit(Arguments):
         if self.dispatch_cache and not _observed() and not layouts.has_custom_layout(flat):
             known = self.dispatch_cache.find(flat, in_tree, static)
             if known is not None:
-                return _tree.unflatten(known.out_tree, known.executable.repeat(flat)),
+                return (_tree.unflatten(known.out_tree, known.executable.repeat(flat)),)
         return None
 
     def cache_miss(self, *args, **kwargs):
@@ -127,10 +183,16 @@ class _Jit(Arguments):
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
         traced = self.program(flat, in_tree, static)
-        keys_used = runtime_checks.use_of_keys(self.name, traced.closed, flat) if config.debug_key_reuse else None
+        keys_used = (
+            runtime_checks.use_of_keys(self.name, traced.closed, flat)
+            if config.debug_key_reuse
+            else None
+        )
         program = discharge_refs(traced)
         ref_discharge = program.ref_discharge
-        compiled = self.executable(program, flat if ref_discharge is None else ref_discharge.given(flat), in_tree)
+        compiled = self.executable(
+            program, flat if ref_discharge is None else ref_discharge.given(flat), in_tree
+        )
         outs = compiled.call(flat if ref_discharge is None else ref_discharge.arguments(flat))
         if runtime_checks.watching():
             self.check(outs, flat, in_tree, static)
@@ -138,7 +200,9 @@ class _Jit(Arguments):
             keys_used(outs)
         if ref_discharge is not None:
             return _tree.unflatten(program.out_tree, ref_discharge.finish(flat, outs)), None
-        return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
+        return _tree.unflatten(program.out_tree, outs), self.fast_path(
+            compiled, program, flat, in_tree, static
+        )
 
     def check(self, outs, flat, in_tree, static):
         """Under `debug_nans` or `debug_infs`: raises at the operation that produced such a value."""
@@ -153,7 +217,11 @@ class _Jit(Arguments):
             runtime_checks.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
-        if _observed() or any(isinstance(x, KeyArray) for x in flat) or layouts.has_custom_layout(flat):     # brought into place before every call
+        if (
+            _observed()
+            or any(isinstance(x, KeyArray) for x in flat)
+            or layouts.has_custom_layout(flat)
+        ):  # brought into place before every call
             return None
         if compiled.needs_serial_launch:
             if all(is_native_array(x) for x in flat) and compiled.cacheable(flat):
@@ -171,11 +239,18 @@ class _Jit(Arguments):
             moved, closed = hoisted(program.closed)
             n = len(moved)
             ins = self.of_arguments(in_tree, len(flat), as_sharding)
-            outs = jit_p.bind(*moved, *flat, jaxpr=closed, in_shardings=(None,) * n + ins,
-                              out_shardings=self.of_results(program, as_sharding),
-                              donated_invars=(False,) * n + self.donated(in_tree, len(flat)),
-                              name=self.name, keep_unused=self.keep_unused, inline=False,
-                              compiler_options_kvs=tuple(sorted(self.compiler_options.items())))
+            outs = jit_p.bind(
+                *moved,
+                *flat,
+                jaxpr=closed,
+                in_shardings=(None,) * n + ins,
+                out_shardings=self.of_results(program, as_sharding),
+                donated_invars=(False,) * n + self.donated(in_tree, len(flat)),
+                name=self.name,
+                keep_unused=self.keep_unused,
+                inline=False,
+                compiler_options_kvs=tuple(sorted(self.compiler_options.items())),
+            )
         return _tree.unflatten(program.out_tree, outs)
 
     def executable(self, program, flat, in_tree) -> Executable:
@@ -187,9 +262,13 @@ class _Jit(Arguments):
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
             return found.spelled(placements)
         reason, differences = explain.compile_miss(self, program.closed, key)
-        events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
+        events.emit(
+            "cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed
+        )
         try:
-            return self.compiled(self.lowered(program, placements, flat, in_tree, key), in_tree, reason, differences)
+            return self.compiled(
+                self.lowered(program, placements, flat, in_tree, key), in_tree, reason, differences
+            )
         except BaseException:
             explain.compile_ended(self, program.closed)
             raise
@@ -197,7 +276,7 @@ class _Jit(Arguments):
     def lowered(self, program, placements, flat, in_tree, key=None) -> MeshComputation:
         """The program lowered for these placements; cached."""
         key = key or memory_cache.program_key(program.closed, placements, get_concrete_mesh())
-        wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
+        wanted = tuple(getattr(x, "_layout", None) for x in flat)  # of a ShapeDtypeStruct
         key += (wanted,) if any(wanted) else ()
         found = self.programs.lowered.get(key)
         if found is None or found.closed is not program.closed:
@@ -208,8 +287,19 @@ class _Jit(Arguments):
 
     def lower(self, program, placements, flat, in_tree, platform=None) -> MeshComputation:
         """The program lowered for these placements, or for another platform."""
-        return lower(program.closed, self.name, self.request(program, placements, flat, in_tree, keep_unused=self.keep_unused,
-                                                             compiler_options=self.compiler_options, platform=platform))
+        return lower(
+            program.closed,
+            self.name,
+            self.request(
+                program,
+                placements,
+                flat,
+                in_tree,
+                keep_unused=self.keep_unused,
+                compiler_options=self.compiler_options,
+                platform=platform,
+            ),
+        )
 
     def compiled(self, lowered, in_tree, reason, differences=()) -> Executable:
         """The executable of a program that `lowered` returned; cached."""
@@ -217,8 +307,14 @@ class _Jit(Arguments):
         if found is not None and found.lowered is lowered:
             return found
         _, placements, mesh = lowered.key[:3]
-        made = Executable(lowered, reason, differences,
-                          parts.PlacementKey(placements, mesh, explain.options_of(self), parts.number(self.programs)))
+        made = Executable(
+            lowered,
+            reason,
+            differences,
+            parts.PlacementKey(
+                placements, mesh, explain.options_of(self), parts.number(self.programs)
+            ),
+        )
         made.made_by = weakref.ref(self), in_tree
         self.programs.keep(self.executables, lowered.key, made)
         return made
@@ -226,12 +322,21 @@ class _Jit(Arguments):
 
 def _observed() -> bool:
     """Whether a listener or check needs to see every call."""
-    return bool(events.listeners or config.debug_nans or config.debug_infs or config.debug_key_reuse or config.no_execution)
+    return bool(
+        events.listeners
+        or config.debug_nans
+        or config.debug_infs
+        or config.debug_key_reuse
+        or config.no_execution
+    )
 
 
 def _on_device(x):
     """Host data as an array of its type; other arguments unchanged."""
-    if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) or (aval := aval_of(x)).dtype == dtypes.float0:
+    if (
+        not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
+        or (aval := aval_of(x)).dtype == dtypes.float0
+    ):
         return x
     return on_default_device(host_array(x, aval), aval)
 
@@ -240,7 +345,8 @@ def _leaked(tracer, name):
     if tracer._trace.alive:
         error = UnexpectedTracerError(
             f"jit({name}) was called outside of any tracing with a traced value of type {tracer.aval}, made at "
-            f"{tracer.origin()}. Traced values exist only while their function is being traced.")
+            f"{tracer.origin()}. Traced values exist only while their function is being traced."
+        )
         error.tracer = tracer
         return error
     return escaped_tracer(tracer, f"as an argument of jit({name})")
@@ -251,7 +357,12 @@ def hoisted(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
     limit = mlir.module.INLINE_CONSTANT_LIMIT
 
     def moves(c):
-        return isinstance(c, (Tracer, KeyArray)) or type(c) is Ref or getattr(aval_of(c), "size", 0) > limit
+        return (
+            isinstance(c, (Tracer, KeyArray))
+            or type(c) is Ref
+            or getattr(aval_of(c), "size", 0) > limit
+        )
+
     if not any(map(moves, closed.consts)):
         return [], closed
     if not any(isinstance(c, Tracer) for c in closed.consts):
@@ -263,15 +374,28 @@ def _hoist(closed, moves):
     pairs = list(zip(closed.jaxpr.constvars, closed.consts))
     moved = [(v, c) for v, c in pairs if moves(c)]
     kept = [(v, c) for v, c in pairs if not moves(c)]
-    jaxpr = closed.jaxpr.replace(constvars=[v for v, _ in kept], invars=[*(v for v, _ in moved), *closed.jaxpr.invars])
+    jaxpr = closed.jaxpr.replace(
+        constvars=[v for v, _ in kept], invars=[*(v for v, _ in moved), *closed.jaxpr.invars]
+    )
     return [c for _, c in moved], ClosedJaxpr(jaxpr, [c for _, c in kept])
 
 
-def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings: Any = None,
-        static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
-        donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
-        keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
-        compiler_options: dict[str, Any] | None = None) -> Any:
+def jit(
+    fun: Callable | None = None,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    name: str | None = None,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
     Args:
@@ -298,22 +422,58 @@ def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings:
     """
     if fun is None:
         return functools.partial(
-            jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
-            static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames,
-            keep_unused=keep_unused, device=device, backend=backend, inline=inline, name=name, compiler_options=compiler_options)
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            name=name,
+            compiler_options=compiler_options,
+        )
     placed = device is not None or backend is not None
     if placed:
-        in_shardings = out_shardings = deprecated_device_sharding(device, backend, in_shardings, out_shardings)
+        in_shardings = out_shardings = deprecated_device_sharding(
+            device, backend, in_shardings, out_shardings
+        )
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}")
     if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
-        raise TypeError(f"jit cannot trace {function_name(fun)}, which is a generator or coroutine: return arrays instead "
-                        f"of yielding them")
-    self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
-                keep_unused, inline, name, compiler_options, placed)
-    native = _native.native_jit(self.name, fun, self.cache_miss, self.static_argnums, self.static_argnames, key=(self.programs.number,),
-                                shard_arg=_shard_arg)
-    gives = (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False)
+        raise TypeError(
+            f"jit cannot trace {function_name(fun)}, which is a generator or coroutine: return arrays instead "
+            f"of yielding them"
+        )
+    self = _Jit(
+        fun,
+        in_shardings,
+        out_shardings,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        keep_unused,
+        inline,
+        name,
+        compiler_options,
+        placed,
+    )
+    native = _native.native_jit(
+        self.name,
+        fun,
+        self.cache_miss,
+        self.static_argnums,
+        self.static_argnames,
+        key=(self.programs.number,),
+        shard_arg=_shard_arg,
+    )
+    gives = (self.donate_argnums or self.donate_argnames) and not getattr(
+        fun, "_owns_what_it_is_given", False
+    )
     wrapped = donating(self, native) if gives else native
     made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
     stages.attach(wrapped, self, native)
@@ -333,16 +493,40 @@ def _jit_impl(*args, jaxpr, **params):
 
 def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
     """A native callable for an already traced program."""
-    key = ("callable", *(params[p] for p in ("name", "in_shardings", "out_shardings", "donated_invars", "keep_unused",
-                                             "compiler_options_kvs")))
+    key = (
+        "callable",
+        *(
+            params[p]
+            for p in (
+                "name",
+                "in_shardings",
+                "out_shardings",
+                "donated_invars",
+                "keep_unused",
+                "compiler_options_kvs",
+            )
+        ),
+    )
 
     def make():
         fun = jaxpr_as_fun(closed)
         fun._xlab_location, fun._xlab_key = closed.jaxpr.debug_info.position, None
-        explicit_in = params["in_shardings"] if any(s is not None for s in params["in_shardings"]) else None
-        explicit_out = list(params["out_shardings"]) if any(s is not None for s in params["out_shardings"]) else None
-        return jit(fun, name=params["name"], in_shardings=explicit_in, out_shardings=explicit_out,
-                   donate_argnums=tuple(i for i, d in enumerate(params["donated_invars"]) if d) or None,
-                   keep_unused=params["keep_unused"], compiler_options=dict(params["compiler_options_kvs"]))
-    return closed.memo(key, make)
+        explicit_in = (
+            params["in_shardings"] if any(s is not None for s in params["in_shardings"]) else None
+        )
+        explicit_out = (
+            list(params["out_shardings"])
+            if any(s is not None for s in params["out_shardings"])
+            else None
+        )
+        return jit(
+            fun,
+            name=params["name"],
+            in_shardings=explicit_in,
+            out_shardings=explicit_out,
+            donate_argnums=tuple(i for i, d in enumerate(params["donated_invars"]) if d) or None,
+            keep_unused=params["keep_unused"],
+            compiler_options=dict(params["compiler_options_kvs"]),
+        )
 
+    return closed.memo(key, make)

@@ -18,8 +18,10 @@ def _batched(sharding, axis, dim, params):
     if not isinstance(sharding, NamedSharding):
         return sharding if isinstance(sharding, SingleDeviceSharding) else None
     if set(axis.spmd) & set(sharding.spec.axes()):
-        raise ValueError(f"vmap spmd_axis_name {axis.spmd} cannot appear in the shardings of {params['name']}, which is jitted inside, but got "
-                         f"{sharding.spec}: one mesh axis cannot lie along two dimensions")
+        raise ValueError(
+            f"vmap spmd_axis_name {axis.spmd} cannot appear in the shardings of {params['name']}, which is jitted inside, but got "
+            f"{sharding.spec}: one mesh axis cannot lie along two dimensions"
+        )
     partitions = [*sharding.spec, *[None] * (dim - len(sharding.spec))]
     partitions.insert(dim, axis.spmd_entry)
     return sharding.update(spec=sharding.spec.update(partitions=tuple(partitions)))
@@ -38,10 +40,17 @@ class _Donation(AlignedParams):
         return {"donated_invars": (False,) * (len(linear) - sum(linear) + sum(nonzero))}
 
 
-define_call(jit_p, "jaxpr", AlignedParams("in_shardings", "out_shardings", batched=_batched), _Donation("donated_invars", added=False))
+define_call(
+    jit_p,
+    "jaxpr",
+    AlignedParams("in_shardings", "out_shardings", batched=_batched),
+    _Donation("donated_invars", added=False),
+)
 
 
-def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler_options_kvs=(), **_):
+def _jit_lowering(
+    ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler_options_kvs=(), **_
+):
     check_outermost(compiler_options_kvs, name, ctx.eqn.source_info)
     args = [_constrain(ctx, x, s, a) for x, s, a in zip(args, in_shardings, ctx.avals_in)]
     outs = ctx.call(id(jaxpr), name, jaxpr, args)
@@ -53,10 +62,13 @@ def _constrain(ctx, x, sharding, aval):
         return x  # one device, or all axes are Manual
     sharding = physical_sharding(sharding, aval)
     physical = mlir.values.physical_aval(aval)
-    text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
+    text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix(
+        "#sdy.sharding"
+    )
     return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
 
 
 mlir.register_text_lowering(jit_p, _jit_lowering)
-sharding_sources[jit_p] = lambda eqn: [s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
-                                       if s is not None]
+sharding_sources[jit_p] = lambda eqn: [
+    s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"]) if s is not None
+]

@@ -10,7 +10,7 @@ from xlab.backend import arrays as _arrays
 from xlab.core.array import is_native_array
 from xlab.sharding.placement import Format, Layout, default_layout
 
-_made = False      # whether an array of another layout was made in this process
+_made = False  # whether an array of another layout was made in this process
 
 
 def in_use() -> bool:
@@ -20,7 +20,9 @@ def in_use() -> bool:
 
 def has_custom_layout(flat) -> bool:
     """Whether an argument has another layout than the default."""
-    return _made and any(is_native_array(x) and layout_of(x) != default_layout(x.ndim) for x in flat)
+    return _made and any(
+        is_native_array(x) and layout_of(x) != default_layout(x.ndim) for x in flat
+    )
 
 
 def pad_layouts(values, n: int) -> tuple:
@@ -36,7 +38,9 @@ def requested_layout(x):
 def note(layouts) -> None:
     """Notes that arrays with these layouts will be made."""
     global _made
-    if not _made and any(w is not None and w != default_layout(len(w.major_to_minor)) for w in layouts):
+    if not _made and any(
+        w is not None and w != default_layout(len(w.major_to_minor)) for w in layouts
+    ):
         _made = True
 
 
@@ -62,6 +66,8 @@ def attribute(layout: Layout | None, aval, what: str) -> list[str]:
     if layout is None:
         return []
     if len(layout.major_to_minor) != len(aval.shape):
-        raise ValueError(f"{what} is incompatible with its layout annotation {layout}: Length of major_to_minor and the rank of the value "
-                         f"should match. Got major_to_minor={layout.major_to_minor} and shape={aval.shape}")
+        raise ValueError(
+            f"{what} is incompatible with its layout annotation {layout}: Length of major_to_minor and the rank of the value "
+            f"should match. Got major_to_minor={layout.major_to_minor} and shape={aval.shape}"
+        )
     return [f'mhlo.layout_mode = "{layout.mode}"'] if aval.ndim else []

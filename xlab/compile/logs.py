@@ -58,7 +58,9 @@ def dump(name: str, text: str, closed) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     modes = _modes(config.dump_ir_modes)
     if "stablehlo" in modes:
-        (folder / f"xlab_ir{next(_modules):04d}_{_safe(f'jit_{name}')}_compile.mlir").write_text(text)
+        (folder / f"xlab_ir{next(_modules):04d}_{_safe(f'jit_{name}')}_compile.mlir").write_text(
+            text
+        )
     if "jaxpr" in modes:
         (folder / f"xlab_{next(_jaxprs):06d}_{_safe(name)}.jaxpr.txt").write_text(str(closed))
 
@@ -72,7 +74,9 @@ def _modes(text: str) -> list[str]:
     modes = [m.strip() for m in text.split(",") if m.strip()]
     wrong = [m for m in modes if m not in MODES]
     if wrong:
-        raise ValueError(f"config.dump_ir_modes accepts {' and '.join(map(repr, MODES))}, separated by commas; got {text!r}")
+        raise ValueError(
+            f"config.dump_ir_modes accepts {' and '.join(map(repr, MODES))}, separated by commas; got {text!r}"
+        )
     return modes
 
 

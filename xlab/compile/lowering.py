@@ -29,15 +29,15 @@ class MeshComputation:
     devices: tuple
     committed: bool
     kept: tuple[int, ...]
-    in_shardings: tuple            # per kept argument, None where the compiler decides
-    out_shardings: tuple           # per result, None where the compiler decides
+    in_shardings: tuple  # per kept argument, None where the compiler decides
+    out_shardings: tuple  # per result, None where the compiler decides
     donated: tuple[int, ...]
     mesh: Any
     compiler_options: dict = field(default_factory=dict)
     refused: tuple[int, ...] = ()  # donated arguments that no result can use
-    in_layouts: tuple = ()         # per kept argument the layout asked for, or None; empty where none was
-    out_layouts: tuple = ()        # the same of results
-    key: tuple = ()                # the key of the lowered program and its executable in its jit's cache
+    in_layouts: tuple = ()  # per kept argument the layout asked for, or None; empty where none was
+    out_layouts: tuple = ()  # the same of results
+    key: tuple = ()  # the key of the lowered program and its executable in its jit's cache
 
 
 def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
@@ -45,10 +45,22 @@ def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
     layouts.note((*request.in_layouts, *request.out_layouts))
     found = resolve(closed, name, request)
     module = _emit(closed, name, request, found)
-    return MeshComputation(closed, module, name, found.devices, found.committed, found.kept, found.in_shardings, found.out_shardings,
-                   tuple(sorted(found.donated)), found.mesh, dict(request.compiler_options or {}),
-                   tuple(i for i in request.donated if i not in found.donated),
-                   tuple(request.in_layouts[i] for i in found.kept) if request.in_layouts else (), tuple(request.out_layouts))
+    return MeshComputation(
+        closed,
+        module,
+        name,
+        found.devices,
+        found.committed,
+        found.kept,
+        found.in_shardings,
+        found.out_shardings,
+        tuple(sorted(found.donated)),
+        found.mesh,
+        dict(request.compiler_options or {}),
+        tuple(i for i in request.donated if i not in found.donated),
+        tuple(request.in_layouts[i] for i in found.kept) if request.in_layouts else (),
+        tuple(request.out_layouts),
+    )
 
 
 def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -> LoweredModule:
@@ -62,10 +74,18 @@ def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -
         if several and sharding is not None and aval is not TOKEN:
             yield f"sdy.sharding = {_sdy(sharding, physical_aval(aval).ndim, meshes)}"
         if donated != -1:
-            yield "jax.buffer_donor = true" if several or donated is None else f"tf.aliasing_output = {donated + tokens} : i32"
+            yield (
+                "jax.buffer_donor = true"
+                if several or donated is None
+                else f"tf.aliasing_output = {donated + tokens} : i32"
+            )
         yield from _memory_attribute(sharding, aval)
         if request.in_layouts:
-            yield from layouts.attribute(request.in_layouts[i], aval, f"the argument {jaxpr.debug_info.arg_name(i)} of jit({name})")
+            yield from layouts.attribute(
+                request.in_layouts[i],
+                aval,
+                f"the argument {jaxpr.debug_info.arg_name(i)} of jit({name})",
+            )
 
     def result(i, sharding, meshes):
         aval = jaxpr.outvars[i].aval
@@ -76,16 +96,31 @@ def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -
         yield from _memory_attribute(sharding, aval)
 
     if logs.enabled():
-        logs.log("Compiling jit(%s) with global shapes and types (%s). Argument mapping: (%s).", name,
-                 ", ".join(str(jaxpr.invars[i].aval) for i in found.kept), ", ".join(map(str, found.in_shardings)))
-    with (logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
-          events.span("lower", name=name, closed=closed) as attrs):
+        logs.log(
+            "Compiling jit(%s) with global shapes and types (%s). Argument mapping: (%s).",
+            name,
+            ", ".join(str(jaxpr.invars[i].aval) for i in found.kept),
+            ", ".join(map(str, found.in_shardings)),
+        )
+    with (
+        logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
+        events.span("lower", name=name, closed=closed) as attrs,
+    ):
         module = lower_module(
-            found.program, name, platform=request.platform or devices[0].platform, devices=len(devices), assignment=devices,
-            arg_attributes=lambda meshes: [_attributes(argument(i, s, meshes)) for i, s in zip(found.kept, found.in_shardings)],
-            result_attributes=lambda meshes: [_attributes(result(i, s, meshes)) for i, s in enumerate(found.out_shardings)],
+            found.program,
+            name,
+            platform=request.platform or devices[0].platform,
+            devices=len(devices),
+            assignment=devices,
+            arg_attributes=lambda meshes: [
+                _attributes(argument(i, s, meshes)) for i, s in zip(found.kept, found.in_shardings)
+            ],
+            result_attributes=lambda meshes: [
+                _attributes(result(i, s, meshes)) for i, s in enumerate(found.out_shardings)
+            ],
             numbers=number_part(found.program.jaxpr, jaxpr),
-            typed_mesh=found.typed_mesh.abstract_mesh if found.typed_mesh is not None else None)
+            typed_mesh=found.typed_mesh.abstract_mesh if found.typed_mesh is not None else None,
+        )
         attrs["bytes"] = len(module.text)
     return module
 
@@ -101,7 +136,8 @@ def _sdy(sharding, ndim, meshes) -> str:
     if isinstance(sharding, SingleDeviceSharding) or sharding.is_fully_replicated:
         raise ValueError(f"{sharding} cannot be used in a program on several devices")
     raise ValueError(
-        f"{sharding} has no mesh axes to name: give this argument a NamedSharding (xlab.device_put) first")
+        f"{sharding} has no mesh axes to name: give this argument a NamedSharding (xlab.device_put) first"
+    )
 
 
 def _memory_attribute(sharding, aval) -> list[str]:
@@ -115,13 +151,24 @@ def on_devices(lowered: MeshComputation, devices: tuple) -> MeshComputation:
     had = lowered.devices
     if not isinstance(had[0], PlaceholderDevice):
         if had != devices:
-            raise ValueError(f"{lowered.name} was lowered for device ids {[d.id for d in had]} on platform {had[0].platform.upper()}, but is to be "
-                             f"compiled for device ids {[d.id for d in devices]} on platform {devices[0].platform.upper() if devices else 'none'}: "
-                             f"leave device_assignment out, or lower it for arguments over an AbstractMesh")
+            raise ValueError(
+                f"{lowered.name} was lowered for device ids {[d.id for d in had]} on platform {had[0].platform.upper()}, but is to be "
+                f"compiled for device ids {[d.id for d in devices]} on platform {devices[0].platform.upper() if devices else 'none'}: "
+                f"leave device_assignment out, or lower it for arguments over an AbstractMesh"
+            )
         return lowered
     if len(devices) != len(had) or any(d.platform != had[0].platform for d in devices):
-        raise ValueError(f"{lowered.name} was lowered for {len(had)} devices of platform {had[0].platform.upper()}, and cannot be compiled for "
-                         f"{len(devices)} of {sorted({d.platform.upper() for d in devices})}: give as many devices of that platform")
-    ins, outs = (tuple(concretize_sharding(s, devices) if s is not None else None for s in found) for found in (lowered.in_shardings, lowered.out_shardings))
-    mesh = None if lowered.mesh is None else concretize_sharding(NamedSharding(lowered.mesh, PartitionSpec()), devices).mesh
+        raise ValueError(
+            f"{lowered.name} was lowered for {len(had)} devices of platform {had[0].platform.upper()}, and cannot be compiled for "
+            f"{len(devices)} of {sorted({d.platform.upper() for d in devices})}: give as many devices of that platform"
+        )
+    ins, outs = (
+        tuple(concretize_sharding(s, devices) if s is not None else None for s in found)
+        for found in (lowered.in_shardings, lowered.out_shardings)
+    )
+    mesh = (
+        None
+        if lowered.mesh is None
+        else concretize_sharding(NamedSharding(lowered.mesh, PartitionSpec()), devices).mesh
+    )
     return replace(lowered, devices=devices, in_shardings=ins, out_shardings=outs, mesh=mesh)

@@ -18,14 +18,16 @@ from xlab.compile.tracing import identity
 from xlab.core import source_info
 from xlab.sharding import NamedSharding
 
-_BETWEEN_LOOKS = 512            # compiles
+_BETWEEN_LOOKS = 512  # compiles
 _FULL = 0.75
 _LIMIT = 4096
 _compiles = itertools.count(1)
 _numbers = itertools.count()
-_of_functions: weakref.WeakKeyDictionary[Callable, dict[Hashable, Programs]] = weakref.WeakKeyDictionary()
+_of_functions: weakref.WeakKeyDictionary[Callable, dict[Hashable, Programs]] = (
+    weakref.WeakKeyDictionary()
+)
 _holders: weakref.WeakSet[Programs] = weakref.WeakSet()
-_lock = threading.RLock()         # hashing a function may run code of the user, which may make another jit
+_lock = threading.RLock()  # hashing a function may run code of the user, which may make another jit
 
 
 class Programs:
@@ -69,12 +71,20 @@ def shortest(sharding: Any) -> Any:
     >>> shortest(NamedSharding(make_mesh((1,), ("x",)), PartitionSpec("x", None))).spec
     P('x',)
     """
-    if type(sharding) is not NamedSharding or not len(sharding.spec) or sharding.spec[-1] is not None:
+    if (
+        type(sharding) is not NamedSharding
+        or not len(sharding.spec)
+        or sharding.spec[-1] is not None
+    ):
         return sharding
     used = len(sharding.spec)
     while used and sharding.spec[used - 1] is None:
         used -= 1
-    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=sharding.spec[:used]), memory_kind=sharding.memory_kind)
+    return NamedSharding(
+        sharding.mesh,
+        sharding.spec.update(partitions=sharding.spec[:used]),
+        memory_kind=sharding.memory_kind,
+    )
 
 
 def programs_of(fun: Callable, options: tuple) -> Programs:
@@ -116,9 +126,13 @@ def make_room() -> None:
     used, granted = memory_maps()
     if used > _FULL * granted:
         clear_caches()
-        warnings.warn(f"this process has {used} of the {granted} memory maps that it may have, most of them parts of compiled programs, so "
-                      f"xlab.clear_caches() was called: functions compile again when they are called next. Does a loop around "
-                      f"{source_info.describe_caller()} make a new jitted function, or a new shape, in every round?", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"this process has {used} of the {granted} memory maps that it may have, most of them parts of compiled programs, so "
+            f"xlab.clear_caches() was called: functions compile again when they are called next. Does a loop around "
+            f"{source_info.describe_caller()} make a new jitted function, or a new shape, in every round?",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def memory_maps() -> tuple[int, float]:

@@ -49,10 +49,14 @@ def as_sharding(x):
     if isinstance(x, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:
-            raise RuntimeError(f"a bare PartitionSpec requires a non-empty mesh in context, got {x}: use NamedSharding(mesh, {x}), or set "
-                               f"a mesh with xlab.set_mesh(mesh)")
+            raise RuntimeError(
+                f"a bare PartitionSpec requires a non-empty mesh in context, got {x}: use NamedSharding(mesh, {x}), or set "
+                f"a mesh with xlab.set_mesh(mesh)"
+            )
         return NamedSharding(mesh, x)
-    raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
+    raise TypeError(
+        f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}"
+    )
 
 
 def arg_sharding(x):
@@ -68,10 +72,17 @@ def arg_sharding(x):
 
 def physical_sharding(sharding, aval):
     """A sharding of keys as a sharding of the array they are made of."""
-    if isinstance(sharding, NamedSharding) and isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype):
+    if (
+        isinstance(sharding, NamedSharding)
+        and isinstance(aval, ShapedArray)
+        and dtypes.is_extended(aval.dtype)
+    ):
         spec = tuple(sharding.spec) + (None,) * (aval.ndim - len(sharding.spec))
-        return NamedSharding(sharding.mesh, PartitionSpec(*spec, *(None,) * len(aval.dtype.base_shape)),
-                             memory_kind=sharding.memory_kind)
+        return NamedSharding(
+            sharding.mesh,
+            PartitionSpec(*spec, *(None,) * len(aval.dtype.base_shape)),
+            memory_kind=sharding.memory_kind,
+        )
     return sharding
 
 
@@ -84,13 +95,15 @@ def settled(sharding):
     """How a value lies whose sharding leaves dimensions open: these are not cut."""
     if not is_open(sharding):
         return sharding
-    return sharding.update(spec=PartitionSpec(*(None if p is UNCONSTRAINED else p for p in sharding.spec)))
+    return sharding.update(
+        spec=PartitionSpec(*(None if p is UNCONSTRAINED else p for p in sharding.spec))
+    )
 
 
 def host_array(x, aval: ShapedArray) -> np.ndarray:
     """Host data in the dtype the program uses."""
     value = np.asarray(x)
-    if value.dtype == dtypes.float0:    # no data, which a program holds as booleans
+    if value.dtype == dtypes.float0:  # no data, which a program holds as booleans
         return np.zeros(aval.shape, bool)
     return value if value.dtype == aval.dtype else value.astype(aval.dtype)
 
@@ -107,7 +120,8 @@ def place(x, aval: ShapedArray, sharding, *, committed: bool | None = True, copy
         raise InvalidInputException("a key array must be unwrapped before it is placed")
     if isinstance(x, Tracer):
         raise UnexpectedTracerError(
-            f"a traced value of type {x.aval} was given where concrete data is needed; it was made at {x.origin()}")
+            f"a traced value of type {x.aval} was given where concrete data is needed; it was made at {x.origin()}"
+        )
     value = host_array(x, aval)
     return put_host(value, aval, sharding, committed is not False)
 
@@ -122,8 +136,12 @@ def put_host(value: np.ndarray, aval: ShapedArray, sharding, committed: bool):
         parts = [value[indices[d]] for d in devices]
         if _unreduced(sharding):
             # The first device along those axes holds the value, the others zeros.
-            parts = [part if whole else np.zeros_like(part) for part, whole in zip(
-                parts, _first_along(sharding, sharding.spec.unreduced, devices), strict=True)]
+            parts = [
+                part if whole else np.zeros_like(part)
+                for part, whole in zip(
+                    parts, _first_along(sharding, sharding.spec.unreduced, devices), strict=True
+                )
+            ]
         return _arrays.put(parts, aval, sharding, devices, committed)
 
 
@@ -141,12 +159,18 @@ def _first_along(sharding, axes, devices) -> list[bool]:
 def _sum_of_shards(x, sharding) -> np.ndarray:
     """The value of an unreduced array: the sum of its shards along the given mesh axes."""
     spec, devices = sharding.spec, sharding.devices_in_order
-    copies = [a for a in sharding.mesh.axis_names if a not in spec.axes() and a not in spec.unreduced]
+    copies = [
+        a for a in sharding.mesh.axis_names if a not in spec.axes() and a not in spec.unreduced
+    ]
     total = np.zeros(x.shape, x.dtype)
     indices = sharding.devices_indices_map(x.shape)
-    for shard, device, counted in zip(_arrays.shards(x), devices, _first_along(sharding, copies, devices), strict=True):
+    for shard, device, counted in zip(
+        _arrays.shards(x), devices, _first_along(sharding, copies, devices), strict=True
+    ):
         if counted:
-            total[indices[device]] += np.asarray(shard._host_value() if hasattr(shard, "_host_value") else shard)
+            total[indices[device]] += np.asarray(
+                shard._host_value() if hasattr(shard, "_host_value") else shard
+            )
     return total
 
 
@@ -165,7 +189,9 @@ def _move(x, aval, sharding, committed, copy):
         if not sharding.is_fully_addressable:
             return put_host(np.asarray(x._host_value()), aval, sharding, committed)
         if type(source) is SingleDeviceSharding and type(sharding) is SingleDeviceSharding:
-            return _arrays.copy_to_devices(x, aval, sharding, [sharding.device], committed, copy=copy)
+            return _arrays.copy_to_devices(
+                x, aval, sharding, [sharding.device], committed, copy=copy
+            )
         parts = _parts(x, source, sharding, copy)
         if parts is not None:
             return _arrays.from_shards(aval, sharding, parts, committed)
@@ -210,14 +236,18 @@ set_from_host(on_default_device)
 
 
 def _nobody(x, *given) -> Any:
-    raise ValueError(f"a value of type {getattr(x, 'aval', type(x).__name__)} meets devices of processes that this one has not joined, such as those "
-                     f"of a topology: programs can be compiled for them, and data cannot go there")
+    raise ValueError(
+        f"a value of type {getattr(x, 'aval', type(x).__name__)} meets devices of processes that this one has not joined, such as those "
+        f"of a topology: programs can be compiled for them, and data cannot go there"
+    )
 
 
 _move_across = _compare_across = _nobody
 
 
-def set_across_processes(move: Callable[..., Any], compare: Callable[[Any, Sharding], None]) -> None:
+def set_across_processes(
+    move: Callable[..., Any], compare: Callable[[Any, Sharding], None]
+) -> None:
     """Sets the functions that move arrays spanning processes and that compare a value across processes."""
     global _move_across, _compare_across
     _move_across, _compare_across = move, compare

@@ -28,9 +28,9 @@ class RefDischarge(NamedTuple):
     """
 
     captured: tuple[Ref, ...]
-    refs: tuple[int, ...]        # which inputs are arrays of references
+    refs: tuple[int, ...]  # which inputs are arrays of references
     written: tuple[int, ...]
-    n_out: int                   # of the original
+    n_out: int  # of the original
 
     def given(self, flat: Sequence) -> list:
         return [*flat, *self.captured]
@@ -50,9 +50,9 @@ class RefDischarge(NamedTuple):
     def finish(self, flat: Sequence, outs: Sequence) -> list:
         """Puts the last values into the references; returns the results of the original program."""
         given = self.given(flat)
-        for i, value in zip(self.written, outs[self.n_out:]):
+        for i, value in zip(self.written, outs[self.n_out :]):
             given[i].store(value)
-        return list(outs[:self.n_out])
+        return list(outs[: self.n_out])
 
 
 def copied(value):
@@ -61,13 +61,17 @@ def copied(value):
         return KeyArray(copied(value.base), value.aval.dtype)
     if not is_native_array(value):
         return value
-    return place(value, value.aval, from_native(value._sharding), committed=value._committed, copy=True)
+    return place(
+        value, value.aval, from_native(value._sharding), committed=value._committed, copy=True
+    )
 
 
 def discharge_refs(program: TracedProgram) -> TracedProgram:
     """The program to compile: references discharged, and with its `ref_discharge` if it had any."""
     closed = program.closed
-    if not _effects.on_refs(closed.effects) and not any(type(a) is AbstractRef for a in closed.in_avals):
+    if not _effects.on_refs(closed.effects) and not any(
+        type(a) is AbstractRef for a in closed.in_avals
+    ):
         return program
     new, ref_discharge = closed.memo("on values", lambda: _discharge_refs(closed))
     return program._replace(closed=new, ref_discharge=ref_discharge)
@@ -79,14 +83,29 @@ def _discharge_refs(closed: ClosedJaxpr):
     kept = [(v, c) for v, c in zip(jaxpr.constvars, closed.consts) if type(c) is not Ref]
     invars = [*jaxpr.invars, *(v for v, _ in moved)]
     info = jaxpr.debug_info
-    names = (*info.arg_names, *("a reference closed over" for _ in moved)) if len(info.arg_names) == len(jaxpr.invars) else ()
-    opened = ClosedJaxpr(jaxpr.replace(constvars=[v for v, _ in kept], invars=invars, debug_info=DebugInfo(
-        info.name, names, info.result_names, info.position)), [c for _, c in kept])
+    names = (
+        (*info.arg_names, *("a reference closed over" for _ in moved))
+        if len(info.arg_names) == len(jaxpr.invars)
+        else ()
+    )
+    opened = ClosedJaxpr(
+        jaxpr.replace(
+            constvars=[v for v, _ in kept],
+            invars=invars,
+            debug_info=DebugInfo(info.name, names, info.result_names, info.position),
+        ),
+        [c for _, c in kept],
+    )
     ref_mask = [type(v.aval) is AbstractRef for v in invars]
     new, written = discharge_jaxpr(opened, ref_mask)
     if not any(ref_mask):
         return new, None
-    return new, RefDischarge(tuple(c for _, c in moved), tuple(i for i, c in enumerate(ref_mask) if c), written, len(jaxpr.outvars))
+    return new, RefDischarge(
+        tuple(c for _, c in moved),
+        tuple(i for i, c in enumerate(ref_mask) if c),
+        written,
+        len(jaxpr.outvars),
+    )
 
 
 # -- aliasing: each reference may appear only once --------------------------------------------------------
@@ -101,9 +120,11 @@ def check_arguments(fun_name: str, flat: Sequence, names) -> None:
             j = seen.setdefault(id(x), i)
             if j != i:
                 names = names()
-                raise ValueError(f"only one reference to a mutable array may be passed as an argument to a function, but when tracing "
-                                 f"{fun_name} the mutable array reference of type {aval} appeared at both {names[j]} and "
-                                 f"{names[i]}. Pass it once.")
+                raise ValueError(
+                    f"only one reference to a mutable array may be passed as an argument to a function, but when tracing "
+                    f"{fun_name} the mutable array reference of type {aval} appeared at both {names[j]} and "
+                    f"{names[i]}. Pass it once."
+                )
 
 
 def check_captured(fun_name: str, closed: ClosedJaxpr, flat: Sequence, names) -> None:
@@ -111,5 +132,7 @@ def check_captured(fun_name: str, closed: ClosedJaxpr, flat: Sequence, names) ->
     captured = {id(c) for c in closed.consts}
     for i, x in enumerate(flat):
         if type(aval_of(x)) is AbstractRef and id(x) in captured:
-            raise ValueError(f"when tracing {fun_name}, a mutable array reference of type {aval_of(x)} was both closed over and "
-                             f"passed as the argument {names()[i]}. Use it in one way only.")
+            raise ValueError(
+                f"when tracing {fun_name}, a mutable array reference of type {aval_of(x)} was both closed over and "
+                f"passed as the argument {names()[i]}. Use it in one way only."
+            )

@@ -95,28 +95,66 @@ def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
 
     assignments, mesh, moves = _assignments(jaxpr, live, name, request, kept, asked, given, outs)
     abstract = get_abstract_mesh()
-    if request.platform is not None and not abstract.empty and not any(c.devices for c in assignments):
+    if (
+        request.platform is not None
+        and not abstract.empty
+        and not any(c.devices for c in assignments)
+    ):
         assignments.append(DeviceAssignment((), "the current mesh", abstract.size))
     devices, committed = agree_on_devices(assignments, f"jit({name})", request.platform)
     if any(c.count for c in assignments):
-        asked, given, outs = ([concretize_sharding(s, devices) for s in found] for found in (asked, given, outs))
-        mesh = concretize_sharding(NamedSharding(mesh if mesh is not None else abstract, PartitionSpec()), devices).mesh
-    typed_mesh = next((m for m in (mesh, request.context_mesh) if m is not None and m.are_all_axes_explicit), None)
+        asked, given, outs = (
+            [concretize_sharding(s, devices) for s in found] for found in (asked, given, outs)
+        )
+        mesh = concretize_sharding(
+            NamedSharding(mesh if mesh is not None else abstract, PartitionSpec()), devices
+        ).mesh
+    typed_mesh = next(
+        (m for m in (mesh, request.context_mesh) if m is not None and m.are_all_axes_explicit), None
+    )
     if typed_mesh is not None:  # types of results say where they go
-        outs = [result_sharding(v.aval, typed_mesh) if s is None and isinstance(v.aval, ShapedArray) else s for s, v in zip(outs, jaxpr.outvars)]
+        outs = [
+            result_sharding(v.aval, typed_mesh)
+            if s is None and isinstance(v.aval, ShapedArray)
+            else s
+            for s, v in zip(outs, jaxpr.outvars)
+        ]
 
     lies = [a if a is not None else g for a, g in zip(asked, given)]
     donated = _usable_donations(closed, request, kept, lies, outs)
-    ins = tuple(_argument_sharding(lies[i], jaxpr.invars[i].aval, i in donated, mesh, devices) for i in kept)
+    ins = tuple(
+        _argument_sharding(lies[i], jaxpr.invars[i].aval, i in donated, mesh, devices) for i in kept
+    )
     for i, s in zip(kept, ins):
         if s is not None:
-            _check_fits(s, jaxpr.invars[i].aval, name, lambda i=i: f"argument `{jaxpr.debug_info.arg_name(i)}`")
+            _check_fits(
+                s,
+                jaxpr.invars[i].aval,
+                name,
+                lambda i=i: f"argument `{jaxpr.debug_info.arg_name(i)}`",
+            )
     for i, s in enumerate(outs):
         if s is not None:
             _check_fits(s, jaxpr.outvars[i].aval, name, lambda i=i: f"`{request.result_name(i)}`")
-    program = live if len(kept) == n else ClosedJaxpr(live.jaxpr.replace(invars=[jaxpr.invars[i] for i in kept]), live.consts)
-    return Resolution(program, kept, devices, committed or moves, mesh,
-                      tuple(s if s is None else physical_sharding(s, jaxpr.invars[i].aval) for i, s in zip(kept, ins)), tuple(outs), donated, typed_mesh)
+    program = (
+        live
+        if len(kept) == n
+        else ClosedJaxpr(live.jaxpr.replace(invars=[jaxpr.invars[i] for i in kept]), live.consts)
+    )
+    return Resolution(
+        program,
+        kept,
+        devices,
+        committed or moves,
+        mesh,
+        tuple(
+            s if s is None else physical_sharding(s, jaxpr.invars[i].aval)
+            for i, s in zip(kept, ins)
+        ),
+        tuple(outs),
+        donated,
+        typed_mesh,
+    )
 
 
 # -- what the program needs ---------------------------------------------------------------------------------
@@ -124,17 +162,29 @@ def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
 
 def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
     """The program after dead code elimination, and which arguments it uses; it still takes all of them."""
+
     def make():
         old = closed.jaxpr
         read = _read(old)
-        if read.issuperset(chain(old.constvars, chain.from_iterable(map(attrgetter("outvars"), old.eqns)))):
+        if read.issuperset(
+            chain(old.constvars, chain.from_iterable(map(attrgetter("outvars"), old.eqns)))
+        ):
             return None, _positions(old, read)
         jaxpr, used, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
-        if all(used) and len(jaxpr.eqns) == len(old.eqns) and all(map(operator.is_, jaxpr.eqns, old.eqns)):
+        if (
+            all(used)
+            and len(jaxpr.eqns) == len(old.eqns)
+            and all(map(operator.is_, jaxpr.eqns, old.eqns))
+        ):
             return None, _positions(old, read)
-        smaller = ClosedJaxpr(jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, used) if r])
+        smaller = ClosedJaxpr(
+            jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, used) if r]
+        )
         return smaller, _positions(jaxpr, _read(jaxpr))
-    smaller, kept = closed.memo("needed", make)      # not the program itself, which would wait for the garbage collector
+
+    smaller, kept = closed.memo(
+        "needed", make
+    )  # not the program itself, which would wait for the garbage collector
     return smaller or closed, kept
 
 
@@ -150,20 +200,45 @@ def _positions(jaxpr, read: set) -> tuple[int, ...]:
 # -- where it runs ------------------------------------------------------------------------------------------
 
 
-def _assignments(jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, asked, given, outs) -> tuple[list[DeviceAssignment], Any, bool]:
+def _assignments(
+    jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, asked, given, outs
+) -> tuple[list[DeviceAssignment], Any, bool]:
     """The required device assignments, the mesh, and whether the program moves values between memories."""
-    said = {i: device_assignment(asked[i], f"the in_shardings entry of `{jaxpr.debug_info.arg_name(i)}`") for i in kept if asked[i] is not None}
-    assignments = [device_assignment(given[i], f"argument `{jaxpr.debug_info.arg_name(i)}` of {name} with type {jaxpr.invars[i].aval}")
-              for i in kept if given[i] is not None and not (i in said and said[i].devices)]     # these are moved
+    said = {
+        i: device_assignment(
+            asked[i], f"the in_shardings entry of `{jaxpr.debug_info.arg_name(i)}`"
+        )
+        for i in kept
+        if asked[i] is not None
+    }
+    assignments = [
+        device_assignment(
+            given[i],
+            f"argument `{jaxpr.debug_info.arg_name(i)}` of {name} with type {jaxpr.invars[i].aval}",
+        )
+        for i in kept
+        if given[i] is not None and not (i in said and said[i].devices)
+    ]  # these are moved
     assignments += said.values()
-    assignments += (device_assignment(s, "an explicit output sharding") for s in outs if s is not None)
-    mesh = next((s.mesh for s in (*(asked[i] or given[i] for i in kept), *outs) if isinstance(s, NamedSharding)), None)
+    assignments += (
+        device_assignment(s, "an explicit output sharding") for s in outs if s is not None
+    )
+    mesh = next(
+        (
+            s.mesh
+            for s in (*(asked[i] or given[i] for i in kept), *outs)
+            if isinstance(s, NamedSharding)
+        ),
+        None,
+    )
     moves = False
     for s, eqn in intermediate_shardings(live.jaxpr):
         if not isinstance(s, Sharding):
             moves = True
             continue
-        assignments.append(device_assignment(s, f"{eqn.primitive.name} inside {name} at {eqn.source_info}"))
+        assignments.append(
+            device_assignment(s, f"{eqn.primitive.name} inside {name} at {eqn.source_info}")
+        )
         if mesh is None and isinstance(s, NamedSharding):
             mesh = s.mesh
     context = request.context_mesh
@@ -175,8 +250,17 @@ def _assignments(jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, as
         if own and all(s.devices_in_order == own[0].devices_in_order for s in own):
             assignments.append(device_assignment(own[0], "a closed-over constant"))
             mesh = next((s.mesh for s in own if isinstance(s, NamedSharding)), None)
-    if not assignments and explicit_types.in_use:  # nothing but the types of results says where to run
-        explicit = next((v.aval.explicit_sharding for v in jaxpr.outvars if isinstance(v.aval, ShapedArray) and v.aval.explicit_sharding is not None), None)
+    if (
+        not assignments and explicit_types.in_use
+    ):  # nothing but the types of results says where to run
+        explicit = next(
+            (
+                v.aval.explicit_sharding
+                for v in jaxpr.outvars
+                if isinstance(v.aval, ShapedArray) and v.aval.explicit_sharding is not None
+            ),
+            None,
+        )
         mesh = mesh_of_devices(explicit) if explicit is not None else None
         if mesh is not None:
             assignments.append(DeviceAssignment(mesh.devices_in_order, f"the mesh of {explicit}"))
@@ -207,13 +291,17 @@ def _check_fits(sharding, aval, name, what):
         try:
             sharding.shard_shape(aval.shape)
         except ValueError as e:
-            raise type(e)(f"jit({name}): {what()} of type {aval} does not fit its sharding. {e}") from None
+            raise type(e)(
+                f"jit({name}): {what()} of type {aval} does not fit its sharding. {e}"
+            ) from None
 
 
 # -- who gets which buffer ---------------------------------------------------------------------------------
 
 
-def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) -> dict[int, int | None]:
+def _usable_donations(
+    closed: ClosedJaxpr, request: Request, kept, ins, outs
+) -> dict[int, int | None]:
     """The result that reuses each donated buffer, None to let the compiler choose; warns about unusable ones."""
     donated, in_layouts, out_layouts = request.donated, request.in_layouts, request.out_layouts
     if not donated or config.debug_nans or config.debug_infs:
@@ -231,18 +319,36 @@ def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) ->
         physical = physical_aval(aval)
         return physical.size * dtypes.itemsize(physical.dtype)
 
-    for same in (lambda a, b: a.shape == b.shape and a.dtype == b.dtype, lambda a, b: size(a) == size(b)):
+    for same in (
+        lambda a, b: a.shape == b.shape and a.dtype == b.dtype,
+        lambda a, b: size(a) == size(b),
+    ):
         for i in donated:
             if i not in read or i in out or not isinstance(avals[i], ShapedArray):
                 continue
             here = where(ins[i], avals[i], in_layouts[i] if in_layouts else None)
-            match = next((o for o in free if same(avals[i], results[o])
-                          and where(outs[o], results[o], out_layouts[o] if out_layouts else None) == here), None)
+            match = next(
+                (
+                    o
+                    for o in free
+                    if same(avals[i], results[o])
+                    and where(outs[o], results[o], out_layouts[o] if out_layouts else None) == here
+                ),
+                None,
+            )
             if match is not None:
                 free.remove(match)
-                out[i] = match if avals[i].shape == results[match].shape and avals[i].dtype == results[match].dtype else None
+                out[i] = (
+                    match
+                    if avals[i].shape == results[match].shape
+                    and avals[i].dtype == results[match].dtype
+                    else None
+                )
     unusable = [avals[i] for i in donated if i in read and i not in out]
     if unusable:
-        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused only for a result of as "
-                      f"many bytes, in the same kind of memory and layout; donate fewer arguments.", stacklevel=2)
+        warnings.warn(
+            f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused only for a result of as "
+            f"many bytes, in the same kind of memory and layout; donate fewer arguments.",
+            stacklevel=2,
+        )
     return out

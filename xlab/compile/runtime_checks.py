@@ -28,7 +28,11 @@ def find(outs: Sequence) -> str | None:
     if not watching():
         return None
     for x in outs:
-        if isinstance(x, KeyArray) or not is_native_array(x) or not dtypes.issubdtype(x.aval.dtype, np.inexact):
+        if (
+            isinstance(x, KeyArray)
+            or not is_native_array(x)
+            or not dtypes.issubdtype(x.aval.dtype, np.inexact)
+        ):
             continue
         for shard in _arrays.shards(x):
             value = _arrays.to_numpy(shard)
@@ -43,7 +47,9 @@ def check_eager(primitive: str, outs: list) -> list:
     """Returns the results of one operation; raises if they hold a value that is checked for."""
     kind = find(outs)
     if kind is not None:
-        raise FloatingPointError(f"invalid value ({kind}) encountered in {primitive} at {source_info.describe_caller()}")
+        raise FloatingPointError(
+            f"invalid value ({kind}) encountered in {primitive} at {source_info.describe_caller()}"
+        )
     return outs
 
 
@@ -64,7 +70,9 @@ def watch_keys(watch: KeyWatch) -> None:
     _keys = watch
 
 
-def use_of_keys(name: str, closed: ClosedJaxpr, flat: Sequence) -> Callable[[Sequence], None] | None:
+def use_of_keys(
+    name: str, closed: ClosedJaxpr, flat: Sequence
+) -> Callable[[Sequence], None] | None:
     """Raises where a call uses a key twice; returns a function to be called with the results."""
     return None if _keys is None else _keys.program(name, closed, flat)
 
@@ -83,10 +91,13 @@ def made_key(key) -> None:
 
 def explain(kind: str, name: str, again: Callable) -> None:
     """Runs a function again, operation by operation, so that the failing operation raises; always raises."""
-    print(f"Invalid {kind} value encountered in the output of a jitted function. Calling the de-optimized version.")
+    print(
+        f"Invalid {kind} value encountered in the output of a jitted function. Calling the de-optimized version."
+    )
     again()
     raise FloatingPointError(
         f"invalid value ({kind}) encountered in the output of jit({name}), but not when its operations run one at a time. Either the "
         f"optimized program alone makes it (the compiler may reorder and fuse arithmetic), or it is a constant of the program, such "
         f"as a literal {kind} that is returned or closed over. Compare xlab.jit({name}) with xlab.disable_jit(), or leave "
-        f"debug_{kind}s out around this call")
+        f"debug_{kind}s out around this call"
+    )

@@ -47,29 +47,52 @@ class ShapeDtypeStruct:
 
     __slots__ = ("_layout", "dtype", "is_ref", "manual_axis_type", "shape", "sharding", "weak_type")
 
-    def __init__(self, shape, dtype, *, sharding=None, weak_type=False, manual_axis_type=None, is_ref=False):
+    def __init__(
+        self, shape, dtype, *, sharding=None, weak_type=False, manual_axis_type=None, is_ref=False
+    ):
         if dtype is None:
-            raise ValueError("ShapeDtypeStruct: dtype must be specified, as in ShapeDtypeStruct((8, 4), np.float32)")
+            raise ValueError(
+                "ShapeDtypeStruct: dtype must be specified, as in ShapeDtypeStruct((8, 4), np.float32)"
+            )
         if manual_axis_type is not None and not isinstance(manual_axis_type, ManualAxisType):
-            raise TypeError(f"ShapeDtypeStruct: manual_axis_type has to be a xlab.sharding.ManualAxisType, such as "
-                            f"ManualAxisType(varying={{'x'}}); got {manual_axis_type!r}")
+            raise TypeError(
+                f"ShapeDtypeStruct: manual_axis_type has to be a xlab.sharding.ManualAxisType, such as "
+                f"ManualAxisType(varying={{'x'}}); got {manual_axis_type!r}"
+            )
         self.manual_axis_type, self.is_ref = manual_axis_type, is_ref
         self.shape = tuple(int(d) for d in shape)
         self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
-        self.sharding, self.weak_type, self._layout = as_sharding(sharding), weak_type, layouts.requested_layout(sharding)
+        self.sharding, self.weak_type, self._layout = (
+            as_sharding(sharding),
+            weak_type,
+            layouts.requested_layout(sharding),
+        )
 
     ndim = property(lambda self: len(self.shape))
     format = property(lambda self: Format(self._layout, self.sharding))
     size = property(lambda self: math.prod(self.shape))
 
     def _aval(self):
-        inner = ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type, sharding=self.sharding,
-                            memory_space=None if self.sharding is None else memory_space(self.sharding),
-                            **{} if self.manual_axis_type is None else {"mat": self.manual_axis_type})
+        inner = ShapedArray(
+            self.shape,
+            dtypes.canonicalize_dtype(self.dtype),
+            self.weak_type,
+            sharding=self.sharding,
+            memory_space=None if self.sharding is None else memory_space(self.sharding),
+            **{} if self.manual_axis_type is None else {"mat": self.manual_axis_type},
+        )
         return AbstractRef(inner) if self.is_ref else inner
 
     def _what(self):
-        return (self.shape, self.dtype, self.sharding, self.weak_type, self._layout, self.manual_axis_type, self.is_ref)
+        return (
+            self.shape,
+            self.dtype,
+            self.sharding,
+            self.weak_type,
+            self._layout,
+            self.manual_axis_type,
+            self.is_ref,
+        )
 
     def update(self, **changes) -> ShapeDtypeStruct:
         """The same with other values of what the constructor takes.
@@ -78,19 +101,34 @@ class ShapeDtypeStruct:
             >>> ShapeDtypeStruct((8, 4), np.float32).update(shape=(3,))
             ShapeDtypeStruct(shape=(3,), dtype=float32)
         """
-        kept = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding if self._layout is None else self.format,
-                "weak_type": self.weak_type, "manual_axis_type": self.manual_axis_type, "is_ref": self.is_ref}
+        kept = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "sharding": self.sharding if self._layout is None else self.format,
+            "weak_type": self.weak_type,
+            "manual_axis_type": self.manual_axis_type,
+            "is_ref": self.is_ref,
+        }
         return ShapeDtypeStruct(**kept | changes)
 
     @classmethod
     def like(cls, x) -> ShapeDtypeStruct:
         """The `ShapeDtypeStruct` of an array: its shape, dtype, weak type and sharding."""
-        return cls(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False))
+        return cls(
+            x.shape,
+            x.dtype,
+            sharding=getattr(x, "sharding", None),
+            weak_type=getattr(x, "weak_type", False),
+        )
 
     def __repr__(self):
         extra = f", sharding={self.sharding}" if self.sharding is not None else ""
         extra += ", weak_type=True" if self.weak_type else ""
-        extra += f", manual_axis_type={self.manual_axis_type}" if self.manual_axis_type is not None else ""
+        extra += (
+            f", manual_axis_type={self.manual_axis_type}"
+            if self.manual_axis_type is not None
+            else ""
+        )
         extra += f", is_ref={self.is_ref}" if self.is_ref else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{extra})"
 
@@ -103,6 +141,7 @@ class ShapeDtypeStruct:
 
 def _register():
     from xlab.core.avals import aval_makers
+
     aval_makers[ShapeDtypeStruct] = lambda x: x._aval()
 
 
@@ -113,7 +152,13 @@ class Traced:
     """A function traced for given argument types."""
 
     def __init__(self, owner, program: TracedProgram, flat, in_tree, static=()):
-        self._owner, self._program, self._flat, self._in_tree, self._static = owner, program, flat, in_tree, static
+        self._owner, self._program, self._flat, self._in_tree, self._static = (
+            owner,
+            program,
+            flat,
+            in_tree,
+            static,
+        )
 
     fun_name = property(lambda self: self._owner.name)
     jaxpr = property(lambda self: self._program.closed)
@@ -123,8 +168,13 @@ class Traced:
 
     @property
     def out_info(self):
-        return _tree.unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
-                                               for a in self.jaxpr.out_avals])
+        return _tree.unflatten(
+            self.out_tree,
+            [
+                ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+                for a in self.jaxpr.out_avals
+            ],
+        )
 
     out_avals = property(lambda self: _tree.unflatten(self.out_tree, self.jaxpr.out_avals))
 
@@ -146,13 +196,24 @@ class Traced:
     def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
         """The program as StableHLO, for the platform of its devices or for others (of which it can be compiled here for its own)."""
         program = discharge_refs(self._program)
-        given = self._flat if program.ref_discharge is None else program.ref_discharge.given(self._flat)
+        given = (
+            self._flat if program.ref_discharge is None else program.ref_discharge.given(self._flat)
+        )
         placements = tuple(map(_placement, given))
         if not lowering_platforms:
-            return Lowered(self, self._owner.lowered(program, placements, given, self._in_tree), program.ref_discharge)
-        found = {p: self._owner.lower(program, placements, given, self._in_tree, platform=p) for p in lowering_platforms}
+            return Lowered(
+                self,
+                self._owner.lowered(program, placements, given, self._in_tree),
+                program.ref_discharge,
+            )
+        found = {
+            p: self._owner.lower(program, placements, given, self._in_tree, platform=p)
+            for p in lowering_platforms
+        }
         own = found.get(default_backend()) or next(iter(found.values()))
-        return Lowered(self, own, program.ref_discharge, {p: one.module.text for p, one in found.items()})
+        return Lowered(
+            self, own, program.ref_discharge, {p: one.module.text for p, one in found.items()}
+        )
 
     def __repr__(self):
         return f"Traced({self.fun_name}, {len(self.jaxpr.eqns)} equations)"
@@ -165,9 +226,15 @@ def _placement(x):
 class Lowered:
     """A traced function lowered to StableHLO for particular devices and shardings."""
 
-    def __init__(self, traced: Traced, lowered: MeshComputation, ref_discharge=None, texts: dict[str, str] | None = None):
+    def __init__(
+        self,
+        traced: Traced,
+        lowered: MeshComputation,
+        ref_discharge=None,
+        texts: dict[str, str] | None = None,
+    ):
         self._traced, self._lowered, self._ref_discharge = traced, lowered, ref_discharge
-        self._texts = texts or {}       # by platform, where these were asked for
+        self._texts = texts or {}  # by platform, where these were asked for
         self._compiled: Compiled | None = None
 
     name = property(lambda self: self._lowered.name)
@@ -192,7 +259,10 @@ class Lowered:
         if dialect not in ("stablehlo", "hlo"):
             raise ValueError(f"unknown dialect {dialect!r}: expected 'stablehlo' or 'hlo'")
         if len(set(self._texts.values())) > 1:
-            return "\n".join(f"// for {p}\n{_shown(text, dialect, debug_info)}" for p, text in self._texts.items())
+            return "\n".join(
+                f"// for {p}\n{_shown(text, dialect, debug_info)}"
+                for p, text in self._texts.items()
+            )
         return _shown(self._lowered.module.text, dialect, debug_info)
 
     def compiler_ir(self, dialect: str = "stablehlo"):
@@ -202,9 +272,14 @@ class Lowered:
         if dialect != "stablehlo":
             return self.as_text(dialect)
         from xlab.backend import ir
+
         return ir.parse(self._lowered.module.text)
 
-    def compile(self, compiler_options: dict[str, Any] | None = None, device_assignment: Sequence | None = None) -> Compiled:
+    def compile(
+        self,
+        compiler_options: dict[str, Any] | None = None,
+        device_assignment: Sequence | None = None,
+    ) -> Compiled:
         """Compiles; without arguments the executable is remembered.
 
         Args:
@@ -212,11 +287,21 @@ class Lowered:
             device_assignment: the devices it runs on, in order, where it was lowered for a mesh without devices; else those it has.
         """
         if compiler_options is not None or device_assignment is not None:
-            there = self._lowered if device_assignment is None else on_devices(self._lowered, tuple(device_assignment))
+            there = (
+                self._lowered
+                if device_assignment is None
+                else on_devices(self._lowered, tuple(device_assignment))
+            )
             options = {**self._lowered.compiler_options, **(compiler_options or {})}
-            return Compiled(self, Executable(replace(there, compiler_options=options, key=()), AHEAD))
+            return Compiled(
+                self, Executable(replace(there, compiler_options=options, key=()), AHEAD)
+            )
         if self._compiled is None:
-            made = self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD) if self._lowered.key else Executable(self._lowered, AHEAD)
+            made = (
+                self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD)
+                if self._lowered.key
+                else Executable(self._lowered, AHEAD)
+            )
             self._compiled = Compiled(self, made)
         return self._compiled
 
@@ -228,7 +313,13 @@ class Lowered:
 
 
 def _shown(text: str, dialect: str, debug_info: bool) -> str:
-    return _compiling.stablehlo_to_hlo_text(text) if dialect == "hlo" else text if debug_info else strip_locations(text)
+    return (
+        _compiling.stablehlo_to_hlo_text(text)
+        if dialect == "hlo"
+        else text
+        if debug_info
+        else strip_locations(text)
+    )
 
 
 def _args_info(in_tree, avals, donated):
@@ -275,7 +366,9 @@ class Compiled:
 
     @property
     def output_shardings(self):
-        return _tree.unflatten(self.out_tree, list(self._executable.out_shardings[:self.out_tree.num_leaves]))
+        return _tree.unflatten(
+            self.out_tree, list(self._executable.out_shardings[: self.out_tree.num_leaves])
+        )
 
     @property
     def input_formats(self):
@@ -292,8 +385,15 @@ class Compiled:
         """Layouts and shardings of the results."""
         avals = self._lowered._traced.jaxpr.out_avals
         asked = self._executable.lowered.out_layouts or [None] * len(avals)
-        return _tree.unflatten(self.out_tree, [
-            _format(a, s, w) for a, s, w in zip(avals, self._executable.out_shardings[:self.out_tree.num_leaves], asked)])
+        return _tree.unflatten(
+            self.out_tree,
+            [
+                _format(a, s, w)
+                for a, s, w in zip(
+                    avals, self._executable.out_shardings[: self.out_tree.num_leaves], asked
+                )
+            ],
+        )
 
     def as_text(self) -> str:
         """The optimized HLO that runs."""
@@ -313,17 +413,33 @@ class Compiled:
     def __call__(self, *args, **kwargs):
         traced, ref_discharge = self._lowered._traced, self._lowered._ref_discharge
         names = traced.jaxpr.jaxpr.debug_info.arg_names
-        refs = ahead.leaves(traced._owner, traced._static, self.in_tree, names[:self.in_tree.num_leaves], args, kwargs)
+        refs = ahead.leaves(
+            traced._owner,
+            traced._static,
+            self.in_tree,
+            names[: self.in_tree.num_leaves],
+            args,
+            kwargs,
+        )
         flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
         ahead.check(self._lowered.name, self._executable, names, flat)
-        if self._executable.donated and runtime_checks.watching():        # running again to find the failing operation needs the arguments
-            outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
+        if (
+            self._executable.donated and runtime_checks.watching()
+        ):  # running again to find the failing operation needs the arguments
+            outs = self._executable.call(
+                [
+                    copied(x) if i in self._executable.lowered.donated else x
+                    for i, x in enumerate(flat)
+                ]
+            )
         else:
             outs = self._executable.call(flat)
         kind = runtime_checks.find(outs)
-        if kind is not None:        # before references take what came out
+        if kind is not None:  # before references take what came out
             closed = traced.jaxpr
-            runtime_checks.explain(kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
+            runtime_checks.explain(
+                kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs)
+            )
         if ref_discharge is not None:
             return _tree.unflatten(self.out_tree, ref_discharge.finish(refs, outs))
         return _tree.unflatten(self.out_tree, outs)
@@ -334,6 +450,7 @@ class Compiled:
 
 def attach(wrapped, owner, native):
     """Gives a jitted function its ahead-of-time methods; `native` is the callable that runs it."""
+
     def trace(*args, **kwargs) -> Traced:
         flat, in_tree, static = owner.flatten(args, kwargs)
         return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree, static)
@@ -349,11 +466,20 @@ def attach(wrapped, owner, native):
         tracing.forget(owner.fun)
         native._clear_cache()
 
-    wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache
+    wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = (
+        trace,
+        lower,
+        eval_shape,
+        clear_cache,
+    )
     wrapped._xlab_jit = owner
     if wrapped is not native:
         wrapped._cache_size, wrapped._clear_cache = native._cache_size, native._clear_cache
 
 
 def _format(aval, sharding, layout) -> Format:
-    return Format(layout or default_layout(aval.ndim), sharding) if isinstance(aval, ShapedArray) else Format(None, sharding)
+    return (
+        Format(layout or default_layout(aval.ndim), sharding)
+        if isinstance(aval, ShapedArray)
+        else Format(None, sharding)
+    )

@@ -30,12 +30,18 @@ class TracedProgram(NamedTuple):
     closed: ClosedJaxpr
     out_tree: Any
     name: str
-    ref_discharge: Any = None     # of a program made for values: how it works on references (`ref_discharge.py`)
+    ref_discharge: Any = (
+        None  # of a program made for values: how it works on references (`ref_discharge.py`)
+    )
 
 
-_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and transformations
+_cache: weakref.WeakKeyDictionary[Callable, dict] = (
+    weakref.WeakKeyDictionary()
+)  # by function and transformations
 _NOTHING: dict = {}
-_forgotten: weakref.WeakKeyDictionary[Callable, set[tuple]] = weakref.WeakKeyDictionary()    # dropped on request
+_forgotten: weakref.WeakKeyDictionary[Callable, set[tuple]] = (
+    weakref.WeakKeyDictionary()
+)  # dropped on request
 _lock = threading.RLock()
 
 
@@ -45,7 +51,15 @@ def _clear():
         _cache.clear()
 
 
-METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_cache_size", "_clear_cache", "_xlab_jit")
+METHODS = (
+    "trace",
+    "lower",
+    "eval_shape",
+    "clear_cache",
+    "_cache_size",
+    "_clear_cache",
+    "_xlab_jit",
+)
 """What a jitted function has besides being called."""
 
 
@@ -54,14 +68,16 @@ def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]
 
     Two such wrappers are then one function to the caches: `jit(grad(f))` in a loop traces and compiles once.
     """
+
     def note(wrapper: Callable) -> Callable:
         # `functools.wraps` has copied the methods of a jitted function as well; what is made of it is another program.
         own = vars(wrapper)
         for method in METHODS if "_xlab_jit" in own else ():
             own.pop(method, None)
         # With its own id: `functools.wraps` copies attributes to functions that do something else.
-        wrapper._xlab_made_of = id(wrapper), fun, how, options      # type: ignore[attr-defined]
+        wrapper._xlab_made_of = id(wrapper), fun, how, options  # type: ignore[attr-defined]
         return wrapper
+
     return note
 
 
@@ -95,7 +111,7 @@ def identity(fun: Callable) -> tuple[Callable, tuple]:
 
 def forget(fun: Callable) -> None:
     """Drops the cached tracings of a function."""
-    with _lock, suppress(TypeError):        # an unhashable one has no cached tracings
+    with _lock, suppress(TypeError):  # an unhashable one has no cached tracings
         written, path = identity(fun)
         if _cache.get(written, {}).pop(path, None) is not None:
             _forgotten.setdefault(written, set()).add(path)
@@ -121,8 +137,12 @@ def function_name(fun) -> str:
 def context_key() -> tuple:
     """The context that tracing depends on, besides function and argument types."""
     axes = state.axes
-    return (config.trace_context(), tuple((a.name, a.size, a.kind) for a in axes.values()) if axes else (),
-            state.manual, state.manual_mesh)
+    return (
+        config.trace_context(),
+        tuple((a.name, a.size, a.kind) for a in axes.values()) if axes else (),
+        state.manual,
+        state.manual_mesh,
+    )
 
 
 def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[str, ...]:
@@ -134,7 +154,11 @@ def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[st
         return tuple(f"args[{i}]" for i in range(n))
     roots = []
     star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-    plain = [p.name for i, p in enumerate(parameters) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and i not in static]
+    plain = [
+        p.name
+        for i, p in enumerate(parameters)
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and i not in static
+    ]
     for i in range(len(args)):
         if i < len(plain):
             roots.append(plain[i])
@@ -154,8 +178,16 @@ def result_name(out_tree, i: int) -> str:
     return f"result{_tree.keystr(leaves[i][0])}" if i < len(leaves) else f"result {i}"
 
 
-def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple = (), rebuild: Callable | None = None,
-                  names: Callable | None = None, label: str | None = None) -> TracedProgram:
+def trace_program(
+    fun: Callable,
+    in_tree,
+    in_avals: Sequence,
+    *,
+    static: tuple = (),
+    rebuild: Callable | None = None,
+    names: Callable | None = None,
+    label: str | None = None,
+) -> TracedProgram:
     """Traces `fun` for arguments of the given structure and types, or finds the earlier tracing.
 
     `in_tree` is the structure of `(args, kwargs)`; `rebuild(args, kwargs)` puts static arguments back, and `static`
@@ -176,19 +208,36 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
         return found
     name = function_name(fun)
     if config.no_tracing:
-        raise RuntimeError(f"re-tracing function {name} for `jit`, but 'no_tracing' is set: it was not traced before for arguments of "
-                           f"these types, {', '.join(map(str, in_avals))}, in this context")
+        raise RuntimeError(
+            f"re-tracing function {name} for `jit`, but 'no_tracing' is set: it was not traced before for arguments of "
+            f"these types, {', '.join(map(str, in_avals))}, in this context"
+        )
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
     label = label or name
-    notes = explain.trace_miss(label, fun, per_fun, key, arg_names, not per_fun and _was_forgotten(fun))
-    with (logs.timed("Finished tracing %s for jit in %.9f sec", label) if state.trace is EVAL else nullcontext(),
-          events.span("trace", name=label, reason=notes.reason) as attrs):
+    notes = explain.trace_miss(
+        label, fun, per_fun, key, arg_names, not per_fun and _was_forgotten(fun)
+    )
+    with (
+        logs.timed("Finished tracing %s for jit in %.9f sec", label)
+        if state.trace is EVAL
+        else nullcontext(),
+        events.span("trace", name=label, reason=notes.reason) as attrs,
+    ):
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
         # A program that is run as a function has the place of one of which it may be the gradient.
-        info = DebugInfo(name, arg_names, (), notes.position, None if hasattr(fun, "_xlab_location") else notes.made_by)
-        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, info,
-                                                lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))))
+        info = DebugInfo(
+            name,
+            arg_names,
+            (),
+            notes.position,
+            None if hasattr(fun, "_xlab_location") else notes.made_by,
+        )
+        closed = ClosedJaxpr(
+            *pe.trace_to_jaxpr(
+                flat_fun, in_avals, info, lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))
+            )
+        )
         program = TracedProgram(closed, out["tree"], name)
         attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)
     closed.memo(Provenance, lambda: notes)
@@ -213,6 +262,7 @@ def _flattened(fun, in_tree, rebuild, name, arg_names):
             if is_ref(leaf):
                 raise _returned_ref(leaf, i, result, name, flat, arg_names)
         return leaves
+
     return flat_fun, out
 
 
@@ -223,21 +273,29 @@ def _check_result(leaf, index, name):
     except InvalidInputException:
         raise InvalidInputException(
             f"`{name}` returned {leaf!r} of type {type(leaf).__name__}, which is not an array value (result {index}). "
-            f"A traced function returns arrays, numbers, or containers of them.") from None
+            f"A traced function returns arrays, numbers, or containers of them."
+        ) from None
 
 
 def _returned_ref(x, i, result, name, arguments, names) -> ValueError:
     """The error for a function that returns a reference; only values can be returned."""
     given = next((n for a, n in zip(arguments, names) if a is x), None)
-    where = f"was passed in as the argument {given}" if given is not None else f"was made at {x.origin()}"
+    where = (
+        f"was passed in as the argument {given}"
+        if given is not None
+        else f"was made at {x.origin()}"
+    )
     path = _tree.keystr(_tree.flatten_with_path(result)[0][i][0])
-    return ValueError(f"function {name} returned a mutable array reference of type {x.aval}{f' at result{path}' if path else ''}, but "
-                      f"mutable array references cannot be returned. It {where}. Return its value, ref[...], or "
-                      f"xlab.ref.freeze(ref) if it is not needed any more.")
+    return ValueError(
+        f"function {name} returned a mutable array reference of type {x.aval}{f' at result{path}' if path else ''}, but "
+        f"mutable array references cannot be returned. It {where}. Return its value, ref[...], or "
+        f"xlab.ref.freeze(ref) if it is not needed any more."
+    )
 
 
 def trace_flat(fun: Callable, in_tree, in_avals, key: tuple = ()) -> tuple[ClosedJaxpr, Any]:
     """Traces a body of a structured primitive, called as `fun(*args)`; constants stay in the closed jaxpr."""
-    program = trace_program(fun, in_tree, in_avals, static=("flat", *key),
-                            rebuild=lambda args, kwargs: (args, kwargs))
+    program = trace_program(
+        fun, in_tree, in_avals, static=("flat", *key), rebuild=lambda args, kwargs: (args, kwargs)
+    )
     return program.closed, program.out_tree

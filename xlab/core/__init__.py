@@ -15,30 +15,43 @@ What users of `xlab.core` expect under that name is passed on from the files, wh
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-_HOME = {name: module for module, names in {
-    "avals": "AbstractToken AbstractValue ShapedArray aval_of max_dim min_dim",
-    "check": "check_jaxpr",
-    "current_trace": "eval_context",
-    "jaxpr": "Atom ClosedJaxpr DebugInfo Jaxpr JaxprEqn Literal ParamDict Value Var eval_jaxpr jaxpr_as_fun subjaxprs",
-    "primitive": "Primitive",
-    "trace": "Trace Tracer concrete_or_error ensure_compile_time_eval is_tracer",
-}.items() for name in names.split()}
+_HOME = {
+    name: module
+    for module, names in {
+        "avals": "AbstractToken AbstractValue ShapedArray aval_of max_dim min_dim",
+        "check": "check_jaxpr",
+        "current_trace": "eval_context",
+        "jaxpr": "Atom ClosedJaxpr DebugInfo Jaxpr JaxprEqn Literal ParamDict Value Var eval_jaxpr jaxpr_as_fun subjaxprs",
+        "primitive": "Primitive",
+        "trace": "Trace Tracer concrete_or_error ensure_compile_time_eval is_tracer",
+    }.items()
+    for name in names.split()
+}
 __all__ = sorted(_HOME)
 
 
-_MOVED = {name: module for module, names in {       # to `extend.core`
-    "avals": "valid_jaxtype",
-    "current_trace": "concrete_or_error find_top_trace get_opaque_trace_state nonempty_axis_env_DO_NOT_USE unsafe_get_axis_names_DO_NOT_USE",
-    "dtypes": "primal_dtype_to_tangent_dtype",
-    "effects": "Effects no_effects",
-    "jaxpr": "DropVar gensym jaxprs_in_params new_jaxpr_eqn",
-}.items() for name in names.split()}
+_MOVED = {
+    name: module
+    for module, names in {  # to `extend.core`
+        "avals": "valid_jaxtype",
+        "current_trace": "concrete_or_error find_top_trace get_opaque_trace_state nonempty_axis_env_DO_NOT_USE unsafe_get_axis_names_DO_NOT_USE",
+        "dtypes": "primal_dtype_to_tangent_dtype",
+        "effects": "Effects no_effects",
+        "jaxpr": "DropVar gensym jaxprs_in_params new_jaxpr_eqn",
+    }.items()
+    for name in names.split()
+}
 
 
 def __getattr__(name: str) -> _Any:
     if name in _MOVED:
         import warnings
-        warnings.warn(f"xlab.core.{name} is deprecated: it is xlab.extend.core.{name} now.", DeprecationWarning, stacklevel=2)
+
+        warnings.warn(
+            f"xlab.core.{name} is deprecated: it is xlab.extend.core.{name} now.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return getattr(_import_module(f"xlab.core.{_MOVED[name]}"), name)
     if name not in _HOME:
         raise AttributeError(f"module 'xlab.core' has no attribute {name!r}")

@@ -35,12 +35,19 @@ class _ArrayMeta(type):
     def __instancecheck__(cls, x):
         if cls is not Array:
             return type.__instancecheck__(cls, x)
-        return (is_native_array(x) or isinstance(x, KeyArray)
-                or (isinstance(x, Tracer) and isinstance(x.aval, ShapedArray)))
+        return (
+            is_native_array(x)
+            or isinstance(x, KeyArray)
+            or (isinstance(x, Tracer) and isinstance(x.aval, ShapedArray))
+        )
 
     def __subclasscheck__(cls, c):
         """So that `issubclass(type(x), Array)`, and with it `functools.singledispatch`, finds what `isinstance` finds."""
-        if cls is Array and isinstance(c, type) and (c is ArrayImpl or issubclass(c, (KeyArray, Tracer))):
+        if (
+            cls is Array
+            and isinstance(c, type)
+            and (c is ArrayImpl or issubclass(c, (KeyArray, Tracer)))
+        ):
             return True
         return type.__subclasscheck__(cls, c)
 
@@ -55,8 +62,10 @@ class Array(metaclass=_ArrayMeta):
     """
 
     def __new__(cls, *args, **kwargs):
-        raise TypeError("Array is not made directly: use xlab.numpy.array(...), xlab.device_put(...) or "
-                        "xlab.make_array_from_single_device_arrays(...)")
+        raise TypeError(
+            "Array is not made directly: use xlab.numpy.array(...), xlab.device_put(...) or "
+            "xlab.make_array_from_single_device_arrays(...)"
+        )
 
 
 class Shard:
@@ -77,7 +86,12 @@ class Shard:
     __slots__ = ("_global_shape", "_sharding", "data", "device")
 
     def __init__(self, device, sharding, global_shape, data=None):
-        self.device, self._sharding, self._global_shape, self.data = device, sharding, tuple(global_shape), data
+        self.device, self._sharding, self._global_shape, self.data = (
+            device,
+            sharding,
+            tuple(global_shape),
+            data,
+        )
 
     @property
     def index(self) -> tuple[slice, ...]:
@@ -91,13 +105,20 @@ class Shard:
 
     def __repr__(self):
         data = "" if self.data is None else f", data={self.data}"
-        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}{data})"
+        return (
+            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}{data})"
+        )
 
 
 class KeyArray:
     """An array of random keys: a base array of unsigned integers, seen through a key type."""
 
-    __slots__ = ("__weakref__", "_cells", "aval", "base")      # `_cells`: what became of the keys, where that is followed
+    __slots__ = (
+        "__weakref__",
+        "_cells",
+        "aval",
+        "base",
+    )  # `_cells`: what became of the keys, where that is followed
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
 
@@ -111,12 +132,21 @@ class KeyArray:
     def __init__(self, base, dtype):
         base_aval: ShapedArray = _avals.aval_of(base)  # type: ignore[assignment]  # keys lie in arrays
         n = len(dtype.base_shape)
-        if base_aval.dtype != dtype.base_dtype or base_aval.shape[base_aval.ndim - n:] != dtype.base_shape:
-            raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
-                            f"{','.join(map(str, dtype.base_shape))}], got {base_aval}")
+        if (
+            base_aval.dtype != dtype.base_dtype
+            or base_aval.shape[base_aval.ndim - n :] != dtype.base_shape
+        ):
+            raise TypeError(
+                f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
+                f"{','.join(map(str, dtype.base_shape))}], got {base_aval}"
+            )
         self.base = base
-        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.explicit_sharding,
-                                memory_space=base_aval.memory_space)
+        self.aval = ShapedArray(
+            base_aval.shape[: base_aval.ndim - n],
+            dtype,
+            sharding=base_aval.explicit_sharding,
+            memory_space=base_aval.memory_space,
+        )
 
     def _host_value(self):
         return np.asarray(self.base)
@@ -127,10 +157,14 @@ class KeyArray:
         return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}) overlaying:\n{self.base._host_value()}"
 
     def __array__(self, *args, **kwargs):
-        raise TypeError("a random key array cannot become a NumPy array: take its bits with xlab.random.key_data(key)")
+        raise TypeError(
+            "a random key array cannot become a NumPy array: take its bits with xlab.random.key_data(key)"
+        )
 
     def __bool__(self):
-        raise TypeError("a random key array is neither true nor false: compare its bits, xlab.random.key_data(key)")
+        raise TypeError(
+            "a random key array is neither true nor false: compare its bits, xlab.random.key_data(key)"
+        )
 
     def block_until_ready(self):
         self.base.block_until_ready()
@@ -177,7 +211,15 @@ class KeyArray:
 
     def _shards(self, shards: list[Shard]) -> list[Shard]:
         sharding = self.sharding
-        return [Shard(s.device, sharding, self.aval.shape, None if s.data is None else KeyArray(s.data, self.dtype)) for s in shards]
+        return [
+            Shard(
+                s.device,
+                sharding,
+                self.aval.shape,
+                None if s.data is None else KeyArray(s.data, self.dtype),
+            )
+            for s in shards
+        ]
 
     is_fully_addressable = property(lambda self: self.base.is_fully_addressable)
     is_fully_replicated = property(lambda self: self.base.is_fully_replicated)
@@ -191,7 +233,11 @@ def key_of_words(number: Any, dtype: Any) -> KeyArray:
 
 def key_sharding(sharding: Any, ndim: int) -> Any:
     """The sharding of an array of words as one of the `ndim`-dimensional keys made of them."""
-    return sharding.update(spec=sharding.spec.partitions[:ndim]) if isinstance(sharding, NamedSharding) else sharding
+    return (
+        sharding.update(spec=sharding.spec.partitions[:ndim])
+        if isinstance(sharding, NamedSharding)
+        else sharding
+    )
 
 
 def _shape(self: Any) -> tuple[int, ...]:
@@ -208,8 +254,10 @@ def _host_value(self: Any) -> np.ndarray:
     """The whole array as NumPy (read-only, without a copy where one device holds it); shards are assembled."""
     check_alive(self)
     if self.aval.mat.unreduced:
-        raise NotImplementedError(f"an array of type {self.aval} holds a sum that was not carried out yet over the mesh axes "
-                                  f"{sorted(map(str, self.aval.mat.unreduced))}: bring it to a plain sharding first, with xlab.reshard")
+        raise NotImplementedError(
+            f"an array of type {self.aval} holds a sum that was not carried out yet over the mesh axes "
+            f"{sorted(map(str, self.aval.mat.unreduced))}: bring it to a plain sharding first, with xlab.reshard"
+        )
     cached = getattr(self, "_xlab_host", None)
     if cached is not None:
         return cached
@@ -244,7 +292,9 @@ def _span(index: tuple[slice, ...]) -> tuple:
 def _covered(sharding: Any, shape: tuple[int, ...]) -> bool:
     """Whether the devices of this process hold every part of an array of this shape."""
     index_of = sharding.devices_indices_map(shape)
-    return {_span(index_of[d]) for d in sharding.addressable_in_order} == {_span(i) for i in index_of.values()}
+    return {_span(index_of[d]) for d in sharding.addressable_in_order} == {
+        _span(i) for i in index_of.values()
+    }
 
 
 def _readable(self: Any) -> bool:
@@ -256,13 +306,17 @@ def _elsewhere(aval: ShapedArray, sharding: Any) -> str:
     """The error for reading an array that other processes hold parts of, with a way to get its value."""
     here, devices = sharding.addressable_in_order, sharding.devices_in_order
     owners = sorted({d.process_index for d in devices})
-    text = (f"the array of type {aval.str_short()} cannot be read in this process: of its {len(devices)} part{'s' * (len(devices) != 1)}, which lie "
-            f"on devices of process{'es' * (len(owners) != 1)} {', '.join(map(str, owners))}, {len(here) or 'none'} "
-            f"{'is' if len(here) < 2 else 'are'} here, on process {_client.process_index()}. ")
+    text = (
+        f"the array of type {aval.str_short()} cannot be read in this process: of its {len(devices)} part{'s' * (len(devices) != 1)}, which lie "
+        f"on devices of process{'es' * (len(owners) != 1)} {', '.join(map(str, owners))}, {len(here) or 'none'} "
+        f"{'is' if len(here) < 2 else 'are'} here, on process {_client.process_index()}. "
+    )
     if len(owners) == 1:
         return text + f"Read it in process {owners[0]}."
-    return text + ("xlab.experimental.multihost_utils.process_allgather(x, tiled=True), called in all of these processes, gives the whole value"
-                   + ("; x.addressable_shards are the parts that are here." if here else "."))
+    return text + (
+        "xlab.experimental.multihost_utils.process_allgather(x, tiled=True), called in all of these processes, gives the whole value"
+        + ("; x.addressable_shards are the parts that are here." if here else ".")
+    )
 
 
 def _array(self, dtype=None, copy=None):
@@ -287,15 +341,20 @@ def _shards(self: Any) -> list[Shard]:
     """One `Shard` per addressable device, in the order of the sharding's devices; reads, never moves data."""
     check_alive(self)
     sharding = from_native(self._sharding)
-    return [Shard(device, sharding, self.aval.shape, data)
-            for device, data in zip(sharding.addressable_in_order, _arrays.shards(self))]
+    return [
+        Shard(device, sharding, self.aval.shape, data)
+        for device, data in zip(sharding.addressable_in_order, _arrays.shards(self))
+    ]
 
 
 def _global_shards(self: Any) -> list[Shard]:
     """One `Shard` per device, those of other processes without data."""
     mine = {shard.device: shard for shard in _shards(self)}
     sharding = from_native(self._sharding)
-    return [mine.get(device) or Shard(device, sharding, self.aval.shape) for device in sharding.devices_in_order]
+    return [
+        mine.get(device) or Shard(device, sharding, self.aval.shape)
+        for device in sharding.devices_in_order
+    ]
 
 
 def _repr(self):
@@ -309,38 +368,54 @@ def _repr(self):
     if value.size == 0:
         return f"Array([], shape={value.shape}, {tail}"
     body = np.array2string(_printable(value), separator=", ", prefix="Array(", suffix=",")
-    joint = ", " if len(body.rsplit("\n", 1)[-1]) + len(tail) + 8 <= np.get_printoptions()["linewidth"] else ",\n      "
+    joint = (
+        ", "
+        if len(body.rsplit("\n", 1)[-1]) + len(tail) + 8 <= np.get_printoptions()["linewidth"]
+        else ",\n      "
+    )
     return f"Array({body}{joint}{tail}"
 
 
 def _str(self):
-    return str(_printable(self._host_value())) if self.is_deleted() or _readable(self) else repr(self)
+    return (
+        str(_printable(self._host_value())) if self.is_deleted() or _readable(self) else repr(self)
+    )
 
 
 def _printable(value: np.ndarray) -> np.ndarray:
     """The values as NumPy can print them: ml_dtypes become the nearest native float."""
-    return value.astype(np.float32) if value.dtype.kind == "V" and value.dtype.names is None else value
+    return (
+        value.astype(np.float32) if value.dtype.kind == "V" and value.dtype.names is None else value
+    )
 
 
 def _scalar(self, convert):
     if self.aval.size != 1:
-        raise TypeError(f"only arrays with one element become a Python number, got {self.aval.str_short()}")
+        raise TypeError(
+            f"only arrays with one element become a Python number, got {self.aval.str_short()}"
+        )
     return convert(self._host_value().reshape(())[()])
 
 
 def _bool(self):
     if self.aval.size != 1:
-        raise ValueError(f"the truth of an array with {self.aval.size} elements is ambiguous: use x.any() or x.all()")
+        raise ValueError(
+            f"the truth of an array with {self.aval.size} elements is ambiguous: use x.any() or x.all()"
+        )
     return bool(self._host_value().reshape(())[()])
 
 
 def _index(self):
     if self.aval.shape or not dtypes.issubdtype(self.aval.dtype, np.integer):
-        raise TypeError(f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}")
+        raise TypeError(
+            f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}"
+        )
     return int(self._host_value()[()])
 
 
-_arrays.set_shard_makers(aval=lambda aval, shape: aval.update(shape=shape, sharding=None, mat=_avals.INVARYING))
+_arrays.set_shard_makers(
+    aval=lambda aval, shape: aval.update(shape=shape, sharding=None, mat=_avals.INVARYING)
+)
 
 # compile/placement.py: (NumPy array, type) -> array on the default device; set before it is called
 _from_host: Callable[[np.ndarray, ShapedArray], Any] = None  # type: ignore[assignment]
@@ -357,14 +432,22 @@ def _rebuild_array(value, weak_type):
 
 def _format(self, spec):
     if self.aval.shape and spec:
-        raise TypeError(f"an array of shape {self.aval.shape} takes no format such as {spec!r}: format its elements, or a scalar of it")
-    return format(self._host_value()[()], spec) if not self.aval.shape and (spec or _readable(self)) else str(self)
+        raise TypeError(
+            f"an array of shape {self.aval.shape} takes no format such as {spec!r}: format its elements, or a scalar of it"
+        )
+    return (
+        format(self._host_value()[()], spec)
+        if not self.aval.shape and (spec or _readable(self))
+        else str(self)
+    )
 
 
 def _copy_to_host_async(self):
     check_alive(self)
     sharding = self.sharding
-    self._copy_single_device_array_to_host_async() if len(sharding.device_set) == 1 and sharding.is_fully_addressable else None
+    self._copy_single_device_array_to_host_async() if len(
+        sharding.device_set
+    ) == 1 and sharding.is_fully_addressable else None
 
 
 def _reading(name: str) -> Callable[..., Any]:
@@ -375,6 +458,7 @@ def _reading(name: str) -> Callable[..., Any]:
         if self.is_deleted():
             raise donation.gone(self)
         return native(self, *args)
+
     return method
 
 
@@ -385,12 +469,16 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     check_alive(self)
     sharding = from_native(self._sharding)
     if len(sharding.device_set) > 1:
-        raise BufferError(f"an array of type {self.aval.str_short()} on {len(sharding.device_set)} devices is not one buffer, as DLPack wants it. "
-                          f"Gather it with numpy.asarray(x) or xlab.device_put(x, x.sharding.devices_in_order[0]), or hand out the parts of "
-                          f"single devices, [s.data for s in x.addressable_shards]")
+        raise BufferError(
+            f"an array of type {self.aval.str_short()} on {len(sharding.device_set)} devices is not one buffer, as DLPack wants it. "
+            f"Gather it with numpy.asarray(x) or xlab.device_put(x, x.sharding.devices_in_order[0]), or hand out the parts of "
+            f"single devices, [s.data for s in x.addressable_shards]"
+        )
     if stream is not None or dl_device not in (None, _DLPACK_HOST):
-        raise BufferError(f"an array of type {self.aval.str_short()} lies in host memory, {_DLPACK_HOST} in DLPack, where there are no streams, and "
-                          f"cannot be handed out for stream={stream}, dl_device={dl_device}. Leave them out")
+        raise BufferError(
+            f"an array of type {self.aval.str_short()} lies in host memory, {_DLPACK_HOST} in DLPack, where there are no streams, and "
+            f"cannot be handed out for stream={stream}, dl_device={dl_device}. Leave them out"
+        )
     return _arrays.to_dlpack(self.copy() if copy else self)
 
 
@@ -411,8 +499,13 @@ _MEMBERS = {
     "global_shards": property(_global_shards),
     "addressable_data": lambda self, index: _shards(self)[index].data,
     "devices": lambda self: set(self.sharding.device_set),
-    "device": property(lambda self: next(iter(self.sharding.device_set))
-                       if len(self.sharding.device_set) == 1 else self.sharding),
+    "device": property(
+        lambda self: (
+            next(iter(self.sharding.device_set))
+            if len(self.sharding.device_set) == 1
+            else self.sharding
+        )
+    ),
     **{name: _reading(name) for name in _arrays.NATIVE if name != "delete"},
     "delete": donation.delete,
     "copy_to_host_async": _copy_to_host_async,
@@ -427,9 +520,12 @@ _MEMBERS = {
     "__complex__": lambda self: _scalar(self, complex),
     "__bool__": _bool,
     "__index__": _index,
-    "__reduce__": lambda self: (_rebuild_array, (np.array(self._host_value()), self.aval.weak_type)),
+    "__reduce__": lambda self: (
+        _rebuild_array,
+        (np.array(self._host_value()), self.aval.weak_type),
+    ),
     "__copy__": lambda self: self.copy(),
-    "clone": lambda self: self.copy(),      # the native one fails in all processes but the first
+    "clone": lambda self: self.copy(),  # the native one fails in all processes but the first
     "__deepcopy__": lambda self, memo: self.copy(),
     "item": lambda self, *args: self._host_value().item(*args),
     "tolist": lambda self: self._host_value().tolist(),
@@ -445,16 +541,36 @@ _TRACED_MEMBERS = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "weak
 
 def _of_data(name: str) -> Callable[..., Any]:
     """An attribute of concrete arrays only: on a traced value it raises an error that says so."""
+
     def refuse(self, *args, **kwargs):
-        raise ConcretizationTypeError(f"{name} asks for data or devices, got {self._describe()} at {source_info.describe_caller()}, which has them "
-                                      f"only when the compiled program runs. Do this outside the transformed function, on its results"
-                                      + (", or use xlab.pure_callback." if name in ("tolist", "tobytes") else "."))
+        raise ConcretizationTypeError(
+            f"{name} asks for data or devices, got {self._describe()} at {source_info.describe_caller()}, which has them "
+            f"only when the compiled program runs. Do this outside the transformed function, on its results"
+            + (", or use xlab.pure_callback." if name in ("tolist", "tobytes") else ".")
+        )
+
     return refuse
 
 
-_DATA_METHODS = ("tolist", "tobytes", "devices", "addressable_data", "is_deleted", "delete", "unsafe_buffer_pointer",
-                 "on_device_size_in_bytes", "__dlpack__", "__reduce__")
-_DATA_PROPERTIES = ("addressable_shards", "global_shards", "committed", "is_fully_addressable", "is_fully_replicated")
+_DATA_METHODS = (
+    "tolist",
+    "tobytes",
+    "devices",
+    "addressable_data",
+    "is_deleted",
+    "delete",
+    "unsafe_buffer_pointer",
+    "on_device_size_in_bytes",
+    "__dlpack__",
+    "__reduce__",
+)
+_DATA_PROPERTIES = (
+    "addressable_shards",
+    "global_shards",
+    "committed",
+    "is_fully_addressable",
+    "is_fully_replicated",
+)
 
 
 def install_members(members: dict[str, Any], *, tracers: bool = True, keys: bool = False) -> None:
@@ -505,6 +621,7 @@ def _loaded(self, name, later):
 def _later_method(name):
     def later(self, *args, **kwargs):
         return _loaded(self, name, later)(*args, **kwargs)
+
     return later
 
 
@@ -513,10 +630,16 @@ def _later_property(name):
     return later
 
 
-install_members({**{name: _later_method(name) for name in _LATER_METHODS},
-                 **{name: _later_property(name) for name in _LATER_PROPERTIES}})
+install_members(
+    {
+        **{name: _later_method(name) for name in _LATER_METHODS},
+        **{name: _later_property(name) for name in _LATER_PROPERTIES},
+    }
+)
 
 _avals.aval_makers[ArrayImpl] = lambda x: (
-    x.aval if type(x.aval) is ShapedArray else
-    ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype)))
+    x.aval
+    if type(x.aval) is ShapedArray
+    else ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+)
 _avals.aval_makers[KeyArray] = lambda x: x.aval

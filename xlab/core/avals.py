@@ -39,32 +39,48 @@ class ManualAxisType:
         self.varying = frozenset(varying)
         self.unreduced = frozenset(unreduced)
         self.reduced = frozenset(reduced)
-        twice = (self.varying & self.unreduced) | (self.varying & self.reduced) | (
-            self.unreduced & self.reduced)
+        twice = (
+            (self.varying & self.unreduced)
+            | (self.varying & self.reduced)
+            | (self.unreduced & self.reduced)
+        )
         if twice:
             raise ValueError(
                 f"mesh axes {sorted(map(str, twice))} are in more than one of varying="
-                f"{set(self.varying)}, unreduced={set(self.unreduced)}, reduced={set(self.reduced)}")
+                f"{set(self.varying)}, unreduced={set(self.unreduced)}, reduced={set(self.reduced)}"
+            )
         self._hash = hash((self.varying, self.unreduced, self.reduced))
 
-    def update(self, *, varying: Iterable[Any] | None = None, unreduced: Iterable[Any] | None = None,
-               reduced: Iterable[Any] | None = None) -> ManualAxisType:
+    def update(
+        self,
+        *,
+        varying: Iterable[Any] | None = None,
+        unreduced: Iterable[Any] | None = None,
+        reduced: Iterable[Any] | None = None,
+    ) -> ManualAxisType:
         return ManualAxisType(
             self.varying if varying is None else varying,
             self.unreduced if unreduced is None else unreduced,
-            self.reduced if reduced is None else reduced)
+            self.reduced if reduced is None else reduced,
+        )
 
     def transposed(self) -> ManualAxisType:
         """Manual axis type of the cotangent: unreduced becomes reduced, and reduced becomes unreduced."""
-        return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
+        return (
+            self.update(unreduced=self.reduced, reduced=self.unreduced)
+            if self.unreduced or self.reduced
+            else self
+        )
 
     def __bool__(self):
         return bool(self.varying or self.unreduced or self.reduced)
 
     def __eq__(self, other):
         return isinstance(other, ManualAxisType) and (
-            self.varying, self.unreduced, self.reduced) == (
-            other.varying, other.unreduced, other.reduced)
+            self.varying,
+            self.unreduced,
+            self.reduced,
+        ) == (other.varying, other.unreduced, other.reduced)
 
     def __hash__(self):
         return self._hash
@@ -74,12 +90,16 @@ class ManualAxisType:
         for letter, axes in (("V", self.varying), ("U", self.unreduced), ("R", self.reduced)):
             if axes:
                 names = sorted(map(str, axes))
-                parts.append(f"{letter}:{names[0] if len(names) == 1 else '(' + ','.join(names) + ')'}")
+                parts.append(
+                    f"{letter}:{names[0] if len(names) == 1 else '(' + ','.join(names) + ')'}"
+                )
         return "{" + ", ".join(parts) + "}" if parts else ""
 
     def __repr__(self):
-        return f"ManualAxisType(varying={set(self.varying)}, unreduced={set(self.unreduced)}, " \
-               f"reduced={set(self.reduced)})"
+        return (
+            f"ManualAxisType(varying={set(self.varying)}, unreduced={set(self.unreduced)}, "
+            f"reduced={set(self.reduced)})"
+        )
 
 
 INVARYING = ManualAxisType()
@@ -147,8 +167,9 @@ class ShapedArray(AbstractValue):
     size: int
     mlir: Any
 
-    def __new__(cls, shape, dtype, weak_type=False, *, sharding=None, mat=INVARYING,
-                memory_space=None):
+    def __new__(
+        cls, shape, dtype, weak_type=False, *, sharding=None, mat=INVARYING, memory_space=None
+    ):
         if type(shape) is not tuple:
             shape = tuple(shape)
         if not dtypes.is_dtype(dtype):
@@ -182,18 +203,25 @@ class ShapedArray(AbstractValue):
 
     def update(self, **changes: Any) -> ShapedArray:
         """This type with some fields replaced; with another shape it is sharded only as `sharding` says."""
-        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type,
-                  "sharding": None if "shape" in changes else self.explicit_sharding, "mat": self.mat,
-                  "memory_space": self.memory_space}
+        fields = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "weak_type": self.weak_type,
+            "sharding": None if "shape" in changes else self.explicit_sharding,
+            "mat": self.mat,
+            "memory_space": self.memory_space,
+        }
         fields.update(changes)
         return ShapedArray(**fields)
 
     @property
     def has_qdd(self):
         """JAX asks this of the types of arrays of the shared native class, so ours have to answer."""
-        raise TypeError(f"a function of JAX was given an xlab array of type {self}: in one process each package computes with its own arrays. "
-                        f"Hand it over with jax.numpy.from_dlpack(x), which shares the memory, or jax.numpy.asarray(numpy.asarray(x)); "
-                        f"or call the function of the same name in xlab, which takes arrays of both.")
+        raise TypeError(
+            f"a function of JAX was given an xlab array of type {self}: in one process each package computes with its own arrays. "
+            f"Hand it over with jax.numpy.from_dlpack(x), which shares the memory, or jax.numpy.asarray(numpy.asarray(x)); "
+            f"or call the function of the same name in xlab, which takes arrays of both."
+        )
 
     @property
     def sharding(self) -> NamedSharding:
@@ -210,15 +238,17 @@ class ShapedArray(AbstractValue):
         explicit = self.explicit_sharding
         if explicit is not None:
             kept = _typed.entries(self)
-            explicit = _typed.of_entries(explicit.mesh, kept[:d] + kept[d + 1:])
-        return self.update(shape=self.shape[:d] + self.shape[d + 1:], sharding=explicit)
+            explicit = _typed.of_entries(explicit.mesh, kept[:d] + kept[d + 1 :])
+        return self.update(shape=self.shape[:d] + self.shape[d + 1 :], sharding=explicit)
 
     def with_dimension(self, d: int, size: int, axes: tuple = (), mesh: Any = None) -> ShapedArray:
         """The type with a new dimension in place `d`, sharded along the given axes of a mesh."""
         explicit = self.explicit_sharding
         if explicit is not None or axes:
             kept = _typed.entries(self)
-            explicit = _typed.of_entries(explicit.mesh if explicit is not None else mesh, (*kept[:d], tuple(axes), *kept[d:]))
+            explicit = _typed.of_entries(
+                explicit.mesh if explicit is not None else mesh, (*kept[:d], tuple(axes), *kept[d:])
+            )
         return self.update(shape=(*self.shape[:d], size, *self.shape[d:]), sharding=explicit)
 
     @property
@@ -258,8 +288,14 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short(short_dtypes=False)}{weak})"
 
     def __reduce__(self):
-        return _rebuild, (self.shape, self.dtype, self.weak_type, self.explicit_sharding, self.mat,
-                          self.memory_space)
+        return _rebuild, (
+            self.shape,
+            self.dtype,
+            self.weak_type,
+            self.explicit_sharding,
+            self.mat,
+            self.memory_space,
+        )
 
     def __copy__(self):
         return self
@@ -269,8 +305,9 @@ class ShapedArray(AbstractValue):
 
 
 def _rebuild(shape, dtype, weak_type, sharding, mat, memory_space):
-    return ShapedArray(shape, dtype, weak_type, sharding=sharding, mat=mat,
-                       memory_space=memory_space)
+    return ShapedArray(
+        shape, dtype, weak_type, sharding=sharding, mat=mat, memory_space=memory_space
+    )
 
 
 class AbstractToken(AbstractValue):
@@ -304,39 +341,50 @@ def aval_of(x: Any) -> AbstractValue:
     raise InvalidInputException(
         f"{x!r} of type {type(x).__name__} is not a valid array value: expected an array, a NumPy "
         f"array or scalar, or a Python number. Convert it with xlab.numpy.asarray, or mark the "
-        f"argument static (jit(..., static_argnames=...)) if the program should be specialized to it.")
+        f"argument static (jit(..., static_argnames=...)) if the program should be specialized to it."
+    )
 
 
 def same_up_to_weak_type(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two types are equal except for weak typing."""
     if a is b:
         return True
-    return (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
-            and a.strip_weak_type() is b.strip_weak_type())
+    return (
+        isinstance(a, ShapedArray)
+        and isinstance(b, ShapedArray)
+        and a.strip_weak_type() is b.strip_weak_type()
+    )
 
 
 def _numpy_aval(x):
     if isinstance(x, np.ma.MaskedArray):
-        raise ValueError("NumPy masked arrays are not accepted: their mask would be lost. "
-                         "Fill the masked entries first, for example with x.filled(0).")
+        raise ValueError(
+            "NumPy masked arrays are not accepted: their mask would be lost. "
+            "Fill the masked entries first, for example with x.filled(0)."
+        )
     if not x.dtype.isnative:
         raise InvalidInputException(
             f"a NumPy array of dtype {x.dtype.str} has its bytes in the order of another machine, which no device computes with. "
-            f"Convert it first: x.astype(x.dtype.newbyteorder('=')).")
+            f"Convert it first: x.astype(x.dtype.newbyteorder('='))."
+        )
     if x.dtype.kind in "OUSMm":
         raise InvalidInputException(
             f"a NumPy array of dtype {x.dtype} is not a valid array value: programs know numbers and booleans only. "
-            f"Convert it with x.astype(...), or keep it out of the traced function.")
+            f"Convert it with x.astype(...), or keep it out of the traced function."
+        )
     _check_numpy_dtype(x.dtype)
     return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
 
 
 def _check_numpy_dtype(dtype):
     """Raises for NumPy dtypes that no device supports, such as longdouble and records."""
-    if (dtype.names is not None and dtype != dtypes.float0) or (dtype.kind in "fc" and dtype.char in "gG"):        # ml_dtypes has such letters of its own
+    if (dtype.names is not None and dtype != dtypes.float0) or (
+        dtype.kind in "fc" and dtype.char in "gG"
+    ):  # ml_dtypes has such letters of its own
         raise InvalidInputException(
             f"NumPy values of dtype {dtype} are not valid array values: devices compute with numbers of at most 64 bits (complex ones of 128) "
-            f"and know no records. Convert with x.astype(...), or pass the fields one by one.")
+            f"and know no records. Convert with x.astype(...), or pass the fields one by one."
+        )
 
 
 # Types of scalars, by class and x64: asked for with every literal.
@@ -357,8 +405,10 @@ def _scalar_maker(python_type):
             if not info.min <= x <= info.max:
                 raise OverflowError(
                     f"Python int {x} is too large to convert to {aval.dtype}; enable 64-bit types "
-                    f"(xlab.config.update('enable_x64', True)) or use a float")
+                    f"(xlab.config.update('enable_x64', True)) or use a float"
+                )
         return aval
+
     return make
 
 
@@ -384,7 +434,8 @@ def escaped_tracer(tracer: Tracer, where: str) -> UnexpectedTracerError:
         f"A value of type {tracer.aval} made while tracing {tracer._trace.label} was used {where}, after "
         f"that tracing had ended. It was made at {tracer.origin()}. A traced value stands for data that "
         f"only exists while the compiled program runs, so it must not be kept in a global, an attribute "
-        f"or a closure: return it from the function instead.")
+        f"or a closure: return it from the function instead."
+    )
     error.tracer = tracer
     return error
 
@@ -415,11 +466,15 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
     if axis is None or not isinstance(aval, ShapedArray):
         return aval
     if aval.shape[axis] != size:
-        raise XlabTypeError(f"a batch of {size} examples along axis {axis} was expected, got {aval}")
+        raise XlabTypeError(
+            f"a batch of {size} examples along axis {axis} was expected, got {aval}"
+        )
     return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis:][1:]))
 
 
-def unmapped_aval(size: int, axis: int | None, aval: AbstractValue, explicit_mesh_axis: Any = None) -> AbstractValue:
+def unmapped_aval(
+    size: int, axis: int | None, aval: AbstractValue, explicit_mesh_axis: Any = None
+) -> AbstractValue:
     """The type of a batch along `axis` of examples of a type.
 
     Example:

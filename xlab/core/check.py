@@ -29,7 +29,9 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     if isinstance(jaxpr, ClosedJaxpr):
         for v, c in zip(jaxpr.jaxpr.constvars, jaxpr.consts):
             if not same_up_to_weak_type(v.aval, aval_of(c)):
-                raise JaxprTypeError(f"a constant of type {aval_of(c)} is bound to a variable of type {v.aval}")
+                raise JaxprTypeError(
+                    f"a constant of type {aval_of(c)} is bound to a variable of type {v.aval}"
+                )
     _check(open_jaxpr(jaxpr), jaxpr)
 
 
@@ -48,7 +50,9 @@ def _check(jaxpr: Jaxpr, whole: Jaxpr | ClosedJaxpr) -> None:
             if not same_up_to_weak_type(aval_of(a.val), a.aval):
                 raise JaxprTypeError(f"{where}: literal {a.val!r} does not have the type {a.aval}")
         elif a not in bound:
-            raise JaxprTypeError(f"{where} reads a variable of type {a.aval} that no earlier equation defines")
+            raise JaxprTypeError(
+                f"{where} reads a variable of type {a.aval} that no earlier equation defines"
+            )
 
     for v in (*jaxpr.constvars, *jaxpr.invars):
         bind(v, "the program's inputs")
@@ -62,11 +66,15 @@ def _check(jaxpr: Jaxpr, whole: Jaxpr | ClosedJaxpr) -> None:
             got = list(got) if eqn.primitive.multiple_results else [got]
             want = [v.aval for v in eqn.outvars]
             if len(got) != len(want) or not all(map(same_up_to_weak_type, got, want)):
-                raise JaxprTypeError(f"{where} binds results of types {_types(want)}, but its rule gives {_types(got)}")
+                raise JaxprTypeError(
+                    f"{where} binds results of types {_types(want)}, but its rule gives {_types(got)}"
+                )
             if _effects.on_refs(effects):
                 effects = outer_effects(eqn, inputs)
             if not effects <= jaxpr.effects:
-                raise JaxprTypeError(f"{where} has effects {set(effects)} that the program does not declare")
+                raise JaxprTypeError(
+                    f"{where} has effects {set(effects)} that the program does not declare"
+                )
         for name, inner in subjaxprs_of_params(eqn.params):
             try:
                 check_jaxpr(inner)

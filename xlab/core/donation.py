@@ -26,7 +26,7 @@ def take(arrays: Sequence[Any], name: str) -> None:
             else:
                 mark_deleted(x)
                 x._xlab_taken = taker
-    except TypeError:       # there are other values among them; keys are made of an array
+    except TypeError:  # there are other values among them; keys are made of an array
         native = [x if type(x) is _arrays.ArrayImpl else getattr(x, "base", None) for x in arrays]
         take([x for x in native if type(x) is _arrays.ArrayImpl], name)
 
@@ -45,13 +45,19 @@ def gone(x: Any) -> RuntimeError:
     taken = getattr(x, "_xlab_taken", None)
     kind = x.aval.str_short()
     if taken is None:
-        return RuntimeError(f"the array of type {kind} was deleted or donated: it has no buffers any more. Keep it, or make it again")
+        return RuntimeError(
+            f"the array of type {kind} was deleted or donated: it has no buffers any more. Keep it, or make it again"
+        )
     name, code, lasti = taken
     place = f" at {source_info.position(code, lasti)}" if code is not None else ""
     if not name:
-        return RuntimeError(f"the array of type {kind} was deleted: x.delete(){place} freed its buffers. Keep it, or make it again")
-    return RuntimeError(f"the array of type {kind} was deleted or donated: the call of {name}{place} took it, and its buffer now belongs to a "
-                        f"result of that call. Use that result, or do not donate this argument there, or give it a copy (x.copy())")
+        return RuntimeError(
+            f"the array of type {kind} was deleted: x.delete(){place} freed its buffers. Keep it, or make it again"
+        )
+    return RuntimeError(
+        f"the array of type {kind} was deleted or donated: the call of {name}{place} took it, and its buffer now belongs to a "
+        f"result of that call. Use that result, or do not donate this argument there, or give it a copy (x.copy())"
+    )
 
 
 def check_alive(x: Any) -> None:
@@ -73,7 +79,9 @@ def clash(args: Sequence[Any], donated: Sequence[int]) -> tuple[int, int] | None
     return None
 
 
-def check_apart(name: str, args: Sequence[Any], donated: Sequence[int], names: Callable[[], Sequence[str]]) -> None:
+def check_apart(
+    name: str, args: Sequence[Any], donated: Sequence[int], names: Callable[[], Sequence[str]]
+) -> None:
     """Raises if a donated argument shares its buffers with another argument of the call.
 
     Args:
@@ -89,6 +97,8 @@ def check_apart(name: str, args: Sequence[Any], donated: Sequence[int], names: C
     both = i in donated and j in donated
     taken, other = (i, j) if i in donated else (j, i)
     how = "both are donated" if both else f"`{called[taken]}` is donated"
-    raise RuntimeError(f"jit({name}) was given {same}, of type {x.aval.str_short()}, as `{called[j]}` and as `{called[i]}`, and {how}: a buffer "
-                       f"that is given away cannot be used once more, as in f(donated(x), x). Pass a copy for `{called[other]}` (x.copy()), "
-                       f"or donate neither")
+    raise RuntimeError(
+        f"jit({name}) was given {same}, of type {x.aval.str_short()}, as `{called[j]}` and as `{called[i]}`, and {how}: a buffer "
+        f"that is given away cannot be used once more, as in f(donated(x), x). Pass a copy for `{called[other]}` (x.copy()), "
+        f"or donate neither"
+    )

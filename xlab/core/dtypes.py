@@ -176,7 +176,8 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
         pass
     if hasattr(dtype, "aval") or isinstance(dtype, np.ndarray):
         raise (TypeError if isinstance(dtype, np.ndarray) else ValueError)(
-            f"an array of type {getattr(dtype, 'aval', dtype.dtype)} was given as a dtype; pass its dtype, as x.dtype")
+            f"an array of type {getattr(dtype, 'aval', dtype.dtype)} was given as a dtype; pass its dtype, as x.dtype"
+        )
     found = to_dtype(dtype)
     narrow = _NARROW.get(found, found)
     if isinstance(dtype, (str, type, np.dtype, ExtendedDType)):
@@ -289,8 +290,18 @@ def iinfo(int_type: Any) -> Any:
 
 
 _BITS = {
-    np.dtype(t): b for t, b in ((int1, 1), (uint1, 1), (int2, 2), (uint2, 2), (int4, 4), (uint4, 4), (float4_e2m1fn, 4), (float6_e2m3fn, 6),
-                                (float6_e3m2fn, 6))
+    np.dtype(t): b
+    for t, b in (
+        (int1, 1),
+        (uint1, 1),
+        (int2, 2),
+        (uint2, 2),
+        (int4, 4),
+        (uint4, 4),
+        (float4_e2m1fn, 4),
+        (float6_e2m3fn, 6),
+        (float6_e3m2fn, 6),
+    )
 }
 
 
@@ -331,7 +342,10 @@ _MLIR: dict[Any, str] = {float0: "i1", bool_: "i1"}
 for _bits in (1, 2, 4, 8, 16, 32, 64):
     for _prefix, _letter, _mlir in (("int", "i", "i"), ("uint", "u", "ui")):
         _dtype = to_dtype(f"{_prefix}{_bits}")
-        _SHORT[_dtype], _MLIR[_dtype] = f"{_letter}{_bits}", f"{_mlir}{_bits}" if _bits > 1 else "i1"
+        _SHORT[_dtype], _MLIR[_dtype] = (
+            f"{_letter}{_bits}",
+            f"{_mlir}{_bits}" if _bits > 1 else "i1",
+        )
 for _bits in (16, 32, 64):
     _SHORT[np.dtype(f"float{_bits}")] = _MLIR[np.dtype(f"float{_bits}")] = f"f{_bits}"
 for _bits in (64, 128):
@@ -373,7 +387,7 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
         return canonicalize_dtype(x), False
     dtype = getattr(x, "dtype", None)
     if dtype is None or isinstance(x, type):
-        for number in (int, float, complex):        # a member of an enumeration, another class of numbers
+        for number in (int, float, complex):  # a member of an enumeration, another class of numbers
             if isinstance(x, number):
                 return dtype_and_weak(number)
         return canonicalize_dtype(x), False

@@ -9,9 +9,9 @@ from typing import Any
 class Effect:
     """Base of all effects. Instances are compared by class unless a subclass says otherwise."""
 
-    ordered = False          # instances run in program order, chained by a token
-    in_control_flow = True   # may stand inside cond, while and scan
-    shardable = False        # an ordered effect that may run on several devices
+    ordered = False  # instances run in program order, chained by a token
+    in_control_flow = True  # may stand inside cond, while and scan
+    shardable = False  # an ordered effect that may run on several devices
 
     def __eq__(self, other):
         return type(self) is type(other)
@@ -77,6 +77,7 @@ ordered_debug_effect = OrderedDebugEffect()
 io_effect = IOEffect()
 ordered_io_effect = OrderedIOEffect()
 IO_EFFECTS = (IOEffect, OrderedIOEffect)
+
 
 class RefEffect(Effect):
     """A mutable reference is touched: operand number `input` of an equation.
@@ -151,7 +152,9 @@ def without_axes(effects: Collection[Effect], names: Container[Any]) -> frozense
 
 def on_refs(effects: Collection[Effect]) -> bool:
     """Whether any effect is on a mutable reference, made inside or passed in."""
-    return bool(effects) and any(isinstance(e, (RefEffect, InternalMutableArrayEffect)) for e in effects)
+    return bool(effects) and any(
+        isinstance(e, (RefEffect, InternalMutableArrayEffect)) for e in effects
+    )
 
 
 def written(effects: Iterable[Effect]) -> set[int]:

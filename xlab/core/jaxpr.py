@@ -66,8 +66,15 @@ class JaxprEqn:
     effects: frozenset[_effects.Effect]
     raw_source_info: tuple
 
-    def __init__(self, invars, outvars, primitive, params, effects=_effects.NO_EFFECTS,
-                 source_info=_source_info.UNKNOWN):
+    def __init__(
+        self,
+        invars,
+        outvars,
+        primitive,
+        params,
+        effects=_effects.NO_EFFECTS,
+        source_info=_source_info.UNKNOWN,
+    ):
         self.invars, self.outvars, self.primitive, self.params = invars, outvars, primitive, params
         self.effects, self.raw_source_info = effects, source_info
 
@@ -77,8 +84,10 @@ class JaxprEqn:
         return _source_info.SourceInfo(*self.raw_source_info)
 
     def replace(self, **changes: Any) -> JaxprEqn:
-        fields = {name: getattr(self, name) for name in
-                  ("invars", "outvars", "primitive", "params", "effects", "source_info")}
+        fields = {
+            name: getattr(self, name)
+            for name in ("invars", "outvars", "primitive", "params", "effects", "source_info")
+        }
         fields["source_info"] = self.raw_source_info
         fields.update(changes)
         return JaxprEqn(**fields)
@@ -92,8 +101,14 @@ class DebugInfo:
 
     __slots__ = ("arg_names", "around", "name", "position", "result_names")
 
-    def __init__(self, name: str = "<unknown>", arg_names: Iterable[Any] = (), result_names: Iterable[Any] = (),
-                 position: str = "", around: tuple[str, ...] | None = None):
+    def __init__(
+        self,
+        name: str = "<unknown>",
+        arg_names: Iterable[Any] = (),
+        result_names: Iterable[Any] = (),
+        position: str = "",
+        around: tuple[str, ...] | None = None,
+    ):
         self.name = name
         self.arg_names = tuple(arg_names)
         self.result_names = tuple(result_names)
@@ -111,7 +126,16 @@ class DebugInfo:
 class Jaxpr:
     """A program: inputs, equations, outputs. `constvars` are inputs whose values belong to the program."""
 
-    __slots__ = ("__weakref__", "_closed", "constvars", "debug_info", "effects", "eqns", "invars", "outvars")
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "constvars",
+        "debug_info",
+        "effects",
+        "eqns",
+        "invars",
+        "outvars",
+    )
 
     def __init__(self, constvars, invars, outvars, eqns, effects=None, debug_info=None):
         self.constvars: list[Var] = list(constvars)
@@ -122,9 +146,16 @@ class Jaxpr:
         self.debug_info: DebugInfo = debug_info or DebugInfo()
 
     def replace(self, **changes: Any) -> Jaxpr:
-        fields = {"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars,
-                  "eqns": self.eqns, "debug_info": self.debug_info}
-        if "eqns" not in changes and not (_effects.on_refs(self.effects) and ("invars" in changes or "constvars" in changes)):
+        fields = {
+            "constvars": self.constvars,
+            "invars": self.invars,
+            "outvars": self.outvars,
+            "eqns": self.eqns,
+            "debug_info": self.debug_info,
+        }
+        if "eqns" not in changes and not (
+            _effects.on_refs(self.effects) and ("invars" in changes or "constvars" in changes)
+        ):
             fields["effects"] = self.effects
         fields.update(changes)
         return Jaxpr(**fields)
@@ -162,9 +193,7 @@ def input_positions(jaxpr: Jaxpr) -> dict[Var, int]:
 
 def outer_effects(eqn: JaxprEqn, inputs: dict[Var, int]) -> frozenset[_effects.Effect]:
     """An equation's effects in terms of the inputs of its program."""
-    return _effects.moved(
-        eqn.effects,
-        lambda i: inputs.get(eqn.invars[i]) if i >= 0 else None)  # type: ignore[arg-type]  # references are no literals
+    return _effects.moved(eqn.effects, lambda i: inputs.get(eqn.invars[i]) if i >= 0 else None)  # type: ignore[arg-type]  # references are no literals
 
 
 class ClosedJaxpr:
@@ -174,7 +203,9 @@ class ClosedJaxpr:
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
         if len(jaxpr.constvars) != len(consts):
-            raise ValueError(f"the jaxpr has {len(jaxpr.constvars)} constants, got {len(consts)} values")
+            raise ValueError(
+                f"the jaxpr has {len(jaxpr.constvars)} constants, got {len(consts)} values"
+            )
         self.jaxpr = jaxpr
         self.consts = list(consts)
         self._memo: dict = {}
@@ -189,9 +220,12 @@ class ClosedJaxpr:
     effects = property(lambda self: self.jaxpr.effects)
     debug_info = property(lambda self: self.jaxpr.debug_info)
 
-    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
-        return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr,
-                           self.consts if consts is None else consts)
+    def replace(
+        self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None
+    ) -> ClosedJaxpr:
+        return ClosedJaxpr(
+            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+        )
 
     def memo(self, key, make):
         """Remembers something derived from this program, for as long as the program lives."""
@@ -211,8 +245,10 @@ class ClosedJaxpr:
 
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list]:
     """The function of flat arguments, returning a list, that a closed jaxpr describes."""
+
     def fun(*args):
         return eval_jaxpr(closed_jaxpr.jaxpr, closed_jaxpr.consts, *args)
+
     fun.__name__ = closed_jaxpr.jaxpr.debug_info.name
     return fun
 
@@ -320,6 +356,7 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
             if eqn.params:
                 for inner in inner_jaxprs(eqn.params):
                     visit(inner)
+
     visit(jaxpr)
     return numbers
 
@@ -334,7 +371,11 @@ def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:
         candidates = iter(whole.eqns)
         for eqn in part.eqns:
             for old in candidates:
-                if old is eqn or (old.primitive is eqn.primitive and old.raw_source_info == eqn.raw_source_info and set(eqn.outvars) <= set(old.outvars)):
+                if old is eqn or (
+                    old.primitive is eqn.primitive
+                    and old.raw_source_info == eqn.raw_source_info
+                    and set(eqn.outvars) <= set(old.outvars)
+                ):
                     break
             else:
                 return
@@ -342,6 +383,7 @@ def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:
                 numbers[id(eqn)] = numbers[id(old)]
                 for pair in zip(inner_jaxprs(eqn.params), inner_jaxprs(old.params)):
                     visit(*pair)
+
     visit(part, whole)
     return numbers
 
@@ -363,12 +405,26 @@ def gensym() -> Callable:
     return Var
 
 
-def new_jaxpr_eqn(invars: Iterable[Atom], outvars: Iterable[Var], primitive: Primitive, params: Mapping[str, Any],
-                  effects: Iterable[_effects.Effect] = _effects.NO_EFFECTS, source_info: tuple | None = None, ctx: Any = None) -> JaxprEqn:
+def new_jaxpr_eqn(
+    invars: Iterable[Atom],
+    outvars: Iterable[Var],
+    primitive: Primitive,
+    params: Mapping[str, Any],
+    effects: Iterable[_effects.Effect] = _effects.NO_EFFECTS,
+    source_info: tuple | None = None,
+    ctx: Any = None,
+) -> JaxprEqn:
     """One equation. `source_info` is that of the equation it comes from; without it, the caller's line."""
     if isinstance(source_info, _source_info.SourceInfo):
         source_info = tuple(source_info)
-    return JaxprEqn(list(invars), list(outvars), primitive, dict(params), frozenset(effects), source_info or _source_info.UNKNOWN)
+    return JaxprEqn(
+        list(invars),
+        list(outvars),
+        primitive,
+        dict(params),
+        frozenset(effects),
+        source_info or _source_info.UNKNOWN,
+    )
 
 
 def jaxprs_in_params(params: ParamDict) -> Iterator[Jaxpr]:

@@ -72,21 +72,32 @@ class Primitive:
 
     call_primitive = map_primitive = False
 
-    def __init__(self, name: str, *, multiple_results: bool = False, auto_pvary: bool = True,
-                 context_dependent: bool = False, hidden: bool = False):
+    def __init__(
+        self,
+        name: str,
+        *,
+        multiple_results: bool = False,
+        auto_pvary: bool = True,
+        context_dependent: bool = False,
+        hidden: bool = False,
+    ):
         self.name = name
         self.multiple_results = multiple_results
-        self.auto_pvary = auto_pvary                # operands are brought to one manual axis type before binding
-        self.context_dependent = context_dependent   # types depend on more than avals and params
+        self.auto_pvary = auto_pvary  # operands are brought to one manual axis type before binding
+        self.context_dependent = context_dependent  # types depend on more than avals and params
         # Maps unreduced operands to an unreduced result: True if linear in all operands together, else the groups of operands it is
         # linear in while the others are fixed, as tuples or slices of positions; or a function of types and parameters that says so.
         self.linear_in_unreduced: Any = False
-        self.casts_to_reduced = False     # operands that are the same everywhere become reduced where others are
-        self.takes_refs = False           # operands may be mutable references
+        self.casts_to_reduced = (
+            False  # operands that are the same everywhere become reduced where others are
+        )
+        self.takes_refs = False  # operands may be mutable references
         # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
         self.transposes_zeros: Any = False
-        self.makes_ref = False            # the result is a new mutable reference
-        self.impl: Callable[..., Any] | None = None   # set by the eager rule: `compile/dispatch.py`, or by hand
+        self.makes_ref = False  # the result is a new mutable reference
+        self.impl: Callable[..., Any] | None = (
+            None  # set by the eager rule: `compile/dispatch.py`, or by hand
+        )
         self._abstract: Callable[..., Any] | None = None
         self._with_effects = False
         self._cache: dict[tuple, tuple[Any, frozenset[_effects.Effect]]] = {}
@@ -173,9 +184,13 @@ class Primitive:
         if self._abstract is None:
             raise NotImplementedError(
                 f"primitive '{self.name}' has no abstract evaluation rule: define one with "
-                f"{self.name}_p.def_abstract_eval(rule)")
-        if self.auto_pvary and (explicit_types.in_use or params.get("sharding") is not None
-                           or params.get("out_sharding") is not None):
+                f"{self.name}_p.def_abstract_eval(rule)"
+            )
+        if self.auto_pvary and (
+            explicit_types.in_use
+            or params.get("sharding") is not None
+            or params.get("out_sharding") is not None
+        ):
             return propagate_sharding(self, avals, params, Primitive._evaluate_plain)
         return self._evaluate_plain(avals, params)
 
@@ -185,16 +200,22 @@ class Primitive:
                 if type(a) is AbstractRef:
                     raise RefOperandError(
                         f"Attempting to pass a Ref {a} to a primitive: {self.name}. A reference is a place, not a value: read "
-                        f"it first, as ref[...].")
+                        f"it first, as ref[...]."
+                    )
         mat = INVARYING
         if self.auto_pvary and any(isinstance(a, ShapedArray) and a.mat for a in avals):
             mat = join_types(self, avals, params)
-            avals = tuple(a.update(mat=INVARYING) if isinstance(a, ShapedArray) and a.mat else a
-                          for a in avals)
+            avals = tuple(
+                a.update(mat=INVARYING) if isinstance(a, ShapedArray) and a.mat else a
+                for a in avals
+            )
         space = None
         if self.auto_pvary and any(isinstance(a, ShapedArray) and a.memory_space for a in avals):
             space = joint_memory(self, avals)
-            avals = tuple(a.update(memory_space=None) if isinstance(a, ShapedArray) and a.memory_space else a for a in avals)
+            avals = tuple(
+                a.update(memory_space=None) if isinstance(a, ShapedArray) and a.memory_space else a
+                for a in avals
+            )
         out = self._abstract(*avals, **params)  # type: ignore[misc]  # _evaluate made sure that it is there
         out, effects = out if self._with_effects else (out, _effects.NO_EFFECTS)
         if self.multiple_results:
@@ -204,7 +225,11 @@ class Primitive:
         elif mat:
             out = out.update(mat=mat)
         if space is not None:
-            out = tuple(_in_memory(a, space) for a in out) if self.multiple_results else _in_memory(out, space)
+            out = (
+                tuple(_in_memory(a, space) for a in out)
+                if self.multiple_results
+                else _in_memory(out, space)
+            )
         return out, frozenset(effects)
 
     def clear_cache(self):
@@ -218,7 +243,8 @@ def joint_memory(prim: Primitive, avals: Sequence[_avals.AbstractValue]) -> str 
     if len(spaces) > 1:
         raise ValueError(
             f"memory_space of all inputs passed to `{prim.name}` must be the same, got {', '.join(map(str, avals))}: some are in the memory of the "
-            f"host and some in that of the devices. Bring them to one with xlab.device_put(x, xlab.memory.Space.Device), or Space.Host.")
+            f"host and some in that of the devices. Bring them to one with xlab.device_put(x, xlab.memory.Space.Device), or Space.Host."
+        )
     return spaces.pop() if spaces else None
 
 
@@ -226,7 +252,9 @@ def _in_memory(aval: Any, space: str) -> Any:
     return aval.update(memory_space=space) if isinstance(aval, ShapedArray) else aval
 
 
-def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue], params: dict) -> _avals.ManualAxisType:
+def join_types(
+    prim: Primitive, avals: Sequence[_avals.AbstractValue], params: dict
+) -> _avals.ManualAxisType:
     """Manual axis type of the result of an operation that does not communicate, axis by axis.
 
     Operands agree on what varies (`bind` sees to that). Unreduced operands go only through operations that are
@@ -241,15 +269,26 @@ def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue], params: d
         _check_summands(prim, avals, mats, unreduced, params)
     reduced = reduced - varying - unreduced
     for a, m in zip(avals, mats):
-        if m is not None and reduced - m.reduced and not _shared(a) and not (prim.casts_to_reduced and state.manual is None):
+        if (
+            m is not None
+            and reduced - m.reduced
+            and not _shared(a)
+            and not (prim.casts_to_reduced and state.manual is None)
+        ):
             raise ShardingTypeError(
                 f"{prim.name} got operands of types {_listed(avals)}: a value cannot be replicated over {_axes(reduced - m.reduced)} "
-                f"where another input is reduced; cast it with pcast(..., to='reduced')")
+                f"where another input is reduced; cast it with pcast(..., to='reduced')"
+            )
     return _avals.ManualAxisType(varying, unreduced, reduced)
 
 
-def _check_summands(prim: Primitive, avals: Sequence[_avals.AbstractValue], mats: Sequence[Any], unreduced: frozenset,
-                    params: dict) -> None:
+def _check_summands(
+    prim: Primitive,
+    avals: Sequence[_avals.AbstractValue],
+    mats: Sequence[Any],
+    unreduced: frozenset,
+    params: dict,
+) -> None:
     """Raises unless the operation is linear in its unreduced operands."""
     linear = prim.linear_in_unreduced
     if callable(linear):
@@ -257,9 +296,14 @@ def _check_summands(prim: Primitive, avals: Sequence[_avals.AbstractValue], mats
     if linear is False:
         raise NotImplementedError(
             f"unreduced rule for {prim.name}: an operand is a sum that was not carried out yet over "
-            f"{_axes(unreduced)}, and {prim.name} is not linear in it; psum it first")
+            f"{_axes(unreduced)}, and {prim.name} is not linear in it; psum it first"
+        )
     places = range(len(avals))
-    groups = [set(places)] if linear is True else [set(places[g] if type(g) is slice else g) for g in linear]
+    groups = (
+        [set(places)]
+        if linear is True
+        else [set(places[g] if type(g) is slice else g) for g in linear]
+    )
     for axis in unreduced:
         summands = {i for i, m in enumerate(mats) if m is not None and axis in m.unreduced}
         group: set[int] = next((g for g in groups if g & summands), set())
@@ -272,12 +316,20 @@ def _check_summands(prim: Primitive, avals: Sequence[_avals.AbstractValue], mats
             problem = "adding a finished value to an unreduced one would add it once per device"
         elif any(axis in m.varying for m in mats if m is not None):
             problem = "an unreduced value goes together with one that is the same on all devices, not with a varying one"
-        elif any(m is not None and axis not in m.reduced and not _shared(a) for i, (a, m) in enumerate(zip(avals, mats)) if i not in group):
-            problem = ("the other operand needs the same sum in its derivative, which would be implicit communication; cast it with "
-                       "pcast(..., to='reduced')")
+        elif any(
+            m is not None and axis not in m.reduced and not _shared(a)
+            for i, (a, m) in enumerate(zip(avals, mats))
+            if i not in group
+        ):
+            problem = (
+                "the other operand needs the same sum in its derivative, which would be implicit communication; cast it with "
+                "pcast(..., to='reduced')"
+            )
         if problem:
-            raise ShardingTypeError(f"{prim.name} got operands of types {_listed(avals)}, unreduced over {_axes(frozenset((axis,)))}: {problem}"
-                                    f"{'' if 'cast' in problem else '; psum the unreduced operand first'}")
+            raise ShardingTypeError(
+                f"{prim.name} got operands of types {_listed(avals)}, unreduced over {_axes(frozenset((axis,)))}: {problem}"
+                f"{'' if 'cast' in problem else '; psum the unreduced operand first'}"
+            )
 
 
 def _shared(aval: Any) -> bool:
@@ -285,7 +337,9 @@ def _shared(aval: Any) -> bool:
 
     Outside of `shard_map` also a scalar, whose cotangent is cast to its type.
     """
-    return not dtypes.issubdtype(aval.dtype, np.inexact) or (not aval.shape and state.manual is None)
+    return not dtypes.issubdtype(aval.dtype, np.inexact) or (
+        not aval.shape and state.manual is None
+    )
 
 
 def _axes(axes: frozenset) -> str:

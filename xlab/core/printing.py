@@ -27,8 +27,8 @@ from xlab.core.jaxpr import (
 )
 
 WIDTH = 80
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")   # of objects: equal programs have equal text
-HOIST_FROM = 10   # jit bodies with at least this many equations are printed in front
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")  # of objects: equal programs have equal text
+HOIST_FROM = 10  # jit bodies with at least this many equations are printed in front
 
 # Parameters that are left out, by primitive: those that say nothing beyond the types, and unset ones.
 _hidden: dict[str, tuple[str, ...]] = {}
@@ -47,7 +47,15 @@ hide_params("convert_element_type", when={"sharding": None})
 hide_params("reduce_max", when={"out_sharding": None})
 hide_params("reduce_min", when={"out_sharding": None})
 hide_params("dot_general", "out_sharding", when={"precision": None, "preferred_element_type": None})
-hide_params("jit", "in_shardings", "out_shardings", "donated_invars", "keep_unused", "inline", "compiler_options_kvs")
+hide_params(
+    "jit",
+    "in_shardings",
+    "out_shardings",
+    "donated_invars",
+    "keep_unused",
+    "inline",
+    "compiler_options_kvs",
+)
 hide_params("integer_pow")
 hide_params("scan", "linear", "debug")
 hide_params("cond", "debug")
@@ -59,7 +67,9 @@ hide_params("custom_vjp_call", "num_consts", "out_trees", "n_out")
 _writers: dict[str, Callable[[JaxprEqn, Names, Container[Var] | None], str]] = {}
 
 
-def print_as(primitive: str, writer: Callable[[JaxprEqn, Names, Container[Var] | None], str]) -> None:
+def print_as(
+    primitive: str, writer: Callable[[JaxprEqn, Names, Container[Var] | None], str]
+) -> None:
     """Prints the equations of a primitive in a form of their own."""
     _writers[primitive] = writer
 
@@ -99,7 +109,9 @@ def literal_text(atom: Literal) -> str:
         text = str(bool(value))
     elif dtypes.issubdtype(value.dtype, np.complexfloating):
         text = str(complex(value))
-    elif dtypes.issubdtype(value.dtype, np.floating) or dtypes.issubdtype(atom.aval.dtype, np.floating):
+    elif dtypes.issubdtype(value.dtype, np.floating) or dtypes.issubdtype(
+        atom.aval.dtype, np.floating
+    ):
         text = str(float(value.astype(atom.aval.dtype)))
     else:
         text = str(value.item() if value.ndim == 0 else value)
@@ -112,7 +124,9 @@ def atom_text(atom: Atom, names: Names) -> str:
 
 def binders(vars_: Iterable[Var], names: Names, used: Container[Var] | None = None) -> str:
     """Variables with their types, as they stand left of an equation."""
-    return " ".join(f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short()}" for v in vars_)
+    return " ".join(
+        f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short()}" for v in vars_
+    )
 
 
 def value_text(value: Any, names: Names, indent: int, before: int = 0) -> str:
@@ -121,10 +135,19 @@ def value_text(value: Any, names: Names, indent: int, before: int = 0) -> str:
         return _body(open_jaxpr(value), names, indent, before)
     if type(value) is tuple and value and all(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
         pad = " " * (indent + 2)
-        return "(\n" + "\n".join(pad + _body(open_jaxpr(v), names, indent + 2) for v in value) + "\n" + " " * indent + ")"
+        return (
+            "(\n"
+            + "\n".join(pad + _body(open_jaxpr(v), names, indent + 2) for v in value)
+            + "\n"
+            + " " * indent
+            + ")"
+        )
     if hasattr(value, "_fields") and any(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
         pad = " " * (indent + 2)
-        parts = [f"{pad}{k}={value_text(v, names, indent + 2, len(k) + 1)}\n" for k, v in zip(value._fields, value)]
+        parts = [
+            f"{pad}{k}={value_text(v, names, indent + 2, len(k) + 1)}\n"
+            for k, v in zip(value._fields, value)
+        ]
         return f"{type(value).__name__}(\n{''.join(parts)}{' ' * indent})"
     if isinstance(value, np.dtype):
         return str(value)
@@ -144,7 +167,9 @@ def shown_params(eqn: JaxprEqn) -> list[tuple[str, Any]]:
     out = []
     for k in sorted(eqn.params):
         v = eqn.params[k]
-        if k in hidden or (k in when and (v is when[k] or (type(v) is type(when[k]) and v == when[k]))):
+        if k in hidden or (
+            k in when and (v is when[k] or (type(v) is type(when[k]) and v == when[k]))
+        ):
             continue
         out.append((k, v))
     if name == "jit":
@@ -161,8 +186,9 @@ def _dot_numbers(numbers):
     return f"(({list(lc)}, {list(rc)}), ({list(lb)}, {list(rb)}))"
 
 
-def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0,
-                  used: Container[Var] | None = None) -> str:
+def equation_text(
+    eqn: JaxprEqn, names: Names | None = None, indent: int = 0, used: Container[Var] | None = None
+) -> str:
     """One equation, over several lines if it is long."""
     names = names or Names()
     writer = _writers.get(eqn.primitive.name)
@@ -217,7 +243,9 @@ def _body(jaxpr: Jaxpr, names: Names, indent: int, before: int = 0) -> str:
         if "\n" not in flat and len(flat) + indent + before <= WIDTH:
             return flat
     pad = " " * (indent + 4)
-    return head + "\n" + "".join(pad + e + "\n" for e in eqns) + " " * (indent + 2) + f"in {outs} }}"
+    return (
+        head + "\n" + "".join(pad + e + "\n" for e in eqns) + " " * (indent + 2) + f"in {outs} }}"
+    )
 
 
 def _outs(jaxpr: Jaxpr, names: Names) -> str:

@@ -41,9 +41,14 @@ class AbstractRef(AbstractValue):
     def __new__(cls, inner_aval, memory_space=None, kind=None):
         if inner_aval.memory_space is not None:
             if memory_space is not None and memory_space != inner_aval.memory_space:
-                raise ValueError(f"a reference in memory space {memory_space} cannot hold {inner_aval}, which lives in "
-                                 f"{inner_aval.memory_space}: ask for that space, or move the array first")
-            memory_space, inner_aval = memory_space or inner_aval.memory_space, inner_aval.update(memory_space=None)
+                raise ValueError(
+                    f"a reference in memory space {memory_space} cannot hold {inner_aval}, which lives in "
+                    f"{inner_aval.memory_space}: ask for that space, or move the array first"
+                )
+            memory_space, inner_aval = (
+                memory_space or inner_aval.memory_space,
+                inner_aval.update(memory_space=None),
+            )
         key = (inner_aval, memory_space, kind)
         with _lock:
             self = _interned.get(key)
@@ -73,7 +78,7 @@ class AbstractRef(AbstractValue):
         return self.update(shape=(*self.shape[:d], size, *self.shape[d:]))
 
     def without_dimension(self, d: int) -> AbstractRef:
-        return self.update(shape=(*self.shape[:d], *self.shape[d + 1:]))
+        return self.update(shape=(*self.shape[:d], *self.shape[d + 1 :]))
 
     def strip_weak_type(self) -> AbstractRef:
         return self.update(weak_type=False) if self.weak_type else self
@@ -146,8 +151,10 @@ class Ref(metaclass=_RefMeta):
     def peek(self):
         """The array inside, to be read at once and not kept."""
         if self._gone is not None:
-            raise ValueError(f"the reference of type {self.aval} made at {self.origin()} was given up by {self._gone}: it has no "
-                             f"value any more. Make a new one with xlab.new_ref.")
+            raise ValueError(
+                f"the reference of type {self.aval} made at {self.origin()} was given up by {self._gone}: it has no "
+                f"value any more. Make a new one with xlab.new_ref."
+            )
         return self._value
 
     def share(self):
@@ -199,7 +206,9 @@ class Ref(metaclass=_RefMeta):
         """Adds to the value at an index."""
         _operations["addupdate"](self, idx, x)
 
-    at = property(lambda self: _operations["at"](self), doc="Views: `ref.at[index]` is a reference to a part.")
+    at = property(
+        lambda self: _operations["at"](self), doc="Views: `ref.at[index]` is a reference to a part."
+    )
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
@@ -214,20 +223,30 @@ class Ref(metaclass=_RefMeta):
 
     def __len__(self):
         if not self.shape:
-            raise TypeError("len() of unsized object: the reference holds an array without dimensions")
+            raise TypeError(
+                "len() of unsized object: the reference holds an array without dimensions"
+            )
         return self.shape[0]
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
     def __bool__(self):
-        raise TypeError(f"the truth of a reference of type {self.aval} is not defined: read it first, as ref[...]")
+        raise TypeError(
+            f"the truth of a reference of type {self.aval} is not defined: read it first, as ref[...]"
+        )
 
     def __array__(self, *args, **kwargs):
-        raise TypeError(f"NumPy was given a reference of type {self.aval}: read it first, as ref[...]")
+        raise TypeError(
+            f"NumPy was given a reference of type {self.aval}: read it first, as ref[...]"
+        )
 
     def __repr__(self):
-        return f"Ref({self.aval}, given up by {self._gone})" if self._gone else f"Ref{repr(self._value).removeprefix('Array')}"
+        return (
+            f"Ref({self.aval}, given up by {self._gone})"
+            if self._gone
+            else f"Ref{repr(self._value).removeprefix('Array')}"
+        )
 
     def __reduce__(self):
         return _operations["new"], (self.share(),)
@@ -235,13 +254,29 @@ class Ref(metaclass=_RefMeta):
 
 def _no_operator(symbol):
     def refuse(self, other=None):
-        raise TypeError(f"unsupported operand type(s) for {symbol}: a reference of type {self.aval} is a place, not a value. "
-                        f"Read it with [...] first.")
+        raise TypeError(
+            f"unsupported operand type(s) for {symbol}: a reference of type {self.aval} is a place, not a value. "
+            f"Read it with [...] first."
+        )
+
     return refuse
 
 
-for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-                       "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}.items():
+for _name, _symbol in {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "matmul": "@",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+}.items():
     setattr(Ref, f"__{_name}__", _no_operator(_symbol))
     setattr(Ref, f"__r{_name}__", _no_operator(_symbol))
 for _name, _symbol in {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}.items():
@@ -249,4 +284,3 @@ for _name, _symbol in {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}.it
 
 _avals.aval_makers[Ref] = lambda x: x.aval
 _avals.aval_makers[AbstractRef] = lambda x: x
-

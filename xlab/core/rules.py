@@ -34,7 +34,15 @@ class RuleTable(MutableMapping):
         registration: how a rule is registered, if not by assignment to the table; `{}` stands for the primitive's name.
     """
 
-    def __init__(self, name: str, purpose: str, signature: str, *, required: bool = True, registration: str = ""):
+    def __init__(
+        self,
+        name: str,
+        purpose: str,
+        signature: str,
+        *,
+        required: bool = True,
+        registration: str = "",
+    ):
         self.name, self.purpose, self.signature, self.required = name, purpose, signature, required
         self.registration = registration or f"{name}[{{}}_p] = rule"
         self._rules: dict[Primitive, Callable[..., Any]] = {}
@@ -64,7 +72,9 @@ class RuleTable(MutableMapping):
     def __contains__(self, primitive):
         return primitive in self._rules
 
-    def look_up_through(self, seen: Callable[[Primitive, Callable[..., Any]], Callable[..., Any]] | None) -> None:
+    def look_up_through(
+        self, seen: Callable[[Primitive, Callable[..., Any]], Callable[..., Any]] | None
+    ) -> None:
         """Makes `get` return `seen`'s replacement for each rule that is looked up; None undoes it."""
         get = self._rules.get
         if seen is None:
@@ -74,6 +84,7 @@ class RuleTable(MutableMapping):
         def through(primitive: Primitive, default: Any = None) -> Any:
             rule = get(primitive)
             return default if rule is None else seen(primitive, rule)
+
         self.get = through  # type: ignore[method-assign]
 
     def excuse(self, primitive: Primitive, reason: str) -> None:
@@ -88,12 +99,14 @@ class RuleTable(MutableMapping):
         reason = self._excuses.get(primitive)
         if reason:
             return MissingRule(
-                f"cannot {self.purpose} '{primitive.name}': {reason} (at {source_info.describe_caller()})")
+                f"cannot {self.purpose} '{primitive.name}': {reason} (at {source_info.describe_caller()})"
+            )
         where = getattr(primitive, "module", None)
         return MissingRule(
             f"there is no rule to {self.purpose} '{primitive.name}' (at {source_info.describe_caller()}). A rule has "
             f"the form {self.signature} and is registered with {self.registration.format(primitive.name)}"
-            + (f", beside the primitive in {where}" if where else ""))
+            + (f", beside the primitive in {where}" if where else "")
+        )
 
     def __repr__(self):
         return f"RuleTable({self.name}, {len(self._rules)} rules)"

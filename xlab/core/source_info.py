@@ -87,7 +87,9 @@ def position(code: CodeType, lasti: int) -> Position:
     """Resolves an instruction of a code object to file, lines and columns."""
     line = end_line = code.co_firstlineno
     column = end_column = 0
-    for first, last, start, stop in itertools.islice(code.co_positions(), lasti // 2, lasti // 2 + 1):
+    for first, last, start, stop in itertools.islice(
+        code.co_positions(), lasti // 2, lasti // 2 + 1
+    ):
         line = first or line
         end_line, column, end_column = last or line, start or 0, stop or 0
     return Position(code.co_filename, line, end_line, column, end_column, code.co_qualname)
@@ -98,10 +100,15 @@ def is_internal(filename: str) -> bool:
     known = _internal_files.get(filename)
     if known is None:
         name = os.path.abspath(filename) if not filename.startswith("<") else filename
-        known = ((name.startswith(_PACKAGE) and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour"))
-                 or filename.startswith("<frozen")
-                 or any(name == path or name.startswith(path + os.sep) for path in _excluded)
-                 or (os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name))
+        known = (
+            (
+                name.startswith(_PACKAGE)
+                and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour")
+            )
+            or filename.startswith("<frozen")
+            or any(name == path or name.startswith(path + os.sep) for path in _excluded)
+            or (os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name)
+        )
         _internal_files[filename] = known
     return known
 
@@ -134,7 +141,11 @@ def user_frame(depth: int = 1) -> FrameType | None:
 def current(scope: str = "") -> SourceInfo:
     """The caller's location in user code, under the given scope."""
     frame = user_frame(2)
-    return SourceInfo(None, 0, scope) if frame is None else SourceInfo(frame.f_code, frame.f_lasti, scope)
+    return (
+        SourceInfo(None, 0, scope)
+        if frame is None
+        else SourceInfo(frame.f_code, frame.f_lasti, scope)
+    )
 
 
 def describe_caller() -> str:

@@ -11,7 +11,7 @@ class Token:
     __slots__ = ("base",)
 
     def __init__(self, base):
-        self.base = base            # the empty array that stands for it at run time
+        self.base = base  # the empty array that stands for it at run time
 
     def block_until_ready(self) -> None:
         """Waits until what the token stands for has happened."""

@@ -40,7 +40,9 @@ class Axis(NamedTuple):
     size: int
     kind: str
     trace: Any = None
-    explicit_mesh_axes: Any = None  # of a batched axis: (mesh, the Explicit mesh axes that shard its dimension)
+    explicit_mesh_axes: Any = (
+        None  # of a batched axis: (mesh, the Explicit mesh axes that shard its dimension)
+    )
     spmd: tuple = ()  # of a batched axis: the mesh axes of `spmd_axis_name`
 
     @property
@@ -54,10 +56,10 @@ class Trace:
 
     __slots__ = ("__weakref__", "alive")
     label = "a function"
-    records_derivatives = False     # whether its values are unknown tangents
+    records_derivatives = False  # whether its values are unknown tangents
 
     alive: bool
-    process_custom_jvp: Callable[..., Any]   # of traces that handle custom derivatives
+    process_custom_jvp: Callable[..., Any]  # of traces that handle custom derivatives
     process_custom_vjp: Callable[..., Any]
 
     def __init__(self):
@@ -95,12 +97,14 @@ class _State(threading.local):
     """What the current thread is doing. Class attributes are the values every thread starts with."""
 
     trace: Trace = EvalTrace()
-    scope: str = ""                       # stack of named scopes, joined by '/'
-    source_info: Any = None                    # location to use instead of the caller's
-    axes: dict[Any, Axis] = {}            # bound axis names; replaced, never changed in place
-    manual: Any = None                    # mesh axes under check_vma, or None where types do not vary
-    manual_mesh: Any = None               # the mesh whose axes are manual
-    batch_sharding: Any = None                 # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
+    scope: str = ""  # stack of named scopes, joined by '/'
+    source_info: Any = None  # location to use instead of the caller's
+    axes: dict[Any, Axis] = {}  # bound axis names; replaced, never changed in place
+    manual: Any = None  # mesh axes under check_vma, or None where types do not vary
+    manual_mesh: Any = None  # the mesh whose axes are manual
+    batch_sharding: Any = (
+        None  # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
+    )
 
     def insert_pvary(self, prim, args):
         return insert_pvary(prim, args)
@@ -170,12 +174,18 @@ def insert_pvary(prim, args):
         missing = varying - mat.varying - mat.unreduced
         if missing:
             if not config.auto_pcast:
-                raise ValueError(f"Primitive {prim.name} requires varying manual axes to match, but got "
-                                 f"{[set(m.varying) for m in mats]} while auto_pcast is off. Cast with xlab.lax.pcast(x, "
-                                 f"{tuple(sorted(missing, key=str))}, to='varying').")
+                raise ValueError(
+                    f"Primitive {prim.name} requires varying manual axes to match, but got "
+                    f"{[set(m.varying) for m in mats]} while auto_pcast is off. Cast with xlab.lax.pcast(x, "
+                    f"{tuple(sorted(missing, key=str))}, to='varying')."
+                )
             a = _pvary(a, tuple(sorted(missing, key=str)))
         out.append(a)
-    return _insert_unreduced_casts(prim, args, out, mats, varying) if unfinished and config.auto_pcast else tuple(out)
+    return (
+        _insert_unreduced_casts(prim, args, out, mats, varying)
+        if unfinished and config.auto_pcast
+        else tuple(out)
+    )
 
 
 def _insert_unreduced_casts(prim, given, args, mats, varying):
@@ -196,7 +206,13 @@ def _insert_unreduced_casts(prim, given, args, mats, varying):
                 same = unreduced - varying
         if prim.casts_to_reduced and dtypes.issubdtype(getattr(a, "dtype", np.float32), np.inexact):
             same |= reduced - mat.reduced
-        out.append(_match(a, mat.update(unreduced=mat.unreduced | sums, reduced=mat.reduced - varying | same)) if sums or same else a)
+        out.append(
+            _match(
+                a, mat.update(unreduced=mat.unreduced | sums, reduced=mat.reduced - varying | same)
+            )
+            if sums or same
+            else a
+        )
     return tuple(out)
 
 
@@ -322,7 +338,8 @@ def find_axis(name: Any, api: str = "this operation") -> Axis:
         bound = ", ".join(repr(n) for n in state.axes) or "none"
         raise NameError(
             f"unbound axis name {name!r} in {api} at {source_info.describe_caller()}. Axis names that are bound here: "
-            f"{bound}. Bind it with shard_map over a mesh that has this axis, or with vmap(..., axis_name={name!r})")
+            f"{bound}. Bind it with shard_map over a mesh that has this axis, or with vmap(..., axis_name={name!r})"
+        )
     return axis
 
 
@@ -379,7 +396,8 @@ class Tracer:
             f"Python needed True or False from {self._describe()} at {source_info.describe_caller()}, but its value is only "
             f"known when the compiled program runs. Write the branch as xlab.lax.cond(pred, f, g, x) or "
             f"xlab.numpy.where(pred, a, b), a loop as xlab.lax.while_loop, or make the argument that decides static "
-            f"(static_argnames; --static in a cell).")
+            f"(static_argnames; --static in a cell)."
+        )
 
     def _number(self, convert):
         value = self.concrete()
@@ -390,7 +408,8 @@ class Tracer:
                 return convert(value)
         raise ConcretizationTypeError(
             f"{convert.__name__}() needs a number, got {self._describe()} at {source_info.describe_caller()}. Keep it an array "
-            f"(x.astype(...); xlab.numpy has the functions of Python's math), or make the argument it comes from static.")
+            f"(x.astype(...); xlab.numpy has the functions of Python's math), or make the argument it comes from static."
+        )
 
     def __float__(self):
         return self._number(float)
@@ -408,13 +427,15 @@ class Tracer:
         raise TracerIntegerConversionError(
             f"an integer is needed at {source_info.describe_caller()}, got {self._describe()}. Sizes, axes and Python loop "
             f"bounds must be known while tracing: use a Python int, a static argument, or lax.dynamic_slice / "
-            f"lax.fori_loop.")
+            f"lax.fori_loop."
+        )
 
     def __array__(self, *args, **kwargs):
         # Even where the value is known: NumPy would lose its derivative.
         raise TracerArrayConversionError(
             f"NumPy was given {self._describe()} at {source_info.describe_caller()}, which it can neither compile nor differentiate. Use the "
-            f"function of that name in xlab.numpy, or xlab.pure_callback to call NumPy from the program.")
+            f"function of that name in xlab.numpy, or xlab.pure_callback to call NumPy from the program."
+        )
 
     def __repr__(self):
         return f"{type(self).__name__}({self.aval})"

@@ -48,7 +48,9 @@ def causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-def shorten(error: BaseException, kept: Callable[[TracebackType | None], list[TracebackType]] = users) -> BaseException:
+def shorten(
+    error: BaseException, kept: Callable[[TracebackType | None], list[TracebackType]] = users
+) -> BaseException:
     """Filters the tracebacks of an error and of its causes down to the entries that `kept` returns."""
     for each in causes(error):
         each.__traceback__ = chain(kept(each.__traceback__))
@@ -57,8 +59,14 @@ def shorten(error: BaseException, kept: Callable[[TracebackType | None], list[Tr
 
 def concerns(error: BaseException) -> bool:
     """Whether the traceback of an error that is about to be printed leads from the user's code into the package's."""
-    return (config.traceback_filtering != "off" and bool(users(error.__traceback__))
-            and any(len(users(each.__traceback__)) < len(list(entries(each.__traceback__))) for each in causes(error)))
+    return (
+        config.traceback_filtering != "off"
+        and bool(users(error.__traceback__))
+        and any(
+            len(users(each.__traceback__)) < len(list(entries(each.__traceback__)))
+            for each in causes(error)
+        )
+    )
 
 
 def _excepthook(kind, error, tb):

@@ -4,7 +4,15 @@ from importlib import import_module as _import_module
 
 from xlab.lax.callbacks import io_callback
 
-_MODULES = ("checkify", "layout", "mesh_utils", "multihost_utils", "pjit", "shard_map", "topologies")
+_MODULES = (
+    "checkify",
+    "layout",
+    "mesh_utils",
+    "multihost_utils",
+    "pjit",
+    "shard_map",
+    "topologies",
+)
 __all__ = ["io_callback", *_MODULES]
 
 

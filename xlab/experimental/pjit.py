@@ -10,5 +10,9 @@ from xlab.compile.jit import jit as _jit
 def __getattr__(name: str):
     if name != "pjit":
         raise AttributeError(f"module 'xlab.experimental.pjit' has no attribute {name!r}")
-    warnings.warn("xlab.experimental.pjit.pjit is the former name of xlab.jit.", DeprecationWarning, stacklevel=2)
+    warnings.warn(
+        "xlab.experimental.pjit.pjit is the former name of xlab.jit.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
     return _jit

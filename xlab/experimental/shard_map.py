@@ -18,6 +18,10 @@ _former.__name__ = _former.__qualname__ = "shard_map"
 def __getattr__(name: str):
     if name != "shard_map":
         raise AttributeError(f"module 'xlab.experimental.shard_map' has no attribute {name!r}")
-    warnings.warn("xlab.experimental.shard_map.shard_map is the former address of xlab.shard_map, whose check_rep= is called "
-                  "check_vma=.", DeprecationWarning, stacklevel=2)
+    warnings.warn(
+        "xlab.experimental.shard_map.shard_map is the former address of xlab.shard_map, whose check_rep= is called "
+        "check_vma=.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
     return _former

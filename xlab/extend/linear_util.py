@@ -17,8 +17,18 @@ from typing import Any
 
 from xlab.core.jaxpr import DebugInfo
 
-__all__ = ["Store", "StoreException", "WrappedFun", "cache", "merge_linear_aux", "transformation", "transformation2",
-           "transformation_with_aux", "transformation_with_aux2", "wrap_init"]
+__all__ = [
+    "Store",
+    "StoreException",
+    "WrappedFun",
+    "cache",
+    "merge_linear_aux",
+    "transformation",
+    "transformation2",
+    "transformation_with_aux",
+    "transformation_with_aux2",
+    "wrap_init",
+]
 
 
 class StoreException(Exception):
@@ -40,7 +50,9 @@ class Store:
             StoreException: when there is one already.
         """
         if self._full:
-            raise StoreException("the function was called twice: its auxiliary result is stored already")
+            raise StoreException(
+                "the function was called twice: its auxiliary result is stored already"
+            )
         self._full, self._value = True, value
 
     def reset(self) -> None:
@@ -60,10 +72,26 @@ class Store:
 class WrappedFun:
     """A function, the transformations around it from the outermost in, and keyword arguments of the function."""
 
-    __slots__ = ("__weakref__", "debug_info", "f", "f_transformed", "in_type", "params", "stores", "transforms")
+    __slots__ = (
+        "__weakref__",
+        "debug_info",
+        "f",
+        "f_transformed",
+        "in_type",
+        "params",
+        "stores",
+        "transforms",
+    )
 
-    def __init__(self, f: Callable, f_transformed: Callable, transforms: tuple = (), stores: tuple = (), params: tuple = (),
-                 debug_info: DebugInfo | None = None):
+    def __init__(
+        self,
+        f: Callable,
+        f_transformed: Callable,
+        transforms: tuple = (),
+        stores: tuple = (),
+        params: tuple = (),
+        debug_info: DebugInfo | None = None,
+    ):
         self.f, self.f_transformed = f, f_transformed
         self.transforms, self.stores, self.params = transforms, stores, params
         self.in_type = None
@@ -77,7 +105,14 @@ class WrappedFun:
         """This function inside one more transformation: `gen(function, [store,] *statics, *args)`."""
         extra = (store,) if store is not None else ()
         outer = functools.partial(gen, self.f_transformed, *extra, *statics)
-        return WrappedFun(self.f, outer, ((gen, statics), *self.transforms), (store, *self.stores), self.params, self.debug_info)
+        return WrappedFun(
+            self.f,
+            outer,
+            ((gen, statics), *self.transforms),
+            (store, *self.stores),
+            self.params,
+            self.debug_info,
+        )
 
     def call_wrapped(self, *args, **kwargs) -> Any:
         """Calls the outermost transformation."""
@@ -85,7 +120,9 @@ class WrappedFun:
 
     def replace_debug_info(self, debug_info: DebugInfo) -> WrappedFun:
         """The same function under other names."""
-        return WrappedFun(self.f, self.f_transformed, self.transforms, self.stores, self.params, debug_info)
+        return WrappedFun(
+            self.f, self.f_transformed, self.transforms, self.stores, self.params, debug_info
+        )
 
     def __repr__(self):
         names = [getattr(gen, "__name__", str(gen)) for gen, _ in self.transforms]
@@ -95,11 +132,16 @@ class WrappedFun:
         return hash((self.f, self.transforms, self.params))
 
     def __eq__(self, other):
-        return (isinstance(other, WrappedFun)
-                and (self.f, self.transforms, self.params) == (other.f, other.transforms, other.params))
+        return isinstance(other, WrappedFun) and (self.f, self.transforms, self.params) == (
+            other.f,
+            other.transforms,
+            other.params,
+        )
 
 
-def wrap_init(f: Callable, params: dict | None = None, *, debug_info: DebugInfo | None = None) -> WrappedFun:
+def wrap_init(
+    f: Callable, params: dict | None = None, *, debug_info: DebugInfo | None = None
+) -> WrappedFun:
     """The function with no transformation around it yet; `params` are keyword arguments of every call."""
     params = params or {}
     bound = functools.partial(f, **params) if params else f
@@ -113,7 +155,9 @@ def transformation2(gen: Callable, fun: WrappedFun | None = None, *statics) -> A
     return _around(gen, fun, *statics)
 
 
-def transformation_with_aux2(gen: Callable, fun: WrappedFun | None = None, *statics, use_eq_store: bool = False) -> Any:
+def transformation_with_aux2(
+    gen: Callable, fun: WrappedFun | None = None, *statics, use_eq_store: bool = False
+) -> Any:
     """As `transformation2` for `gen(function, store, *statics, *args)`; also gives a function of what was stored."""
     if fun is None:
         return functools.partial(_around_with_aux, gen)
@@ -125,9 +169,13 @@ def transformation(gen: Callable, fun: WrappedFun | None = None, *statics) -> An
     return transformation2(functools.partial(_run_generator, gen), fun, *statics)
 
 
-def transformation_with_aux(gen: Callable, fun: WrappedFun | None = None, *statics, use_eq_store: bool = False) -> Any:
+def transformation_with_aux(
+    gen: Callable, fun: WrappedFun | None = None, *statics, use_eq_store: bool = False
+) -> Any:
     """As `transformation` for a generator whose last yield is the result with an auxiliary one."""
-    return transformation_with_aux2(functools.partial(_run_generator_with_aux, gen), fun, *statics, use_eq_store=use_eq_store)
+    return transformation_with_aux2(
+        functools.partial(_run_generator_with_aux, gen), fun, *statics, use_eq_store=use_eq_store
+    )
 
 
 def merge_linear_aux(aux1: Callable, aux2: Callable) -> tuple[bool, Any]:
@@ -163,7 +211,8 @@ def cache(call: Callable, *, explain: Callable | None = None) -> Callable:
                 store.reset()
                 store.store(value)
         return answer
-    remembered.cache_clear = memory.clear                          # type: ignore[attr-defined]
+
+    remembered.cache_clear = memory.clear  # type: ignore[attr-defined]
     return remembered
 
 
@@ -183,7 +232,9 @@ class _EqualStore(Store):
 
     def store(self, value) -> None:
         if self._full and self._value != value:
-            raise StoreException(f"two calls of the function stored different values, {self._value!r} and {value!r}")
+            raise StoreException(
+                f"two calls of the function stored different values, {self._value!r} and {value!r}"
+            )
         self._full, self._value = True, value
 
 

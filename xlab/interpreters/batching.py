@@ -28,8 +28,10 @@ from xlab.interpreters.vmappable import register_vmappable as register_vmappable
 from xlab.interpreters.vmappable import unregister_vmappable as unregister_vmappable
 
 primitive_batchers = RuleTable(
-    "batching.primitive_batchers", "batch",
-    "rule(operands, dims, **params) -> (result, dim), where a dim is an int or None (not batched)")
+    "batching.primitive_batchers",
+    "batch",
+    "rule(operands, dims, **params) -> (result, dim), where a dim is an int or None (not batched)",
+)
 """Worked example, for a unary elementwise primitive: `lambda xs, ds: (sin_p.bind(xs[0]), ds[0])`. Several results give
 lists. The rule runs only when some operand is batched."""
 
@@ -44,12 +46,17 @@ class _AxisRules(RuleTable):
 
 
 def _of_older_form(rule):
-    return lambda axis, xs, ds, **params: rule(axis.size, axis.name, None, tuple(xs), tuple(ds), **params)
+    return lambda axis, xs, ds, **params: rule(
+        axis.size, axis.name, None, tuple(xs), tuple(ds), **params
+    )
 
 
 axis_primitive_batchers = _AxisRules(
-    "batching.axis_primitive_batchers", "batch over a named axis",
-    "rule(axis, operands, dims, **params) -> (result, dim), where `axis` has name and size", required=False)
+    "batching.axis_primitive_batchers",
+    "batch over a named axis",
+    "rule(axis, operands, dims, **params) -> (result, dim), where `axis` has name and size",
+    required=False,
+)
 """For collectives and for primitives with inner programs: the rule also learns the axis being batched."""
 
 fancy_primitive_batchers = axis_primitive_batchers
@@ -67,9 +74,14 @@ class BatchTracer(Tracer):
         aval = aval_of(value)
         if type(aval) is ShapedArray and aval.explicit_sharding is None:
             shape = aval.shape
-            self.aval = ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
-                                    memory_space=aval.memory_space)
-        elif aval is TOKEN:     # one token for all examples; `dim` is that of what it stands for
+            self.aval = ShapedArray(
+                shape[:dim] + shape[dim + 1 :],
+                aval.dtype,
+                aval.weak_type,
+                mat=aval.mat,
+                memory_space=aval.memory_space,
+            )
+        elif aval is TOKEN:  # one token for all examples; `dim` is that of what it stands for
             self.aval = aval
         else:
             self.aval = aval.without_dimension(dim)
@@ -91,7 +103,7 @@ class BatchTrace(Trace):
     def __init__(self, parent: Trace, axis: Axis, tag=None):
         super().__init__()
         self.parent, self.axis = parent, axis
-        self.tag = self if tag is None else tag    # traces with one tag batch the same examples
+        self.tag = self if tag is None else tag  # traces with one tag batch the same examples
 
     def split(self, x):
         if x.__class__ is BatchTracer and (x._trace is self or x._trace.tag is self.tag):
@@ -115,10 +127,15 @@ class BatchTrace(Trace):
         previous = switch_trace(self.parent)
         explicit_in_use = explicit_types.in_use
         if explicit_in_use:
-            outer_sharding, state.batch_sharding = state.batch_sharding, self.axis.explicit_mesh_axes
+            outer_sharding, state.batch_sharding = (
+                state.batch_sharding,
+                self.axis.explicit_mesh_axes,
+            )
         try:
             rule = axis_primitive_batchers.get(prim)
-            if rule is not None and (involved or prim.makes_ref or _mentions(params, self.axis.name)):
+            if rule is not None and (
+                involved or prim.makes_ref or _mentions(params, self.axis.name)
+            ):
                 out, out_dim = rule(self.axis, values, dims, **params)
             elif not involved:
                 return self.parent.process_primitive(prim, args, params)
@@ -141,7 +158,9 @@ class BatchTrace(Trace):
         # Also where no argument is batched: the function may close over batched values.
         values, dims = zip(*map(self.split, args)) if args else ((), ())
         batched_fun, out_dims = batch_flat(fun, self.axis, dims, tag=self.tag)
-        batched_jvp, _ = batch_flat(jvp, self.axis, (*dims, *dims), out_dims_like=out_dims, tag=self.tag)
+        batched_jvp, _ = batch_flat(
+            jvp, self.axis, (*dims, *dims), out_dims_like=out_dims, tag=self.tag
+        )
         with set_trace(self.parent):
             outs = self.parent.process_custom_jvp(prim, batched_fun, batched_jvp, values, params)
         return [self.join(x, d) for x, d in zip(outs, out_dims.get(len(outs)))]
@@ -150,10 +169,14 @@ class BatchTrace(Trace):
         values, dims = zip(*map(self.split, args)) if args else ((), ())
         batched_fun, out_dims = batch_flat(fun, self.axis, dims, tag=self.tag)
         # With symbolic zeros, a flag for each argument follows.
-        batched_fwd, fwd_dims = batch_flat(fwd, self.axis, (*dims, *[None] * len(dims)), tag=self.tag)
+        batched_fwd, fwd_dims = batch_flat(
+            fwd, self.axis, (*dims, *[None] * len(dims)), tag=self.tag
+        )
         batched_bwd = BatchedBackward(bwd, self.axis, fwd_dims, dims, self.tag)
         with set_trace(self.parent):
-            outs = self.parent.process_custom_vjp(prim, batched_fun, batched_fwd, batched_bwd, values, params)
+            outs = self.parent.process_custom_vjp(
+                prim, batched_fun, batched_fwd, batched_bwd, values, params
+            )
         known = out_dims if out_dims.dims is not None else fwd_dims
         return [self.join(x, d) for x, d in zip(outs, known.get(len(outs)))]
 
@@ -182,7 +205,9 @@ class OutDims:
         return self.dims[:n] if self.dims is not None else [None] * n
 
 
-def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutDims | None = None, tag=None):
+def batch_flat(
+    fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutDims | None = None, tag=None
+):
     """Batches a flat function: a function of batched values, and where the batch ended up in its results.
 
     `tag` is that of an earlier trace over the same examples, whose values the function may close over.
@@ -195,7 +220,10 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
     def batched(*values):
         trace = BatchTrace(state.trace, axis, tag)
         bound = axis._replace(trace=trace)
-        args = [trace.join(v, d) if type(v) is not Zero else _example_zero(v, d) for v, d in zip(values, in_dims)]
+        args = [
+            trace.join(v, d) if type(v) is not Zero else _example_zero(v, d)
+            for v, d in zip(values, in_dims)
+        ]
         try:
             with set_trace(trace), bound_axes([bound] if axis.name is not None else []):
                 results = fun(*args)
@@ -204,21 +232,26 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
             trace.alive = False
         if out_dims_like is not None:
             n = len(pairs) // 2
-            joint = [0 if (p[1] is not None or t[1] is not None) else None
-                     for p, t in zip(pairs[:n], pairs[n:])]
+            joint = [
+                0 if (p[1] is not None or t[1] is not None) else None
+                for p, t in zip(pairs[:n], pairs[n:])
+            ]
             out_dims_like.dims = joint
             with batch_sharding_context(axis):
-                pairs = [(move_batch_dim_to(v, d, axis.size, target), target)
-                         for (v, d), target in zip(pairs, [*joint, *joint])]
+                pairs = [
+                    (move_batch_dim_to(v, d, axis.size, target), target)
+                    for (v, d), target in zip(pairs, [*joint, *joint])
+                ]
         out.dims = [d for _, d in pairs]
         return [v for v, _ in pairs]
+
     batched.__name__ = getattr(fun, "__name__", "fun")
     return batched, out
 
 
 def _example_zero(zero, dim):
     shape = zero.shape
-    return zero if dim is None else Zero(zero.aval.update(shape=(*shape[:dim], *shape[dim + 1:])))
+    return zero if dim is None else Zero(zero.aval.update(shape=(*shape[:dim], *shape[dim + 1 :])))
 
 
 class BatchedBackward:
@@ -228,7 +261,13 @@ class BatchedBackward:
     """
 
     def __init__(self, bwd: Callable, axis: Axis, fwd_dims: OutDims, in_dims, tag):
-        self.bwd, self.axis, self.fwd_dims, self.in_dims, self.tag = bwd, axis, fwd_dims, in_dims, tag
+        self.bwd, self.axis, self.fwd_dims, self.in_dims, self.tag = (
+            bwd,
+            axis,
+            fwd_dims,
+            in_dims,
+            tag,
+        )
         self.__name__ = getattr(bwd, "__name__", "bwd")
 
     @property
@@ -237,8 +276,12 @@ class BatchedBackward:
 
     def __call__(self, *args):
         n_out, size = self.n_outputs, self.axis.size
-        run, out_dims = batch_flat(self._instantiated, self.axis,
-                                   [*self.fwd_dims.dims[n_out:], *self.fwd_dims.dims[:n_out]], tag=self.tag)
+        run, out_dims = batch_flat(
+            self._instantiated,
+            self.axis,
+            [*self.fwd_dims.dims[n_out:], *self.fwd_dims.dims[:n_out]],
+            tag=self.tag,
+        )
         outs = iter(run(*args))
         dims = iter(out_dims.dims)
         final = []
@@ -247,7 +290,11 @@ class BatchedBackward:
                 final.append(None)
                 continue
             x, d = next(outs), next(dims)
-            final.append((x if d is None else sum_batch_dim(x, d)) if want is None else move_batch_dim_to(x, d, size, want))
+            final.append(
+                (x if d is None else sum_batch_dim(x, d))
+                if want is None
+                else move_batch_dim_to(x, d, size, want)
+            )
         return final
 
     def _instantiated(self, *args):
@@ -322,17 +369,36 @@ class BatchDim(NamedTuple):
 def move_batch_dims_to_front(operands: Sequence, dims: Sequence) -> tuple[list, list]:
     """Operands with their batch dimensions in front, and which have one, for `batch_jaxpr`. References stay as they are."""
     fixed = [bool(d) and is_ref(x) for x, d in zip(operands, dims)]
-    return ([x if d is None or f else moveaxis(x, d, 0) for x, d, f in zip(operands, dims, fixed)],
-            [BatchDim(d) if f else d is not None for d, f in zip(dims, fixed)])
+    return (
+        [x if d is None or f else moveaxis(x, d, 0) for x, d, f in zip(operands, dims, fixed)],
+        [BatchDim(d) if f else d is not None for d, f in zip(dims, fixed)],
+    )
 
 
-def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool | BatchDim],
-                instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+def batch_jaxpr(
+    closed: ClosedJaxpr,
+    axis: Axis,
+    batched_in: Sequence[bool | BatchDim],
+    instantiate: bool | Sequence[bool],
+) -> tuple[ClosedJaxpr, list[bool]]:
     """The batched program, with batch dimensions in front unless given; and which outputs are batched."""
     batched_in = tuple(batched_in)
-    force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
-             else tuple(instantiate))
-    key = ("batch", axis.name, axis.size, axis.spmd, axis.explicit_mesh_axes, batched_in, force, tuple(state.axes), state.manual)
+    force = (
+        (instantiate,) * len(closed.out_avals)
+        if isinstance(instantiate, bool)
+        else tuple(instantiate)
+    )
+    key = (
+        "batch",
+        axis.name,
+        axis.size,
+        axis.spmd,
+        axis.explicit_mesh_axes,
+        batched_in,
+        force,
+        tuple(state.axes),
+        state.manual,
+    )
     return closed.memo(key, lambda: _batch_jaxpr(closed, axis, batched_in, force))
 
 
@@ -340,21 +406,33 @@ def _batch_jaxpr(closed, axis, batched_in, force):
     aux: dict[str, Any] = {}
     mesh, over = axis.explicit_mesh_axes or (None, ())
     in_dims = [b.dim if type(b) is BatchDim else 0 if b else None for b in batched_in]
-    in_avals = [a.with_dimension(d, axis.size, over, mesh) if d is not None and isinstance(a, (ShapedArray, AbstractRef)) else a
-                for a, d in zip(closed.in_avals, in_dims)]
+    in_avals = [
+        a.with_dimension(d, axis.size, over, mesh)
+        if d is not None and isinstance(a, (ShapedArray, AbstractRef))
+        else a
+        for a, d in zip(closed.in_avals, in_dims)
+    ]
     by_hand = frozenset(axis.spmd) & frozenset(state.manual or ())
-    if by_hand:      # each device has examples of its own
-        in_avals = [a.update(mat=a.mat.update(varying=a.mat.varying | by_hand)) if b and isinstance(a, ShapedArray) else a
-                    for a, b in zip(in_avals, batched_in)]
+    if by_hand:  # each device has examples of its own
+        in_avals = [
+            a.update(mat=a.mat.update(varying=a.mat.varying | by_hand))
+            if b and isinstance(a, ShapedArray)
+            else a
+            for a, b in zip(in_avals, batched_in)
+        ]
 
     def run(*values):
-        fun, out_dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, in_dims)
+        fun, out_dims = batch_flat(
+            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, in_dims
+        )
         outs = fun(*values)
         dims = out_dims.dims
         aux["batched_out"] = [d is not None or f for d, f in zip(dims, force)]
         with batch_sharding_context(axis):
-            return [move_batch_dim_to(x, d, axis.size, 0) if b else x
-                    for x, d, b in zip(outs, dims, aux["batched_out"])]
+            return [
+                move_batch_dim_to(x, d, axis.size, 0) if b else x
+                for x, d, b in zip(outs, dims, aux["batched_out"])
+            ]
 
     new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
     return new, aux["batched_out"]
@@ -402,8 +480,11 @@ def broadcast_batcher(prim, xs, dims, **params):
 
 def expand_to(x, size, xs, dims, ndim):
     """Spreads a batch of scalars over the logical shape of the other operands."""
-    shape = next(tuple(s for i, s in enumerate(aval_of(y).shape) if i != e)
-                 for y, e in zip(xs, dims) if aval_of(y).ndim - (e is not None) == ndim)
+    shape = next(
+        tuple(s for i, s in enumerate(aval_of(y).shape) if i != e)
+        for y, e in zip(xs, dims)
+        if aval_of(y).ndim - (e is not None) == ndim
+    )
     return _broadcast_leading(x, (size, *shape))
 
 
@@ -418,6 +499,7 @@ def set_broadcast_leading(spread):
 
 def defreducer(prim, axes_param: str = "axes"):
     """For reductions over the positional axes named by a parameter."""
+
     def rule(xs, dims, **params):
         d = dims[0]
         axes = params[axes_param]
@@ -427,6 +509,7 @@ def defreducer(prim, axes_param: str = "axes"):
             outs = prim.bind(*xs, **{**params, axes_param: shifted})
             return outs, [out_dim] * len(outs)
         return prim.bind(*xs, **{**params, axes_param: shifted}), out_dim
+
     primitive_batchers[prim] = rule
 
 

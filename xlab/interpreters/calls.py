@@ -27,11 +27,11 @@ from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 class Split(NamedTuple):
     """A jaxpr split by partial evaluation into a known and an unknown part."""
 
-    known: ClosedJaxpr              # known inputs -> known results, then the residuals that are not forwarded
-    unknown: ClosedJaxpr            # residuals, then unknown inputs -> unknown results
+    known: ClosedJaxpr  # known inputs -> known results, then the residuals that are not forwarded
+    unknown: ClosedJaxpr  # residuals, then unknown inputs -> unknown results
     unknown_out: Sequence[bool]
-    residuals: Sequence[Any]        # their types
-    forwarded: Sequence[int | None]     # per residual the known input that it is
+    residuals: Sequence[Any]  # their types
+    forwarded: Sequence[int | None]  # per residual the known input that it is
 
     @property
     def made(self) -> list:
@@ -100,8 +100,16 @@ class AlignedParams(ParamUpdater):
         cotangent: `cotangent(entry)`, the entry of a cotangent of a value.
     """
 
-    def __init__(self, operands: str | None = None, results: str | None = None, *, added: Any = None,
-                 residual: Callable | None = None, batched: Callable | None = None, cotangent: Callable | None = None):
+    def __init__(
+        self,
+        operands: str | None = None,
+        results: str | None = None,
+        *,
+        added: Any = None,
+        residual: Callable | None = None,
+        batched: Callable | None = None,
+        cotangent: Callable | None = None,
+    ):
         self.operands, self.results, self.added = operands, results, added
         self.residual = residual or (lambda aval, params: added)
         self.batched = batched or (lambda entry, axis, dim, params: entry)
@@ -117,44 +125,89 @@ class AlignedParams(ParamUpdater):
         return changes
 
     def jvp(self, params, nonzero, nonzero_out):
-        return self.changes(params, lambda ins: (*ins, *compress(ins, nonzero)), lambda outs: (*outs, *compress(outs, nonzero_out)))
+        return self.changes(
+            params,
+            lambda ins: (*ins, *compress(ins, nonzero)),
+            lambda outs: (*outs, *compress(outs, nonzero_out)),
+        )
 
     def known(self, params, unknown, split):
-        return self.changes(params, lambda ins: drop(ins, unknown),
-                            lambda outs: (*drop(outs, split.unknown_out), *[self.residual(a, params) for a in split.made]))
+        return self.changes(
+            params,
+            lambda ins: drop(ins, unknown),
+            lambda outs: (
+                *drop(outs, split.unknown_out),
+                *[self.residual(a, params) for a in split.made],
+            ),
+        )
 
     def unknown(self, params, unknown, split):
         def entries(ins):
             known = drop(ins, unknown)
-            return (*[self.residual(a, params) if source is None else known[source]
-                      for a, source in zip(split.residuals, split.forwarded)], *compress(ins, unknown))
+            return (
+                *[
+                    self.residual(a, params) if source is None else known[source]
+                    for a, source in zip(split.residuals, split.forwarded)
+                ],
+                *compress(ins, unknown),
+            )
+
         return self.changes(params, entries, lambda outs: keep(outs, split.unknown_out))
 
     def transpose(self, params, linear, nonzero, nonzero_out):
         def entries(ins):
-            cts = compress(params[self.results], nonzero) if self.results else (self.added,) * sum(nonzero)
+            cts = (
+                compress(params[self.results], nonzero)
+                if self.results
+                else (self.added,) * sum(nonzero)
+            )
             return (*drop(ins, linear), *map(self.cotangent, cts))
 
         def results(outs):
-            back = keep(keep(params[self.operands], linear), nonzero_out) if self.operands else (self.added,) * sum(nonzero_out)
+            back = (
+                keep(keep(params[self.operands], linear), nonzero_out)
+                if self.operands
+                else (self.added,) * sum(nonzero_out)
+            )
             return tuple(map(self.cotangent, back))
+
         return self.changes(params, entries, results)
 
     def batch(self, params, axis, dims, out_dims):
         def batched(entries, dims):
-            return tuple([e if d is None else self.batched(e, axis, d, params) for e, d in zip(entries, dims)])
-        return self.changes(params, lambda ins: batched(ins, dims), lambda outs: batched(outs, out_dims))
+            return tuple(
+                [
+                    e if d is None else self.batched(e, axis, d, params)
+                    for e, d in zip(entries, dims)
+                ]
+            )
+
+        return self.changes(
+            params, lambda ins: batched(ins, dims), lambda outs: batched(outs, out_dims)
+        )
 
     def dce(self, params, used, used_out):
         return self.changes(params, lambda ins: keep(ins, used), lambda outs: keep(outs, used_out))
 
     def discharge(self, params, written):
         def results(outs):
-            return (*outs, *([params[self.operands][i] for i in written] if self.operands else (self.added,) * len(written)))
+            return (
+                *outs,
+                *(
+                    [params[self.operands][i] for i in written]
+                    if self.operands
+                    else (self.added,) * len(written)
+                ),
+            )
+
         return self.changes(params, lambda ins: ins, results)
 
     def prepend(self, params, operands, results):
-        return self.changes(params, lambda ins: (*(self.added,) * operands, *ins), lambda outs: (*(self.added,) * results, *outs))
+        return self.changes(
+            params,
+            lambda ins: (*(self.added,) * operands, *ins),
+            lambda outs: (*(self.added,) * results, *outs),
+        )
 
 
 calls: dict[Primitive, Call] = {}
@@ -164,9 +217,23 @@ calls: dict[Primitive, Call] = {}
 class Call:
     """A primitive that calls a jaxpr, and the rules that follow. See `define_call`."""
 
-    def __init__(self, prim: Primitive, param: str, updaters: Sequence[ParamUpdater], context, split, transpose, batch_axis):
+    def __init__(
+        self,
+        prim: Primitive,
+        param: str,
+        updaters: Sequence[ParamUpdater],
+        context,
+        split,
+        transpose,
+        batch_axis,
+    ):
         self.prim, self.param, self.updaters = prim, param, updaters
-        self.context, self.split, self.transposed, self.batch_axis = context, split, transpose, batch_axis
+        self.context, self.split, self.transposed, self.batch_axis = (
+            context,
+            split,
+            transpose,
+            batch_axis,
+        )
 
     # -- parameters ----------------------------------------------------------------------------------------
 
@@ -174,14 +241,18 @@ class Call:
         jaxpr = params[self.param]
         return pe.close_jaxpr(jaxpr) if type(jaxpr) is Jaxpr else jaxpr
 
-    def applied(self, new: ClosedJaxpr, operands: Sequence, params: dict, how: str = "", *args) -> tuple[Sequence, dict]:
+    def applied(
+        self, new: ClosedJaxpr, operands: Sequence, params: dict, how: str = "", *args
+    ) -> tuple[Sequence, dict]:
         """Operands and parameters of a call of another jaxpr; `how` names the method of the updaters that is asked, with `args`."""
         changed = {**params, self.param: new}
         for updater in self.updaters if how else ():
             changed.update(getattr(updater, how)(params, *args))
         if type(params[self.param]) is not Jaxpr:
             return operands, changed
-        consts, changed[self.param] = pe.open_closed_jaxpr(new)     # constants of an open jaxpr are operands
+        consts, changed[self.param] = pe.open_closed_jaxpr(
+            new
+        )  # constants of an open jaxpr are operands
         if consts:
             changed.update(self.added(changed, len(consts)))
         return (*consts, *operands), changed
@@ -193,7 +264,9 @@ class Call:
             changes.update(updater.prepend(params, operands, 0))
         return changes
 
-    def bind(self, new: ClosedJaxpr, operands: Sequence, params: dict, how: str = "", *args) -> list:
+    def bind(
+        self, new: ClosedJaxpr, operands: Sequence, params: dict, how: str = "", *args
+    ) -> list:
         """Calls another jaxpr: see `applied`."""
         operands, params = self.applied(new, operands, params, how, *args)
         return self.prim.bind(*operands, **params)
@@ -215,23 +288,39 @@ class Call:
         nonzero = [type(t) is not ad.Zero for t in tangents]
         with self.context(params):
             new, nonzero_out = ad.jvp_jaxpr(self.closed(params), nonzero, False)
-        outs = self.bind(new, (*primals, *keep(tangents, nonzero)), params, "jvp", nonzero, nonzero_out)
-        given = iter(outs[len(nonzero_out):])
-        return outs[:len(nonzero_out)], [next(given) if nz else ad.Zero.of(x) for nz, x in zip(nonzero_out, outs)]
+        outs = self.bind(
+            new, (*primals, *keep(tangents, nonzero)), params, "jvp", nonzero, nonzero_out
+        )
+        given = iter(outs[len(nonzero_out) :])
+        return outs[: len(nonzero_out)], [
+            next(given) if nz else ad.Zero.of(x) for nz, x in zip(nonzero_out, outs)
+        ]
 
     def partial_eval(self, trace, args, **params):
         unknown = tuple([trace.is_unknown(x) for x in args])
         closed = self.closed(params)
         with self.context(params):
-            split: Split = closed.memo(("call split", unknown), lambda: self.split(closed, unknown, params))
+            split: Split = closed.memo(
+                ("call split", unknown), lambda: self.split(closed, unknown, params)
+            )
         known_args, outs = drop(args, unknown), []
         if split.known.out_avals or split.known.effects:
-            outs = trace.run_known(self.bind, split.known, known_args, params, "known", unknown, split)
+            outs = trace.run_known(
+                self.bind, split.known, known_args, params, "known", unknown, split
+            )
         n_known = len(split.unknown_out) - sum(split.unknown_out)
         made = iter(outs[n_known:])
-        residuals = [next(made) if source is None else _as_it_is(known_args[source]) for source in split.forwarded]
-        operands, params = self.applied(split.unknown, (*residuals, *keep(args, unknown)), params, "unknown", unknown, split)
-        known, waiting = iter(outs[:n_known]), iter(trace.record_unknown(self.prim, operands, params))
+        residuals = [
+            next(made) if source is None else _as_it_is(known_args[source])
+            for source in split.forwarded
+        ]
+        operands, params = self.applied(
+            split.unknown, (*residuals, *keep(args, unknown)), params, "unknown", unknown, split
+        )
+        known, waiting = (
+            iter(outs[:n_known]),
+            iter(trace.record_unknown(self.prim, operands, params)),
+        )
         return [next(waiting) if u else next(known) for u in split.unknown_out]
 
     def transpose(self, cts, *operands, **params):
@@ -240,9 +329,21 @@ class Call:
         refs, closed = tuple(refs), self.closed(params)
         nonzero = tuple([type(ct) is not ad.Zero for ct in cts])
         with self.context(params):
-            new, nonzero_out = closed.memo(("call transpose", linear, nonzero, refs),
-                                           lambda: self.transposed(closed, linear, nonzero, refs, params))
-        given = iter(self.bind(new, (*drop(operands, linear), *keep(cts, nonzero)), params, "transpose", linear, nonzero, nonzero_out))
+            new, nonzero_out = closed.memo(
+                ("call transpose", linear, nonzero, refs),
+                lambda: self.transposed(closed, linear, nonzero, refs, params),
+            )
+        given = iter(
+            self.bind(
+                new,
+                (*drop(operands, linear), *keep(cts, nonzero)),
+                params,
+                "transpose",
+                linear,
+                nonzero,
+                nonzero_out,
+            )
+        )
         found = iter([next(given) if nz else None for nz in nonzero_out])
         return [next(found) if lin else None for lin in linear]
 
@@ -257,11 +358,17 @@ class Call:
 
     def dce(self, used_outputs, eqn):
         closed = self.closed(eqn.params)
-        new, used = closed.memo(("dce", tuple(used_outputs)), lambda: pe.dce_closed_jaxpr(closed, used_outputs))
+        new, used = closed.memo(
+            ("dce", tuple(used_outputs)), lambda: pe.dce_closed_jaxpr(closed, used_outputs)
+        )
         if not any(used_outputs) and not _effects.prevents_dce(new.effects):
             return [False] * len(eqn.invars), None
-        invars, params = self.applied(new, keep(eqn.invars, used), eqn.params, "dce", used, used_outputs)
-        return used, eqn.replace(invars=list(invars), outvars=list(keep(eqn.outvars, used_outputs)), params=params)
+        invars, params = self.applied(
+            new, keep(eqn.invars, used), eqn.params, "dce", used, used_outputs
+        )
+        return used, eqn.replace(
+            invars=list(invars), outvars=list(keep(eqn.outvars, used_outputs)), params=params
+        )
 
     def discharge(self, eqn, ref_mask, operands):
         with self.context(eqn.params):
@@ -284,7 +391,9 @@ def split_call(closed: ClosedJaxpr, unknown: Sequence[bool], params: dict) -> Sp
     forwarded = [sources.get(v) for v in known.jaxpr.outvars[first:]]
     if any(source is not None for source in forwarded):
         made = [v for v, source in zip(known.jaxpr.outvars[first:], forwarded) if source is None]
-        known = ClosedJaxpr(known.jaxpr.replace(outvars=[*known.jaxpr.outvars[:first], *made]), known.consts)
+        known = ClosedJaxpr(
+            known.jaxpr.replace(outvars=[*known.jaxpr.outvars[:first], *made]), known.consts
+        )
     return Split(known, rest, unknown_out, residuals, forwarded)
 
 
@@ -296,10 +405,15 @@ def transpose_call(closed: ClosedJaxpr, linear, nonzero, refs, params: dict):
 _NO_CONTEXT = nullcontext()
 
 
-def define_call(prim: Primitive, jaxpr_param: str = "jaxpr", *updaters: ParamUpdater,
-                context: Callable[[dict], AbstractContextManager] = lambda params: _NO_CONTEXT,
-                split: Callable = split_call, transpose: Callable = transpose_call,
-                batch_axis: Callable = lambda axis, params: axis) -> Call:
+def define_call(
+    prim: Primitive,
+    jaxpr_param: str = "jaxpr",
+    *updaters: ParamUpdater,
+    context: Callable[[dict], AbstractContextManager] = lambda params: _NO_CONTEXT,
+    split: Callable = split_call,
+    transpose: Callable = transpose_call,
+    batch_axis: Callable = lambda axis, params: axis,
+) -> Call:
     """Makes a primitive one that calls the jaxpr in one of its parameters on all its operands, and gives it all rules.
 
     Those are: types and effects, evaluation, lowering, derivatives in both modes, known and unknown parts, batching, dead code, mutable
@@ -329,7 +443,12 @@ def define_call(prim: Primitive, jaxpr_param: str = "jaxpr", *updaters: ParamUpd
         >>> eqn.params["labels"], str(eqn.outvars[0].aval)
         (('left', 'right'), 'float32[3]')
     """
-    prim.multiple_results, prim.auto_pvary, prim.context_dependent, prim.takes_refs = True, False, True, True
+    prim.multiple_results, prim.auto_pvary, prim.context_dependent, prim.takes_refs = (
+        True,
+        False,
+        True,
+        True,
+    )
     call = calls[prim] = Call(prim, jaxpr_param, updaters, context, split, transpose, batch_axis)
     prim.def_impl(call.impl)
     prim.def_effectful_abstract_eval(call.abstract_eval)

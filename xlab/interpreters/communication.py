@@ -20,7 +20,12 @@ import numpy as np
 
 from xlab.core.rules import RuleTable
 
-collective_rules = RuleTable("communication.collective_rules", "show the messages of", "rule(avals_in, avals_out, **params) -> CollectiveOp", required=False)
+collective_rules = RuleTable(
+    "communication.collective_rules",
+    "show the messages of",
+    "rule(avals_in, avals_out, **params) -> CollectiveOp",
+    required=False,
+)
 """What a collective moves. Types are those of one device. Worked example, an all-reduce:
 `lambda avals_in, avals_out, axes, **_: CollectiveOp("all_reduce", axes, "add", bytes_in=size(avals_in), bytes_out=size(avals_out))`."""
 
@@ -93,36 +98,78 @@ def by_pairs(kind: str) -> bool:
     return kind in collectives and collectives[kind].stages == ("pairs",)
 
 
-add_collective(Collective(
-    "all_reduce", ("all-reduce", "all-reduce-start"), ("scatter", "gather"), lambda n, s: 2 * s * (n - 1) / n,
-    ring=Algorithm(lambda n: 2 * (n - 1), lambda n, s: s / n, "2(n−1)(α + S/(nβ))"),
-    bidirectional=Algorithm(lambda n: 2 * (n - 1), lambda n, s: s / (2 * n), "2(n−1)(α + S/(2nβ))"),
-    direct=Algorithm(lambda n: 2, lambda n, s: s * (n - 1) / n, "2(α + S(n−1)/(nβ))"),
-    axes=Algorithm(lambda n: 2, lambda n, s: 2 * s * (n - 1) / n, "2Σ(nᵢ−1)α + 2S(n−1)/(nkβ)")))
-add_collective(Collective(
-    "all_gather", ("all-gather", "all-gather-start"), ("gather",), lambda n, s: s * (n - 1),
-    ring=Algorithm(lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
-    bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
-    direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
-    axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "Σ(nᵢ−1)α + S(n−1)/(kβ)")))
-add_collective(Collective(
-    "reduce_scatter", ("reduce-scatter",), ("scatter",), lambda n, s: s * (n - 1) / n,
-    ring=Algorithm(lambda n: n - 1, lambda n, s: s / n, "(n−1)(α + S/(nβ))"),
-    bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / (2 * n), "(n−1)(α + S/(2nβ))"),
-    direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
-    axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "Σ(nᵢ−1)α + S(n−1)/(nkβ)")))
+add_collective(
+    Collective(
+        "all_reduce",
+        ("all-reduce", "all-reduce-start"),
+        ("scatter", "gather"),
+        lambda n, s: 2 * s * (n - 1) / n,
+        ring=Algorithm(lambda n: 2 * (n - 1), lambda n, s: s / n, "2(n−1)(α + S/(nβ))"),
+        bidirectional=Algorithm(
+            lambda n: 2 * (n - 1), lambda n, s: s / (2 * n), "2(n−1)(α + S/(2nβ))"
+        ),
+        direct=Algorithm(lambda n: 2, lambda n, s: s * (n - 1) / n, "2(α + S(n−1)/(nβ))"),
+        axes=Algorithm(lambda n: 2, lambda n, s: 2 * s * (n - 1) / n, "2Σ(nᵢ−1)α + 2S(n−1)/(nkβ)"),
+    )
+)
+add_collective(
+    Collective(
+        "all_gather",
+        ("all-gather", "all-gather-start"),
+        ("gather",),
+        lambda n, s: s * (n - 1),
+        ring=Algorithm(lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
+        bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
+        direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
+        axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "Σ(nᵢ−1)α + S(n−1)/(kβ)"),
+    )
+)
+add_collective(
+    Collective(
+        "reduce_scatter",
+        ("reduce-scatter",),
+        ("scatter",),
+        lambda n, s: s * (n - 1) / n,
+        ring=Algorithm(lambda n: n - 1, lambda n, s: s / n, "(n−1)(α + S/(nβ))"),
+        bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / (2 * n), "(n−1)(α + S/(2nβ))"),
+        direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
+        axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "Σ(nᵢ−1)α + S(n−1)/(nkβ)"),
+    )
+)
 for _kind in ("all_to_all", "ragged_all_to_all"):
-    add_collective(Collective(
-        _kind, (_kind.replace("_", "-"),), ("exchange",), lambda n, s: s * (n - 1) / n,
-        ring=Algorithm(lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
-        bidirectional=Algorithm(lambda n: n // 2, lambda n, s: s * (n * n // 4) / (2 * n) / max(1, n // 2), "⌊n/2⌋α + S⌊n²/4⌋/(2nβ)"),
-        direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)")))
-add_collective(Collective(
-    "collective_broadcast", ("collective-broadcast",), ("broadcast",),
-    ring=Algorithm(lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
-    bidirectional=Algorithm(lambda n: n // 2, lambda n, s: s, "⌊n/2⌋(α + S/β)"),
-    direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β")))
-add_collective(Collective("collective_permute", ("collective-permute", "collective-permute-start"), ("pairs",), formula="hα + L/β"))
+    add_collective(
+        Collective(
+            _kind,
+            (_kind.replace("_", "-"),),
+            ("exchange",),
+            lambda n, s: s * (n - 1) / n,
+            ring=Algorithm(lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
+            bidirectional=Algorithm(
+                lambda n: n // 2,
+                lambda n, s: s * (n * n // 4) / (2 * n) / max(1, n // 2),
+                "⌊n/2⌋α + S⌊n²/4⌋/(2nβ)",
+            ),
+            direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
+        )
+    )
+add_collective(
+    Collective(
+        "collective_broadcast",
+        ("collective-broadcast",),
+        ("broadcast",),
+        ring=Algorithm(lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
+        bidirectional=Algorithm(lambda n: n // 2, lambda n, s: s, "⌊n/2⌋(α + S/β)"),
+        direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
+    )
+)
+add_collective(
+    Collective(
+        "collective_permute",
+        ("collective-permute", "collective-permute-start"),
+        ("pairs",),
+        formula="hα + L/β",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -164,8 +211,15 @@ class Interconnect:
     beta: float
 
 
-LINKS = {link.name: link for link in (
-    Interconnect("cpu", 2.0, 10_000.0), Interconnect("pcie", 3.0, 25_000.0), Interconnect("nvlink", 1.0, 225_000.0), Interconnect("ici", 1.0, 45_000.0))}
+LINKS = {
+    link.name: link
+    for link in (
+        Interconnect("cpu", 2.0, 10_000.0),
+        Interconnect("pcie", 3.0, 25_000.0),
+        Interconnect("nvlink", 1.0, 225_000.0),
+        Interconnect("ici", 1.0, 45_000.0),
+    )
+}
 """Round numbers for common interconnects, to compare programs with and not to be taken as measurements."""
 
 
@@ -185,17 +239,44 @@ def axes_of(primitive: Any, params: dict[str, Any]) -> tuple[str, ...] | None:
 
 def reducing(kind: str, reduction: str) -> Callable[..., CollectiveOp]:
     """The rule of a collective that combines values: `collective_rules[psum_p] = reducing("all_reduce", "add")`."""
+
     def rule(avals_in, avals_out, axes=None, axis_name=None, axis_index_groups=None, **_):
-        return CollectiveOp(kind, _names(axes if axes is not None else axis_name), reduction, size(avals_in), size(avals_out),
-                    _groups(axis_index_groups))
+        return CollectiveOp(
+            kind,
+            _names(axes if axes is not None else axis_name),
+            reduction,
+            size(avals_in),
+            size(avals_out),
+            _groups(axis_index_groups),
+        )
+
     return rule
 
 
 def moving(kind: str) -> Callable[..., CollectiveOp]:
     """The rule of a collective that only moves values: `collective_rules[all_gather_p] = moving("all_gather")`."""
-    def rule(avals_in, avals_out, axes=None, axis_name=None, axis_index_groups=None, perm=(), source=0, **_):
-        return CollectiveOp(kind, _names(axes if axes is not None else axis_name), "", size(avals_in), size(avals_out),
-                    _groups(axis_index_groups), tuple((int(a), int(b)) for a, b in perm), int(source))
+
+    def rule(
+        avals_in,
+        avals_out,
+        axes=None,
+        axis_name=None,
+        axis_index_groups=None,
+        perm=(),
+        source=0,
+        **_,
+    ):
+        return CollectiveOp(
+            kind,
+            _names(axes if axes is not None else axis_name),
+            "",
+            size(avals_in),
+            size(avals_out),
+            _groups(axis_index_groups),
+            tuple((int(a), int(b)) for a, b in perm),
+            int(source),
+        )
+
     return rule
 
 
@@ -211,8 +292,12 @@ def _groups(groups):
 # ------------------------------------------------------------------------------------------------------- groups
 
 
-def groups_along(names: Sequence[Any], sizes: Sequence[int], axes: Sequence[Any],
-                 groups: Sequence[Sequence[int]] | None = None) -> tuple[tuple[int, ...], ...]:
+def groups_along(
+    names: Sequence[Any],
+    sizes: Sequence[int],
+    axes: Sequence[Any],
+    groups: Sequence[Sequence[int]] | None = None,
+) -> tuple[tuple[int, ...], ...]:
     """Positions in a mesh that take part together in a collective over `axes`, the last axis fastest.
 
     >>> groups_along(("data", "model"), (2, 2), ("model",))
@@ -225,7 +310,9 @@ def groups_along(names: Sequence[Any], sizes: Sequence[int], axes: Sequence[Any]
     grid = np.arange(math.prod(sizes)).reshape(tuple(sizes))
     chosen = [names.index(a) for a in axes]
     others = [i for i in range(len(names)) if i not in chosen]
-    rows = grid.transpose([*others, *chosen]).reshape(-1, math.prod(sizes[i] for i in chosen)).tolist()
+    rows = (
+        grid.transpose([*others, *chosen]).reshape(-1, math.prod(sizes[i] for i in chosen)).tolist()
+    )
     if groups is None:
         return tuple(map(tuple, rows))
     return tuple(tuple(row[i] for i in g) for row in rows for g in groups)
@@ -242,10 +329,12 @@ def in_order(move: CollectiveOp, groups: Sequence[Sequence[int]]) -> tuple[tuple
     """
     if by_pairs(move.kind):
         return tuple(tuple(sorted(g)) for g in groups)
-    return tuple((*g[move.root:], *g[:move.root]) for g in groups)
+    return tuple((*g[move.root :], *g[: move.root]) for g in groups)
 
 
-def pairs_along(groups: Sequence[Sequence[int]], perm: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def pairs_along(
+    groups: Sequence[Sequence[int]], perm: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
     """A permutation of ranks as pairs of positions, in every group."""
     return tuple((g[s], g[d]) for g in groups for s, d in perm)
 
@@ -253,8 +342,14 @@ def pairs_along(groups: Sequence[Sequence[int]], perm: Sequence[tuple[int, int]]
 # ----------------------------------------------------------------------------------------------------- messages
 
 
-def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tuple[int, int]] = (), *,
-             bytes_in: int = 0, algorithm: str = "ring") -> list[Message]:
+def messages(
+    kind: str,
+    groups: Sequence[Sequence[int]] = (),
+    pairs: Sequence[tuple[int, int]] = (),
+    *,
+    bytes_in: int = 0,
+    algorithm: str = "ring",
+) -> list[Message]:
     """Every message of one run of a collective.
 
     Args:
@@ -276,12 +371,16 @@ def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tu
         if len(group) > 1:
             for m in _in_stages(collectives[kind].stages, len(group), bytes_in, algorithm):
                 origin = group[m.origin] if m.origin >= 0 else -1
-                out.append(m._replace(source=group[m.source], target=group[m.target], origin=origin))
+                out.append(
+                    m._replace(source=group[m.source], target=group[m.target], origin=origin)
+                )
     out.sort(key=lambda m: m.round)
     return [m for m in out if m.size or not bytes_in]
 
 
-def message_count(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tuple[int, int]] = ()) -> int:
+def message_count(
+    kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tuple[int, int]] = ()
+) -> int:
     """At most how many messages one run has, without making them.
 
     >>> message_count("all_reduce", ((0, 1, 2, 3),))
@@ -291,7 +390,11 @@ def message_count(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequen
         return sum(len(g) * (len(g) - 1) for g in groups)
     if by_pairs(kind):
         return len(pairs)
-    return sum(n * n * (n - 1) // 2 if stage == "exchange" else n * (n - 1) for n in map(len, groups) for stage in collectives[kind].stages)
+    return sum(
+        n * n * (n - 1) // 2 if stage == "exchange" else n * (n - 1)
+        for n in map(len, groups)
+        for stage in collectives[kind].stages
+    )
 
 
 def rounds(found: Sequence[Message]) -> tuple[tuple[tuple[int, int, int], ...], ...]:
@@ -317,12 +420,28 @@ def _both_ways(n, make):
 
 def _reduce_scatter(n, total, algorithm, first=0):
     if algorithm == "direct":
-        return [Message(first, r, d, _part(total, d, n), d, "reduce") for r in range(n) for d in range(n) if r != d]
+        return [
+            Message(first, r, d, _part(total, d, n), d, "reduce")
+            for r in range(n)
+            for d in range(n)
+            if r != d
+        ]
 
     def ring(way):
         # After round t a rank has added up t + 2 values of the chunk it passes on; in the end rank r owns chunk r.
-        return [Message(first + t, r, (r + way) % n, _part(total, (r - way * (t + 1)) % n, n), (r - way * (t + 1)) % n,
-                        "reduce") for t in range(n - 1) for r in range(n)]
+        return [
+            Message(
+                first + t,
+                r,
+                (r + way) % n,
+                _part(total, (r - way * (t + 1)) % n, n),
+                (r - way * (t + 1)) % n,
+                "reduce",
+            )
+            for t in range(n - 1)
+            for r in range(n)
+        ]
+
     return ring(1) if algorithm == "ring" else _both_ways(n, ring)
 
 
@@ -332,22 +451,41 @@ def _gather(n, part, algorithm, first=0):
         return [Message(first, r, d, part(r), r) for r in range(n) for d in range(n) if r != d]
 
     def ring(way):
-        return [Message(first + t, r, (r + way) % n, part((r - way * t) % n), (r - way * t) % n)
-                for t in range(n - 1) for r in range(n)]
+        return [
+            Message(first + t, r, (r + way) % n, part((r - way * t) % n), (r - way * t) % n)
+            for t in range(n - 1)
+            for r in range(n)
+        ]
+
     return ring(1) if algorithm == "ring" else _both_ways(n, ring)
 
 
 def _all_to_all(n, total, algorithm):
     if algorithm == "direct":
-        return [Message(0, r, d, _part(total, d, n), d, "copy", r) for r in range(n) for d in range(n) if r != d]
+        return [
+            Message(0, r, d, _part(total, d, n), d, "copy", r)
+            for r in range(n)
+            for d in range(n)
+            if r != d
+        ]
     out = []
     for origin in range(n):
         for away in range(1, n):
             target = (origin + away) % n
             back = algorithm == "bidirectional" and away > n // 2
             way, hops = (-1, n - away) if back else (1, away)
-            out += [Message(t, (origin + way * t) % n, (origin + way * (t + 1)) % n, _part(total, target, n), target,
-                            "copy", origin) for t in range(hops)]
+            out += [
+                Message(
+                    t,
+                    (origin + way * t) % n,
+                    (origin + way * (t + 1)) % n,
+                    _part(total, target, n),
+                    target,
+                    "copy",
+                    origin,
+                )
+                for t in range(hops)
+            ]
     return out
 
 
@@ -371,7 +509,10 @@ def _in_stages(stages: Sequence[str], n: int, total: int, algorithm: str) -> lis
         elif stage == "gather":
             out += _gather(n, part, algorithm, first)
         else:
-            out += [m._replace(round=m.round + first) for m in (_all_to_all if stage == "exchange" else _broadcast)(n, total, algorithm)]
+            out += [
+                m._replace(round=m.round + first)
+                for m in (_all_to_all if stage == "exchange" else _broadcast)(n, total, algorithm)
+            ]
         first = max((m.round for m in out), default=-1) + 1
     return out
 
@@ -386,7 +527,9 @@ def sent_per_device(kind: str, n: int, bytes_in: int) -> float:
     return collectives[kind].sent(n, float(bytes_in)) if kind in collectives else float(bytes_in)
 
 
-def sent_in_all(kind: str, groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int) -> float:
+def sent_in_all(
+    kind: str, groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int
+) -> float:
     """Bytes that all devices together send in one run, in a bandwidth-optimal algorithm.
 
     >>> sent_in_all("all_gather", ((0, 1), (2, 3)), (), 8), sent_in_all("collective_permute", (), ((0, 1), (2, 2)), 8)
@@ -410,24 +553,43 @@ class Price(NamedTuple):
 
     def us(self, link: Interconnect) -> float:
         """Microseconds."""
-        return self.steps * (link.alpha + self.size / link.beta) + self.load / (self.links * link.beta) if self.steps else 0.0
+        return (
+            self.steps * (link.alpha + self.size / link.beta) + self.load / (self.links * link.beta)
+            if self.steps
+            else 0.0
+        )
 
 
-def price(kind: str, n: int, bytes_in: int, algorithm: str = "ring", sizes: Sequence[int] = ()) -> Price | None:
+def price(
+    kind: str, n: int, bytes_in: int, algorithm: str = "ring", sizes: Sequence[int] = ()
+) -> Price | None:
     """What a collective over groups takes; None where there is no formula.
 
     >>> price("all_gather", 4, 100), price("all_reduce", 8, 1000, "axes", (4, 2)).steps
     (Price(steps=3, size=100, formula='(n−1)(α + S/β)', load=0, links=1), 8)
     """
     found = collectives.get(kind)
-    if found is not None and algorithm == "axes" and len(sizes) > 1 and found.axes is not None and n > 1:
+    if (
+        found is not None
+        and algorithm == "axes"
+        and len(sizes) > 1
+        and found.axes is not None
+        and n > 1
+    ):
         walks, on_links, formula = found.axes
-        return Price(walks(n) * sum(k - 1 for k in sizes), 0, formula, on_links(n, bytes_in), len(sizes))
+        return Price(
+            walks(n) * sum(k - 1 for k in sizes), 0, formula, on_links(n, bytes_in), len(sizes)
+        )
     way = getattr(found, "ring" if algorithm == "axes" else algorithm, None)
     return None if way is None else Price(way.steps(n), way.size(n, bytes_in), way.formula)
 
 
-def permute_price(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int, algorithm: str = "ring") -> Price:
+def permute_price(
+    groups: Sequence[Sequence[int]],
+    pairs: Sequence[tuple[int, int]],
+    bytes_in: int,
+    algorithm: str = "ring",
+) -> Price:
     """What a permute takes: on rings the longest way and the busiest link, else a message for each.
 
     >>> permute_price(((0, 1, 2, 3),), ((0, 2), (1, 3)), 8)[:4]
@@ -440,8 +602,17 @@ def permute_price(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, in
     return Price(hops, 0, collectives["collective_permute"].formula, load)
 
 
-def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: float | None = None, algorithm: str = "ring",
-         link: Interconnect = LINKS["cpu"], sizes: Sequence[int] = ()) -> tuple[float, str]:
+def cost(
+    kind: str,
+    n: int,
+    bytes_in: int,
+    *,
+    hops: int = 1,
+    load: float | None = None,
+    algorithm: str = "ring",
+    link: Interconnect = LINKS["cpu"],
+    sizes: Sequence[int] = (),
+) -> tuple[float, str]:
     """Predicted microseconds of one run, and the formula with its numbers.
 
     `n` devices per group, `bytes_in` on each. For a permute, `hops` is the longest way on the ring and `load` the bytes on
@@ -453,18 +624,31 @@ def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: float | None 
     if by_pairs(kind):
         load = bytes_in if load is None else load
         us = hops * link.alpha + load / link.beta if hops else 0.0
-        return us, (f"{collectives[kind].formula} = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs")
+        return us, (
+            f"{collectives[kind].formula} = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs"
+        )
     found = price(kind, n, bytes_in, algorithm, sizes)
     if n < 2 or found is None:
         return 0.0, "0: one device per group" if n < 2 else f"no formula for {kind}"
     us = found.us(link)
-    written = (f"all axes at once: {found.formula} with n={'·'.join(map(str, sizes))}, k={found.links}" if found.links > 1
-               else f"{'ring' if algorithm == 'axes' else algorithm}: {found.formula} with n={n}")
-    return us, f"{written}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs"
+    written = (
+        f"all axes at once: {found.formula} with n={'·'.join(map(str, sizes))}, k={found.links}"
+        if found.links > 1
+        else f"{'ring' if algorithm == 'axes' else algorithm}: {found.formula} with n={n}"
+    )
+    return (
+        us,
+        f"{written}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs",
+    )
 
 
-def permute_load(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int, *,
-                 both_ways: bool = False) -> tuple[int, int]:
+def permute_load(
+    groups: Sequence[Sequence[int]],
+    pairs: Sequence[tuple[int, int]],
+    bytes_in: int,
+    *,
+    both_ways: bool = False,
+) -> tuple[int, int]:
     """Longest way and bytes on the busiest link when every group is a ring in rank order."""
     links: dict[tuple[int, int], int] = {}
     longest = 0

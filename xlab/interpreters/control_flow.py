@@ -13,8 +13,11 @@ from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs_of_params
 from xlab.core.rules import RuleTable
 
 control_flow_rules = RuleTable(
-    "control_flow.control_flow_rules", "follow values through the jaxprs inside",
-    "rule(params) -> CallFlow, BranchFlow, LoopFlow or OpaqueFlow", required=False)
+    "control_flow.control_flow_rules",
+    "follow values through the jaxprs inside",
+    "rule(params) -> CallFlow, BranchFlow, LoopFlow or OpaqueFlow",
+    required=False,
+)
 """For primitives with inner jaxprs. Worked example, for a primitive that calls the jaxpr in its parameter `jaxpr` on all its
 operands: `lambda params: CallFlow(params["jaxpr"])`."""
 
@@ -57,7 +60,11 @@ class LoopFlow(NamedTuple):
 
     @property
     def jaxprs(self) -> tuple:
-        return (("body", self.body),) if self.cond is None else (("condition", self.cond), ("body", self.body))
+        return (
+            (("body", self.body),)
+            if self.cond is None
+            else (("condition", self.cond), ("body", self.body))
+        )
 
     def split(self, operands: Sequence) -> tuple[list, list, list, list]:
         """Operands as constants of the condition, constants of the body, carry, and arrays taken row by row."""
@@ -83,4 +90,3 @@ def flow_of(eqn: JaxprEqn) -> Flow | None:
         return rule(eqn.params)
     inner = tuple(subjaxprs_of_params(eqn.params))
     return OpaqueFlow(inner) if inner else None
-

@@ -19,15 +19,18 @@ from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 
 discharge_rules = RuleTable(
-    "discharge.discharge_rules", "discharge the references of",
+    "discharge.discharge_rules",
+    "discharge the references of",
     "rule(eqn, ref_mask, operands) -> ({operand number: new value}, results), where `ref_mask` says which operands are references",
-    required=False)
+    required=False,
+)
 """An operand that is a reference comes as the value it has now. Worked example, for reading a whole reference:
 `lambda eqn, ref_mask, operands: ({}, [operands[0]])`. A result that is a reference is given as its first value."""
 
 
-def discharge_jaxpr(closed: ClosedJaxpr, ref_mask: Sequence[bool], final_refs: Sequence[int] | None = None) -> tuple[
-        ClosedJaxpr, tuple[int, ...]]:
+def discharge_jaxpr(
+    closed: ClosedJaxpr, ref_mask: Sequence[bool], final_refs: Sequence[int] | None = None
+) -> tuple[ClosedJaxpr, tuple[int, ...]]:
     """The program on values, and which inputs' final values it returns after its own results.
 
     Args:
@@ -36,9 +39,13 @@ def discharge_jaxpr(closed: ClosedJaxpr, ref_mask: Sequence[bool], final_refs: S
     """
     ref_mask = tuple(ref_mask)
     if final_refs is None:
-        final_refs = tuple(sorted(i for i in _effects.written(closed.effects) if i >= 0 and ref_mask[i]))
+        final_refs = tuple(
+            sorted(i for i in _effects.written(closed.effects) if i >= 0 and ref_mask[i])
+        )
     final_refs = tuple(final_refs)
-    new = closed.memo(("discharge", ref_mask, final_refs), lambda: _discharge(closed, ref_mask, final_refs))
+    new = closed.memo(
+        ("discharge", ref_mask, final_refs), lambda: _discharge(closed, ref_mask, final_refs)
+    )
     return new, final_refs
 
 
@@ -48,6 +55,7 @@ def _discharge(closed, ref_mask, final_refs):
     def run(*args):
         outs, values = evaluate(closed.jaxpr, closed.consts, args, ref_mask)
         return [*outs, *(values[i] for i in final_refs)]
+
     new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
     # The old value that a swap returns is mostly unused.
     return pe.prune_closed_consts(ClosedJaxpr(pe.dce_jaxpr_eqns(new.jaxpr), new.consts))
@@ -63,6 +71,7 @@ def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list
 
     def read(a):
         return a.val if type(a) is Literal else env[a]
+
     previous = state.source_info
     try:
         for eqn in jaxpr.eqns:
@@ -79,8 +88,13 @@ def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list
                 places.update(v for v in eqn.outvars if type(v.aval) is AbstractRef)
             else:
                 avals = [v.aval for v in eqn.outvars]
-                out = trace.record(eqn.primitive, list(map(trace.atom, operands)), eqn.params,
-                                   avals if eqn.primitive.multiple_results else avals[0], eqn.effects)
+                out = trace.record(
+                    eqn.primitive,
+                    list(map(trace.atom, operands)),
+                    eqn.params,
+                    avals if eqn.primitive.multiple_results else avals[0],
+                    eqn.effects,
+                )
                 outs = out if eqn.primitive.multiple_results else [out]
             env.update(zip(eqn.outvars, outs))
     finally:
@@ -90,15 +104,19 @@ def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list
 
 def inline(name: str) -> Callable:
     """The rule for calls with custom derivatives, no longer needed after discharge: inlines the program."""
+
     def rule(eqn, ref_mask, operands):
         closed = eqn.params[name]
         closed = closed if isinstance(closed, ClosedJaxpr) else ClosedJaxpr(closed)
         outs, values = evaluate(closed.jaxpr, closed.consts, operands, ref_mask)
         return {i: values[i] for i in _effects.written(closed.effects) if i >= 0}, outs
+
     return rule
 
 
-def discharge_state(closed: ClosedJaxpr, should_discharge: bool | Sequence[bool] = True) -> ClosedJaxpr:
+def discharge_state(
+    closed: ClosedJaxpr, should_discharge: bool | Sequence[bool] = True
+) -> ClosedJaxpr:
     """A program on values: references become inputs, and their final values come after the results.
 
     Args:

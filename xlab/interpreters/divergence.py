@@ -17,7 +17,9 @@ from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, open_jaxpr
 from xlab.core.rules import RuleTable
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 
-arrivals = RuleTable("divergence.arrivals", "say who has to arrive for", "rule(params) -> Arrival", required=False)
+arrivals = RuleTable(
+    "divergence.arrivals", "say who has to arrive for", "rule(params) -> Arrival", required=False
+)
 """Who takes part in a collective. Worked example, a sum over everybody: `lambda p: Arrival(p["axes"], same=True)`."""
 
 
@@ -51,8 +53,10 @@ class Divergence(NamedTuple):
         what = "number of rounds" if decider.primitive.name == "while" else "branch"
         along = " and ".join(repr(a) for a in self.axes)
         name = self.collective.primitive.name.removesuffix("_invariant")
-        return (f"{name} at {self.collective.source_info} is inside the {decider.primitive.name} at {decider.source_info}, "
-                f"whose {what} may differ between devices along {along}")
+        return (
+            f"{name} at {self.collective.source_info} is inside the {decider.primitive.name} at {decider.source_info}, "
+            f"whose {what} may differ between devices along {along}"
+        )
 
 
 def divergences(jaxpr: Jaxpr | ClosedJaxpr) -> list[Divergence]:
@@ -60,9 +64,13 @@ def divergences(jaxpr: Jaxpr | ClosedJaxpr) -> list[Divergence]:
     return _Analysis({}, False).run(open_jaxpr(jaxpr))
 
 
-def divergences_of_body(jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool) -> list[Divergence]:
+def divergences_of_body(
+    jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool
+) -> list[Divergence]:
     """The same for a function of one device, whose arguments are sharded by specs."""
-    return _Analysis(dict(mesh.shape), check_vma).run(jaxpr, [frozenset(s.axes()) for s in in_specs])
+    return _Analysis(dict(mesh.shape), check_vma).run(
+        jaxpr, [frozenset(s.axes()) for s in in_specs]
+    )
 
 
 class _Analysis:
@@ -70,14 +78,14 @@ class _Analysis:
 
     def __init__(self, sizes: dict, typed: bool):
         self.sizes, self.typed = sizes, typed
-        self.stored: frozenset = NOWHERE        # over which axes anything in any reference differs
+        self.stored: frozenset = NOWHERE  # over which axes anything in any reference differs
         self.found: dict[int, Divergence] = {}
         self.under: frozenset = NOWHERE
         self.deciders: tuple[JaxprEqn, ...] = ()
 
     def run(self, jaxpr: Jaxpr, ins: Sequence[frozenset] | None = None) -> list[Divergence]:
         ins = [NOWHERE] * len(jaxpr.invars) if ins is None else [self.real(x) for x in ins]
-        while True:                             # what is stored later is read earlier in the next round of a loop
+        while True:  # what is stored later is read earlier in the next round of a loop
             before, self.found = self.stored, {}
             self.values(jaxpr, ins)
             if self.stored == before:
@@ -94,6 +102,7 @@ class _Analysis:
 
         def read(a):
             return NOWHERE if type(a) is Literal else differs.get(a, NOWHERE)
+
         for eqn in jaxpr.eqns:
             for v, axes in zip(eqn.outvars, self.results(eqn, [read(a) for a in eqn.invars])):
                 if axes:
@@ -118,7 +127,9 @@ class _Analysis:
             return self.inside_mesh(params, ins)
         outs = self.through(eqn, ins, joined)
         if any(isinstance(e, _effects.IO_EFFECTS) for e in eqn.effects):
-            return [self.real(self.sizes)] * n      # a callback may return different values on each device
+            return [
+                self.real(self.sizes)
+            ] * n  # a callback may return different values on each device
         if _effects.on_refs(eqn.effects):
             if _effects.written(eqn.effects):
                 self.stored = self.stored.union(self.under, *ins)
@@ -130,7 +141,10 @@ class _Analysis:
         if over:
             apart = self.under if arrival.everybody else self.under & over
             if apart:
-                self.found.setdefault(id(eqn), Divergence(eqn, self.deciders, tuple(a for a in self.sizes if a in apart)))
+                self.found.setdefault(
+                    id(eqn),
+                    Divergence(eqn, self.deciders, tuple(a for a in self.sizes if a in apart)),
+                )
         return joined - over if arrival.same else joined | over
 
     def inside_mesh(self, params, ins) -> list[frozenset]:
@@ -170,10 +184,18 @@ class _Analysis:
         def step(carry):
             nonlocal again
             if flow.cond is not None:
-                again |= self.deciding(eqn, again, lambda: self.values(flow.cond, [*cond_consts, *carry]))[0]
-            return [c | again for c in self.deciding(eqn, again, lambda: self.values(flow.body, [*consts, *carry, *xs]))]
-        carry = self.settled(first, lambda c: step(c)[:flow.num_carry])
-        return [*carry, *step(carry)[flow.num_carry:]]
+                again |= self.deciding(
+                    eqn, again, lambda: self.values(flow.cond, [*cond_consts, *carry])
+                )[0]
+            return [
+                c | again
+                for c in self.deciding(
+                    eqn, again, lambda: self.values(flow.body, [*consts, *carry, *xs])
+                )
+            ]
+
+        carry = self.settled(first, lambda c: step(c)[: flow.num_carry])
+        return [*carry, *step(carry)[flow.num_carry :]]
 
     def settled(self, carry: Sequence[frozenset], step: Callable) -> list[frozenset]:
         """The axes over which a loop's carry differs: the fixed point over its iterations."""
@@ -184,7 +206,9 @@ class _Analysis:
                 return carry
             carry = new
 
-    def deciding(self, eqn: JaxprEqn, axes: frozenset, run: Callable[[], list[frozenset]]) -> list[frozenset]:
+    def deciding(
+        self, eqn: JaxprEqn, axes: frozenset, run: Callable[[], list[frozenset]]
+    ) -> list[frozenset]:
         """Calls `run()` in a context that only some devices along `axes` reach."""
         if not axes:
             return run()

@@ -24,15 +24,20 @@ from xlab.core.trace import Trace, Tracer, current_source_info, set_trace, state
 from xlab.interpreters import ref_flow
 
 partial_eval_rules = RuleTable(
-    "partial_eval.partial_eval_rules", "split into known and unknown parts",
+    "partial_eval.partial_eval_rules",
+    "split into known and unknown parts",
     "rule(trace, tracers, **params) -> outputs, where `trace` records and its `parent` runs what is known",
-    required=False)
+    required=False,
+)
 """For primitives with inner jaxprs: runs what is known of the equation and records the rest. Without a rule the whole
 equation is recorded, which is always right."""
 
 dce_rules = RuleTable(
-    "partial_eval.dce_rules", "drop unused results of",
-    "rule(used_outputs: list[bool], eqn) -> (used_inputs: list[bool], new equation or None)", required=False)
+    "partial_eval.dce_rules",
+    "drop unused results of",
+    "rule(used_outputs: list[bool], eqn) -> (used_inputs: list[bool], new equation or None)",
+    required=False,
+)
 """For primitives with inner jaxprs: prunes results (and the inputs only they needed)."""
 
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -53,10 +58,14 @@ class DynamicJaxprTracer(Tracer):
         return f"JitTracer({self.aval})"
 
     def origin(self) -> str:
-        return str(_source_info.SourceInfo(*self.source_info)) if self.source_info is not None else f"the arguments of {self._trace.label}"
+        return (
+            str(_source_info.SourceInfo(*self.source_info))
+            if self.source_info is not None
+            else f"the arguments of {self._trace.label}"
+        )
 
 
-JaxprTracer = DynamicJaxprTracer      # both traces have values of this class
+JaxprTracer = DynamicJaxprTracer  # both traces have values of this class
 
 
 class DynamicJaxprTrace(Trace):
@@ -81,6 +90,7 @@ class DynamicJaxprTrace(Trace):
         tracer = DynamicJaxprTracer(self, aval, var, source)
         if self.leaks is not None:
             import weakref
+
             self.leaks.append(weakref.ref(tracer))
         return tracer
 
@@ -93,8 +103,12 @@ class DynamicJaxprTrace(Trace):
             around = x._trace
             while around is not None and around is not self:
                 around = getattr(around, "parent", None)
-            if not x._trace.alive or around is self:    # ended, or of a transformation that runs inside this trace
-                raise escaped_tracer(x, f"while tracing {self.label} at {_source_info.describe_caller()}")
+            if (
+                not x._trace.alive or around is self
+            ):  # ended, or of a transformation that runs inside this trace
+                raise escaped_tracer(
+                    x, f"while tracing {self.label} at {_source_info.describe_caller()}"
+                )
             aval = x.aval
         else:
             aval = aval_of(x)
@@ -150,8 +164,9 @@ class DynamicJaxprTrace(Trace):
         outvars = [self.atom(x) for x in outs]
         self.alive = False
         constants = list(self.constants.values())
-        jaxpr = Jaxpr([v for v, _ in constants], self.invars, outvars, self.eqns,
-                      debug_info=debug_info)
+        jaxpr = Jaxpr(
+            [v for v, _ in constants], self.invars, outvars, self.eqns, debug_info=debug_info
+        )
         if config.check_jaxpr or config.enable_checks:
             _check.check_jaxpr(jaxpr)
         return jaxpr, [x for _, x in constants]
@@ -213,13 +228,19 @@ class JaxprTrace(DynamicJaxprTrace):
             return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
 
 
-def trace_to_jaxpr(fun: Callable, in_avals: Sequence, debug_info: DebugInfo | None = None,
-                   unfinished: Callable[[Jaxpr, list], None] | None = None) -> tuple[Jaxpr, list]:
+def trace_to_jaxpr(
+    fun: Callable,
+    in_avals: Sequence,
+    debug_info: DebugInfo | None = None,
+    unfinished: Callable[[Jaxpr, list], None] | None = None,
+) -> tuple[Jaxpr, list]:
     """Traces a function of flat arguments that returns a flat list; gives the jaxpr and its constants' values.
 
     Where the function raises, `unfinished` gets what was recorded up to there, a program without results.
     """
-    trace = DynamicJaxprTrace(debug_info.name if debug_info else getattr(fun, "__name__", "a function"))
+    trace = DynamicJaxprTrace(
+        debug_info.name if debug_info else getattr(fun, "__name__", "a function")
+    )
     previous, previous_source_info, previous_scope = state.trace, state.source_info, state.scope
     tracers = [trace.new_input(a) for a in in_avals]
     try:
@@ -276,8 +297,9 @@ class PartialVal(tuple):
         return aval_of(self[1]) if self[0] is None else self[0]
 
 
-def trace_to_jaxpr_nounits(fun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False) -> tuple[
-        Jaxpr, list[PartialVal], tuple]:
+def trace_to_jaxpr_nounits(
+    fun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[PartialVal], tuple]:
     """Runs what is known of a wrapped function of flat arguments and records the rest.
 
     Args:
@@ -291,31 +313,47 @@ def trace_to_jaxpr_nounits(fun, pvals: Sequence[PartialVal], instantiate: bool |
     trace = JaxprTrace(state.trace, fun.debug_info.name)
     try:
         with set_trace(trace):
-            outs = list(fun.call_wrapped(*(p.get_known() if p.is_known() else trace.new_input(p.get_aval()) for p in pvals)))
+            outs = list(
+                fun.call_wrapped(
+                    *(
+                        p.get_known() if p.is_known() else trace.new_input(p.get_aval())
+                        for p in pvals
+                    )
+                )
+            )
         wanted = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
         later = [want or trace.is_unknown(x) for x, want in zip(outs, wanted, strict=True)]
-        jaxpr, consts = trace.finish([x for x, is_later in zip(outs, later) if is_later], fun.debug_info)
+        jaxpr, consts = trace.finish(
+            [x for x, is_later in zip(outs, later) if is_later], fun.debug_info
+        )
     finally:
         trace.alive = False
-    found = [PartialVal.unknown(x.aval if isinstance(x, Tracer) else aval_of(x)) if is_later else PartialVal.known(x)
-             for x, is_later in zip(outs, later)]
+    found = [
+        PartialVal.unknown(x.aval if isinstance(x, Tracer) else aval_of(x))
+        if is_later
+        else PartialVal.known(x)
+        for x, is_later in zip(outs, later)
+    ]
     return jaxpr, found, tuple(consts)
 
 
 def _check_leaks(trace):
     import gc
+
     leaked = [r() for r in trace.leaks if r() is not None]
     if leaked:
         gc.collect()
         leaked = [r() for r in trace.leaks if r() is not None]
     if leaked:
         from xlab.errors import LeakedTracerError
+
         tracer = leaked[0]
         holders = [type(h).__name__ for h in gc.get_referrers(tracer) if h is not leaked][:3]
         raise LeakedTracerError(
             f"tracing {trace.label} left {len(leaked)} traced value(s) behind: the first is {tracer._describe()}, "
             f"still held by {', '.join(holders) or 'an unknown object'}. Return it from the function instead of "
-            f"storing it.")
+            f"storing it."
+        )
 
 
 # -- constants and inputs -------------------------------------------------------------------------------
@@ -348,7 +386,9 @@ def open_closed_jaxpr(closed: ClosedJaxpr) -> tuple[list, Jaxpr]:
 # -- known and unknown ----------------------------------------------------------------------------------
 
 
-def split_jaxpr(closed: ClosedJaxpr, unknown_in: Sequence[bool], instantiate: bool | Sequence[bool] = False):
+def split_jaxpr(
+    closed: ClosedJaxpr, unknown_in: Sequence[bool], instantiate: bool | Sequence[bool] = False
+):
     """Splits a program into what can run now and what has to wait for the unknown inputs.
 
     Returns:
@@ -358,7 +398,9 @@ def split_jaxpr(closed: ClosedJaxpr, unknown_in: Sequence[bool], instantiate: bo
     """
     unknown_in = tuple(unknown_in)
     force = instantiate if isinstance(instantiate, bool) else tuple(instantiate)
-    return closed.memo(("split", unknown_in, force), lambda: _split_jaxpr(closed, unknown_in, force))
+    return closed.memo(
+        ("split", unknown_in, force), lambda: _split_jaxpr(closed, unknown_in, force)
+    )
 
 
 def _split_jaxpr(closed, unknown_in, instantiate):
@@ -371,25 +413,41 @@ def _split_jaxpr(closed, unknown_in, instantiate):
     def run(*known_args):
         partial = JaxprTrace(state.trace, jaxpr.debug_info.name)
         known_args = iter(known_args)
-        args = [partial.new_input(v.aval) if u else next(known_args)
-                for v, u in zip(jaxpr.invars, unknown_in)]
+        args = [
+            partial.new_input(v.aval) if u else next(known_args)
+            for v, u in zip(jaxpr.invars, unknown_in)
+        ]
         with set_trace(partial):
             if _effects.on_refs(jaxpr.effects):
                 waiting = ref_flow.unknown_variables(jaxpr, unknown_in)
-                outs = ref_flow.eval_split(partial.record_unknown, jaxpr, closed.consts, args, waiting)
+                outs = ref_flow.eval_split(
+                    partial.record_unknown, jaxpr, closed.consts, args, waiting
+                )
             else:
                 outs = eval_jaxpr(jaxpr, closed.consts, *args)
             unknown_out = [partial.is_unknown(x) or f for x, f in zip(outs, force)]
-            unknown_jaxpr, residuals = partial.finish([x for x, u in zip(outs, unknown_out) if u],
-                                             jaxpr.debug_info)
+            unknown_jaxpr, residuals = partial.finish(
+                [x for x, u in zip(outs, unknown_out) if u], jaxpr.debug_info
+            )
         # Concrete constants stay constants of the unknown part; only what was computed here is a residual.
         unknown_jaxpr = prune_closed_consts(ClosedJaxpr(dce_jaxpr_eqns(unknown_jaxpr), residuals))
-        computed = [(v, x) for v, x in zip(unknown_jaxpr.jaxpr.constvars, unknown_jaxpr.consts) if isinstance(x, Tracer)]
-        fixed = [(v, x) for v, x in zip(unknown_jaxpr.jaxpr.constvars, unknown_jaxpr.consts) if not isinstance(x, Tracer)]
+        computed = [
+            (v, x)
+            for v, x in zip(unknown_jaxpr.jaxpr.constvars, unknown_jaxpr.consts)
+            if isinstance(x, Tracer)
+        ]
+        fixed = [
+            (v, x)
+            for v, x in zip(unknown_jaxpr.jaxpr.constvars, unknown_jaxpr.consts)
+            if not isinstance(x, Tracer)
+        ]
         aux["unknown"] = ClosedJaxpr(
-            unknown_jaxpr.jaxpr.replace(constvars=[v for v, _ in fixed],
-                               invars=[*(v for v, _ in computed), *unknown_jaxpr.jaxpr.invars]),
-            [x for _, x in fixed])
+            unknown_jaxpr.jaxpr.replace(
+                constvars=[v for v, _ in fixed],
+                invars=[*(v for v, _ in computed), *unknown_jaxpr.jaxpr.invars],
+            ),
+            [x for _, x in fixed],
+        )
         aux["unknown_out"] = unknown_out
         aux["residual_avals"] = [v.aval for v, _ in computed]
         return [x for x, u in zip(outs, unknown_out) if not u] + [x for _, x in computed]
@@ -401,7 +459,9 @@ def _split_jaxpr(closed, unknown_in, instantiate):
 # -- dead code ------------------------------------------------------------------------------------------
 
 
-def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False):
+def dce_jaxpr(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
+):
     """Removes equations (and inner ones) that no used output needs; effects are kept.
 
     Returns the smaller jaxpr and which inputs it still has. Inputs marked in `instantiate` are kept.
@@ -413,7 +473,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
         if live.isdisjoint(outvars) and not (eqn.effects and _effects.prevents_dce(eqn.effects)):
             continue
         rule = dce_rules.get(eqn.primitive)
-        if rule is None or live.issuperset(outvars):        # nearly all: nothing in it can go
+        if rule is None or live.issuperset(outvars):  # nearly all: nothing in it can go
             eqns.append(eqn)
             for v in eqn.invars:
                 if type(v) is Var:
@@ -423,32 +483,52 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
         if new_eqn is None:
             continue
         if new_eqn is not eqn and _effects.on_refs(eqn.effects):
-            new_eqn.effects = _effects.moved(eqn.effects, lambda i, u=used_in: sum(u[:i]) if u[i] else None)
+            new_eqn.effects = _effects.moved(
+                eqn.effects, lambda i, u=used_in: sum(u[:i]) if u[i] else None
+            )
         eqns.append(new_eqn)
         live.update(v for v, u in zip(eqn.invars, used_in) if u and type(v) is Var)
     eqns.reverse()
-    keep = ([instantiate] * len(jaxpr.invars) if isinstance(instantiate, bool) else instantiate)
+    keep = [instantiate] * len(jaxpr.invars) if isinstance(instantiate, bool) else instantiate
     used_inputs = [v in live or k for v, k in zip(jaxpr.invars, keep)]
     names = jaxpr.debug_info.arg_names
-    info = DebugInfo(jaxpr.debug_info.name,
-                     [n for n, u in zip(names, used_inputs) if u] if len(names) == len(used_inputs) else (),
-                     (), jaxpr.debug_info.position)
-    new = Jaxpr(list(jaxpr.constvars), [v for v, u in zip(jaxpr.invars, used_inputs) if u],
-                [v for v, u in zip(jaxpr.outvars, used_outputs) if u], eqns, debug_info=info)
+    info = DebugInfo(
+        jaxpr.debug_info.name,
+        [n for n, u in zip(names, used_inputs) if u] if len(names) == len(used_inputs) else (),
+        (),
+        jaxpr.debug_info.position,
+    )
+    new = Jaxpr(
+        list(jaxpr.constvars),
+        [v for v, u in zip(jaxpr.invars, used_inputs) if u],
+        [v for v, u in zip(jaxpr.outvars, used_outputs) if u],
+        eqns,
+        debug_info=info,
+    )
     return new, used_inputs
 
 
-def dce_jaxpr_consts(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False):
+def dce_jaxpr_consts(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
+):
     """Like `dce_jaxpr`, and drops constants that nothing reads: `(jaxpr, used constants, used inputs)`."""
     new, used_inputs = dce_jaxpr(jaxpr, used_outputs, instantiate)
-    read = {v for e in new.eqns for v in e.invars if type(v) is Var} | {v for v in new.outvars if type(v) is Var}
+    read = {v for e in new.eqns for v in e.invars if type(v) is Var} | {
+        v for v in new.outvars if type(v) is Var
+    }
     used_consts = [v in read for v in new.constvars]
-    return new.replace(constvars=[v for v, u in zip(new.constvars, used_consts) if u]), used_consts, used_inputs
+    return (
+        new.replace(constvars=[v for v, u in zip(new.constvars, used_consts) if u]),
+        used_consts,
+        used_inputs,
+    )
 
 
 def trace_to_jaxpr_dynamic(fun: Callable, in_avals: Sequence):
     """Traces a function of flat arguments that returns a sequence: `(jaxpr, types of the results, constants)`."""
-    jaxpr, consts = trace_to_jaxpr(lambda *args: list(fun(*args)), in_avals, DebugInfo(getattr(fun, "__name__", "fun")))
+    jaxpr, consts = trace_to_jaxpr(
+        lambda *args: list(fun(*args)), in_avals, DebugInfo(getattr(fun, "__name__", "fun"))
+    )
     return jaxpr, jaxpr.out_avals, consts
 
 
@@ -468,7 +548,9 @@ def prune_closed_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(closed.jaxpr.replace(constvars=[v for v, _ in kept]), [c for _, c in kept])
 
 
-def dce_closed_jaxpr(closed: ClosedJaxpr, used_outputs: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+def dce_closed_jaxpr(
+    closed: ClosedJaxpr, used_outputs: Sequence[bool]
+) -> tuple[ClosedJaxpr, list[bool]]:
     """Like `dce_jaxpr`, of a closed program."""
     new, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
     return ClosedJaxpr(new, closed.consts), used_inputs
@@ -476,4 +558,7 @@ def dce_closed_jaxpr(closed: ClosedJaxpr, used_outputs: Sequence[bool]) -> tuple
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
     """Whether what is bound now is being recorded for a compiled program."""
-    return any(isinstance(t, DynamicJaxprTrace) and not isinstance(t, JaxprTrace) for t in enclosing_traces())
+    return any(
+        isinstance(t, DynamicJaxprTrace) and not isinstance(t, JaxprTrace)
+        for t in enclosing_traces()
+    )

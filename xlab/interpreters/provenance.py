@@ -48,26 +48,38 @@ def mark(closed: ClosedJaxpr) -> ClosedJaxpr:
         if isinstance(given, tuple):
             if not any(isinstance(x, (Jaxpr, ClosedJaxpr)) for x in given):
                 return given
-            return type(given)(*map(copy, given)) if hasattr(given, "_fields") else tuple(map(copy, given))
+            return (
+                type(given)(*map(copy, given))
+                if hasattr(given, "_fields")
+                else tuple(map(copy, given))
+            )
         if not isinstance(given, (Jaxpr, ClosedJaxpr)):
             return given
         found = made.get(id(given))
         if found is None:
             found = made[id(given)] = (
-                ClosedJaxpr(copy(given.jaxpr), given.consts) if isinstance(given, ClosedJaxpr)
-                else given.replace(eqns=[equation(e) for e in given.eqns]))
+                ClosedJaxpr(copy(given.jaxpr), given.consts)
+                if isinstance(given, ClosedJaxpr)
+                else given.replace(eqns=[equation(e) for e in given.eqns])
+            )
         return found
 
     def equation(eqn: JaxprEqn) -> JaxprEqn:
         params = {name: copy(value) for name, value in eqn.params.items()}
-        return eqn.replace(params=params, source_info=Derived(eqn.raw_source_info, numbers[id(eqn)]))
+        return eqn.replace(
+            params=params, source_info=Derived(eqn.raw_source_info, numbers[id(eqn)])
+        )
 
     return copy(closed)
 
 
 _TABLES: tuple[tuple[RuleTable, str], ...] = (
-    (ad.primitive_jvps, "jvp"), (ad.primitive_transposes, "transpose"), (pe.partial_eval_rules, "partial eval"),
-    (batching.primitive_batchers, "batch"), (batching.axis_primitive_batchers, "batch"))
+    (ad.primitive_jvps, "jvp"),
+    (ad.primitive_transposes, "transpose"),
+    (pe.partial_eval_rules, "partial eval"),
+    (batching.primitive_batchers, "batch"),
+    (batching.axis_primitive_batchers, "batch"),
+)
 
 _lock = threading.Lock()
 _users = 0
@@ -100,10 +112,14 @@ def _naming(word: str) -> Callable:
 
         def named(*args: Any, **params: Any) -> Any:
             previous = state.source_info
-            state.source_info = Derived(here, here.origin, (*here.rules, f"{word} of {primitive.name}"))
+            state.source_info = Derived(
+                here, here.origin, (*here.rules, f"{word} of {primitive.name}")
+            )
             try:
                 return rule(*args, **params)
             finally:
                 state.source_info = previous
+
         return named
+
     return naming

@@ -40,12 +40,16 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
         if unknown[0]:
             return {i + 1 for b in flow.branches for i in _effects.written(b.effects)}, [True] * n
         parts = [_inside(b, unknown[1:]) for b in flow.branches]
-        return {i + 1 for refs, _ in parts for i in refs}, [any(p[1][i] for p in parts) for i in range(n)]
+        return {i + 1 for refs, _ in parts for i in refs}, [
+            any(p[1][i] for p in parts) for i in range(n)
+        ]
     if type(flow) is LoopFlow:
         return _loop(flow, unknown, n)
     written = _effects.written(eqn.effects)
     if written and not unknown[0] and any(unknown[1:]):
-        return written, [False] * n            # an unknown value is stored in a known reference; the old value is known
+        return written, [
+            False
+        ] * n  # an unknown value is stored in a known reference; the old value is known
     return set(), [True] * n
 
 
@@ -63,7 +67,7 @@ def _loop(flow: LoopFlow, unknown, n):
     while True:
         refs, results = _inside(flow.body, given)
         new = list(given)
-        for i, u in enumerate(results[:flow.num_carry]):
+        for i, u in enumerate(results[: flow.num_carry]):
             new[num_consts + i] = new[num_consts + i] or u
         for i in refs:
             new[i] = True
@@ -74,8 +78,11 @@ def _loop(flow: LoopFlow, unknown, n):
     if flow.cond is None:
         return refs, results
     cond_refs, (answer,) = _inside(flow.cond, [*cond_consts, *results])
-    if answer:     # the number of iterations is unknown
-        return {*_effects.written(flow.cond.effects), *(first + i for i in _effects.written(flow.body.effects))}, [True] * n
+    if answer:  # the number of iterations is unknown
+        return {
+            *_effects.written(flow.cond.effects),
+            *(first + i for i in _effects.written(flow.body.effects)),
+        }, [True] * n
     return cond_refs | refs, results
 
 
@@ -87,6 +94,7 @@ def eval_split(record: Callable, jaxpr: Jaxpr, consts, args, waiting: set[Var]) 
 
     def read(a):
         return a.val if type(a) is Literal else env[a]
+
     try:
         for eqn in jaxpr.eqns:
             state.source_info = eqn.raw_source_info

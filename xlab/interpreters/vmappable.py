@@ -20,8 +20,14 @@ class _Handlers(NamedTuple):
 _handlers: dict[type, _Handlers] = {}
 
 
-def register_vmappable(data_type: type, spec_type: type, axis_size_type: type, to_elt: Callable, from_elt: Callable,
-                       make_iota: Callable | None) -> None:
+def register_vmappable(
+    data_type: type,
+    spec_type: type,
+    axis_size_type: type,
+    to_elt: Callable,
+    from_elt: Callable,
+    make_iota: Callable | None,
+) -> None:
     """Makes values of a class, leaves for pytrees, something `vmap` can map over.
 
     Args:
@@ -61,8 +67,11 @@ def to_example(trace: Any, x: Any, spec: Any):
         return x if spec is None else trace.join(x, spec)
 
     def number_of_example():
-        numbers = (handlers.make_iota or functools.partial(np.arange, dtype=np.int32))(trace.axis.size)
+        numbers = (handlers.make_iota or functools.partial(np.arange, dtype=np.int32))(
+            trace.axis.size
+        )
         return trace.join(numbers, 0)
+
     return handlers.to_elt(functools.partial(to_example, trace), number_of_example, x, spec)
 
 
@@ -70,6 +79,8 @@ def from_example(trace: Any, move_batch_dim_to: Callable, size: Any, x: Any, spe
     """All examples of `x`, a value of a batching trace, together; `move_batch_dim_to(value, dim, size, target)` places a dimension."""
     handlers = _handlers.get(type(x))
     if handlers is not None:
-        return handlers.from_elt(functools.partial(from_example, trace, move_batch_dim_to), size, x, spec)
+        return handlers.from_elt(
+            functools.partial(from_example, trace, move_batch_dim_to), size, x, spec
+        )
     value, dim = trace.split(x)
     return move_batch_dim_to(value, dim, size, spec)

@@ -69,14 +69,17 @@ from xlab.lax.windows import *
 
 
 def __getattr__(name: str):
-    if name == "linalg":                    # imported when first used
+    if name == "linalg":  # imported when first used
         from importlib import import_module
+
         return import_module("xlab.lax.linalg")
-    if name.endswith("_p"):                 # a primitive that its family's file keeps to itself
+    if name.endswith("_p"):  # a primitive that its family's file keeps to itself
         import sys
+
         for module in [m for n, m in sorted(sys.modules.items()) if n.startswith("xlab.lax.")]:
             found = vars(module).get(name)
             if found is not None:
                 return found
     from xlab.errors import no_attribute
+
     raise no_attribute("xlab.lax", name, globals())

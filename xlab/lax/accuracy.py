@@ -47,8 +47,10 @@ class Tolerance:
 def checked(name: str, accuracy):
     """An accuracy as a parameter of the function `name`."""
     if not isinstance(accuracy, AccuracyMode | Tolerance):
-        raise NotImplementedError(f"Accuracy {accuracy!r} not supported: lax.{name} takes lax.AccuracyMode.HIGHEST, lax.AccuracyMode.DEFAULT or "
-                                  f"a lax.Tolerance(atol=..., rtol=..., ulps=...)")
+        raise NotImplementedError(
+            f"Accuracy {accuracy!r} not supported: lax.{name} takes lax.AccuracyMode.HIGHEST, lax.AccuracyMode.DEFAULT or "
+            f"a lax.Tolerance(atol=..., rtol=..., ulps=...)"
+        )
     return accuracy
 
 
@@ -58,8 +60,14 @@ def attribute(accuracy) -> str:
         return ""
     parts = []
     if isinstance(accuracy, Tolerance):
-        parts = [*(f"{k} = {float(getattr(accuracy, k)):.17e}" for k in ("atol", "rtol") if getattr(accuracy, k)),
-                 *([f"ulps = {int(accuracy.ulps)}"] if accuracy.ulps else [])]
+        parts = [
+            *(
+                f"{k} = {float(getattr(accuracy, k)):.17e}"
+                for k in ("atol", "rtol")
+                if getattr(accuracy, k)
+            ),
+            *([f"ulps = {int(accuracy.ulps)}"] if accuracy.ulps else []),
+        ]
     mode = "TOLERANCE" if parts else "HIGHEST"
     parts.append(f"mode = #stablehlo.result_accuracy_mode<{mode}>")
     return f" {{result_accuracy = #stablehlo.result_accuracy<{', '.join(parts)}>}}"
@@ -73,4 +81,5 @@ def unary(op: str):
         if accuracy is None:
             return plain(ctx, x)
         return ctx.op(f"{op} {x}{attribute(accuracy)} : {ctx.type_out()}")
+
     return rule

@@ -22,8 +22,14 @@ from xlab.lax.sort import take_along
 __all__ = ["approx_max_k", "approx_min_k"]
 
 
-def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Array, Array]:
+def approx_max_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
     """The `k` largest elements along a dimension, or most of them, in descending order, and their positions.
 
     Args:
@@ -41,11 +47,25 @@ def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, reca
         >>> print(values, positions)
         [3. 2.] [1 2]
     """
-    return _bind(operand, k, reduction_dimension, recall_target, True, reduction_input_size_override, aggregate_to_topk)
+    return _bind(
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        True,
+        reduction_input_size_override,
+        aggregate_to_topk,
+    )
 
 
-def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Array, Array]:
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
     """The `k` smallest elements along a dimension, or most of them, in ascending order, and their positions.
 
     Args:
@@ -66,16 +86,41 @@ def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, reca
         >>> print(lax.approx_min_k(np.float32([1, 3, 2]), 2)[0])
         [1. 2.]
     """
-    return _bind(operand, k, reduction_dimension, recall_target, False, reduction_input_size_override, aggregate_to_topk)
+    return _bind(
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        False,
+        reduction_input_size_override,
+        aggregate_to_topk,
+    )
 
 
 def _bind(operand, k, dimension, recall_target, is_max_k, override, aggregate):
-    return list(approx_top_k_p.bind(
-        operand, k=operator.index(k), reduction_dimension=operator.index(dimension), recall_target=float(recall_target),
-        is_max_k=is_max_k, reduction_input_size_override=operator.index(override), aggregate_to_topk=bool(aggregate)))
+    return list(
+        approx_top_k_p.bind(
+            operand,
+            k=operator.index(k),
+            reduction_dimension=operator.index(dimension),
+            recall_target=float(recall_target),
+            is_max_k=is_max_k,
+            reduction_input_size_override=operator.index(override),
+            aggregate_to_topk=bool(aggregate),
+        )
+    )
 
 
-def _approx_aval(x, *, k, reduction_dimension, recall_target, is_max_k, reduction_input_size_override, aggregate_to_topk):
+def _approx_aval(
+    x,
+    *,
+    k,
+    reduction_dimension,
+    recall_target,
+    is_max_k,
+    reduction_input_size_override,
+    aggregate_to_topk,
+):
     if k <= 0:
         raise ValueError(f"k must be positive, got {k}")
     if not x.ndim:
@@ -91,10 +136,14 @@ def _approx_aval(x, *, k, reduction_dimension, recall_target, is_max_k, reductio
     if not 0 < recall_target <= 1:
         raise ValueError(f"recall_target must be above 0 and not above 1, got {recall_target}")
     if reduction_input_size_override >= 0 and reduction_input_size_override < size:
-        raise ValueError(f"reduction_input_size_override is the number of elements in all shards together, at least the {size} "
-                         f"along the dimension here; got {reduction_input_size_override}")
-    n = _top_k.candidates(size, x.ndim, k, recall_target, aggregate_to_topk, reduction_input_size_override)
-    shape = (*x.shape[:axis], n, *x.shape[axis + 1:])
+        raise ValueError(
+            f"reduction_input_size_override is the number of elements in all shards together, at least the {size} "
+            f"along the dimension here; got {reduction_input_size_override}"
+        )
+    n = _top_k.candidates(
+        size, x.ndim, k, recall_target, aggregate_to_topk, reduction_input_size_override
+    )
+    shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
     return ShapedArray(shape, x.dtype), ShapedArray(shape, np.int32)
 
 
@@ -121,12 +170,22 @@ def _comparator(module, dtype, is_max_k) -> str:
         module.functions.append(
             f"  func.func private @{symbol}(%arg0: tensor<{t}>, %arg1: tensor<{t}>, %arg2: tensor<i32>, %arg3: tensor<i32>) -> "
             f"tensor<i1> {{\n    %0 = stablehlo.compare {direction}, %arg0, %arg1, FLOAT : (tensor<{t}>, tensor<{t}>) -> "
-            f"tensor<i1>\n    return %0 : tensor<i1>\n  }}")
+            f"tensor<i1>\n    return %0 : tensor<i1>\n  }}"
+        )
     return module.shared["top_k", name]
 
 
-def _approx_lowering(ctx, x, *, k, reduction_dimension, recall_target, is_max_k, reduction_input_size_override,
-                     aggregate_to_topk):
+def _approx_lowering(
+    ctx,
+    x,
+    *,
+    k,
+    reduction_dimension,
+    recall_target,
+    is_max_k,
+    reduction_input_size_override,
+    aggregate_to_topk,
+):
     aval = ctx.avals_in[0]
     axis = reduction_dimension % aval.ndim
     index = ShapedArray(aval.shape, np.int32)
@@ -136,13 +195,18 @@ def _approx_lowering(ctx, x, *, k, reduction_dimension, recall_target, is_max_k,
     positions = ctx.op(f"stablehlo.iota dim = {axis} : {mlir.tensor_type(index)}")
     symbol = _comparator(ctx.module, aval.dtype, is_max_k)
     fallback = ", is_fallback = true" if ctx.platform != "tpu" else ""
-    settings = (f"aggregate_to_topk = {str(aggregate_to_topk).lower()}{fallback}, "
-                f"recall_target = {recall_target:.9e} : f32, reduction_dim = {axis} : i64, "
-                f"reduction_input_size_override = {reduction_input_size_override} : i64, top_k = {k} : i64")
+    settings = (
+        f"aggregate_to_topk = {str(aggregate_to_topk).lower()}{fallback}, "
+        f"recall_target = {recall_target:.9e} : f32, reduction_dim = {axis} : i64, "
+        f"reduction_input_size_override = {reduction_input_size_override} : i64, top_k = {k} : i64"
+    )
     types = ", ".join(map(mlir.tensor_type, (aval, index, scalar, i32)))
-    return ctx.ops(f'stablehlo.custom_call @ApproxTopK({x}, {positions}, {worst}, {nowhere}) {{backend_config = "", '
-                   f"called_computations = [@{symbol}], mhlo.backend_config = {{{settings}}}}} : ({types}) -> "
-                   f"({ctx.type_out(0)}, {ctx.type_out(1)})", 2)
+    return ctx.ops(
+        f'stablehlo.custom_call @ApproxTopK({x}, {positions}, {worst}, {nowhere}) {{backend_config = "", '
+        f"called_computations = [@{symbol}], mhlo.backend_config = {{{settings}}}}} : ({types}) -> "
+        f"({ctx.type_out(0)}, {ctx.type_out(1)})",
+        2,
+    )
 
 
 approx_top_k_p = Primitive("approx_top_k", multiple_results=True)

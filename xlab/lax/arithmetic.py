@@ -61,6 +61,7 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
 
 def _sum_jvp(prim, of_second):
     """The rule of a sum or a difference; `of_second(t)` is the tangent where only the second operand has one."""
+
     def rule(primals, tangents):
         tx, ty = tangents
         out = prim.bind(*primals)
@@ -71,6 +72,7 @@ def _sum_jvp(prim, of_second):
         if type(ty) is Zero:
             return out, _spread_tangent(tx, out)
         return out, prim.bind(tx, ty)
+
     return rule
 
 
@@ -78,15 +80,20 @@ add_p = elementwise("add", _e.numeric, operands=2)
 add_p.linear_in_unreduced = True
 ad.primitive_jvps[add_p] = _sum_jvp(add_p, lambda t: t)
 ad.primitive_transposes[add_p] = lambda ct, x, y: [
-    _summed(ct, v) if is_undefined_primal(v) else None for v in (x, y)]
+    _summed(ct, v) if is_undefined_primal(v) else None for v in (x, y)
+]
 mlir.register_text_lowering(add_p, mlir.binary("stablehlo.add"))
 
 # Sum of cotangents of any type: the same as `add`, with the name JAX gives it in backward programs.
 add_any_p = elementwise("add_any", lambda d: True, operands=2)
 add_any_p.linear_in_unreduced = True
 ad.primitive_jvps[add_any_p] = lambda primals, tangents: (
-    add_any_p.bind(*primals), ad.add_tangents(*tangents))
-ad.primitive_transposes[add_any_p] = lambda ct, x, y: [ct if is_undefined_primal(v) else None for v in (x, y)]
+    add_any_p.bind(*primals),
+    ad.add_tangents(*tangents),
+)
+ad.primitive_transposes[add_any_p] = lambda ct, x, y: [
+    ct if is_undefined_primal(v) else None for v in (x, y)
+]
 mlir.register_text_lowering(add_any_p, mlir.binary("stablehlo.add"))
 
 
@@ -100,7 +107,8 @@ sub_p.linear_in_unreduced = True
 ad.primitive_jvps[sub_p] = _sum_jvp(sub_p, lambda t: neg(t))
 ad.primitive_transposes[sub_p] = lambda ct, x, y: [
     _summed(ct, x) if is_undefined_primal(x) else None,
-    _summed(neg(ct), y) if is_undefined_primal(y) else None]
+    _summed(neg(ct), y) if is_undefined_primal(y) else None,
+]
 mlir.register_text_lowering(sub_p, mlir.binary("stablehlo.subtract"))
 
 
@@ -124,14 +132,19 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
 def _of_dtype(x, dtype):
     aval = aval_of(x)
     if not _e.numeric(aval.dtype):
-        raise TypeError(f"mul takes numbers, not {aval}: convert bools with lax.convert_element_type")
+        raise TypeError(
+            f"mul takes numbers, not {aval}: convert bools with lax.convert_element_type"
+        )
     return convert(x, dtypes.canonicalize_dtype(dtype), aval.weak_type)
 
 
 mul_p = elementwise("mul", _e.numeric, operands=2)
 mul_p.linear_in_unreduced = ((0,), (1,))
-ad.defbilinear(mul_p, lambda ct, x, y: _summed(mul_p.bind(ct, y), x),
-               lambda ct, x, y: _summed(mul_p.bind(x, ct), y))
+ad.defbilinear(
+    mul_p,
+    lambda ct, x, y: _summed(mul_p.bind(ct, y), x),
+    lambda ct, x, y: _summed(mul_p.bind(x, ct), y),
+)
 mlir.register_text_lowering(mul_p, mlir.binary("stablehlo.multiply"))
 
 
@@ -145,16 +158,24 @@ def _guarded(op: str, by_zero):
     def rule(ctx, x, y):
         out = ctx.avals_out[0]
         divisor = ctx.eqn.invars[1]
-        if not dtypes.issubdtype(out.dtype, np.integer) or (type(divisor) is Literal and np.all(np.asarray(divisor.val) != 0)):
+        if not dtypes.issubdtype(out.dtype, np.integer) or (
+            type(divisor) is Literal and np.all(np.asarray(divisor.val) != 0)
+        ):
             return plain(ctx, x, y)
         a, b = ctx.avals_in
         x, y = ctx.broadcast_operand(x, a, out), ctx.broadcast_operand(y, b, out)
-        t, pred = ctx.type_out(), mlir.tensor_type(out.update(dtype=np.dtype(bool), weak_type=False))
+        t, pred = (
+            ctx.type_out(),
+            mlir.tensor_type(out.update(dtype=np.dtype(bool), weak_type=False)),
+        )
         kind = "UNSIGNED" if dtypes.issubdtype(out.dtype, np.unsignedinteger) else "SIGNED"
-        zero = ctx.op(f"stablehlo.compare EQ, {y}, {ctx.fill(0, out)}, {kind} : ({t}, {t}) -> {pred}")
+        zero = ctx.op(
+            f"stablehlo.compare EQ, {y}, {ctx.fill(0, out)}, {kind} : ({t}, {t}) -> {pred}"
+        )
         safe = ctx.op(f"stablehlo.select {zero}, {ctx.fill(1, out)}, {y} : {pred}, {t}")
         value = ctx.op(f"{op} {x}, {safe} : {t}")
         return ctx.op(f"stablehlo.select {zero}, {by_zero(ctx, x, out)}, {value} : {pred}, {t}")
+
     return rule
 
 
@@ -172,12 +193,24 @@ def _div_transpose(ct, x, y):
 div_p = elementwise("div", _e.numeric, operands=2)
 div_p.linear_in_unreduced = ((0,),)
 # d(x/y) = dx/y - (x/y) dy/y
-ad.defjvp2(div_p, lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
-           lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)))
+ad.defjvp2(
+    div_p,
+    lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
+    lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
+)
 ad.primitive_transposes[div_p] = _div_transpose
-mlir.register_text_lowering(div_p, _guarded("stablehlo.divide", lambda ctx, x, aval: ctx.fill(
-    np.asarray(-1).astype(aval.dtype) if not dtypes.issubdtype(aval.dtype, np.unsignedinteger)
-    else int(dtypes.iinfo(aval.dtype).max), aval)))
+mlir.register_text_lowering(
+    div_p,
+    _guarded(
+        "stablehlo.divide",
+        lambda ctx, x, aval: ctx.fill(
+            np.asarray(-1).astype(aval.dtype)
+            if not dtypes.issubdtype(aval.dtype, np.unsignedinteger)
+            else int(dtypes.iinfo(aval.dtype).max),
+            aval,
+        ),
+    ),
+)
 
 
 def rem(x: ArrayLike, y: ArrayLike) -> Array:
@@ -186,8 +219,11 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 rem_p = elementwise("rem", _e.real, operands=2)
-ad.defjvp(rem_p, lambda t, x, y: _spread_tangent(t, rem_p.bind(x, y)),
-          lambda t, x, y: mul(neg(t), _truncate(div_p.bind(x, y))))
+ad.defjvp(
+    rem_p,
+    lambda t, x, y: _spread_tangent(t, rem_p.bind(x, y)),
+    lambda t, x, y: mul(neg(t), _truncate(div_p.bind(x, y))),
+)
 mlir.register_text_lowering(rem_p, _guarded("stablehlo.remainder", lambda ctx, x, aval: x))
 
 
@@ -213,9 +249,13 @@ def abs(x: ArrayLike) -> Array:
 
 abs_p = elementwise("abs", _e.signed, result=_e.real_part_dtype)
 # Its derivative, which needs the parts of complex numbers, stands in complexes.py.
-mlir.register_text_lowering(abs_p, lambda ctx, x: ctx.op(
-    f"stablehlo.abs {x} : {ctx.type_out()}" if ctx.avals_in[0].dtype == ctx.avals_out[0].dtype else
-    f"stablehlo.abs {x} : ({ctx.type_in()}) -> {ctx.type_out()}")
+mlir.register_text_lowering(
+    abs_p,
+    lambda ctx, x: ctx.op(
+        f"stablehlo.abs {x} : {ctx.type_out()}"
+        if ctx.avals_in[0].dtype == ctx.avals_out[0].dtype
+        else f"stablehlo.abs {x} : ({ctx.type_in()}) -> {ctx.type_out()}"
+    ),
 )
 
 
@@ -274,8 +314,12 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
 
 round_p = elementwise("round", _e.floating)
 ad.defzero(round_p)
-mlir.register_text_lowering(round_p, lambda ctx, x, rounding_method: ctx.op(
-    f"stablehlo.round_nearest_{'even' if rounding_method else 'afz'} {x} : {ctx.type_out()}"))
+mlir.register_text_lowering(
+    round_p,
+    lambda ctx, x, rounding_method: ctx.op(
+        f"stablehlo.round_nearest_{'even' if rounding_method else 'afz'} {x} : {ctx.type_out()}"
+    ),
+)
 
 
 def is_finite(x: ArrayLike) -> Array:
@@ -285,8 +329,10 @@ def is_finite(x: ArrayLike) -> Array:
 
 is_finite_p = elementwise("is_finite", _e.floating, result=_e.to_bool)
 ad.defzero(is_finite_p)
-mlir.register_text_lowering(is_finite_p, lambda ctx, x: ctx.op(
-    f"stablehlo.is_finite {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(
+    is_finite_p,
+    lambda ctx, x: ctx.op(f"stablehlo.is_finite {x} : ({ctx.type_in()}) -> {ctx.type_out()}"),
+)
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
@@ -297,7 +343,9 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 def _pow_aval(x, y):
     integer_exponent = _e.integer(y.dtype)
     if not _e.inexact(x.dtype) or (y.dtype != x.dtype and not integer_exponent):
-        raise TypeError(f"pow takes an inexact base and an exponent of the same dtype or an integer one, got {x} and {y}")
+        raise TypeError(
+            f"pow takes an inexact base and an exponent of the same dtype or an integer one, got {x} and {y}"
+        )
     return ShapedArray(_e.joint_shape("pow", (x, y)), x.dtype, x.weak_type and y.weak_type)
 
 
@@ -306,7 +354,9 @@ def _pow_lowering(ctx, x, y):
     out = ctx.avals_out[0]
     x, y = ctx.broadcast_operand(x, a, out), ctx.broadcast_operand(y, b, out)
     if b.dtype != a.dtype:
-        y = ctx.op(f"stablehlo.convert {y} : ({mlir.tensor_type(b.update(shape=out.shape))}) -> {ctx.type_out()}")
+        y = ctx.op(
+            f"stablehlo.convert {y} : ({mlir.tensor_type(b.update(shape=out.shape))}) -> {ctx.type_out()}"
+        )
     return ctx.op(f"stablehlo.power {x}, {y} : {ctx.type_out()}")
 
 
@@ -320,9 +370,13 @@ mlir.register_text_lowering(pow_p, _pow_lowering)
 def integer_pow(x: ArrayLike, y: int) -> Array:
     """Elementwise power with a fixed integer exponent, by repeated squaring."""
     if y < 0 and not _e.inexact(aval_of(x).dtype):
-        raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({aval_of(x)}, {y})")
+        raise TypeError(
+            f"Integers cannot be raised to negative powers, got integer_pow({aval_of(x)}, {y})"
+        )
     if hasattr(y, "shape") and not isinstance(y, np.generic):
-        raise TypeError(f"integer_pow takes its exponent from the program's text, an integer, got {y!r}: use pow for an array")
+        raise TypeError(
+            f"integer_pow takes its exponent from the program's text, an integer, got {y!r}: use pow for an array"
+        )
     return integer_pow_p.bind(x, y=int(y))
 
 
@@ -364,7 +418,9 @@ def square(x: ArrayLike) -> Array:
 
 square_p = elementwise("square", _e.numeric)
 ad.defjvp(square_p, lambda t, x: mul(t, mul(_e.beside(2, x), x)))
-mlir.register_text_lowering(square_p, lambda ctx, x: ctx.op(f"stablehlo.multiply {x}, {x} : {ctx.type_out()}"))
+mlir.register_text_lowering(
+    square_p, lambda ctx, x: ctx.op(f"stablehlo.multiply {x}, {x} : {ctx.type_out()}")
+)
 
 
 def reciprocal(x: ArrayLike) -> Array:
@@ -374,11 +430,15 @@ def reciprocal(x: ArrayLike) -> Array:
 
 def _share_by(wins_over):
     """Share of the derivative that goes to the first operand of `max` or `min`: all, none, or half on a tie."""
+
     def share(x, y):
         ties, dtype = eq(x, y), aval_of(x).dtype
+
         def filled(v):
             return full_like(ties, v, dtype)
+
         return select(wins_over(x, y), filled(1), select(ties, filled(0.5), filled(0)))
+
     return share
 
 
@@ -389,8 +449,10 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
 
 def _winner(compare, extremum):
     """Where the first operand alone is the extremum; complex numbers have no comparison to ask."""
+
     def wins_over(x, y):
         return ne(extremum.bind(x, y), y) if _e.complexes(aval_of(x).dtype) else compare(x, y)
+
     return wins_over
 
 
@@ -408,6 +470,7 @@ def complex_extremum(ctx, op, x, y, aval) -> str:
 
     def compare(how, v, w):
         return ctx.op(f"stablehlo.compare {how}, {v}, {w}, FLOAT : ({part}, {part}) -> {pred}")
+
     (a, b), (c, d) = parts(x), parts(y)
     tie = ctx.op(f"stablehlo.and {compare('EQ', a, c)}, {compare(direction, b, d)} : {pred}")
     wins = ctx.op(f"stablehlo.or {compare(direction, a, c)}, {tie} : {pred}")
@@ -422,7 +485,14 @@ def _extremum_lowering(op):
         aval = ctx.avals_out[0]
         if not _e.complexes(aval.dtype):
             return native(ctx, x, y)
-        return complex_extremum(ctx, op, ctx.broadcast_operand(x, ctx.avals_in[0], aval), ctx.broadcast_operand(y, ctx.avals_in[1], aval), aval)
+        return complex_extremum(
+            ctx,
+            op,
+            ctx.broadcast_operand(x, ctx.avals_in[0], aval),
+            ctx.broadcast_operand(y, ctx.avals_in[1], aval),
+            aval,
+        )
+
     return lower
 
 
@@ -457,7 +527,9 @@ def _clamp_aval(lo, x, hi):
     _e.check_dtypes("clamp", (lo, x, hi), _e.sortable)
     for bound in (lo, hi):
         if bound.shape not in ((), x.shape):
-            raise TypeError(f"clamp bounds must be scalars or have the operand's shape {x.shape}, got {bound.shape}")
+            raise TypeError(
+                f"clamp bounds must be scalars or have the operand's shape {x.shape}, got {bound.shape}"
+            )
     return ShapedArray(x.shape, x.dtype, lo.weak_type and x.weak_type and hi.weak_type)
 
 
@@ -504,7 +576,11 @@ clamp_p.def_abstract_eval(_clamp_aval)
 sharding_rules[clamp_p] = sharding_in_types.clamp
 batching.primitive_batchers[clamp_p] = _clamp_batch
 ad.defjvp(clamp_p, _clamp_lo_jvp, _clamp_jvp, _clamp_hi_jvp)
-mlir.register_text_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
-    f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(
+    clamp_p,
+    lambda ctx, lo, x, hi: ctx.op(
+        f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"
+    ),
+)
 
 ad.set_arithmetic(zeros_like_aval, add_any_p.bind)

@@ -10,14 +10,26 @@ from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.elementwise import elementwise
 
-__all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "mulhi", "population_count", "shift_left",
-           "shift_right_arithmetic", "shift_right_logical"]
+__all__ = [
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "clz",
+    "mulhi",
+    "population_count",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+]
 
 
 def _bitwise(name: str, accepts, operands: int, op: str):
     prim = elementwise(name, accepts, operands=operands)
     ad.defzero(prim)
-    mlir.register_text_lowering(prim, (mlir.binary if operands == 2 else mlir.unary)(f"stablehlo.{op}"))
+    mlir.register_text_lowering(
+        prim, (mlir.binary if operands == 2 else mlir.unary)(f"stablehlo.{op}")
+    )
     return prim
 
 
@@ -27,7 +39,9 @@ xor_p = _bitwise("xor", _e.integer_or_bool, 2, "xor")
 not_p = _bitwise("not", _e.integer_or_bool, 1, "not")
 shift_left_p = _bitwise("shift_left", _e.integer, 2, "shift_left")
 shift_right_logical_p = _bitwise("shift_right_logical", _e.integer, 2, "shift_right_logical")
-shift_right_arithmetic_p = _bitwise("shift_right_arithmetic", _e.integer, 2, "shift_right_arithmetic")
+shift_right_arithmetic_p = _bitwise(
+    "shift_right_arithmetic", _e.integer, 2, "shift_right_arithmetic"
+)
 population_count_p = _bitwise("population_count", _e.integer, 1, "popcnt")
 clz_p = _bitwise("clz", _e.integer, 1, "count_leading_zeros")
 
@@ -104,7 +118,9 @@ def _mulhi_lowering(ctx, x, y):
         x, y = (ctx.op(f"stablehlo.convert {v} : ({t}) -> {w}") for v in (x, y))
         shift = "arithmetic" if signed else "logical"
         product = ctx.op(f"stablehlo.multiply {x}, {y} : {w}")
-        high = ctx.op(f"stablehlo.shift_right_{shift} {product}, {ctx.fill(np.asarray(width, wide.dtype), wide)} : {w}")
+        high = ctx.op(
+            f"stablehlo.shift_right_{shift} {product}, {ctx.fill(np.asarray(width, wide.dtype), wide)} : {w}"
+        )
         return ctx.op(f"stablehlo.convert {high} : ({w}) -> {t}")
     return _mulhi_64(ctx, x, y, out, t, signed)
 
@@ -120,16 +136,19 @@ def _mulhi_64(ctx, x, y, out, t, signed):
 
     def halves(v):
         return op("shift_right_logical", v, half), op("and", v, mask)
+
     a, b = (ctx.op(f"stablehlo.convert {v} : ({t}) -> {u}") if signed else v for v in (x, y))
     (a1, a0), (b1, b0) = halves(a), halves(b)
-    t1, t0 = halves(op("add", op("multiply", a1, b0), op("shift_right_logical", op("multiply", a0, b0), half)))
+    t1, t0 = halves(
+        op("add", op("multiply", a1, b0), op("shift_right_logical", op("multiply", a0, b0), half))
+    )
     carry, _ = halves(op("add", t0, op("multiply", a0, b1)))
     high = op("add", op("add", op("multiply", a1, b1), t1), carry)
     if not signed:
         return high
     zero, sign = (ctx.fill(np.asarray(v, np.uint64), plain) for v in (0, 63))
     for one, other in ((a, b), (b, a)):
-        negative = op("subtract", zero, op("shift_right_logical", one, sign))     # all bits, or none
+        negative = op("subtract", zero, op("shift_right_logical", one, sign))  # all bits, or none
         high = op("subtract", high, op("and", negative, other))
     return ctx.op(f"stablehlo.convert {high} : ({u}) -> {t}")
 

@@ -49,9 +49,18 @@ class CallPrimitive(Primitive):
             fun, *args = args
             if state.trace is EVAL:
                 return fun(*args)
-            closed = pe.trace_to_closed_jaxpr(fun, [aval_of(x) for x in args], DebugInfo(getattr(fun, "__name__", self.name)))
+            closed = pe.trace_to_closed_jaxpr(
+                fun, [aval_of(x) for x in args], DebugInfo(getattr(fun, "__name__", self.name))
+            )
             consts, jaxpr = pe.open_closed_jaxpr(closed)
-            args, params = [*consts, *args], {**params, **self.call.added(params, len(consts)), "call_jaxpr": pe.close_jaxpr(jaxpr)}
+            args, params = (
+                [*consts, *args],
+                {
+                    **params,
+                    **self.call.added(params, len(consts)),
+                    "call_jaxpr": pe.close_jaxpr(jaxpr),
+                },
+            )
         return super().bind(*args, **params)
 
 

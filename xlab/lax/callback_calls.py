@@ -27,7 +27,7 @@ from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import SingleDeviceSharding
 
 logger = logging.getLogger("xlab.lax.callbacks")
-_ALIGNMENT = 64    # what buffers must have for the runtime to use host memory as it is
+_ALIGNMENT = 64  # what buffers must have for the runtime to use host memory as it is
 
 
 class FlatCallback:
@@ -43,8 +43,12 @@ class FlatCallback:
         return _tree.leaves(self.callback_func(*args, **kwargs))
 
     def __eq__(self, other):
-        return (type(other) is FlatCallback and self.callback_func == other.callback_func and self.in_tree == other.in_tree
-                and self.api == other.api)
+        return (
+            type(other) is FlatCallback
+            and self.callback_func == other.callback_func
+            and self.in_tree == other.in_tree
+            and self.api == other.api
+        )
 
     def __hash__(self):
         return hash((self.callback_func, self.in_tree))
@@ -81,7 +85,7 @@ def _from_host(value: np.ndarray, aval: ShapedArray):
     physical = physical_aval(aval).strip_weak_type()
     raw = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
-    own = raw[start:start + value.nbytes].view(value.dtype).reshape(value.shape)
+    own = raw[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
     own[...] = value
     sharding = SingleDeviceSharding(default_device())
     with explicit_transfer():
@@ -89,22 +93,30 @@ def _from_host(value: np.ndarray, aval: ShapedArray):
     return KeyArray(made, aval.dtype) if dtypes.is_extended(aval.dtype) else made
 
 
-def check_results(callback: FlatCallback, outs: Sequence, result_avals: Sequence, x64: bool) -> list[np.ndarray]:
+def check_results(
+    callback: FlatCallback, outs: Sequence, result_avals: Sequence, x64: bool
+) -> list[np.ndarray]:
     """A callback's results as host arrays of the declared types; raises if they have other types."""
     if len(outs) != len(result_avals):
-        raise RuntimeError(f"Mismatched number of outputs from callback. The callback {callback.describe()} returned {len(outs)} "
-                           f"array(s), result_shape_dtypes describes {len(result_avals)}")
+        raise RuntimeError(
+            f"Mismatched number of outputs from callback. The callback {callback.describe()} returned {len(outs)} "
+            f"array(s), result_shape_dtypes describes {len(result_avals)}"
+        )
     found = []
     for i, (x, aval) in enumerate(zip(outs, result_avals)):
         value = np.asarray(x)
         if value.shape != aval.shape:
-            raise RuntimeError(f"Incorrect output shape for return value #{i}: Expected: {aval.shape}, Actual: {value.shape}. The "
-                               f"callback {callback.describe()} has to return what result_shape_dtypes says, {aval}")
+            raise RuntimeError(
+                f"Incorrect output shape for return value #{i}: Expected: {aval.shape}, Actual: {value.shape}. The "
+                f"callback {callback.describe()} has to return what result_shape_dtypes says, {aval}"
+            )
         if value.dtype != aval.dtype:
             narrowed = value.dtype if x64 else dtypes.canonicalize_dtype(value.dtype)
             if narrowed != aval.dtype:
-                raise RuntimeError(f"Incorrect output dtype for return value #{i}: Expected: {aval.dtype}, Actual: {value.dtype}. "
-                                   f"The callback {callback.describe()} has to return what result_shape_dtypes says, {aval}")
+                raise RuntimeError(
+                    f"Incorrect output dtype for return value #{i}: Expected: {aval.dtype}, Actual: {value.dtype}. "
+                    f"The callback {callback.describe()} has to return what result_shape_dtypes says, {aval}"
+                )
             value = value.astype(aval.dtype)
         found.append(np.asarray(value, order="C"))
     return found
@@ -114,7 +126,10 @@ def results(values: Sequence[np.ndarray], avals: Sequence, sharding=None) -> lis
     """Host results of an eager callback as arrays."""
     where = sharding or default_sharding()
     with explicit_transfer():
-        return [put_host(v.reshape(a.shape), a, where, sharding is not None) for v, a in zip(values, avals)]
+        return [
+            put_host(v.reshape(a.shape), a, where, sharding is not None)
+            for v, a in zip(values, avals)
+        ]
 
 
 # -- the call ---------------------------------------------------------------------------------------------
@@ -145,7 +160,9 @@ def _failed(callback: FlatCallback, where: str, error: BaseException) -> tuple[s
     return short, "".join(traceback.format_exception(type(error), error, tb))
 
 
-def call_eagerly(callback: FlatCallback, args: Sequence, result_avals: Sequence) -> list[np.ndarray]:
+def call_eagerly(
+    callback: FlatCallback, args: Sequence, result_avals: Sequence
+) -> list[np.ndarray]:
     """Runs the callback eagerly on concrete values; its exception becomes the cause of the error."""
     try:
         with _called():
@@ -163,7 +180,16 @@ class HostCall:
     ends the process. There (`continues_after_failure`) a failed call gives zeros, and the failure is kept for the end of the run.
     """
 
-    __slots__ = ("avals_in", "callback", "continues_after_failure", "failures", "ordered", "result_avals", "where", "x64")
+    __slots__ = (
+        "avals_in",
+        "callback",
+        "continues_after_failure",
+        "failures",
+        "ordered",
+        "result_avals",
+        "where",
+        "x64",
+    )
 
     def __init__(self, callback: FlatCallback, avals_in, result_avals, ordered: bool, where: str):
         self.callback, self.avals_in, self.result_avals = callback, avals_in, result_avals
@@ -193,19 +219,31 @@ class HostCall:
 # -- lowering ---------------------------------------------------------------------------------------------
 
 
-def emit_python_callback(ctx: mlir.Context, callback: FlatCallback, operands: Sequence[str], *, effect=None,
-                         has_side_effect: bool = True, sharding=None, partitioned: bool = False) -> list[str]:
+def emit_python_callback(
+    ctx: mlir.Context,
+    callback: FlatCallback,
+    operands: Sequence[str],
+    *,
+    effect=None,
+    has_side_effect: bool = True,
+    sharding=None,
+    partitioned: bool = False,
+) -> list[str]:
     """Emits the call; returns the names of its results. An ordered `effect` passes its token through the call."""
     module = ctx.module
     avals_in, avals_out = [physical_aval(a) for a in ctx.avals_in], list(ctx.avals_out)
     ordered = effect is not None
     index = len(module.callbacks)
-    module.callbacks.append(HostCall(callback, tuple(ctx.avals_in), tuple(avals_out), ordered, str(ctx.eqn.source_info)))
+    module.callbacks.append(
+        HostCall(callback, tuple(ctx.avals_in), tuple(avals_out), ordered, str(ctx.eqn.source_info))
+    )
     several = module.devices > 1
     if ctx.manual:
         if any(size > 1 for name, size in ctx.mesh.shape.items() if name not in ctx.manual):
-            raise NotImplementedError("callbacks are only supported in spmd computations when all mesh axes are partitioned manually "
-                                      "(no partial automatic sharding).")
+            raise NotImplementedError(
+                "callbacks are only supported in spmd computations when all mesh axes are partitioned manually "
+                "(no partial automatic sharding)."
+            )
     elif several:
         mesh = module.meshes.whole(module.devices)
         place = module.meshes.maximal(_device_index(module, sharding))
@@ -214,22 +252,32 @@ def emit_python_callback(ctx: mlir.Context, callback: FlatCallback, operands: Se
             operands = [_whole(ctx, x, a, mesh) for x, a in zip(operands, avals_in)]
     names, types_in = list(operands), [mlir.tensor_type(a) for a in avals_in]
     types_out = [mlir.tensor_type(a) for a in avals_out]
-    layouts_in, layouts_out = [_layout(a.ndim) for a in avals_in], [_layout(a.ndim) for a in avals_out]
+    layouts_in, layouts_out = (
+        [_layout(a.ndim) for a in avals_in],
+        [_layout(a.ndim) for a in avals_out],
+    )
     if ordered:
         names.insert(0, ctx.token(effect))
         for types, layouts in ((types_in, layouts_in), (types_out, layouts_out)):
             types.insert(0, mlir.TOKEN_TYPE)
             layouts.insert(0, _layout(0))
-    attributes = [f"api_version = 4 : i32, has_side_effect = {'true' if has_side_effect else 'false'}",
-                  f"backend_config = {{index = {index} : ui64}}",
-                  f"operand_layouts = [{', '.join(layouts_in)}], result_layouts = [{', '.join(layouts_out)}]"]
+    attributes = [
+        f"api_version = 4 : i32, has_side_effect = {'true' if has_side_effect else 'false'}",
+        f"backend_config = {{index = {index} : ui64}}",
+        f"operand_layouts = [{', '.join(layouts_in)}], result_layouts = [{', '.join(layouts_out)}]",
+    ]
     if several and not ctx.manual:
         each = ", ".join([f"<@{place}, []>"] * max(1, len(types_out)))
         attributes.append(f"sdy.sharding = #sdy.sharding_per_value<[{each}]>")
-    target = "xla_ffi_partitioned_python_cpu_callback" if partitioned else "xla_ffi_python_cpu_callback"
+    target = (
+        "xla_ffi_partitioned_python_cpu_callback" if partitioned else "xla_ffi_python_cpu_callback"
+    )
     results = ", ".join(types_out)
-    outs = ctx.ops(f"stablehlo.custom_call @{target}({', '.join(names)}) {{{', '.join(attributes)}}} : "
-                   f"({', '.join(types_in)}) -> {results if len(types_out) == 1 else f'({results})'}", len(types_out))
+    outs = ctx.ops(
+        f"stablehlo.custom_call @{target}({', '.join(names)}) {{{', '.join(attributes)}}} : "
+        f"({', '.join(types_in)}) -> {results if len(types_out) == 1 else f'({results})'}",
+        len(types_out),
+    )
     if ordered:
         outs = ctx.take_tokens([effect], outs)
     if several and not ctx.manual:
@@ -244,12 +292,16 @@ def _layout(ndim: int) -> str:
 
 def _whole(ctx, x: str, aval, mesh: str) -> str:
     """Constrains a value to be replicated on every device."""
-    return ctx.op(f"sdy.sharding_constraint {x} <@{mesh}, [{', '.join(['{}'] * aval.ndim)}]> : {mlir.tensor_type(aval)}")
+    return ctx.op(
+        f"sdy.sharding_constraint {x} <@{mesh}, [{', '.join(['{}'] * aval.ndim)}]> : {mlir.tensor_type(aval)}"
+    )
 
 
 def _device_index(module, sharding) -> int:
     if sharding is None:
         return 0
     if sharding.device not in module.assignment:
-        raise ValueError(f"a callback is to be called on {sharding.device}, but the program runs on {list(module.assignment)}")
+        raise ValueError(
+            f"a callback is to be called on {sharding.device}, but the program runs on {list(module.assignment)}"
+        )
     return list(module.assignment).index(sharding.device)

@@ -30,10 +30,24 @@ from xlab.lax.callback_calls import (
 )
 from xlab.sharding import SingleDeviceSharding
 
-VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
+VMAP_METHODS = (
+    "sequential",
+    "sequential_unrolled",
+    "expand_dims",
+    "broadcast_all",
+    "legacy_vectorized",
+    None,
+)
 
 
-def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None, vmap_method: str | None = None, **kwargs: Any) -> Any:
+def pure_callback(
+    callback: Callable,
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
     """Calls a Python function without side effects from inside a program.
 
     The function may run any number of times, or not at all when its results are unused. Derivatives need
@@ -56,15 +70,24 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
         [1 2 3]
     """
     if vmap_method not in VMAP_METHODS:
-        raise ValueError(f"vmap_method must be on of the allowed methods {list(VMAP_METHODS)}, but got: {vmap_method}")
+        raise ValueError(
+            f"vmap_method must be on of the allowed methods {list(VMAP_METHODS)}, but got: {vmap_method}"
+        )
     flat, in_tree = _tree.flatten((args, kwargs))
     result_avals, out_tree = result_types(result_shape_dtypes)
-    outs = pure_callback_p.bind(*flat, callback=FlatCallback(callback, in_tree, "pure_callback"), result_avals=result_avals,
-                                sharding=sharding, vmap_method=vmap_method)
+    outs = pure_callback_p.bind(
+        *flat,
+        callback=FlatCallback(callback, in_tree, "pure_callback"),
+        result_avals=result_avals,
+        sharding=sharding,
+        vmap_method=vmap_method,
+    )
     return _tree.unflatten(out_tree, outs)
 
 
-def io_callback(callback: Callable, result_shape_dtypes, *args, sharding=None, ordered: bool = False, **kwargs):
+def io_callback(
+    callback: Callable, result_shape_dtypes, *args, sharding=None, ordered: bool = False, **kwargs
+):
     """Calls a Python function with side effects from inside a program, every time this point is reached.
 
     Args:
@@ -88,8 +111,13 @@ def io_callback(callback: Callable, result_shape_dtypes, *args, sharding=None, o
     """
     flat, in_tree = _tree.flatten((args, kwargs))
     result_avals, out_tree = result_types(result_shape_dtypes)
-    outs = io_callback_p.bind(*flat, callback=FlatCallback(callback, in_tree, "io_callback"), result_avals=result_avals,
-                              sharding=sharding, ordered=bool(ordered))
+    outs = io_callback_p.bind(
+        *flat,
+        callback=FlatCallback(callback, in_tree, "io_callback"),
+        result_avals=result_avals,
+        sharding=sharding,
+        ordered=bool(ordered),
+    )
     return _tree.unflatten(out_tree, outs)
 
 
@@ -99,26 +127,36 @@ def result_types(result_shape_dtypes):
     avals = []
     for x in leaves:
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-            raise AttributeError(f"result_shape_dtypes holds {x!r} of type {type(x).__name__}, which has no shape and dtype: describe "
-                                 f"each result with xlab.ShapeDtypeStruct(shape, dtype)")
+            raise AttributeError(
+                f"result_shape_dtypes holds {x!r} of type {type(x).__name__}, which has no shape and dtype: describe "
+                f"each result with xlab.ShapeDtypeStruct(shape, dtype)"
+            )
         if dtypes.is_extended(x.dtype):
-            raise TypeError(f"a callback cannot return random keys ({x.dtype}): return their bits and wrap them with "
-                            f"xlab.random.wrap_key_data")
+            raise TypeError(
+                f"a callback cannot return random keys ({x.dtype}): return their bits and wrap them with "
+                f"xlab.random.wrap_key_data"
+            )
         dtype = np.dtype(x.dtype)
         if not config.enable_x64 and dtype != dtypes.canonicalize_dtype(dtype):
-            raise ValueError("result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled")
+            raise ValueError(
+                "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled"
+            )
         avals.append(ShapedArray(tuple(x.shape), dtype))
     return tuple(avals), out_tree
 
 
 def _on_one_device(sharding) -> None:
     if sharding is not None and not isinstance(sharding, SingleDeviceSharding):
-        raise NotImplementedError(f"pure_callback only supports SingleDeviceSharding, but got {type(sharding)}: one device makes the call")
+        raise NotImplementedError(
+            f"pure_callback only supports SingleDeviceSharding, but got {type(sharding)}: one device makes the call"
+        )
 
 
 # -- pure_callback ----------------------------------------------------------------------------------------
 
-pure_callback_p = Primitive("pure_callback", multiple_results=True, auto_pvary=False, context_dependent=True)
+pure_callback_p = Primitive(
+    "pure_callback", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 pure_callback_p.def_abstract_eval(lambda *avals, result_avals, **_: result_avals)
 
 
@@ -129,11 +167,15 @@ def _pure_impl(*args, callback, result_avals, sharding, **_):
 
 
 def _pure_jvp(*_, **__):
-    raise ValueError("Pure callbacks do not support JVP. Please use `xlab.custom_jvp` to use callbacks while taking gradients.")
+    raise ValueError(
+        "Pure callbacks do not support JVP. Please use `xlab.custom_jvp` to use callbacks while taking gradients."
+    )
 
 
 def _pure_transpose(*_, **__):
-    raise ValueError("Pure callbacks do not support transpose. Please use `xlab.custom_vjp` to use callbacks while taking gradients.")
+    raise ValueError(
+        "Pure callbacks do not support transpose. Please use `xlab.custom_vjp` to use callbacks while taking gradients."
+    )
 
 
 ad.primitive_jvps[pure_callback_p] = _pure_jvp
@@ -142,9 +184,11 @@ ad.primitive_transposes[pure_callback_p] = _pure_transpose
 
 def _pure_batch(axis, args, dims, *, vmap_method, result_avals, **params):
     if vmap_method is None:
-        raise NotImplementedError("vmap is only supported for the pure_callback primitive when vmap_method is one of 'sequential', "
-                                  "'sequential_unrolled', 'expand_dims', 'broadcast_all', or 'legacy_vectorized'. Got "
-                                  "vmap_method=None.")
+        raise NotImplementedError(
+            "vmap is only supported for the pure_callback primitive when vmap_method is one of 'sequential', "
+            "'sequential_unrolled', 'expand_dims', 'broadcast_all', or 'legacy_vectorized'. Got "
+            "vmap_method=None."
+        )
     params = {**params, "vmap_method": vmap_method}
     return batch_callback(pure_callback_p, axis, args, dims, vmap_method, result_avals, params)
 
@@ -169,11 +213,15 @@ def batch_callback(prim, axis, args, dims, vmap_method, result_avals, params):
 
 def _one_by_one(prim, axis, args, dims, params, unroll=1):
     from xlab.lax.control import scan
+
     mapped = [batching.moveaxis(x, d, 0) for x, d in zip(args, dims) if d is not None]
 
     def body(_, given):
         given = iter(given)
-        return None, prim.bind(*(x if d is None else next(given) for x, d in zip(args, dims)), **params)
+        return None, prim.bind(
+            *(x if d is None else next(given) for x, d in zip(args, dims)), **params
+        )
+
     _, outs = scan(body, None, mapped, length=axis.size, unroll=unroll)
     return outs, [0] * len(outs)
 
@@ -191,7 +239,9 @@ mlir.register_text_lowering(pure_callback_p, _pure_lowering)
 
 # -- io_callback ------------------------------------------------------------------------------------------
 
-io_callback_p = Primitive("io_callback", multiple_results=True, auto_pvary=False, context_dependent=True)
+io_callback_p = Primitive(
+    "io_callback", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 
 
 @io_callback_p.def_effectful_abstract_eval
@@ -208,8 +258,10 @@ def _io_impl(*args, callback, result_avals, ordered, sharding):
 
 
 def _io_jvp(*_, **__):
-    raise ValueError("IO callbacks do not support JVP: a side effect has no derivative. Give it lax.stop_gradient(x), or wrap the "
-                     "function in custom_jvp.")
+    raise ValueError(
+        "IO callbacks do not support JVP: a side effect has no derivative. Give it lax.stop_gradient(x), or wrap the "
+        "function in custom_jvp."
+    )
 
 
 def _io_transpose(*_, **__):
@@ -222,8 +274,10 @@ ad.primitive_transposes[io_callback_p] = _io_transpose
 
 def _io_batch(axis, args, dims, *, ordered, **params):
     if ordered:
-        raise ValueError("Cannot `vmap` ordered IO callback. The examples of a batch have no order: map with lax.map, or leave "
-                         "ordered=True out.")
+        raise ValueError(
+            "Cannot `vmap` ordered IO callback. The examples of a batch have no order: map with lax.map, or leave "
+            "ordered=True out."
+        )
     return _one_by_one(io_callback_p, axis, args, dims, {**params, "ordered": False})
 
 
@@ -232,8 +286,14 @@ batching.axis_primitive_batchers[io_callback_p] = _io_batch
 
 def _io_lowering(ctx, *args, callback, sharding, ordered, **_):
     _on_one_device(sharding)
-    return emit_python_callback(ctx, callback, args, effect=_effects.ordered_io_effect if ordered else None, has_side_effect=True,
-                                sharding=sharding)
+    return emit_python_callback(
+        ctx,
+        callback,
+        args,
+        effect=_effects.ordered_io_effect if ordered else None,
+        has_side_effect=True,
+        sharding=sharding,
+    )
 
 
 mlir.register_text_lowering(io_callback_p, _io_lowering)

@@ -39,12 +39,15 @@ def _comparison(name: str, accepts, kind=_kind, words=None):
     ad.defzero(prim)
     direction = name[:2].upper()
     rule = mlir.comparison(direction, kind)
-    mlir.register_text_lowering(prim, rule if words is None else _on_keys_as_well(rule, direction, *words))
+    mlir.register_text_lowering(
+        prim, rule if words is None else _on_keys_as_well(rule, direction, *words)
+    )
     return prim
 
 
 def _on_keys_as_well(rule, direction: str, join: str, start: bool):
     """The lowering rule of a comparison that also takes random keys: compares their words and combines the results."""
+
     def lowering(ctx, x, y, **params):
         src, out = ctx.avals_in[0], ctx.avals_out[0]
         if not dtypes.is_extended(src.dtype):
@@ -56,8 +59,11 @@ def _on_keys_as_well(rule, direction: str, join: str, start: bool):
         same = ctx.op(f"stablehlo.compare {direction}, {x}, {y}, UNSIGNED : ({t}, {t}) -> {f}")
         init = ctx.constant(np.asarray(start), flags.update(shape=()))
         dims = ", ".join(map(str, range(out.ndim, words.ndim)))
-        return ctx.op(f"stablehlo.reduce({same} init: {init}) applies {join} across dimensions = [{dims}] : "
-                      f"({f}, tensor<i1>) -> {ctx.type_out()}")
+        return ctx.op(
+            f"stablehlo.reduce({same} init: {init}) applies {join} across dimensions = [{dims}] : "
+            f"({f}, tensor<i1>) -> {ctx.type_out()}"
+        )
+
     return lowering
 
 
@@ -135,7 +141,9 @@ def _select_n_aval(which, *cases):
     if which.dtype == np.bool_ and len(cases) > 2:
         raise TypeError(f"select_n by bool takes at most 2 cases, got {len(cases)}")
     if which.shape not in ((), cases[0].shape):
-        raise TypeError(f"the selector must be a scalar or have the cases' shape {cases[0].shape}, got {which.shape}")
+        raise TypeError(
+            f"the selector must be a scalar or have the cases' shape {cases[0].shape}, got {which.shape}"
+        )
     return ShapedArray(cases[0].shape, cases[0].dtype, all(c.weak_type for c in cases))
 
 
@@ -198,8 +206,11 @@ def _select_n_lowering(ctx, which, *cases):
             bound = ctx.fill(mid, w)
             ti = mlir.tensor_type(w)
             pred = ctx.op(f"stablehlo.compare LT, {which}, {bound}, SIGNED : ({ti}, {ti}) -> {tp}")
-            return ctx.op(f"stablehlo.select {pred}, {choose(lo, mid)}, {choose(mid, hi)} : {tp}, {t}")
+            return ctx.op(
+                f"stablehlo.select {pred}, {choose(lo, mid)}, {choose(mid, hi)} : {tp}, {t}"
+            )
         return ctx.op(f"stablehlo.select {pred}, {choose(mid, hi)}, {choose(lo, mid)} : {tp}, {t}")
+
     return choose(0, len(cases))
 
 

@@ -40,15 +40,22 @@ def _complex_aval(x, y):
 
 
 batching.defbroadcasting(complex_p)
-ad.deflinear2(complex_p, lambda ct, x, y: [_summed(real(ct), x) if is_undefined_primal(x) else None,
-                                           _summed(imag(neg(ct)), y) if is_undefined_primal(y) else None])
+ad.deflinear2(
+    complex_p,
+    lambda ct, x, y: [
+        _summed(real(ct), x) if is_undefined_primal(x) else None,
+        _summed(imag(neg(ct)), y) if is_undefined_primal(y) else None,
+    ],
+)
 
 
 def _complex_lowering(ctx, x, y):
     out = ctx.avals_out[0]
     part = ShapedArray(out.shape, ctx.avals_in[0].dtype)
     x, y = (ctx.broadcast_operand(v, a, part) for v, a in zip((x, y), ctx.avals_in))
-    return ctx.op(f"stablehlo.complex {x}, {y} : ({mlir.tensor_type(part)}, {mlir.tensor_type(part)}) -> {ctx.type_out()}")
+    return ctx.op(
+        f"stablehlo.complex {x}, {y} : ({mlir.tensor_type(part)}, {mlir.tensor_type(part)}) -> {ctx.type_out()}"
+    )
 
 
 mlir.register_text_lowering(complex_p, _complex_lowering)
@@ -67,11 +74,15 @@ def imag(x: ArrayLike) -> Array:
 real_p = elementwise("real", _e.complexes, result=_e.real_part_dtype)
 real_p.linear_in_unreduced = True
 ad.deflinear2(real_p, lambda ct, x: [complex(ct, _zeros(ct))])
-mlir.register_text_lowering(real_p, lambda ctx, x: ctx.op(f"stablehlo.real {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(
+    real_p, lambda ctx, x: ctx.op(f"stablehlo.real {x} : ({ctx.type_in()}) -> {ctx.type_out()}")
+)
 imag_p = elementwise("imag", _e.complexes, result=_e.real_part_dtype)
 imag_p.linear_in_unreduced = True
 ad.deflinear2(imag_p, lambda ct, x: [complex(_zeros(ct), neg(ct))])
-mlir.register_text_lowering(imag_p, lambda ctx, x: ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(
+    imag_p, lambda ctx, x: ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {ctx.type_out()}")
+)
 
 
 def conj(x: ArrayLike) -> Array:

@@ -40,29 +40,43 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
         >>> float(square(3.0)), "stablehlo.composite" in xlab.jit(square).lower(3.0).as_text()
         (9.0, True)
     """
+
     @functools.wraps(decomposition)
     def composed(*args, **attributes):
         flat, in_tree = args_tree(*args)
         kept = tuple(_attribute(name, k, v) for k, v in attributes.items())
-        closed, consts, out_tree = trace_body(functools.partial(decomposition, **attributes), in_tree, [aval_of(x) for x in flat])
+        closed, consts, out_tree = trace_body(
+            functools.partial(decomposition, **attributes), in_tree, [aval_of(x) for x in flat]
+        )
         if any(isinstance(c, Tracer) for c in consts):
             raise _known_only(name, "as a constant")
-        outs = composite_p.bind(*consts, *flat, name=name, attributes=kept, version=version, jaxpr=closed)
+        outs = composite_p.bind(
+            *consts, *flat, name=name, attributes=kept, version=version, jaxpr=closed
+        )
         return _tree.unflatten(out_tree, outs)
+
     return composed
 
 
 def _known_only(name, role):
     return UnexpectedTracerError(
         f"Found a tracer {role} in the decomposition for the composite op {name!r}: the decomposition uses a value that a transformation "
-        f"such as jit or grad stands a tracer for. Pass it as a positional argument; attributes are numbers, strings or NumPy arrays")
+        f"such as jit or grad stands a tracer for. Pass it as a positional argument; attributes are numbers, strings or NumPy arrays"
+    )
 
 
 def _attribute(name, key, value):
     leaves, structure = _tree.flatten(value)
     if any(isinstance(v, Tracer) for v in leaves):
         raise _known_only(name, "as an attribute")
-    return key, tuple(HashableArray(v) if isinstance(v, np.ndarray) or is_native_array(v) else v for v in leaves), structure
+    return (
+        key,
+        tuple(
+            HashableArray(v) if isinstance(v, np.ndarray) or is_native_array(v) else v
+            for v in leaves
+        ),
+        structure,
+    )
 
 
 composite_p = Primitive("composite", multiple_results=True)
@@ -71,19 +85,26 @@ composite_p = Primitive("composite", multiple_results=True)
 @composite_p.def_effectful_abstract_eval
 def _composite_aval(*avals, jaxpr, **_):
     if _effects.in_order(jaxpr.effects):
-        raise NotImplementedError("the decomposition of a composite operation cannot have ordered effects such as callbacks with ordered=True")
+        raise NotImplementedError(
+            "the decomposition of a composite operation cannot have ordered effects such as callbacks with ordered=True"
+        )
     return jaxpr.out_avals, jaxpr.effects
 
 
 def _composite_jvp(primals, tangents, *, name, **_):
-    raise ValueError(f"JVP rule for composite not implemented: the derivative of the named operation {name!r} is not known. Give the function "
-                     f"around it one with xlab.custom_jvp or xlab.custom_vjp")
+    raise ValueError(
+        f"JVP rule for composite not implemented: the derivative of the named operation {name!r} is not known. Give the function "
+        f"around it one with xlab.custom_jvp or xlab.custom_vjp"
+    )
 
 
 ad.primitive_jvps[composite_p] = _composite_jvp
 ad.primitive_transposes.excuse(composite_p, "it is not taken apart into linear operations")
-batching.primitive_batchers.excuse(composite_p, "what the named operation means on a batch is not known; give the function around it a "
-                                                "rule with xlab.custom_batching.custom_vmap")
+batching.primitive_batchers.excuse(
+    composite_p,
+    "what the named operation means on a batch is not known; give the function around it a "
+    "rule with xlab.custom_batching.custom_vmap",
+)
 
 
 def _text(value) -> str:
@@ -105,8 +126,10 @@ def _text(value) -> str:
         return f"[{', '.join(map(_text, value))}]"
     if isinstance(value, dict):
         return f"{{{_dictionary(value.items())}}}"
-    raise TypeError(f"an attribute of a composite operation is a number, a string, an array, or a list, tuple or dict of these; got {value!r} "
-                    f"of type {type(value).__name__}")
+    raise TypeError(
+        f"an attribute of a composite operation is a number, a string, an array, or a list, tuple or dict of these; got {value!r} "
+        f"of type {type(value).__name__}"
+    )
 
 
 def _dictionary(items) -> str:
@@ -115,12 +138,19 @@ def _dictionary(items) -> str:
 
 def _lowering(ctx, *xs, name, attributes, version, jaxpr):
     symbol = ctx.function(("composite", jaxpr), name, jaxpr)
-    given = _dictionary((k, _tree.unflatten(structure, leaves)) for k, leaves, structure in attributes)
-    parts = [*([f"composite_attributes = {{{given}}}"] if given else []), f"decomposition = @{symbol}",
-             *([f"version = {version} : i32"] if version else [])]
+    given = _dictionary(
+        (k, _tree.unflatten(structure, leaves)) for k, leaves, structure in attributes
+    )
+    parts = [
+        *([f"composite_attributes = {{{given}}}"] if given else []),
+        f"decomposition = @{symbol}",
+        *([f"version = {version} : i32"] if version else []),
+    ]
     types_out = ", ".join(map(mlir.tensor_type, ctx.avals_out))
-    return ctx.ops(f'stablehlo.composite "{escape(name)}" {", ".join(xs)} {{{", ".join(parts)}}} : ({ctx.types_in()}) -> ({types_out})',
-                   len(ctx.avals_out))
+    return ctx.ops(
+        f'stablehlo.composite "{escape(name)}" {", ".join(xs)} {{{", ".join(parts)}}} : ({ctx.types_in()}) -> ({types_out})',
+        len(ctx.avals_out),
+    )
 
 
 control_flow_rules[composite_p] = lambda params: CallFlow(params["jaxpr"])

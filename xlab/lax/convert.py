@@ -25,18 +25,33 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
 def convert(operand, new_dtype=None, weak_type: bool = False):
     """`convert_element_type` that can also change weakness; no equation where nothing changes."""
-    if type(operand) is int and new_dtype is not None and not -(1 << 31) <= operand < 1 << 31 and not dtypes.is_extended(new_dtype):
-        operand = np.asarray(operand).astype(dtypes.canonicalize_dtype(new_dtype))   # wider than the ints of programs
+    if (
+        type(operand) is int
+        and new_dtype is not None
+        and not -(1 << 31) <= operand < 1 << 31
+        and not dtypes.is_extended(new_dtype)
+    ):
+        operand = np.asarray(operand).astype(
+            dtypes.canonicalize_dtype(new_dtype)
+        )  # wider than the ints of programs
     aval = aval_of(operand)
     dtype = aval.dtype if new_dtype is None else new_dtype
     if not dtypes.is_extended(dtype):
         dtype = dtypes.canonicalize_dtype(dtype)
-    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(operand, (bool, int, float, complex, np.generic, np.ndarray)):
+    if (
+        aval.dtype == dtype
+        and aval.weak_type == weak_type
+        and not isinstance(operand, (bool, int, float, complex, np.generic, np.ndarray))
+    ):
         return operand
     if dtypes.is_extended(dtype) != dtypes.is_extended(aval.dtype):
-        raise TypeError(f"cannot convert {aval} to {dtypes.name(dtype)}: keys are made with xlab.random.wrap_key_data and "
-                        f"opened with xlab.random.key_data")
-    return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=bool(weak_type), sharding=None)
+        raise TypeError(
+            f"cannot convert {aval} to {dtypes.name(dtype)}: keys are made with xlab.random.wrap_key_data and "
+            f"opened with xlab.random.key_data"
+        )
+    return convert_element_type_p.bind(
+        operand, new_dtype=dtype, weak_type=bool(weak_type), sharding=None
+    )
 
 
 def _convert_aval(x, *, new_dtype, weak_type, sharding):
@@ -45,10 +60,14 @@ def _convert_aval(x, *, new_dtype, weak_type, sharding):
 
 def _convert_jvp(primals, tangents, *, new_dtype, weak_type, sharding):
     (x,), (t,) = primals, tangents
-    out = convert_element_type_p.bind(x, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding)
+    out = convert_element_type_p.bind(
+        x, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding
+    )
     if type(t) is Zero or not dtypes.issubdtype(new_dtype, np.inexact):
         return out, Zero.of(out)
-    return out, convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding)
+    return out, convert_element_type_p.bind(
+        t, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding
+    )
 
 
 def _convert_transpose(ct, x, *, new_dtype, weak_type, sharding):
@@ -56,7 +75,11 @@ def _convert_transpose(ct, x, *, new_dtype, weak_type, sharding):
     back, given = x.aval, aval_of(ct)
     if given.dtype == back.dtype and given.weak_type == back.weak_type:
         return [ct]
-    return [convert_element_type_p.bind(ct, new_dtype=back.dtype, weak_type=back.weak_type, sharding=None)]
+    return [
+        convert_element_type_p.bind(
+            ct, new_dtype=back.dtype, weak_type=back.weak_type, sharding=None
+        )
+    ]
 
 
 def _convert_lowering(ctx, x, *, new_dtype, weak_type, sharding):
@@ -71,8 +94,13 @@ def _convert_lowering(ctx, x, *, new_dtype, weak_type, sharding):
         src, t_in = part, mlir.tensor_type(part)
     if out.dtype == np.bool_:
         zero = ctx.fill(0, src)
-        kind = ("FLOAT" if dtypes.issubdtype(src.dtype, np.inexact) else
-                "UNSIGNED" if dtypes.issubdtype(src.dtype, np.unsignedinteger) else "SIGNED")
+        kind = (
+            "FLOAT"
+            if dtypes.issubdtype(src.dtype, np.inexact)
+            else "UNSIGNED"
+            if dtypes.issubdtype(src.dtype, np.unsignedinteger)
+            else "SIGNED"
+        )
         return ctx.op(f"stablehlo.compare NE, {x}, {zero}, {kind} : ({t_in}, {t_in}) -> {t_out}")
     return ctx.op(f"stablehlo.convert {x} : ({t_in}) -> {t_out}")
 
@@ -80,7 +108,11 @@ def _convert_lowering(ctx, x, *, new_dtype, weak_type, sharding):
 convert_element_type_p = Primitive("convert_element_type")
 # Rounded to an integer, or asked whether they are zero, summands are no longer those of the sum.
 convert_element_type_p.linear_in_unreduced = lambda x, *, new_dtype, **_: (
-    True if (dtypes.issubdtype(new_dtype, np.inexact) and x.dtype != np.bool_) or (not dtypes.issubdtype(x.dtype, np.inexact) and np.bool_ not in (x.dtype, new_dtype)) else ())
+    True
+    if (dtypes.issubdtype(new_dtype, np.inexact) and x.dtype != np.bool_)
+    or (not dtypes.issubdtype(x.dtype, np.inexact) and np.bool_ not in (x.dtype, new_dtype))
+    else ()
+)
 convert_element_type_p.def_abstract_eval(_convert_aval)
 ad.primitive_jvps[convert_element_type_p] = _convert_jvp
 ad.primitive_transposes[convert_element_type_p] = _convert_transpose
@@ -96,17 +128,23 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
 
 def _bitcast_aval(x, *, new_dtype):
-    if dtypes.issubdtype(x.dtype, np.complexfloating) != dtypes.issubdtype(new_dtype, np.complexfloating):
-        raise TypeError(f"bitcast_convert_type does not read complex numbers as others, nor the other way round: got {x} and "
-                        f"{dtypes.name(new_dtype)}. Take parts with lax.real and lax.imag, join them with lax.complex")
+    if dtypes.issubdtype(x.dtype, np.complexfloating) != dtypes.issubdtype(
+        new_dtype, np.complexfloating
+    ):
+        raise TypeError(
+            f"bitcast_convert_type does not read complex numbers as others, nor the other way round: got {x} and "
+            f"{dtypes.name(new_dtype)}. Take parts with lax.real and lax.imag, join them with lax.complex"
+        )
     old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
     if old == new:
         return ShapedArray(x.shape, new_dtype)
     if old > new:
         return ShapedArray((*x.shape, old // new), new_dtype)
     if not x.shape or x.shape[-1] != new // old:
-        raise TypeError(f"bitcast_convert_type from {x} to {dtypes.name(new_dtype)} needs a last dimension of size "
-                        f"{new // old}")
+        raise TypeError(
+            f"bitcast_convert_type from {x} to {dtypes.name(new_dtype)} needs a last dimension of size "
+            f"{new // old}"
+        )
     return ShapedArray(x.shape[:-1], new_dtype)
 
 
@@ -120,8 +158,12 @@ bitcast_convert_type_p.def_abstract_eval(_bitcast_aval)
 ad.defzero(bitcast_convert_type_p)
 sharding_rules[bitcast_convert_type_p] = sharding_in_types.bitcast
 batching.primitive_batchers[bitcast_convert_type_p] = _bitcast_batch
-mlir.register_text_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
-    f"stablehlo.bitcast_convert {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(
+    bitcast_convert_type_p,
+    lambda ctx, x, new_dtype: ctx.op(
+        f"stablehlo.bitcast_convert {x} : ({ctx.type_in()}) -> {ctx.type_out()}"
+    ),
+)
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
@@ -132,13 +174,24 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
         exponent_bits: how many bits the exponent keeps.
         mantissa_bits: how many bits the mantissa keeps.
     """
-    dtype, exponent_bits, mantissa_bits = aval_of(operand).dtype, int(exponent_bits), int(mantissa_bits)
+    dtype, exponent_bits, mantissa_bits = (
+        aval_of(operand).dtype,
+        int(exponent_bits),
+        int(mantissa_bits),
+    )
     if not dtypes.issubdtype(dtype, np.floating):
         raise TypeError(f"reduce_precision rounds floats, got {dtypes.name(dtype)}")
-    for name, bits, least in (("exponent_bits", exponent_bits, 1), ("mantissa_bits", mantissa_bits, 0)):
+    for name, bits, least in (
+        ("exponent_bits", exponent_bits, 1),
+        ("mantissa_bits", mantissa_bits, 0),
+    ):
         if not least <= bits < 2**31:
-            raise ValueError(f"reduce_precision needs {name} of at least {least} that fit in 32 bits, got {bits}")
-    return reduce_precision_p.bind(operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
+            raise ValueError(
+                f"reduce_precision needs {name} of at least {least} that fit in 32 bits, got {bits}"
+            )
+    return reduce_precision_p.bind(
+        operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
+    )
 
 
 reduce_precision_p = Primitive("reduce_precision")
@@ -146,8 +199,12 @@ reduce_precision_p.linear_in_unreduced = True
 reduce_precision_p.def_abstract_eval(lambda x, **_: x)
 ad.deflinear2(reduce_precision_p, lambda ct, x, **params: [reduce_precision_p.bind(ct, **params)])
 batching.defvectorized(reduce_precision_p)
-mlir.register_text_lowering(reduce_precision_p, lambda ctx, x, exponent_bits, mantissa_bits: ctx.op(
-    f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : {ctx.type_out()}"))
+mlir.register_text_lowering(
+    reduce_precision_p,
+    lambda ctx, x, exponent_bits, mantissa_bits: ctx.op(
+        f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : {ctx.type_out()}"
+    ),
+)
 
 
 def stop_gradient(x: Any) -> Any:
@@ -156,6 +213,7 @@ def stop_gradient(x: Any) -> Any:
 
     def leaf(v):
         return stop_gradient_p.bind(v) if dtypes.issubdtype(aval_of(v).dtype, np.inexact) else v
+
     return tree.map(leaf, x)
 
 

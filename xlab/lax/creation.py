@@ -28,8 +28,9 @@ from xlab.sharding.typed import out_sharding as canonical_out_sharding
 __all__ = ["broadcasted_iota", "copy", "empty", "full", "full_like", "iota", "optimization_barrier"]
 
 
-
-def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None) -> Array:
+def full(
+    shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None
+) -> Array:
     """An array of the given shape with one value everywhere.
 
     Args:
@@ -50,14 +51,20 @@ def _filled(shape, fill_value, dtype, weak, sharding):
         if dtype is None:
             weak, dtype = aval.weak_type, aval.dtype
     dtype = dtypes.canonicalize_dtype(dtype)
-    if type(fill_value) is complex and not weak and not dtypes.issubdtype(dtype, np.complexfloating):
-        raise TypeError(f"full cannot put the complex number {fill_value} into an array of {dtypes.name(dtype)}: give its real part, or "
-                        f"a complex dtype")
+    if (
+        type(fill_value) is complex
+        and not weak
+        and not dtypes.issubdtype(dtype, np.complexfloating)
+    ):
+        raise TypeError(
+            f"full cannot put the complex number {fill_value} into an array of {dtypes.name(dtype)}: give its real part, or "
+            f"a complex dtype"
+        )
     if dtypes.is_extended(dtype) and type(fill_value) in (bool, int, float):
         value = key_of_words(fill_value, dtype)
     elif isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
         value = scalar_like(fill_value, ShapedArray((), dtype, weak))
-        if weak and isinstance(value, np.generic):     # a weak type that no Python number has
+        if weak and isinstance(value, np.generic):  # a weak type that no Python number has
             value = convert(value, dtype, True)
     else:
         value = convert(fill_value, dtype, weak)
@@ -65,7 +72,13 @@ def _filled(shape, fill_value, dtype, weak, sharding):
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=asked)
 
 
-def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None, sharding: Any = None) -> Array:
+def full_like(
+    x: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int] | None = None,
+    sharding: Any = None,
+) -> Array:
     """Like `full`, with shape and dtype of `x` unless given.
 
     Args:
@@ -76,11 +89,18 @@ def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = Non
         sharding: where the result goes.
     """
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
-    if sharding is None and aval.explicit_sharding is not None and (shape is None or tuple(shape) == aval.shape):
+    if (
+        sharding is None
+        and aval.explicit_sharding is not None
+        and (shape is None or tuple(shape) == aval.shape)
+    ):
         sharding = aval.explicit_sharding
     shape = aval.shape if shape is None else shape
-    out = _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding) if dtype is None else _filled(
-        shape, fill_value, dtype, False, sharding)
+    out = (
+        _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding)
+        if dtype is None
+        else _filled(shape, fill_value, dtype, False, sharding)
+    )
     out = out if aval.memory_space is None else in_memory(out, aval)
     return over_mesh_like(out, aval, fill_value)
 
@@ -92,14 +112,29 @@ def over_mesh_like(out, aval, fill_value):
         return out
     if state.manual is None:
         made = aval_of(out)
-        return state.match(out, aval if made.shape == aval.shape else aval.update(shape=made.shape, sharding=made.explicit_sharding))
+        return state.match(
+            out,
+            aval
+            if made.shape == aval.shape
+            else aval.update(shape=made.shape, sharding=made.explicit_sharding),
+        )
     have = aval_of(out).mat
-    if mat.unreduced and (have or isinstance(fill_value, Tracer) or np.ndim(fill_value) or fill_value):
+    if mat.unreduced and (
+        have or isinstance(fill_value, Tracer) or np.ndim(fill_value) or fill_value
+    ):
         mat = mat.update(unreduced=())
-    return state.match(out, aval.update(mat=mat.update(reduced=mat.reduced - have.varying - have.unreduced))) if mat else out
+    return (
+        state.match(
+            out, aval.update(mat=mat.update(reduced=mat.reduced - have.varying - have.unreduced))
+        )
+        if mat
+        else out
+    )
 
 
-def empty(shape: Sequence[int], dtype: DTypeLike, *, out_sharding: ShardingLike | None = None) -> Array:
+def empty(
+    shape: Sequence[int], dtype: DTypeLike, *, out_sharding: ShardingLike | None = None
+) -> Array:
     """An array whose contents do not matter (zeros).
 
     Args:
@@ -118,7 +153,13 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int, *, out_sharding: ShardingLike | None = None) -> Array:
+def broadcasted_iota(
+    dtype: DTypeLike,
+    shape: Sequence[int],
+    dimension: int,
+    *,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Each element's index along one dimension.
 
     Args:
@@ -130,13 +171,19 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int, *, 
     """
     shape = canonical_shape(shape)
     asked = canonical_out_sharding(out_sharding, "broadcasted_iota", len(shape))
-    return iota_p.bind(dtype=dtypes.canonicalize_dtype(dtype), shape=shape,
-                       dimension=canonical_axis(dimension, len(shape)), sharding=asked)
+    return iota_p.bind(
+        dtype=dtypes.canonicalize_dtype(dtype),
+        shape=shape,
+        dimension=canonical_axis(dimension, len(shape)),
+        sharding=asked,
+    )
 
 
 def _iota_aval(*, dtype, shape, dimension, sharding):
     if not dtypes.issubdtype(dtype, np.number):
-        raise TypeError(f"iota does not accept dtype {dtypes.name(dtype)}: it takes integer or floating-point dtypes")
+        raise TypeError(
+            f"iota does not accept dtype {dtypes.name(dtype)}: it takes integer or floating-point dtypes"
+        )
     return ShapedArray(shape, dtype)
 
 
@@ -145,8 +192,12 @@ iota_p.def_abstract_eval(_iota_aval)
 ad.defzero(iota_p)
 sharding_rules[iota_p] = sharding_in_types.requested_only
 batching.primitive_batchers.excuse(iota_p, "it has no operands to batch")
-mlir.register_text_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
-    f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
+mlir.register_text_lowering(
+    iota_p,
+    lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
+        f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"
+    ),
+)
 
 
 def copy(x: Any) -> Any:
@@ -159,7 +210,9 @@ copy_p.linear_in_unreduced = True
 copy_p.def_abstract_eval(lambda x: x)
 ad.deflinear2(copy_p, lambda ct, x: [ct])
 batching.defvectorized(copy_p)
-mlir.register_text_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
+mlir.register_text_lowering(
+    copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}")
+)
 
 
 def optimization_barrier(operand: Any) -> Any:
@@ -172,12 +225,23 @@ optimization_barrier_p = Primitive("optimization_barrier", multiple_results=True
 optimization_barrier_p.linear_in_unreduced = True
 optimization_barrier_p.def_abstract_eval(lambda *xs: xs)
 ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
-    optimization_barrier_p.bind(*primals), _barrier_tangents(tangents))
+    optimization_barrier_p.bind(*primals),
+    _barrier_tangents(tangents),
+)
 ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
 sharding_rules[optimization_barrier_p] = sharding_in_types.each_operand
-batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (optimization_barrier_p.bind(*xs), list(dims))
-mlir.register_text_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
-    f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs)) if xs else [])
+batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (
+    optimization_barrier_p.bind(*xs),
+    list(dims),
+)
+mlir.register_text_lowering(
+    optimization_barrier_p,
+    lambda ctx, *xs: (
+        ctx.ops(f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs))
+        if xs
+        else []
+    ),
+)
 
 
 def _barrier_tangents(ts):
@@ -193,7 +257,12 @@ def zeros_like_aval(aval):
         return in_memory(zeros_like_aval(aval.update(memory_space=None)), aval)
     value = np.zeros((), aval.dtype)[()]
     if aval.shape:
-        return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=aval.explicit_sharding), aval)
+        return state.match(
+            broadcast_in_dim_p.bind(
+                value, shape=aval.shape, broadcast_dimensions=(), sharding=aval.explicit_sharding
+            ),
+            aval,
+        )
     if state.trace is not EVAL and not aval.weak_type and not aval.mat:
         return value  # becomes a literal of the program
     return state.match(convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type), aval)

@@ -99,8 +99,12 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Ar
 
 def _bind(prim, operand, axis, reverse):
     if axis < 0:
-        raise ValueError(f"lax.{prim} counts axes from the front, from 0 to ndim - 1: got axis={axis} for an operand of type {aval_of(operand)}")
-    return prim.bind(operand, axis=canonical_axis(axis, aval_of(operand).ndim), reverse=bool(reverse))
+        raise ValueError(
+            f"lax.{prim} counts axes from the front, from 0 to ndim - 1: got axis={axis} for an operand of type {aval_of(operand)}"
+        )
+    return prim.bind(
+        operand, axis=canonical_axis(axis, aval_of(operand).ndim), reverse=bool(reverse)
+    )
 
 
 def prefix_scan(combine: Callable, x, axis: int, reverse: bool = False):
@@ -117,6 +121,7 @@ def prefix_scan(combine: Callable, x, axis: int, reverse: bool = False):
 
     def part(v, start, stop, step):
         return slice_in_dim(v, start, stop, step, axis)
+
     odd = prefix_scan(combine, combine(part(x, 0, n - 1, 2), part(x, 1, n, 2)), axis)
     half = aval_of(odd).shape[axis]
     before = odd if n % 2 else part(odd, 0, half - 1, 1)
@@ -173,7 +178,9 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
     def batch(xs, dims, *, axis, reverse):
         return prim.bind(xs[0], axis=axis + (axis >= dims[0]), reverse=reverse), dims[0]
 
-    scan_lowering = mlir.lower_fun(lambda x, *, axis, reverse: prefix_scan(combine, x, axis, reverse))
+    scan_lowering = mlir.lower_fun(
+        lambda x, *, axis, reverse: prefix_scan(combine, x, axis, reverse)
+    )
 
     def lowering(ctx, x, *, axis, reverse):
         src = ctx.avals_in[0]
@@ -187,11 +194,20 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
         scalar = src.update(shape=(), weak_type=False)
         init, t = ctx.constant(np.asarray(identity(src.dtype)), scalar), mlir.tensor_type(scalar)
         whole = _e.complexes(src.dtype) and combine in (max, min)
-        body = ctx.block([t, t], lambda names: [complex_extremum(ctx, op, *names, scalar) if whole else
-                                                ctx.op(f"{op} {names[0]}, {names[1]} : {t}")], [t])
+        body = ctx.block(
+            [t, t],
+            lambda names: [
+                complex_extremum(ctx, op, *names, scalar)
+                if whole
+                else ctx.op(f"{op} {names[0]}, {names[1]} : {t}")
+            ],
+            [t],
+        )
         pairs = ", ".join(f"[{lo}, {hi}]" for lo, hi in padding)
-        return ctx.op(f'"stablehlo.reduce_window"({x}, {init}) <{{window_dimensions = {i64_array(window)}, '
-                      f"padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>}}> ({body}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}")
+        return ctx.op(
+            f'"stablehlo.reduce_window"({x}, {init}) <{{window_dimensions = {i64_array(window)}, '
+            f"padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>}}> ({body}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}"
+        )
 
     ad.primitive_jvps[prim] = jvp
     sharding_rules[prim] = sharding_in_types.along(prim.name)
@@ -207,7 +223,9 @@ cummin_p = _family("cummin", _e.numeric, min, highest, "stablehlo.minimum")
 cumlogsumexp_p = _family("cumlogsumexp", _e.inexact, log_add_exp, lowest, None)
 
 cumsum_p.linear_in_unreduced = True
-ad.deflinear2(cumsum_p, lambda ct, x, axis, reverse: [cumsum_p.bind(ct, axis=axis, reverse=not reverse)])
+ad.deflinear2(
+    cumsum_p, lambda ct, x, axis, reverse: [cumsum_p.bind(ct, axis=axis, reverse=not reverse)]
+)
 
 
 def _reduce_prod_jvp(primals, tangents, *, axes):
@@ -223,10 +241,13 @@ def _reduce_prod_jvp(primals, tangents, *, axes):
 
     def flat(v):
         return reshape(transpose(v, (*axes, *kept)), (size, *shape))
+
     xs, ts = flat(x), flat(t)
     one = broadcast_in_dim(np.ones((), aval.dtype)[()], (1, *shape), ())
     before = concatenate([one, slice_in_dim(cumprod(xs, 0), 0, size - 1)], 0) if size else xs
-    after = concatenate([slice_in_dim(cumprod(xs, 0, reverse=True), 1, size), one], 0) if size else xs
+    after = (
+        concatenate([slice_in_dim(cumprod(xs, 0, reverse=True), 1, size), one], 0) if size else xs
+    )
     return out, reduce_sum(mul(ts, mul(before, after)), (0,))
 
 

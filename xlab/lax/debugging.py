@@ -28,7 +28,13 @@ from xlab.lax.shape import squeeze
 from xlab.lax.slicing import slice
 
 
-def debug_callback(callback: Callable | None = None, *args, ordered: bool = False, partitioned: bool = False, **kwargs):
+def debug_callback(
+    callback: Callable | None = None,
+    *args,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs,
+):
     """Calls a Python function for its side effects with values of the program; what it returns is ignored.
 
     Args:
@@ -49,13 +55,16 @@ def debug_callback(callback: Callable | None = None, *args, ordered: bool = Fals
     if callback is None:
         return functools.partial(debug_callback, ordered=ordered, partitioned=partitioned)
     if not callable(callback):
-        raise TypeError(f"first argument to xlab.debug.callback must be callable, but got an object of type {type(callback)}")
+        raise TypeError(
+            f"first argument to xlab.debug.callback must be callable, but got an object of type {type(callback)}"
+        )
     dynamic, restore, in_tree = _split_static(args, kwargs)
 
     def called(*values):
         given, named = _tree.unflatten(in_tree, restore(values))
         callback(*given, **named)
         return ()
+
     called.__name__ = getattr(callback, "__name__", type(callback).__name__)
     if hasattr(callback, "__code__"):
         called.__wrapped__ = callback
@@ -74,14 +83,19 @@ def _split_static(args, kwargs):
             static[i] = x
     count = len(flat)
 
-    def restore(values):        # kept by the program, whose tracers must not be: they would keep the function that was traced
+    def restore(
+        values,
+    ):  # kept by the program, whose tracers must not be: they would keep the function that was traced
         values = iter(values)
         return [static[i] if i in static else next(values) for i in range(count)]
+
     return dynamic, restore, in_tree
 
 
 def _is_array(x) -> bool:
-    if isinstance(x, (Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex)) or is_native_array(x):
+    if isinstance(
+        x, (Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex)
+    ) or is_native_array(x):
         try:
             aval_of(x)
         except (InvalidInputException, OverflowError, TypeError):
@@ -90,7 +104,9 @@ def _is_array(x) -> bool:
     return False
 
 
-debug_callback_p = Primitive("debug_callback", multiple_results=True, auto_pvary=False, context_dependent=True)
+debug_callback_p = Primitive(
+    "debug_callback", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 debug_callback_p.def_effectful_abstract_eval(lambda *avals, effect, **_: ((), {effect}))
 
 
@@ -108,15 +124,27 @@ def _host_callback(callback, n):
 
 
 def _callback_lowering(ctx, *args, callback, effect, partitioned):
-    return emit_python_callback(ctx, _host_callback(callback, len(args)), args, effect=effect if effect.ordered else None,
-                                partitioned=partitioned)
+    return emit_python_callback(
+        ctx,
+        _host_callback(callback, len(args)),
+        args,
+        effect=effect if effect.ordered else None,
+        partitioned=partitioned,
+    )
 
 
 # -- print ------------------------------------------------------------------------------------------------
 
 
-def debug_print(fmt: str | None = None, *args, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False,
-                _use_logging: bool = False, **kwargs):
+def debug_print(
+    fmt: str | None = None,
+    *args,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    _use_logging: bool = False,
+    **kwargs,
+):
     """Prints values of the program when it runs: `fmt` is a `str.format` string for the values.
 
     Args:
@@ -132,12 +160,23 @@ def debug_print(fmt: str | None = None, *args, ordered: bool = False, partitione
         x = 1.50
     """
     if fmt is None:
-        return functools.partial(debug_print, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check,
-                                 _use_logging=_use_logging)
+        return functools.partial(
+            debug_print,
+            ordered=ordered,
+            partitioned=partitioned,
+            skip_format_check=skip_format_check,
+            _use_logging=_use_logging,
+        )
     if not isinstance(fmt, str):
-        raise TypeError(f"xlab.debug.print takes a format string first, as in print('x = {{}}', x); expected str, got "
-                        f"{type(fmt).__name__}")
-    has_placeholders = any(field is not None for _, field, _, _ in string.Formatter().parse(fmt)) if not skip_format_check else "{" in fmt
+        raise TypeError(
+            f"xlab.debug.print takes a format string first, as in print('x = {{}}', x); expected str, got "
+            f"{type(fmt).__name__}"
+        )
+    has_placeholders = (
+        any(field is not None for _, field, _, _ in string.Formatter().parse(fmt))
+        if not skip_format_check
+        else "{" in fmt
+    )
     if not skip_format_check:
         _Checker().vformat(fmt, args, kwargs)
     flat, in_tree = _tree.flatten((args, kwargs))
@@ -147,21 +186,43 @@ def debug_print(fmt: str | None = None, *args, ordered: bool = False, partitione
             dynamic.append(x)
         else:
             static.append((i, _Held(x)))
-    debug_print_p.bind(*dynamic, fmt=fmt, ordered=bool(ordered), partitioned=bool(partitioned), in_tree=in_tree, static_args=tuple(static),
-                       np_printoptions=_print_options(), has_placeholders=has_placeholders,
-                       logging_record=_log_record() if _use_logging else None)
+    debug_print_p.bind(
+        *dynamic,
+        fmt=fmt,
+        ordered=bool(ordered),
+        partitioned=bool(partitioned),
+        in_tree=in_tree,
+        static_args=tuple(static),
+        np_printoptions=_print_options(),
+        has_placeholders=has_placeholders,
+        logging_record=_log_record() if _use_logging else None,
+    )
     return None
 
 
-def debug_log(fmt: str | None = None, *args, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False, **kwargs):
+def debug_log(
+    fmt: str | None = None,
+    *args,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs,
+):
     """Like `debug.print`, to the logger `xlab.debug` at level INFO, as coming from the line that calls it.
 
     Example:
         >>> import xlab
         >>> xlab.jit(lambda x: xlab.debug.log("x = {}", x))(1.0)
     """
-    return debug_print(fmt, *args, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check, _use_logging=True,
-                       **kwargs)
+    return debug_print(
+        fmt,
+        *args,
+        ordered=ordered,
+        partitioned=partitioned,
+        skip_format_check=skip_format_check,
+        _use_logging=True,
+        **kwargs,
+    )
 
 
 class _Checker(string.Formatter):
@@ -182,9 +243,13 @@ class _Checker(string.Formatter):
         positional = [a for i, a in enumerate(args) if i not in used_args]
         named = [k for k in kwargs if k not in used_args]
         if positional:
-            raise ValueError(f"Unused positional arguments to `xlab.debug.print`: {positional}. Give each a place {{}} in the format string")
+            raise ValueError(
+                f"Unused positional arguments to `xlab.debug.print`: {positional}. Give each a place {{}} in the format string"
+            )
         if named:
-            raise ValueError(f"Unused keyword arguments to `xlab.debug.print`: {named}. Give each a place {{name}} in the format string")
+            raise ValueError(
+                f"Unused keyword arguments to `xlab.debug.print`: {named}. Give each a place {{name}} in the format string"
+            )
 
 
 class _Held:
@@ -196,8 +261,10 @@ class _Held:
         self.value = value
 
     def __eq__(self, other):
-        return type(other) is _Held and (self.value is other.value or
-                                         (type(self.value) is type(other.value) and self.value == other.value))
+        return type(other) is _Held and (
+            self.value is other.value
+            or (type(self.value) is type(other.value) and self.value == other.value)
+        )
 
     def __hash__(self):
         return hash(type(self.value))
@@ -208,22 +275,42 @@ class _Held:
 
 def _print_options() -> tuple:
     """NumPy's current print options, which the callback uses."""
-    return tuple((k, tuple(sorted(v.items())) if isinstance(v, dict) else v) for k, v in np.get_printoptions().items())
+    return tuple(
+        (k, tuple(sorted(v.items())) if isinstance(v, dict) else v)
+        for k, v in np.get_printoptions().items()
+    )
 
 
 def _log_record() -> logging.LogRecord:
     frame = sys._getframe(1)
     from xlab.core.source_info import is_internal
+
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
-    return logging.LogRecord("xlab.debug", logging.INFO, frame.f_code.co_filename, frame.f_lineno, "", None, None, frame.f_code.co_name)
+    return logging.LogRecord(
+        "xlab.debug",
+        logging.INFO,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        "",
+        None,
+        None,
+        frame.f_code.co_name,
+    )
 
 
 class _Printer:
     """Formats and prints one equation's values."""
 
-    def __init__(self, fmt, in_tree, static_args, np_printoptions, has_placeholders, logging_record):
-        self.fmt, self.in_tree, self.static, self.has_placeholders = fmt, in_tree, dict(static_args), has_placeholders
+    def __init__(
+        self, fmt, in_tree, static_args, np_printoptions, has_placeholders, logging_record
+    ):
+        self.fmt, self.in_tree, self.static, self.has_placeholders = (
+            fmt,
+            in_tree,
+            dict(static_args),
+            has_placeholders,
+        )
         self.options = {k: dict(v) if k == "formatter" and v else v for k, v in np_printoptions}
         self.record = logging_record
         self.__name__ = "print"
@@ -243,20 +330,32 @@ class _Printer:
             return ()
         log = logging.getLogger(self.record.name)
         if log.isEnabledFor(self.record.levelno):
-            made = logging.LogRecord(self.record.name, self.record.levelno, self.record.pathname, self.record.lineno, text, None, None,
-                                     self.record.funcName)
+            made = logging.LogRecord(
+                self.record.name,
+                self.record.levelno,
+                self.record.pathname,
+                self.record.lineno,
+                text,
+                None,
+                None,
+                self.record.funcName,
+            )
             log.handle(made)
         return ()
 
 
-debug_print_p = Primitive("debug_print", multiple_results=True, auto_pvary=False, context_dependent=True)
+debug_print_p = Primitive(
+    "debug_print", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 
 
 def _print_effect(ordered):
     return _effects.ordered_debug_effect if ordered else _effects.debug_effect
 
 
-debug_print_p.def_effectful_abstract_eval(lambda *avals, ordered, **_: ((), {_print_effect(ordered)}))
+debug_print_p.def_effectful_abstract_eval(
+    lambda *avals, ordered, **_: ((), {_print_effect(ordered)})
+)
 
 
 @debug_print_p.def_impl
@@ -269,7 +368,9 @@ def _print_impl(*args, ordered, partitioned, **params):
 
 def _print_lowering(ctx, *args, ordered, partitioned, **params):
     effect = _effects.ordered_debug_effect if ordered else None
-    callback = FlatCallback(_Printer(**params), _host_callback(None, len(args)).in_tree, "debug.print")
+    callback = FlatCallback(
+        _Printer(**params), _host_callback(None, len(args)).in_tree, "debug.print"
+    )
     return emit_python_callback(ctx, callback, args, effect=effect, partitioned=partitioned)
 
 
@@ -279,6 +380,7 @@ def _print_lowering(ctx, *args, ordered, partitioned, **params):
 def _jvp(prim):
     def rule(primals, tangents, **params):
         return prim.bind(*primals, **params), []
+
     return rule
 
 
@@ -286,14 +388,18 @@ def _transpose(prim):
     def rule(cts, *args, **params):
         # The linear values it would show exist only when the function runs forwards.
         return [None] * len(args)
+
     return rule
 
 
 def _batch(prim):
     def rule(axis, args, dims, **params):
         for i in range(axis.size):
-            prim.bind(*(x if d is None else _example(x, i, d) for x, d in zip(args, dims)), **params)
+            prim.bind(
+                *(x if d is None else _example(x, i, d) for x, d in zip(args, dims)), **params
+            )
         return [], []
+
     return rule
 
 

@@ -58,18 +58,31 @@ def put(x, device, copy_semantics):
     try:
         aval = aval_of(x)
     except InvalidInputException as e:
-        raise InvalidInputException(f"Argument {x!r} of type {type(x).__name__} is not a valid array type for device_put: {e}") from None
+        raise InvalidInputException(
+            f"Argument {x!r} of type {type(x).__name__} is not a valid array type for device_put: {e}"
+        ) from None
     if isinstance(x, Token):
         return Token(put(x.base, device, copy_semantics))
     if isinstance(device, Format):
         if isinstance(x, KeyArray) and not layouts.is_default(device.layout):
-            base = put(x.base, Format(layouts.of_words(device.layout, x.base.ndim), physical_sharding(device.sharding, aval)), copy_semantics)
+            base = put(
+                x.base,
+                Format(
+                    layouts.of_words(device.layout, x.base.ndim),
+                    physical_sharding(device.sharding, aval),
+                ),
+                copy_semantics,
+            )
             return KeyArray(base, aval.dtype)
         there = put(x, device.sharding, copy_semantics)
         if layouts.layout_of(there) == device.layout:
             return there
         made = relayout(there, device.layout)
-        if copy_semantics is ArrayCopySemantics.DONATE_INPUT and is_native_array(x) and not x.is_deleted():
+        if (
+            copy_semantics is ArrayCopySemantics.DONATE_INPUT
+            and is_native_array(x)
+            and not x.is_deleted()
+        ):
             _arrays.give_up(x)
         return made
     donated = copy_semantics is ArrayCopySemantics.DONATE_INPUT and _reorders(x, device)
@@ -91,7 +104,13 @@ def put(x, device, copy_semantics):
         sharding.shard_shape(aval.shape)  # raises where the value does not fit
         check_one_value(x, sharding)
     if isinstance(x, KeyArray):
-        base = place(x.base, physical_aval(aval), physical_sharding(sharding, aval), committed=committed, copy=copy)
+        base = place(
+            x.base,
+            physical_aval(aval),
+            physical_sharding(sharding, aval),
+            committed=committed,
+            copy=copy,
+        )
         return x if base is x.base else KeyArray(base, aval.dtype)
     made = place(x, aval, sharding, committed=committed, copy=copy)
     if donated:
@@ -101,8 +120,12 @@ def put(x, device, copy_semantics):
 
 def _reorders(x, device) -> bool:
     """Whether an array moves to its own devices in another order; then it is donated where allowed."""
-    return (is_native_array(x) and isinstance(device, Sharding) and x.sharding.device_set == device.device_set
-            and x.sharding.devices_in_order != device.devices_in_order)
+    return (
+        is_native_array(x)
+        and isinstance(device, Sharding)
+        and x.sharding.device_set == device.device_set
+        and x.sharding.devices_in_order != device.devices_in_order
+    )
 
 
 def source_of(x):
@@ -118,7 +141,9 @@ def in_memory(x, aval):
     if state.trace is EVAL and not isinstance(x, Tracer):
         sharding = _in_space(x.sharding if is_native_array(x) else default_sharding(), _space(aval))
         return place(x, aval_of(x), sharding, committed=is_native_array(x) and x.committed)
-    return device_put_p.bind(x, devices=(_space(aval),), srcs=(None,), copy_semantics=(ArrayCopySemantics.REUSE_INPUT,))[0]
+    return device_put_p.bind(
+        x, devices=(_space(aval),), srcs=(None,), copy_semantics=(ArrayCopySemantics.REUSE_INPUT,)
+    )[0]
 
 
 def _space(aval) -> MemorySpace:
@@ -153,7 +178,11 @@ def _moved_type(aval, device):
 def _jvp(primals, tangents, **params):
     outs = device_put_p.bind(*primals, **params)
     nonzero = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
-    moved = device_put_p.bind(*(tangents[i] for i in nonzero), **_chosen(params, nonzero)) if nonzero else []
+    moved = (
+        device_put_p.bind(*(tangents[i] for i in nonzero), **_chosen(params, nonzero))
+        if nonzero
+        else []
+    )
     out = [ad.Zero.of(x) for x in outs]
     for i, t in zip(nonzero, moved):
         out[i] = t
@@ -167,10 +196,19 @@ def _chosen(params, which) -> dict[str, Any]:
 def _transpose(cts, *operands, devices, srcs, copy_semantics):
     nonzero = [i for i, ct in enumerate(cts) if type(ct) is not ad.Zero]
     if any(copy_semantics[i] is ArrayCopySemantics.DONATE_INPUT for i in nonzero):
-        raise ValueError("donate=True is not allowed when device_put is transposed (as for a gradient): the source is still needed")
-    moved = device_put_p.bind(*(cts[i] for i in nonzero), devices=tuple(_home(operands[i].aval, srcs[i], devices[i]) for i in nonzero),
-                              srcs=tuple(devices[i] for i in nonzero),
-                              copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,) * len(nonzero)) if nonzero else []
+        raise ValueError(
+            "donate=True is not allowed when device_put is transposed (as for a gradient): the source is still needed"
+        )
+    moved = (
+        device_put_p.bind(
+            *(cts[i] for i in nonzero),
+            devices=tuple(_home(operands[i].aval, srcs[i], devices[i]) for i in nonzero),
+            srcs=tuple(devices[i] for i in nonzero),
+            copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,) * len(nonzero),
+        )
+        if nonzero
+        else []
+    )
     out = [None] * len(operands)
     for i, ct in zip(nonzero, moved):
         out[i] = ct
@@ -181,9 +219,16 @@ def _home(aval, src, device):
     """The placement for the cotangent of an operand of this type: the operand's own, if known."""
     if src is not None:
         return src
-    if isinstance(device, NamedSharding) and isinstance(device.mesh, Mesh) and device.mesh.explicit_axes:
+    if (
+        isinstance(device, NamedSharding)
+        and isinstance(device.mesh, Mesh)
+        and device.mesh.explicit_axes
+    ):
         return result_sharding(aval, device.mesh)
-    if isinstance(aval, ShapedArray) and _moved_type(aval, device).memory_space != aval.memory_space:
+    if (
+        isinstance(aval, ShapedArray)
+        and _moved_type(aval, device).memory_space != aval.memory_space
+    ):
         return _space(aval)
     return None
 
@@ -205,15 +250,21 @@ def _placed_text(ctx, x, device, aval):
         where = "pinned_host" if device is MemorySpace.Host else "device"
     else:
         return x
-    if ctx.platform == "cpu" or (where == "device" and not isinstance(device, MemorySpace) and not memory_kind(aval)):
+    if ctx.platform == "cpu" or (
+        where == "device" and not isinstance(device, MemorySpace) and not memory_kind(aval)
+    ):
         return x
     kind = mlir.tensor_type(aval)
-    return ctx.op(f'stablehlo.custom_call @annotate_device_placement({x}) {{backend_config = "", has_side_effect = true, '
-                  f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{where}"}}}} : ({kind}) -> {kind}')
+    return ctx.op(
+        f'stablehlo.custom_call @annotate_device_placement({x}) {{backend_config = "", has_side_effect = true, '
+        f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{where}"}}}} : ({kind}) -> {kind}'
+    )
 
 
 ad.primitive_jvps[device_put_p] = _jvp
 ad.primitive_transposes[device_put_p] = _transpose
 batching.primitive_batchers[device_put_p] = _batch
 mlir.register_text_lowering(device_put_p, _lowering)
-sharding_sources[device_put_p] = lambda eqn: [d for d in eqn.params["devices"] if isinstance(d, (Sharding, MemorySpace))]
+sharding_sources[device_put_p] = lambda eqn: [
+    d for d in eqn.params["devices"] if isinstance(d, (Sharding, MemorySpace))
+]

@@ -28,7 +28,15 @@ from xlab.sharding.typed import out_sharding as canonical_out_sharding
 __all__ = ["batch_matmul", "dot", "dot_general"]
 
 
-def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, *, out_sharding: ShardingLike | None = None) -> Array:
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: DotDimensionNumbers,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    *,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Generalized product: contract and batch any dimensions.
 
     Args:
@@ -49,16 +57,35 @@ def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionN
     """
     (lc, rc), (lb, rb) = dimension_numbers
     la, ra = aval_of(lhs), aval_of(rhs)
-    numbers = ((canonical_axes(lc, la.ndim), canonical_axes(rc, ra.ndim)),
-               (canonical_axes(lb, la.ndim), canonical_axes(rb, ra.ndim)))
-    preferred = None if preferred_element_type is None else dtypes.canonicalize_dtype(preferred_element_type)
+    numbers = (
+        (canonical_axes(lc, la.ndim), canonical_axes(rc, ra.ndim)),
+        (canonical_axes(lb, la.ndim), canonical_axes(rb, ra.ndim)),
+    )
+    preferred = (
+        None
+        if preferred_element_type is None
+        else dtypes.canonicalize_dtype(preferred_element_type)
+    )
     rank = la.ndim + ra.ndim - 2 * len(numbers[0][0]) - len(numbers[1][0])
-    return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, precision=canonical_precision(precision),
-                              preferred_element_type=preferred,
-                              out_sharding=canonical_out_sharding(out_sharding, "dot_general", rank))
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=numbers,
+        precision=canonical_precision(precision),
+        preferred_element_type=preferred,
+        out_sharding=canonical_out_sharding(out_sharding, "dot_general", rank),
+    )
 
 
-def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: DotDimensionNumbers | None = None, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Products of vectors and matrices: contracts the last dimension of `lhs` with the first of `rhs`.
 
     With `dimension_numbers` it is `dot_general`.
@@ -80,15 +107,21 @@ def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: DotDimensionNumber
     """
     if dimension_numbers is None:
         if not np.ndim(lhs) or not np.ndim(rhs):
-            raise ValueError(f"lax.dot: dimension_numbers must be specified when not performing simple un-batched matrix-matrix, "
-                             f"matrix-vector, or vector-vector products; got {lhs!r} and {rhs!r}")
+            raise ValueError(
+                f"lax.dot: dimension_numbers must be specified when not performing simple un-batched matrix-matrix, "
+                f"matrix-vector, or vector-vector products; got {lhs!r} and {rhs!r}"
+            )
         la, ra = aval_of(lhs), aval_of(rhs)
         if not (1 <= la.ndim <= 2 and 1 <= ra.ndim <= 2 and la.shape[-1] == ra.shape[0]):
-            raise ValueError(f"lax.dot: dimension_numbers must be specified when not performing simple un-batched "
-                             f"matrix-matrix, matrix-vector, or vector-vector products; got lhs_shape={la.shape} "
-                             f"rhs_shape={ra.shape}")
+            raise ValueError(
+                f"lax.dot: dimension_numbers must be specified when not performing simple un-batched "
+                f"matrix-matrix, matrix-vector, or vector-vector products; got lhs_shape={la.shape} "
+                f"rhs_shape={ra.shape}"
+            )
         dimension_numbers = (((la.ndim - 1,), (0,)), ((), ()))
-    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
+    return dot_general(
+        lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding
+    )
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike | None = None) -> Array:
@@ -100,7 +133,9 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike | None
     """
     n = aval_of(lhs).ndim
     if min(n, aval_of(rhs).ndim) < 2:
-        raise ValueError(f"batch_matmul takes matrices, arrays of two dimensions or more; got {aval_of(lhs)} and {aval_of(rhs)}")
+        raise ValueError(
+            f"batch_matmul takes matrices, arrays of two dimensions or more; got {aval_of(lhs)} and {aval_of(rhs)}"
+        )
     batch = tuple(range(n - 2))
     return dot_general(lhs, rhs, (((n - 1,), (n - 2,)), (batch, batch)), precision)
 
@@ -113,33 +148,58 @@ def _remaining(ndim, *used):
 def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
     (lc, rc), (lb, rb) = dimension_numbers
     if len(lc) != len(rc) or len(lb) != len(rb):
-        raise TypeError(f"dot_general needs equally many contracting and batch dimensions on both sides, got "
-                        f"{dimension_numbers}")
+        raise TypeError(
+            f"dot_general needs equally many contracting and batch dimensions on both sides, got "
+            f"{dimension_numbers}"
+        )
     for kind, a, b in (("contracting", lc, rc), ("batch", lb, rb)):
         sizes = [lhs.shape[i] for i in a], [rhs.shape[i] for i in b]
         if sizes[0] != sizes[1]:
-            raise TypeError(f"dot_general requires {kind} dimensions to have equal sizes, got {sizes[0]} and {sizes[1]} for "
-                            f"{lhs} and {rhs}")
-    if (preferred_element_type is not None and dtypes.issubdtype(lhs.dtype, np.integer)
-            and preferred_element_type.itemsize < lhs.dtype.itemsize):
-        raise TypeError(f"`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
-                        f"{dtypes.name(preferred_element_type)} for result type of {dtypes.name(lhs.dtype)}.")
+            raise TypeError(
+                f"dot_general requires {kind} dimensions to have equal sizes, got {sizes[0]} and {sizes[1]} for "
+                f"{lhs} and {rhs}"
+            )
+    if (
+        preferred_element_type is not None
+        and dtypes.issubdtype(lhs.dtype, np.integer)
+        and preferred_element_type.itemsize < lhs.dtype.itemsize
+    ):
+        raise TypeError(
+            f"`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
+            f"{dtypes.name(preferred_element_type)} for result type of {dtypes.name(lhs.dtype)}."
+        )
     if lhs.dtype != rhs.dtype and preferred_element_type is None:
-        raise TypeError(f"lax.dot_general requires arguments to have equal dtypes, got {dtypes.name(lhs.dtype)}, "
-                        f"{dtypes.name(rhs.dtype)}; convert one, or give preferred_element_type")
-    shape = ([lhs.shape[i] for i in lb] + [lhs.shape[i] for i in _remaining(lhs.ndim, lc, lb)]
-             + [rhs.shape[i] for i in _remaining(rhs.ndim, rc, rb)])
+        raise TypeError(
+            f"lax.dot_general requires arguments to have equal dtypes, got {dtypes.name(lhs.dtype)}, "
+            f"{dtypes.name(rhs.dtype)}; convert one, or give preferred_element_type"
+        )
+    shape = (
+        [lhs.shape[i] for i in lb]
+        + [lhs.shape[i] for i in _remaining(lhs.ndim, lc, lb)]
+        + [rhs.shape[i] for i in _remaining(rhs.ndim, rc, rb)]
+    )
     dtype = preferred_element_type or lhs.dtype
-    return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type and preferred_element_type is None)
+    return ShapedArray(
+        shape, dtype, lhs.weak_type and rhs.weak_type and preferred_element_type is None
+    )
 
 
-def _dot_transpose(ct, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
+def _dot_transpose(
+    ct, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding
+):
     (lc, rc), (lb, rb) = dimension_numbers
     ad.check_one_side("dot_general", lhs, rhs)
     if is_undefined_primal(lhs):
-        return [_transpose_left(ct, rhs, lhs.aval, lc, rc, lb, rb, precision, preferred_element_type), None]
-    return [None, _transpose_left(ct, lhs, rhs.aval, rc, lc, rb, lb, flipped(precision), preferred_element_type,
-                                  swap=True)]
+        return [
+            _transpose_left(ct, rhs, lhs.aval, lc, rc, lb, rb, precision, preferred_element_type),
+            None,
+        ]
+    return [
+        None,
+        _transpose_left(
+            ct, lhs, rhs.aval, rc, lc, rb, lb, flipped(precision), preferred_element_type, swap=True
+        ),
+    ]
 
 
 def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=False):
@@ -157,15 +217,28 @@ def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=
     # The other's remaining dimensions are its contracting ones, in increasing order.
     order = sorted(range(len(oc)), key=lambda i: oc[i])
     produced = [*mb, *mine_free, *(mc[i] for i in order)]
-    out = dot_general_p.bind(ct, other, dimension_numbers=numbers, precision=precision, preferred_element_type=preferred,
-                             out_sharding=_sharding_like(aval, produced, ct, other) if explicit_types.in_use else None)
+    out = dot_general_p.bind(
+        ct,
+        other,
+        dimension_numbers=numbers,
+        precision=precision,
+        preferred_element_type=preferred,
+        out_sharding=_sharding_like(aval, produced, ct, other) if explicit_types.in_use else None,
+    )
     out = transpose(out, tuple(int(i) for i in np.argsort(produced)))
     return convert(out, aval.dtype) if aval_of(out).dtype != aval.dtype else out
 
 
 def _sharding_like(aval, produced, *operands):
     """The `out_sharding` of a product whose dimension `i` is sharded as dimension `produced[i]` of a type."""
-    lies = next((like for like in (sharding_in_types.like(aval, aval_of(x)) for x in operands) if like is not None), None)
+    lies = next(
+        (
+            like
+            for like in (sharding_in_types.like(aval, aval_of(x)) for x in operands)
+            if like is not None
+        ),
+        None,
+    )
     return lies and NamedSharding(lies.mesh, PartitionSpec(*(lies.spec[d] for d in produced)))
 
 
@@ -176,6 +249,7 @@ def _dot_batch(xs, dims, *, dimension_numbers, precision, preferred_element_type
 
     def shift(axes, d):
         return tuple(a + (d is not None and a >= d) for a in axes)
+
     lc, lb, rc, rb = shift(lc, dl), shift(lb, dl), shift(rc, dr), shift(rb, dr)
     if dl is not None and dr is not None:
         lb, rb = (dl, *lb), (dr, *rb)
@@ -183,41 +257,61 @@ def _dot_batch(xs, dims, *, dimension_numbers, precision, preferred_element_type
     elif dl is not None:
         out_dim = len(lb) + _remaining(aval_of(lhs).ndim, lc, lb).index(dl)
     else:
-        out_dim = (len(lb) + len(_remaining(aval_of(lhs).ndim, lc, lb))
-                   + _remaining(aval_of(rhs).ndim, rc, rb).index(dr))
+        out_dim = (
+            len(lb)
+            + len(_remaining(aval_of(lhs).ndim, lc, lb))
+            + _remaining(aval_of(rhs).ndim, rc, rb).index(dr)
+        )
     if out_sharding is not None:
         x, d = (lhs, dl) if dl is not None else (rhs, dr)
         spec = list(out_sharding.spec)
         spec.insert(out_dim, aval_of(x).sharding.spec[d])
         out_sharding = NamedSharding(out_sharding.mesh, PartitionSpec(*spec))
-    return dot_general_p.bind(lhs, rhs, dimension_numbers=((lc, rc), (lb, rb)), precision=precision,
-                              preferred_element_type=preferred_element_type, out_sharding=out_sharding), out_dim
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=((lc, rc), (lb, rb)),
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    ), out_dim
 
 
-def _dot_lowering(ctx, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
+def _dot_lowering(
+    ctx, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding
+):
     (lc, rc), (lb, rb) = dimension_numbers
     a, b = ctx.avals_in
     out = ctx.avals_out[0]
     if a.dtype != b.dtype:
         wide = out.dtype
         if a.dtype != wide:
-            lhs = ctx.op(f"stablehlo.convert {lhs} : ({mlir.tensor_type(a)}) -> {mlir.tensor_type(a.update(dtype=wide))}")
+            lhs = ctx.op(
+                f"stablehlo.convert {lhs} : ({mlir.tensor_type(a)}) -> {mlir.tensor_type(a.update(dtype=wide))}"
+            )
             a = a.update(dtype=wide)
         if b.dtype != wide:
-            rhs = ctx.op(f"stablehlo.convert {rhs} : ({mlir.tensor_type(b)}) -> {mlir.tensor_type(b.update(dtype=wide))}")
+            rhs = ctx.op(
+                f"stablehlo.convert {rhs} : ({mlir.tensor_type(b)}) -> {mlir.tensor_type(b.update(dtype=wide))}"
+            )
             b = b.update(dtype=wide)
     dims_text = mlir.values.dims_text
     batch = f", batching_dims = {dims_text(lb)} x {dims_text(rb)}" if lb else ""
     exactness = precision_text(precision, ctx.platform, (a.dtype, b.dtype), out.dtype)
-    return ctx.op(f"stablehlo.dot_general {lhs}, {rhs}{batch}, contracting_dims = {dims_text(lc)} x {dims_text(rc)}"
-                  f"{exactness} : ({mlir.tensor_type(a)}, {mlir.tensor_type(b)}) -> {mlir.tensor_type(out)}")
+    return ctx.op(
+        f"stablehlo.dot_general {lhs}, {rhs}{batch}, contracting_dims = {dims_text(lc)} x {dims_text(rc)}"
+        f"{exactness} : ({mlir.tensor_type(a)}, {mlir.tensor_type(b)}) -> {mlir.tensor_type(out)}"
+    )
 
 
 dot_general_p = Primitive("dot_general")
 dot_general_p.linear_in_unreduced = ()
 dot_general_p.def_abstract_eval(_dot_aval)
-ad.defjvp(dot_general_p, lambda t, x, y, **params: dot_general_p.bind(t, y, **params),
-          lambda t, x, y, **params: dot_general_p.bind(x, t, **params))
+ad.defjvp(
+    dot_general_p,
+    lambda t, x, y, **params: dot_general_p.bind(t, y, **params),
+    lambda t, x, y, **params: dot_general_p.bind(x, t, **params),
+)
 ad.primitive_transposes[dot_general_p] = _dot_transpose
 sharding_rules[dot_general_p] = sharding_in_types.dot
 batching.primitive_batchers[dot_general_p] = _dot_batch

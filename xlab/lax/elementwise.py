@@ -62,9 +62,19 @@ def complexes(d):
     return dtypes.issubdtype(d, np.complexfloating)
 
 
-_SPOKEN = {floating: "floating-point", inexact: "floating-point or complex", integer: "integer", numeric: "numeric",
-           real: "real", integer_or_bool: "integer or bool", ordered: "real or bool", sortable: "numeric or bool", anything: "array",
-           complexes: "complex", signed: "signed or complex"}
+_SPOKEN = {
+    floating: "floating-point",
+    inexact: "floating-point or complex",
+    integer: "integer",
+    numeric: "numeric",
+    real: "real",
+    integer_or_bool: "integer or bool",
+    ordered: "real or bool",
+    sortable: "numeric or bool",
+    anything: "array",
+    complexes: "complex",
+    signed: "signed or complex",
+}
 
 
 def joint_shape(name: str, avals) -> tuple[int, ...]:
@@ -74,13 +84,16 @@ def joint_shape(name: str, avals) -> tuple[int, ...]:
         if a.shape and a.shape != shape:
             if not shape:
                 shape = a.shape
-            elif len(shape) == len(a.shape) and all(m == n or m == 1 or n == 1 for m, n in zip(shape, a.shape)):
+            elif len(shape) == len(a.shape) and all(
+                m == n or m == 1 or n == 1 for m, n in zip(shape, a.shape)
+            ):
                 shape = tuple(n if m == 1 else m for m, n in zip(shape, a.shape))
             else:
                 shapes = ", ".join(str(a.shape) for a in avals)
                 raise TypeError(
                     f"{name} got incompatible shapes for broadcasting: {shapes}. Operands are scalars or have one "
-                    f"number of dimensions, with sizes equal or 1; reshape one of them.")
+                    f"number of dimensions, with sizes equal or 1; reshape one of them."
+                )
     return shape
 
 
@@ -89,14 +102,23 @@ def check_dtypes(name: str, avals, accepts) -> None:
     for a in avals[1:]:
         if a.dtype != first:
             listed = ", ".join(dtypes.name(a.dtype) for a in avals)
-            raise TypeError(f"lax.{name} requires arguments to have equal dtypes, got {listed}. Convert one with "
-                            f"lax.convert_element_type, or use xlab.numpy, which promotes.")
+            raise TypeError(
+                f"lax.{name} requires arguments to have equal dtypes, got {listed}. Convert one with "
+                f"lax.convert_element_type, or use xlab.numpy, which promotes."
+            )
     if not accepts(first):
-        raise TypeError(f"{name} does not accept dtype {dtypes.name(first)}: it takes {_SPOKEN.get(accepts, 'other')} arrays")
+        raise TypeError(
+            f"{name} does not accept dtype {dtypes.name(first)}: it takes {_SPOKEN.get(accepts, 'other')} arrays"
+        )
 
 
-def elementwise(name: str, accepts: Callable = numeric, result: Callable | None = None, operands: int = 1,
-                **options) -> Primitive:
+def elementwise(
+    name: str,
+    accepts: Callable = numeric,
+    result: Callable | None = None,
+    operands: int = 1,
+    **options,
+) -> Primitive:
     """A primitive that works element by element: its type rule and its batching rule.
 
     `accepts(dtype)` says which dtypes it takes; `result(dtype)` gives the dtype of the result, by default the same.
@@ -104,19 +126,23 @@ def elementwise(name: str, accepts: Callable = numeric, result: Callable | None 
     prim = Primitive(name, **options)
 
     if operands == 1:
+
         def aval(x, **_):
             if not accepts(x.dtype):
                 check_dtypes(name, (x,), accepts)
             if result is None:
                 return x
             return ShapedArray(x.shape, result(x.dtype), x.weak_type)
+
         batching.defvectorized(prim)
     else:
+
         def aval(*xs, **_):
             check_dtypes(name, xs, accepts)
             dtype = xs[0].dtype if result is None else result(xs[0].dtype)
             weak = all(a.weak_type for a in xs)
             return ShapedArray(joint_shape(name, xs), dtype, weak)
+
         batching.defbroadcasting(prim)
     prim.def_abstract_eval(aval)
     return prim

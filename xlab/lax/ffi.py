@@ -26,9 +26,18 @@ class FfiEffect(Effect):
 _FFI = FfiEffect()
 
 
-def ffi_call(target_name: str, result_shape_dtypes, *, has_side_effect: bool = False, vmap_method: str | None = None,
-             input_layouts: Sequence | None = None, output_layouts=None, input_output_aliases: dict[int, int] | None = None,
-             custom_call_api_version: int = 4, legacy_backend_config: str | None = None) -> Callable:
+def ffi_call(
+    target_name: str,
+    result_shape_dtypes,
+    *,
+    has_side_effect: bool = False,
+    vmap_method: str | None = None,
+    input_layouts: Sequence | None = None,
+    output_layouts=None,
+    input_output_aliases: dict[int, int] | None = None,
+    custom_call_api_version: int = 4,
+    legacy_backend_config: str | None = None,
+) -> Callable:
     """A function that calls a foreign function from a program.
 
     Args:
@@ -55,12 +64,16 @@ def ffi_call(target_name: str, result_shape_dtypes, *, has_side_effect: bool = F
         (0, 2.0)
     """
     if vmap_method not in VMAP_METHODS:
-        raise ValueError(f"vmap_method must be on of the allowed methods {list(VMAP_METHODS)}, but got: {vmap_method}")
+        raise ValueError(
+            f"vmap_method must be on of the allowed methods {list(VMAP_METHODS)}, but got: {vmap_method}"
+        )
     several = isinstance(result_shape_dtypes, Sequence)
     result_avals, _ = result_types(list(result_shape_dtypes) if several else [result_shape_dtypes])
     if custom_call_api_version >= 4 and legacy_backend_config is not None:
-        raise ValueError(f"The use of the legacy_backend_config parameter requires custom_call_api_version < 4; got "
-                         f"{custom_call_api_version}. Pass attributes as keyword arguments of the call instead.")
+        raise ValueError(
+            f"The use of the legacy_backend_config parameter requires custom_call_api_version < 4; got "
+            f"{custom_call_api_version}. Pass attributes as keyword arguments of the call instead."
+        )
     given_out = output_layouts if several or output_layouts is None else [output_layouts]
     out_layouts = _layouts(given_out, result_avals, "output")
 
@@ -68,15 +81,27 @@ def ffi_call(target_name: str, result_shape_dtypes, *, has_side_effect: bool = F
         in_avals = [aval_of(x) for x in args]
         in_layouts = _layouts(input_layouts, in_avals, "input")
         if kwargs and custom_call_api_version < 4:
-            raise ValueError(f"attributes ({sorted(kwargs)}) need custom_call_api_version 4; got {custom_call_api_version}")
+            raise ValueError(
+                f"attributes ({sorted(kwargs)}) need custom_call_api_version 4; got {custom_call_api_version}"
+            )
         aliases = tuple(sorted((input_output_aliases or {}).items()))
         for i, o in aliases:
             _check_alias(i, o, in_avals, in_layouts, result_avals, out_layouts)
-        outs = ffi_call_p.bind(*args, target_name=target_name, has_side_effect=has_side_effect, vmap_method=vmap_method,
-                               result_avals=result_avals, input_layouts=in_layouts, output_layouts=out_layouts,
-                               input_output_aliases=aliases, custom_call_api_version=custom_call_api_version,
-                               legacy_backend_config=legacy_backend_config, attributes=_attributes(kwargs))
+        outs = ffi_call_p.bind(
+            *args,
+            target_name=target_name,
+            has_side_effect=has_side_effect,
+            vmap_method=vmap_method,
+            result_avals=result_avals,
+            input_layouts=in_layouts,
+            output_layouts=out_layouts,
+            input_output_aliases=aliases,
+            custom_call_api_version=custom_call_api_version,
+            legacy_backend_config=legacy_backend_config,
+            attributes=_attributes(kwargs),
+        )
         return list(outs) if several else outs[0]
+
     return wrapped
 
 
@@ -85,7 +110,9 @@ def _layouts(given, avals, what) -> tuple:
     if given is None:
         return tuple(tuple(reversed(range(a.ndim))) for a in avals)
     if len(given) != len(avals):
-        raise ValueError(f"ffi_call got {len(given)} {what}_layouts for {len(avals)} {what}s: give one each")
+        raise ValueError(
+            f"ffi_call got {len(given)} {what}_layouts for {len(avals)} {what}s: give one each"
+        )
     out = []
     for layout, aval in zip(given, avals):
         if layout is None:
@@ -93,21 +120,29 @@ def _layouts(given, avals, what) -> tuple:
             continue
         order = tuple(getattr(layout, "major_to_minor", layout))
         if sorted(order) != list(range(aval.ndim)):
-            raise ValueError(f"ffi_call {what}_layouts has {order} for {aval}: name each of its {aval.ndim} dimensions once")
+            raise ValueError(
+                f"ffi_call {what}_layouts has {order} for {aval}: name each of its {aval.ndim} dimensions once"
+            )
         out.append(tuple(reversed(order)))
     return tuple(out)
 
 
 def _check_alias(i, o, in_avals, in_layouts, out_avals, out_layouts):
     if not 0 <= i < len(in_avals):
-        raise ValueError(f"input_output_aliases contains the mapping '{i}:{o}' with input index {i} outside the range [0, {len(in_avals)})")
+        raise ValueError(
+            f"input_output_aliases contains the mapping '{i}:{o}' with input index {i} outside the range [0, {len(in_avals)})"
+        )
     if not 0 <= o < len(out_avals):
-        raise ValueError(f"input_output_aliases contains the mapping '{i}:{o}' with output index {o} outside the range "
-                         f"[0, {len(out_avals)})")
+        raise ValueError(
+            f"input_output_aliases contains the mapping '{i}:{o}' with output index {o} outside the range "
+            f"[0, {len(out_avals)})"
+        )
     a, b = in_avals[i], out_avals[o]
     if (a.shape, a.dtype) != (b.shape, b.dtype) or in_layouts[i] != out_layouts[o]:
-        raise ValueError(f"input_output_aliases contains the mapping '{i}:{o}' referring to an input of type {a} and an output of type {b}: "
-                         f"both must have one type and layout")
+        raise ValueError(
+            f"input_output_aliases contains the mapping '{i}:{o}' referring to an input of type {a} and an output of type {b}: "
+            f"both must have one type and layout"
+        )
 
 
 def _attributes(kwargs: Mapping[str, Any]) -> tuple:
@@ -120,8 +155,10 @@ def _attributes(kwargs: Mapping[str, Any]) -> tuple:
         try:
             hash(value)
         except TypeError as e:
-            raise TypeError(f"Non-hashable keyword argument to ffi_call {name}: {value}. Give a number, a string, a NumPy array or a dict "
-                            f"of these") from e
+            raise TypeError(
+                f"Non-hashable keyword argument to ffi_call {name}: {value}. Give a number, a string, a NumPy array or a dict "
+                f"of these"
+            ) from e
         out.append((name, value))
     return tuple(out)
 
@@ -135,8 +172,10 @@ def _aval(*avals, result_avals, has_side_effect, **_):
 
 
 def _not_differentiable(*_, target_name=None, **__):
-    raise ValueError(f"The FFI call to `{target_name}` cannot be differentiated. You can use `xlab.custom_jvp` or `xlab.custom_vjp` to "
-                     f"add support.")
+    raise ValueError(
+        f"The FFI call to `{target_name}` cannot be differentiated. You can use `xlab.custom_jvp` or `xlab.custom_vjp` to "
+        f"add support."
+    )
 
 
 ad.primitive_jvps[ffi_call_p] = _not_differentiable
@@ -145,13 +184,23 @@ ad.primitive_transposes[ffi_call_p] = _not_differentiable
 
 def _batch(axis, args, dims, *, vmap_method, result_avals, input_layouts, output_layouts, **params):
     if vmap_method is None:
-        raise NotImplementedError("vmap is only supported for the ffi_call primitive when vmap_method is one of 'sequential', "
-                                  "'sequential_unrolled', 'expand_dims', 'broadcast_all', or 'legacy_vectorized'. Got vmap_method=None.")
+        raise NotImplementedError(
+            "vmap is only supported for the ffi_call primitive when vmap_method is one of 'sequential', "
+            "'sequential_unrolled', 'expand_dims', 'broadcast_all', or 'legacy_vectorized'. Got vmap_method=None."
+        )
     if not vmap_method.startswith("sequential"):
         every = vmap_method != "legacy_vectorized"
-        input_layouts = tuple(_outer(layout) if every or d is not None else layout for layout, d in zip(input_layouts, dims))
+        input_layouts = tuple(
+            _outer(layout) if every or d is not None else layout
+            for layout, d in zip(input_layouts, dims)
+        )
         output_layouts = tuple(map(_outer, output_layouts))
-    params = {**params, "vmap_method": vmap_method, "input_layouts": input_layouts, "output_layouts": output_layouts}
+    params = {
+        **params,
+        "vmap_method": vmap_method,
+        "input_layouts": input_layouts,
+        "output_layouts": output_layouts,
+    }
     return batch_callback(ffi_call_p, axis, args, dims, vmap_method, result_avals, params)
 
 
@@ -163,29 +212,76 @@ def _outer(layout) -> tuple:
 batching.axis_primitive_batchers[ffi_call_p] = _batch
 
 
-def _lowering(ctx, *args, target_name, has_side_effect, input_layouts, output_layouts, input_output_aliases,
-              custom_call_api_version, legacy_backend_config, attributes, **_):
-    return _emit(ctx, args, target_name, attributes, input_layouts, output_layouts, input_output_aliases, has_side_effect,
-                 custom_call_api_version, legacy_backend_config)
+def _lowering(
+    ctx,
+    *args,
+    target_name,
+    has_side_effect,
+    input_layouts,
+    output_layouts,
+    input_output_aliases,
+    custom_call_api_version,
+    legacy_backend_config,
+    attributes,
+    **_,
+):
+    return _emit(
+        ctx,
+        args,
+        target_name,
+        attributes,
+        input_layouts,
+        output_layouts,
+        input_output_aliases,
+        has_side_effect,
+        custom_call_api_version,
+        legacy_backend_config,
+    )
 
 
-def _emit(ctx, args, target, attributes, in_layouts, out_layouts, aliases, side_effect, api_version, config) -> list[str]:
+def _emit(
+    ctx,
+    args,
+    target,
+    attributes,
+    in_layouts,
+    out_layouts,
+    aliases,
+    side_effect,
+    api_version,
+    config,
+) -> list[str]:
     if api_version >= 4:
-        backend_config = "{" + ", ".join(f"{_name(k)} = {_attribute(v)}" for k, v in attributes) + "}"
+        backend_config = (
+            "{" + ", ".join(f"{_name(k)} = {_attribute(v)}" for k, v in attributes) + "}"
+        )
     else:
         backend_config = f'"{escape(config or "")}"'
     n = len(ctx.avals_out)
-    parts = [f"api_version = {api_version} : i32, has_side_effect = {'true' if side_effect else 'false'}, backend_config = {backend_config}"]
+    parts = [
+        f"api_version = {api_version} : i32, has_side_effect = {'true' if side_effect else 'false'}, backend_config = {backend_config}"
+    ]
     if in_layouts is not None:
-        parts.append(f"operand_layouts = [{', '.join(map(_layout, in_layouts))}], result_layouts = "
-                     f"[{', '.join(map(_layout, out_layouts))}]")
+        parts.append(
+            f"operand_layouts = [{', '.join(map(_layout, in_layouts))}], result_layouts = "
+            f"[{', '.join(map(_layout, out_layouts))}]"
+        )
     if aliases:
-        parts.append("output_operand_aliases = [" + ", ".join(
-            f"#stablehlo.output_operand_alias<output_tuple_indices = [{o if n > 1 else ''}], operand_index = {i}, "
-            f"operand_tuple_indices = []>" for i, o in aliases) + "]")
+        parts.append(
+            "output_operand_aliases = ["
+            + ", ".join(
+                f"#stablehlo.output_operand_alias<output_tuple_indices = [{o if n > 1 else ''}], operand_index = {i}, "
+                f"operand_tuple_indices = []>"
+                for i, o in aliases
+            )
+            + "]"
+        )
     types_out = [mlir.tensor_type(a) for a in ctx.avals_out]
-    return ctx.ops(f'stablehlo.custom_call @{_name(target)}({", ".join(args)}) {{{", ".join(parts)}}} : ({ctx.types_in()}) -> '
-                   f'{types_out[0] if n == 1 else "(" + ", ".join(types_out) + ")"}', n)
+    return ctx.ops(
+        f"stablehlo.custom_call @{_name(target)}({', '.join(args)}) {{{', '.join(parts)}}} : ({ctx.types_in()}) -> "
+        f"{types_out[0] if n == 1 else '(' + ', '.join(types_out) + ')'}",
+        n,
+    )
 
 
 def _name(name: str) -> str:
@@ -193,13 +289,19 @@ def _name(name: str) -> str:
 
 
 def _layout(order) -> str:
-    return f"dense<[{', '.join(map(str, order))}]> : tensor<{len(order)}xindex>" if order else "dense<> : tensor<0xindex>"
+    return (
+        f"dense<[{', '.join(map(str, order))}]> : tensor<{len(order)}xindex>"
+        if order
+        else "dense<> : tensor<0xindex>"
+    )
 
 
 def _attribute(value) -> str:
     """A Python value as an attribute of the call."""
     if isinstance(value, HashableArray):
-        return f"{dense_text(value.val, value.val.dtype)} : {mlir.tensor_type(_array_aval(value.val))}"
+        return (
+            f"{dense_text(value.val, value.val.dtype)} : {mlir.tensor_type(_array_aval(value.val))}"
+        )
     if isinstance(value, FrozenDict):
         return "{" + ", ".join(f"{_name(k)} = {_attribute(v)}" for k, v in value.items) + "}"
     if isinstance(value, str):
@@ -215,8 +317,10 @@ def _attribute(value) -> str:
         return _attribute(np.float64(value))
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_attribute, value)) + "]"
-    raise TypeError(f"No attribute handler defined for type: {type(value)}. Give a bool, a number, a string, a NumPy array, or a tuple or "
-                    f"dict of these")
+    raise TypeError(
+        f"No attribute handler defined for type: {type(value)}. Give a bool, a number, a string, a NumPy array, or a tuple or "
+        f"dict of these"
+    )
 
 
 def _array_aval(value: np.ndarray):
@@ -229,8 +333,15 @@ mlir.register_text_lowering(ffi_call_p, _lowering)
 # -- for one's own primitives -----------------------------------------------------------------------------
 
 
-def ffi_lowering(call_target_name: str, *, operand_layouts=None, result_layouts=None, backend_config=None,
-                 skip_ffi_layout_processing: bool = False, **lowering_args) -> Callable:
+def ffi_lowering(
+    call_target_name: str,
+    *,
+    operand_layouts=None,
+    result_layouts=None,
+    backend_config=None,
+    skip_ffi_layout_processing: bool = False,
+    **lowering_args,
+) -> Callable:
     """A lowering rule for a primitive that is one foreign function; the equation's parameters become attributes.
 
     The rule may be registered, or called from another rule with that rule's context and operands.
@@ -241,18 +352,39 @@ def ffi_lowering(call_target_name: str, *, operand_layouts=None, result_layouts=
         backend_config: attributes besides the parameters, or a string for the untyped interface.
         lowering_args: further options of the call: `has_side_effect`, `api_version`, `operand_output_aliases`, `result_types`.
     """
-    return _Rule(call_target_name, operand_layouts, result_layouts, backend_config, skip_ffi_layout_processing, lowering_args)
+    return _Rule(
+        call_target_name,
+        operand_layouts,
+        result_layouts,
+        backend_config,
+        skip_ffi_layout_processing,
+        lowering_args,
+    )
 
 
-def build_ffi_lowering_function(call_target_name: str, *, operand_layouts=None, result_layouts=None, backend_config=None,
-                                skip_ffi_layout_processing: bool = False, **lowering_args) -> Callable:
+def build_ffi_lowering_function(
+    call_target_name: str,
+    *,
+    operand_layouts=None,
+    result_layouts=None,
+    backend_config=None,
+    skip_ffi_layout_processing: bool = False,
+    **lowering_args,
+) -> Callable:
     """As `ffi_lowering`, for use inside a rule on MLIR values: what it returns gives the call's operation."""
-    rule = _Rule(call_target_name, operand_layouts, result_layouts, backend_config, skip_ffi_layout_processing, lowering_args)
+    rule = _Rule(
+        call_target_name,
+        operand_layouts,
+        result_layouts,
+        backend_config,
+        skip_ffi_layout_processing,
+        lowering_args,
+    )
     return rule.operation
 
 
 class _Rule:
-    text_rule = True        # registered, it writes text; called from another rule it builds operations
+    text_rule = True  # registered, it writes text; called from another rule it builds operations
 
     def __init__(self, target, operand_layouts, result_layouts, backend_config, as_given, options):
         self.target, self.given, self.as_given = target, (operand_layouts, result_layouts), as_given
@@ -263,20 +395,40 @@ class _Rule:
     def layouts(self, ctx) -> tuple:
         if self.as_given:
             return self.given
-        return tuple(_layouts(g, avals, w) for g, avals, w in zip(self.given, (ctx.avals_in, ctx.avals_out), ("input", "output")))
+        return tuple(
+            _layouts(g, avals, w)
+            for g, avals, w in zip(self.given, (ctx.avals_in, ctx.avals_out), ("input", "output"))
+        )
 
     def __call__(self, ctx, *operands, **params):
         if not all(isinstance(x, str) for x in operands) or not hasattr(ctx, "ops"):
             return self.operation(ctx, *operands, **params).results
         api_version = self.options.get("api_version", 4)
-        attributes = () if isinstance(self.config, str) else _attributes({**(self.config or {}), **params})
-        return _emit(ctx, operands, self.target, attributes, *self.layouts(ctx),
-                     tuple(sorted(self.options.get("operand_output_aliases", {}).items())), self.options.get("has_side_effect", False),
-                     api_version, self.config if isinstance(self.config, str) else None)
+        attributes = (
+            () if isinstance(self.config, str) else _attributes({**(self.config or {}), **params})
+        )
+        return _emit(
+            ctx,
+            operands,
+            self.target,
+            attributes,
+            *self.layouts(ctx),
+            tuple(sorted(self.options.get("operand_output_aliases", {}).items())),
+            self.options.get("has_side_effect", False),
+            api_version,
+            self.config if isinstance(self.config, str) else None,
+        )
 
     def operation(self, ctx, *operands, **params):
         in_layouts, out_layouts = self.layouts(ctx)
-        options = {"api_version": 4, "operand_layouts": in_layouts, "result_layouts": out_layouts, **self.options}
+        options = {
+            "api_version": 4,
+            "operand_layouts": in_layouts,
+            "result_layouts": out_layouts,
+            **self.options,
+        }
         options.setdefault("result_types", [mlir.aval_to_ir_type(a) for a in ctx.avals_out])
         config = self.config if isinstance(self.config, str) else {**(self.config or {}), **params}
-        return mlir.custom_call(self.target, operands=list(operands), backend_config=config, **options)
+        return mlir.custom_call(
+            self.target, operands=list(operands), backend_config=config, **options
+        )

@@ -52,18 +52,24 @@ def fft(x: ArrayLike, fft_type: str | int | FftType, fft_lengths: Sequence[int])
     """
     if isinstance(fft_type, str):
         if fft_type.upper() not in FftType.__members__:
-            raise ValueError(f"Unknown FFT type '{fft_type}': one of {', '.join(FftType.__members__)}")
+            raise ValueError(
+                f"Unknown FFT type '{fft_type}': one of {', '.join(FftType.__members__)}"
+            )
         kind = FftType[fft_type.upper()]
     elif isinstance(fft_type, FftType):
         kind = fft_type
     else:
-        raise TypeError(f"Unknown FFT type value '{fft_type}': expected a lax.FftType or its name, one of "
-                        f"{', '.join(FftType.__members__)}")
+        raise TypeError(
+            f"Unknown FFT type value '{fft_type}': expected a lax.FftType or its name, one of "
+            f"{', '.join(FftType.__members__)}"
+        )
     lengths = tuple(map(operator.index, fft_lengths))
     dtype = aval_of(x).dtype
     if kind is FftType.RFFT:
         if _e.complexes(dtype):
-            raise ValueError("only real valued inputs supported for rfft: take the real part, or use fft")
+            raise ValueError(
+                "only real valued inputs supported for rfft: take the real part, or use fft"
+            )
         if not _e.floating(dtype):
             x = convert(x, dtypes.canonicalize_dtype(np.float64))
     elif not _e.complexes(dtype):
@@ -76,24 +82,34 @@ def fft(x: ArrayLike, fft_type: str | int | FftType, fft_lengths: Sequence[int])
 def _fft_aval(x, *, fft_type, fft_lengths):
     n = len(fft_lengths)
     if not 1 <= n <= 3:
-        raise ValueError(f"an FFT is over 1 to 3 dimensions, got fft_lengths {fft_lengths}; transform some of them after the "
-                         f"others")
+        raise ValueError(
+            f"an FFT is over 1 to 3 dimensions, got fft_lengths {fft_lengths}; transform some of them after the "
+            f"others"
+        )
     if x.ndim < n:
-        raise ValueError(f"FFT input shape {x.shape} must have at least as many input dimensions as fft_lengths {fft_lengths}.")
+        raise ValueError(
+            f"FFT input shape {x.shape} must have at least as many input dimensions as fft_lengths {fft_lengths}."
+        )
     half = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1)
     wanted = half if fft_type is FftType.IRFFT else fft_lengths
     if x.shape[-n:] != wanted:
-        raise ValueError(f"FFT input shape {x.shape} minor dimensions must be equal to fft_lengths {fft_lengths}"
-                         + (f", the last to half of it and 1, {wanted}" if wanted != fft_lengths else ""))
-    shape = x.shape[:x.ndim - n]
+        raise ValueError(
+            f"FFT input shape {x.shape} minor dimensions must be equal to fft_lengths {fft_lengths}"
+            + (f", the last to half of it and 1, {wanted}" if wanted != fft_lengths else "")
+        )
+    shape = x.shape[: x.ndim - n]
     if fft_type is FftType.RFFT:
         if x.dtype not in (np.float32, np.float64):
             raise ValueError(f"RFFT input must be float32 or float64, got {dtypes.name(x.dtype)}")
         if not fft_lengths[-1]:
-            raise ValueError(f"RFFT needs at least one element along the last dimension, got shape {x.shape}")
+            raise ValueError(
+                f"RFFT needs at least one element along the last dimension, got shape {x.shape}"
+            )
         return ShapedArray((*shape, *half), dtypes.promote_types(x.dtype, np.complex64))
     if not _e.complexes(x.dtype):
-        raise ValueError(f"{fft_type.name} input must be complex64 or complex128, got {dtypes.name(x.dtype)}")
+        raise ValueError(
+            f"{fft_type.name} input must be complex64 or complex128, got {dtypes.name(x.dtype)}"
+        )
     dtype = _e.real_part_dtype(x.dtype) if fft_type is FftType.IRFFT else x.dtype
     return ShapedArray((*shape, *fft_lengths), dtype)
 
@@ -107,7 +123,9 @@ def _fft_transpose(ct, x, *, fft_type, fft_lengths):
     if fft_type is FftType.RFFT:
         # The matrix is the first rows of the full, symmetric one: zeros for the others.
         missing = fft_lengths[-1] - aval.shape[-1]
-        whole = pad(ct, np.zeros((), aval.dtype)[()], [(0, 0, 0)] * (aval.ndim - 1) + [(0, missing, 0)])
+        whole = pad(
+            ct, np.zeros((), aval.dtype)[()], [(0, 0, 0)] * (aval.ndim - 1) + [(0, missing, 0)]
+        )
         return [real(fft_p.bind(whole, fft_type=FftType.FFT, fft_lengths=fft_lengths))]
     # Each frequency stands for two, itself and its mirror image, but for the first and, if there is a middle, the last.
     n, half = fft_lengths[-1], x.aval.shape[-1]
@@ -130,8 +148,10 @@ def _fft_lowering(ctx, x, *, fft_type, fft_lengths):
         return ctx.fill(np.zeros((), out.dtype), out)
     if fft_type is FftType.FFT:
         x = _gathered(ctx, x, ctx.avals_in[0])
-    return ctx.op(f"stablehlo.fft {x}, type = {fft_type.name}, length = {dims_text(fft_lengths)} : ({ctx.type_in()}) -> "
-                  f"{ctx.type_out()}")
+    return ctx.op(
+        f"stablehlo.fft {x}, type = {fft_type.name}, length = {dims_text(fft_lengths)} : ({ctx.type_in()}) -> "
+        f"{ctx.type_out()}"
+    )
 
 
 def _gathered(ctx, x: str, aval) -> str:
@@ -144,7 +164,11 @@ def _gathered(ctx, x: str, aval) -> str:
     by_hand = ctx.mesh is not None and set(ctx.mesh.axis_names) <= set(ctx.manual)
     if devices == 1 or by_hand or aval.ndim < 3:
         return x
-    mesh = ctx.module.meshes.symbol(ctx.mesh) if ctx.mesh is not None else ctx.module.meshes.whole(devices)
+    mesh = (
+        ctx.module.meshes.symbol(ctx.mesh)
+        if ctx.mesh is not None
+        else ctx.module.meshes.whole(devices)
+    )
     dims = ", ".join(["{?}"] * (aval.ndim - 1) + ["{}"])
     return ctx.op(f"sdy.sharding_constraint {x} <@{mesh}, [{dims}]> : {mlir.tensor_type(aval)}")
 

@@ -18,8 +18,12 @@ class HashableArray:
         self.val.flags.writeable = False
 
     def __eq__(self, other):
-        return (type(other) is HashableArray and self.val.dtype == other.val.dtype and self.val.shape == other.val.shape
-                and self.val.tobytes() == other.val.tobytes())
+        return (
+            type(other) is HashableArray
+            and self.val.dtype == other.val.dtype
+            and self.val.shape == other.val.shape
+            and self.val.tobytes() == other.val.tobytes()
+        )
 
     def __hash__(self):
         return hash((self.val.shape, self.val.dtype, self.val.tobytes()))

@@ -43,8 +43,12 @@ class Slice:
 
 
 _tree.register_pytree_node(
-    Slice, lambda s: ((), (s.start, s.size, s.stride)) if s.is_static else ((s.start,), (None, s.size, s.stride)),
-    lambda aux, children: Slice(children[0] if children else aux[0], *aux[1:]))
+    Slice,
+    lambda s: (
+        ((), (s.start, s.size, s.stride)) if s.is_static else ((s.start,), (None, s.size, s.stride))
+    ),
+    lambda aux, children: Slice(children[0] if children else aux[0], *aux[1:]),
+)
 
 
 def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice | slice:
@@ -71,13 +75,19 @@ def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> 
         return slice(None)
     if size is None:
         if not isinstance(start, (int, np.integer)):
-            raise ValueError("ds(n) takes the first n positions, where n is a Python int; for a start that is a value give a size")
+            raise ValueError(
+                "ds(n) takes the first n positions, where n is a Python int; for a start that is a value give a size"
+            )
         start, size = 0, start
     if is_tracer(size):
-        raise TypeError("the size of ds must be a Python int: shapes are known while tracing. The start may be traced.")
+        raise TypeError(
+            "the size of ds must be a Python int: shapes are known while tracing. The start may be traced."
+        )
     size, stride = operator.index(size), 1 if stride is None else operator.index(stride)
     if size < 0 or stride < 1:
-        raise ValueError(f"ds takes a size of at least 0 and a stride of at least 1, got size {size} and stride {stride}")
+        raise ValueError(
+            f"ds takes a size of at least 0 and a stride of at least 1, got size {size} and stride {stride}"
+        )
     if not isinstance(start, (int, np.integer)):
         aval = aval_of(start)
         if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
@@ -99,7 +109,11 @@ class NDIndexer:
     __slots__ = ("indices", "int_indexer_shape", "shape")
 
     def __init__(self, indices, shape, int_indexer_shape=()):
-        self.indices, self.shape, self.int_indexer_shape = tuple(indices), tuple(shape), tuple(int_indexer_shape)
+        self.indices, self.shape, self.int_indexer_shape = (
+            tuple(indices),
+            tuple(shape),
+            tuple(int_indexer_shape),
+        )
 
     def __repr__(self):
         return f"NDIndexer({self.text()}, shape={self.shape})"
@@ -114,23 +128,37 @@ class NDIndexer:
         return [*slices[:at], *ints, *slices[at:]]
 
     def result_shape(self) -> tuple[int, ...]:
-        return tuple(self.int_indexer_shape[k] if kind == "int" else self.indices[k].size for kind, k in self.layout())
+        return tuple(
+            self.int_indexer_shape[k] if kind == "int" else self.indices[k].size
+            for kind, k in self.layout()
+        )
 
     def text(self, show=str) -> str:
         """As it stands between brackets."""
-        return ",".join(_slice_text(i, n, show) if isinstance(i, Slice) else show(i) for i, n in zip(self.indices, self.shape))
+        return ",".join(
+            _slice_text(i, n, show) if isinstance(i, Slice) else show(i)
+            for i, n in zip(self.indices, self.shape)
+        )
 
     # -- on arrays -----------------------------------------------------------------------------------------
 
     def steps(self):
         """The indexer as simpler ones, each on the result of the one before: a window, strides, then points."""
         n = self.shape
-        window = [i if not isinstance(i, Slice) else Slice(i.start, max((i.size - 1) * i.stride + 1, 0)) if i.size else Slice(0, 0)
-                  for i in self.indices]
+        window = [
+            i
+            if not isinstance(i, Slice)
+            else Slice(i.start, max((i.size - 1) * i.stride + 1, 0))
+            if i.size
+            else Slice(0, 0)
+            for i in self.indices
+        ]
         points = [d for d, i in enumerate(self.indices) if not isinstance(i, Slice)]
         arrays = any(aval_of(self.indices[d]).shape for d in points)
         starts = [w.start if isinstance(w, Slice) else 0 if arrays else w for w in window]
-        sizes = tuple(w.size if isinstance(w, Slice) else n[d] if arrays else 1 for d, w in enumerate(window))
+        sizes = tuple(
+            w.size if isinstance(w, Slice) else n[d] if arrays else 1 for d, w in enumerate(window)
+        )
         out: list[Any] = []
         if sizes != n or any(not (isinstance(s, int) and s == 0) for s in starts):
             out.append(_Window(starts, sizes))
@@ -138,8 +166,14 @@ class NDIndexer:
             if isinstance(i, Slice) and i.stride > 1 and i.size > 1:
                 out.append(_Strided(d, i.size, i.stride))
         if arrays:
-            out.append(_Points(points, [self.indices[d] for d in points], self.int_indexer_shape,
-                               [k for k, (kind, _) in enumerate(self.layout()) if kind == "slice"]))
+            out.append(
+                _Points(
+                    points,
+                    [self.indices[d] for d in points],
+                    self.int_indexer_shape,
+                    [k for k, (kind, _) in enumerate(self.layout()) if kind == "slice"],
+                )
+            )
         elif points:
             out.append(_Shaped(self.result_shape()))
         return out
@@ -154,7 +188,10 @@ class NDIndexer:
 
 
 _tree.register_pytree_node(
-    NDIndexer, lambda i: ((i.indices,), (i.shape, i.int_indexer_shape)), lambda aux, children: NDIndexer(children[0], *aux))
+    NDIndexer,
+    lambda i: ((i.indices,), (i.shape, i.int_indexer_shape)),
+    lambda aux, children: NDIndexer(children[0], *aux),
+)
 
 
 def _slice_text(s: Slice, n: int, show) -> str:
@@ -171,7 +208,9 @@ def _write(x, steps, value, update):
     step, rest = steps[0], steps[1:]
     if isinstance(step, _Points):
         return step.write(x, value, update)
-    return step.write(x, _write(step.read(x), rest, value, update) if rest or update != "set" else value)
+    return step.write(
+        x, _write(step.read(x), rest, value, update) if rest or update != "set" else value
+    )
 
 
 class _Window(NamedTuple):
@@ -198,14 +237,26 @@ class _Strided(NamedTuple):
 
     def read(self, x):
         shape = aval_of(x).shape
-        return lax_slice(x, [0] * len(shape), shape, [self.stride if d == self.dim else 1 for d in range(len(shape))])
+        return lax_slice(
+            x,
+            [0] * len(shape),
+            shape,
+            [self.stride if d == self.dim else 1 for d in range(len(shape))],
+        )
 
     def write(self, x, value):
         ndim = aval_of(x).ndim
         places = mul(iota(np.int32, self.size), np.int32(self.stride))
         others = tuple(d for d in range(ndim) if d != self.dim)
         numbers = ScatterDimensionNumbers(others, (self.dim,), (self.dim,))
-        return scatter(x, reshape(places, (self.size, 1)), value, numbers, indices_are_sorted=True, unique_indices=True)
+        return scatter(
+            x,
+            reshape(places, (self.size, 1)),
+            value,
+            numbers,
+            indices_are_sorted=True,
+            unique_indices=True,
+        )
 
 
 class _Shaped(NamedTuple):
@@ -261,28 +312,36 @@ def indexer(index, shape) -> NDIndexer | None:
     if len(dots) > 1:
         raise ValueError("Only one ellipsis is supported.")
     if any(e is None for e in entries):
-        raise ValueError("a reference cannot get new dimensions by indexing with None: index first, then use "
-                         "xlab.numpy.expand_dims on the value")
+        raise ValueError(
+            "a reference cannot get new dimensions by indexing with None: index first, then use "
+            "xlab.numpy.expand_dims on the value"
+        )
     if len(entries) - len(dots) > len(shape):
-        raise ValueError(f"`indices` must not be longer than `shape`: {len(entries) - len(dots)} indices for a reference of "
-                         f"shape {tuple(shape)}")
+        raise ValueError(
+            f"`indices` must not be longer than `shape`: {len(entries) - len(dots)} indices for a reference of "
+            f"shape {tuple(shape)}"
+        )
     missing = [slice(None)] * (len(shape) - len(entries) + len(dots))
     at = dots[0] if dots else len(entries)
-    entries[at:at + len(dots)] = missing
+    entries[at : at + len(dots)] = missing
     indices = [_entry(e, n, d) for d, (e, n) in enumerate(zip(entries, shape))]
     shapes = [aval_of(i).shape for i in indices if not isinstance(i, Slice)]
     try:
         ints = broadcast_shapes(*shapes) if shapes else ()
     except (TypeError, ValueError):
-        raise ValueError(f"the integer arrays of an index must broadcast together, got shapes {shapes}") from None
+        raise ValueError(
+            f"the integer arrays of an index must broadcast together, got shapes {shapes}"
+        ) from None
     return NDIndexer(indices, shape, ints)
 
 
 def _entry(e, n: int, d: int):
     if isinstance(e, slice):
         if is_tracer(e.start) or is_tracer(e.stop):
-            raise TypeError(f"the bounds of a slice must be Python ints, got a traced value in dimension {d}: write "
-                            f"xlab.ds(start, size), whose start may be traced")
+            raise TypeError(
+                f"the bounds of a slice must be Python ints, got a traced value in dimension {d}: write "
+                f"xlab.ds(start, size), whose start may be traced"
+            )
         start, stop, step = e.start, e.stop, 1 if e.step is None else operator.index(e.step)
         if step < 1:
             raise ValueError(f"slice must have a step >= 1 (found: {step})")
@@ -292,20 +351,25 @@ def _entry(e, n: int, d: int):
         if e.is_static:
             last = e.start + (e.size - 1) * e.stride
             if e.start < 0 or (e.size and last >= n) or e.start > n:
-                raise ValueError(f"Out of bound slice: start={e.start}, size={e.size}, stride={e.stride}, dim={n}.")
+                raise ValueError(
+                    f"Out of bound slice: start={e.start}, size={e.size}, stride={e.stride}, dim={n}."
+                )
         elif e.size and (e.size - 1) * e.stride >= n:
             raise ValueError(f"Out of bound slice: size={e.size}, stride={e.stride}, dim={n}.")
         return e
     if isinstance(e, (list, str, float, bytes)):
-        raise TypeError(f"a reference is indexed by integers, slices, xlab.ds and integer arrays; got {e!r} of type "
-                        f"{type(e).__name__} in dimension {d}")
+        raise TypeError(
+            f"a reference is indexed by integers, slices, xlab.ds and integer arrays; got {e!r} of type "
+            f"{type(e).__name__} in dimension {d}"
+        )
     if isinstance(e, (int, np.integer)) and not isinstance(e, bool):
         return _in_bounds(operator.index(e), n)
     aval = aval_of(e)
     if aval.dtype == np.bool_:
         raise NonConcreteBooleanIndexError(
             f"a reference cannot be indexed by booleans, got {aval} in dimension {d}: how many elements they select is not "
-            f"known while tracing. Use integers, or write xlab.numpy.where(mask, new, ref[...]) to the whole reference.")
+            f"known while tracing. Use integers, or write xlab.numpy.where(mask, new, ref[...]) to the whole reference."
+        )
     if not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(f"a reference is indexed by integers, got {aval} in dimension {d}")
     if not aval.shape and not is_tracer(e):

@@ -30,7 +30,12 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
         True
     """
     leaves, treedef = _tree.flatten(x)
-    given = _tree.flatten_prefix("with_layout_constraint layouts", layouts, x, is_leaf=lambda v: v is None or isinstance(v, Layout))
+    given = _tree.flatten_prefix(
+        "with_layout_constraint layouts",
+        layouts,
+        x,
+        is_leaf=lambda v: v is None or isinstance(v, Layout),
+    )
     return _tree.unflatten(treedef, [_constrained(v, layout) for v, layout in zip(leaves, given)])
 
 
@@ -39,17 +44,23 @@ def _constrained(x, layout):
         return x
     aval = aval_of(x)
     if not isinstance(layout, Layout):
-        raise ValueError(f"with_layout_constraint takes a Layout such as Layout(major_to_minor=(1, 0)), got {layout!r}")
+        raise ValueError(
+            f"with_layout_constraint takes a Layout such as Layout(major_to_minor=(1, 0)), got {layout!r}"
+        )
     if len(layout.major_to_minor) != aval.ndim:
-        raise ValueError(f"with_layout_constraint: {layout} orders {len(layout.major_to_minor)} dimensions, but the value is {aval} with "
-                         f"{aval.ndim}")
+        raise ValueError(
+            f"with_layout_constraint: {layout} orders {len(layout.major_to_minor)} dimensions, but the value is {aval} with "
+            f"{aval.ndim}"
+        )
     return layout_constraint_p.bind(x, layout=layout)
 
 
 layout_constraint_p = Primitive("layout_constraint")
 layout_constraint_p.linear_in_unreduced = True
 layout_constraint_p.def_abstract_eval(lambda x, *, layout: x)
-ad.deflinear2(layout_constraint_p, lambda ct, x, *, layout: [layout_constraint_p.bind(ct, layout=layout)])
+ad.deflinear2(
+    layout_constraint_p, lambda ct, x, *, layout: [layout_constraint_p.bind(ct, layout=layout)]
+)
 sharding_rules[layout_constraint_p] = sharding_in_types.first_operand
 
 
@@ -64,12 +75,14 @@ def _lowering(ctx, x, *, layout):
     aval = mlir.values.physical_aval(ctx.avals_in[0])
     if not isinstance(aval, ShapedArray) or not aval.ndim:
         return x
-    extra = range(len(layout.major_to_minor), aval.ndim)       # what the elements of keys are made of
+    extra = range(len(layout.major_to_minor), aval.ndim)  # what the elements of keys are made of
     order = [*reversed(extra), *layout.minor_to_major]
     text = f"[dense<{order}> : tensor<{aval.ndim}xindex>]"
     kind = mlir.tensor_type(aval)
-    return ctx.op(f'stablehlo.custom_call @LayoutConstraint({x}) {{backend_config = "", operand_layouts = {text}, '
-                  f"result_layouts = {text}}} : ({kind}) -> {kind}")
+    return ctx.op(
+        f'stablehlo.custom_call @LayoutConstraint({x}) {{backend_config = "", operand_layouts = {text}, '
+        f"result_layouts = {text}}} : ({kind}) -> {kind}"
+    )
 
 
 batching.primitive_batchers[layout_constraint_p] = _batch

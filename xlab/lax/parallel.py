@@ -27,9 +27,16 @@ def all_gather_invariant(x, axis_name, *, axis: int = 0, tiled: bool = False):
 def all_gather_reduced(x, axis_name, *, axis: int = 0, tiled: bool = False):
     """`all_gather` whose result is reduced: its transpose sums and scatters."""
     names = axis_names(axis_name, "all_gather_reduced", lists=False)
-    return _tree.map(lambda v: _gather_reduced_p.bind(
-        v, all_gather_dimension=canonical_axis(axis, aval_of(v).ndim + (not tiled)), axis_name=names, axis_size=size_of(names),
-        tiled=tiled), x)
+    return _tree.map(
+        lambda v: _gather_reduced_p.bind(
+            v,
+            all_gather_dimension=canonical_axis(axis, aval_of(v).ndim + (not tiled)),
+            axis_name=names,
+            axis_size=size_of(names),
+            tiled=tiled,
+        ),
+        x,
+    )
 
 
 def unreduced_psum(x, axis_name):
@@ -41,9 +48,16 @@ def unreduced_psum(x, axis_name):
 def unreduced_psum_scatter(x, axis_name, *, scatter_dimension: int = 0, tiled: bool = False):
     """Carries out the sum of an unreduced value; each member keeps its block."""
     names = axis_names(axis_name, "unreduced_psum_scatter", lists=False)
-    return _tree.map(lambda v: _unreduced_scatter_p.bind(
-        v, axis_name=names, scatter_dimension=canonical_axis(scatter_dimension, aval_of(v).ndim), axis_size=size_of(names),
-        tiled=tiled), x)
+    return _tree.map(
+        lambda v: _unreduced_scatter_p.bind(
+            v,
+            axis_name=names,
+            scatter_dimension=canonical_axis(scatter_dimension, aval_of(v).ndim),
+            axis_size=size_of(names),
+            tiled=tiled,
+        ),
+        x,
+    )
 
 
 def reduced_vary_cast(x, axis_name):

@@ -11,7 +11,13 @@ import numpy as np
 from xlab.config import config
 from xlab.core import dtypes
 
-__all__ = ["DotAlgorithm", "DotAlgorithmPreset", "DotDimensionNumbers", "Precision", "PrecisionLike"]
+__all__ = [
+    "DotAlgorithm",
+    "DotAlgorithmPreset",
+    "DotDimensionNumbers",
+    "Precision",
+    "PrecisionLike",
+]
 
 
 class Precision(enum.Enum):
@@ -80,13 +86,18 @@ class DotAlgorithmPreset(enum.Enum):
         return f"DotAlgorithmPreset.{self.name}"
 
     def _parts(self) -> tuple[str, str, int]:
-        kind, _, total, *products = self.name.replace("ANY_", "").replace("_FAST_ACCUM", "").split("_")
+        kind, _, total, *products = (
+            self.name.replace("ANY_", "").replace("_FAST_ACCUM", "").split("_")
+        )
         return kind, total, int(products[0][1:]) if products else 1
 
     @property
     def accumulation_type(self):
         """The scalar type of the sums; None where the operands decide."""
-        if self is DotAlgorithmPreset.DEFAULT or "F8_ANY" in self.name.removesuffix("_FAST_ACCUM")[-6:]:
+        if (
+            self is DotAlgorithmPreset.DEFAULT
+            or "F8_ANY" in self.name.removesuffix("_FAST_ACCUM")[-6:]
+        ):
             return None
         return _SCALARS[self._parts()[1]]
 
@@ -106,16 +117,48 @@ class DotAlgorithmPreset(enum.Enum):
         return self.supported_lhs_types
 
 
-_SCALARS = {"F16": np.float16, "BF16": np.dtype(dtypes.bfloat16).type, "F32": np.float32, "F64": np.float64}
-_ON_CPU = {DotAlgorithmPreset[name] for name in (
-    "DEFAULT", "F16_F16_F16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "F32_F32_F32", "F64_F64_F64")}
+_SCALARS = {
+    "F16": np.float16,
+    "BF16": np.dtype(dtypes.bfloat16).type,
+    "F32": np.float32,
+    "F64": np.float64,
+}
+_ON_CPU = {
+    DotAlgorithmPreset[name]
+    for name in (
+        "DEFAULT",
+        "F16_F16_F16",
+        "BF16_BF16_F32",
+        "BF16_BF16_F32_X3",
+        "BF16_BF16_F32_X6",
+        "F32_F32_F32",
+        "F64_F64_F64",
+    )
+}
 
-PrecisionLike = (None | str | Precision | tuple[str, str] | tuple[Precision, Precision] | DotAlgorithm | DotAlgorithmPreset)
-DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+PrecisionLike = (
+    None
+    | str
+    | Precision
+    | tuple[str, str]
+    | tuple[Precision, Precision]
+    | DotAlgorithm
+    | DotAlgorithmPreset
+)
+DotDimensionNumbers = tuple[
+    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
+]
 
-_SPELLINGS = {"default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
-              "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH, "tensorfloat32": Precision.HIGH,
-              "highest": Precision.HIGHEST, "float32": Precision.HIGHEST}
+_SPELLINGS = {
+    "default": Precision.DEFAULT,
+    "fastest": Precision.DEFAULT,
+    "bfloat16": Precision.DEFAULT,
+    "high": Precision.HIGH,
+    "bfloat16_3x": Precision.HIGH,
+    "tensorfloat32": Precision.HIGH,
+    "highest": Precision.HIGHEST,
+    "float32": Precision.HIGHEST,
+}
 
 
 def canonical_precision(precision):
@@ -131,9 +174,11 @@ def canonical_precision(precision):
     pair = tuple(precision) if isinstance(precision, (tuple, list)) else (precision, precision)
     pair = tuple(_SPELLINGS.get(p.lower()) if isinstance(p, str) else p for p in pair)
     if len(pair) != 2 or any(not isinstance(p, Precision) for p in pair):
-        raise ValueError(f"Precision argument must be one of: None, a string in {list(_SPELLINGS)}, a lax.Precision value, a tuple of two "
-                         f"of these, a lax.DotAlgorithm, or a lax.DotAlgorithmPreset value or its name, one of "
-                         f"{list(DotAlgorithmPreset.__members__)}; but got {precision!r}.")
+        raise ValueError(
+            f"Precision argument must be one of: None, a string in {list(_SPELLINGS)}, a lax.Precision value, a tuple of two "
+            f"of these, a lax.DotAlgorithm, or a lax.DotAlgorithmPreset value or its name, one of "
+            f"{list(DotAlgorithmPreset.__members__)}; but got {precision!r}."
+        )
     return pair
 
 
@@ -149,15 +194,25 @@ def precision_text(precision, platform: str, operands, out) -> str:
     if type(precision) is tuple:
         return f", precision = [{precision[0]}, {precision[1]}]"
     if platform == "cpu" and precision not in _ON_CPU:
-        raise ValueError(f"The precision '{precision}' is not supported by dot_general on CPU; these are: "
-                         f"{', '.join(sorted(map(str, _ON_CPU)))}")
-    algorithm = _algorithm(precision, operands, out) if isinstance(precision, DotAlgorithmPreset) else precision
-    left, right, total = (t if t == "tf32" else dtypes.mlir_type(np.dtype(t)) for t in algorithm[:3])
-    return (f", precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = {left}, rhs_precision_type = {right}, "
-            f"accumulation_type = {total}, lhs_component_count = {algorithm.lhs_component_count}, "
-            f"rhs_component_count = {algorithm.rhs_component_count}, "
-            f"num_primitive_operations = {algorithm.num_primitive_operations}, "
-            f"allow_imprecise_accumulation = {str(algorithm.allow_imprecise_accumulation).lower()}>")
+        raise ValueError(
+            f"The precision '{precision}' is not supported by dot_general on CPU; these are: "
+            f"{', '.join(sorted(map(str, _ON_CPU)))}"
+        )
+    algorithm = (
+        _algorithm(precision, operands, out)
+        if isinstance(precision, DotAlgorithmPreset)
+        else precision
+    )
+    left, right, total = (
+        t if t == "tf32" else dtypes.mlir_type(np.dtype(t)) for t in algorithm[:3]
+    )
+    return (
+        f", precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = {left}, rhs_precision_type = {right}, "
+        f"accumulation_type = {total}, lhs_component_count = {algorithm.lhs_component_count}, "
+        f"rhs_component_count = {algorithm.rhs_component_count}, "
+        f"num_primitive_operations = {algorithm.num_primitive_operations}, "
+        f"allow_imprecise_accumulation = {str(algorithm.allow_imprecise_accumulation).lower()}>"
+    )
 
 
 def _algorithm(preset: DotAlgorithmPreset, operands, out) -> DotAlgorithm:
@@ -165,8 +220,12 @@ def _algorithm(preset: DotAlgorithmPreset, operands, out) -> DotAlgorithm:
     total = preset.accumulation_type
     if kind == "F8":
         left, right = operands
-        return DotAlgorithm(left, right, out if total is None else total,
-                            allow_imprecise_accumulation=preset.name.endswith("FAST_ACCUM"))
+        return DotAlgorithm(
+            left,
+            right,
+            out if total is None else total,
+            allow_imprecise_accumulation=preset.name.endswith("FAST_ACCUM"),
+        )
     one = "tf32" if kind == "TF32" else _SCALARS[kind]
     return DotAlgorithm(one, one, total, num_primitive_operations=products)
 
@@ -175,16 +234,26 @@ def check_preferred(dtype, preferred):
     """The dtype of a convolution's result, after checking that its operands' can be accumulated in it."""
     if preferred is None or preferred == dtype or dtype == np.bool_:
         return dtype if preferred is None else preferred
-    integral, floats, complexes = ([dtypes.issubdtype(d, kind) for d in (dtype, preferred)]
-                                   for kind in (np.integer, np.floating, np.complexfloating))
+    integral, floats, complexes = (
+        [dtypes.issubdtype(d, kind) for d in (dtype, preferred)]
+        for kind in (np.integer, np.floating, np.complexfloating)
+    )
     if not (all(integral) or all(floats) or all(complexes) or (integral[0] and floats[1])):
-        raise TypeError(f"operands of {dtypes.name(dtype)} cannot be accumulated in preferred_element_type="
-                        f"{dtypes.name(preferred)}: integers go with integers and floats, floats with floats, complex numbers "
-                        f"with complex numbers")
-    if dtypes.issubdtype(dtype, np.signedinteger) != dtypes.issubdtype(preferred, np.signedinteger) and all(integral):
-        raise TypeError(f"`preferred_element_type` must have the same signedness as the original type: got "
-                        f"{dtypes.name(preferred)} for {dtypes.name(dtype)}")
+        raise TypeError(
+            f"operands of {dtypes.name(dtype)} cannot be accumulated in preferred_element_type="
+            f"{dtypes.name(preferred)}: integers go with integers and floats, floats with floats, complex numbers "
+            f"with complex numbers"
+        )
+    if dtypes.issubdtype(dtype, np.signedinteger) != dtypes.issubdtype(
+        preferred, np.signedinteger
+    ) and all(integral):
+        raise TypeError(
+            f"`preferred_element_type` must have the same signedness as the original type: got "
+            f"{dtypes.name(preferred)} for {dtypes.name(dtype)}"
+        )
     if not (integral[0] and floats[1]) and dtypes.itemsize(preferred) < dtypes.itemsize(dtype):
-        raise TypeError(f"`preferred_element_type` must not be narrower than the original type: got {dtypes.name(preferred)} "
-                        f"for {dtypes.name(dtype)}")
+        raise TypeError(
+            f"`preferred_element_type` must not be narrower than the original type: got {dtypes.name(preferred)} "
+            f"for {dtypes.name(dtype)}"
+        )
     return preferred

@@ -33,7 +33,9 @@ def reduced_shape(x, axes) -> tuple[int, ...]:
 
 def _reduce_sum_aval(x, *, axes, out_sharding):
     if not dtypes.issubdtype(x.dtype, np.number):
-        raise TypeError(f"reduce_sum does not accept dtype {dtypes.name(x.dtype)}: it takes numeric arrays")
+        raise TypeError(
+            f"reduce_sum does not accept dtype {dtypes.name(x.dtype)}: it takes numeric arrays"
+        )
     return ShapedArray(reduced_shape(x, axes), x.dtype, x.weak_type)
 
 
@@ -45,8 +47,10 @@ def _reduce_sum_transpose(ct, x, *, axes, out_sharding):
 def reduction_text(ctx, op: str, x: str, init: str, axes, aval_in, aval_out) -> str:
     """Emits `stablehlo.reduce` with a one-operation body."""
     scalar = mlir.tensor_type(aval_in.update(shape=()))
-    return ctx.op(f"stablehlo.reduce({x} init: {init}) applies {op} across dimensions = [{', '.join(map(str, axes))}] : "
-                  f"({mlir.tensor_type(aval_in)}, {scalar}) -> {mlir.tensor_type(aval_out)}")
+    return ctx.op(
+        f"stablehlo.reduce({x} init: {init}) applies {op} across dimensions = [{', '.join(map(str, axes))}] : "
+        f"({mlir.tensor_type(aval_in)}, {scalar}) -> {mlir.tensor_type(aval_out)}"
+    )
 
 
 def _reduce_sum_lowering(ctx, x, *, axes, out_sharding):
@@ -62,8 +66,10 @@ class _ReduceSum(Primitive):
 
     def bind(self, x, **params):
         if not config.allow_f16_reductions and aval_of(x).dtype in (np.float16, dtypes.bfloat16):
-            raise ValueError(f"reduce_sum on operand {aval_of(x)} is not allowed when allow_f16_reductions=False: convert it to "
-                             f"float32 first")
+            raise ValueError(
+                f"reduce_sum on operand {aval_of(x)} is not allowed when allow_f16_reductions=False: convert it to "
+                f"float32 first"
+            )
         return Primitive.bind(self, x, **params)
 
 
@@ -83,10 +89,20 @@ def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
     ct = reduce_sum_p.bind(ct, axes=gone, out_sharding=None) if gone else ct
     order = sorted(kept)
     ct = transpose(ct, [order.index(t) for t in kept])
-    return [reshape(ct, aval.shape, out_sharding=None if aval_of(ct).shape == aval.shape else sharding_in_types.like(aval, aval_of(ct)))]
+    return [
+        reshape(
+            ct,
+            aval.shape,
+            out_sharding=None
+            if aval_of(ct).shape == aval.shape
+            else sharding_in_types.like(aval, aval_of(ct)),
+        )
+    ]
 
 
 ad.primitive_transposes[broadcast_in_dim_p] = _broadcast_transpose
 
-batching.set_array_operations(moveaxis, broadcast_at, lambda x, axis: reduce_sum_p.bind(x, axes=(axis,), out_sharding=None))
+batching.set_array_operations(
+    moveaxis, broadcast_at, lambda x, axis: reduce_sum_p.bind(x, axes=(axis,), out_sharding=None)
+)
 batching.set_broadcast_leading(lambda x, shape: broadcast_in_dim(x, shape, (0,)))

@@ -48,13 +48,24 @@ from xlab.lax.slicing import slice_in_dim
 __all__ = ["reduce"]
 
 _NUMBER = np.number
-_KNOWN = {_a.add: (reduce_sum, lambda d: 0, _NUMBER), _a.mul: (reduce_prod, lambda d: 1, _NUMBER),
-          _a.max: (reduce_max, lowest, None), _a.min: (reduce_min, highest, None),
-          _b.bitwise_and: (reduce_and, _all_ones, None), _b.bitwise_or: (reduce_or, lambda d: 0, None),
-          _b.bitwise_xor: (reduce_xor, lambda d: 0, None)}
+_KNOWN = {
+    _a.add: (reduce_sum, lambda d: 0, _NUMBER),
+    _a.mul: (reduce_prod, lambda d: 1, _NUMBER),
+    _a.max: (reduce_max, lowest, None),
+    _a.min: (reduce_min, highest, None),
+    _b.bitwise_and: (reduce_and, _all_ones, None),
+    _b.bitwise_or: (reduce_or, lambda d: 0, None),
+    _b.bitwise_xor: (reduce_xor, lambda d: 0, None),
+}
 
 
-def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: Sequence[int], out_sharding: ShardingLike | None = None) -> Any:
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable,
+    dimensions: Sequence[int],
+    out_sharding: ShardingLike | None = None,
+) -> Any:
     """Reduces axes with an associative `computation(a, b)`; operands and initial values are pytrees of one structure.
 
     Args:
@@ -71,13 +82,17 @@ def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: S
         >>> float(lax.reduce(np.float32([1, 2, 3]), np.float32(0), lax.add, (0,)))
         6.0
     """
-    idle_argument("reduce", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
+    idle_argument(
+        "reduce", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding"
+    )
     flat, inits, structure = flatten_operands("reduce", operands, init_values)
     axes = tuple(map(operator.index, dimensions))
     ndim = aval_of(flat[0]).ndim
     if any(not 0 <= a < ndim for a in axes):
-        raise ValueError(f"reduction axes {axes} contains out-of-bounds indices for {aval_of(flat[0])}: they go from 0 to "
-                         f"{ndim - 1}")
+        raise ValueError(
+            f"reduction axes {axes} contains out-of-bounds indices for {aval_of(flat[0])}: they go from 0 to "
+            f"{ndim - 1}"
+        )
     if len(flat) == 1 and computation in _KNOWN:
         known, identity, kind = _KNOWN[computation]
         if is_identity(inits[0], flat[0], identity, kind):
@@ -87,7 +102,10 @@ def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: S
     if closes_over_tracers(closed):
         reduced_shape(aval_of(flat[0]), axes)
         return _tree.unflatten(structure, by_halves(closed, flat, inits, axes))
-    return _tree.unflatten(structure, reduce_p.bind(*flat, *inits, computation=computation, jaxpr=closed, dimensions=axes))
+    return _tree.unflatten(
+        structure,
+        reduce_p.bind(*flat, *inits, computation=computation, jaxpr=closed, dimensions=axes),
+    )
 
 
 # -- operands and computations ------------------------------------------------------------------------------
@@ -99,7 +117,9 @@ def flatten_operands(name: str, operands, init_values):
     if not flat:
         raise ValueError(f"{name} must have at least one operand")
     if structure != init_structure:
-        raise ValueError(f"Operands must have the same tree structure as init_values: {structure} vs. {init_structure}")
+        raise ValueError(
+            f"Operands must have the same tree structure as init_values: {structure} vs. {init_structure}"
+        )
     shapes = [aval_of(x).shape for x in flat]
     if any(s != shapes[0] for s in shapes):
         raise ValueError(f"{name} needs operands of one shape, got {shapes}")
@@ -109,12 +129,16 @@ def flatten_operands(name: str, operands, init_values):
 def check_inits(name: str, flat, inits) -> None:
     avals = [aval_of(i) for i in inits]
     if any(a.shape for a in avals):
-        raise TypeError(f"{name} expected init_values to be scalars but init_values have shapes {[a.shape for a in avals]}.")
+        raise TypeError(
+            f"{name} expected init_values to be scalars but init_values have shapes {[a.shape for a in avals]}."
+        )
     wanted = [aval_of(x).dtype for x in flat]
     if any(a.dtype != d for a, d in zip(avals, wanted)):
-        raise TypeError(f"{name} got inconsistent dtypes for operands and init_values: got operand dtypes "
-                        f"{[dtypes.name(d) for d in wanted]} and init_value dtypes {[dtypes.name(a.dtype) for a in avals]}. "
-                        f"Convert the initial values, e.g. with numpy's scalar types.")
+        raise TypeError(
+            f"{name} got inconsistent dtypes for operands and init_values: got operand dtypes "
+            f"{[dtypes.name(d) for d in wanted]} and init_value dtypes {[dtypes.name(a.dtype) for a in avals]}. "
+            f"Convert the initial values, e.g. with numpy's scalar types."
+        )
 
 
 def is_identity(init, operand, identity: Callable, kind=None) -> bool:
@@ -122,7 +146,11 @@ def is_identity(init, operand, identity: Callable, kind=None) -> bool:
     if isinstance(init, Tracer):
         return False
     aval, dtype = aval_of(init), aval_of(operand).dtype
-    if aval.shape or dtypes.is_extended(dtype) or (kind is not None and not dtypes.issubdtype(dtype, kind)):
+    if (
+        aval.shape
+        or dtypes.is_extended(dtype)
+        or (kind is not None and not dtypes.issubdtype(dtype, kind))
+    ):
         return False
     return bool(np.asarray(init) == np.asarray(identity(dtype)))
 
@@ -143,17 +171,24 @@ def staged(computation: Callable, structure, operands) -> ClosedJaxpr:
         n = len(avals)
 
         def flat(*args):
-            out = computation(_tree.unflatten(structure, args[:n]), _tree.unflatten(structure, args[n:]))
+            out = computation(
+                _tree.unflatten(structure, args[:n]), _tree.unflatten(structure, args[n:])
+            )
             leaves, out_structure = _tree.flatten(out)
             if out_structure != structure:
-                raise TypeError(f"a reduction computation must return what it is given, a pytree of structure {structure}; "
-                                f"it returned {out_structure}")
+                raise TypeError(
+                    f"a reduction computation must return what it is given, a pytree of structure {structure}; "
+                    f"it returned {out_structure}"
+                )
             return leaves
+
         closed = pe.trace_to_closed_jaxpr(flat, (*avals, *avals))
         for given, made in zip(avals, closed.out_avals):
             if (given.shape, given.dtype) != (made.shape, made.dtype):
-                raise ValueError(f"a reduction computation must return scalars of the types it is given, "
-                                 f"{', '.join(map(str, avals))}; it returned {', '.join(map(str, closed.out_avals))}")
+                raise ValueError(
+                    f"a reduction computation must return scalars of the types it is given, "
+                    f"{', '.join(map(str, avals))}; it returned {', '.join(map(str, closed.out_avals))}"
+                )
         if not closes_over_tracers(closed):
             known[key] = closed
     return closed
@@ -167,10 +202,15 @@ def map_scalars(closed: ClosedJaxpr, *xs):
     """A program of scalars applied at every element of arrays of one shape."""
     shape = aval_of(xs[0]).shape
     size = int(np.prod(shape, dtype=np.int64))
-    run, dims = batching.batch_flat(lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args),
-                                    Axis(None, size, "vmap"), [0] * len(xs))
+    run, dims = batching.batch_flat(
+        lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args),
+        Axis(None, size, "vmap"),
+        [0] * len(xs),
+    )
     outs = run(*(reshape(x, (size,)) for x in xs))
-    return [reshape(batching.move_batch_dim_to(o, d, size, 0), shape) for o, d in zip(outs, dims.dims)]
+    return [
+        reshape(batching.move_batch_dim_to(o, d, size, 0), shape) for o, d in zip(outs, dims.dims)
+    ]
 
 
 def by_halves(closed: ClosedJaxpr, operands, inits, axes):
@@ -187,10 +227,15 @@ def by_halves(closed: ClosedJaxpr, operands, inits, axes):
     alone = size == 1
     while size > 1:
         half, odd = divmod(size, 2)
-        pairs = map_scalars(closed, *(slice_in_dim(x, 0, half) for x in xs),
-                            *(slice_in_dim(x, half, 2 * half) for x in xs))
+        pairs = map_scalars(
+            closed,
+            *(slice_in_dim(x, 0, half) for x in xs),
+            *(slice_in_dim(x, half, 2 * half) for x in xs),
+        )
         if odd:
-            pairs = [concatenate([p, slice_in_dim(x, size - 1, size)], 0) for p, x in zip(pairs, xs)]
+            pairs = [
+                concatenate([p, slice_in_dim(x, size - 1, size)], 0) for p, x in zip(pairs, xs)
+            ]
         xs, size = pairs, half + odd
     if alone:
         return [reshape(x, shape) for x in xs]
@@ -200,7 +245,9 @@ def by_halves(closed: ClosedJaxpr, operands, inits, axes):
 def _scalar_body(ctx, closed: ClosedJaxpr, op: str) -> str:
     """The region of a reduction that runs a program of scalars."""
     types = [mlir.tensor_type(a) for a in closed.in_avals]
-    return ctx.block(types, lambda names: ctx.jaxpr(closed, names, scope=op), types[:len(types) // 2])
+    return ctx.block(
+        types, lambda names: ctx.jaxpr(closed, names, scope=op), types[: len(types) // 2]
+    )
 
 
 def scalar_program_op(ctx, op: str, attributes: str, args, closed: ClosedJaxpr):
@@ -208,15 +255,18 @@ def scalar_program_op(ctx, op: str, attributes: str, args, closed: ClosedJaxpr):
     n = len(args) // 2
     types_out = [ctx.type_out(i) for i in range(n)]
     arrow = types_out[0] if n == 1 else f"({', '.join(types_out)})"
-    return ctx.ops(f'"stablehlo.{op}"({", ".join(args)}) {attributes} ({_scalar_body(ctx, closed, op)}) : '
-                   f"({ctx.types_in()}) -> {arrow}", n)
+    return ctx.ops(
+        f'"stablehlo.{op}"({", ".join(args)}) {attributes} ({_scalar_body(ctx, closed, op)}) : '
+        f"({ctx.types_in()}) -> {arrow}",
+        n,
+    )
 
 
 # -- the primitive ------------------------------------------------------------------------------------------
 
 
 def _reduce_aval(*args, computation, jaxpr, dimensions):
-    xs = args[:len(args) // 2]
+    xs = args[: len(args) // 2]
     return [ShapedArray(reduced_shape(x, dimensions), x.dtype, x.weak_type) for x in xs]
 
 
@@ -238,15 +288,25 @@ def _reduce_batch(args, dims, *, computation, jaxpr, dimensions):
     if any(d is not None for d in dims[n:]):
         run, out = batching.batch_flat(
             lambda *xs: _halves(*xs, computation=computation, jaxpr=jaxpr, dimensions=dimensions),
-            Axis(None, size, "vmap"), dims)
+            Axis(None, size, "vmap"),
+            dims,
+        )
         return run(*args), out.dims
     xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(args[:n], dims)]
-    outs = reduce_p.bind(*xs, *args[n:], computation=computation, jaxpr=jaxpr, dimensions=tuple(d + 1 for d in dimensions))
+    outs = reduce_p.bind(
+        *xs,
+        *args[n:],
+        computation=computation,
+        jaxpr=jaxpr,
+        dimensions=tuple(d + 1 for d in dimensions),
+    )
     return outs, [0] * n
 
 
 def _reduce_lowering(ctx, *args, computation, jaxpr, dimensions):
-    return scalar_program_op(ctx, "reduce", f"<{{dimensions = {mlir.values.i64_array(dimensions)}}}>", args, jaxpr)
+    return scalar_program_op(
+        ctx, "reduce", f"<{{dimensions = {mlir.values.i64_array(dimensions)}}}>", args, jaxpr
+    )
 
 
 reduce_p = Primitive("reduce", multiple_results=True)

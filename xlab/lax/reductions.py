@@ -24,18 +24,31 @@ from xlab.lax.reduce_sum import reduce_sum_p, reduced_shape, reduction_text
 from xlab.lax.shape import canonical_axis, reshape
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
-__all__ = ["argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
-           "reduce_xor"]
+__all__ = [
+    "argmax",
+    "argmin",
+    "reduce_and",
+    "reduce_max",
+    "reduce_min",
+    "reduce_or",
+    "reduce_prod",
+    "reduce_sum",
+    "reduce_xor",
+]
 
 
 def _axes(x, axes):
     axes, aval = tuple(map(operator.index, axes)), aval_of(x)
     if any(not 0 <= a < aval.ndim for a in axes):
-        raise ValueError(f"reduction axes {axes} contains out-of-bounds indices for {aval}: axes count from 0 to {aval.ndim - 1}")
+        raise ValueError(
+            f"reduction axes {axes} contains out-of-bounds indices for {aval}: axes count from 0 to {aval.ndim - 1}"
+        )
     return axes
 
 
-def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+def reduce_sum(
+    operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None
+) -> Array:
     """Sum over the given axes.
 
     Args:
@@ -45,7 +58,11 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Shardin
             sharding.
     """
     axes = _axes(operand, axes)
-    asked = None if out_sharding is None else canonical_out_sharding(out_sharding, "reduce_sum", aval_of(operand).ndim - len(axes))
+    asked = (
+        None
+        if out_sharding is None
+        else canonical_out_sharding(out_sharding, "reduce_sum", aval_of(operand).ndim - len(axes))
+    )
     return reduce_sum_p.bind(operand, axes=axes, out_sharding=asked)
 
 
@@ -83,7 +100,7 @@ def highest(dtype):
 def _reduction(name: str, op: str, accepts, identity):
     """A reduction by one StableHLO operation, with the identity of its dtype as start."""
     prim = Primitive(name)
-    bitwise = accepts is _e.integer_or_bool      # bits have no weak type
+    bitwise = accepts is _e.integer_or_bool  # bits have no weak type
 
     @prim.def_abstract_eval
     def aval(x, *, axes, **_):
@@ -100,9 +117,12 @@ def _reduction(name: str, op: str, accepts, identity):
             scalar = src.update(shape=(), weak_type=False)
             t = mlir.tensor_type(scalar)
             body = ctx.block([t, t], lambda names: [complex_extremum(ctx, op, *names, scalar)], [t])
-            return ctx.op(f'"stablehlo.reduce"({x}, {init}) <{{dimensions = {i64_array(axes)}}}> ({body}) : ({ctx.type_in()}, {t}) -> '
-                          f"{ctx.type_out()}")
+            return ctx.op(
+                f'"stablehlo.reduce"({x}, {init}) <{{dimensions = {i64_array(axes)}}}> ({body}) : ({ctx.type_in()}, {t}) -> '
+                f"{ctx.type_out()}"
+            )
         return reduction_text(ctx, op, x, init, axes, src, ctx.avals_out[0])
+
     sharding_rules[prim] = sharding_in_types.reduction
     batching.defreducer(prim)
     mlir.register_text_lowering(prim, lowering)
@@ -117,7 +137,9 @@ def _extremum_jvp(t, ans, x, *, axes, out_sharding=None):
     return div(reduce_sum(mul(t, where), axes), reduce_sum(where, axes))
 
 
-def reduce_max(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+def reduce_max(
+    operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None
+) -> Array:
     """Maximum over the given axes; -inf (or the lowest integer) where there is nothing. Complex numbers compare by real part, then by
     imaginary part.
 
@@ -127,11 +149,15 @@ def reduce_max(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Shardin
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
             sharding.
     """
-    idle_argument("reduce_max", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
+    idle_argument(
+        "reduce_max", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding"
+    )
     return reduce_max_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
 
-def reduce_min(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+def reduce_min(
+    operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None
+) -> Array:
     """Minimum over the given axes.
 
     Args:
@@ -140,7 +166,9 @@ def reduce_min(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Shardin
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
             sharding.
     """
-    idle_argument("reduce_min", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
+    idle_argument(
+        "reduce_min", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding"
+    )
     return reduce_min_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
 
@@ -150,7 +178,9 @@ ad.defjvp2(reduce_max_p, _extremum_jvp)
 ad.defjvp2(reduce_min_p, _extremum_jvp)
 
 
-def reduce_prod(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+def reduce_prod(
+    operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None
+) -> Array:
     """Product over the given axes.
 
     Args:
@@ -159,11 +189,15 @@ def reduce_prod(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Shardi
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
             sharding.
     """
-    idle_argument("reduce_prod", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
+    idle_argument(
+        "reduce_prod", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding"
+    )
     return reduce_prod_p.bind(operand, axes=_axes(operand, axes))
 
 
-reduce_prod_p = _reduction("reduce_prod", "stablehlo.multiply", _e.numeric, lambda d: np.ones((), d))
+reduce_prod_p = _reduction(
+    "reduce_prod", "stablehlo.multiply", _e.numeric, lambda d: np.ones((), d)
+)
 # Its derivative, which needs running products, stands in cumulative.py.
 
 
@@ -188,7 +222,9 @@ def _all_ones(dtype):
 
 reduce_and_p = _reduction("reduce_and", "stablehlo.and", _e.integer_or_bool, _all_ones)
 reduce_or_p = _reduction("reduce_or", "stablehlo.or", _e.integer_or_bool, lambda d: np.zeros((), d))
-reduce_xor_p = _reduction("reduce_xor", "stablehlo.xor", _e.integer_or_bool, lambda d: np.zeros((), d))
+reduce_xor_p = _reduction(
+    "reduce_xor", "stablehlo.xor", _e.integer_or_bool, lambda d: np.zeros((), d)
+)
 for _p in (reduce_and_p, reduce_or_p, reduce_xor_p):
     ad.defzero(_p)
 
@@ -204,8 +240,11 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike = np.int32) -> 
         axis: the dimension to search.
         index_dtype: dtype of the positions.
     """
-    return argmax_p.bind(operand, axes=(canonical_axis(axis, aval_of(operand).ndim),),
-                         index_dtype=dtypes.canonicalize_dtype(index_dtype))
+    return argmax_p.bind(
+        operand,
+        axes=(canonical_axis(axis, aval_of(operand).ndim),),
+        index_dtype=dtypes.canonicalize_dtype(index_dtype),
+    )
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike = np.int32) -> Array:
@@ -216,8 +255,11 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike = np.int32) -> 
         axis: the dimension to search.
         index_dtype: dtype of the positions.
     """
-    return argmin_p.bind(operand, axes=(canonical_axis(axis, aval_of(operand).ndim),),
-                         index_dtype=dtypes.canonicalize_dtype(index_dtype))
+    return argmin_p.bind(
+        operand,
+        axes=(canonical_axis(axis, aval_of(operand).ndim),),
+        index_dtype=dtypes.canonicalize_dtype(index_dtype),
+    )
 
 
 def _arg_extremum(name: str, direction: str, identity):
@@ -241,8 +283,13 @@ def _arg_extremum(name: str, direction: str, identity):
         best = ctx.constant(np.asarray(identity(src.dtype)), scalar)
         first = ctx.constant(np.zeros((), index_dtype), iscalar)
         ts, ti = mlir.tensor_type(scalar), mlir.tensor_type(iscalar)
-        kind = ("FLOAT" if dtypes.issubdtype(src.dtype, np.inexact) else
-                "UNSIGNED" if src.dtype == np.bool_ or dtypes.issubdtype(src.dtype, np.unsignedinteger) else "SIGNED")
+        kind = (
+            "FLOAT"
+            if dtypes.issubdtype(src.dtype, np.inexact)
+            else "UNSIGNED"
+            if src.dtype == np.bool_ or dtypes.issubdtype(src.dtype, np.unsignedinteger)
+            else "SIGNED"
+        )
         a, i, b, j = (ctx.fresh() for _ in range(4))
         body = []
 
@@ -250,6 +297,7 @@ def _arg_extremum(name: str, direction: str, identity):
             name = ctx.fresh()
             body.append(f"      {name} = {text}")
             return name
+
         wins = emit(f"stablehlo.compare {direction}, {a}, {b}, {kind} : ({ts}, {ts}) -> tensor<i1>")
         if kind == "FLOAT":
             nan = emit(f"stablehlo.compare NE, {a}, {a}, FLOAT : ({ts}, {ts}) -> tensor<i1>")
@@ -262,24 +310,33 @@ def _arg_extremum(name: str, direction: str, identity):
             # When both are NaN the position decides, so NaN on the left alone must not.
             only = emit(f"stablehlo.not {both} : tensor<i1>")
             wins = emit(f"stablehlo.and {wins}, {only} : tensor<i1>")
-        earlier = emit(f"stablehlo.compare LT, {i}, {j}, SIGNED : ({ti}, {ti}) -> tensor<i1>".replace(
-            "SIGNED", "UNSIGNED" if dtypes.issubdtype(index_dtype, np.unsignedinteger) else "SIGNED"))
+        earlier = emit(
+            f"stablehlo.compare LT, {i}, {j}, SIGNED : ({ti}, {ti}) -> tensor<i1>".replace(
+                "SIGNED",
+                "UNSIGNED" if dtypes.issubdtype(index_dtype, np.unsignedinteger) else "SIGNED",
+            )
+        )
         tie = emit(f"stablehlo.and {same}, {earlier} : tensor<i1>")
         left = emit(f"stablehlo.or {wins}, {tie} : tensor<i1>")
         value = emit(f"stablehlo.select {left}, {a}, {b} : tensor<i1>, {ts}")
         place = emit(f"stablehlo.select {left}, {i}, {j} : tensor<i1>, {ti}")
         body.append(f"      stablehlo.return {value}, {place} : {ts}, {ti}")
         values_out = mlir.tensor_type(src.update(shape=out.shape))
-        text = (f'"stablehlo.reduce"({x}, {positions}, {best}, {first}) <{{dimensions = array<i64: {axes[0]}>}}> ({{\n'
-                f"    ^bb0({a}: {ts}, {i}: {ti}, {b}: {ts}, {j}: {ti}):\n" + "\n".join(body) + "\n    }) : "
-                f"({mlir.tensor_type(src)}, {mlir.tensor_type(index)}, {ts}, {ti}) -> "
-                f"({values_out}, {mlir.tensor_type(out)})")
+        text = (
+            f'"stablehlo.reduce"({x}, {positions}, {best}, {first}) <{{dimensions = array<i64: {axes[0]}>}}> ({{\n'
+            f"    ^bb0({a}: {ts}, {i}: {ti}, {b}: {ts}, {j}: {ti}):\n"
+            + "\n".join(body)
+            + "\n    }) : "
+            f"({mlir.tensor_type(src)}, {mlir.tensor_type(index)}, {ts}, {ti}) -> "
+            f"({values_out}, {mlir.tensor_type(out)})"
+        )
         return ctx.ops(text, 2)[1]
 
     def batch(xs, dims, *, axes, index_dtype):
         d = dims[0]
         axis = axes[0] + (axes[0] >= d)
         return prim.bind(xs[0], axes=(axis,), index_dtype=index_dtype), d - (axis < d)
+
     ad.defzero(prim)
     sharding_rules[prim] = sharding_in_types.reduction
     batching.primitive_batchers[prim] = batch

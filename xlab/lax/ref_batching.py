@@ -21,11 +21,15 @@ from xlab.lax.shape import broadcast_in_dim, reshape, transpose
 
 
 def _new_ref_batch(axis, operands, dims, **params):
-    return new_ref_p.bind(batching.move_batch_dim_to(operands[0], dims[0], axis.size, 0), **params), 0
+    return new_ref_p.bind(
+        batching.move_batch_dim_to(operands[0], dims[0], axis.size, 0), **params
+    ), 0
 
 
 def _empty_ref_batch(axis, operands, dims, *, ty, memory_space):
-    return empty_ref_p.bind(ty=ty.update(shape=(axis.size, *ty.shape)), memory_space=memory_space), 0
+    return empty_ref_p.bind(
+        ty=ty.update(shape=(axis.size, *ty.shape)), memory_space=memory_space
+    ), 0
 
 
 batching.axis_primitive_batchers[new_ref_p] = _new_ref_batch
@@ -52,11 +56,18 @@ def _batched(index: NDIndexer, dims, order, size):
     entries: list = list(index.indices)
     shape = [size if o == "batch" else index.shape[o] for o in order]
     if all(d is None for d in dims):
-        own, labels = index.int_indexer_shape, [("int", k) for k in range(len(index.int_indexer_shape))]
+        own, labels = (
+            index.int_indexer_shape,
+            [("int", k) for k in range(len(index.int_indexer_shape))],
+        )
         batch: object = Slice(0, size)
     else:
         ndim = len(index.int_indexer_shape)
-        moving = [d for d, (e, b) in enumerate(zip(entries, dims)) if isinstance(e, Slice) and b is not None]
+        moving = [
+            d
+            for d, (e, b) in enumerate(zip(entries, dims))
+            if isinstance(e, Slice) and b is not None
+        ]
         own = [size, *index.int_indexer_shape, *(entries[d].size for d in moving)]
         labels = ["batch", *(("int", k) for k in range(ndim)), *(("slice", d) for d in moving)]
         for d, (e, b) in enumerate(zip(index.indices, dims)):
@@ -66,7 +77,10 @@ def _batched(index: NDIndexer, dims, order, size):
                 entries[d] = _column(e, b, size, ndim, len(moving))
         batch = reshape(iota(np.int32, size), (size, *(1,) * (len(own) - 1)))
     new = NDIndexer([batch if o == "batch" else entries[o] for o in order], shape, own)
-    result = [labels[i] if k == "int" else "batch" if order[i] == "batch" else ("slice", order[i]) for k, i in new.layout()]
+    result = [
+        labels[i] if k == "int" else "batch" if order[i] == "batch" else ("slice", order[i])
+        for k, i in new.layout()
+    ]
     wanted = index.layout()
     return new, ["batch" if label == "batch" else wanted.index(label) for label in result]
 
@@ -74,7 +88,9 @@ def _batched(index: NDIndexer, dims, order, size):
 def _positions(e: Slice, dim, size, k, n):
     """A slice whose start differs among examples, as positions over (examples, its own steps in dimension `k` of `n`)."""
     steps = mul(iota(np.int32, e.size), np.int32(e.stride))
-    start = broadcast_in_dim(convert_element_type(batching.moveaxis(e.start, dim, 0), np.int32), (size, e.size), (0,))
+    start = broadcast_in_dim(
+        convert_element_type(batching.moveaxis(e.start, dim, 0), np.int32), (size, e.size), (0,)
+    )
     both = add(start, broadcast_in_dim(steps, (size, e.size), (1,)))
     return reshape(both, [size if j == 0 else e.size if j == k else 1 for j in range(n)])
 
@@ -87,8 +103,10 @@ def _prepared(operands, dims, first, tree, size):
         order.insert(dims[0], "batch")
     marked, transforms = iter(dims[first:]), []
     for index in _tree.unflatten(tree, operands[first:]):
-        entry_dims = [(next(marked) if not i.is_static else None) if isinstance(i, Slice) else next(marked)
-                      for i in index.indices]
+        entry_dims = [
+            (next(marked) if not i.is_static else None) if isinstance(i, Slice) else next(marked)
+            for i in index.indices
+        ]
         if "batch" in order or any(d is not None for d in entry_dims):
             index, order = _batched(index, entry_dims, order, size)
         else:
@@ -97,7 +115,12 @@ def _prepared(operands, dims, first, tree, size):
     leaves, new_tree = _tree.flatten(tuple(transforms))
     at, numbers = order.index("batch"), [o for o in order if o != "batch"]
     plain = numbers == sorted(numbers)
-    return leaves, new_tree, at, None if plain else [at, *(order.index(i) for i in range(len(numbers)))]
+    return (
+        leaves,
+        new_tree,
+        at,
+        None if plain else [at, *(order.index(i) for i in range(len(numbers)))],
+    )
 
 
 def _size(operands, dims):
@@ -112,9 +135,11 @@ def _get_batch(operands, dims, *, tree):
 
 def unbatched(what: str, ref) -> ValueError:
     """The error for examples that would all write to one place."""
-    return ValueError(f"performing {what} operation with vmapped value on an unbatched array reference of type {aval_of(ref)}: every "
-                      f"example would write to the same place. Move the array reference to be an argument to the vmapped function, or "
-                      f"make it inside.")
+    return ValueError(
+        f"performing {what} operation with vmapped value on an unbatched array reference of type {aval_of(ref)}: every "
+        f"example would write to the same place. Move the array reference to be an argument to the vmapped function, or "
+        f"make it inside."
+    )
 
 
 def _stored(what, operands, dims, tree):

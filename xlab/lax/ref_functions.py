@@ -53,13 +53,17 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
         5.0
     """
     if is_ref(init_val):
-        raise TypeError(f"new_ref takes an array, got a reference of type {aval_of(init_val)}: read it first, as ref[...]")
+        raise TypeError(
+            f"new_ref takes an array, got a reference of type {aval_of(init_val)}: read it first, as ref[...]"
+        )
     try:
         aval_of(init_val)
     except TypeError as e:
-        raise TypeError(f"Error interpreting argument to new_ref as an array: got {init_val!r} of type "
-                        f"{type(init_val).__name__}. A reference holds one array: convert it with xlab.numpy.asarray, or make one "
-                        f"reference per leaf of a pytree.") from e
+        raise TypeError(
+            f"Error interpreting argument to new_ref as an array: got {init_val!r} of type "
+            f"{type(init_val).__name__}. A reference holds one array: convert it with xlab.numpy.asarray, or make one "
+            f"reference per leaf of a pytree."
+        ) from e
     return new_ref_p.bind(init_val, memory_space=memory_space, kind=kind)
 
 
@@ -78,10 +82,14 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     """
     aval = ty if isinstance(ty, ShapedArray) else None
     if aval is None and hasattr(ty, "shape") and hasattr(ty, "dtype") and not hasattr(ty, "aval"):
-        aval = ShapedArray(ty.shape, dtypes.canonicalize_dtype(ty.dtype), getattr(ty, "weak_type", False))
+        aval = ShapedArray(
+            ty.shape, dtypes.canonicalize_dtype(ty.dtype), getattr(ty, "weak_type", False)
+        )
     if aval is None:
-        raise TypeError(f"empty_ref takes the type of an array, such as xlab.ShapeDtypeStruct(shape, dtype) or "
-                        f"xlab.typeof(x), got {ty!r} of type {type(ty).__name__}")
+        raise TypeError(
+            f"empty_ref takes the type of an array, such as xlab.ShapeDtypeStruct(shape, dtype) or "
+            f"xlab.typeof(x), got {ty!r} of type {type(ty).__name__}"
+        )
     return empty_ref_p.bind(ty=aval, memory_space=memory_space)
 
 
@@ -157,8 +165,10 @@ def ref_addupdate(ref: Ref, idx, x) -> None:
 
 def _ref(ref, api):
     if not is_ref(ref):
-        raise ValueError(f"Can only call `{api}` on a `Ref`, got {ref!r} of type {type(ref).__name__}. Make one with "
-                         f"xlab.new_ref(array).")
+        raise ValueError(
+            f"Can only call `{api}` on a `Ref`, got {ref!r} of type {type(ref).__name__}. Make one with "
+            f"xlab.new_ref(array)."
+        )
     return ref
 
 
@@ -186,13 +196,19 @@ def _target(ref, idx, api):
 def _fitting(ref, value, part):
     """A value in the type of the part it replaces, where only weakness differs; the rule of the primitive rejects others."""
     if is_ref(value) or isinstance(value, TransformedRef):
-        raise ValueError("Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?")
+        raise ValueError(
+            "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
+        )
     if isinstance(value, (list, tuple)):
-        raise TypeError(f"a reference stores arrays, got {value!r} of type {type(value).__name__}: convert it with "
-                        f"xlab.numpy.asarray")
+        raise TypeError(
+            f"a reference stores arrays, got {value!r} of type {type(value).__name__}: convert it with "
+            f"xlab.numpy.asarray"
+        )
     aval = aval_of(value)
-    weak = aval.weak_type and any(dtypes.issubdtype(aval.dtype, k) and dtypes.issubdtype(part.dtype, k)
-                                  for k in (np.floating, np.integer))
+    weak = aval.weak_type and any(
+        dtypes.issubdtype(aval.dtype, k) and dtypes.issubdtype(part.dtype, k)
+        for k in (np.floating, np.integer)
+    )
     if aval.dtype == part.dtype or weak:
         if isinstance(value, (bool, int, float, complex, np.generic)) and not part.weak_type:
             value = np.asarray(value).astype(part.dtype)[()]
@@ -201,7 +217,11 @@ def _fitting(ref, value, part):
         elif aval.dtype != part.dtype or aval.weak_type != part.weak_type:
             value = convert(value, part.dtype, part.weak_type)
     missing = part.mat.varying - aval.mat.varying
-    return state.vary(value, tuple(sorted(missing, key=str))) if missing and state.manual is not None else value
+    return (
+        state.vary(value, tuple(sorted(missing, key=str)))
+        if missing and state.manual is not None
+        else value
+    )
 
 
 class TransformedRef:
@@ -212,7 +232,9 @@ class TransformedRef:
     def __init__(self, ref, transforms=()):
         self.ref, self.transforms = ref, tuple(transforms)
 
-    aval = property(lambda self: AbstractRef(part_of(aval_of(self.ref).inner_aval, self.transforms)))
+    aval = property(
+        lambda self: AbstractRef(part_of(aval_of(self.ref).inner_aval, self.transforms))
+    )
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
     at = property(lambda self: RefIndexer(self))
@@ -241,4 +263,6 @@ class RefIndexer:
         return view if new is None else TransformedRef(view.ref, (*view.transforms, new))
 
 
-set_operations(new=new_ref, get=ref_get, set=ref_set, swap=ref_swap, addupdate=ref_addupdate, at=RefIndexer)
+set_operations(
+    new=new_ref, get=ref_get, set=ref_set, swap=ref_swap, addupdate=ref_addupdate, at=RefIndexer
+)

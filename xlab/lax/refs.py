@@ -51,7 +51,11 @@ def write(x, transforms, value, update="set"):
     if not transforms:
         return value if update == "set" else add_p.bind(x, value)
     first, rest = transforms[0], transforms[1:]
-    return first.write(x, write(first.read(x), rest, value, update)) if rest else first.write(x, value, update)
+    return (
+        first.write(x, write(first.read(x), rest, value, update))
+        if rest
+        else first.write(x, value, update)
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -65,7 +69,8 @@ def _writer(tree, update, donate):
         transforms = _tree.unflatten(tree, leaves)
         new = write(x, transforms, value, "add" if update == "addupdate" else "set")
         return (new, read(x, transforms)) if update == "swap" else new
-    run._owns_what_it_is_given = True       # the array has no other owner
+
+    run._owns_what_it_is_given = True  # the array has no other owner
     return jit(run, name=update, donate_argnums=(0,) if donate else None)
 
 
@@ -158,17 +163,25 @@ ad.primitive_transposes[get_p] = _get_transpose
 
 def _check_stored(name, ref, value, part):
     if type(value) is AbstractRef:
-        raise ValueError("Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?")
+        raise ValueError(
+            "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
+        )
     if value.shape != part.shape:
-        raise ValueError(f"Invalid shape for `{name}`. Ref shape: {ref.shape}. Expected shape: {part.shape}. Value shape: "
-                         f"{value.shape}. Nothing is broadcast when a reference is written: use xlab.numpy.broadcast_to.")
+        raise ValueError(
+            f"Invalid shape for `{name}`. Ref shape: {ref.shape}. Expected shape: {part.shape}. Value shape: "
+            f"{value.shape}. Nothing is broadcast when a reference is written: use xlab.numpy.broadcast_to."
+        )
     if value.dtype != part.dtype and value.dtype != dtypes.float0:
-        raise ValueError(f"Invalid dtype for `{name}`. Ref dtype: {dtypes.name(ref.dtype)}. Value dtype: "
-                         f"{dtypes.name(value.dtype)}. Convert the value with .astype(ref.dtype).")
+        raise ValueError(
+            f"Invalid dtype for `{name}`. Ref dtype: {dtypes.name(ref.dtype)}. Value dtype: "
+            f"{dtypes.name(value.dtype)}. Convert the value with .astype(ref.dtype)."
+        )
     if value.mat != part.mat:
-        raise ValueError(f"`{name}` got a value of type {value} for a reference of type {ref}: the value varies over mesh axes "
-                         f"that the reference does not. Make the reference inside the shard_map, or give it a spec that is sharded "
-                         f"over these axes.")
+        raise ValueError(
+            f"`{name}` got a value of type {value} for a reference of type {ref}: the value varies over mesh axes "
+            f"that the reference does not. Make the reference inside the shard_map, or give it a spec that is sharded "
+            f"over these axes."
+        )
 
 
 swap_p = _primitive("swap")
@@ -190,7 +203,8 @@ def _no_tangent(what, ref):
     return ValueError(
         f"performing {what} operation with a differentiated value on a non-differentiated array reference of type {aval_of(ref)}. "
         f"Move the array reference to be an argument of the differentiated function, store xlab.lax.stop_gradient(value), or make "
-        f"the reference with kind='no_grad_no_remat'.")
+        f"the reference with kind='no_grad_no_remat'."
+    )
 
 
 def _stored_tangent(what, primals, tangents):
@@ -265,6 +279,7 @@ def _partial_write(prim, what):
         if not trace.is_unknown(args[0]) and trace.is_unknown(args[1]):
             raise _no_tangent(what, args[0])
         return trace.record_unknown(prim, args, {"tree": tree})
+
     return rule
 
 
@@ -299,7 +314,11 @@ def _tangent_ref(ref, t):
     if aval.kind == "no_grad_no_remat" or aval.to_tangent_aval().dtype == dtypes.float0:
         return ad.Zero.of(ref)
     params = {"memory_space": aval.memory_space, "kind": aval.kind}
-    make = functools.partial(state.trace.record_unknown, new_ref_p) if isinstance(state.trace, pe.JaxprTrace) else None
+    make = (
+        functools.partial(state.trace.record_unknown, new_ref_p)
+        if isinstance(state.trace, pe.JaxprTrace)
+        else None
+    )
     t = ad.instantiate_zeros(t)
     return make((t,), params) if make else new_ref_p.bind(t, **params)
 
@@ -311,7 +330,10 @@ def _new_ref_jvp(primals, tangents, **params):
 
 ad.primitive_jvps[new_ref_p] = _new_ref_jvp
 ad.primitive_transposes[new_ref_p] = lambda ct, x, **_: [ct]
-discharge_rules[new_ref_p] = lambda eqn, ref_mask, operands: ({}, [_as(operands[0], eqn.outvars[0].aval.inner_aval)])
+discharge_rules[new_ref_p] = lambda eqn, ref_mask, operands: (
+    {},
+    [_as(operands[0], eqn.outvars[0].aval.inner_aval)],
+)
 
 empty_ref_p = _primitive("empty_ref")
 empty_ref_p.takes_refs, empty_ref_p.makes_ref = False, True
@@ -329,7 +351,11 @@ def uninitialized(aval):
     if dtypes.issubdtype(aval.dtype, np.inexact):
         value = np.nan
     else:
-        value = 0 if aval.dtype in (np.dtype(bool), np.dtype(np.int16)) else dtypes.iinfo(aval.dtype).min
+        value = (
+            0
+            if aval.dtype in (np.dtype(bool), np.dtype(np.int16))
+            else dtypes.iinfo(aval.dtype).min
+        )
     return full(aval.shape, value, aval.dtype)
 
 
@@ -345,7 +371,10 @@ def _empty_ref_jvp(primals, tangents, **params):
 
 ad.primitive_jvps[empty_ref_p] = _empty_ref_jvp
 ad.primitive_transposes[empty_ref_p] = lambda ct, **_: []
-discharge_rules[empty_ref_p] = lambda eqn, ref_mask, operands: ({}, [uninitialized(eqn.params["ty"])])
+discharge_rules[empty_ref_p] = lambda eqn, ref_mask, operands: (
+    {},
+    [uninitialized(eqn.params["ty"])],
+)
 
 freeze_p = _primitive("freeze")
 
@@ -371,7 +400,10 @@ def _freeze_transpose(ct, ref):
 
 ad.primitive_jvps[freeze_p] = _freeze_jvp
 ad.primitive_transposes[freeze_p] = _freeze_transpose
-discharge_rules[freeze_p] = lambda eqn, ref_mask, operands: ({}, [_as(operands[0], eqn.outvars[0].aval)])
+discharge_rules[freeze_p] = lambda eqn, ref_mask, operands: (
+    {},
+    [_as(operands[0], eqn.outvars[0].aval)],
+)
 
 free_ref_p = _primitive("free_ref", multiple_results=True)
 free_ref_p.def_effectful_abstract_eval(lambda ref: ([], {_effects.WriteEffect(0)}))
@@ -395,7 +427,12 @@ ad.primitive_transposes[free_ref_p] = lambda cts, ref: [None]
 discharge_rules[free_ref_p] = lambda eqn, ref_mask, operands: ({}, [])
 
 _WHOLE = _tree.structure(())
-ad.set_ref_operations(lambda aval: new_ref_p.bind(zeros_like_aval(aval.inner_aval), memory_space=None, kind=aval.kind), freeze_p.bind)
+ad.set_ref_operations(
+    lambda aval: new_ref_p.bind(
+        zeros_like_aval(aval.inner_aval), memory_space=None, kind=aval.kind
+    ),
+    freeze_p.bind,
+)
 
 
 # -- printing -----------------------------------------------------------------------------------------------
@@ -425,4 +462,3 @@ def _addupdate_text(eqn, names, used):
 _printing.print_as("get", _get_text)
 _printing.print_as("swap", _swap_text)
 _printing.print_as("addupdate", _addupdate_text)
-

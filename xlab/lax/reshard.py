@@ -54,7 +54,12 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
         f32[4@i]
     """
     leaves, treedef = _tree.flatten(xs)
-    given = _tree.flatten_prefix("reshard out_shardings", out_shardings, xs, is_leaf=lambda s: isinstance(s, (PartitionSpec, NamedSharding)))
+    given = _tree.flatten_prefix(
+        "reshard out_shardings",
+        out_shardings,
+        xs,
+        is_leaf=lambda s: isinstance(s, (PartitionSpec, NamedSharding)),
+    )
     return _tree.unflatten(treedef, [_resharded(x, s) for x, s in zip(leaves, given)])
 
 
@@ -62,7 +67,9 @@ def _resharded(x, sharding):
     aval = aval_of(x)
     asked = canonical_out_sharding(sharding, "reshard", aval.ndim)
     if asked is None:
-        raise TypeError("reshard needs a PartitionSpec or a NamedSharding for every value, got None")
+        raise TypeError(
+            "reshard needs a PartitionSpec or a NamedSharding for every value, got None"
+        )
     asked.shard_shape(aval.shape)  # raises where the value does not divide
     mesh = sharding.mesh if isinstance(sharding, NamedSharding) else get_mesh()
     return bind_reshard(x, asked, mesh if isinstance(mesh, Mesh) and not mesh.empty else None)
@@ -71,8 +78,12 @@ def _resharded(x, sharding):
 def bind_reshard(x, sharding, concrete_mesh=None):
     """`reshard` to a sharding over an abstract mesh, whose axes may be of any type."""
     explicit = aval_of(x).explicit_sharding
-    return reshard_p.bind(x, dst_sharding=sharding, concrete_mesh=concrete_mesh,
-                          src_mesh=explicit.mesh if explicit is not None else get_abstract_mesh())
+    return reshard_p.bind(
+        x,
+        dst_sharding=sharding,
+        concrete_mesh=concrete_mesh,
+        src_mesh=explicit.mesh if explicit is not None else get_abstract_mesh(),
+    )
 
 
 reshard_p = Primitive("reshard", auto_pvary=False)
@@ -85,8 +96,13 @@ def _aval(x, *, dst_sharding, **_):
         return x
     mat, spec = x.mat, dst_sharding.spec
     if mat.unreduced or mat.reduced or spec.unreduced or spec.reduced:
-        kept = frozenset(a for a in dst_sharding.mesh.axis_names if a not in dst_sharding.mesh.explicit_axes)
-        mat = mat.update(unreduced=mat.unreduced & kept | spec.unreduced, reduced=mat.reduced & kept | spec.reduced)
+        kept = frozenset(
+            a for a in dst_sharding.mesh.axis_names if a not in dst_sharding.mesh.explicit_axes
+        )
+        mat = mat.update(
+            unreduced=mat.unreduced & kept | spec.unreduced,
+            reduced=mat.reduced & kept | spec.reduced,
+        )
     return x.update(sharding=dst_sharding, mat=mat)
 
 
@@ -96,10 +112,19 @@ def _impl(x, *, dst_sharding, concrete_mesh, **params):
     aval = aval_of(x)
     where = getattr(x, "sharding", None)
     here = where.mesh if isinstance(where, NamedSharding) and x.committed else None
-    mesh = next((m for m in (here, concrete_mesh, get_mesh()) if m is not None and m.shape_tuple == dst_sharding.mesh.shape_tuple), None)
+    mesh = next(
+        (
+            m
+            for m in (here, concrete_mesh, get_mesh())
+            if m is not None and m.shape_tuple == dst_sharding.mesh.shape_tuple
+        ),
+        None,
+    )
     sums = dst_sharding.spec.unreduced or aval.mat.unreduced
     if mesh is None or mesh.auto_axes or sums or dtypes.is_extended(aval.dtype):
-        return apply_primitive(reshard_p, x, dst_sharding=dst_sharding, concrete_mesh=concrete_mesh, **params)
+        return apply_primitive(
+            reshard_p, x, dst_sharding=dst_sharding, concrete_mesh=concrete_mesh, **params
+        )
     return place(x, aval, NamedSharding(mesh, dst_sharding.spec))
 
 
@@ -107,9 +132,15 @@ def _transpose(ct, x, *, dst_sharding, concrete_mesh, src_mesh):
     aval = x.aval
     if aval.explicit_sharding is None and src_mesh.empty:
         src_mesh = dst_sharding.mesh
-    back = aval.explicit_sharding if aval.explicit_sharding is not None else NamedSharding(src_mesh, PartitionSpec(*(None,) * aval.ndim))
+    back = (
+        aval.explicit_sharding
+        if aval.explicit_sharding is not None
+        else NamedSharding(src_mesh, PartitionSpec(*(None,) * aval.ndim))
+    )
     explicit, mat = frozenset(back.mesh.explicit_axes), aval.mat
-    back = back.update(spec=back.spec.update(unreduced=mat.reduced & explicit, reduced=mat.unreduced & explicit))
+    back = back.update(
+        spec=back.spec.update(unreduced=mat.reduced & explicit, reduced=mat.unreduced & explicit)
+    )
     return [bind_reshard(ct, back, concrete_mesh)]
 
 
@@ -119,7 +150,12 @@ def _batch(xs, dims, *, dst_sharding, concrete_mesh, src_mesh):
     spec = list(dst_sharding.spec)
     spec.insert(d, explicit.spec[d] if explicit is not None else None)
     spec = dst_sharding.spec.update(partitions=tuple(spec))
-    return reshard_p.bind(x, dst_sharding=NamedSharding(dst_sharding.mesh, spec), concrete_mesh=concrete_mesh, src_mesh=src_mesh), d
+    return reshard_p.bind(
+        x,
+        dst_sharding=NamedSharding(dst_sharding.mesh, spec),
+        concrete_mesh=concrete_mesh,
+        src_mesh=src_mesh,
+    ), d
 
 
 def _lowering(ctx, x, *, dst_sharding, **_):
@@ -134,15 +170,22 @@ ad.deflinear2(reshard_p, _transpose)
 batching.primitive_batchers[reshard_p] = _batch
 mlir.register_text_lowering(reshard_p, _lowering)
 sharding_sources[reshard_p] = lambda eqn: [
-    NamedSharding(m, PartitionSpec()) for m in (eqn.params["concrete_mesh"],) if m is not None]
-ad.set_reshard(lambda ct, aval: bind_reshard(ct, sharding_in_types.like(aval, aval_of(ct)) or aval.sharding))
-_trace.set_reshard(lambda x, aval: bind_reshard(x, aval.sharding) if not aval.sharding.mesh.empty else x)
+    NamedSharding(m, PartitionSpec()) for m in (eqn.params["concrete_mesh"],) if m is not None
+]
+ad.set_reshard(
+    lambda ct, aval: bind_reshard(ct, sharding_in_types.like(aval, aval_of(ct)) or aval.sharding)
+)
+_trace.set_reshard(
+    lambda x, aval: bind_reshard(x, aval.sharding) if not aval.sharding.mesh.empty else x
+)
 
 
 # -- regions ----------------------------------------------------------------------------------------------
 
 
-def auto_axes(f: Callable | None = None, /, *, axes: Any = None, out_sharding: Any = None) -> Callable:
+def auto_axes(
+    f: Callable | None = None, /, *, axes: Any = None, out_sharding: Any = None
+) -> Callable:
     """Makes mesh axes Auto inside a function; its results get the requested shardings.
 
     Args:
@@ -165,8 +208,10 @@ def auto_axes(f: Callable | None = None, /, *, axes: Any = None, out_sharding: A
     @functools.wraps(f)
     def region(*args, out_sharding=out_sharding, **kwargs):
         if out_sharding is None:
-            raise TypeError(f"auto_axes of {function_name(f)}: Missing required keyword argument: 'out_sharding'. What the compiler did "
-                            f"inside says nothing about the results: give it to auto_axes or to the call.")
+            raise TypeError(
+                f"auto_axes of {function_name(f)}: Missing required keyword argument: 'out_sharding'. What the compiler did "
+                f"inside says nothing about the results: give it to auto_axes or to the call."
+            )
         mesh = _context_mesh(args, kwargs)
         if mesh.empty:
             return f(*args, **kwargs)
@@ -177,16 +222,25 @@ def auto_axes(f: Callable | None = None, /, *, axes: Any = None, out_sharding: A
             with use_abstract_mesh(inside):
                 out = f(*args, **kwargs)
                 leaves, treedef = _tree.flatten(out)
-            specs = _tree.flatten_prefix("auto_axes out_sharding", out_sharding, out, is_leaf=_is_spec)
+            specs = _tree.flatten_prefix(
+                "auto_axes out_sharding", out_sharding, out, is_leaf=_is_spec
+            )
             with use_abstract_mesh(mesh):
-                asked = [canonical_out_sharding(s, "auto_axes", aval_of(x).ndim) for x, s in zip(leaves, specs)]
+                asked = [
+                    canonical_out_sharding(s, "auto_axes", aval_of(x).ndim)
+                    for x, s in zip(leaves, specs)
+                ]
             with use_abstract_mesh(inside):
                 return _tree.unflatten(treedef, [bind_reshard(x, s) for x, s in zip(leaves, asked)])
+
         return _run(programs, (mesh, out_sharding), run, f, args, kwargs)
+
     return region
 
 
-def explicit_axes(f: Callable | None = None, /, *, axes: Any = None, in_sharding: Any = None) -> Callable:
+def explicit_axes(
+    f: Callable | None = None, /, *, axes: Any = None, in_sharding: Any = None
+) -> Callable:
     """Makes mesh axes Explicit inside a function; its arguments get the requested shardings.
 
     Args:
@@ -209,24 +263,37 @@ def explicit_axes(f: Callable | None = None, /, *, axes: Any = None, in_sharding
     @functools.wraps(f)
     def region(*args, in_sharding=in_sharding, **kwargs):
         if in_sharding is None:
-            raise TypeError(f"explicit_axes of {function_name(f)}: Missing required keyword argument: 'in_sharding'. The types of the "
-                            f"arguments must say how they lie over the axes that become Explicit.")
+            raise TypeError(
+                f"explicit_axes of {function_name(f)}: Missing required keyword argument: 'in_sharding'. The types of the "
+                f"arguments must say how they lie over the axes that become Explicit."
+            )
         mesh = _context_mesh(args, kwargs)
         if mesh.empty:
-            raise ValueError(f"explicit_axes of {function_name(f)} needs a mesh: set one with xlab.set_mesh(mesh)")
+            raise ValueError(
+                f"explicit_axes of {function_name(f)} needs a mesh: set one with xlab.set_mesh(mesh)"
+            )
         inside = _with_types(mesh, axes, AxisType.Explicit)
 
         def run(args, kwargs):
-            specs = _tree.flatten_prefix("explicit_axes in_sharding", in_sharding if isinstance(in_sharding, tuple) else
-                                         (in_sharding,) * len(args), args, is_leaf=_is_spec)
+            specs = _tree.flatten_prefix(
+                "explicit_axes in_sharding",
+                in_sharding if isinstance(in_sharding, tuple) else (in_sharding,) * len(args),
+                args,
+                is_leaf=_is_spec,
+            )
             leaves, treedef = _tree.flatten(args)
             with use_abstract_mesh(inside):
-                asked = [canonical_out_sharding(s, "explicit_axes", aval_of(x).ndim) for x, s in zip(leaves, specs)]
+                asked = [
+                    canonical_out_sharding(s, "explicit_axes", aval_of(x).ndim)
+                    for x, s in zip(leaves, specs)
+                ]
             args = _tree.unflatten(treedef, [bind_reshard(x, s) for x, s in zip(leaves, asked)])
             with use_abstract_mesh(inside):
                 out = f(*args, **kwargs)
                 return _tree.map(lambda x: _entering(x, mesh), out)
+
         return _run(programs, (mesh, in_sharding), run, f, args, kwargs)
+
     return region
 
 
@@ -238,7 +305,14 @@ def _context_mesh(args, kwargs):
     """The mesh that types refer to here: the current one, else that of the arguments."""
     mesh = get_abstract_mesh()
     if mesh.empty:
-        explicit = next((c for c in (aval_of(x).explicit_sharding for x in _tree.leaves((args, kwargs))) if c is not None), None)
+        explicit = next(
+            (
+                c
+                for c in (aval_of(x).explicit_sharding for x in _tree.leaves((args, kwargs)))
+                if c is not None
+            ),
+            None,
+        )
         mesh = explicit.mesh if explicit is not None else mesh
     return mesh
 
@@ -255,7 +329,16 @@ def _entering(x, mesh):
     """A value in a region: it keeps its sharding along axes that are Explicit there."""
     aval = aval_of(x)
     explicit = mesh.explicit_axes
-    dim_axes = [tuple(a for a in (aval.explicit_sharding.spec.axes_of(d) if aval.explicit_sharding is not None else ()) if a in explicit) for d in range(aval.ndim)]
+    dim_axes = [
+        tuple(
+            a
+            for a in (
+                aval.explicit_sharding.spec.axes_of(d) if aval.explicit_sharding is not None else ()
+            )
+            if a in explicit
+        )
+        for d in range(aval.ndim)
+    ]
     return bind_reshard(x, NamedSharding(mesh, PartitionSpec(*dim_axes)))
 
 

@@ -44,48 +44,77 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
 
 def _uniform_aval(a, b, *, shape):
     if a.dtype != b.dtype:
-        raise ValueError(f"rng_uniform takes bounds of one dtype, got {dtypes.name(a.dtype)} and {dtypes.name(b.dtype)}")
+        raise ValueError(
+            f"rng_uniform takes bounds of one dtype, got {dtypes.name(a.dtype)} and {dtypes.name(b.dtype)}"
+        )
     if a.shape or b.shape:
         raise ValueError(f"rng_uniform takes scalar bounds, got shapes {a.shape} and {b.shape}")
     if dtypes.name(a.dtype) not in _DRAWN:  # the compiler ends the process
-        raise TypeError(f"rng_uniform draws {', '.join(_DRAWN)}, got bounds of dtype {dtypes.name(a.dtype)}; draw one of these and convert")
+        raise TypeError(
+            f"rng_uniform draws {', '.join(_DRAWN)}, got bounds of dtype {dtypes.name(a.dtype)}; draw one of these and convert"
+        )
     return ShapedArray(shape, a.dtype, a.weak_type and b.weak_type)
 
 
 def _uniform_lowering(ctx, a, b, *, shape):
     size = ctx.constant(np.asarray(shape, np.int64), ShapedArray((len(shape),), np.dtype(np.int64)))
-    return ctx.op(f"stablehlo.rng {a}, {b}, {size}, distribution = UNIFORM : ({ctx.type_in(0)}, {ctx.type_in(1)}, "
-                  f"tensor<{len(shape)}xi64>) -> {ctx.type_out()}")
+    return ctx.op(
+        f"stablehlo.rng {a}, {b}, {size}, distribution = UNIFORM : ({ctx.type_in(0)}, {ctx.type_in(1)}, "
+        f"tensor<{len(shape)}xi64>) -> {ctx.type_out()}"
+    )
 
 
 rng_uniform_p = Primitive("rng_uniform")
 rng_uniform_p.def_abstract_eval(_uniform_aval)
 ad.primitive_jvps.excuse(rng_uniform_p, "a draw has no derivative in its bounds")
-batching.primitive_batchers.excuse(rng_uniform_p, "draws have state, as in JAX: each example would need its own")
+batching.primitive_batchers.excuse(
+    rng_uniform_p, "draws have state, as in JAX: each example would need its own"
+)
 mlir.register_text_lowering(rng_uniform_p, _uniform_lowering)
 
 
-def rng_bit_generator(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike = np.uint32, algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: ShardingLike | None = None) -> tuple[Array, Array]:
+def rng_bit_generator(
+    key: ArrayLike,
+    shape: Sequence[int],
+    dtype: DTypeLike = np.uint32,
+    algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
+    *,
+    out_sharding: ShardingLike | None = None,
+) -> tuple[Array, Array]:
     """The state after drawing, and random bits of an unsigned dtype, from the generator of the device.
 
     Args:
         key: the state: four uint32 or two uint64 words.
     """
     algorithm = RandomAlgorithm(algorithm)
-    return tuple(rng_bit_generator_p.bind(key, shape=canonical_shape(shape), dtype=dtypes.canonicalize_dtype(dtype),
-                                          algorithm=algorithm, out_sharding=out_sharding))
+    return tuple(
+        rng_bit_generator_p.bind(
+            key,
+            shape=canonical_shape(shape),
+            dtype=dtypes.canonicalize_dtype(dtype),
+            algorithm=algorithm,
+            out_sharding=out_sharding,
+        )
+    )
 
 
 def _bits_aval(key, *, shape, dtype, algorithm, out_sharding):
     if (key.shape, key.dtype) not in (((4,), np.dtype(np.uint32)), ((2,), np.dtype(np.uint64))):
-        raise TypeError(f"rng_bit_generator takes a state of four uint32 or two uint64 words, got {key}")
+        raise TypeError(
+            f"rng_bit_generator takes a state of four uint32 or two uint64 words, got {key}"
+        )
     if not dtypes.issubdtype(dtype, np.unsignedinteger):
-        raise TypeError(f"rng_bit_generator gives unsigned integers, got dtype {dtypes.name(dtype)}")
+        raise TypeError(
+            f"rng_bit_generator gives unsigned integers, got dtype {dtypes.name(dtype)}"
+        )
     return [key, ShapedArray(shape, dtype)]
 
 
-_ALGORITHMS = {RandomAlgorithm.RNG_DEFAULT: "DEFAULT", RandomAlgorithm.RNG_THREE_FRY: "THREE_FRY",
-               RandomAlgorithm.RNG_PHILOX: "PHILOX"}
+_ALGORITHMS = {
+    RandomAlgorithm.RNG_DEFAULT: "DEFAULT",
+    RandomAlgorithm.RNG_THREE_FRY: "THREE_FRY",
+    RandomAlgorithm.RNG_PHILOX: "PHILOX",
+}
 
 
 def _bits_lowering(ctx, key, *, algorithm, **_):
@@ -93,8 +122,11 @@ def _bits_lowering(ctx, key, *, algorithm, **_):
     if narrow:
         key = ctx.op(f"stablehlo.reshape {key} : (tensor<4xui32>) -> tensor<2x2xui32>")
         key = ctx.op(f"stablehlo.bitcast_convert {key} : (tensor<2x2xui32>) -> tensor<2xui64>")
-    state, bits = ctx.ops(f"stablehlo.rng_bit_generator {key}, algorithm = {_ALGORITHMS[algorithm]} : (tensor<2xui64>) -> "
-                          f"(tensor<2xui64>, {ctx.type_out(1)})", 2)
+    state, bits = ctx.ops(
+        f"stablehlo.rng_bit_generator {key}, algorithm = {_ALGORITHMS[algorithm]} : (tensor<2xui64>) -> "
+        f"(tensor<2xui64>, {ctx.type_out(1)})",
+        2,
+    )
     if narrow:
         state = ctx.op(f"stablehlo.bitcast_convert {state} : (tensor<2xui64>) -> tensor<2x2xui32>")
         state = ctx.op(f"stablehlo.reshape {state} : (tensor<2x2xui32>) -> tensor<4xui32>")

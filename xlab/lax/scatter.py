@@ -36,8 +36,16 @@ from xlab.lax.gather import (
 )
 from xlab.lax.shape import canonical_shape
 
-__all__ = ["ScatterDimensionNumbers", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min",
-           "scatter_mul", "scatter_sub"]
+__all__ = [
+    "ScatterDimensionNumbers",
+    "scatter",
+    "scatter_add",
+    "scatter_apply",
+    "scatter_max",
+    "scatter_min",
+    "scatter_mul",
+    "scatter_sub",
+]
 
 
 class ScatterDimensionNumbers(NamedTuple):
@@ -57,21 +65,38 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: Sequence[int] = ()
 
 
-def _public(prim, operand, indices, updates, numbers, indices_are_sorted, unique_indices, mode, update_jaxpr=None):
+def _public(
+    prim,
+    operand,
+    indices,
+    updates,
+    numbers,
+    indices_are_sorted,
+    unique_indices,
+    mode,
+    update_jaxpr=None,
+):
     operand_aval_, dtype = aval_of(operand), aval_of(operand).dtype
     if isinstance(updates, (bool, int, float, complex)):
         updates = np.asarray(updates).astype(dtype)
-    elif aval_of(updates).weak_type:        # Python's numbers go wherever the arrays are
+    elif aval_of(updates).weak_type:  # Python's numbers go wherever the arrays are
         updates = in_memory(updates, operand_aval_)
     mode = GatherScatterMode.from_any(mode)
-    if mode is GatherScatterMode.ONE_HOT:       # for writes it says the same
+    if mode is GatherScatterMode.ONE_HOT:  # for writes it says the same
         mode = GatherScatterMode.FILL_OR_DROP
     if update_jaxpr is None and prim.combine is not None:
         update_jaxpr = _combiner(prim.combine, operand_aval_.dtype)
     return prim.bind(
-        operand, in_memory(indices, operand_aval_), updates, dimension_numbers=ScatterDimensionNumbers(*map(tuple, numbers)),
-        indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
-        mode=mode, update_jaxpr=update_jaxpr, update_consts=())
+        operand,
+        in_memory(indices, operand_aval_),
+        updates,
+        dimension_numbers=ScatterDimensionNumbers(*map(tuple, numbers)),
+        indices_are_sorted=bool(indices_are_sorted),
+        unique_indices=bool(unique_indices),
+        mode=mode,
+        update_jaxpr=update_jaxpr,
+        update_consts=(),
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -81,8 +106,16 @@ def _combiner(prim, dtype):
     return pe.trace_to_closed_jaxpr(lambda a, b: [prim.bind(a, b)], (scalar, scalar)).jaxpr
 
 
-def scatter(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
-            indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None) -> Array:
+def scatter(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
     """The operand with slices at run-time positions replaced by updates.
 
     Args:
@@ -100,12 +133,28 @@ def scatter(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, 
         >>> print(lax.scatter(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([7, 8]), numbers))
         [8. 2. 7.]
     """
-    return _public(scatter_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices,
-                   mode)
+    return _public(
+        scatter_p,
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
 
 
-def scatter_add(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode: Any = None) -> Array:
+def scatter_add(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
     """The operand with updates added at run-time positions; arguments as for `scatter`.
 
     Args:
@@ -117,12 +166,28 @@ def scatter_add(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLi
         unique_indices: a promise that no two indices are equal.
         mode: what happens to indices outside of the bounds.
     """
-    return _public(scatter_add_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
-                   unique_indices, mode)
+    return _public(
+        scatter_add_p,
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
 
 
-def scatter_sub(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode: Any = None) -> Array:
+def scatter_sub(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
     """The operand with updates subtracted at run-time positions; arguments as for `scatter`.
 
     Args:
@@ -134,12 +199,28 @@ def scatter_sub(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLi
         unique_indices: a promise that no two indices are equal.
         mode: what happens to indices outside of the bounds.
     """
-    return _public(scatter_sub_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
-                   unique_indices, mode)
+    return _public(
+        scatter_sub_p,
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
 
 
-def scatter_mul(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode: Any = None) -> Array:
+def scatter_mul(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
     """The operand multiplied by updates at run-time positions; arguments as for `scatter`.
 
     Args:
@@ -151,12 +232,28 @@ def scatter_mul(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLi
         unique_indices: a promise that no two indices are equal.
         mode: what happens to indices outside of the bounds.
     """
-    return _public(scatter_mul_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
-                   unique_indices, mode)
+    return _public(
+        scatter_mul_p,
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
 
 
-def scatter_min(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode: Any = None) -> Array:
+def scatter_min(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
     """The minimum of operand and updates at run-time positions; arguments as for `scatter`.
 
     Args:
@@ -168,12 +265,28 @@ def scatter_min(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLi
         unique_indices: a promise that no two indices are equal.
         mode: what happens to indices outside of the bounds.
     """
-    return _public(scatter_min_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
-                   unique_indices, mode)
+    return _public(
+        scatter_min_p,
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
 
 
-def scatter_max(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode: Any = None) -> Array:
+def scatter_max(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
     """The maximum of operand and updates at run-time positions; arguments as for `scatter`.
 
     Args:
@@ -185,12 +298,29 @@ def scatter_max(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLi
         unique_indices: a promise that no two indices are equal.
         mode: what happens to indices outside of the bounds.
     """
-    return _public(scatter_max_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
-                   unique_indices, mode)
+    return _public(
+        scatter_max_p,
+        operand,
+        scatter_indices,
+        updates,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
 
 
-def scatter_apply(operand: ArrayLike, scatter_indices: ArrayLike, func: Callable, dimension_numbers: Any, *, update_shape: Sequence[int] = (),
-                  indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None) -> Array:
+def scatter_apply(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    func: Callable,
+    dimension_numbers: Any,
+    *,
+    update_shape: Sequence[int] = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
     """The operand with a function of one number applied at run-time positions (again where they repeat).
 
     `update_shape` is the shape that updates would have; the other arguments are as for `scatter`.
@@ -207,20 +337,35 @@ def scatter_apply(operand: ArrayLike, scatter_indices: ArrayLike, func: Callable
     """
     dtype = aval_of(operand).dtype
     unused = full(canonical_shape(update_shape), 0, dtype)
-    return _public(scatter_p, operand, scatter_indices, unused, dimension_numbers, indices_are_sorted, unique_indices,
-                   mode, _applied(func, dtype))
+    return _public(
+        scatter_p,
+        operand,
+        scatter_indices,
+        unused,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+        _applied(func, dtype),
+    )
 
 
 @functools.lru_cache(maxsize=256)
 def _applied(func, dtype):
     """The scalar program of `scatter_apply`, whose second operand is not used; the same one for the same function."""
     scalar = ShapedArray((), dtype)
-    closed = pe.trace_to_closed_jaxpr(lambda a, _: [convert_element_type(func(a), dtype)], (scalar, scalar))
+    closed = pe.trace_to_closed_jaxpr(
+        lambda a, _: [convert_element_type(func(a), dtype)], (scalar, scalar)
+    )
     if closed.consts:
-        raise ValueError("scatter_apply needs a function that does not close over arrays: pass numbers, or use "
-                         "x.at[index].set(f(x[index]))")
+        raise ValueError(
+            "scatter_apply needs a function that does not close over arrays: pass numbers, or use "
+            "x.at[index].set(f(x[index]))"
+        )
     if closed.out_avals[0].shape:
-        raise TypeError(f"scatter_apply needs a function from a scalar to a scalar, got one to {closed.out_avals[0]}")
+        raise TypeError(
+            f"scatter_apply needs a function from a scalar to a scalar, got one to {closed.out_avals[0]}"
+        )
     return closed.jaxpr
 
 
@@ -242,34 +387,64 @@ def _scatter_aval(name, accepts):
             _e.check_dtypes(name, (x,), accepts)
         if x.dtype != updates.dtype:
             raise TypeError(f"{name} needs operand and updates of one dtype, got {x} and {updates}")
-        check_positions(name, x, indices, n.scatter_dims_to_operand_dims, n.inserted_window_dims, n.operand_batching_dims,
-                        n.scatter_indices_batching_dims)
-        if len(n.update_window_dims) + len(n.inserted_window_dims) + len(n.operand_batching_dims) != x.ndim:
-            raise TypeError(f"the windows of a {name} must cover the {x.ndim} dimensions of {x}: update_window_dims="
-                            f"{n.update_window_dims}, inserted_window_dims={n.inserted_window_dims}, "
-                            f"operand_batching_dims={n.operand_batching_dims}")
+        check_positions(
+            name,
+            x,
+            indices,
+            n.scatter_dims_to_operand_dims,
+            n.inserted_window_dims,
+            n.operand_batching_dims,
+            n.scatter_indices_batching_dims,
+        )
+        if (
+            len(n.update_window_dims) + len(n.inserted_window_dims) + len(n.operand_batching_dims)
+            != x.ndim
+        ):
+            raise TypeError(
+                f"the windows of a {name} must cover the {x.ndim} dimensions of {x}: update_window_dims="
+                f"{n.update_window_dims}, inserted_window_dims={n.inserted_window_dims}, "
+                f"operand_batching_dims={n.operand_batching_dims}"
+            )
         if updates.ndim != indices.ndim - 1 + len(n.update_window_dims):
-            raise TypeError(f"{name} updates must have {indices.ndim - 1 + len(n.update_window_dims)} dimensions, got "
-                            f"{updates}")
+            raise TypeError(
+                f"{name} updates must have {indices.ndim - 1 + len(n.update_window_dims)} dimensions, got "
+                f"{updates}"
+            )
         batch = tuple(d for i, d in enumerate(updates.shape) if i not in n.update_window_dims)
         if batch != indices.shape[:-1]:
-            raise TypeError(f"{name} updates {updates} do not fit the indices {indices}: the dimensions outside "
-                            f"update_window_dims must be {indices.shape[:-1]}")
+            raise TypeError(
+                f"{name} updates {updates} do not fit the indices {indices}: the dimensions outside "
+                f"update_window_dims must be {indices.shape[:-1]}"
+            )
         sizes = window_sizes(x.shape, updates.shape, n)
         if any(s > d for s, d in zip(sizes, x.shape) if d or s > 1):
             raise TypeError(f"the window {sizes} of a {name} is larger than the operand {x}")
         return ShapedArray(x.shape, x.dtype, x.weak_type)
+
     return rule
 
 
 def read_back(ct, indices, updates_aval, numbers, mode, indices_are_sorted, unique_indices):
     """The slices of `ct` that updates went to; zero for those that were dropped."""
     n = numbers
-    reading = GatherDimensionNumbers(n.update_window_dims, n.inserted_window_dims, n.scatter_dims_to_operand_dims,
-                                     n.operand_batching_dims, n.scatter_indices_batching_dims)
+    reading = GatherDimensionNumbers(
+        n.update_window_dims,
+        n.inserted_window_dims,
+        n.scatter_dims_to_operand_dims,
+        n.operand_batching_dims,
+        n.scatter_indices_batching_dims,
+    )
     sizes = window_sizes(aval_of(ct).shape, updates_aval.shape, n)
-    return gather(ct, indices, reading, sizes, mode=mode, fill_value=0, indices_are_sorted=indices_are_sorted,
-                  unique_indices=unique_indices)
+    return gather(
+        ct,
+        indices,
+        reading,
+        sizes,
+        mode=mode,
+        fill_value=0,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+    )
 
 
 # -- batching, lowering -------------------------------------------------------------------------------------
@@ -282,17 +457,26 @@ def _up(dims):
 def _scatter_batch(prim, xs, dims, *, dimension_numbers, **params):
     n = dimension_numbers
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    x, updates = batching.move_batch_dim_to(xs[0], dims[0], size, 0), batching.move_batch_dim_to(xs[2], dims[2], size, 0)
+    x, updates = (
+        batching.move_batch_dim_to(xs[0], dims[0], size, 0),
+        batching.move_batch_dim_to(xs[2], dims[2], size, 0),
+    )
     numbers = ScatterDimensionNumbers(
-        _up(n.update_window_dims), _up(n.inserted_window_dims), _up(n.scatter_dims_to_operand_dims),
-        _up(n.operand_batching_dims), n.scatter_indices_batching_dims)
+        _up(n.update_window_dims),
+        _up(n.inserted_window_dims),
+        _up(n.scatter_dims_to_operand_dims),
+        _up(n.operand_batching_dims),
+        n.scatter_indices_batching_dims,
+    )
     if dims[1] is None:
         numbers = numbers._replace(update_window_dims=(0, *numbers.update_window_dims))
         indices = xs[1]
     else:
         indices = batching.moveaxis(xs[1], dims[1], 0)
-        numbers = numbers._replace(operand_batching_dims=(0, *numbers.operand_batching_dims),
-                                   scatter_indices_batching_dims=(0, *_up(n.scatter_indices_batching_dims)))
+        numbers = numbers._replace(
+            operand_batching_dims=(0, *numbers.operand_batching_dims),
+            scatter_indices_batching_dims=(0, *_up(n.scatter_indices_batching_dims)),
+        )
     return prim.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
 
 
@@ -300,28 +484,58 @@ def _clipped(prim):
     def run(x, indices, updates, *, dimension_numbers, **params):
         shape = aval_of(x).shape
         sizes = window_sizes(shape, aval_of(updates).shape, dimension_numbers)
-        indices = clip_positions(indices, shape, sizes, dimension_numbers.scatter_dims_to_operand_dims)
-        return prim.bind(x, indices, updates, dimension_numbers=dimension_numbers,
-                         **{**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS})
+        indices = clip_positions(
+            indices, shape, sizes, dimension_numbers.scatter_dims_to_operand_dims
+        )
+        return prim.bind(
+            x,
+            indices,
+            updates,
+            dimension_numbers=dimension_numbers,
+            **{**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS},
+        )
+
     return mlir.lower_fun(run)
 
 
 def _scatter_lowering(op: str | None, clipped):
-    def rule(ctx, x, indices, updates, *, dimension_numbers, indices_are_sorted, unique_indices, mode, update_jaxpr,
-             update_consts):
+    def rule(
+        ctx,
+        x,
+        indices,
+        updates,
+        *,
+        dimension_numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+        update_jaxpr,
+        update_consts,
+    ):
         if mode is GatherScatterMode.CLIP and ctx.avals_in[1].size:
-            return clipped(ctx, x, indices, updates, dimension_numbers=dimension_numbers,
-                           indices_are_sorted=indices_are_sorted, unique_indices=unique_indices, mode=mode,
-                           update_jaxpr=update_jaxpr, update_consts=update_consts)[0]
+            return clipped(
+                ctx,
+                x,
+                indices,
+                updates,
+                dimension_numbers=dimension_numbers,
+                indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices,
+                mode=mode,
+                update_jaxpr=update_jaxpr,
+                update_consts=update_consts,
+            )[0]
         n = dimension_numbers
         src, ups = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_in[2])
         window = (*n.update_window_dims, *range(ctx.avals_in[2].ndim, ups.ndim))
-        numbers = (f"#stablehlo.scatter<update_window_dims = {dims_text(window)}, "
-                   f"inserted_window_dims = {dims_text(n.inserted_window_dims)}, "
-                   f"input_batching_dims = {dims_text(n.operand_batching_dims)}, "
-                   f"scatter_indices_batching_dims = {dims_text(n.scatter_indices_batching_dims)}, "
-                   f"scatter_dims_to_operand_dims = {dims_text(n.scatter_dims_to_operand_dims)}, "
-                   f"index_vector_dim = {ctx.avals_in[1].ndim - 1}>")
+        numbers = (
+            f"#stablehlo.scatter<update_window_dims = {dims_text(window)}, "
+            f"inserted_window_dims = {dims_text(n.inserted_window_dims)}, "
+            f"input_batching_dims = {dims_text(n.operand_batching_dims)}, "
+            f"scatter_indices_batching_dims = {dims_text(n.scatter_indices_batching_dims)}, "
+            f"scatter_dims_to_operand_dims = {dims_text(n.scatter_dims_to_operand_dims)}, "
+            f"index_vector_dim = {ctx.avals_in[1].ndim - 1}>"
+        )
         scalar = mlir.tensor_type(src.update(shape=(), weak_type=False))
         a, b = ctx.fresh(), ctx.fresh()
         if op is not None:
@@ -330,13 +544,18 @@ def _scatter_lowering(op: str | None, clipped):
         elif update_jaxpr is None:
             body = f"      stablehlo.return {b} : {scalar}\n    }}"
         else:
-            body = ctx.region(lambda inner, args: inner.jaxpr(update_jaxpr, args), [a, b], types_out=[scalar])[2:]
+            body = ctx.region(
+                lambda inner, args: inner.jaxpr(update_jaxpr, args), [a, b], types_out=[scalar]
+            )[2:]
         t = mlir.tensor_type(src)
-        return ctx.op(f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{scatter_dimension_numbers = {numbers}, '
-                      f"indices_are_sorted = {str(indices_are_sorted).lower()}, "
-                      f"unique_indices = {str(unique_indices).lower()}}}> ({{\n"
-                      f"    ^bb0({a}: {scalar}, {b}: {scalar}):\n{body}) : "
-                      f"({t}, {ctx.type_in(1)}, {mlir.tensor_type(ups)}) -> {t}")
+        return ctx.op(
+            f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{scatter_dimension_numbers = {numbers}, '
+            f"indices_are_sorted = {str(indices_are_sorted).lower()}, "
+            f"unique_indices = {str(unique_indices).lower()}}}> ({{\n"
+            f"    ^bb0({a}: {scalar}, {b}: {scalar}):\n{body}) : "
+            f"({t}, {ctx.type_in(1)}, {mlir.tensor_type(ups)}) -> {t}"
+        )
+
     return rule
 
 
@@ -353,7 +572,9 @@ def _family(name: str, accepts, combine=None, op: str | None = None):
     sharding_rules[prim] = sharding_in_types.scatter
     batching.primitive_batchers[prim] = functools.partial(_scatter_batch, prim)
     mlir.register_text_lowering(prim, _scatter_lowering(op, _clipped(prim)))
-    control_flow_rules[prim] = lambda params: OpaqueFlow((("update", params["update_jaxpr"]),) if params["update_jaxpr"] is not None else ())
+    control_flow_rules[prim] = lambda params: OpaqueFlow(
+        (("update", params["update_jaxpr"]),) if params["update_jaxpr"] is not None else ()
+    )
     return prim
 
 

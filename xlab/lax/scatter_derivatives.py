@@ -54,7 +54,9 @@ def _additive_jvp(prim, primals, tangents, **params):
 def _additive_transpose(sign, ct, x, indices, updates, *, dimension_numbers, **params):
     ct_updates = None
     if is_undefined_primal(updates):
-        ct_updates = sign(read_back(ct, indices, updates.aval, dimension_numbers, **_promises(params)))
+        ct_updates = sign(
+            read_back(ct, indices, updates.aval, dimension_numbers, **_promises(params))
+        )
     return [ct if is_undefined_primal(x) else None, None, ct_updates]
 
 
@@ -69,25 +71,40 @@ def _mul_jvp(primals, tangents, *, dimension_numbers, **params):
     out = scatter_mul_p.bind(x, indices, updates, dimension_numbers=dimension_numbers, **params)
     total = None
     if type(tx) is not Zero:
-        total = scatter_mul_p.bind(tx, indices, updates, dimension_numbers=dimension_numbers, **params)
+        total = scatter_mul_p.bind(
+            tx, indices, updates, dimension_numbers=dimension_numbers, **params
+        )
     if type(tu) is not Zero:
         if not params["unique_indices"]:
             raise NotImplementedError(
                 "the derivative of scatter_mul by its updates needs positions that do not repeat: pass unique_indices=True "
-                "if that is so (x.at[i].multiply(v, unique_indices=True)), or multiply x by a factor you build yourself")
+                "if that is so (x.at[i].multiply(v, unique_indices=True)), or multiply x by a factor you build yourself"
+            )
         aval = aval_of(x)
-        spread = scatter_add(full_like(aval, 0, aval.dtype), indices, tu, dimension_numbers, **_promises(params))
+        spread = scatter_add(
+            full_like(aval, 0, aval.dtype), indices, tu, dimension_numbers, **_promises(params)
+        )
         total = ad.add_tangents(total, mul(x, spread))
     return out, Zero.of(out) if total is None else total
 
 
 def _mul_transpose(ct, x, indices, updates, *, dimension_numbers, **params):
     if is_undefined_primal(x):
-        return [scatter_mul_p.bind(ct, indices, updates, dimension_numbers=dimension_numbers, **params), None, None]
+        return [
+            scatter_mul_p.bind(ct, indices, updates, dimension_numbers=dimension_numbers, **params),
+            None,
+            None,
+        ]
     if not params["unique_indices"]:
-        raise NotImplementedError("scatter_mul is linear in its updates only where positions do not repeat: pass "
-                                  "unique_indices=True if that is so")
-    return [None, None, read_back(mul(ct, x), indices, updates.aval, dimension_numbers, **_promises(params))]
+        raise NotImplementedError(
+            "scatter_mul is linear in its updates only where positions do not repeat: pass "
+            "unique_indices=True if that is so"
+        )
+    return [
+        None,
+        None,
+        read_back(mul(ct, x), indices, updates.aval, dimension_numbers, **_promises(params)),
+    ]
 
 
 ad.primitive_jvps[scatter_mul_p] = _mul_jvp
@@ -120,10 +137,17 @@ ad.primitive_jvps[scatter_max_p] = functools.partial(_extremal_jvp, scatter_max_
 def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **params):
     x, indices, updates = primals
     tx, _, tu = tangents
-    same = dict(dimension_numbers=dimension_numbers, update_jaxpr=update_jaxpr, update_consts=update_consts, **params)
+    same = dict(
+        dimension_numbers=dimension_numbers,
+        update_jaxpr=update_jaxpr,
+        update_consts=update_consts,
+        **params,
+    )
     out = scatter_p.bind(x, indices, updates, **same)
     if update_jaxpr is not None:
-        return out, _apply_tangent(out, x, indices, updates, tx, dimension_numbers, update_jaxpr, params)
+        return out, _apply_tangent(
+            out, x, indices, updates, tx, dimension_numbers, update_jaxpr, params
+        )
     if type(tx) is Zero and type(tu) is Zero:
         return out, Zero.of(out)
     if params["unique_indices"] or type(tu) is Zero:
@@ -134,7 +158,9 @@ def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_c
     if type(tx) is Zero:
         kept = full_like(x, 0)
     else:
-        kept = scatter(tx, indices, full_like(updates, 0, aval_of(tx).dtype), dimension_numbers, **promises)
+        kept = scatter(
+            tx, indices, full_like(updates, 0, aval_of(tx).dtype), dimension_numbers, **promises
+        )
     return out, scatter_add(kept, indices, tu, dimension_numbers, **promises)
 
 
@@ -143,7 +169,11 @@ def _winners(x, indices, updates, numbers, params):
     shape = aval_of(updates).shape
     batch = [d for i, d in enumerate(shape) if i not in numbers.update_window_dims]
     ids = add(iota(np.uint32, int(np.prod(batch, dtype=np.int64))), np.uint32(1))
-    ids = broadcast_in_dim(reshape(ids, batch), shape, [i for i in range(len(shape)) if i not in numbers.update_window_dims])
+    ids = broadcast_in_dim(
+        reshape(ids, batch),
+        shape,
+        [i for i in range(len(shape)) if i not in numbers.update_window_dims],
+    )
     promises = _promises(params)
     kept = scatter(full_like(x, 0, np.uint32), indices, ids, numbers, **promises)
     return eq(ids, read_back(kept, indices, aval_of(updates), numbers, **promises))
@@ -155,10 +185,16 @@ def _apply_tangent(out, x, indices, updates, tx, numbers, update_jaxpr, params):
     if not params["unique_indices"]:
         raise NotImplementedError(
             "the derivative of scatter_apply needs positions that do not repeat: pass unique_indices=True if that is so, or "
-            "write x.at[i].set(f(x[i]))")
+            "write x.at[i].set(f(x[i]))"
+        )
     aval = aval_of(x)
-    hit = scatter(full_like(aval, False, np.dtype(bool)), indices,
-                  full_like(updates, True, np.dtype(bool)), numbers, **_promises(params))
+    hit = scatter(
+        full_like(aval, False, np.dtype(bool)),
+        indices,
+        full_like(updates, True, np.dtype(bool)),
+        numbers,
+        **_promises(params),
+    )
     unused = np.zeros((), aval.dtype)[()]
     _, (applied,) = ad.jvp(lambda v: _elementwise(update_jaxpr, v, unused), (x,), (tx,))
     return select(hit, instantiate_zeros(applied), tx)
@@ -168,21 +204,33 @@ def _elementwise(jaxpr, x, unused):
     """A scalar program applied to every element."""
     aval = aval_of(x)
     flat = reshape(x, (aval.size,))
-    run, dims = batching.batch_flat(lambda a, b: eval_jaxpr(jaxpr, (), a, b), Axis(None, aval.size, "vmap"), (0, None))
+    run, dims = batching.batch_flat(
+        lambda a, b: eval_jaxpr(jaxpr, (), a, b), Axis(None, aval.size, "vmap"), (0, None)
+    )
     (out,) = run(flat, unused)
     return [reshape(batching.move_batch_dim_to(out, dims.dims[0], aval.size, 0), aval.shape)]
 
 
-def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jaxpr, update_consts, **params):
+def _scatter_transpose(
+    ct, x, indices, updates, *, dimension_numbers, update_jaxpr, update_consts, **params
+):
     aval = operand_aval(updates)
     promises = _promises(params)
     ct_x = ct_updates = None
     if is_undefined_primal(x):
-        ct_x = scatter(ct, indices, full_like(ct, 0, shape=aval.shape, sharding=aval.explicit_sharding), dimension_numbers, **promises)
+        ct_x = scatter(
+            ct,
+            indices,
+            full_like(ct, 0, shape=aval.shape, sharding=aval.explicit_sharding),
+            dimension_numbers,
+            **promises,
+        )
     if is_undefined_primal(updates):
         if not params["unique_indices"]:
-            raise NotImplementedError("scatter is linear in its updates only where positions do not repeat: pass "
-                                      "unique_indices=True if that is so, or use scatter_add")
+            raise NotImplementedError(
+                "scatter is linear in its updates only where positions do not repeat: pass "
+                "unique_indices=True if that is so, or use scatter_add"
+            )
         ct_updates = read_back(ct, indices, aval, dimension_numbers, **promises)
     return [ct_x, None, ct_updates]
 
@@ -196,29 +244,70 @@ def _updates_per_example(xs, dims):
     x, update, *starts = xs
     d, du, *ds = dims
     size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
-    x, update = batching.move_batch_dim_to(x, d, size, 0), batching.move_batch_dim_to(update, du, size, 0)
-    starts = [convert_element_type(batching.move_batch_dim_to(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
+    x, update = (
+        batching.move_batch_dim_to(x, d, size, 0),
+        batching.move_batch_dim_to(update, du, size, 0),
+    )
+    starts = [
+        convert_element_type(batching.move_batch_dim_to(s, e, size, 0), np.int32)
+        for s, e in zip(starts, ds)
+    ]
     index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
     n = aval_of(x).ndim - 1
     numbers = ScatterDimensionNumbers(
-        update_window_dims=tuple(range(1, n + 1)), inserted_window_dims=(),
-        scatter_dims_to_operand_dims=tuple(range(1, n + 1)), operand_batching_dims=(0,),
-        scatter_indices_batching_dims=(0,))
-    return scatter(x, index, update, numbers, indices_are_sorted=True, unique_indices=True,
-                   mode=GatherScatterMode.CLIP)
+        update_window_dims=tuple(range(1, n + 1)),
+        inserted_window_dims=(),
+        scatter_dims_to_operand_dims=tuple(range(1, n + 1)),
+        operand_batching_dims=(0,),
+        scatter_indices_batching_dims=(0,),
+    )
+    return scatter(
+        x,
+        index,
+        update,
+        numbers,
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode=GatherScatterMode.CLIP,
+    )
 
 
 set_per_example(updates=_updates_per_example)
 
 
-def _gather_transpose(ct, x, indices, *, dimension_numbers, slice_sizes, indices_are_sorted, unique_indices, mode,
-                      fill_value):
+def _gather_transpose(
+    ct,
+    x,
+    indices,
+    *,
+    dimension_numbers,
+    slice_sizes,
+    indices_are_sorted,
+    unique_indices,
+    mode,
+    fill_value,
+):
     n = dimension_numbers
-    numbers = ScatterDimensionNumbers(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims,
-                                      n.start_indices_batching_dims)
+    numbers = ScatterDimensionNumbers(
+        n.offset_dims,
+        n.collapsed_slice_dims,
+        n.start_index_map,
+        n.operand_batching_dims,
+        n.start_indices_batching_dims,
+    )
     zeros = zeros_like_aval(x.aval.to_ct_aval())
-    return [scatter_add(zeros, indices, ct, numbers, indices_are_sorted=indices_are_sorted,
-                        unique_indices=unique_indices, mode=mode), None]
+    return [
+        scatter_add(
+            zeros,
+            indices,
+            ct,
+            numbers,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+        ),
+        None,
+    ]
 
 
 ad.primitive_transposes[gather_p] = _gather_transpose

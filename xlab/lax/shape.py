@@ -19,7 +19,19 @@ from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import sharding_in_types
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
-__all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "collapse", "concatenate", "expand_dims", "pad", "reshape", "rev", "squeeze", "transpose"]
+__all__ = [
+    "broadcast",
+    "broadcast_in_dim",
+    "broadcast_shapes",
+    "collapse",
+    "concatenate",
+    "expand_dims",
+    "pad",
+    "reshape",
+    "rev",
+    "squeeze",
+    "transpose",
+]
 
 
 def canonical_shape(shape) -> tuple[int, ...]:
@@ -29,7 +41,9 @@ def canonical_shape(shape) -> tuple[int, ...]:
     try:
         out = tuple(map(operator.index, shape))
     except TypeError as e:
-        raise TypeError(f"shapes must be sequences of integers known while tracing, got {shape!r}: {e}") from None
+        raise TypeError(
+            f"shapes must be sequences of integers known while tracing, got {shape!r}: {e}"
+        ) from None
     if any(d < 0 for d in out):
         raise ValueError(f"shapes cannot have negative dimensions, got {out}")
     return out
@@ -50,7 +64,13 @@ def canonical_axes(axes, ndim: int) -> tuple[int, ...]:
 # -- broadcast_in_dim -------------------------------------------------------------------------------------
 
 
-def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+def broadcast_in_dim(
+    operand: ArrayLike,
+    shape: Sequence[int],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """The operand spread over `shape`; its dimension i becomes `broadcast_dimensions[i]`.
 
     The dimensions may come in any order, which permutes them; an operand that has the shape already is left as it is.
@@ -81,10 +101,14 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensi
         if dims != tuple(range(len(shape))):
             _check_broadcast(aval, shape, dims)
         return operand
-    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)
+    return broadcast_in_dim_p.bind(
+        operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding
+    )
 
 
-def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+def broadcast(
+    operand: ArrayLike, sizes: Sequence[int], *, out_sharding: ShardingLike | None = None
+) -> Array:
     """The operand with new leading dimensions.
 
     Args:
@@ -95,8 +119,12 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Shardin
     """
     ndim = aval_of(operand).ndim
     sizes = canonical_shape(sizes)
-    return broadcast_in_dim(operand, (*sizes, *aval_of(operand).shape), range(len(sizes), len(sizes) + ndim),
-                            out_sharding=out_sharding)
+    return broadcast_in_dim(
+        operand,
+        (*sizes, *aval_of(operand).shape),
+        range(len(sizes), len(sizes) + ndim),
+        out_sharding=out_sharding,
+    )
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -116,16 +144,24 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 def _check_broadcast(x, shape, dims):
     if len(dims) != x.ndim:
-        raise TypeError(f"broadcast_in_dim needs one dimension number per operand dimension: got {dims} for {x}")
+        raise TypeError(
+            f"broadcast_in_dim needs one dimension number per operand dimension: got {dims} for {x}"
+        )
     if len(set(dims)) < len(dims):
-        raise TypeError(f"broadcast_in_dim puts each dimension of the operand in a place of its own: broadcast_dimensions must not "
-                        f"repeat, got {dims}")
+        raise TypeError(
+            f"broadcast_in_dim puts each dimension of the operand in a place of its own: broadcast_dimensions must not "
+            f"repeat, got {dims}"
+        )
     for d, target in zip(x.shape, dims):
         if not 0 <= target < len(shape):
-            raise TypeError(f"broadcast_dimensions of broadcast_in_dim are dimensions of the result, 0 to {len(shape) - 1} for shape "
-                            f"{shape}; got {dims}")
+            raise TypeError(
+                f"broadcast_dimensions of broadcast_in_dim are dimensions of the result, 0 to {len(shape) - 1} for shape "
+                f"{shape}; got {dims}"
+            )
         if d not in (1, shape[target]):
-            raise TypeError(f"cannot broadcast {x} to {shape} along dimensions {dims}: sizes must be equal or 1")
+            raise TypeError(
+                f"cannot broadcast {x} to {shape} along dimensions {dims}: sizes must be equal or 1"
+            )
 
 
 def _broadcast_aval(x, *, shape, broadcast_dimensions, sharding):
@@ -136,8 +172,12 @@ def _broadcast_aval(x, *, shape, broadcast_dimensions, sharding):
 def _broadcast_batch(xs, dims, *, shape, broadcast_dimensions, sharding):
     x = batching.moveaxis(xs[0], dims[0], 0)
     n = aval_of(x).shape[0]
-    return broadcast_in_dim_p.bind(x, shape=(n, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
-                                   sharding=sharding_in_types.batched(sharding, aval_of(x))), 0
+    return broadcast_in_dim_p.bind(
+        x,
+        shape=(n, *shape),
+        broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
+        sharding=sharding_in_types.batched(sharding, aval_of(x)),
+    ), 0
 
 
 def _broadcast_lowering(ctx, x, *, shape, broadcast_dimensions, sharding):
@@ -161,7 +201,13 @@ mlir.register_text_lowering(broadcast_in_dim_p, _broadcast_lowering)
 # -- reshape, squeeze, expand_dims ------------------------------------------------------------------------
 
 
-def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, *, out_sharding: ShardingLike | None = None) -> Array:
+def reshape(
+    operand: ArrayLike,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """The elements in row-major order under another shape.
 
     Args:
@@ -188,13 +234,19 @@ def _reshape_aval(x, *, new_sizes, dimensions, sharding):
     for d in new_sizes:
         size *= d
     if size != x.size:
-        raise TypeError(f"cannot reshape array of shape {x.shape} (size {x.size}) into shape {new_sizes} (size {size})")
+        raise TypeError(
+            f"cannot reshape array of shape {x.shape} (size {x.size}) into shape {new_sizes} (size {size})"
+        )
     return ShapedArray(new_sizes, x.dtype, x.weak_type)
 
 
 def _reshape_batch(xs, dims, *, new_sizes, dimensions, sharding):
     x = batching.moveaxis(xs[0], dims[0], 0)
-    return reshape(x, (aval_of(x).shape[0], *new_sizes), out_sharding=sharding_in_types.batched(sharding, aval_of(x))), 0
+    return reshape(
+        x,
+        (aval_of(x).shape[0], *new_sizes),
+        out_sharding=sharding_in_types.batched(sharding, aval_of(x)),
+    ), 0
 
 
 def _reshape_lowering(ctx, x, **_):
@@ -207,7 +259,12 @@ def _reshape_lowering(ctx, x, **_):
 reshape_p = Primitive("reshape")
 reshape_p.linear_in_unreduced = True
 reshape_p.def_abstract_eval(_reshape_aval)
-ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
+ad.deflinear2(
+    reshape_p,
+    lambda ct, x, **_: [
+        reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))
+    ],
+)
 sharding_rules[reshape_p] = sharding_in_types.reshape
 batching.primitive_batchers[reshape_p] = _reshape_batch
 mlir.register_text_lowering(reshape_p, _reshape_lowering)
@@ -224,9 +281,13 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 def _squeeze_aval(x, *, dimensions):
     for d in dimensions:
         if x.shape[d] != 1:
-            raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one, got shape={x.shape} "
-                             f"and dimensions={dimensions}")
-    return ShapedArray([s for i, s in enumerate(x.shape) if i not in dimensions], x.dtype, x.weak_type)
+            raise ValueError(
+                f"cannot select an axis to squeeze out which has size not equal to one, got shape={x.shape} "
+                f"and dimensions={dimensions}"
+            )
+    return ShapedArray(
+        [s for i, s in enumerate(x.shape) if i not in dimensions], x.dtype, x.weak_type
+    )
 
 
 def _squeeze_batch(xs, dims, *, dimensions):
@@ -237,7 +298,12 @@ def _squeeze_batch(xs, dims, *, dimensions):
 squeeze_p = Primitive("squeeze")
 squeeze_p.linear_in_unreduced = True
 squeeze_p.def_abstract_eval(_squeeze_aval)
-ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
+ad.deflinear2(
+    squeeze_p,
+    lambda ct, x, **_: [
+        reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))
+    ],
+)
 sharding_rules[squeeze_p] = sharding_in_types.squeeze
 batching.primitive_batchers[squeeze_p] = _squeeze_batch
 mlir.register_text_lowering(squeeze_p, _reshape_lowering)
@@ -266,7 +332,9 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     shape = aval_of(operand).shape
     lo, hi, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if hi < lo:
-        raise ValueError(f"invalid dimension range [{start_dimension}, {stop_dimension}) for shape {shape}")
+        raise ValueError(
+            f"invalid dimension range [{start_dimension}, {stop_dimension}) for shape {shape}"
+        )
     return reshape(operand, (*shape[:lo], int(np.prod(shape[lo:hi], dtype=np.int64)), *shape[hi:]))
 
 
@@ -276,14 +344,20 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """The operand with its dimensions in another order: result dimension i is operand dimension permutation[i]."""
     perm = tuple(map(operator.index, permutation))
-    if perm == tuple(range(len(perm))) and hasattr(operand, "aval") and len(perm) == operand.aval.ndim:
+    if (
+        perm == tuple(range(len(perm)))
+        and hasattr(operand, "aval")
+        and len(perm) == operand.aval.ndim
+    ):
         return operand
     return transpose_p.bind(operand, permutation=perm)
 
 
 def _transpose_aval(x, *, permutation):
     if sorted(permutation) != list(range(x.ndim)):
-        raise TypeError(f"transpose needs a permutation of {tuple(range(x.ndim))}, got {permutation}")
+        raise TypeError(
+            f"transpose needs a permutation of {tuple(range(x.ndim))}, got {permutation}"
+        )
     return ShapedArray([x.shape[i] for i in permutation], x.dtype, x.weak_type)
 
 
@@ -295,14 +369,18 @@ def _transpose_batch(xs, dims, *, permutation):
 def _transpose_lowering(ctx, x, *, permutation):
     src, out = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_out[0])
     perm = (*permutation, *range(len(permutation), src.ndim))
-    return ctx.op(f"stablehlo.transpose {x}, dims = [{', '.join(map(str, perm))}] : "
-                  f"({mlir.tensor_type(src)}) -> {mlir.tensor_type(out)}")
+    return ctx.op(
+        f"stablehlo.transpose {x}, dims = [{', '.join(map(str, perm))}] : "
+        f"({mlir.tensor_type(src)}) -> {mlir.tensor_type(out)}"
+    )
 
 
 transpose_p = Primitive("transpose")
 transpose_p.linear_in_unreduced = True
 transpose_p.def_abstract_eval(_transpose_aval)
-ad.deflinear2(transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))])
+ad.deflinear2(
+    transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))]
+)
 sharding_rules[transpose_p] = sharding_in_types.transpose
 batching.primitive_batchers[transpose_p] = _transpose_batch
 mlir.register_text_lowering(transpose_p, _transpose_lowering)
@@ -326,9 +404,15 @@ rev_p.def_abstract_eval(_rev_aval)
 ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
 sharding_rules[rev_p] = sharding_in_types.first_operand
 batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
-    rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)), ds[0])
-mlir.register_text_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
-    f"stablehlo.reverse {x}, dims = [{', '.join(map(str, dimensions))}] : {ctx.type_out()}"))
+    rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)),
+    ds[0],
+)
+mlir.register_text_lowering(
+    rev_p,
+    lambda ctx, x, dimensions: ctx.op(
+        f"stablehlo.reverse {x}, dims = [{', '.join(map(str, dimensions))}] : {ctx.type_out()}"
+    ),
+)
 
 
 # -- concatenate, pad -------------------------------------------------------------------------------------
@@ -343,8 +427,10 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
         return operands[0]
     ndim = aval_of(operands[0]).ndim
     if dimension < 0:
-        raise TypeError(f"lax.concatenate counts dimensions from the front, got dimension={dimension}; xlab.numpy.concatenate takes "
-                        f"negative axes too")
+        raise TypeError(
+            f"lax.concatenate counts dimensions from the front, got dimension={dimension}; xlab.numpy.concatenate takes "
+            f"negative axes too"
+        )
     return concatenate_p.bind(*operands, dimension=canonical_axis(dimension, ndim) if ndim else 0)
 
 
@@ -352,12 +438,18 @@ def _concatenate_aval(*xs, dimension):
     first = xs[0]
     for x in xs:
         if not x.ndim:
-            raise TypeError(f"concatenate joins along a dimension, and scalars have none: got {', '.join(map(str, xs))}")
+            raise TypeError(
+                f"concatenate joins along a dimension, and scalars have none: got {', '.join(map(str, xs))}"
+            )
         if x.dtype != first.dtype:
             raise TypeError(f"concatenate requires equal dtypes, got {', '.join(map(str, xs))}")
-        if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != dimension):
-            raise TypeError(f"cannot concatenate arrays with shapes that differ in dimensions other than {dimension}: "
-                            f"{', '.join(str(x.shape) for x in xs)}")
+        if x.ndim != first.ndim or any(
+            a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != dimension
+        ):
+            raise TypeError(
+                f"cannot concatenate arrays with shapes that differ in dimensions other than {dimension}: "
+                f"{', '.join(str(x.shape) for x in xs)}"
+            )
     shape = list(first.shape)
     shape[dimension] = sum(x.shape[dimension] for x in xs)
     return ShapedArray(shape, first.dtype, all(x.weak_type for x in xs))
@@ -376,11 +468,17 @@ concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
 sharding_rules[concatenate_p] = sharding_in_types.concatenate
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
-mlir.register_text_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
-    f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(
+    concatenate_p,
+    lambda ctx, *xs, dimension: ctx.op(
+        f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"
+    ),
+)
 
 
-def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+def pad(
+    operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
+) -> Array:
     """The operand with (low, high, interior) padding per dimension; negative amounts cut.
 
     Args:
@@ -391,17 +489,28 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[t
     """
     config = tuple(tuple(map(operator.index, c)) for c in padding_config)
     aval = aval_of(operand)
-    if aval.mat.unreduced and state.manual is None and not isinstance(padding_value, Tracer) and not padding_value:
-        padding_value = state.match(padding_value, ShapedArray((), aval.dtype, mat=aval.mat))     # a sum of zeros
+    if (
+        aval.mat.unreduced
+        and state.manual is None
+        and not isinstance(padding_value, Tracer)
+        and not padding_value
+    ):
+        padding_value = state.match(
+            padding_value, ShapedArray((), aval.dtype, mat=aval.mat)
+        )  # a sum of zeros
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 
 def _pad_aval(x, value, *, padding_config):
     if value.shape or len(padding_config) != x.ndim:
-        raise ValueError(f"pad takes a scalar value and one (low, high, interior) per dimension of {x}; got {value} and "
-                         f"{padding_config}")
+        raise ValueError(
+            f"pad takes a scalar value and one (low, high, interior) per dimension of {x}; got {value} and "
+            f"{padding_config}"
+        )
     if dtypes.is_extended(x.dtype):
-        raise TypeError(f"pad does not take random keys such as {x}: join keys with xlab.numpy.concatenate")
+        raise TypeError(
+            f"pad does not take random keys such as {x}: join keys with xlab.numpy.concatenate"
+        )
     if x.dtype != value.dtype:
         raise TypeError(f"pad needs operand and padding value of one dtype, got {x} and {value}")
     shape = []
@@ -428,10 +537,14 @@ pad_p.casts_to_reduced = True
 pad_p.def_abstract_eval(_pad_aval)
 ad.primitive_jvps[pad_p] = _pad_jvp
 # Its transpose and batching, which slice and select, stand in slicing.py.
-mlir.register_text_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
-    f"stablehlo.pad {x}, {v}, low = {mlir.values.dims_text(c[0] for c in padding_config)}, "
-    f"high = {mlir.values.dims_text(c[1] for c in padding_config)}, "
-    f"interior = {mlir.values.dims_text(c[2] for c in padding_config)} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(
+    pad_p,
+    lambda ctx, x, v, padding_config: ctx.op(
+        f"stablehlo.pad {x}, {v}, low = {mlir.values.dims_text(c[0] for c in padding_config)}, "
+        f"high = {mlir.values.dims_text(c[1] for c in padding_config)}, "
+        f"interior = {mlir.values.dims_text(c[2] for c in padding_config)} : ({ctx.types_in()}) -> {ctx.type_out()}"
+    ),
+)
 
 
 def moveaxis(x, source: int, target: int):
@@ -446,5 +559,11 @@ def broadcast_at(x, size: int, axis: int):
     """The value repeated along a new dimension."""
     shape = list(aval_of(x).shape)
     shape.insert(axis, size)
-    return broadcast_in_dim(x, shape, [i for i in range(len(shape)) if i != axis],
-                            out_sharding=sharding_in_types.with_batch(aval_of(x), axis) if state.batch_sharding is not None else None)
+    return broadcast_in_dim(
+        x,
+        shape,
+        [i for i in range(len(shape)) if i != axis],
+        out_sharding=sharding_in_types.with_batch(aval_of(x), axis)
+        if state.batch_sharding is not None
+        else None,
+    )

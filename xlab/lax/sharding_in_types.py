@@ -79,7 +79,9 @@ def tile(ins, outs, *, reps):
     """A dimension that is repeated must be in one piece."""
     dim_axes = entries(ins[0])
     if any(axes and r != 1 for axes, r in zip(dim_axes, reps)):
-        raise ShardingTypeError(f"tile of an operand of type {ins[0]} by {reps} repeats a dimension that is sharded. {RESHARD}")
+        raise ShardingTypeError(
+            f"tile of an operand of type {ins[0]} by {reps} repeats a dimension that is sharded. {RESHARD}"
+        )
     return [dim_axes]
 
 
@@ -104,13 +106,19 @@ def reshape(ins, outs, *, new_sizes, dimensions, sharding):
         if not any(axes):
             continue
         changed += len(old) != 1 or len(new) != 1
-        found = _split(x.explicit_sharding.mesh, axes[0], [new_sizes[d] for d in new]) if len(old) == 1 else \
-            [_merged(axes)] if len(new) == 1 else None
+        found = (
+            _split(x.explicit_sharding.mesh, axes[0], [new_sizes[d] for d in new])
+            if len(old) == 1
+            else [_merged(axes)]
+            if len(new) == 1
+            else None
+        )
         if found is None or None in found or changed > 1:
             raise ShardingTypeError(
                 f"This reshape is not supported: of an operand of type {x} to {tuple(new_sizes)} it is not clear how the result should "
                 f"be sharded. Please specify the sharding of the output via the `out_sharding` argument of reshape, or reshard the "
-                f"operand first (xlab.reshard).")
+                f"operand first (xlab.reshard)."
+            )
         for d, a in zip(new, found):
             out[d] = a
     return [out]
@@ -156,7 +164,7 @@ def _split(mesh, axes, sizes):
 def _merged(axes):
     """The axes of dimensions that become one: sharded ones first, whole ones after them."""
     whole = [i for i, a in enumerate(axes) if not a]
-    if whole and any(axes[whole[0]:]):
+    if whole and any(axes[whole[0] :]):
         return None
     return tuple(a for dim_axes in axes for a in dim_axes)
 
@@ -165,47 +173,62 @@ def concatenate(ins, outs, **_):
     dim_axes = entries(ins[0])
     for a in ins[1:]:
         if entries(a) != dim_axes:
-            raise ShardingTypeError(f"All operands of concatenate should have the same sharding, got {described(ins)}. Bring them to "
-                                    f"one sharding with xlab.reshard.")
+            raise ShardingTypeError(
+                f"All operands of concatenate should have the same sharding, got {described(ins)}. Bring them to "
+                f"one sharding with xlab.reshard."
+            )
     return [dim_axes]
 
 
 def stack(ins, outs, *, axis):
     dim_axes = entries(ins[0])
     if any(entries(a) != dim_axes for a in ins):
-        raise ShardingTypeError(f"All operands of stack should have the same sharding, got {described(ins)}. Bring them to one sharding with "
-                                f"xlab.reshard.")
+        raise ShardingTypeError(
+            f"All operands of stack should have the same sharding, got {described(ins)}. Bring them to one sharding with "
+            f"xlab.reshard."
+        )
     return [(*dim_axes[:axis], (), *dim_axes[axis:])]
 
 
 def unstack(ins, outs, *, axis):
     dim_axes = entries(ins[0])
     if dim_axes[axis]:
-        raise ShardingTypeError(f"unstack operand cannot be sharded on the unstacking axis {axis}. Got operand type={ins[0]}. {RESHARD}")
-    return [(*dim_axes[:axis], *dim_axes[axis + 1:])] * len(outs)
+        raise ShardingTypeError(
+            f"unstack operand cannot be sharded on the unstacking axis {axis}. Got operand type={ins[0]}. {RESHARD}"
+        )
+    return [(*dim_axes[:axis], *dim_axes[axis + 1 :])] * len(outs)
 
 
 def resized(what):
     """For slices and paddings: a dimension whose size changes stays sharded, if the new size can be sharded evenly."""
+
     def rule(ins, outs, **_):
         x = ins[0]
         dim_axes = entries(x)
         for out in outs:
             for d, axes in enumerate(dim_axes):
-                if axes and x.shape[d] != out.shape[d] and out.shape[d] % parts(x.explicit_sharding.mesh, axes):
+                if (
+                    axes
+                    and x.shape[d] != out.shape[d]
+                    and out.shape[d] % parts(x.explicit_sharding.mesh, axes)
+                ):
                     raise ShardingTypeError(
                         f"{what} on sharded dims where out dim ({out.shape[d]}) is not divisible by mesh axes "
                         f"({parts(x.explicit_sharding.mesh, axes)}) with spec ({', '.join(map(str, axes))}) is not possible. Got input type={x} and "
-                        f"output shape={out.shape}. {RESHARD}")
+                        f"output shape={out.shape}. {RESHARD}"
+                    )
         return [dim_axes] * len(outs)
+
     return rule
 
 
 def update(ins, outs, **_):
     x, new = ins[:2]
     if entries(x) != entries(new):
-        raise ShardingTypeError(f"dynamic_update_slice operand sharding must be equal to update sharding, got operand {x} and update "
-                                f"{new}. Bring the update to the sharding of the operand with xlab.reshard.")
+        raise ShardingTypeError(
+            f"dynamic_update_slice operand sharding must be equal to update sharding, got operand {x} and update "
+            f"{new}. Bring the update to the sharding of the operand with xlab.reshard."
+        )
     return [entries(x)]
 
 
@@ -219,13 +242,17 @@ def reduction(ins, outs, *, axes=None, dimensions=None, out_sharding=None, **_):
 
 def along(what, parameter="axis"):
     """For what runs along one dimension, which must not be sharded."""
+
     def rule(ins, outs, **params):
         axis = params[parameter]
         for x in ins:
             if x.ndim and entries(x)[axis % x.ndim]:
-                raise ShardingTypeError(f"{what} needs its input unsharded over the dimension it works along. Got input type={x} and "
-                                        f"axis={axis}. {RESHARD}")
+                raise ShardingTypeError(
+                    f"{what} needs its input unsharded over the dimension it works along. Got input type={x} and "
+                    f"axis={axis}. {RESHARD}"
+                )
         return elementwise_sharding(ins, outs)
+
     return rule
 
 
@@ -233,11 +260,15 @@ def select(ins, outs):
     which, *cases = ins
     dim_axes = entries(cases[0])
     if any(entries(c) != dim_axes for c in cases[1:]):
-        raise ShardingTypeError(f"select cases must have the same shardings, got {described(cases)}. Bring them to one sharding with "
-                                f"xlab.reshard.")
+        raise ShardingTypeError(
+            f"select cases must have the same shardings, got {described(cases)}. Bring them to one sharding with "
+            f"xlab.reshard."
+        )
     if which.ndim and entries(which) != dim_axes:
-        raise ShardingTypeError(f"select `which` must be scalar or have the same sharding as cases, got `which` of type {which} and cases "
-                                f"{described(cases)}. Bring it to their sharding with xlab.reshard.")
+        raise ShardingTypeError(
+            f"select `which` must be scalar or have the same sharding as cases, got `which` of type {which} and cases "
+            f"{described(cases)}. Bring it to their sharding with xlab.reshard."
+        )
     return [dim_axes]
 
 
@@ -249,8 +280,10 @@ def bitcast(ins, outs, *, new_dtype):
     x, out = ins[0], outs[0]
     dim_axes = entries(x)
     if out.ndim < x.ndim and dim_axes[-1]:
-        raise ShardingTypeError(f"bitcast_convert_type would read {x} as wider elements along a sharded dimension. {RESHARD}")
-    return [(*dim_axes, ())[:out.ndim]]
+        raise ShardingTypeError(
+            f"bitcast_convert_type would read {x} as wider elements along a sharded dimension. {RESHARD}"
+        )
+    return [(*dim_axes, ())[: out.ndim]]
 
 
 def dot(ins, outs, *, dimension_numbers, out_sharding, **_):
@@ -262,19 +295,30 @@ def dot(ins, outs, *, dimension_numbers, out_sharding, **_):
     left, right = entries(lhs), entries(rhs)
     for i, j in zip(lc, rc):
         if left[i] and right[j] and left[i] != right[j]:
-            raise ShardingTypeError(f"dot_general requires contracting dimensions to have consistent sharding, got {left[i]} and {right[j]} "
-                                    f"in {described(ins)}. {RESHARD}")
+            raise ShardingTypeError(
+                f"dot_general requires contracting dimensions to have consistent sharding, got {left[i]} and {right[j]} "
+                f"in {described(ins)}. {RESHARD}"
+            )
         if left[i] and right[j]:
             raise ShardingTypeError(
                 f"Contracting dimensions are sharded and it is ambiguous how the output should be sharded. Please specify the output "
                 f"sharding via the `out_sharding` parameter. Got {described(ins)}, in which contracting dimensions {i} and {j} are sharded "
-                f"along {left[i]} and {right[j]}.")
+                f"along {left[i]} and {right[j]}."
+            )
     batch = []
     for i, j in zip(lb, rb):
         if left[i] and right[j] and left[i] != right[j]:
-            raise ShardingTypeError(f"dot_general batch dimensions {i} and {j} of {described(ins)} should have the same sharding. {RESHARD}")
+            raise ShardingTypeError(
+                f"dot_general batch dimensions {i} and {j} of {described(ins)} should have the same sharding. {RESHARD}"
+            )
         batch.append(left[i] or right[j])
-    return [[*batch, *(a for d, a in enumerate(left) if d not in (*lc, *lb)), *(a for d, a in enumerate(right) if d not in (*rc, *rb))]]
+    return [
+        [
+            *batch,
+            *(a for d, a in enumerate(left) if d not in (*lc, *lb)),
+            *(a for d, a in enumerate(right) if d not in (*rc, *rb)),
+        ]
+    ]
 
 
 def gather(ins, outs, *, dimension_numbers, slice_sizes, **_):
@@ -284,9 +328,14 @@ def gather(ins, outs, *, dimension_numbers, slice_sizes, **_):
     dim_axes, where = entries(x), entries(indices)
     gone = {*n.collapsed_slice_dims, *n.operand_batching_dims}
     paired = dict(zip(n.operand_batching_dims, n.start_indices_batching_dims))
-    partly = any(dim_axes[d] and slice_sizes[d] != x.shape[d] for d in range(x.ndim) if d not in paired)
+    partly = any(
+        dim_axes[d] and slice_sizes[d] != x.shape[d] for d in range(x.ndim) if d not in paired
+    )
     apart = any(dim_axes[d] and where[b] and dim_axes[d] != where[b] for d, b in paired.items())
-    where = [next((dim_axes[d] for d, b in paired.items() if b == i), axes) or axes for i, axes in enumerate(where)]
+    where = [
+        next((dim_axes[d] for d, b in paired.items() if b == i), axes) or axes
+        for i, axes in enumerate(where)
+    ]
     named = [a for axes in where for a in axes]
     clash = bool({a for d in range(x.ndim) if d not in paired for a in dim_axes[d]} & set(named))
     if partly or apart or clash or where[-1]:
@@ -316,7 +365,8 @@ def scatter(ins, outs, *, dimension_numbers, **_):
 def _unclear(method, what, ins):
     return ShardingTypeError(
         f"Use `.at[...].{method}(out_sharding=)` to provide output PartitionSpec for the {what} indexing as out sharding could not be "
-        f"resolved unambiguously (or would require collectives on inputs). Got {described(ins)}.")
+        f"resolved unambiguously (or would require collectives on inputs). Got {described(ins)}."
+    )
 
 
 def convolution(ins, outs, *, dimension_numbers, out_sharding=None, **_):
@@ -324,33 +374,46 @@ def convolution(ins, outs, *, dimension_numbers, out_sharding=None, **_):
     if out_sharding is not None:
         return [requested_axes(out_sharding, outs[0].ndim)]
     lhs, rhs = ins
-    (lhs_batch, lhs_feature, *space), out_dims = dimension_numbers.lhs_spec, dimension_numbers.out_spec
+    (lhs_batch, lhs_feature, *space), out_dims = (
+        dimension_numbers.lhs_spec,
+        dimension_numbers.out_spec,
+    )
     left = entries(lhs)
     if left[lhs_feature] or any(entries(rhs)):
-        raise ShardingTypeError(f"it is not clear how the result of a convolution of {described(ins)} should be sharded: its features are "
-                                f"dim_axes. Say so with out_sharding=. {RESHARD}")
+        raise ShardingTypeError(
+            f"it is not clear how the result of a convolution of {described(ins)} should be sharded: its features are "
+            f"dim_axes. Say so with out_sharding=. {RESHARD}"
+        )
     out = [()] * outs[0].ndim
     out[out_dims[0]] = left[lhs_batch]
     for i, o in zip(space, out_dims[2:]):
         if left[i] and outs[0].shape[o] % parts(lhs.explicit_sharding.mesh, left[i]):
-            raise ShardingTypeError(f"a convolution of {described(ins)} has dimension {o} of size {outs[0].shape[o]}, which cannot be sharded "
-                                    f"along {left[i]}. {RESHARD}")
+            raise ShardingTypeError(
+                f"a convolution of {described(ins)} has dimension {o} of size {outs[0].shape[o]}, which cannot be sharded "
+                f"along {left[i]}. {RESHARD}"
+            )
         out[o] = left[i]
     return [out]
 
 
 def batched_matrices(name, ranks):
     """For what works on the last `ranks[i]` dimensions of operand `i`, which must be in one piece; the others are a common batch."""
+
     def rule(ins, outs, **_):
         batches = []
         for x, r in zip(ins, ranks):
             dim_axes = entries(x)
-            if any(dim_axes[x.ndim - r:]):
-                raise ShardingTypeError(f"{name} needs the last {r} dimensions of {x} unsharded: only batch dimensions may be sharded. {RESHARD}")
-            batches.append(dim_axes[:x.ndim - r])
+            if any(dim_axes[x.ndim - r :]):
+                raise ShardingTypeError(
+                    f"{name} needs the last {r} dimensions of {x} unsharded: only batch dimensions may be sharded. {RESHARD}"
+                )
+            batches.append(dim_axes[: x.ndim - r])
         if any(b != batches[0] for b in batches):
-            raise ShardingTypeError(f"the operands of {name} should have one sharding of their batch dimensions, got {described(ins)}. {RESHARD}")
+            raise ShardingTypeError(
+                f"the operands of {name} should have one sharding of their batch dimensions, got {described(ins)}. {RESHARD}"
+            )
         return [(*batches[0], *((),) * (o.ndim - len(batches[0]))) for o in outs]
+
     return rule
 
 
@@ -358,6 +421,8 @@ def leading_dimensions(ins, outs, **_):
     """Dimensions at the end come or go whole; the others keep their sharding."""
     dim_axes = entries(ins[0])
     for o in outs:
-        if any(dim_axes[o.ndim:]):
-            raise ShardingTypeError(f"the last dimensions of {ins[0]} hold what belongs together, and must be unsharded. {RESHARD}")
-    return [(*dim_axes, *((),) * (o.ndim - len(dim_axes)))[:o.ndim] for o in outs]
+        if any(dim_axes[o.ndim :]):
+            raise ShardingTypeError(
+                f"the last dimensions of {ins[0]} hold what belongs together, and must be unsharded. {RESHARD}"
+            )
+    return [(*dim_axes, *((),) * (o.ndim - len(dim_axes)))[: o.ndim] for o in outs]

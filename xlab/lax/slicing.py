@@ -32,11 +32,26 @@ from xlab.lax.shape import (
     squeeze,
 )
 
-__all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
-           "dynamic_update_slice", "dynamic_update_slice_in_dim", "index_in_dim", "slice", "slice_in_dim", "split"]
+__all__ = [
+    "dynamic_index_in_dim",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "dynamic_update_index_in_dim",
+    "dynamic_update_slice",
+    "dynamic_update_slice_in_dim",
+    "index_in_dim",
+    "slice",
+    "slice_in_dim",
+    "split",
+]
 
 
-def slice(operand: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None) -> Array:
+def slice(
+    operand: ArrayLike,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None = None,
+) -> Array:
     """Elements `start:limit:stride` along each dimension.
 
     Args:
@@ -49,8 +64,12 @@ def slice(operand: ArrayLike, start_indices: Sequence[int], limit_indices: Seque
     limits = tuple(map(operator.index, limit_indices))
     steps = None if strides is None else tuple(map(operator.index, strides))
     aval = aval_of(operand)
-    if starts == (0,) * aval.ndim and limits == aval.shape and (steps is None or set(steps) <= {1}) \
-            and hasattr(operand, "aval"):
+    if (
+        starts == (0,) * aval.ndim
+        and limits == aval.shape
+        and (steps is None or set(steps) <= {1})
+        and hasattr(operand, "aval")
+    ):
         return operand
     if steps is not None and set(steps) <= {1}:
         steps = None
@@ -60,8 +79,10 @@ def slice(operand: ArrayLike, start_indices: Sequence[int], limit_indices: Seque
 def _slice_aval(x, *, start_indices, limit_indices, strides):
     steps = strides or (1,) * x.ndim
     if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
-        raise TypeError(f"slice needs one start, limit and stride per dimension of {x}; got {start_indices}, "
-                        f"{limit_indices}, {strides}")
+        raise TypeError(
+            f"slice needs one start, limit and stride per dimension of {x}; got {start_indices}, "
+            f"{limit_indices}, {strides}"
+        )
     shape = []
     for d, a, b, s in zip(x.shape, start_indices, limit_indices, steps):
         if not (0 <= a <= b <= d):
@@ -96,9 +117,14 @@ def _slice_batch(xs, dims, *, start_indices, limit_indices, strides):
 def _slice_lowering(ctx, x, *, start_indices, limit_indices, strides):
     src, out = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_out[0])
     steps = strides or (1,) * len(start_indices)
-    ranges = [f"{a}:{b}" if s == 1 else f"{a}:{b}:{s}" for a, b, s in zip(start_indices, limit_indices, steps)]
-    ranges += [f"0:{d}" for d in src.shape[len(ranges):]]
-    return ctx.op(f"stablehlo.slice {x} [{', '.join(ranges)}] : ({mlir.tensor_type(src)}) -> {mlir.tensor_type(out)}")
+    ranges = [
+        f"{a}:{b}" if s == 1 else f"{a}:{b}:{s}"
+        for a, b, s in zip(start_indices, limit_indices, steps)
+    ]
+    ranges += [f"0:{d}" for d in src.shape[len(ranges) :]]
+    return ctx.op(
+        f"stablehlo.slice {x} [{', '.join(ranges)}] : ({mlir.tensor_type(src)}) -> {mlir.tensor_type(out)}"
+    )
 
 
 slice_p = Primitive("slice")
@@ -110,7 +136,13 @@ batching.primitive_batchers[slice_p] = _slice_batch
 mlir.register_text_lowering(slice_p, _slice_lowering)
 
 
-def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Array:
+def slice_in_dim(
+    operand: ArrayLike,
+    start_index: int | None,
+    limit_index: int | None,
+    stride: int = 1,
+    axis: int = 0,
+) -> Array:
     """A slice along one dimension; None and negative indices as in Python.
 
     Args:
@@ -126,7 +158,11 @@ def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int |
     start = 0 if start_index is None else operator.index(start_index)
     limit = n if limit_index is None else operator.index(limit_index)
     starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[axis], limits[axis], steps[axis] = (start + n if start < 0 else start), (limit + n if limit < 0 else limit), stride
+    starts[axis], limits[axis], steps[axis] = (
+        (start + n if start < 0 else start),
+        (limit + n if limit < 0 else limit),
+        stride,
+    )
     return slice(operand, starts, limits, steps)
 
 
@@ -158,7 +194,9 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
     """
     axis = canonical_axis(axis, aval_of(operand).ndim)
     if sum(sizes) != aval_of(operand).shape[axis]:
-        raise ValueError(f"split sizes {tuple(sizes)} must add up to dimension {axis} of {aval_of(operand)}")
+        raise ValueError(
+            f"split sizes {tuple(sizes)} must add up to dimension {axis} of {aval_of(operand)}"
+        )
     return list(split_p.bind(operand, sizes=tuple(map(operator.index, sizes)), axis=axis))
 
 
@@ -168,7 +206,9 @@ split_p.linear_in_unreduced = True
 
 @split_p.def_abstract_eval
 def _split_aval(x, *, sizes, axis):
-    return [ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1:]), x.dtype, x.weak_type) for n in sizes]
+    return [
+        ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype, x.weak_type) for n in sizes
+    ]
 
 
 def _split_transpose(cts, x, *, sizes, axis):
@@ -181,8 +221,12 @@ def _split_lowering(ctx, x, *, sizes, axis):
     for n, aval in zip(sizes, map(physical_aval, ctx.avals_out)):
         ranges = [f"0:{d}" for d in src.shape]
         ranges[axis] = f"{start}:{start + n}"
-        outs.append(ctx.op(f"stablehlo.slice {x} [{', '.join(ranges)}] : ({mlir.tensor_type(src)}) -> "
-                           f"{mlir.tensor_type(aval)}"))
+        outs.append(
+            ctx.op(
+                f"stablehlo.slice {x} [{', '.join(ranges)}] : ({mlir.tensor_type(src)}) -> "
+                f"{mlir.tensor_type(aval)}"
+            )
+        )
         start += n
     return outs
 
@@ -190,7 +234,9 @@ def _split_lowering(ctx, x, *, sizes, axis):
 ad.deflinear2(split_p, _split_transpose)
 sharding_rules[split_p] = sharding_in_types.resized("splitting")
 batching.primitive_batchers[split_p] = lambda xs, ds, sizes, axis: (
-    split_p.bind(xs[0], sizes=sizes, axis=axis + (axis >= ds[0])), [ds[0]] * len(sizes))
+    split_p.bind(xs[0], sizes=sizes, axis=axis + (axis >= ds[0])),
+    [ds[0]] * len(sizes),
+)
 mlir.register_text_lowering(split_p, _split_lowering)
 
 
@@ -201,7 +247,11 @@ def _concatenate_transpose(ct, *xs, dimension):
     out, start = [], 0
     for x in xs:
         size = (x.aval if is_undefined_primal(x) else aval_of(x)).shape[dimension]
-        out.append(slice_in_dim(ct, start, start + size, axis=dimension) if is_undefined_primal(x) else None)
+        out.append(
+            slice_in_dim(ct, start, start + size, axis=dimension)
+            if is_undefined_primal(x)
+            else None
+        )
         start += size
     return out
 
@@ -216,6 +266,7 @@ def _pad_transpose(ct, x, value, *, padding_config):
 
     def total(a):
         return reduce_sum_p.bind(a, axes=axes, out_sharding=None)
+
     ct_value = None
     if is_undefined_primal(value):
         ct_value = sub(total(ct), total(inner))
@@ -234,7 +285,9 @@ def _pad_batch(xs, dims, *, padding_config):
     config = ((0, 0, 0), *padding_config)
     zero = np.zeros((), aval_of(x).dtype)[()]
     padded = pad_p.bind(x, zero, padding_config=config)
-    mask = pad_p.bind(full(aval_of(x).shape, True, np.dtype(bool)), np.False_, padding_config=config)
+    mask = pad_p.bind(
+        full(aval_of(x).shape, True, np.dtype(bool)), np.False_, padding_config=config
+    )
     return select(mask, padded, broadcast_in_dim(value, aval_of(padded).shape, (0,))), 0
 
 
@@ -250,28 +303,42 @@ batching.primitive_batchers[pad_p] = _pad_batch
 def _start_scalars(operand, start_indices, allow_negative_indices: bool | Sequence[bool] = True):
     """Start positions as integer scalars of one dtype, negative ones counted from the end of the dimensions that allow it."""
     shape = aval_of(operand).shape
-    negative = ([bool(allow_negative_indices)] * len(shape) if isinstance(allow_negative_indices, (bool, np.bool_))
-                else list(allow_negative_indices))
+    negative = (
+        [bool(allow_negative_indices)] * len(shape)
+        if isinstance(allow_negative_indices, (bool, np.bool_))
+        else list(allow_negative_indices)
+    )
     if len(negative) != len(shape):
-        raise ValueError(f"allow_negative_indices={allow_negative_indices} has to be one bool, or one per dimension of shape {shape}")
+        raise ValueError(
+            f"allow_negative_indices={allow_negative_indices} has to be one bool, or one per dimension of shape {shape}"
+        )
     aval = getattr(start_indices, "aval", None)
     if aval is not None or isinstance(start_indices, np.ndarray):
         array = start_indices
         shape_of = aval_of(array).shape
         if shape_of != (len(shape),):
-            raise ValueError(f"start indices must be one number per dimension of shape {shape}, got {aval_of(array)}")
-        start_indices = list(array) if isinstance(array, np.ndarray) else [
-            squeeze(slice(array, (i,), (i + 1,)), (0,)) for i in range(len(shape))]
+            raise ValueError(
+                f"start indices must be one number per dimension of shape {shape}, got {aval_of(array)}"
+            )
+        start_indices = (
+            list(array)
+            if isinstance(array, np.ndarray)
+            else [squeeze(slice(array, (i,), (i + 1,)), (0,)) for i in range(len(shape))]
+        )
     start_indices = list(start_indices)
     if len(start_indices) != len(shape):
-        raise ValueError(f"{len(start_indices)} start indices were given for an operand of rank {len(shape)}")
+        raise ValueError(
+            f"{len(start_indices)} start indices were given for an operand of rank {len(shape)}"
+        )
     out = []
     for i, n, from_end in zip(start_indices, shape, negative):
         if isinstance(i, (int, np.integer)):
             i = operator.index(i)
             if i < 0 and not from_end:
-                raise ValueError(f"Index {i} is out of bounds for a dimension of size {n} if allow_negative_indices=False; "
-                                 f"leave that out to count from the end")
+                raise ValueError(
+                    f"Index {i} is out of bounds for a dimension of size {n} if allow_negative_indices=False; "
+                    f"leave that out to count from the end"
+                )
             out.append(np.int32(i + n if i < 0 else i))
             continue
         a = aval_of(i)
@@ -290,20 +357,31 @@ def _start_scalars(operand, start_indices, allow_negative_indices: bool | Sequen
     return out
 
 
-def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], slice_sizes: Sequence[int], *, allow_negative_indices: bool | Sequence[bool] = True) -> Array:
+def dynamic_slice(
+    operand: ArrayLike,
+    start_indices: ArrayLike | Sequence[ArrayLike],
+    slice_sizes: Sequence[int],
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
     """A slice of static size at a run-time position; positions are moved so that the slice lies inside.
 
     Args:
         allow_negative_indices: whether negative positions count from the end, for all dimensions or one by one. Without it
             positions known not to be negative need no comparison.
     """
-    return dynamic_slice_p.bind(operand, *_start_scalars(operand, start_indices, allow_negative_indices),
-                                slice_sizes=canonical_shape(slice_sizes))
+    return dynamic_slice_p.bind(
+        operand,
+        *_start_scalars(operand, start_indices, allow_negative_indices),
+        slice_sizes=canonical_shape(slice_sizes),
+    )
 
 
 def _dynamic_slice_aval(x, *starts, slice_sizes):
     if len(slice_sizes) != x.ndim or len(starts) != x.ndim:
-        raise TypeError(f"dynamic_slice needs one start and size per dimension of {x}, got sizes {slice_sizes}")
+        raise TypeError(
+            f"dynamic_slice needs one start and size per dimension of {x}, got sizes {slice_sizes}"
+        )
     if any(s > d for s, d in zip(slice_sizes, x.shape)):
         raise TypeError(f"slice sizes {slice_sizes} are larger than the operand {x}")
     return ShapedArray(slice_sizes, x.dtype, x.weak_type)
@@ -317,7 +395,10 @@ def _dynamic_slice_jvp(primals, tangents, *, slice_sizes):
 
 
 def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
-    return [dynamic_update_slice_p.bind(zeros_like_aval(x.aval.to_ct_aval()), ct, *starts), *[None] * len(starts)]
+    return [
+        dynamic_update_slice_p.bind(zeros_like_aval(x.aval.to_ct_aval()), ct, *starts),
+        *[None] * len(starts),
+    ]
 
 
 # One slice, or one update, per example is a gather or a scatter: set in those files, which import this one.
@@ -348,8 +429,10 @@ def _dynamic_slice_lowering(ctx, x, *starts, slice_sizes):
         index = ctx.avals_in[1] if len(ctx.avals_in) > 1 else ShapedArray((), np.int32)
         starts.append(ctx.constant(np.zeros((), index.dtype), index))
         types.append(mlir.tensor_type(index))
-    return ctx.op(f"stablehlo.dynamic_slice {', '.join([x, *starts])}, sizes = [{', '.join(map(str, out.shape))}] : "
-                  f"({', '.join([mlir.tensor_type(src), *types])}) -> {mlir.tensor_type(out)}")
+    return ctx.op(
+        f"stablehlo.dynamic_slice {', '.join([x, *starts])}, sizes = [{', '.join(map(str, out.shape))}] : "
+        f"({', '.join([mlir.tensor_type(src), *types])}) -> {mlir.tensor_type(out)}"
+    )
 
 
 dynamic_slice_p = Primitive("dynamic_slice")
@@ -362,7 +445,13 @@ batching.primitive_batchers[dynamic_slice_p] = _dynamic_slice_batch
 mlir.register_text_lowering(dynamic_slice_p, _dynamic_slice_lowering)
 
 
-def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], *, allow_negative_indices: bool | Sequence[bool] = True) -> Array:
+def dynamic_update_slice(
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_indices: ArrayLike | Sequence[ArrayLike],
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
+) -> Array:
     """The operand with a block replaced at a run-time position, moved so that the block lies inside.
 
     Args:
@@ -372,12 +461,16 @@ def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: A
             array.
         allow_negative_indices: whether negative indices count from the end.
     """
-    return dynamic_update_slice_p.bind(operand, update, *_start_scalars(operand, start_indices, allow_negative_indices))
+    return dynamic_update_slice_p.bind(
+        operand, update, *_start_scalars(operand, start_indices, allow_negative_indices)
+    )
 
 
 def _dynamic_update_aval(x, update, *starts):
     if x.dtype != update.dtype:
-        raise TypeError(f"dynamic_update_slice needs operand and update of one dtype, got {x} and {update}")
+        raise TypeError(
+            f"dynamic_update_slice needs operand and update of one dtype, got {x} and {update}"
+        )
     if x.ndim != update.ndim or any(u > d for u, d in zip(update.shape, x.shape)):
         raise TypeError(f"the update {update} does not fit into the operand {x}")
     return ShapedArray(x.shape, x.dtype)
@@ -393,8 +486,18 @@ def _dynamic_update_jvp(primals, tangents):
 def _dynamic_update_transpose(ct, x, update, *starts):
     aval = update.aval if is_undefined_primal(update) else aval_of(update)
     shape = aval.shape
-    ct_x = dynamic_update_slice_p.bind(ct, full_like(ct, 0, shape=shape, sharding=aval.explicit_sharding), *starts) if is_undefined_primal(x) else None
-    ct_u = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape) if is_undefined_primal(update) else None
+    ct_x = (
+        dynamic_update_slice_p.bind(
+            ct, full_like(ct, 0, shape=shape, sharding=aval.explicit_sharding), *starts
+        )
+        if is_undefined_primal(x)
+        else None
+    )
+    ct_u = (
+        dynamic_slice_p.bind(ct, *starts, slice_sizes=shape)
+        if is_undefined_primal(update)
+        else None
+    )
     return [ct_x, ct_u, *[None] * len(starts)]
 
 
@@ -403,7 +506,10 @@ def _dynamic_update_batch(xs, dims):
     d, du, *ds = dims
     size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
     if all(s is None for s in ds):
-        x, update = batching.move_batch_dim_to(x, d, size, 0), batching.move_batch_dim_to(update, du, size, 0)
+        x, update = (
+            batching.move_batch_dim_to(x, d, size, 0),
+            batching.move_batch_dim_to(update, du, size, 0),
+        )
         zero = np.zeros((), aval_of(starts[0]).dtype)[()] if starts else np.int32(0)
         return dynamic_update_slice_p.bind(x, update, zero, *starts), 0
     return updates_per_example(xs, dims), 0
@@ -417,8 +523,10 @@ def _dynamic_update_lowering(ctx, x, update, *starts):
         starts.append(ctx.constant(np.zeros((), index.dtype), index))
         types.append(mlir.tensor_type(index))
     t = mlir.tensor_type(src)
-    return ctx.op(f"stablehlo.dynamic_update_slice {', '.join([x, update, *starts])} : "
-                  f"({', '.join([t, mlir.tensor_type(up), *types])}) -> {t}")
+    return ctx.op(
+        f"stablehlo.dynamic_update_slice {', '.join([x, update, *starts])} : "
+        f"({', '.join([t, mlir.tensor_type(up), *types])}) -> {t}"
+    )
 
 
 dynamic_update_slice_p = Primitive("dynamic_update_slice")
@@ -431,7 +539,14 @@ batching.primitive_batchers[dynamic_update_slice_p] = _dynamic_update_batch
 mlir.register_text_lowering(dynamic_update_slice_p, _dynamic_update_lowering)
 
 
-def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True) -> Array:
+def dynamic_slice_in_dim(
+    operand: ArrayLike,
+    start_index: ArrayLike,
+    slice_size: int,
+    axis: int = 0,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """`dynamic_slice` along one dimension.
 
     Args:
@@ -448,7 +563,14 @@ def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size:
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True) -> Array:
+def dynamic_index_in_dim(
+    operand: ArrayLike,
+    index: ArrayLike,
+    axis: int = 0,
+    keepdims: bool = True,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """One run-time position along a dimension.
 
     Args:
@@ -458,7 +580,13 @@ def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, ke
         keepdims: whether the dimension stays, with size 1.
         allow_negative_indices: whether negative indices count from the end.
     """
-    out = dynamic_slice_in_dim(operand, _position(index, allow_negative_indices), 1, axis, allow_negative_indices=allow_negative_indices)
+    out = dynamic_slice_in_dim(
+        operand,
+        _position(index, allow_negative_indices),
+        1,
+        axis,
+        allow_negative_indices=allow_negative_indices,
+    )
     return out if keepdims else squeeze(out, (axis,))
 
 
@@ -467,7 +595,14 @@ def _position(index, allow_negative: bool):
     return max(index, 0) if not allow_negative and isinstance(index, (int, np.integer)) else index
 
 
-def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, *, allow_negative_indices: bool = True) -> Array:
+def dynamic_update_slice_in_dim(
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """`dynamic_update_slice` along one dimension.
 
     Args:
@@ -480,10 +615,19 @@ def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_ind
     ndim = aval_of(operand).ndim
     starts = [0] * ndim
     starts[canonical_axis(axis, ndim)] = start_index
-    return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
+    return dynamic_update_slice(
+        operand, update, starts, allow_negative_indices=allow_negative_indices
+    )
 
 
-def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, *, allow_negative_indices: bool = True) -> Array:
+def dynamic_update_index_in_dim(
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = True,
+) -> Array:
     """Replaces one run-time position along a dimension.
 
     Args:
@@ -498,5 +642,10 @@ def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: Ar
         shape = list(aval_of(operand).shape)
         shape[axis] = 1
         update = broadcast_in_dim(update, shape, [i for i in range(len(shape)) if i != axis])
-    return dynamic_update_slice_in_dim(operand, update, _position(index, allow_negative_indices), axis,
-                                       allow_negative_indices=allow_negative_indices)
+    return dynamic_update_slice_in_dim(
+        operand,
+        update,
+        _position(index, allow_negative_indices),
+        axis,
+        allow_negative_indices=allow_negative_indices,
+    )

@@ -29,7 +29,12 @@ from xlab.lax.shape import canonical_axis, expand_dims, moveaxis
 __all__ = ["sort", "sort_key_val", "top_k"]
 
 
-def sort(operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Array | tuple[Array, ...]:
+def sort(
+    operand: ArrayLike | Sequence[ArrayLike],
+    dimension: int = -1,
+    is_stable: bool = True,
+    num_keys: int = 1,
+) -> Array | tuple[Array, ...]:
     """The operand sorted along a dimension; several operands are permuted alike.
 
     Args:
@@ -51,16 +56,27 @@ def sort(operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stabl
         if not operand:
             raise TypeError("sort requires at least one operand")
         if not 1 <= num_keys <= len(operand):
-            raise ValueError(f"num_keys={num_keys} must be between 1 and the number of operands, {len(operand)}")
+            raise ValueError(
+                f"num_keys={num_keys} must be between 1 and the number of operands, {len(operand)}"
+            )
         axis = canonical_axis(dimension, aval_of(operand[0]).ndim)
-        return tuple(sort_p.bind(*operand, dimension=axis, is_stable=bool(is_stable), num_keys=operator.index(num_keys)))
+        return tuple(
+            sort_p.bind(
+                *operand,
+                dimension=axis,
+                is_stable=bool(is_stable),
+                num_keys=operator.index(num_keys),
+            )
+        )
     if num_keys != 1:
         raise ValueError(f"num_keys={num_keys} must equal 1 for a single operand.")
     axis = canonical_axis(dimension, aval_of(operand).ndim)
     return sort_p.bind(operand, dimension=axis, is_stable=bool(is_stable), num_keys=1)[0]
 
 
-def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
     """Keys sorted along a dimension, and values in the same order.
 
     Args:
@@ -77,7 +93,9 @@ def argsort(operand, dimension: int = -1, is_stable: bool = True, index_dtype=np
     """The positions that sort the operand along a dimension."""
     aval = aval_of(operand)
     axis = canonical_axis(dimension, aval.ndim)
-    return sort_key_val(operand, broadcasted_iota(index_dtype, aval.shape, axis), axis, is_stable)[1]
+    return sort_key_val(operand, broadcasted_iota(index_dtype, aval.shape, axis), axis, is_stable)[
+        1
+    ]
 
 
 def _sort_aval(*xs, dimension, is_stable, num_keys):
@@ -88,27 +106,36 @@ def _sort_aval(*xs, dimension, is_stable, num_keys):
             raise TypeError(f"sort has no order for keys of dtype {dtypes.name(x.dtype)}")
     for x in xs[num_keys:]:
         if dtypes.is_extended(x.dtype):
-            raise TypeError(f"sort does not move arrays of dtype {dtypes.name(x.dtype)}: index them with what argsort gives")
+            raise TypeError(
+                f"sort does not move arrays of dtype {dtypes.name(x.dtype)}: index them with what argsort gives"
+            )
     return xs
 
 
 def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
     shape = aval_of(primals[0]).shape
     positions = broadcasted_iota(np.uint32, shape, dimension)
-    *outs, order = sort_p.bind(*primals, positions, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
-    return outs, [Zero.of(o) if type(t) is Zero else take_along(t, order, dimension) for o, t in zip(outs, tangents)]
+    *outs, order = sort_p.bind(
+        *primals, positions, dimension=dimension, is_stable=is_stable, num_keys=num_keys
+    )
+    return outs, [
+        Zero.of(o) if type(t) is Zero else take_along(t, order, dimension)
+        for o, t in zip(outs, tangents)
+    ]
 
 
 def take_along(x, index, axis: int):
     """Elements at one position along an axis for every place of `index`, whose other dimensions are those of `x`."""
     ndim, dtype = aval_of(x).ndim, aval_of(x).dtype
     if aval_of(x).shape[axis] == 0:
-        return full_like(index, 0, dtype)       # nothing, from nowhere: a gather has no slice to take
+        return full_like(index, 0, dtype)  # nothing, from nowhere: a gather has no slice to take
     others = tuple(i for i in range(ndim) if i != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     # A dimension of size 0 leaves nothing to read, not even slices of size 1.
     sizes = tuple(min(d, 1) if i != axis else 1 for i, d in enumerate(aval_of(x).shape))
-    return gather(x, expand_dims(index, (ndim,)), numbers, sizes, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
+    return gather(
+        x, expand_dims(index, (ndim,)), numbers, sizes, mode=GatherScatterMode.PROMISE_IN_BOUNDS
+    )
 
 
 def _sort_batch(xs, dims, *, dimension, is_stable, num_keys):
@@ -146,7 +173,10 @@ class _Comparator:
             part = _e.real_part_dtype(dtype)
             p = mlir.tensor_type(ShapedArray((), part))
             for op in ("real", "imag"):
-                x, y = (self.canonical(self.emit(f"stablehlo.{op} {v} : ({t}) -> {p}"), part, p) for v in (a, b))
+                x, y = (
+                    self.canonical(self.emit(f"stablehlo.{op} {v} : ({t}) -> {p}"), part, p)
+                    for v in (a, b)
+                )
                 yield x, y, p, "TOTALORDER"
         elif dtypes.issubdtype(dtype, np.floating):
             yield self.canonical(a, dtype, t), self.canonical(b, dtype, t), t, "TOTALORDER"
@@ -182,6 +212,7 @@ def _sort_as_integers(x, *, dimension, is_stable, num_keys):
     def ordered(bits):
         sign = shift_right_arithmetic(bits, np.asarray(8 * dtype.itemsize - 1, integer)[()])
         return bitwise_xor(bits, bitwise_and(sign, top))
+
     x = select(ne(x, x), full_like(x, np.nan), x)
     bits = ordered(bitcast_convert_type(x, integer))
     (bits,) = sort_p.bind(bits, dimension=dimension, is_stable=False, num_keys=1)
@@ -192,7 +223,12 @@ _sort_floats = mlir.lower_fun(_sort_as_integers)
 
 
 def _sort_lowering(ctx, *xs, dimension, is_stable, num_keys):
-    if len(xs) == 1 and ctx.platform == "cpu" and ctx.avals_in[0].dtype in _BY_INTEGERS and ctx.avals_in[0].ndim:
+    if (
+        len(xs) == 1
+        and ctx.platform == "cpu"
+        and ctx.avals_in[0].dtype in _BY_INTEGERS
+        and ctx.avals_in[0].ndim
+    ):
         return _sort_floats(ctx, *xs, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
     avals = [mlir.values.physical_aval(a) for a in ctx.avals_in]
     scalars = [mlir.tensor_type(a.update(shape=(), weak_type=False)) for a in avals]
@@ -204,9 +240,12 @@ def _sort_lowering(ctx, *xs, dimension, is_stable, num_keys):
     header = ", ".join(f"{a}: {t}, {b}: {t}" for (a, b), t in zip(names, scalars))
     types = ", ".join(map(mlir.tensor_type, avals))
     body = "\n".join(compare.lines)
-    return ctx.ops(f'"stablehlo.sort"({", ".join(xs)}) <{{dimension = {dimension} : i64, '
-                   f"is_stable = {str(is_stable).lower()}}}> ({{\n    ^bb0({header}):\n{body}\n"
-                   f"      stablehlo.return {result} : tensor<i1>\n    }}) : ({types}) -> ({types})", len(xs))
+    return ctx.ops(
+        f'"stablehlo.sort"({", ".join(xs)}) <{{dimension = {dimension} : i64, '
+        f"is_stable = {str(is_stable).lower()}}}> ({{\n    ^bb0({header}):\n{body}\n"
+        f"      stablehlo.return {result} : tensor<i1>\n    }}) : ({types}) -> ({types})",
+        len(xs),
+    )
 
 
 _BY_INTEGERS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, dtypes.bfloat16)))
@@ -242,18 +281,22 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
 
 def _top_k_aval(x, *, k, axis):
     if not _e.ordered(x.dtype):
-        raise TypeError(f"top_k does not accept dtype {dtypes.name(x.dtype)}: it takes real or bool arrays")
+        raise TypeError(
+            f"top_k does not accept dtype {dtypes.name(x.dtype)}: it takes real or bool arrays"
+        )
     if x.shape[axis] < k:
         raise ValueError(f"k={k} of top_k is larger than dimension {axis} of {x}")
-    shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.int32, x.weak_type)
 
 
 def _top_k_jvp(primals, tangents, *, k, axis):
     values, positions = top_k_p.bind(*primals, k=k, axis=axis)
     t = tangents[0]
-    return (values, positions), (Zero.of(values) if type(t) is Zero else take_along(t, positions, axis),
-                                 Zero.of(positions))
+    return (values, positions), (
+        Zero.of(values) if type(t) is Zero else take_along(t, positions, axis),
+        Zero.of(positions),
+    )
 
 
 def _top_k_batch(xs, dims, *, k, axis):
@@ -274,7 +317,9 @@ def _top_k_lowering(ctx, x, *, k, axis):
     aval = ctx.avals_in[0]
     if axis != aval.ndim - 1:
         return _top_k_moved(ctx, x, k=k, axis=axis)
-    return ctx.ops(f"chlo.top_k({x}, k = {k}) : {ctx.type_in()} -> ({ctx.type_out(0)}, {ctx.type_out(1)})", 2)
+    return ctx.ops(
+        f"chlo.top_k({x}, k = {k}) : {ctx.type_in()} -> ({ctx.type_out(0)}, {ctx.type_out(1)})", 2
+    )
 
 
 top_k_p = Primitive("top_k", multiple_results=True)

@@ -43,6 +43,7 @@ def _binary(op: str):
         x, y = (ctx.broadcast_operand(v, a, out) for v, a in zip((x, y), ctx.avals_in))
         t = mlir.tensor_type(out)
         return ctx.op(f"{op} {x}, {y} : {t}, {t} -> {t}")
+
     return rule
 
 
@@ -54,13 +55,18 @@ digamma_p = elementwise("digamma", _e.floating)
 ad.defjvp(digamma_p, lambda t, x: mul(t, polygamma(full_like(x, 1), x)))
 mlir.register_text_lowering(digamma_p, mlir.unary("chlo.digamma"))
 
+
 def _no_slope_in_order(t, m, x):
-    raise ValueError("polygamma has a derivative in x only: the gradient with respect to the order m is not supported. Use "
-                     "stop_gradient on it, or differentiate in x alone.")
+    raise ValueError(
+        "polygamma has a derivative in x only: the gradient with respect to the order m is not supported. Use "
+        "stop_gradient on it, or differentiate in x alone."
+    )
 
 
 polygamma_p = elementwise("polygamma", _e.floating, operands=2)
-ad.defjvp(polygamma_p, _no_slope_in_order, lambda t, m, x: mul(t, polygamma(add(m, full_like(m, 1)), x)))
+ad.defjvp(
+    polygamma_p, _no_slope_in_order, lambda t, m, x: mul(t, polygamma(add(m, full_like(m, 1)), x))
+)
 mlir.register_text_lowering(polygamma_p, _binary("chlo.polygamma"))
 
 zeta_p = elementwise("zeta", _e.floating, operands=2)

@@ -21,8 +21,10 @@ from xlab.lax.shape import broadcast_in_dim
 
 def widened(fun: Callable):
     """Lowering rule for an elementwise primitive that is `fun` of operands of one shape, in at least 32 bits."""
+
     def whole(*xs):
         return convert_element_type(fun(*brought(xs)), aval_of(xs[0]).dtype)
+
     return mlir.lower_fun(whole, multiple_results=False)
 
 
@@ -54,6 +56,7 @@ def until_settled(step: Callable, start: tuple, limit: int) -> tuple:
 
     An element that has settled stays as it is: further steps would only add their rounding.
     """
+
     def more(carry):
         i, going, *_ = carry
         return bitwise_and(anywhere(going), lt(i, np.int32(limit)))
@@ -61,6 +64,10 @@ def until_settled(step: Callable, start: tuple, limit: int) -> tuple:
     def body(carry):
         i, going, *old = carry
         unsettled, *new = step(convert_element_type(i, aval_of(old[0]).dtype), *old)
-        return (add(i, np.int32(1)), bitwise_and(going, unsettled),
-                *(select(going, n, o) for n, o in zip(new, old)))
+        return (
+            add(i, np.int32(1)),
+            bitwise_and(going, unsettled),
+            *(select(going, n, o) for n, o in zip(new, old)),
+        )
+
     return while_loop(more, body, (np.int32(1), full_like(start[0], True, bool), *start))[2:]

@@ -90,6 +90,7 @@ def _series(a, x):
         total, slopes = add(total, term), add(slopes, slope)
         going = bitwise_or(gt(term, mul(total, small)), gt(abs(slope), mul(abs(slopes), small)))
         return going, term, total, slope, slopes
+
     ones, zeros = full_like(x, 1), full_like(x, 0)
     _, total, _, slopes = until_settled(step, (ones, ones, zeros, zeros), _MOST_TERMS)
     return total, slopes
@@ -105,8 +106,8 @@ def _fraction(a, x):
     one, eps = number(1, x), _eps(x)
 
     def step(i, b, c, dc, d, dd, h, dh):
-        top = mul(i, sub(a, i))                         # its derivative is i
-        b = add(b, number(2, x))                        # its derivative is -1
+        top = mul(i, sub(a, i))  # its derivative is i
+        b = add(b, number(2, x))  # its derivative is -1
         below = _away_from_zero(add(mul(top, d), b))
         d_below = sub(add(mul(i, d), mul(top, dd)), one)
         dc = sub(div(sub(i, mul(div(top, c), dc)), c), one)
@@ -118,6 +119,7 @@ def _fraction(a, x):
         h = mul(h, ratio)
         going = bitwise_or(gt(abs(sub(ratio, one)), eps), gt(abs(sub(new, dh)), mul(eps, abs(new))))
         return going, b, c, dc, d, dd, h, new
+
     b = sub(add(x, one), a)
     d = div(one, _away_from_zero(b))
     dd = mul(d, d)
@@ -145,7 +147,9 @@ def _above(a, x):
 
 
 def _outside(a, x):
-    return bitwise_or(bitwise_or(ne(a, a), ne(x, x)), bitwise_or(lt(x, number(0, x)), lt(a, number(0, a))))
+    return bitwise_or(
+        bitwise_or(ne(a, a), ne(x, x)), bitwise_or(lt(x, number(0, x)), lt(a, number(0, a)))
+    )
 
 
 def _igamma(a, x):
@@ -154,7 +158,9 @@ def _igamma(a, x):
     zero, one = number(0, x), number(1, x)
     p = select(above, sub(one, mul(prefix, h)), div(mul(prefix, s), a))
     p = select(eq(x, zero), full_like(x, 0), p)
-    p = select(bitwise_and(le(a, _tiny(a)), gt(x, zero)), full_like(x, 1), p)     # where the prefix, near a, is no number any more
+    p = select(
+        bitwise_and(le(a, _tiny(a)), gt(x, zero)), full_like(x, 1), p
+    )  # where the prefix, near a, is no number any more
     p = select(eq(x, number(np.inf, x)), full_like(x, 1), p)
     undefined = bitwise_or(_outside(a, x), bitwise_and(eq(a, zero), lt(x, one)))
     return select(undefined, full_like(x, np.nan), p)
@@ -166,7 +172,11 @@ def _igammac(a, x):
     prefix, s, _, h, _ = _recurrences(a, x, above)
     q = select(above, mul(prefix, h), sub(one, div(mul(prefix, s), a)))
     q = select(eq(x, zero), full_like(x, 1), q)
-    q = select(bitwise_or(bitwise_and(le(a, _tiny(a)), gt(x, zero)), eq(x, number(np.inf, x))), full_like(x, 0), q)
+    q = select(
+        bitwise_or(bitwise_and(le(a, _tiny(a)), gt(x, zero)), eq(x, number(np.inf, x))),
+        full_like(x, 0),
+        q,
+    )
     undefined = bitwise_or(_outside(a, x), bitwise_and(eq(a, zero), eq(x, zero)))
     return select(undefined, full_like(x, np.nan), q)
 
@@ -188,15 +198,23 @@ def _density(a, x):
 
 
 igamma_p = elementwise("igamma", _e.floating, operands=2)
-ad.defjvp(igamma_p, lambda t, a, x: mul(t, igamma_grad_a(a, x)), lambda t, a, x: mul(t, _density(a, x)))
+ad.defjvp(
+    igamma_p, lambda t, a, x: mul(t, igamma_grad_a(a, x)), lambda t, a, x: mul(t, _density(a, x))
+)
 mlir.register_text_lowering(igamma_p, widened(_igamma))
 
 igammac_p = elementwise("igammac", _e.floating, operands=2)
-ad.defjvp(igammac_p, lambda t, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t, a, x: neg(mul(t, _density(a, x))))
+ad.defjvp(
+    igammac_p,
+    lambda t, a, x: neg(mul(t, igamma_grad_a(a, x))),
+    lambda t, a, x: neg(mul(t, _density(a, x))),
+)
 mlir.register_text_lowering(igammac_p, widened(_igammac))
 
 igamma_grad_a_p = elementwise("igamma_grad_a", _e.floating, operands=2)
-ad.primitive_jvps.excuse(igamma_grad_a_p, "JAX has no second derivative in the shape parameter either")
+ad.primitive_jvps.excuse(
+    igamma_grad_a_p, "JAX has no second derivative in the shape parameter either"
+)
 mlir.register_text_lowering(igamma_grad_a_p, widened(_igamma_grad_a))
 
 
@@ -225,7 +243,9 @@ def _random_gamma_grad(a, x):
     shape = select(inside, a, full_like(a, 1))
     s, s_a = _series(select(low, shape, full_like(a, 1)), at_low)
     h, h_a = _fraction(select(above, shape, full_like(a, 1)), at_high)
-    from_below = neg(mul(div(at_low, shape), add(mul(s, sub(log(at_low), digamma(add(shape, one)))), s_a)))
+    from_below = neg(
+        mul(div(at_low, shape), add(mul(s, sub(log(at_low), digamma(add(shape, one)))), s_a))
+    )
     from_above = mul(at_high, add(mul(h, sub(log(at_high), digamma(shape))), h_a))
     slope = select(eq(x, zero), full_like(x, 0), select(above, from_above, from_below))
     defined = bitwise_and(inside, bitwise_and(ge(x, zero), lt(x, number(np.inf, x))))
@@ -251,6 +271,7 @@ def _beta_fraction(a, b, x):
         odd = neg(div(mul(mul(add(a, m), add(add(a, b), m)), x), mul(at, add(at, one))))
         c, d, new = advance(odd, c, d, h)
         return gt(abs(sub(mul(c, d), one)), eps), c, d, new
+
     d = div(one, _away_from_zero(sub(one, div(mul(add(a, b), x), add(a, one)))))
     return until_settled(step, (full_like(x, 1), d, d), _MOST_TERMS)[2]
 
@@ -266,15 +287,19 @@ def _betainc(a, b, x):
     prefix = exp(logs)
     matters = bitwise_and(gt(prefix, zero), lt(prefix, inf))
     p_safe, q_safe = (select(matters, v, full_like(v, 1)) for v in (p, q))
-    value = div(mul(prefix, _beta_fraction(p_safe, q_safe, select(matters, y, full_like(y, 0)))), p_safe)
+    value = div(
+        mul(prefix, _beta_fraction(p_safe, q_safe, select(matters, y, full_like(y, 0)))), p_safe
+    )
     value = select(flip, sub(one, value), value)
     # A parameter at an end of its range puts all probability at one end.
     at_zero = bitwise_or(eq(a, zero), eq(b, inf))
     at_one = bitwise_or(eq(b, zero), eq(a, inf))
     value = select(bitwise_or(at_zero, eq(x, one)), full_like(x, 1), value)
     value = select(bitwise_or(bitwise_and(at_one, lt(x, one)), eq(x, zero)), full_like(x, 0), value)
-    outside = bitwise_or(bitwise_not(bitwise_and(ge(x, zero), le(x, one))),
-                         bitwise_not(bitwise_and(ge(a, zero), ge(b, zero))))
+    outside = bitwise_or(
+        bitwise_not(bitwise_and(ge(x, zero), le(x, one))),
+        bitwise_not(bitwise_and(ge(a, zero), ge(b, zero))),
+    )
     return select(bitwise_or(outside, bitwise_and(at_zero, at_one)), full_like(x, np.nan), value)
 
 
@@ -289,8 +314,10 @@ def _betainc_slope(t, a, b, x):
 
 
 def _no_slope(t, *_):
-    raise ValueError("betainc has a derivative in x only: gradients with respect to a and b are not supported. Use "
-                     "stop_gradient on them, or differentiate in x alone.")
+    raise ValueError(
+        "betainc has a derivative in x only: gradients with respect to a and b are not supported. Use "
+        "stop_gradient on them, or differentiate in x alone."
+    )
 
 
 regularized_incomplete_beta_p = elementwise("regularized_incomplete_beta", _e.floating, operands=3)

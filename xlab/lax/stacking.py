@@ -24,7 +24,16 @@ from xlab.lax.shape import (
 )
 from xlab.lax.slicing import slice_in_dim
 
-__all__ = ["broadcast_like", "broadcast_to_rank", "dtype", "shape_as_value", "stack", "stack_p", "unstack", "unstack_p"]
+__all__ = [
+    "broadcast_like",
+    "broadcast_to_rank",
+    "dtype",
+    "shape_as_value",
+    "stack",
+    "stack_p",
+    "unstack",
+    "unstack_p",
+]
 
 
 def stack(operands: Sequence, axis: int = 0) -> Array:
@@ -59,15 +68,23 @@ def _stack_aval(*xs, axis):
     first = xs[0]
     for x in xs[1:]:
         if x.shape != first.shape:
-            raise ValueError(f"All input arrays to stack must have the same shape, got {', '.join(str(a.shape) for a in xs)}")
+            raise ValueError(
+                f"All input arrays to stack must have the same shape, got {', '.join(str(a.shape) for a in xs)}"
+            )
         if x.dtype != first.dtype:
-            raise TypeError(f"stack requires arguments to have the same dtypes, got "
-                            f"{', '.join(dtypes.name(a.dtype) for a in xs)}; convert with lax.convert_element_type")
-    return ShapedArray((*first.shape[:axis], len(xs), *first.shape[axis:]), first.dtype, all(x.weak_type for x in xs))
+            raise TypeError(
+                f"stack requires arguments to have the same dtypes, got "
+                f"{', '.join(dtypes.name(a.dtype) for a in xs)}; convert with lax.convert_element_type"
+            )
+    return ShapedArray(
+        (*first.shape[:axis], len(xs), *first.shape[axis:]),
+        first.dtype,
+        all(x.weak_type for x in xs),
+    )
 
 
 def _unstack_aval(x, *, axis):
-    shape = (*x.shape[:axis], *x.shape[axis + 1:])
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     return [ShapedArray(shape, x.dtype, x.weak_type)] * x.shape[axis]
 
 
@@ -76,7 +93,10 @@ def _stack(*xs, axis):
 
 
 def _unstack(x, *, axis):
-    return [squeeze(slice_in_dim(x, i, i + 1, axis=axis), (axis,)) for i in range(aval_of(x).shape[axis])]
+    return [
+        squeeze(slice_in_dim(x, i, i + 1, axis=axis), (axis,))
+        for i in range(aval_of(x).shape[axis])
+    ]
 
 
 def _stack_jvp(primals, tangents, *, axis):
@@ -93,7 +113,9 @@ def _stack_transpose(ct, *xs, axis):
 
 def _stack_batch(xs, dims, *, axis):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    return stack_p.bind(*(batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)), axis=axis + 1), 0
+    return stack_p.bind(
+        *(batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)), axis=axis + 1
+    ), 0
 
 
 def _unstack_jvp(primals, tangents, *, axis):
@@ -145,7 +167,9 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     shape = aval_of(x).shape
     if len(shape) >= rank:
         return x
-    return broadcast_in_dim(x, (*(1,) * (rank - len(shape)), *shape), range(rank - len(shape), rank))
+    return broadcast_in_dim(
+        x, (*(1,) * (rank - len(shape)), *shape), range(rank - len(shape), rank)
+    )
 
 
 def shape_as_value(shape: Sequence[int]) -> Array:

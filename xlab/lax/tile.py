@@ -27,17 +27,25 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """
     reps = canonical_shape(reps)
     if len(reps) != aval_of(operand).ndim:
-        raise TypeError(f"tile needs one number of repeats per dimension: reps length must be equal to the ndim of x, got {reps} for "
-                        f"{aval_of(operand)}")
+        raise TypeError(
+            f"tile needs one number of repeats per dimension: reps length must be equal to the ndim of x, got {reps} for "
+            f"{aval_of(operand)}"
+        )
     return tile_p.bind(operand, reps=reps)
 
 
 def _tile_lowering(ctx, x, *, reps):
     aval = physical_aval(ctx.avals_in[0])
     reps = (*reps, *(1,) * (aval.ndim - len(reps)))
-    spread = aval.update(shape=tuple(d for r, n in zip(reps, aval.shape) for d in (r, n)), sharding=None)
+    spread = aval.update(
+        shape=tuple(d for r, n in zip(reps, aval.shape) for d in (r, n)), sharding=None
+    )
     x = ctx.broadcast(x, aval, spread, tuple(range(1, spread.ndim, 2)))
-    return ctx.op(f"stablehlo.reshape {x} : ({mlir.tensor_type(spread)}) -> {ctx.type_out()}") if spread.ndim else x
+    return (
+        ctx.op(f"stablehlo.reshape {x} : ({mlir.tensor_type(spread)}) -> {ctx.type_out()}")
+        if spread.ndim
+        else x
+    )
 
 
 def _tile_batch(xs, dims, *, reps):
@@ -52,7 +60,11 @@ def _tile_transpose(ct, x, *, reps):
 
 tile_p = Primitive("tile")
 tile_p.linear_in_unreduced = True
-tile_p.def_abstract_eval(lambda x, *, reps: ShapedArray(tuple(r * n for r, n in zip(reps, x.shape)), x.dtype, x.weak_type))
+tile_p.def_abstract_eval(
+    lambda x, *, reps: ShapedArray(
+        tuple(r * n for r, n in zip(reps, x.shape)), x.dtype, x.weak_type
+    )
+)
 ad.deflinear2(tile_p, _tile_transpose)
 sharding_rules[tile_p] = sharding_in_types.tile
 batching.primitive_batchers[tile_p] = _tile_batch

@@ -15,7 +15,15 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.convert import convert
 
-__all__ = ["after_all", "after_all_p", "create_token", "create_token_p", "dce_sink", "dce_sink_p", "stage"]
+__all__ = [
+    "after_all",
+    "after_all_p",
+    "create_token",
+    "create_token_p",
+    "dce_sink",
+    "dce_sink_p",
+    "stage",
+]
 
 
 def create_token(_: Any = None) -> Any:
@@ -34,18 +42,28 @@ def after_all(*operands: Any) -> Any:
     """The token that says that everything the given tokens stand for has happened."""
     for x in operands:
         if not isinstance(x, Token | Tracer) or aval_of(x) is not TOKEN:
-            raise TypeError(f"Arguments to after_all must be tokens, as create_token makes them; got {x!r} of type {type(x).__name__}")
+            raise TypeError(
+                f"Arguments to after_all must be tokens, as create_token makes them; got {x!r} of type {type(x).__name__}"
+            )
     return after_all_p.bind(*operands)
 
 
 create_token_p = Primitive("create_token")
 create_token_p.def_abstract_eval(lambda: TOKEN)
-mlir.register_text_lowering(create_token_p, lambda ctx: ctx.op("stablehlo.create_token : !stablehlo.token"))
+mlir.register_text_lowering(
+    create_token_p, lambda ctx: ctx.op("stablehlo.create_token : !stablehlo.token")
+)
 
 after_all_p = Primitive("after_all")
 after_all_p.def_abstract_eval(lambda *tokens: TOKEN)
-mlir.register_text_lowering(after_all_p, lambda ctx, *tokens: ctx.op(f"stablehlo.after_all {', '.join(tokens)} : !stablehlo.token"
-                                                                     if tokens else "stablehlo.create_token : !stablehlo.token"))
+mlir.register_text_lowering(
+    after_all_p,
+    lambda ctx, *tokens: ctx.op(
+        f"stablehlo.after_all {', '.join(tokens)} : !stablehlo.token"
+        if tokens
+        else "stablehlo.create_token : !stablehlo.token"
+    ),
+)
 for _prim in (create_token_p, after_all_p):
     ad.primitive_jvps.excuse(_prim, "tokens have no derivative")
     ad.primitive_transposes.excuse(_prim, "tokens have no derivative")
@@ -84,7 +102,9 @@ def _check(name, x):
     try:
         return aval_of(x)
     except InvalidInputException:
-        raise TypeError(f"lax.{name} takes arrays and numbers, got {x!r} of type {type(x).__name__}") from None
+        raise TypeError(
+            f"lax.{name} takes arrays and numbers, got {x!r} of type {type(x).__name__}"
+        ) from None
 
 
 dce_sink_p = Primitive("dce_sink", multiple_results=True)
@@ -117,8 +137,10 @@ def _sink_lowering(ctx, x, *, prevent_mlir_dce):
     if prevent_mlir_dce:
         order = [*reversed(range(mlir.values.physical_aval(ctx.avals_in[0]).ndim))]
         layout = f"dense<{order}> : tensor<{len(order)}xindex>"
-        ctx.op0(f'stablehlo.custom_call @dce_sink({x}) {{backend_config = "", has_side_effect = true, mhlo.backend_config = {{}}, '
-                f"operand_layouts = [{layout}], result_layouts = []}} : ({ctx.type_in()}) -> ()")
+        ctx.op0(
+            f'stablehlo.custom_call @dce_sink({x}) {{backend_config = "", has_side_effect = true, mhlo.backend_config = {{}}, '
+            f"operand_layouts = [{layout}], result_layouts = []}} : ({ctx.type_in()}) -> ()"
+        )
     return []
 
 

@@ -37,8 +37,10 @@ def _define(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool = F
 
 def _accurate(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool = False):
     """As `_define`, for a function that takes an accuracy."""
+
     def without(*args, accuracy=None):
         return derivative(*args)
+
     prim = _define(name, op, derivative if name in ("sin", "cos") else without, accepts, ans=ans)
     mlir.register_text_lowering(prim, unary(op))
     return prim
@@ -54,7 +56,9 @@ exp_p = _accurate("exp", "stablehlo.exponential", lambda t, ans, x: mul(t, ans),
 
 def exp2(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise power of two."""
-    return exp2_p.bind(x) if accuracy is None else exp2_p.bind(x, accuracy=checked("exp2", accuracy))
+    return (
+        exp2_p.bind(x) if accuracy is None else exp2_p.bind(x, accuracy=checked("exp2", accuracy))
+    )
 
 
 exp2_p = elementwise("exp2", _e.inexact)
@@ -74,10 +78,19 @@ mlir.register_text_lowering(exp2_p, _exp2_lowering)
 
 def expm1(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise `exp(x) - 1`, accurate near zero."""
-    return expm1_p.bind(x) if accuracy is None else expm1_p.bind(x, accuracy=checked("expm1", accuracy))
+    return (
+        expm1_p.bind(x)
+        if accuracy is None
+        else expm1_p.bind(x, accuracy=checked("expm1", accuracy))
+    )
 
 
-expm1_p = _accurate("expm1", "stablehlo.exponential_minus_one", lambda t, ans, x: mul(t, add(ans, _one(ans))), ans=True)
+expm1_p = _accurate(
+    "expm1",
+    "stablehlo.exponential_minus_one",
+    lambda t, ans, x: mul(t, add(ans, _one(ans))),
+    ans=True,
+)
 
 
 def log(x: ArrayLike, *, accuracy: Any = None) -> Array:
@@ -90,7 +103,11 @@ log_p = _accurate("log", "stablehlo.log", lambda t, x: div(t, x))
 
 def log1p(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise `log(1 + x)`, accurate near zero."""
-    return log1p_p.bind(x) if accuracy is None else log1p_p.bind(x, accuracy=checked("log1p", accuracy))
+    return (
+        log1p_p.bind(x)
+        if accuracy is None
+        else log1p_p.bind(x, accuracy=checked("log1p", accuracy))
+    )
 
 
 log1p_p = _accurate("log1p", "stablehlo.log_plus_one", lambda t, x: div(t, add(x, _one(x))))
@@ -98,19 +115,35 @@ log1p_p = _accurate("log1p", "stablehlo.log_plus_one", lambda t, x: div(t, add(x
 
 def tanh(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise hyperbolic tangent."""
-    return tanh_p.bind(x) if accuracy is None else tanh_p.bind(x, accuracy=checked("tanh", accuracy))
+    return (
+        tanh_p.bind(x) if accuracy is None else tanh_p.bind(x, accuracy=checked("tanh", accuracy))
+    )
 
 
 # (1 - y^2) t as (t + t y)(1 - y): no cancellation where y is close to 1.
-tanh_p = _accurate("tanh", "stablehlo.tanh", lambda t, ans, x: mul(add(t, mul(t, ans)), sub(_one(x), ans)), ans=True)
+tanh_p = _accurate(
+    "tanh",
+    "stablehlo.tanh",
+    lambda t, ans, x: mul(add(t, mul(t, ans)), sub(_one(x), ans)),
+    ans=True,
+)
 
 
 def logistic(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise `1 / (1 + exp(-x))`."""
-    return logistic_p.bind(x) if accuracy is None else logistic_p.bind(x, accuracy=checked("logistic", accuracy))
+    return (
+        logistic_p.bind(x)
+        if accuracy is None
+        else logistic_p.bind(x, accuracy=checked("logistic", accuracy))
+    )
 
 
-logistic_p = _accurate("logistic", "stablehlo.logistic", lambda t, ans, x: mul(t, mul(ans, sub(_one(ans), ans))), ans=True)
+logistic_p = _accurate(
+    "logistic",
+    "stablehlo.logistic",
+    lambda t, ans, x: mul(t, mul(ans, sub(_one(ans), ans))),
+    ans=True,
+)
 
 
 def sin(x: ArrayLike, *, accuracy: Any = None) -> Array:
@@ -128,9 +161,15 @@ def tan(x: ArrayLike, *, accuracy: Any = None) -> Array:
     return tan_p.bind(x) if accuracy is None else tan_p.bind(x, accuracy=checked("tan", accuracy))
 
 
-sin_p = _accurate("sin", "stablehlo.sine", lambda t, x, accuracy=None: mul(t, cos(x, accuracy=accuracy)))
-cos_p = _accurate("cos", "stablehlo.cosine", lambda t, x, accuracy=None: neg(mul(t, sin(x, accuracy=accuracy))))
-tan_p = _accurate("tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_one(x), square(ans))), ans=True)
+sin_p = _accurate(
+    "sin", "stablehlo.sine", lambda t, x, accuracy=None: mul(t, cos(x, accuracy=accuracy))
+)
+cos_p = _accurate(
+    "cos", "stablehlo.cosine", lambda t, x, accuracy=None: neg(mul(t, sin(x, accuracy=accuracy)))
+)
+tan_p = _accurate(
+    "tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_one(x), square(ans))), ans=True
+)
 
 
 def sinh(x: ArrayLike) -> Array:
@@ -183,9 +222,13 @@ def atanh(x: ArrayLike) -> Array:
 
 
 asinh_p = _define("asinh", "chlo.asinh", lambda t, x: mul(t, rsqrt(add(square(x), _one(x)))))
-acosh_p = _define("acosh", "chlo.acosh", lambda t, x: mul(t, mul(rsqrt(sub(x, _one(x))), rsqrt(add(x, _one(x))))))
+acosh_p = _define(
+    "acosh", "chlo.acosh", lambda t, x: mul(t, mul(rsqrt(sub(x, _one(x))), rsqrt(add(x, _one(x)))))
+)
 # One root of the product would be right for x > 1 alone: squares overflow, and left of the sharding between them the root changes its sign.
-atanh_p = _define("atanh", "chlo.atanh", lambda t, x: mul(reciprocal_of(add(_one(x), x)), div(t, sub(_one(x), x))))
+atanh_p = _define(
+    "atanh", "chlo.atanh", lambda t, x: mul(reciprocal_of(add(_one(x), x)), div(t, sub(_one(x), x)))
+)
 
 
 def reciprocal_of(x):
@@ -198,31 +241,54 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 atan2_p = elementwise("atan2", _e.inexact, operands=2)
-ad.defjvp(atan2_p, lambda t, x, y: mul(t, div(y, add(square(x), square(y)))),
-          lambda t, x, y: mul(t, div(neg(x), add(square(x), square(y)))))
+ad.defjvp(
+    atan2_p,
+    lambda t, x, y: mul(t, div(y, add(square(x), square(y)))),
+    lambda t, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
+)
 mlir.register_text_lowering(atan2_p, mlir.binary("stablehlo.atan2"))
 
 
 def sqrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise square root."""
-    return sqrt_p.bind(x) if accuracy is None else sqrt_p.bind(x, accuracy=checked("sqrt", accuracy))
+    return (
+        sqrt_p.bind(x) if accuracy is None else sqrt_p.bind(x, accuracy=checked("sqrt", accuracy))
+    )
 
 
 def rsqrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise reciprocal of the square root."""
-    return rsqrt_p.bind(x) if accuracy is None else rsqrt_p.bind(x, accuracy=checked("rsqrt", accuracy))
+    return (
+        rsqrt_p.bind(x)
+        if accuracy is None
+        else rsqrt_p.bind(x, accuracy=checked("rsqrt", accuracy))
+    )
 
 
 def cbrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise cube root."""
-    return cbrt_p.bind(x) if accuracy is None else cbrt_p.bind(x, accuracy=checked("cbrt", accuracy))
+    return (
+        cbrt_p.bind(x) if accuracy is None else cbrt_p.bind(x, accuracy=checked("cbrt", accuracy))
+    )
 
 
 # Written through `ans`: one division instead of a second root.
-sqrt_p = _accurate("sqrt", "stablehlo.sqrt", lambda t, ans, x: mul(t, div(_e.beside(0.5, x), ans)), ans=True)
-rsqrt_p = _accurate("rsqrt", "stablehlo.rsqrt", lambda t, ans, x: mul(t, mul(_e.beside(-0.5, x), div(ans, x))), ans=True)
-cbrt_p = _accurate("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_e.beside(1 / 3, x), integer_pow(ans, -2))), _e.floating,
-                 ans=True)      # not through ans / x: the slope at zero is infinite
+sqrt_p = _accurate(
+    "sqrt", "stablehlo.sqrt", lambda t, ans, x: mul(t, div(_e.beside(0.5, x), ans)), ans=True
+)
+rsqrt_p = _accurate(
+    "rsqrt",
+    "stablehlo.rsqrt",
+    lambda t, ans, x: mul(t, mul(_e.beside(-0.5, x), div(ans, x))),
+    ans=True,
+)
+cbrt_p = _accurate(
+    "cbrt",
+    "stablehlo.cbrt",
+    lambda t, ans, x: mul(t, mul(_e.beside(1 / 3, x), integer_pow(ans, -2))),
+    _e.floating,
+    ans=True,
+)  # not through ans / x: the slope at zero is infinite
 
 
 def erf(x: ArrayLike) -> Array:
@@ -246,8 +312,13 @@ def _gauss(factor, t, x):
 
 erf_p = _define("erf", "chlo.erf", lambda t, x: _gauss(2 / np.sqrt(np.pi), t, x), _e.floating)
 erfc_p = _define("erfc", "chlo.erfc", lambda t, x: _gauss(-2 / np.sqrt(np.pi), t, x), _e.floating)
-erf_inv_p = _define("erf_inv", "chlo.erf_inv", lambda t, ans, x: mul(
-    _e.beside(np.sqrt(np.pi) / 2, x), mul(t, exp(square(ans)))), _e.floating, ans=True)
+erf_inv_p = _define(
+    "erf_inv",
+    "chlo.erf_inv",
+    lambda t, ans, x: mul(_e.beside(np.sqrt(np.pi) / 2, x), mul(t, exp(square(ans)))),
+    _e.floating,
+    ans=True,
+)
 
 
 def is_complex(x) -> bool:

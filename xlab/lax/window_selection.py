@@ -33,10 +33,14 @@ def check_pairs(name: str, padding, ndim: int | None) -> tuple[tuple[int, int], 
     try:
         pairs = tuple((int(lo), int(hi)) for lo, hi in padding)
     except (TypeError, ValueError):
-        raise ValueError(f"padding argument to {name} should be a string or a sequence of (low, high) pairs, got "
-                         f"{padding}") from None
+        raise ValueError(
+            f"padding argument to {name} should be a string or a sequence of (low, high) pairs, got "
+            f"{padding}"
+        ) from None
     if ndim is not None and len(pairs) != ndim:
-        raise ValueError(f"{name} needs one (low, high) pair of padding per dimension, {ndim}, got {pairs}")
+        raise ValueError(
+            f"{name} needs one (low, high) pair of padding per dimension, {ndim}, got {pairs}"
+        )
     return pairs
 
 
@@ -45,11 +49,15 @@ def dilated(size: int, dilation: int) -> int:
     return 0 if size == 0 else (size - 1) * dilation + 1
 
 
-def window_counts(shape, window, strides, padding, base_dilation=None, window_dilation=None) -> tuple[int, ...]:
+def window_counts(
+    shape, window, strides, padding, base_dilation=None, window_dilation=None
+) -> tuple[int, ...]:
     """How many windows fit along each dimension."""
     ones = (1,) * len(shape)
     out = []
-    for n, w, s, (lo, hi), b, d in zip(shape, window, strides, padding, base_dilation or ones, window_dilation or ones):
+    for n, w, s, (lo, hi), b, d in zip(
+        shape, window, strides, padding, base_dilation or ones, window_dilation or ones
+    ):
         out.append(max(0, (dilated(n, b) + lo + hi - dilated(w, d)) // s + 1))
     return tuple(out)
 
@@ -64,29 +72,43 @@ def padding_text(padding) -> str:
 
 def window_text(window_dimensions, window_strides, padding, base_dilation, window_dilation) -> str:
     """The attributes of `stablehlo.reduce_window`."""
-    return (f"<{{base_dilations = {i64_array(base_dilation)}, padding = {padding_text(padding)}, "
-            f"window_dilations = {i64_array(window_dilation)}, window_dimensions = {i64_array(window_dimensions)}, "
-            f"window_strides = {i64_array(window_strides)}}}>")
+    return (
+        f"<{{base_dilations = {i64_array(base_dilation)}, padding = {padding_text(padding)}, "
+        f"window_dilations = {i64_array(window_dilation)}, window_dimensions = {i64_array(window_dimensions)}, "
+        f"window_strides = {i64_array(window_strides)}}}>"
+    )
 
 
-def parts_of_windows(x, fill, *, window_dimensions, window_strides, padding, base_dilation, window_dilation):
+def parts_of_windows(
+    x, fill, *, window_dimensions, window_strides, padding, base_dilation, window_dilation
+):
     """For each place in a window, in order, the array of what all windows hold there."""
     shape = aval_of(x).shape
     if math.prod(window_dimensions) > MOST_PLACES:
         raise NotImplementedError(
             f"the derivative of a reduction by such an operation, or its vmap over initial values, is written out for each place "
             f"in a window: at most {MOST_PLACES}, got a window of {window_dimensions}. Use lax.add, lax.max or lax.min, or a "
-            f"cumulative function.")
-    counts = window_counts(shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+            f"cumulative function."
+        )
+    counts = window_counts(
+        shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    )
     x = pad(x, fill, [(lo, hi, d - 1) for (lo, hi), d in zip(padding, base_dilation)])
     places = (range(0, dilated(w, d), d) for w, d in zip(window_dimensions, window_dilation))
     for offset in itertools.product(*places):
-        yield slice(x, offset, [o + max(0, (c - 1) * s + 1) for o, c, s in zip(offset, counts, window_strides)],
-                    window_strides)
+        yield slice(
+            x,
+            offset,
+            [o + max(0, (c - 1) * s + 1) for o, c, s in zip(offset, counts, window_strides)],
+            window_strides,
+        )
 
 
-def shifted_window(d: int, params: dict, names=("window_dimensions", "window_strides", "base_dilation",
-                                                "window_dilation")) -> dict:
+def shifted_window(
+    d: int,
+    params: dict,
+    names=("window_dimensions", "window_strides", "base_dilation", "window_dilation"),
+) -> dict:
     """The parameters of a windowed operation for operands with one more dimension, at `d`."""
     out = dict(params)
     for name in names:
@@ -113,12 +135,33 @@ def _kind(dtype) -> str:
 # -- select_and_gather_add ----------------------------------------------------------------------------------
 
 
-def _gather_aval(tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation,
-                 window_dilation):
+def _gather_aval(
+    tangents,
+    operand,
+    *,
+    select_prim,
+    window_dimensions,
+    window_strides,
+    padding,
+    base_dilation,
+    window_dilation,
+):
     if tangents.shape != operand.shape:
-        raise TypeError(f"select_and_gather_add needs tangents of the operand's shape, got {tangents} and {operand}")
-    return ShapedArray(window_counts(operand.shape, window_dimensions, window_strides, padding, base_dilation,
-                                     window_dilation), tangents.dtype, tangents.weak_type)
+        raise TypeError(
+            f"select_and_gather_add needs tangents of the operand's shape, got {tangents} and {operand}"
+        )
+    return ShapedArray(
+        window_counts(
+            operand.shape,
+            window_dimensions,
+            window_strides,
+            padding,
+            base_dilation,
+            window_dilation,
+        ),
+        tangents.dtype,
+        tangents.weak_type,
+    )
 
 
 def _gather_by_parts(tangents, operand, *, select_prim, **window):
@@ -128,22 +171,54 @@ def _gather_by_parts(tangents, operand, *, select_prim, **window):
     best = out = None
     for value, t in zip(values, given):
         keep = None if best is None else select_prim.bind(best, value)
-        best, out = (value, t) if keep is None else (select(keep, best, value), select(keep, out, t))
+        best, out = (
+            (value, t) if keep is None else (select(keep, best, value), select(keep, out, t))
+        )
     return out
 
 
-def _gather_transpose(ct, tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation,
-                      window_dilation):
-    window = {"window_dimensions": window_dimensions, "window_strides": window_strides, "padding": padding}
+def _gather_transpose(
+    ct,
+    tangents,
+    operand,
+    *,
+    select_prim,
+    window_dimensions,
+    window_strides,
+    padding,
+    base_dilation,
+    window_dilation,
+):
+    window = {
+        "window_dimensions": window_dimensions,
+        "window_strides": window_strides,
+        "padding": padding,
+    }
     if any(d != 1 for d in window_dilation):
         # No scatter has dilated windows: transpose the choice written out.
         program = pe.trace_to_closed_jaxpr(
-            lambda t, x: [_gather_by_parts(t, x, select_prim=select_prim, base_dilation=base_dilation,
-                                           window_dilation=window_dilation, **window)], (tangents.aval, aval_of(operand)))
-        return ad.backward_pass(program.jaxpr, program.consts, [UndefinedPrimal(tangents.aval), operand], [ct])
+            lambda t, x: [
+                _gather_by_parts(
+                    t,
+                    x,
+                    select_prim=select_prim,
+                    base_dilation=base_dilation,
+                    window_dilation=window_dilation,
+                    **window,
+                )
+            ],
+            (tangents.aval, aval_of(operand)),
+        )
+        return ad.backward_pass(
+            program.jaxpr, program.consts, [UndefinedPrimal(tangents.aval), operand], [ct]
+        )
     spread = any(d != 1 for d in base_dilation)
     if spread:
-        operand = pad(operand, _identity(select_prim, aval_of(operand).dtype), [(0, 0, d - 1) for d in base_dilation])
+        operand = pad(
+            operand,
+            _identity(select_prim, aval_of(operand).dtype),
+            [(0, 0, d - 1) for d in base_dilation],
+        )
     out = select_and_scatter_add_p.bind(ct, operand, select_prim=select_prim, **window)
     if spread:
         out = slice(out, (0,) * len(base_dilation), aval_of(out).shape, base_dilation)
@@ -157,22 +232,45 @@ def _gather_batch(xs, dims, **params):
     return select_and_gather_add_p.bind(*xs, **shifted_window(d, params)), d
 
 
-def _gather_lowering(ctx, tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation,
-                     window_dilation):
+def _gather_lowering(
+    ctx,
+    tangents,
+    operand,
+    *,
+    select_prim,
+    window_dimensions,
+    window_strides,
+    padding,
+    base_dilation,
+    window_dilation,
+):
     t, x = (a.update(shape=(), weak_type=False) for a in ctx.avals_in)
     tt, tx = mlir.tensor_type(t), mlir.tensor_type(x)
-    inits = ctx.constant(np.asarray(_identity(select_prim, x.dtype)), x), ctx.constant(np.zeros((), t.dtype), t)
+    inits = (
+        ctx.constant(np.asarray(_identity(select_prim, x.dtype)), x),
+        ctx.constant(np.zeros((), t.dtype), t),
+    )
 
     def body(names):
         a, s, b, u = names
-        keep = ctx.op(f"stablehlo.compare {_direction(select_prim)}, {a}, {b}, {_kind(x.dtype)} : ({tx}, {tx}) -> tensor<i1>")
-        return [ctx.op(f"stablehlo.select {keep}, {a}, {b} : tensor<i1>, {tx}"),
-                ctx.op(f"stablehlo.select {keep}, {s}, {u} : tensor<i1>, {tt}")]
+        keep = ctx.op(
+            f"stablehlo.compare {_direction(select_prim)}, {a}, {b}, {_kind(x.dtype)} : ({tx}, {tx}) -> tensor<i1>"
+        )
+        return [
+            ctx.op(f"stablehlo.select {keep}, {a}, {b} : tensor<i1>, {tx}"),
+            ctx.op(f"stablehlo.select {keep}, {s}, {u} : tensor<i1>, {tt}"),
+        ]
+
     values = mlir.tensor_type(ctx.avals_out[0].update(dtype=x.dtype))
-    attributes = window_text(window_dimensions, window_strides, padding, base_dilation, window_dilation)
-    return ctx.ops(f'"stablehlo.reduce_window"({operand}, {tangents}, {inits[0]}, {inits[1]}) {attributes} '
-                   f"({ctx.block([tx, tt, tx, tt], body, [tx, tt])}) : ({ctx.type_in(1)}, {ctx.type_in(0)}, {tx}, {tt}) -> "
-                   f"({values}, {ctx.type_out()})", 2)[1]
+    attributes = window_text(
+        window_dimensions, window_strides, padding, base_dilation, window_dilation
+    )
+    return ctx.ops(
+        f'"stablehlo.reduce_window"({operand}, {tangents}, {inits[0]}, {inits[1]}) {attributes} '
+        f"({ctx.block([tx, tt, tx, tt], body, [tx, tt])}) : ({ctx.type_in(1)}, {ctx.type_in(0)}, {tx}, {tt}) -> "
+        f"({values}, {ctx.type_out()})",
+        2,
+    )[1]
 
 
 def _gather_jvp(primals, tangents, **params):
@@ -198,8 +296,10 @@ mlir.register_text_lowering(select_and_gather_add_p, _gather_lowering)
 def _check_source(source, operand, window_dimensions, window_strides, padding):
     counts = window_counts(operand.shape, window_dimensions, window_strides, padding)
     if source.shape != counts:
-        raise TypeError(f"windows {window_dimensions} with strides {window_strides} and padding {padding} over {operand} need "
-                        f"a source of shape {counts}, got {source}")
+        raise TypeError(
+            f"windows {window_dimensions} with strides {window_strides} and padding {padding} over {operand} need "
+            f"a source of shape {counts}, got {source}"
+        )
     return counts
 
 
@@ -208,11 +308,23 @@ def _scatter_add_aval(source, operand, *, select_prim, window_dimensions, window
     return ShapedArray(operand.shape, source.dtype, source.weak_type)
 
 
-def _scatter_add_transpose(ct, source, operand, *, select_prim, window_dimensions, window_strides, padding):
+def _scatter_add_transpose(
+    ct, source, operand, *, select_prim, window_dimensions, window_strides, padding
+):
     ones = (1,) * len(window_dimensions)
-    return [select_and_gather_add_p.bind(ct, operand, select_prim=select_prim, window_dimensions=window_dimensions,
-                                         window_strides=window_strides, padding=padding, base_dilation=ones,
-                                         window_dilation=ones), None]
+    return [
+        select_and_gather_add_p.bind(
+            ct,
+            operand,
+            select_prim=select_prim,
+            window_dimensions=window_dimensions,
+            window_strides=window_strides,
+            padding=padding,
+            base_dilation=ones,
+            window_dilation=ones,
+        ),
+        None,
+    ]
 
 
 def _scatter_add_jvp(primals, tangents, **params):
@@ -228,16 +340,31 @@ def _scatter_add_batch(xs, dims, **params):
     return select_and_scatter_add_p.bind(*xs, **shifted_window(0, params)), 0
 
 
-def _scatter_text(operand, source, init, window_dimensions, window_strides, padding, choose, combine, types_in, out):
-    return (f'"stablehlo.select_and_scatter"({operand}, {source}, {init}) <{{padding = {padding_text(padding)}, '
-            f"window_dimensions = {i64_array(window_dimensions)}, window_strides = {i64_array(window_strides)}}}> "
-            f"({choose}, {combine}) : ({', '.join(types_in)}) -> {out}")
+def _scatter_text(
+    operand,
+    source,
+    init,
+    window_dimensions,
+    window_strides,
+    padding,
+    choose,
+    combine,
+    types_in,
+    out,
+):
+    return (
+        f'"stablehlo.select_and_scatter"({operand}, {source}, {init}) <{{padding = {padding_text(padding)}, '
+        f"window_dimensions = {i64_array(window_dimensions)}, window_strides = {i64_array(window_strides)}}}> "
+        f"({choose}, {combine}) : ({', '.join(types_in)}) -> {out}"
+    )
 
 
-def _scatter_add_lowering(ctx, source, operand, *, select_prim, window_dimensions, window_strides, padding):
+def _scatter_add_lowering(
+    ctx, source, operand, *, select_prim, window_dimensions, window_strides, padding
+):
     src, aval = ctx.avals_in
     if not aval.ndim:
-        return source       # one window, one place; the compiler's scatter is for at least one dimension
+        return source  # one window, one place; the compiler's scatter is for at least one dimension
     x = aval.update(shape=(), weak_type=False)
     tx = mlir.tensor_type(x)
     # Padding that no window may choose is written out, and cut off again afterwards.
@@ -246,21 +373,45 @@ def _scatter_add_lowering(ctx, source, operand, *, select_prim, window_dimension
     plain = all(p == (0, 0) for p in padding)
     if not plain:
         worst = ctx.constant(np.asarray(_identity(select_prim, x.dtype)), x)
-        operand = ctx.op(f"stablehlo.pad {operand}, {worst}, low = {dims_text(p[0] for p in padding)}, "
-                         f"high = {dims_text(p[1] for p in padding)}, interior = {dims_text(0 for _ in padding)} : "
-                         f"({mlir.tensor_type(aval)}, {tx}) -> {wide}")
-    choose = ctx.block([tx, tx], lambda names: [ctx.op(
-        f"stablehlo.compare {_direction(select_prim)}, {names[0]}, {names[1]}, {_kind(x.dtype)} : ({tx}, {tx}) -> tensor<i1>")],
-        ["tensor<i1>"])
-    combine = ctx.block([tx, tx], lambda names: [ctx.op(f"stablehlo.add {names[0]}, {names[1]} : {tx}")], [tx])
+        operand = ctx.op(
+            f"stablehlo.pad {operand}, {worst}, low = {dims_text(p[0] for p in padding)}, "
+            f"high = {dims_text(p[1] for p in padding)}, interior = {dims_text(0 for _ in padding)} : "
+            f"({mlir.tensor_type(aval)}, {tx}) -> {wide}"
+        )
+    choose = ctx.block(
+        [tx, tx],
+        lambda names: [
+            ctx.op(
+                f"stablehlo.compare {_direction(select_prim)}, {names[0]}, {names[1]}, {_kind(x.dtype)} : ({tx}, {tx}) -> tensor<i1>"
+            )
+        ],
+        ["tensor<i1>"],
+    )
+    combine = ctx.block(
+        [tx, tx], lambda names: [ctx.op(f"stablehlo.add {names[0]}, {names[1]} : {tx}")], [tx]
+    )
     zero = ctx.constant(np.zeros((), x.dtype), x)
-    out = ctx.op(_scatter_text(operand, source, zero, window_dimensions, window_strides, [(0, 0)] * len(padding), choose,
-                               combine, (wide, mlir.tensor_type(src), tx), wide))
+    out = ctx.op(
+        _scatter_text(
+            operand,
+            source,
+            zero,
+            window_dimensions,
+            window_strides,
+            [(0, 0)] * len(padding),
+            choose,
+            combine,
+            (wide, mlir.tensor_type(src), tx),
+            wide,
+        )
+    )
     if plain:
         return out
-    return ctx.op(f"stablehlo.pad {out}, {zero}, low = {dims_text(-p[0] for p in padding)}, "
-                  f"high = {dims_text(-p[1] for p in padding)}, interior = {dims_text(0 for _ in padding)} : "
-                  f"({wide}, {tx}) -> {ctx.type_out()}")
+    return ctx.op(
+        f"stablehlo.pad {out}, {zero}, low = {dims_text(-p[0] for p in padding)}, "
+        f"high = {dims_text(-p[1] for p in padding)}, interior = {dims_text(0 for _ in padding)} : "
+        f"({wide}, {tx}) -> {ctx.type_out()}"
+    )
 
 
 select_and_scatter_add_p = Primitive("select_and_scatter_add")
@@ -273,8 +424,19 @@ batching.primitive_batchers[select_and_scatter_add_p] = _scatter_add_batch
 mlir.register_text_lowering(select_and_scatter_add_p, _scatter_add_lowering)
 
 
-def _scatter_aval(operand, source, init_value, *, select_jaxpr, select_consts, scatter_jaxpr, scatter_consts,
-                  window_dimensions, window_strides, padding):
+def _scatter_aval(
+    operand,
+    source,
+    init_value,
+    *,
+    select_jaxpr,
+    select_consts,
+    scatter_jaxpr,
+    scatter_consts,
+    window_dimensions,
+    window_strides,
+    padding,
+):
     _check_source(source, operand, window_dimensions, window_strides, padding)
     return ShapedArray(operand.shape, operand.dtype, operand.weak_type)
 
@@ -282,19 +444,51 @@ def _scatter_aval(operand, source, init_value, *, select_jaxpr, select_consts, s
 def _scatter_batch(xs, dims, **params):
     operand, source, init = xs
     if dims[2] is not None:
-        raise NotImplementedError("vmap of select_and_scatter needs one initial value for all examples")
+        raise NotImplementedError(
+            "vmap of select_and_scatter needs one initial value for all examples"
+        )
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    operand, source = (batching.move_batch_dim_to(x, d, size, 0) for x, d in zip((operand, source), dims))
+    operand, source = (
+        batching.move_batch_dim_to(x, d, size, 0) for x, d in zip((operand, source), dims)
+    )
     return select_and_scatter_p.bind(operand, source, init, **shifted_window(0, params)), 0
 
 
-def _scatter_lowering(ctx, operand, source, init, *, select_jaxpr, select_consts, scatter_jaxpr, scatter_consts,
-                      window_dimensions, window_strides, padding):
+def _scatter_lowering(
+    ctx,
+    operand,
+    source,
+    init,
+    *,
+    select_jaxpr,
+    select_consts,
+    scatter_jaxpr,
+    scatter_consts,
+    window_dimensions,
+    window_strides,
+    padding,
+):
     t = mlir.tensor_type(ctx.avals_in[0].update(shape=(), weak_type=False))
-    choose = ctx.block([t, t], lambda names: ctx.jaxpr(_closed(select_jaxpr, select_consts), names), ["tensor<i1>"])
-    combine = ctx.block([t, t], lambda names: ctx.jaxpr(_closed(scatter_jaxpr, scatter_consts), names), [t])
-    return ctx.op(_scatter_text(operand, source, init, window_dimensions, window_strides, padding, choose, combine,
-                                (ctx.type_in(0), ctx.type_in(1), t), ctx.type_out()))
+    choose = ctx.block(
+        [t, t], lambda names: ctx.jaxpr(_closed(select_jaxpr, select_consts), names), ["tensor<i1>"]
+    )
+    combine = ctx.block(
+        [t, t], lambda names: ctx.jaxpr(_closed(scatter_jaxpr, scatter_consts), names), [t]
+    )
+    return ctx.op(
+        _scatter_text(
+            operand,
+            source,
+            init,
+            window_dimensions,
+            window_strides,
+            padding,
+            choose,
+            combine,
+            (ctx.type_in(0), ctx.type_in(1), t),
+            ctx.type_out(),
+        )
+    )
 
 
 def _closed(jaxpr, consts):
@@ -303,6 +497,9 @@ def _closed(jaxpr, consts):
 
 select_and_scatter_p = Primitive("select_and_scatter")
 select_and_scatter_p.def_abstract_eval(_scatter_aval)
-ad.not_differentiable(select_and_scatter_p, "its programs are general; a sum of what a maximum chose is select_and_scatter_add")
+ad.not_differentiable(
+    select_and_scatter_p,
+    "its programs are general; a sum of what a maximum chose is select_and_scatter_add",
+)
 batching.primitive_batchers[select_and_scatter_p] = _scatter_batch
 mlir.register_text_lowering(select_and_scatter_p, _scatter_lowering)

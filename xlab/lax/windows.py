@@ -50,7 +50,12 @@ from xlab.lax.window_selection import (
 __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_shape_tuple"]
 
 
-def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+) -> list[tuple[int, int]]:
     """'SAME', 'SAME_LOWER' or 'VALID' as (low, high) padding per dimension.
 
     Args:
@@ -74,13 +79,24 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
             out.append((low, total - low))
         return out
     if isinstance(padding, str):
-        raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
-    raise ValueError(f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or a sequence of (low, high), got {padding!r}")
+        raise RuntimeError(
+            f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}."
+        )
+    raise ValueError(
+        f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or a sequence of (low, high), got {padding!r}"
+    )
 
 
-def reduce_window(operand: Any, init_value: Any, computation: Callable, window_dimensions: Sequence[int],
-                  window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
-                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Any:
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
     """Reduces every window of an array with an associative `computation`.
 
     Args:
@@ -98,23 +114,40 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable, window_d
         [4. 5. 7.]
     """
     flat, inits, structure = flatten_operands("reduce_window", operand, init_value)
-    window = _window(aval_of(flat[0]).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    window = _window(
+        aval_of(flat[0]).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+    )
     known = _KNOWN.get(computation) if len(flat) == 1 and _hashable(computation) else None
     if known is not None and is_identity(inits[0], flat[0], known[1]):
         return _tree.unflatten(structure, [known[0].bind(flat[0], **window)])
     check_inits("reduce_window", flat, inits)
     closed = staged(computation, structure, flat)
     if closes_over_tracers(closed):
-        return _tree.unflatten(structure, _by_parts(*flat, *inits, jaxpr=closed, consts=(), **window))
-    return _tree.unflatten(structure, reduce_window_p.bind(*flat, *inits, jaxpr=closed, consts=(), **window))
+        return _tree.unflatten(
+            structure, _by_parts(*flat, *inits, jaxpr=closed, consts=(), **window)
+        )
+    return _tree.unflatten(
+        structure, reduce_window_p.bind(*flat, *inits, jaxpr=closed, consts=(), **window)
+    )
 
 
 def _hashable(x) -> bool:
     return getattr(x, "__hash__", None) is not None
 
 
-def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: Sequence[int], window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], base_dilation: Sequence[int] | None = None,
-                              window_dilation: Sequence[int] | None = None) -> tuple[int, ...]:
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
     """The shape of a windowed reduction with explicit padding.
 
     Args:
@@ -129,8 +162,14 @@ def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: S
         >>> reduce_window_shape_tuple((6, 5), (2, 2), (1, 2), ((0, 1), (0, 1)))
         (6, 3)
     """
-    return window_counts(operand_shape, window_dimensions, window_strides,
-                         check_pairs("reduce_window", padding, len(operand_shape)), base_dilation, window_dilation)
+    return window_counts(
+        operand_shape,
+        window_dimensions,
+        window_strides,
+        check_pairs("reduce_window", padding, len(operand_shape)),
+        base_dilation,
+        window_dilation,
+    )
 
 
 def _window(shape, dimensions, strides, padding, base_dilation, window_dilation) -> dict:
@@ -138,17 +177,27 @@ def _window(shape, dimensions, strides, padding, base_dilation, window_dilation)
     ndim = len(shape)
     sizes = tuple(map(operator.index, dimensions))
     if len(sizes) != ndim:
-        raise TypeError(f"reduce_window got the wrong number of window_dimensions for operand: got operand shape {shape} with "
-                        f"window_dimensions {sizes}.")
+        raise TypeError(
+            f"reduce_window got the wrong number of window_dimensions for operand: got operand shape {shape} with "
+            f"window_dimensions {sizes}."
+        )
     given = {"window_dimensions": sizes}
-    for name, values in (("window_strides", strides), ("base_dilation", base_dilation), ("window_dilation", window_dilation)):
+    for name, values in (
+        ("window_strides", strides),
+        ("base_dilation", base_dilation),
+        ("window_dilation", window_dilation),
+    ):
         given[name] = (1,) * ndim if values is None else tuple(map(operator.index, values))
         if len(given[name]) != ndim:
-            raise TypeError(f"reduce_window got inconsistent {name} and window_dimensions: got {name} {given[name]} and "
-                            f"window_dimensions {sizes}.")
+            raise TypeError(
+                f"reduce_window got inconsistent {name} and window_dimensions: got {name} {given[name]} and "
+                f"window_dimensions {sizes}."
+            )
     for name, values in given.items():
         if any(v < 1 for v in values):
-            raise TypeError(f"reduce_window {name} must have every element be strictly positive, got {values}.")
+            raise TypeError(
+                f"reduce_window {name} must have every element be strictly positive, got {values}."
+            )
     if isinstance(padding, str):
         # The customary count: for the array as it is given, not as `base_dilation` spreads it.
         reach = [dilated(w, d) for w, d in zip(sizes, given["window_dilation"])]
@@ -160,12 +209,18 @@ def _window(shape, dimensions, strides, padding, base_dilation, window_dilation)
 
 
 def _counts(x, window) -> tuple[int, ...]:
-    return window_counts(x.shape, window["window_dimensions"], window["window_strides"], window["padding"],
-                         window["base_dilation"], window["window_dilation"])
+    return window_counts(
+        x.shape,
+        window["window_dimensions"],
+        window["window_strides"],
+        window["padding"],
+        window["base_dilation"],
+        window["window_dilation"],
+    )
 
 
 def _general_aval(*args, jaxpr, consts, **window):
-    return [ShapedArray(_counts(x, window), x.dtype, x.weak_type) for x in args[:len(args) // 2]]
+    return [ShapedArray(_counts(x, window), x.dtype, x.weak_type) for x in args[: len(args) // 2]]
 
 
 def _by_parts(*args, jaxpr, consts, **window):
@@ -187,8 +242,20 @@ def _by_parts(*args, jaxpr, consts, **window):
 def _places_seen(shape, counts, window):
     """For each place in a window, which windows have an element of the array there."""
     axes = []
-    for n, c, w, s, (lo, _), b, d in zip(shape, counts, *(window[k] for k in (
-            "window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation"))):
+    for n, c, w, s, (lo, _), b, d in zip(
+        shape,
+        counts,
+        *(
+            window[k]
+            for k in (
+                "window_dimensions",
+                "window_strides",
+                "padding",
+                "base_dilation",
+                "window_dilation",
+            )
+        ),
+    ):
         at = np.arange(c) * s + np.arange(w)[:, None] * d - lo
         axes.append((at >= 0) & (at < dilated(n, b)) & (at % b == 0))
     for place in np.ndindex(*window["window_dimensions"]):
@@ -206,7 +273,9 @@ def _general_batch(args, dims, **params):
     n = len(args) // 2
     size = next(aval_of(x).shape[d] for x, d in zip(args, dims) if d is not None)
     if any(d is not None for d in dims[n:]):
-        run, out = batching.batch_flat(lambda *xs: _by_parts(*xs, **params), Axis(None, size, "vmap"), dims)
+        run, out = batching.batch_flat(
+            lambda *xs: _by_parts(*xs, **params), Axis(None, size, "vmap"), dims
+        )
         return run(*args), out.dims
     xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(args[:n], dims)]
     return reduce_window_p.bind(*xs, *args[n:], **shifted_window(0, params)), [0] * n
@@ -234,8 +303,10 @@ def _family(name: str, accepts, identity: Callable, op: str) -> Primitive:
     @prim.def_abstract_eval
     def aval(x, **window):
         if not accepts(x.dtype):
-            raise TypeError(f"operand to reduce_window_{name} must have a {'number' if accepts is _e.numeric else 'real'} "
-                            f"dtype, got {dtypes.name(x.dtype)}")
+            raise TypeError(
+                f"operand to reduce_window_{name} must have a {'number' if accepts is _e.numeric else 'real'} "
+                f"dtype, got {dtypes.name(x.dtype)}"
+            )
         return ShapedArray(_counts(x, window), x.dtype, x.weak_type)
 
     def batch(xs, dims, **window):
@@ -246,8 +317,11 @@ def _family(name: str, accepts, identity: Callable, op: str) -> Primitive:
         t = mlir.tensor_type(scalar)
         init = ctx.constant(np.asarray(identity(scalar.dtype), scalar.dtype), scalar)
         body = ctx.block([t, t], lambda names: [ctx.op(f"{op} {names[0]}, {names[1]} : {t}")], [t])
-        return ctx.op(f'"stablehlo.reduce_window"({x}, {init}) {window_text(**window)} ({body}) : '
-                      f"({ctx.type_in()}, {t}) -> {ctx.type_out()}")
+        return ctx.op(
+            f'"stablehlo.reduce_window"({x}, {init}) {window_text(**window)} ({body}) : '
+            f"({ctx.type_in()}, {t}) -> {ctx.type_out()}"
+        )
+
     sharding_rules[prim] = sharding_in_types.resized("a window reduction")
     batching.primitive_batchers[prim] = batch
     mlir.register_text_lowering(prim, lowering)
@@ -259,21 +333,41 @@ def _extremum_jvp(prim, select_prim):
         out = prim.bind(*primals, **window)
         if type(tangents[0]) is Zero:
             return out, Zero.of(out)
-        return out, select_and_gather_add_p.bind(tangents[0], primals[0], select_prim=select_prim, **window)
+        return out, select_and_gather_add_p.bind(
+            tangents[0], primals[0], select_prim=select_prim, **window
+        )
+
     ad.primitive_jvps[prim] = rule
 
 
-def _sum_transpose(ct, x, *, window_dimensions, window_strides, padding, base_dilation, window_dilation):
+def _sum_transpose(
+    ct, x, *, window_dimensions, window_strides, padding, base_dilation, window_dilation
+):
     """The transpose of a windowed sum: a sum over mirrored windows of the dilated cotangent."""
     config = []
-    for n, w, s, (lo, _), b, d, c in zip(x.aval.shape, window_dimensions, window_strides, padding, base_dilation,
-                                         window_dilation, aval_of(ct).shape):
+    for n, w, s, (lo, _), b, d, c in zip(
+        x.aval.shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+        aval_of(ct).shape,
+    ):
         low = dilated(w, d) - 1 - lo
         config.append((low, dilated(n, b) + dilated(w, d) - 1 - dilated(c, s) - low, s - 1))
     ct = pad(ct, np.zeros((), aval_of(ct).dtype)[()], config)
     ones = (1,) * len(window_dimensions)
-    return [reduce_window_sum_p.bind(ct, window_dimensions=window_dimensions, window_strides=base_dilation,
-                                     padding=((0, 0),) * len(ones), base_dilation=ones, window_dilation=window_dilation)]
+    return [
+        reduce_window_sum_p.bind(
+            ct,
+            window_dimensions=window_dimensions,
+            window_strides=base_dilation,
+            padding=((0, 0),) * len(ones),
+            base_dilation=ones,
+            window_dilation=window_dilation,
+        )
+    ]
 
 
 reduce_window_sum_p = _family("sum", _e.numeric, lambda d: 0, "stablehlo.add")
@@ -284,5 +378,8 @@ ad.deflinear2(reduce_window_sum_p, _sum_transpose)
 _extremum_jvp(reduce_window_max_p, ge_p)
 _extremum_jvp(reduce_window_min_p, le_p)
 
-_KNOWN = {_a.add: (reduce_window_sum_p, lambda d: 0), _a.max: (reduce_window_max_p, lowest),
-          _a.min: (reduce_window_min_p, highest)}
+_KNOWN = {
+    _a.add: (reduce_window_sum_p, lambda d: 0),
+    _a.max: (reduce_window_max_p, lowest),
+    _a.min: (reduce_window_min_p, highest),
+}

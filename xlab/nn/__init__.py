@@ -6,31 +6,31 @@ Also: `scaled.py` (products of arrays rounded to narrow numbers in blocks).
 """
 
 from xlab.nn.activations import (
-                                 celu,
-                                 elu,
-                                 gelu,
-                                 glu,
-                                 hard_sigmoid,
-                                 hard_silu,
-                                 hard_swish,
-                                 hard_tanh,
-                                 identity,
-                                 leaky_relu,
-                                 log1mexp,
-                                 log_sigmoid,
-                                 mish,
-                                 relu,
-                                 relu6,
-                                 selu,
-                                 sigmoid,
-                                 silu,
-                                 soft_sign,
-                                 softplus,
-                                 sparse_plus,
-                                 sparse_sigmoid,
-                                 squareplus,
-                                 swish,
-                                 tanh,
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    identity,
+    leaky_relu,
+    log1mexp,
+    log_sigmoid,
+    mish,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_sign,
+    softplus,
+    sparse_plus,
+    sparse_sigmoid,
+    squareplus,
+    swish,
+    tanh,
 )
 from xlab.nn.attention import dot_product_attention
 from xlab.nn.scaled import get_scaled_dot_general_config, scaled_dot_general, scaled_matmul
@@ -43,8 +43,10 @@ __all__ = ["celu", "dot_product_attention", "elu", "gelu", "get_scaled_dot_gener
 
 
 def __getattr__(name: str):
-    if name == "initializers":              # imported when first used
+    if name == "initializers":  # imported when first used
         from importlib import import_module
+
         return import_module("xlab.nn.initializers")
     from xlab.errors import no_attribute
+
     raise no_attribute("xlab.nn", name, [*__all__, "initializers"])

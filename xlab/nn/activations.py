@@ -29,19 +29,26 @@ def _relu(x):
 
 
 # The derivative at 0 is 0, where that of the maximum would be a half.
-_relu.defjvp(lambda primals, tangents: (
-    _relu(*primals), select(lax.gt(primals[0], scalar(0, primals[0])), tangents[0], _zero_like(tangents[0]))))
+_relu.defjvp(
+    lambda primals, tangents: (
+        _relu(*primals),
+        select(lax.gt(primals[0], scalar(0, primals[0])), tangents[0], _zero_like(tangents[0])),
+    )
+)
 
 
 def _activation(name, fun, doc):
     def activation(x: ArrayLike) -> Array:
         (x,) = check(name, x)
         return fun(as_array(x))
+
     activation.__name__ = activation.__qualname__ = name
     out = jit_when_eager(activation)
     out.__module__ = "xlab.nn"
-    out.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab\n        >>> xlab.nn.{name}(xlab.numpy.ones(3)).shape\n" \
-                  f"        (3,)\n    "
+    out.__doc__ = (
+        f"{doc}\n\n    Example:\n        >>> import xlab\n        >>> xlab.nn.{name}(xlab.numpy.ones(3)).shape\n"
+        f"        (3,)\n    "
+    )
     return out
 
 
@@ -53,9 +60,18 @@ def _relu6(x):
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
 
 
-_relu6.defjvp(lambda primals, tangents: (_relu6(*primals), select(
-    lax.bitwise_and(lax.gt(primals[0], scalar(0, primals[0])), lax.lt(primals[0], scalar(6, primals[0]))),
-    tangents[0], _zero_like(tangents[0]))))
+_relu6.defjvp(
+    lambda primals, tangents: (
+        _relu6(*primals),
+        select(
+            lax.bitwise_and(
+                lax.gt(primals[0], scalar(0, primals[0])), lax.lt(primals[0], scalar(6, primals[0]))
+            ),
+            tangents[0],
+            _zero_like(tangents[0]),
+        ),
+    )
+)
 
 relu6 = _activation("relu6", _relu6, "`min(max(x, 0), 6)`.")
 
@@ -73,10 +89,19 @@ def _silu(x):
 
 silu = swish = _activation("silu", _silu, "`x * sigmoid(x)`.")
 # The zero takes the type of what became of `x`: integers give floats that are not weak.
-softplus = _activation("softplus", lambda x: jnp.logaddexp(*promoted_inexact("softplus", x), 0.0), "`log(1 + exp(x))` without overflow.")
-log_sigmoid = _activation("log_sigmoid", lambda x: lax.neg(jnp.logaddexp(lax.neg(*_floats("log_sigmoid", x)), 0.0)),
-                          "Logarithm of the logistic function.")
-soft_sign = _activation("soft_sign", lambda x: jnp.divide(x, jnp.add(jnp.abs(x), 1)), "`x / (1 + |x|)`.")
+softplus = _activation(
+    "softplus",
+    lambda x: jnp.logaddexp(*promoted_inexact("softplus", x), 0.0),
+    "`log(1 + exp(x))` without overflow.",
+)
+log_sigmoid = _activation(
+    "log_sigmoid",
+    lambda x: lax.neg(jnp.logaddexp(lax.neg(*_floats("log_sigmoid", x)), 0.0)),
+    "Logarithm of the logistic function.",
+)
+soft_sign = _activation(
+    "soft_sign", lambda x: jnp.divide(x, jnp.add(jnp.abs(x), 1)), "`x / (1 + |x|)`."
+)
 
 
 def _hard_tanh(x):
@@ -86,8 +111,12 @@ def _hard_tanh(x):
 
 
 hard_tanh = _activation("hard_tanh", _hard_tanh, "The input limited to [-1, 1].")
-hard_sigmoid = _activation("hard_sigmoid", lambda x: jnp.divide(relu6(jnp.add(x, 3.0)), 6.0), "`relu6(x + 3) / 6`.")
-hard_silu = hard_swish = _activation("hard_silu", lambda x: jnp.multiply(x, hard_sigmoid(x)), "`x * relu6(x + 3) / 6`.")
+hard_sigmoid = _activation(
+    "hard_sigmoid", lambda x: jnp.divide(relu6(jnp.add(x, 3.0)), 6.0), "`relu6(x + 3) / 6`."
+)
+hard_silu = hard_swish = _activation(
+    "hard_silu", lambda x: jnp.multiply(x, hard_sigmoid(x)), "`x * relu6(x + 3) / 6`."
+)
 
 
 def _mish(x):
@@ -104,21 +133,33 @@ def _sparse_plus(x):
     return jnp.where(jnp.less_equal(x, -1.0), 0.0, jnp.where(jnp.greater_equal(x, 1.0), x, quarter))
 
 
-sparse_plus = _activation("sparse_plus", _sparse_plus, "0 below -1, `x` above 1, `(x + 1)² / 4` between.")
-sparse_sigmoid = _activation("sparse_sigmoid", lambda x: jnp.multiply(0.5, jnp.clip(jnp.add(x, 1.0), 0.0, 2.0)),
-                             "0 below -1, 1 above 1, `(x + 1) / 2` between.")
+sparse_plus = _activation(
+    "sparse_plus", _sparse_plus, "0 below -1, `x` above 1, `(x + 1)² / 4` between."
+)
+sparse_sigmoid = _activation(
+    "sparse_sigmoid",
+    lambda x: jnp.multiply(0.5, jnp.clip(jnp.add(x, 1.0), 0.0, 2.0)),
+    "0 below -1, 1 above 1, `(x + 1) / 2` between.",
+)
 
 
 @custom_jvp
 def _log1mexp(x):
     small = lax.lt(x, scalar(float(np.log(2.0)), x))
-    return jnp.where(small, jnp.log(lax.neg(lax.expm1(lax.neg(x)))), lax.log1p(lax.neg(lax.exp(lax.neg(x)))))
+    return jnp.where(
+        small, jnp.log(lax.neg(lax.expm1(lax.neg(x)))), lax.log1p(lax.neg(lax.exp(lax.neg(x))))
+    )
 
 
-_log1mexp.defjvp(lambda primals, tangents: (
-    _log1mexp(*primals), lax.div(tangents[0], lax.expm1(primals[0]))))
+_log1mexp.defjvp(
+    lambda primals, tangents: (_log1mexp(*primals), lax.div(tangents[0], lax.expm1(primals[0])))
+)
 
-log1mexp = _activation("log1mexp", lambda x: _log1mexp(*_floats("log1mexp", x)), "`log(1 - exp(-x))` for positive inputs.")
+log1mexp = _activation(
+    "log1mexp",
+    lambda x: _log1mexp(*_floats("log1mexp", x)),
+    "`log(1 - exp(-x))` for positive inputs.",
+)
 
 
 @jit_when_eager(static="approximate")
@@ -166,7 +207,9 @@ def selu(x: ArrayLike) -> Array:
         >>> xlab.nn.selu(xlab.numpy.array([0.0]))
         Array([0.], dtype=float32)
     """
-    return jnp.multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
+    return jnp.multiply(
+        1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717)
+    )
 
 
 @jit_when_eager
@@ -180,7 +223,9 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """
     (x,) = check("celu", x)
     up = jnp.greater(x, 0)
-    return jnp.where(up, x, jnp.multiply(alpha, jnp.expm1(jnp.divide(jnp.where(up, 0.0, x), alpha))))
+    return jnp.where(
+        up, x, jnp.multiply(alpha, jnp.expm1(jnp.divide(jnp.where(up, 0.0, x), alpha)))
+    )
 
 
 @jit_when_eager
@@ -222,6 +267,8 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     axis = canonical_axis(axis, x.ndim)
     n = x.shape[axis]
     if n % 2:
-        raise ValueError(f"glu: axis size must be divisible by 2, got {n} for axis {axis} of {aval_of(x)}")
+        raise ValueError(
+            f"glu: axis size must be divisible by 2, got {n} for axis {axis} of {aval_of(x)}"
+        )
     first, second = lax.split(x, (n // 2, n // 2), axis)
     return lax.mul(first, cast_operand(lax.logistic(second), aval_of(first).dtype))

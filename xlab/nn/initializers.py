@@ -40,7 +40,12 @@ def _filled(shape, value, dtype, out_sharding):
     return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
 
 
-def zeros(key: Array, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def zeros(
+    key: Array,
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array of zeros; the key is not used.
 
     Args:
@@ -57,7 +62,12 @@ def zeros(key: Array, shape: ShapeLike, dtype: DTypeLike | None = None, out_shar
     return _filled(shape, 0, dtype, out_sharding)
 
 
-def ones(key: Array, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def ones(
+    key: Array,
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array of ones; the key is not used.
 
     Args:
@@ -71,8 +81,10 @@ def ones(key: Array, shape: ShapeLike, dtype: DTypeLike | None = None, out_shard
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer that fills arrays with one value."""
+
     def init(key, shape, dtype=dtype, out_sharding=None):
         return _filled(shape, value, dtype, out_sharding)
+
     return init
 
 
@@ -85,19 +97,28 @@ def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initiali
         >>> init(xlab.random.key(0), (2, 3), "bfloat16").dtype
         dtype(bfloat16)
     """
+
     def init(key, shape, dtype=dtype, out_sharding=None):
         return _scaled(random.uniform(key, shape, _dtype(dtype), out_sharding=out_sharding), scale)
+
     return init
 
 
 def normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer that draws normal numbers with mean 0 and the given standard deviation."""
+
     def init(key, shape, dtype=dtype, out_sharding=None):
         return _scaled(random.normal(key, shape, _dtype(dtype), out_sharding=out_sharding), stddev)
+
     return init
 
 
-def truncated_normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None, lower: ArrayLike = -2.0, upper: ArrayLike = 2.0) -> Initializer:
+def truncated_normal(
+    stddev: ArrayLike = 0.01,
+    dtype: DTypeLike | None = None,
+    lower: ArrayLike = -2.0,
+    upper: ArrayLike = 2.0,
+) -> Initializer:
     """Makes an initializer that draws normal numbers between `lower` and `upper`, then scales them by `stddev`.
 
     Args:
@@ -105,8 +126,15 @@ def truncated_normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None, l
         dtype: the default dtype of results, float32.
         lower, upper: where it is cut off, in deviations.
     """
+
     def init(key, shape, dtype=dtype, out_sharding=None):
-        return _scaled(random.truncated_normal(key, lower, upper, shape, _dtype(dtype), out_sharding=out_sharding), stddev)
+        return _scaled(
+            random.truncated_normal(
+                key, lower, upper, shape, _dtype(dtype), out_sharding=out_sharding
+            ),
+            stddev,
+        )
+
     return init
 
 
@@ -117,8 +145,10 @@ def _product(shape, axes) -> int:
 def _fans(shape, in_axis, out_axis, batch_axis) -> tuple[float, float]:
     """How many inputs each output sees, and how many outputs each input feeds."""
     if len(shape) <= 1:
-        raise ValueError(f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor: weights of "
-                         f"shape {tuple(shape)} need at least two dimensions, or use normal(stddev) and the like")
+        raise ValueError(
+            f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor: weights of "
+            f"shape {tuple(shape)} need at least two dimensions, or use normal(stddev) and the like"
+        )
     inputs, outputs, batch = (_product(shape, a) for a in (in_axis, out_axis, batch_axis))
     field = math.prod(shape) / inputs / outputs / batch
     return inputs * field, outputs * field
@@ -132,10 +162,15 @@ _FANS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def variance_scaling(scale: ArrayLike, mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"],
-                     distribution: Literal["truncated_normal", "normal", "uniform"], in_axis: int | Sequence[int] = -2,
-                     out_axis: int | Sequence[int] = -1, batch_axis: int | Sequence[int] = (),
-                     dtype: DTypeLike | None = None) -> Initializer:
+def variance_scaling(
+    scale: ArrayLike,
+    mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"],
+    distribution: Literal["truncated_normal", "normal", "uniform"],
+    in_axis: int | Sequence[int] = -2,
+    out_axis: int | Sequence[int] = -1,
+    batch_axis: int | Sequence[int] = (),
+    dtype: DTypeLike | None = None,
+) -> Initializer:
     """Makes an initializer with mean 0 and variance `scale / fan`, so that layers keep the size of signals.
 
     Args:
@@ -152,30 +187,43 @@ def variance_scaling(scale: ArrayLike, mode: Literal["fan_in", "fan_out", "fan_a
         >>> bool(abs(w.std() - (2 / 400) ** 0.5) < 1e-3)
         True
     """
+
     def init(key, shape, dtype=dtype, out_sharding=None):
         if mode not in _FANS:
-            raise ValueError(f"invalid mode for variance scaling initializer: {mode!r}; modes are {', '.join(_FANS)}")
+            raise ValueError(
+                f"invalid mode for variance scaling initializer: {mode!r}; modes are {', '.join(_FANS)}"
+            )
         if distribution not in ("truncated_normal", "normal", "uniform"):
-            raise ValueError(f"invalid distribution for variance scaling initializer: {distribution!r}; distributions are "
-                             f"truncated_normal, normal, uniform")
+            raise ValueError(
+                f"invalid distribution for variance scaling initializer: {distribution!r}; distributions are "
+                f"truncated_normal, normal, uniform"
+            )
         dtype = _dtype(dtype)
         fan = _FANS[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         part = np.zeros((), dtype).real.dtype
         variance = np.asarray(scale / fan).astype(part)
         if distribution == "normal":
-            return _scaled(random.normal(key, shape, dtype, out_sharding=out_sharding), np.sqrt(variance))
+            return _scaled(
+                random.normal(key, shape, dtype, out_sharding=out_sharding), np.sqrt(variance)
+            )
         if distribution == "uniform":
             x = random.uniform(key, shape, dtype, minval=-1.0, out_sharding=out_sharding)
             return _scaled(x, np.sqrt(np.asarray(3).astype(part) * variance))
         x = random.truncated_normal(key, -2.0, 2.0, shape, dtype, out_sharding=out_sharding)
         return _scaled(x, np.sqrt(variance) / np.asarray(_TRUNCATED_DEVIATION).astype(part))
+
     return init
 
 
 def _family(name: str, scale: float, mode: str, distribution: str, text: str, source: str):
-    def make(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int] = -1, batch_axis: int | Sequence[int] = (),
-             dtype: DTypeLike | None = None) -> Initializer:
+    def make(
+        in_axis: int | Sequence[int] = -2,
+        out_axis: int | Sequence[int] = -1,
+        batch_axis: int | Sequence[int] = (),
+        dtype: DTypeLike | None = None,
+    ) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"""Makes {text}: `variance_scaling({scale}, {mode!r}, {distribution!r})`.
 
@@ -196,18 +244,54 @@ def _family(name: str, scale: float, mode: str, distribution: str, text: str, so
     return make
 
 
-glorot_uniform = xavier_uniform = _family("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot's uniform initializer",
-    "Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.")
-glorot_normal = xavier_normal = _family("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot's normal initializer",
-    "Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.")
-lecun_uniform = _family("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun's uniform initializer",
-    "LeCun, Bottou, Orr and Mueller (1998), Efficient BackProp.")
-lecun_normal = _family("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun's normal initializer",
-    "LeCun, Bottou, Orr and Mueller (1998), Efficient BackProp.")
-he_uniform = kaiming_uniform = _family("he_uniform", 2.0, "fan_in", "uniform", "He's uniform initializer",
-    "He, Zhang, Ren and Sun (2015), Delving deep into rectifiers.")
-he_normal = kaiming_normal = _family("he_normal", 2.0, "fan_in", "truncated_normal", "He's normal initializer",
-    "He, Zhang, Ren and Sun (2015), Delving deep into rectifiers.")
+glorot_uniform = xavier_uniform = _family(
+    "glorot_uniform",
+    1.0,
+    "fan_avg",
+    "uniform",
+    "Glorot's uniform initializer",
+    "Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.",
+)
+glorot_normal = xavier_normal = _family(
+    "glorot_normal",
+    1.0,
+    "fan_avg",
+    "truncated_normal",
+    "Glorot's normal initializer",
+    "Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.",
+)
+lecun_uniform = _family(
+    "lecun_uniform",
+    1.0,
+    "fan_in",
+    "uniform",
+    "LeCun's uniform initializer",
+    "LeCun, Bottou, Orr and Mueller (1998), Efficient BackProp.",
+)
+lecun_normal = _family(
+    "lecun_normal",
+    1.0,
+    "fan_in",
+    "truncated_normal",
+    "LeCun's normal initializer",
+    "LeCun, Bottou, Orr and Mueller (1998), Efficient BackProp.",
+)
+he_uniform = kaiming_uniform = _family(
+    "he_uniform",
+    2.0,
+    "fan_in",
+    "uniform",
+    "He's uniform initializer",
+    "He, Zhang, Ren and Sun (2015), Delving deep into rectifiers.",
+)
+he_normal = kaiming_normal = _family(
+    "he_normal",
+    2.0,
+    "fan_in",
+    "truncated_normal",
+    "He's normal initializer",
+    "He, Zhang, Ren and Sun (2015), Delving deep into rectifiers.",
+)
 
 
 def _moved(x, source: int, target: int):
@@ -218,7 +302,9 @@ def _moved(x, source: int, target: int):
     return lax.transpose(x, axes)
 
 
-def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
+def orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """Makes an initializer that draws orthogonal matrices, every one equally likely, times `scale`.
 
     Args:
@@ -232,6 +318,7 @@ def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike |
         >>> bool(abs(w.T @ w - np.eye(2)).max() < 1e-5)
         True
     """
+
     def init(key, shape, dtype=dtype, out_sharding=None):
         shape = tuple(shape)
         if len(shape) < 2:
@@ -242,10 +329,13 @@ def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike |
         rest = [n for i, n in enumerate(shape) if i != column_axis % len(shape)]
         out = _scaled(_moved(lax.reshape(q, (*rest, columns)), -1, column_axis), scale)
         return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
+
     return init
 
 
-def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
+def delta_orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """Makes an initializer for convolutions that keep lengths: an orthogonal matrix at the kernel's center, zeros around it.
 
     Args:
@@ -259,15 +349,23 @@ def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DType
         >>> bool((w[0] == 0).all()), bool((w[1, 1] != 0).any())
         (True, True)
     """
+
     def init(key, shape, dtype=dtype, out_sharding=None):
         shape = tuple(shape)
         if len(shape) not in (3, 4, 5):
-            raise ValueError(f"Delta orthogonal initializer requires a 3D, 4D or 5D shape, got {shape}.")
+            raise ValueError(
+                f"Delta orthogonal initializer requires a 3D, 4D or 5D shape, got {shape}."
+            )
         if shape[-1] < shape[-2]:
-            raise ValueError(f"`fan_in` must be less or equal than `fan_out`, got {shape[-2]} and {shape[-1]} in shape {shape}.")
+            raise ValueError(
+                f"`fan_in` must be less or equal than `fan_out`, got {shape[-2]} and {shape[-1]} in shape {shape}."
+            )
         center = orthogonal(scale, column_axis)(key, shape[-2:], _dtype(dtype))
         around = [((n - 1) // 2, n - 1 - (n - 1) // 2, 0) for n in shape[:-2]]
         spread = lax.reshape(center, (*(1,) * (len(shape) - 2), *shape[-2:]))
-        out = lax.pad(spread, np.zeros((), aval_of(center).dtype)[()], (*around, (0, 0, 0), (0, 0, 0)))
+        out = lax.pad(
+            spread, np.zeros((), aval_of(center).dtype)[()], (*around, (0, 0, 0), (0, 0, 0))
+        )
         return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
+
     return init

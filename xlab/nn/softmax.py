@@ -33,7 +33,9 @@ from xlab.transforms.custom_jvp import custom_jvp
 
 def _shifted(x, axis, where):
     """The input minus its maximum, through which no derivative flows."""
-    biggest = jnp.max(x, axis=axis, where=where, initial=extreme_value(-np.inf, x.dtype), keepdims=True)
+    biggest = jnp.max(
+        x, axis=axis, where=where, initial=extreme_value(-np.inf, x.dtype), keepdims=True
+    )
     if where is not None:
         x = jnp.where(where, x, -np.inf)
     return x, lax.sub(x, lax.stop_gradient(biggest))
@@ -95,12 +97,21 @@ def log_softmax(x: ArrayLike, axis: AxisLike | None = -1, where: ArrayLike | Non
     """
     (x,) = promoted_inexact("log_softmax", x)
     _, shifted = _shifted(as_array(x), axis, where)
-    out = lax.sub(shifted, lax.log(jnp.sum(lax.exp(shifted), axis=axis, where=where, keepdims=True)))
+    out = lax.sub(
+        shifted, lax.log(jnp.sum(lax.exp(shifted), axis=axis, where=where, keepdims=True))
+    )
     return out if where is None else jnp.where(where, out, -np.inf)
 
 
 @jit_when_eager(static=("axis", "keepdims", "return_sign"))
-def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = None, keepdims: bool = False, return_sign: bool = False, where: ArrayLike | None = None) -> Array | tuple[Array, Array]:
+def logsumexp(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Array | tuple[Array, Array]:
     """Logarithm of the sum of exponentials, without overflow.
 
     Args:
@@ -126,7 +137,13 @@ def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = 
     axes = axes_of("logsumexp", axis, a.ndim)
     if where is not None:
         a = jnp.where(where, a, 0)
-    biggest = jnp.max(lax.real(a) if a.dtype.kind == "c" else a, axis=axes, keepdims=False, where=where, initial=-np.inf)
+    biggest = jnp.max(
+        lax.real(a) if a.dtype.kind == "c" else a,
+        axis=axes,
+        keepdims=False,
+        where=where,
+        initial=-np.inf,
+    )
     biggest = lax.stop_gradient(select(lax.is_finite(biggest), biggest, lax.full_like(biggest, 0)))
     wide = lax.expand_dims(biggest, axes)
     weights = lax.exp(lax.sub(a, cast_operand(wide, a.dtype)))
@@ -145,7 +162,12 @@ def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = 
 
 
 @jit_when_eager(static=("axis", "keepdims"))
-def logmeanexp(x: ArrayLike, axis: AxisLike | None = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
+def logmeanexp(
+    x: ArrayLike,
+    axis: AxisLike | None = None,
+    where: ArrayLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """Logarithm of the mean of exponentials, without overflow.
 
     Args:
@@ -164,11 +186,22 @@ def logmeanexp(x: ArrayLike, axis: AxisLike | None = None, where: ArrayLike | No
         count = float(np.prod([shape_of(x)[i] for i in axes_of("logmeanexp", axis, ndim_of(x))]))
         return lax.sub(total, lax.log(cast_operand(count, aval_of(total).dtype)))
     mask = jnp.broadcast_to(where, shape_of(x))
-    return lax.sub(total, lax.log(jnp.sum(mask, axis=axis, dtype=aval_of(total).dtype, keepdims=keepdims)))
+    return lax.sub(
+        total, lax.log(jnp.sum(mask, axis=axis, dtype=aval_of(total).dtype, keepdims=keepdims))
+    )
 
 
 @jit_when_eager(static=("axis", "algorithm"))
-def standardize(x: ArrayLike, axis: AxisLike | None = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
+def standardize(
+    x: ArrayLike,
+    axis: AxisLike | None = -1,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
+    *,
+    algorithm: str = "fast",
+) -> Array:
     """The input with mean 0 and variance 1 along axes.
 
     Args:
@@ -189,11 +222,18 @@ def standardize(x: ArrayLike, axis: AxisLike | None = -1, mean: ArrayLike | None
     if variance is None and algorithm == "stable":
         variance = jnp.mean(jnp.square(jnp.subtract(x, mean)), axis, keepdims=True, where=where)
     elif variance is None:
-        variance = jnp.clip(jnp.subtract(jnp.mean(jnp.square(x), axis, keepdims=True, where=where), jnp.square(mean)), min=0)
+        variance = jnp.clip(
+            jnp.subtract(
+                jnp.mean(jnp.square(x), axis, keepdims=True, where=where), jnp.square(mean)
+            ),
+            min=0,
+        )
     return jnp.multiply(jnp.subtract(x, mean), lax.rsqrt(jnp.add(variance, epsilon)))
 
 
-def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Array:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Array:
     """Vectors with a one at the given positions; zeros where a position is out of range.
 
     Args:
@@ -213,10 +253,16 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, a
     except ConcretizationTypeError:
         raise
     except TypeError:
-        raise TypeError(f"one_hot: num_classes must be an integer known while tracing, got {num_classes!r}") from None
+        raise TypeError(
+            f"one_hot: num_classes must be an integer known while tracing, got {num_classes!r}"
+        ) from None
     if kind_of(x) is None:
         x = jnp.asarray(x)
-    dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else dtypes.check_user_dtype(dtype, "one_hot")
+    dtype = (
+        dtypes.canonicalize_dtype(np.float64)
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, "one_hot")
+    )
     return _one_hot(x, classes=classes, dtype=dtype, axis=axis)
 
 
@@ -226,4 +272,6 @@ def _one_hot(x, classes, dtype, axis):
     axis = canonical_axis(axis, x.ndim + 1)
     spread = lax.expand_dims(x, (axis,))
     shape = tuple(classes if i == axis else 1 for i in range(x.ndim + 1))
-    return lax.convert_element_type(lax.eq(spread, lax.broadcasted_iota(x.dtype, shape, axis)), dtype)
+    return lax.convert_element_type(
+        lax.eq(spread, lax.broadcasted_iota(x.dtype, shape, axis)), dtype
+    )

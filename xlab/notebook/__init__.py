@@ -21,11 +21,21 @@ from typing import Any
 
 from xlab.core import source_info
 
-__all__ = ["load_ipython_extension", "show", "unload_ipython_extension", "visualize_array_sharding",
-           "visualize_sharding", "write_html"]
+__all__ = [
+    "load_ipython_extension",
+    "show",
+    "unload_ipython_extension",
+    "visualize_array_sharding",
+    "visualize_sharding",
+    "write_html",
+]
 
-_HOMES = {"show": "formatters", "visualize_array_sharding": "visualize", "visualize_sharding": "visualize",
-          "write_html": "export"}
+_HOMES = {
+    "show": "formatters",
+    "visualize_array_sharding": "visualize",
+    "visualize_sharding": "visualize",
+    "write_html": "export",
+}
 
 _SHELL = ("IPython", "ipykernel", "ipykernel_launcher", "traitlets", "tornado", "comm", "asyncio")
 """What runs cells and answers pages: a line of it is never the user's."""
@@ -50,7 +60,9 @@ def load_ipython_extension(shell: Any) -> None:
     tracebacks.register(shell)
     source_info.namers[:] = [_CellNames(shell)]
     for file in filter(None, (getattr(sys.modules.get(name), "__file__", None) for name in _SHELL)):
-        source_info.exclude(os.path.dirname(file) if os.path.basename(file) == "__init__.py" else file)
+        source_info.exclude(
+            os.path.dirname(file) if os.path.basename(file) == "__init__.py" else file
+        )
     for event, run in _EVENTS:
         if run not in shell.events.callbacks[event]:
             shell.events.register(event, run)
@@ -102,14 +114,18 @@ def _note_arrays(result: Any = None) -> None:
 
     shell = get_ipython()
     cell = getattr(getattr(result, "info", None), "raw_cell", "") or ""
-    if cell.startswith("%%xjit"):           # its lines are Python below the first
+    if cell.startswith("%%xjit"):  # its lines are Python below the first
         cell = "\n" + cell.partition("\n")[2]
     above = len(cell) - len(cell.lstrip("\n"))
     source = "" if cell.startswith("%%") else "\n" * above + shell.transform_cell(cell[above:])
     allocation_sites.note_cell(f"In[{number}]", source, shell.user_ns)
 
 
-_EVENTS = (("pre_run_cell", _finish_reports), ("post_run_cell", _finish_effects), ("post_run_cell", _note_arrays))
+_EVENTS = (
+    ("pre_run_cell", _finish_reports),
+    ("post_run_cell", _finish_effects),
+    ("post_run_cell", _note_arrays),
+)
 
 
 class _CellNames:

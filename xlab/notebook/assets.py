@@ -50,13 +50,19 @@ def _forget() -> None:
 def _files(end: str) -> list[Path]:
     """The scripts, or the style sheets, of all views."""
     own = sorted((ROOT / "views").glob(f"*.{end}"))
-    return [*own, *(path for view, folder in _added.items() if (path := folder / f"{view}.{end}").exists())]
+    return [
+        *own,
+        *(path for view, folder in _added.items() if (path := folder / f"{view}.{end}").exists()),
+    ]
 
 
 @functools.cache
 def panels() -> dict[Path, frozenset[str]]:
     """Scripts that bring tabs to life, and which."""
-    found = {path.resolve(): frozenset(_PANEL.findall(path.read_text(encoding="utf-8"))) for path in _files("js")}
+    found = {
+        path.resolve(): frozenset(_PANEL.findall(path.read_text(encoding="utf-8")))
+        for path in _files("js")
+    }
     return {path: tabs for path, tabs in found.items() if tabs}
 
 
@@ -100,7 +106,9 @@ def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
                 _visit(script.resolve(), drawn, ())
         wanted = {path.stem for path in drawn} | {view}
     else:
-        wanted = {path.stem for path in _files("css")} - {path.stem for path in panels().keys() - set(_order(ENTRY, tabs))}
+        wanted = {path.stem for path in _files("css")} - {
+            path.stem for path in panels().keys() - set(_order(ENTRY, tabs))
+        }
     files = [ROOT / "kit/theme.css", *(path for path in _files("css") if path.stem in wanted)]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)

@@ -60,12 +60,16 @@ class PartitionedTree:
     def join(self, arrays: Any) -> Any:
         """The value with other arrays in the places of its own."""
         arrays, rest = iter(arrays), iter(self.rest)
-        return tree.unflatten(self.structure, [next(arrays if array else rest) for array in self.mask])
+        return tree.unflatten(
+            self.structure, [next(arrays if array else rest) for array in self.mask]
+        )
 
     def argument(self) -> Any:
         """The value as an argument of a jitted function: what is no array is left out."""
         leaves = iter(self.arrays)
-        return tree.unflatten(self.structure, [next(leaves) if array else None for array in self.mask])
+        return tree.unflatten(
+            self.structure, [next(leaves) if array else None for array in self.mask]
+        )
 
     def emptied(self) -> PartitionedTree:
         """The same without the arrays, so that keeping it keeps none alive."""
@@ -78,16 +82,19 @@ class PartitionedTree:
 
     def same(self, other: PartitionedTree) -> bool:
         """Whether another value has this structure and these very leaves."""
-        return (self.structure == other.structure and self.mask == other.mask
-                and all(a is b for a, b in zip(self.arrays, other.arrays, strict=True))
-                and all(a is b for a, b in zip(self.rest, other.rest, strict=True)))
+        return (
+            self.structure == other.structure
+            and self.mask == other.mask
+            and all(a is b for a, b in zip(self.arrays, other.arrays, strict=True))
+            and all(a is b for a, b in zip(self.rest, other.rest, strict=True))
+        )
 
 
 class Outcome:
     """The effects of a cell on names: how each changed, and its new value. A pytree, so that a program can return it."""
 
     def __init__(self, values: Mapping[str, tuple[str, Any]]):
-        self.values = dict(values)          # name -> ('set' | 'mutated' | 'deleted', value)
+        self.values = dict(values)  # name -> ('set' | 'mutated' | 'deleted', value)
 
 
 class _Names:
@@ -102,8 +109,12 @@ class _Names:
 def _flatten_outcome(outcome: Outcome):
     splits = {name: PartitionedTree(value) for name, (_, value) in outcome.values.items()}
     how = {name: how for name, (how, _) in outcome.values.items()}
-    keys = [name + tree.keystr(path) for name, (_, value) in outcome.values.items()
-            for path, leaf in tree.flatten_with_path(value)[0] if is_array(leaf)]
+    keys = [
+        name + tree.keystr(path)
+        for name, (_, value) in outcome.values.items()
+        for path, leaf in tree.flatten_with_path(value)[0]
+        if is_array(leaf)
+    ]
     arrays = [array for split in splits.values() for array in split.arrays]
     return list(zip(keys, arrays, strict=True)), _Names(how, splits)
 
@@ -113,7 +124,7 @@ def _join_outcome(names: _Names, arrays) -> Outcome:
     at = 0
     for name, split in names.splits.items():
         n = len(split.arrays)
-        values[name] = names.how[name], split.join(arrays[at:at + n])
+        values[name] = names.how[name], split.join(arrays[at : at + n])
         at += n
     return Outcome(values)
 
@@ -138,9 +149,22 @@ class Cell:
         named: names whose values the function returns apart, in front, so that shardings can be asked for them.
     """
 
-    def __init__(self, source: str, namespace: dict[str, Any], *, filename: str = "<cell>", first_line: int = 1,
-                 static: tuple[str, ...] = (), named: tuple[str, ...] = ()):
-        self.source, self.namespace, self.filename, self.named = source, namespace, filename, tuple(named)
+    def __init__(
+        self,
+        source: str,
+        namespace: dict[str, Any],
+        *,
+        filename: str = "<cell>",
+        first_line: int = 1,
+        static: tuple[str, ...] = (),
+        named: tuple[str, ...] = (),
+    ):
+        self.source, self.namespace, self.filename, self.named = (
+            source,
+            namespace,
+            filename,
+            tuple(named),
+        )
         self.static = tuple(static)
         module = ast.parse("\n" * (first_line - 1) + source, filename)
         read = [name for name in reads_of(module, filename, namespace) if name in namespace]
@@ -148,10 +172,17 @@ class Cell:
         self.silent = source.rstrip().endswith(";")
         unknown = sorted({*static} - {*read})
         if unknown:
-            raise NameError(f"--static {','.join(unknown)}: the cell does not read {unknown[0]!r}; it reads "
-                            f"{', '.join(read) or 'no name of this notebook'}")
-        self.splits = {name: split for name in read if name not in static
-                       for split in [_split(namespace[name])] if split is not None}
+            raise NameError(
+                f"--static {','.join(unknown)}: the cell does not read {unknown[0]!r}; it reads "
+                f"{', '.join(read) or 'no name of this notebook'}"
+            )
+        self.splits = {
+            name: split
+            for name in read
+            if name not in static
+            for split in [_split(namespace[name])]
+            if split is not None
+        }
         self.reads = tuple(name for name, split in self.splits.items() if split.arrays)
         self._context = {name: namespace[name] for name in read if name not in self.reads}
 
@@ -163,9 +194,13 @@ class Cell:
 
     def key(self) -> tuple[Any, ...]:
         """Equal for two cells exactly when one function may stand for both; holds what it compares by identity."""
-        containers = tuple((name, split.structure, split.mask, tuple(map(token, split.rest)))
-                           for name, split in self.splits.items())
-        context = tuple((name, token(value)) for name, value in self._context.items() if name not in self.splits)
+        containers = tuple(
+            (name, split.structure, split.mask, tuple(map(token, split.rest)))
+            for name, split in self.splits.items()
+        )
+        context = tuple(
+            (name, token(value)) for name, value in self._context.items() if name not in self.splits
+        )
         return self.source, self.static, self.named, id(self.namespace), containers, context
 
     def function(self) -> Callable[..., Any]:
@@ -176,10 +211,20 @@ class Cell:
         return _functions.get_or_make(self.key(), self._function)
 
     def _function(self):
-        made = _pure(self.body, self.last, self.namespace, self.reads, self.named,
-                     {name: split.emptied() for name, split in self.splits.items()})
+        made = _pure(
+            self.body,
+            self.last,
+            self.namespace,
+            self.reads,
+            self.named,
+            {name: split.emptied() for name, split in self.splits.items()},
+        )
         # What the ledger calls it, and by what it tells one run of the cell from the next.
-        made._xlab_location, made._xlab_key, made._xlab_values = self.filename, self.source, dict(self._context)
+        made._xlab_location, made._xlab_key, made._xlab_values = (
+            self.filename,
+            self.source,
+            dict(self._context),
+        )
         return made
 
     # -- back to the user's names ----------------------------------------------------------------------
@@ -187,7 +232,10 @@ class Cell:
     def commit(self, returned: Any) -> Any:
         """Writes what the function returned to the namespace; returns the value of the last expression."""
         named, outcome = returned if self.named else ((), returned)
-        values = {**{name: ("set", value) for name, value in zip(self.named, named, strict=True)}, **outcome.values}
+        values = {
+            **{name: ("set", value) for name, value in zip(self.named, named, strict=True)},
+            **outcome.values,
+        }
         shown, last = values.pop(_LAST, ("set", None))
         for name, (how, value) in values.items():
             if how == "deleted":
@@ -207,8 +255,14 @@ _IS = "is "
 _functions: caches.Latest[tuple, Callable] = caches.Latest(256)
 
 
-def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: tuple[str, ...],
-          named: tuple[str, ...], splits: dict[str, PartitionedTree]) -> Callable[..., Any]:
+def _pure(
+    body: CodeType,
+    last: CodeType | None,
+    space: dict[str, Any],
+    reads: tuple[str, ...],
+    named: tuple[str, ...],
+    splits: dict[str, PartitionedTree],
+) -> Callable[..., Any]:
     """The function of a cell: binds its arguments to their names in `space`, runs the code there, puts `space` back."""
 
     def cell(*arguments):
@@ -229,11 +283,23 @@ def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: t
             space.update(before)
         missing = [name for name in named if name not in changed]
         if missing:
-            raise NameError(f"--out names {missing[0]!r}, which the cell does not assign; it assigns "
-                            f"{', '.join(changed) or 'nothing'}")
+            raise NameError(
+                f"--out names {missing[0]!r}, which the cell does not assign; it assigns "
+                f"{', '.join(changed) or 'nothing'}"
+            )
         # What is shown and has a name is no result of its own: looking at it makes no second output.
-        same = next((name for name, (how, value) in changed.items() if value is result and how != "deleted"), None)
-        same = same or next((name for name, (value, _) in bound.items() if value is result and name not in changed), None)
+        same = next(
+            (
+                name
+                for name, (how, value) in changed.items()
+                if value is result and how != "deleted"
+            ),
+            None,
+        )
+        same = same or next(
+            (name for name, (value, _) in bound.items() if value is result and name not in changed),
+            None,
+        )
         apart = tuple(changed.pop(name)[1] for name in named)
         if result is not _MISSING:
             changed[_LAST] = ("set", result) if same is None else (_IS + same, None)
@@ -241,7 +307,9 @@ def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: t
         return (apart, Outcome(changed)) if named else Outcome(changed)
 
     parameter = inspect.Parameter
-    cell.__signature__ = inspect.Signature([parameter(n, parameter.POSITIONAL_OR_KEYWORD) for n in reads])
+    cell.__signature__ = inspect.Signature(
+        [parameter(n, parameter.POSITIONAL_OR_KEYWORD) for n in reads]
+    )
     cell.__qualname__ = "cell"
     return cell
 
@@ -257,12 +325,14 @@ def _split(value: Any) -> PartitionedTree | None:
     """A flattened value, or None if it is neither an array nor a container."""
     try:
         split = PartitionedTree(value)
-    except (TypeError, ValueError):         # a dict whose keys have no order is left alone
+    except (TypeError, ValueError):  # a dict whose keys have no order is left alone
         return None
     return split if split.arrays or split.is_container() else None
 
 
-def _changes(before: dict, after: dict, bound: dict[str, tuple[Any, PartitionedTree]]) -> dict[str, tuple[str, Any]]:
+def _changes(
+    before: dict, after: dict, bound: dict[str, tuple[Any, PartitionedTree]]
+) -> dict[str, tuple[str, Any]]:
     changed: dict[str, tuple[str, Any]] = {}
     for name, value in after.items():
         if name in bound:
@@ -302,7 +372,11 @@ def _refuse_hidden(changed: dict[str, tuple[str, Any]]) -> None:
     for name, (_, value) in changed.items():
         for leaf in tree.leaves(value):
             inside = getattr(leaf, "__dict__", None)
-            if isinstance(leaf, type) or not isinstance(inside, dict) or (callable(leaf) and not inside):
+            if (
+                isinstance(leaf, type)
+                or not isinstance(inside, dict)
+                or (callable(leaf) and not inside)
+            ):
                 continue
             for attribute, held in inside.items():
                 if isinstance(held, xlab.Array) and type(held).__name__.endswith("Tracer"):
@@ -310,4 +384,5 @@ def _refuse_hidden(changed: dict[str, tuple[str, Any]]) -> None:
                         f"the cell leaves a traced value in {name}.{attribute}: {type(leaf).__name__} is no container "
                         f"that xlab knows, so its arrays cannot be brought out of the program. Register the class "
                         f"(xlab.tree_util.register_pytree_node_class, or register_dataclass), or assign the array to a "
-                        f"name of its own.")
+                        f"name of its own."
+                    )

@@ -45,13 +45,16 @@ class _Compile:
 
     def words(self, now: float) -> str:
         kind, since = self.open[-1] if self.open else ("", now)
-        done = " · ".join(f"{kind} {seconds:.1f} s" for kind, seconds in self.spent.items() if seconds >= 0.05)
+        done = " · ".join(
+            f"{kind} {seconds:.1f} s" for kind, seconds in self.spent.items() if seconds >= 0.05
+        )
         doing = f"{WORDS.get(kind, kind)} {self.name} … {now - self.start:.1f} s"
         return doing + (f" ({done} · {kind} {now - since:.1f} s so far)" if done else "")
 
     def summary(self) -> str:
         return f"{self.name} took {self.end - self.start:.1f} s to compile: " + ", ".join(
-            f"{kind} {seconds:.1f} s" for kind, seconds in self.spent.items())
+            f"{kind} {seconds:.1f} s" for kind, seconds in self.spent.items()
+        )
 
 
 class CompileProgress:
@@ -62,7 +65,14 @@ class CompileProgress:
         line: makes the line of a place.
     """
 
-    def __init__(self, place: Callable[[], Any], line: Callable[[Any], Line], *, first: float = FIRST, every: float = EVERY):
+    def __init__(
+        self,
+        place: Callable[[], Any],
+        line: Callable[[Any], Line],
+        *,
+        first: float = FIRST,
+        every: float = EVERY,
+    ):
         self._place, self._line, self.first, self.every = place, line, first, every
         self._lock = threading.Lock()
         self._now: _Compile | None = None
@@ -85,7 +95,12 @@ class CompileProgress:
         """Finishes a visible line at once, without the grace period: the cell has ended."""
         self._wake.set()
         thread = self._thread
-        if thread is not None and thread is not threading.current_thread() and self._now is not None and self._now.place is not None:
+        if (
+            thread is not None
+            and thread is not threading.current_thread()
+            and self._now is not None
+            and self._now.place is not None
+        ):
             thread.join(0.2)
 
     # -- where something compiles ------------------------------------------------------------------------
@@ -102,7 +117,9 @@ class CompileProgress:
             at.open.append((kind, now))
             if self._thread is None and at.place is not None:
                 self._wake.clear()
-                self._thread = threading.Thread(target=self._watch, name="xlab progress", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._watch, name="xlab progress", daemon=True
+                )
                 self._thread.start()
 
         def ended() -> None:
@@ -112,6 +129,7 @@ class CompileProgress:
                 at.end = after
                 with contextlib.suppress(ValueError):
                     at.open.remove((kind, now))
+
         return ended
 
     # -- the thread that looks ---------------------------------------------------------------------------
@@ -123,7 +141,11 @@ class CompileProgress:
                 now = time.monotonic()
                 with self._lock:
                     at = self._now
-                    over = at is None or not (at.open or now - at.end < GRACE) or (not at.open and self._wake.is_set())
+                    over = (
+                        at is None
+                        or not (at.open or now - at.end < GRACE)
+                        or (not at.open and self._wake.is_set())
+                    )
                     words = at.words(now) if at is not None and at.open else ""
                     if over:
                         self._thread = None
@@ -140,7 +162,7 @@ class CompileProgress:
                 self._wake.wait(max(left, 0.05) if left > 0 else self.every)
                 if self._wake.is_set() and at.open:
                     self._wake.clear()
-        except Exception:       # progress must never cause an error
+        except Exception:  # progress must never cause an error
             self._thread = None
 
 
@@ -167,7 +189,12 @@ class CellLine:
     """A line in the output of the cell that compiles, with that cell as parent even if another runs by now."""
 
     def __init__(self, shell: Any, parent: Any):
-        self.publisher, self.parent, self.id, self.sent = shell.display_pub, parent, uuid.uuid4().hex, False
+        self.publisher, self.parent, self.id, self.sent = (
+            shell.display_pub,
+            parent,
+            uuid.uuid4().hex,
+            False,
+        )
 
     def show(self, text: str) -> None:
         self._send(text)
@@ -177,11 +204,19 @@ class CellLine:
 
     def _send(self, text: str) -> None:
         style = "font:12px var(--jp-ui-font-family,sans-serif);font-variant-numeric:tabular-nums;color:var(--jp-ui-font-color2,#666)"
-        content = {"data": {"text/plain": text, "text/html": f"<div role='status' style='{style}'>{escape(text)}</div>"}, "metadata": {},
-                   "transient": {"display_id": self.id}}
+        content = {
+            "data": {
+                "text/plain": text,
+                "text/html": f"<div role='status' style='{style}'>{escape(text)}</div>",
+            },
+            "metadata": {},
+            "transient": {"display_id": self.id},
+        }
         kind = "update_display_data" if self.sent else "display_data"
         self.sent = True
-        self.publisher.session.send(self.publisher.pub_socket, kind, content, parent=self.parent, ident=self.publisher.topic)
+        self.publisher.session.send(
+            self.publisher.pub_socket, kind, content, parent=self.parent, ident=self.publisher.topic
+        )
 
 
 def of_shell(shell: Any) -> CompileProgress | None:
@@ -189,7 +224,10 @@ def of_shell(shell: Any) -> CompileProgress | None:
     if getattr(shell, "kernel", None) is not None:
         from xlab.notebook.formatters import _somebody_looks
 
-        return CompileProgress(lambda: shell.get_parent() if _somebody_looks(shell) else None, lambda parent: CellLine(shell, parent))
+        return CompileProgress(
+            lambda: shell.get_parent() if _somebody_looks(shell) else None,
+            lambda parent: CellLine(shell, parent),
+        )
     return of_terminal()
 
 

@@ -21,7 +21,7 @@ def complete(line: str, names: dict[str, Any]) -> tuple[str, list[str]]:
     found = _LINE.match(line)
     if found is None or found[1] not in MAGICS:
         return "", []
-    word = re.search(r"[-\w]*$", found[2])[0]      # type: ignore[index]
+    word = re.search(r"[-\w]*$", found[2])[0]  # type: ignore[index]
     choices = declared(found[1]).completions(found[2])
     if choices is None:
         choices = sorted(name for name in names if not name.startswith("_")) if word else ()
@@ -37,7 +37,13 @@ class Matcher:
 
     def __call__(self, text: str) -> list[str]:
         word, choices = complete(self.shell.Completer.line_buffer, self.shell.user_ns)
-        return choices if text == word else [text[:len(text) - len(word)] + c for c in choices] if text.endswith(word) else []
+        return (
+            choices
+            if text == word
+            else [text[: len(text) - len(word)] + c for c in choices]
+            if text.endswith(word)
+            else []
+        )
 
 
 def register(shell: Any) -> None:

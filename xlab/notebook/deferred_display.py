@@ -38,8 +38,14 @@ def show_later(shell: Any, title: str, make: Callable[[], Any], handlers: Any = 
     from IPython.display import display
 
     asked, place = shell.get_parent(), formatters.place(shell)
-    handle = display({"text/plain": f"{title}: the report follows",
-                      "text/html": "<span style='opacity:.6;font-size:12px'>report …</span>"}, raw=True, display_id=True)
+    handle = display(
+        {
+            "text/plain": f"{title}: the report follows",
+            "text/html": "<span style='opacity:.6;font-size:12px'>report …</span>",
+        },
+        raw=True,
+        display_id=True,
+    )
 
     def finish() -> None:
         parented = _parented(shell, asked)
@@ -58,7 +64,7 @@ def finish_all(_info: Any = None) -> None:
     if not _waiting:
         return
     collecting = gc.isenabled()
-    gc.disable()                # a report is many small records that all live: looking for garbage among them finds none
+    gc.disable()  # a report is many small records that all live: looking for garbage among them finds none
     try:
         while _waiting:
             _waiting.pop(0)()
@@ -67,14 +73,20 @@ def finish_all(_info: Any = None) -> None:
             gc.enable()
 
 
-def _made(shell: Any, title: str, make: Callable[[], Any], place: Any, handlers: Any = None) -> tuple[dict, dict]:
+def _made(
+    shell: Any, title: str, make: Callable[[], Any], place: Any, handlers: Any = None
+) -> tuple[dict, dict]:
     from xlab.notebook.views import view_for
 
     try:
         record = make()
         return formatters.bundle(view_for(record), record, shell, handlers, place)
     except (Exception, KeyboardInterrupt) as error:
-        what = "interrupted; run the cell again for it" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        what = (
+            "interrupted; run the cell again for it"
+            if isinstance(error, KeyboardInterrupt)
+            else f"{type(error).__name__}: {error}"
+        )
         return {"text/plain": f"xlab: no report of {title}: {what}"}, {}
 
 

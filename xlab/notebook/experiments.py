@@ -26,7 +26,9 @@ def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
 
     def experiment(program: int) -> Any:
         if program >= len(subjects):
-            raise ValueError(f"this report has {len(subjects)} programs; asked for number {program}")
+            raise ValueError(
+                f"this report has {len(subjects)} programs; asked for number {program}"
+            )
         if program not in made:
             made[program] = observe.Experiment(subjects[program])
         return made[program]
@@ -34,7 +36,9 @@ def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
     def numbered(trying: Any, numbers: Any) -> None:
         wrong = [n for n in numbers if n >= len(trying.arguments)]
         if wrong:
-            raise ValueError(f"{trying.stages.name} has {len(trying.arguments)} arguments on devices; asked for number {wrong[0]}")
+            raise ValueError(
+                f"{trying.stages.name} has {len(trying.arguments)} arguments on devices; asked for number {wrong[0]}"
+            )
 
     def what_if(program: int, placement: str) -> WhatIf:
         specs, axes, _ = read_placement(placement)

@@ -14,8 +14,13 @@ from typing import Any
 _live: dict[str, list[Any]] = {}
 
 
-def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None = None,
-         handlers: Mapping[str, Callable[..., Any]] | None = None) -> None:
+def show(
+    value: Any,
+    shape: tuple[int, ...] | None = None,
+    *,
+    plain: str | None = None,
+    handlers: Mapping[str, Callable[..., Any]] | None = None,
+) -> None:
     """Displays a record, a sharding, a mesh, an array, a program or a stage of one.
 
     Args:
@@ -67,14 +72,18 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
         return info.replace(platform="abstract") if isinstance(value, AbstractMesh) else info
     if isinstance(value, xlab.sharding.Sharding):
         if shape is None:
-            raise TypeError(f"{value!r} says how an array lies on devices, for any shape: show(sharding, shape=(8, 4))")
+            raise TypeError(
+                f"{value!r} says how an array lies on devices, for any shape: show(sharding, shape=(8, 4))"
+            )
         return observe.layout(value, shape)
     if isinstance(value, xlab.Array):
         return observe.layout(value)
     if isinstance(value, (Jaxpr, ClosedJaxpr, Traced, Lowered, Compiled)):
         return observe.program(value)
-    raise TypeError(f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a jaxpr or a stage "
-                    f"of jit; given {type(value).__name__}. For a function: show(observe.program(f, *args)).")
+    raise TypeError(
+        f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a jaxpr or a stage "
+        f"of jit; given {type(value).__name__}. For a function: show(observe.program(f, *args))."
+    )
 
 
 def has_widgets() -> bool:
@@ -92,12 +101,16 @@ def kernel_shell() -> Any:
 
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
-    rich = shell is not None and (getattr(shell, "kernel", None) is not None
-                                  or type(shell).__name__ != "TerminalInteractiveShell")
+    rich = shell is not None and (
+        getattr(shell, "kernel", None) is not None
+        or type(shell).__name__ != "TerminalInteractiveShell"
+    )
     return shell if rich else None
 
 
-def bundle(view: Any, record: Any, shell: Any, handlers: Any, where: tuple[str, int] | None = None) -> tuple[dict, dict]:
+def bundle(
+    view: Any, record: Any, shell: Any, handlers: Any, where: tuple[str, int] | None = None
+) -> tuple[dict, dict]:
     """The bundle, with the widget on top where this shell belongs to a kernel. Running a cell again closes its old widgets."""
     if getattr(shell, "kernel", None) is None or not has_widgets() or not _somebody_looks(shell):
         return view.bundle(record), {}
@@ -106,9 +119,12 @@ def bundle(view: Any, record: Any, shell: Any, handlers: Any, where: tuple[str, 
 
         widget = ReportWidget(view, record, handlers, _forget_closed)
         live = widget._repr_mimebundle_()
-    except Exception as error:      # the saved page says the same; only its liveliness is missing
+    except Exception as error:  # the saved page says the same; only its liveliness is missing
         data = view.bundle(record)
-        return {**data, "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})"}, {}
+        return {
+            **data,
+            "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})",
+        }, {}
     cell, run = where or place(shell)
     for old in [w for number, w in _live.get(cell, ()) if number != run]:
         old.close()
@@ -174,9 +190,11 @@ def _both(page: str, image: str | None) -> dict[str, str]:
 
 def _plain(value: Any) -> str:
     """The text form as the notebook shows text; a `pre` or `code` would take the host's grey."""
-    return ("<div style='white-space:pre;overflow-x:auto;font-family:var(--jp-code-font-family,monospace);"
-            "font-size:var(--jp-code-font-size,13px);line-height:var(--jp-code-line-height,1.3)'>"
-            f"{escape(repr(value))}</div>")
+    return (
+        "<div style='white-space:pre;overflow-x:auto;font-family:var(--jp-code-font-family,monospace);"
+        "font-size:var(--jp-code-font-size,13px);line-height:var(--jp-code-line-height,1.3)'>"
+        f"{escape(repr(value))}</div>"
+    )
 
 
 def _sharding(sharding: Any) -> dict[str, str]:
@@ -198,15 +216,17 @@ def _array(array: Any) -> dict[str, str]:
         return {}
     try:
         shown = _plain(array)
-    except Exception:       # values that cannot be read: the text form, which comes next, says why
+    except Exception:  # values that cannot be read: the text form, which comes next, says why
         return {}
     layout = observe.layout(array)
     view = view_for(layout)
     tree = view.tree(layout)
-    page = (f"{shown}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
-            f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;display:inline-block;vertical-align:top;box-sizing:border-box;max-width:calc(100% - 2em);"
-            f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
-            f"{inline(view, tree)}</details>")
+    page = (
+        f"{shown}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
+        f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;display:inline-block;vertical-align:top;box-sizing:border-box;max-width:calc(100% - 2em);"
+        f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
+        f"{inline(view, tree)}</details>"
+    )
     return _both(page, static_svg(tree))
 
 
@@ -228,7 +248,10 @@ _PAGES: dict[tuple[str, str], Callable[[Any], str | None]] = {
 
 def _registered(shell: Any) -> Iterator[tuple[Any, str, str, Callable[[Any], Any]]]:
     formatter = shell.display_formatter
-    for of, forms in ((formatter.mimebundle_formatter, _BUNDLES), (formatter.formatters["text/html"], _PAGES)):
+    for of, forms in (
+        (formatter.mimebundle_formatter, _BUNDLES),
+        (formatter.formatters["text/html"], _PAGES),
+    ):
         for (module, name), form in forms.items():
             yield of, module, name, form
 

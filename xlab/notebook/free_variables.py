@@ -14,10 +14,21 @@ from typing import Any
 
 import numpy as np
 
-_READS = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "DELETE_NAME", "DELETE_GLOBAL"})
+_READS = frozenset(
+    {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "DELETE_NAME", "DELETE_GLOBAL"}
+)
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL"})
-_SURE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef,
-         ast.Expr, ast.With)
+_SURE = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.Expr,
+    ast.With,
+)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -49,14 +60,22 @@ def reads_of(module: ast.Module, filename: str, namespace: dict[str, Any]) -> tu
     assigned: set[str] = set()
     for statement in module.body:
         code = compile(ast.Module([statement], []), filename, "exec")
-        found.update(dict.fromkeys(n for n in global_reads(code) if n not in assigned | _loop_names(statement)))
+        found.update(
+            dict.fromkeys(
+                n for n in global_reads(code) if n not in assigned | _loop_names(statement)
+            )
+        )
         if isinstance(statement, _SURE):
             assigned |= writes(code)
     waiting = list(found)
     while waiting:
         for function in _functions_in(namespace.get(waiting.pop(0))):
             if function.__globals__ is namespace:
-                new = [n for n in global_reads(function.__code__) if n not in found and n not in assigned]
+                new = [
+                    n
+                    for n in global_reads(function.__code__)
+                    if n not in found and n not in assigned
+                ]
                 found.update(dict.fromkeys(new))
                 waiting += new
     return tuple(found)
@@ -66,7 +85,11 @@ def _loop_names(statement: ast.stmt) -> set[str]:
     """Names that a loop assigns before its body reads them."""
     if not isinstance(statement, ast.For):
         return set()
-    names = {n.id for n in ast.walk(statement.target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names = {
+        n.id
+        for n in ast.walk(statement.target)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
     return names - {n.id for n in ast.walk(statement.iter) if isinstance(n, ast.Name)}
 
 
@@ -89,7 +112,11 @@ def _functions_in(value: Any) -> Iterator[FunctionType]:
         elif type(value).__module__ == "__main__":
             waiting.append(type(value))
         if callable(value):
-            waiting += [getattr(value, "__wrapped__", None), getattr(value, "func", None), getattr(value, "__func__", None)]
+            waiting += [
+                getattr(value, "__wrapped__", None),
+                getattr(value, "func", None),
+                getattr(value, "__func__", None),
+            ]
 
 
 def _filled(cell: Any) -> bool:
@@ -129,6 +156,10 @@ def token(value: Any, depth: int = 3) -> Any:
         return kind, tuple((token(k, depth - 1), token(v, depth - 1)) for k, v in value.items())
     if isinstance(value, np.ndarray) and value.nbytes <= 1 << 20 and value.dtype.kind != "O":
         return np.ndarray, value.shape, str(value.dtype), value.tobytes()
-    if kind.__module__ == "__main__" and depth and isinstance(getattr(value, "__dict__", None), dict):
+    if (
+        kind.__module__ == "__main__"
+        and depth
+        and isinstance(getattr(value, "__dict__", None), dict)
+    ):
         return Same(value), token(vars(value), depth - 1)
     return Same(value)

@@ -26,9 +26,13 @@ def copy_notebooks(target: Path) -> list[Path]:
     """Copies the notebooks to a folder; what is there already is left as it is."""
     source = notebook_folder()
     if source is None:
-        raise FileNotFoundError("the notebooks are not installed; pip install --force-reinstall xlab brings them")
+        raise FileNotFoundError(
+            "the notebooks are not installed; pip install --force-reinstall xlab brings them"
+        )
     if target.exists() and not target.is_dir():
-        raise NotADirectoryError(f"{target} is a file; the notebooks go to a folder, which is made where there is none")
+        raise NotADirectoryError(
+            f"{target} is a file; the notebooks go to a folder, which is made where there is none"
+        )
     target.mkdir(parents=True, exist_ok=True)
     made = []
     for path in sorted(source.glob("*.ipynb")):
@@ -59,24 +63,36 @@ def main(argv: list[str] | None = None) -> int:
     Example:
         >>> main(["--help"])  # doctest: +SKIP
     """
-    parser = argparse.ArgumentParser(prog="xlab lab", description="Opens JupyterLab on the tour's notebooks; options after -- "
-                                                                  "go to JupyterLab.")
-    parser.add_argument("--folder", type=Path, default=Path("xlab-notebooks"), help="where the notebooks go (xlab-notebooks)")
+    parser = argparse.ArgumentParser(
+        prog="xlab lab",
+        description="Opens JupyterLab on the tour's notebooks; options after -- go to JupyterLab.",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("xlab-notebooks"),
+        help="where the notebooks go (xlab-notebooks)",
+    )
     parser.add_argument("--notebook", default=TOUR, help=f"which one to open first ({TOUR})")
     argv = list(sys.argv[1:] if argv is None else argv)
     extra: list[str] = []
     if "--" in argv:
         at = argv.index("--")
-        argv, extra = argv[:at], argv[at + 1:]
+        argv, extra = argv[:at], argv[at + 1 :]
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        parser.error(f"there is no option {unknown[0]}; options of JupyterLab go after --: xlab lab -- {' '.join(unknown)}")
+        parser.error(
+            f"there is no option {unknown[0]}; options of JupyterLab go after --: xlab lab -- {' '.join(unknown)}"
+        )
     try:
         made = copy_notebooks(args.folder)
     except OSError as error:
         print(f"xlab lab: {error}", file=sys.stderr)
         return 2
     if not (args.folder / args.notebook).is_file():
-        print(f"xlab lab: there is no notebook {args.notebook} in {args.folder}; there are {', '.join(p.name for p in made)}", file=sys.stderr)
+        print(
+            f"xlab lab: there is no notebook {args.notebook} in {args.folder}; there are {', '.join(p.name for p in made)}",
+            file=sys.stderr,
+        )
         return 2
     return open_lab(args.folder, args.notebook, tuple(extra))

@@ -26,7 +26,9 @@ def axes(text: str) -> dict[str, int]:
     for part in filter(None, re.split(r"[,\s]+", text.strip())):
         name, equals, size = part.partition("=")
         if not equals or not name.isidentifier() or not size.isdigit() or int(size) < 1:
-            raise ValueError(f"a mesh is written as axis=size pairs, such as data=4,model=2; cannot read {part!r} in {text!r}")
+            raise ValueError(
+                f"a mesh is written as axis=size pairs, such as data=4,model=2; cannot read {part!r} in {text!r}"
+            )
         if name in found:
             raise ValueError(f"mesh axis {name!r} is given twice in {text!r}")
         found[name] = int(size)
@@ -47,7 +49,9 @@ def mesh(text: str | None) -> Mesh:
     wanted = axes(text)
     if not current.empty and dict(current.shape) == wanted:
         return current
-    return make_mesh(tuple(wanted.values()), tuple(wanted), axis_types=(AxisType.Auto,) * len(wanted))
+    return make_mesh(
+        tuple(wanted.values()), tuple(wanted), axis_types=(AxisType.Auto,) * len(wanted)
+    )
 
 
 def mesh_to_compile_for(text: str | None) -> Mesh:
@@ -86,8 +90,10 @@ def spec(text: str) -> PartitionSpec:
             continue
         names = tuple(n.strip() for n in part.split("+"))
         if not all(n.isidentifier() for n in names):
-            raise ValueError(f"a spec has a mesh axis, several joined by +, or None per dimension, such as data,None; "
-                             f"cannot read {part!r} in {text!r}")
+            raise ValueError(
+                f"a spec has a mesh axis, several joined by +, or None per dimension, such as data,None; "
+                f"cannot read {part!r} in {text!r}"
+            )
         entries.append(names[0] if len(names) == 1 else names)
     return PartitionSpec(*entries)
 
@@ -99,8 +105,10 @@ def specs(text: str | None) -> dict[str, PartitionSpec]:
         name, equals, rest = part.partition("=")
         name = name.strip()
         if not equals or not name.isidentifier():
-            raise ValueError(f"specs are written name=spec; name=spec, such as 'x=data,None; w=None,model'; "
-                             f"cannot read {part!r}")
+            raise ValueError(
+                f"specs are written name=spec; name=spec, such as 'x=data,None; w=None,model'; "
+                f"cannot read {part!r}"
+            )
         found[name] = spec(rest)
     return found
 
@@ -108,8 +116,10 @@ def specs(text: str | None) -> dict[str, PartitionSpec]:
 def named_sharding(over: Mesh, wanted: PartitionSpec, what: str) -> NamedSharding:
     """The sharding of `what`; an error that says where a mesh comes from when there is none."""
     if over.empty:
-        raise ValueError(f"{what} is to be sharded as {wanted}, but there is no mesh: add --mesh data=4,model=2, or set one "
-                         f"with %xmesh")
+        raise ValueError(
+            f"{what} is to be sharded as {wanted}, but there is no mesh: add --mesh data=4,model=2, or set one "
+            f"with %xmesh"
+        )
     return NamedSharding(over, wanted)
 
 

@@ -13,8 +13,13 @@ from xlab.notebook.tracebacks import failure, interrupted, present, shorten
 from xlab.observe.program.analysis_only import suppress_warnings
 from xlab.observe.records import Failure, Report
 
-_FIELDS = {"jaxpr": ("programs",), "shardings": ("layouts",), "collectives": ("transfers",),
-           "timings": ("phases", "timings", "ledger"), "memory": ("memory",)}
+_FIELDS = {
+    "jaxpr": ("programs",),
+    "shardings": ("layouts",),
+    "collectives": ("transfers",),
+    "timings": ("phases", "timings", "ledger"),
+    "memory": ("memory",),
+}
 
 _STAGES = {"trace": "tracing", "lower": "lowering", "compile": "compiling"}
 _GOES_ON = ". What a device has begun goes on to its end: if the next call waits, it waits for that, and a loop without an end needs the kernel restarted"
@@ -41,7 +46,9 @@ class Recording:
 
 
 @contextmanager
-def recording(title: str, shell: Any, file: str | None = None, flagged: bool = True) -> Iterator[Recording]:
+def recording(
+    title: str, shell: Any, file: str | None = None, flagged: bool = True
+) -> Iterator[Recording]:
     """Records what the block does. An error leaves it shortened to the user's lines, an interrupt as one sentence.
 
     `flagged` says that a report follows which flags what the compiler warns of; the compiler then does not write it as well.
@@ -52,29 +59,45 @@ def recording(title: str, shell: Any, file: str | None = None, flagged: bool = T
             yield run
         except KeyboardInterrupt:
             doing = _doing(run)
-            told = interrupted(f"interrupted while {doing}; all names are as they were before the cell" + ("" if doing in _STAGES.values() else _GOES_ON))
+            told = interrupted(
+                f"interrupted while {doing}; all names are as they were before the cell"
+                + ("" if doing in _STAGES.values() else _GOES_ON)
+            )
             run.failed = failure(told)
             raise told from None
         except Exception as error:
             # At once: what leaves this block gets back the frames in between.
-            run.failed = failure(present(error, shell, file) if shell is not None else shorten(error))
+            run.failed = failure(
+                present(error, shell, file) if shell is not None else shorten(error)
+            )
             raise
 
 
 def _doing(run: Recording) -> str:
     """What an interrupt ended: the unfinished stage, or the current activity."""
-    ended = next((e.kind for e in reversed(run.session.events) if e.error is not None and e.kind in _STAGES), "")
+    ended = next(
+        (e.kind for e in reversed(run.session.events) if e.error is not None and e.kind in _STAGES),
+        "",
+    )
     return _STAGES.get(ended, "running" if run.doing == "compiling" else run.doing)
 
 
 def called(report: Report, name: str, was: str = "cell") -> Report:
     """A report in which the function of a cell goes by the cell's own name, as the ledger calls it."""
+
     def named(records: Any, field: str = "function") -> Any:
         return tuple(x.replace(**{field: name}) if getattr(x, field) == was else x for x in records)
 
-    phases = tuple(p.replace(reason=p.reason.replace(f"`{was}`", f"`{name}`")) for p in named(report.phases))
-    return report.replace(programs=named(report.programs, "name"), phases=phases, timings=named(report.timings),
-                          memory=named(report.memory), targets=named(report.targets))
+    phases = tuple(
+        p.replace(reason=p.reason.replace(f"`{was}`", f"`{name}`")) for p in named(report.phases)
+    )
+    return report.replace(
+        programs=named(report.programs, "name"),
+        phases=phases,
+        timings=named(report.timings),
+        memory=named(report.memory),
+        targets=named(report.targets),
+    )
 
 
 def only(report: Report, parts: frozenset[str]) -> Report:
@@ -90,19 +113,24 @@ def only(report: Report, parts: frozenset[str]) -> Report:
     return report.replace(**dropped) if dropped else report
 
 
-def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens: str = "", *, now: bool = False) -> Report | None:
+def show_report(
+    run: Recording, parts: frozenset[str] = frozenset(PARTS), opens: str = "", *, now: bool = False
+) -> Report | None:
     """Displays the report of a run, open at one tab. A report that cannot be made says why and breaks nothing.
 
     In a live page the cell's result goes first and the report follows it, and None is returned, unless it is wanted `now`.
     """
+
     def make() -> Report:
         global last
         last = run.report(parts).replace(opens=opens)
         return last
 
-    done = any(e.error is None and e.kind in _DONE for e in run.session.events) or any(s.closed.jaxpr.eqns for s in run.session.unfinished)
+    done = any(e.error is None and e.kind in _DONE for e in run.session.events) or any(
+        s.closed.jaxpr.eqns for s in run.session.unfinished
+    )
     if run.failed is not None and not done:
-        return None             # nothing was recorded: there is only the error, and its traceback tells it
+        return None  # nothing was recorded: there is only the error, and its traceback tells it
     shell = formatters.kernel_shell()
     handlers = experiments.handlers(run.session.subjects) if shell is not None else None
     if not now and shell is not None and deferred_display.can_wait(shell):

@@ -24,8 +24,16 @@ from xlab.notebook.tracebacks import failure, shorten
 from xlab.observe.records.text import text
 from xlab.sharding import set_mesh
 
-_DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8", "u32": "uint32",
-           "bool": "bool"}
+_DTYPES = {
+    "f32": "float32",
+    "f64": "float64",
+    "f16": "float16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u32": "uint32",
+    "bool": "bool",
+}
 
 
 MOST_DEVICES = 64
@@ -40,7 +48,9 @@ def load(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The function that `FILE.py:FUNCTION` names, and the names of its file."""
     file, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier():
-        raise UsageError(f"a function is named FILE.py:FUNCTION, such as model.py:step; given {target!r}")
+        raise UsageError(
+            f"a function is named FILE.py:FUNCTION, such as model.py:step; given {target!r}"
+        )
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"there is no file {file}")
@@ -56,11 +66,19 @@ def load(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:
         raise UsageError(f"{file} could not be imported: {place_of(error)}") from error
     found = getattr(module, name, None)
     if not callable(found):
-        known = [n for n, v in vars(module).items()
-                 if callable(v) and not isinstance(v, type) and getattr(v, "__module__", None) == module.__name__]
+        known = [
+            n
+            for n, v in vars(module).items()
+            if callable(v)
+            and not isinstance(v, type)
+            and getattr(v, "__module__", None) == module.__name__
+        ]
         near = difflib.get_close_matches(name, known, 1)
-        raise UsageError(f"{file} has no function {name!r}; " + (f"did you mean {near[0]}? " if near else "")
-                         + f"it has {', '.join(known) or 'no functions'}")
+        raise UsageError(
+            f"{file} has no function {name!r}; "
+            + (f"did you mean {near[0]}? " if near else "")
+            + f"it has {', '.join(known) or 'no functions'}"
+        )
     return found, vars(module)
 
 
@@ -68,7 +86,9 @@ def place_of(error: BaseException) -> str:
     """An error as one line: its class and words, and the person's own line."""
     found = failure(shorten(error))
     line = getattr(error, "lineno", None) or (found.source.line if found.source else None)
-    return f"{found.kind}: {found.message}" + (f" (line {line})" if line and f"line {line}" not in found.message else "")
+    return f"{found.kind}: {found.message}" + (
+        f" (line {line})" if line and f"line {line}" not in found.message else ""
+    )
 
 
 def argument(word: str, names: dict[str, Any]) -> Any:
@@ -85,8 +105,10 @@ def argument(word: str, names: dict[str, Any]) -> Any:
     try:
         return eval(word, {**names, "np": np, "xlab": xlab})
     except Exception as error:
-        raise UsageError(f"cannot read the argument {word!r}: it is neither a type such as f32[8,4] (of {', '.join(_DTYPES)}) nor an "
-                         f"expression over the file's names ({type(error).__name__}: {error})") from None
+        raise UsageError(
+            f"cannot read the argument {word!r}: it is neither a type such as f32[8,4] (of {', '.join(_DTYPES)}) nor an "
+            f"expression over the file's names ({type(error).__name__}: {error})"
+        ) from None
 
 
 def check_arguments(fun: Callable[..., Any], args: list[Any], name: str) -> None:
@@ -98,8 +120,14 @@ def check_arguments(fun: Callable[..., Any], args: list[Any], name: str) -> None
     try:
         signature.bind(*args)
     except TypeError as error:
-        given = "no arguments were" if not args else f"{len(args)} argument{'s were' * (len(args) > 1) or ' was'}"
-        raise UsageError(f"{name}{signature}: {error}; {given} given. Give one word per argument: --args 'f32[8,4]' 'f32[4,2]'") from None
+        given = (
+            "no arguments were"
+            if not args
+            else f"{len(args)} argument{'s were' * (len(args) > 1) or ' was'}"
+        )
+        raise UsageError(
+            f"{name}{signature}: {error}; {given} given. Give one word per argument: --args 'f32[8,4]' 'f32[4,2]'"
+        ) from None
 
 
 def enough_devices(mesh: str) -> None:
@@ -112,19 +140,41 @@ def enough_devices(mesh: str) -> None:
 def check_folder(path: str, option: str) -> None:
     """Says before anything runs that a file could not be written."""
     if not Path(path).parent.is_dir() or Path(path).is_dir():
-        raise UsageError(f"{option} {path}: " + ("that is a folder" if Path(path).is_dir() else f"there is no folder {Path(path).parent}"))
+        raise UsageError(
+            f"{option} {path}: "
+            + (
+                "that is a folder"
+                if Path(path).is_dir()
+                else f"there is no folder {Path(path).parent}"
+            )
+        )
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the function under a recorder and writes its report; returns 1 when the function failed."""
-    parser = argparse.ArgumentParser(prog="xlab report", description="Writes the report of a function, with no notebook.")
+    parser = argparse.ArgumentParser(
+        prog="xlab report", description="Writes the report of a function, with no notebook."
+    )
     parser.add_argument("function", metavar="FILE.py:FUNCTION")
-    parser.add_argument("--args", nargs="*", default=[], metavar="ARG",
-                        help="types such as f32[8,4] (an array of ones), or Python expressions over the file's names")
-    parser.add_argument("-o", "--output", default="xlab-report.html", help="HTML file (xlab-report.html)")
-    parser.add_argument("--mesh", help="such as data=4,model=2, of virtual devices where there is one")
+    parser.add_argument(
+        "--args",
+        nargs="*",
+        default=[],
+        metavar="ARG",
+        help="types such as f32[8,4] (an array of ones), or Python expressions over the file's names",
+    )
+    parser.add_argument(
+        "-o", "--output", default="xlab-report.html", help="HTML file (xlab-report.html)"
+    )
+    parser.add_argument(
+        "--mesh", help="such as data=4,model=2, of virtual devices where there is one"
+    )
     parser.add_argument("--repeat", type=int, default=20, help="warm runs (20)")
-    parser.add_argument("--json", metavar="FILE", help="also write the report's records as JSON; - prints them instead of the text")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="also write the report's records as JSON; - prints them instead of the text",
+    )
     given = parser.parse_args(argv)
     try:
         if given.repeat < 0:
@@ -144,7 +194,11 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
     error = None
-    with set_mesh(mesh), compile_progress.progress_shown(compile_progress.of_terminal()), observe.record() as session:
+    with (
+        set_mesh(mesh),
+        compile_progress.progress_shown(compile_progress.of_terminal()),
+        observe.record() as session,
+    ):
         try:
             xlab.block_until_ready(jitted(*args))
             if given.repeat > 0:

@@ -54,7 +54,9 @@ def settings(source: str, changes: dict[str, Any]) -> str:
         left, equals, right = line.partition(" = ")
         names, values = left.split(", "), right.split(", ")
         if equals and len(names) == len(values) > 1 and set(names) & set(changes):
-            lines[i] = f"{left} = {', '.join(str(changes.get(n, v)) for n, v in zip(names, values, strict=True))}"
+            lines[i] = (
+                f"{left} = {', '.join(str(changes.get(n, v)) for n, v in zip(names, values, strict=True))}"
+            )
     return "\n".join(lines)
 
 
@@ -71,22 +73,37 @@ def run(path: Path, changes: dict[str, Any] | None = None) -> tuple[dict[str, An
     shell = quiet_shell()
     for source in code_cells(path):
         if changes:
-            source = settings("\n".join(line for line in source.split("\n") if not line.startswith("assert ")), changes)
+            source = settings(
+                "\n".join(line for line in source.split("\n") if not line.startswith("assert ")),
+                changes,
+            )
         result = shell.run_cell(source, store_history=True)
         if not result.success:
-            raise RuntimeError(f"a cell of {path.name} failed: {result.error_in_exec or result.error_before_exec!r}")
+            raise RuntimeError(
+                f"a cell of {path.name} failed: {result.error_in_exec or result.error_before_exec!r}"
+            )
     shell.run_line_magic("unload_ext", "xlab")
     return shell.user_ns, recording.last
 
 
 def main(argv: list[str] | None = None) -> int:
     """Trains, prints the text report, writes the HTML report. Returns 1 when the accuracy is below 95 %."""
-    parser = argparse.ArgumentParser(prog="xlab tour", description="Trains a small transformer on handwritten digits over a 4×2 mesh "
-                                     "of virtual devices, and reports what happened.")
+    parser = argparse.ArgumentParser(
+        prog="xlab tour",
+        description="Trains a small transformer on handwritten digits over a 4×2 mesh "
+        "of virtual devices, and reports what happened.",
+    )
     parser.add_argument("-o", "--output", default=REPORT, help=f"HTML report ({REPORT})")
     parser.add_argument("--epochs", type=int, help="passes over the training images (40)")
-    parser.add_argument("--lab", action="store_true", help="open the same as a notebook in JupyterLab instead")
-    parser.add_argument("--folder", type=Path, default=Path("xlab-notebooks"), help="with --lab: where the notebooks go")
+    parser.add_argument(
+        "--lab", action="store_true", help="open the same as a notebook in JupyterLab instead"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("xlab-notebooks"),
+        help="with --lab: where the notebooks go",
+    )
     args = parser.parse_args(argv)
     from xlab.notebook import lab
 
@@ -95,13 +112,18 @@ def main(argv: list[str] | None = None) -> int:
         return lab.open_lab(args.folder, NOTEBOOK)
     folder = lab.notebook_folder()
     if folder is None:
-        print("xlab tour: the notebooks are not installed; pip install --force-reinstall xlab", file=sys.stderr)
+        print(
+            "xlab tour: the notebooks are not installed; pip install --force-reinstall xlab",
+            file=sys.stderr,
+        )
         return 1
     try:
         import sklearn  # noqa: F401
     except ImportError:
-        print("xlab tour: the digits ship inside scikit-learn, which is not installed: pip install 'xlab[lab]'",
-              file=sys.stderr)
+        print(
+            "xlab tour: the digits ship inside scikit-learn, which is not installed: pip install 'xlab[lab]'",
+            file=sys.stderr,
+        )
         return 1
     return _train(folder / NOTEBOOK, args)
 
@@ -111,7 +133,9 @@ def _train(path: Path, args: Any) -> int:
     from xlab.observe.records.text import text
 
     started = time.perf_counter()
-    print("training a transformer on 1440 handwritten digits over a mesh of 4×2 devices …", flush=True)
+    print(
+        "training a transformer on 1440 handwritten digits over a mesh of 4×2 devices …", flush=True
+    )
     try:
         names, report = run(path, {"EPOCHS": args.epochs} if args.epochs else None)
     except RuntimeError as error:
@@ -123,7 +147,9 @@ def _train(path: Path, args: Any) -> int:
     print(text(report, times=True, limit=40))
     print()
     written = write_html(report, args.output)
-    print(f"test accuracy {accuracy:.1%}, last loss {float(names['losses'][-1]):.3f}, "
-          f"{time.perf_counter() - started:.1f} s in all")
+    print(
+        f"test accuracy {accuracy:.1%}, last loss {float(names['losses'][-1]):.3f}, "
+        f"{time.perf_counter() - started:.1f} s in all"
+    )
     print(f"the same with pictures: {written}")
     return 0 if accuracy >= 0.95 else 1

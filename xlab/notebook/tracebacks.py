@@ -27,8 +27,13 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 def is_users(code: CodeType) -> bool:
     """Whether code is the user's or of a library they call, not of the package or the shell."""
     name = code.co_filename
-    return not (is_internal(name) or (name.startswith(_OWN) and not name.endswith("tour_cells.py"))
-                or f"{os.sep}IPython{os.sep}" in name or f"{os.sep}ipykernel{os.sep}" in name or name == "<string>")
+    return not (
+        is_internal(name)
+        or (name.startswith(_OWN) and not name.endswith("tour_cells.py"))
+        or f"{os.sep}IPython{os.sep}" in name
+        or f"{os.sep}ipykernel{os.sep}" in name
+        or name == "<string>"
+    )
 
 
 def _frames(tb: TracebackType | None) -> list[TracebackType]:
@@ -53,7 +58,9 @@ def register(shell: Any) -> None:
     shown = shell.InteractiveTB.structured_traceback
 
     def structured(etype=None, value=None, tb=None, tb_offset=None, *args, **kwargs):
-        presented = hasattr(value, "_render_traceback_")        # by `present`, with a traceback of its own
+        presented = hasattr(
+            value, "_render_traceback_"
+        )  # by `present`, with a traceback of its own
         if value is not None and not presented:
             if concerns(value) and _frames(tb):
                 tb, tb_offset = shorten(value).__traceback__, 0
@@ -68,7 +75,11 @@ def register(shell: Any) -> None:
 def _by_showing(tb: TracebackType | None) -> bool:
     """Whether the runtime raised an error while the shell displayed a result, with no user line in it."""
     last = list(entries(tb))[-1].tb_frame.f_code.co_filename
-    return config.traceback_filtering != "off" and last.startswith(_PACKAGE) and not last.startswith(_OWN)
+    return (
+        config.traceback_filtering != "off"
+        and last.startswith(_PACKAGE)
+        and not last.startswith(_OWN)
+    )
 
 
 def unregister(shell: Any) -> None:
@@ -93,7 +104,7 @@ def present(error: BaseException, shell: Any, file: str | None = None) -> BaseEx
         at = shown or chain(_frames(error.__traceback__))
         return shell.InteractiveTB.structured_traceback(type(error), error, at, tb_offset=0)
 
-    with contextlib.suppress(AttributeError):       # a class with slots shows as Python shows it
+    with contextlib.suppress(AttributeError):  # a class with slots shows as Python shows it
         error._render_traceback_ = render  # type: ignore[attr-defined]
     if isinstance(error, SyntaxError):
         _point_only(error, shell)
@@ -103,7 +114,9 @@ def present(error: BaseException, shell: Any, file: str | None = None) -> BaseEx
 def _point_only(error: SyntaxError, shell: Any) -> None:
     """A syntax error shows its line and nothing of who read it; the shell would list the frames of the magic."""
 
-    def once(filename: str | None = None, running_compiled_code: bool = False, **options: Any) -> Any:
+    def once(
+        filename: str | None = None, running_compiled_code: bool = False, **options: Any
+    ) -> Any:
         del shell.showsyntaxerror
         own = sys.exc_info()[1] is error or getattr(sys, "last_value", None) is error
         return shell.showsyntaxerror(filename, running_compiled_code and not own, **options)
@@ -144,6 +157,15 @@ def failure(error: BaseException) -> Failure:
         code, line = last
         file = shown_name(code.co_filename) or code.co_filename
         function = "" if code.co_name == "<module>" else code.co_name
-        source = Source(file, line, function=function, text=linecache.getline(code.co_filename, line).rstrip("\n"))
-    return Failure(type(error).__name__, str(error), source,
-                   "".join(traceback.format_exception(type(error), error, error.__traceback__)))
+        source = Source(
+            file,
+            line,
+            function=function,
+            text=linecache.getline(code.co_filename, line).rstrip("\n"),
+        )
+    return Failure(
+        type(error).__name__,
+        str(error),
+        source,
+        "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+    )

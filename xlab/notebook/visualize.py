@@ -60,10 +60,14 @@ def visualize_array_sharding(array: Any, **drawing: Any) -> None:
 
 def _concrete(array: Any, name: str) -> Any:
     if is_tracer(array):
-        raise TypeError(f"{name} was given a traced value of type {array.aval.str_short()}: the compiler decides on its sharding "
-                        f"after tracing. Call it on the result of the function, or run the cell under %%xjit, whose report lists "
-                        f"the shardings of all intermediates.")
+        raise TypeError(
+            f"{name} was given a traced value of type {array.aval.str_short()}: the compiler decides on its sharding "
+            f"after tracing. Call it on the result of the function, or run the cell under %%xjit, whose report lists "
+            f"the shardings of all intermediates."
+        )
     if not isinstance(array, xlab.Array):
-        raise TypeError(f"{name} takes an array of xlab; given {type(array).__name__}. For a shape and a sharding there is "
-                        f"visualize_sharding(shape, sharding).")
+        raise TypeError(
+            f"{name} takes an array of xlab; given {type(array).__name__}. For a shape and a sharding there is "
+            f"visualize_sharding(shape, sharding)."
+        )
     return array

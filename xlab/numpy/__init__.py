@@ -160,8 +160,10 @@ _array_methods.install(globals())  # gives arrays their operators and methods
 
 
 def __getattr__(name: str):
-    if name in ("fft", "linalg"):           # imported when first used
+    if name in ("fft", "linalg"):  # imported when first used
         from importlib import import_module
+
         return import_module(f"xlab.numpy.{name}")
     from xlab.errors import no_attribute
+
     raise no_attribute("xlab.numpy", name, globals())

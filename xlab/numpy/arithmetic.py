@@ -49,16 +49,31 @@ def select_promoted(mask, on_true, on_false):
     weak = one.weak_type and other.weak_type
     explicit = None
     if explicit_types.in_use:  # what has no explicit sharding of its own takes that of the others
-        explicit = next((a.explicit_sharding for a in (one, other, aval_of(mask)) if a.explicit_sharding is not None and a.shape == shape), None)
-    cases = [_spread(cast_operand(c, one.dtype, weak), shape, explicit) for c in (on_true, on_false)]
+        explicit = next(
+            (
+                a.explicit_sharding
+                for a in (one, other, aval_of(mask))
+                if a.explicit_sharding is not None and a.shape == shape
+            ),
+            None,
+        )
+    cases = [
+        _spread(cast_operand(c, one.dtype, weak), shape, explicit) for c in (on_true, on_false)
+    ]
     return select(mask if not shape_of(mask) else _spread(mask, shape, explicit), *cases)
 
 
 def _spread(x, shape, explicit=None):
     mine = shape_of(x)
     if mine == shape:
-        return x if explicit is None or aval_of(x).explicit_sharding is not None else reshard(x, explicit)
-    return lax.broadcast_in_dim(x, shape, range(len(shape) - len(mine), len(shape)), out_sharding=explicit)
+        return (
+            x
+            if explicit is None or aval_of(x).explicit_sharding is not None
+            else reshard(x, explicit)
+        )
+    return lax.broadcast_in_dim(
+        x, shape, range(len(shape) - len(mine), len(shape)), out_sharding=explicit
+    )
 
 
 def select_like(mask, on_true, on_false):
@@ -92,6 +107,7 @@ def as_array(x):
     if kind_of(x) == "array":
         return x
     from xlab.numpy.creation import asarray
+
     return asarray(x)
 
 
@@ -184,7 +200,9 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         return lax.div(x, y)
     if dtypes.issubdtype(dtype, np.integer):
         q = lax.div(x, y)
-        down = lax.bitwise_and(lax.ne(lax.sign(x), lax.sign(y)), lax.ne(lax.rem(x, y), scalar(0, x)))
+        down = lax.bitwise_and(
+            lax.ne(lax.sign(x), lax.sign(y)), lax.ne(lax.rem(x, y), scalar(0, x))
+        )
         return select_promoted(down, lax.sub(q, scalar(1, q)), q)
     if dtype.kind == "c":
         raise TypeError("floor_divide does not support complex-valued inputs: they have no order")
@@ -276,8 +294,10 @@ pow = power
 def _integer_power(x, n):
     (x,) = promoted_numeric("power", x)
     if n < 0 and not inexact(dtype_of(x)):
-        raise TypeError(f"Integers cannot be raised to negative powers, got an array of {dtype_of(x)} to the power {n}. "
-                        f"Convert it to floats first.")
+        raise TypeError(
+            f"Integers cannot be raised to negative powers, got an array of {dtype_of(x)} to the power {n}. "
+            f"Convert it to floats first."
+        )
     if n == 1 and kind_of(x) == "array":
         return x
     return lax.integer_pow(x, n)
@@ -290,8 +310,16 @@ def _power(x, y):
     if dtype == np.bool_:
         dtype, weak = np.dtype(np.int32), False
     if dtypes.issubdtype(dtype, np.integer):
-        return _int_pow(*strip_weak_types(*aligned("power", cast_operand(x, dtype, weak), cast_operand(y, dtype, weak))))
-    if dtypes.issubdtype(dtype_of(y), np.integer) and kind_of(y) == "array" and dtypes.issubdtype(dtype_of(x), np.inexact):
+        return _int_pow(
+            *strip_weak_types(
+                *aligned("power", cast_operand(x, dtype, weak), cast_operand(y, dtype, weak))
+            )
+        )
+    if (
+        dtypes.issubdtype(dtype_of(y), np.integer)
+        and kind_of(y) == "array"
+        and dtypes.issubdtype(dtype_of(x), np.inexact)
+    ):
         return lax.pow(*aligned("power", cast_operand(x, dtype, weak), y))
     return lax.pow(*aligned("power", cast_operand(x, dtype, weak), cast_operand(y, dtype, weak)))
 
@@ -302,7 +330,9 @@ def _int_pow(x, y):
     shape = lax.broadcast_shapes(shape_of(x), shape_of(y))
     acc = _spread(select_promoted(zero, scalar(0, x), scalar(1, x)), shape)
     for _ in range(6):
-        acc = select_promoted(lax.ne(lax.bitwise_and(y, scalar(1, y)), scalar(0, y)), lax.mul(acc, x), acc)
+        acc = select_promoted(
+            lax.ne(lax.bitwise_and(y, scalar(1, y)), scalar(0, y)), lax.mul(acc, x), acc
+        )
         x = lax.mul(x, x)
         y = lax.shift_right_logical(y, scalar(1, y))
     return acc
@@ -338,7 +368,11 @@ def log2(x: ArrayLike, /) -> Array:
 def _scaled_log(x, factor):
     """A multiple of a complex logarithm, by parts: a complex factor would make NaN of the infinity at 0."""
     out = lax.log(x)
-    return strip_weak_type(lax.complex(*(lax.mul(part, scalar(float(factor), part)) for part in (lax.real(out), lax.imag(out)))))
+    return strip_weak_type(
+        lax.complex(
+            *(lax.mul(part, scalar(float(factor), part)) for part in (lax.real(out), lax.imag(out)))
+        )
+    )
 
 
 @jit_when_eager
@@ -382,6 +416,7 @@ def _logaddexp(x, y):
 
 def _shares(function, power):
     """The rule of a logarithm of summed powers: shares `power(x - out)` and `power(y - out)`; of an infinite sum that of the infinite."""
+
     def share(v, out):
         infinite = lax.bitwise_and(lax.eq(v, scalar(np.inf, v)), lax.eq(out, scalar(np.inf, out)))
         return power(select_like(infinite, 0, lax.sub(v, out)))
@@ -389,6 +424,7 @@ def _shares(function, power):
     def rule(primals, tangents):
         out = function(*primals)
         return out, lax.add(*(lax.mul(t, share(v, out)) for v, t in zip(primals, tangents)))
+
     return rule
 
 
@@ -406,7 +442,9 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     x, y = strip_weak_types(*aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y)))
     if is_complex(x):
-        ln2 = scalar(float(np.log(2)), lax.real(x))     # real: infinity times a complex number has no imaginary part
+        ln2 = scalar(
+            float(np.log(2)), lax.real(x)
+        )  # real: infinity times a complex number has no imaginary part
         x, y = (lax.complex(lax.mul(lax.real(v), ln2), lax.mul(lax.imag(v), ln2)) for v in (x, y))
         out = _logaddexp(x, y)
         return lax.complex(lax.div(lax.real(out), ln2), lax.div(lax.imag(out), ln2))
@@ -435,7 +473,9 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     x, y = aligned("hypot", *promoted_inexact("hypot", x, y))
     if is_complex(x):
-        raise ValueError("hypot is not well defined for complex-valued inputs: give it their absolute values, abs(x) and abs(y)")
+        raise ValueError(
+            "hypot is not well defined for complex-valued inputs: give it their absolute values, abs(x) and abs(y)"
+        )
     x, y = (lax.abs(v) for v in strip_weak_types(x, y))
     infinite = lax.bitwise_or(lax.eq(x, scalar(np.inf, x)), lax.eq(y, scalar(np.inf, y)))
     big, small = lax.max(x, y), lax.min(x, y)

@@ -56,16 +56,21 @@ def install(namespace: dict[str, Any]) -> None:
         members[f"__{op}__"] = unary_operator(namespace[name])
     members.update({name: namespace[name] for name in METHODS})
     members.update(_shaped(namespace))
-    members.update({
-        "T": property(namespace["transpose"], doc="The array with its dimensions reversed."),
-        "mT": property(namespace["matrix_transpose"], doc="The array with its last two dimensions exchanged."),
-        "real": property(namespace["real"], doc="The real parts."),
-        "imag": property(namespace["imag"], doc="The imaginary parts."),
-        "to_device": _to_device(namespace["asarray"]),
-        "__getitem__": _indexing.array_getitem,
-        "__iter__": _indexing.iterate,
-        "__array_namespace__": functools.partialmethod(_array_namespace, _Namespace(namespace)),
-    })
+    members.update(
+        {
+            "T": property(namespace["transpose"], doc="The array with its dimensions reversed."),
+            "mT": property(
+                namespace["matrix_transpose"],
+                doc="The array with its last two dimensions exchanged.",
+            ),
+            "real": property(namespace["real"], doc="The real parts."),
+            "imag": property(namespace["imag"], doc="The imaginary parts."),
+            "to_device": _to_device(namespace["asarray"]),
+            "__getitem__": _indexing.array_getitem,
+            "__iter__": _indexing.iterate,
+            "__array_namespace__": functools.partialmethod(_array_namespace, _Namespace(namespace)),
+        }
+    )
     members.update(_MEMBERS)
     install_members(members)
     _install_on_keys(members)
@@ -78,8 +83,9 @@ _accepts: dict[type, bool] = {}
 
 
 def _accepted(cls: type) -> bool:
-    found = _accepts[cls] = (issubclass(cls, (ArrayImpl, Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex))
-                             or hasattr(cls, "__jax_array__"))
+    found = _accepts[cls] = issubclass(
+        cls, (ArrayImpl, Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex)
+    ) or hasattr(cls, "__jax_array__")
     return found
 
 
@@ -95,6 +101,7 @@ def binary_operator(fun: Callable) -> Callable:
         if state.trace is EVAL:
             return compiled(self, other)
         return fun(self, other)
+
     operator.__name__ = fun.__name__
     return operator
 
@@ -111,6 +118,7 @@ def reflected_operator(fun: Callable) -> Callable:
         if state.trace is EVAL:
             return compiled(other, self)
         return fun(other, self)
+
     operator.__name__ = fun.__name__
     return operator
 
@@ -122,6 +130,7 @@ def unary_operator(fun: Callable) -> Callable:
         if state.trace is EVAL:
             return compiled(self)
         return fun(self)
+
     operator.__name__ = fun.__name__
     return operator
 
@@ -130,14 +139,20 @@ def unary_operator(fun: Callable) -> Callable:
 
 
 def _shaped(namespace) -> dict[str, Any]:
-    reshape_, ravel, transpose_, round_, compress_ = (namespace[n] for n in ("reshape", "ravel", "transpose", "round", "compress"))
+    reshape_, ravel, transpose_, round_, compress_ = (
+        namespace[n] for n in ("reshape", "ravel", "transpose", "round", "compress")
+    )
     any_, astype = namespace["any"], namespace["astype"]
 
     def reshape(self, *shape, order: str = "C", copy=None, out_sharding=None):
         """The elements in another shape, given as one tuple or as several numbers."""
-        return reshape_(self, shape[0] if len(shape) == 1 else shape, order=order, out_sharding=out_sharding)
+        return reshape_(
+            self, shape[0] if len(shape) == 1 else shape, order=order, out_sharding=out_sharding
+        )
 
-    def compress(self, condition, axis: int | None = None, *, out=None, size: int | None = None, fill_value=0):
+    def compress(
+        self, condition, axis: int | None = None, *, out=None, size: int | None = None, fill_value=0
+    ):
         """The slices along an axis at which a vector of conditions holds; see `xlab.numpy.compress`."""
         return compress_(condition, self, axis, size=size, fill_value=fill_value, out=out)
 
@@ -157,19 +172,24 @@ def _shaped(namespace) -> dict[str, Any]:
 
     def __contains__(self, item):
         return bool(any_(self == item))
+
     return {f.__name__: f for f in (reshape, compress, flatten, transpose, __round__, __contains__)}
 
 
 def _setitem(self, index, value):
     """Always an error: arrays do not change."""
-    raise TypeError("arrays are immutable and do not support item assignment. Instead of x[index] = y, write "
-                    "x = x.at[index].set(y) (or .add, .multiply, ...: see x.at)")
+    raise TypeError(
+        "arrays are immutable and do not support item assignment. Instead of x[index] = y, write "
+        "x = x.at[index].set(y) (or .add, .multiply, ...: see x.at)"
+    )
 
 
 def _delitem(self, index):
     """Always an error: arrays do not change."""
-    raise TypeError("arrays are immutable: elements cannot be deleted. Build the array you want with xlab.numpy.delete(x, index) "
-                    "or by indexing")
+    raise TypeError(
+        "arrays are immutable: elements cannot be deleted. Build the array you want with xlab.numpy.delete(x, index) "
+        "or by indexing"
+    )
 
 
 def _copy(self):
@@ -180,7 +200,9 @@ def _copy(self):
 def _view(self, dtype=None, type=None):
     """The same bits as another dtype; the last dimension grows or shrinks where sizes differ."""
     if type is not None:
-        raise NotImplementedError("the 'type' argument of view is not supported: arrays have one class")
+        raise NotImplementedError(
+            "the 'type' argument of view is not supported: arrays have one class"
+        )
     if dtype is None:
         return self
     dtype = dtypes.canonicalize_dtype(dtype)
@@ -189,20 +211,29 @@ def _view(self, dtype=None, type=None):
         self = self.astype(np.uint8)
     if dtype == np.bool_:
         return bitcast_convert_type(self, np.uint8) != 0 if self.dtype != np.bool_ else self
-    by_parts = self.dtype != dtype and "c" in (self.dtype.kind, dtype.kind)      # the compiler reads no bits of complex numbers
+    by_parts = self.dtype != dtype and "c" in (
+        self.dtype.kind,
+        dtype.kind,
+    )  # the compiler reads no bits of complex numbers
     if mine == other and not by_parts:
         return bitcast_convert_type(self, dtype)
     if not self.ndim:
-        raise ValueError("view cannot change the item size of an array without dimensions: reshape it to (1,) first")
+        raise ValueError(
+            "view cannot change the item size of an array without dimensions: reshape it to (1,) first"
+        )
     if by_parts and self.dtype.kind == "c":
-        pairs = concatenate([part.reshape(*self.shape, 1) for part in (self.real, self.imag)], self.ndim)
+        pairs = concatenate(
+            [part.reshape(*self.shape, 1) for part in (self.real, self.imag)], self.ndim
+        )
         return pairs.reshape(*self.shape[:-1], 2 * self.shape[-1]).view(dtype)
     if other < mine:
         out = bitcast_convert_type(self, dtype)
         return out.reshape(*self.shape[:-1], self.shape[-1] * (mine // other))
     if self.shape[-1] * mine % other:
-        raise ValueError(f"view from {self.dtype} to {dtype} needs a last dimension that is a multiple of {other // mine}, got "
-                         f"shape {self.shape}")
+        raise ValueError(
+            f"view from {self.dtype} to {dtype} needs a last dimension that is a multiple of {other // mine}, got "
+            f"shape {self.shape}"
+        )
     if by_parts:
         parts = self.view(f"float{dtype.itemsize * 4}")
         parts = parts.reshape(*self.shape[:-1], parts.shape[-1] // 2, 2)
@@ -223,8 +254,11 @@ def _to_device(asarray):
     def to_device(self, device, *, stream=None):
         """The array on a device, or laid out by a sharding."""
         if stream is not None:
-            raise NotImplementedError("to_device takes no stream: transfers are ordered by what uses them")
+            raise NotImplementedError(
+                "to_device takes no stream: transfers are ordered by what uses them"
+            )
         return asarray(self, device=device)
+
     return to_device
 
 
@@ -261,7 +295,9 @@ def _item(self, *args):
 _MEMBERS = {
     "__setitem__": _setitem,
     "__delitem__": _delitem,
-    "at": property(At, doc="Updates without assignment: `x.at[index].set(values)`, `.add`, `.get` and so on."),
+    "at": property(
+        At, doc="Updates without assignment: `x.at[index].set(values)`, `.add`, `.get` and so on."
+    ),
     "byteswap": _byteswap,
     "copy": _copy,
     "flat": property(_flat),
@@ -273,7 +309,11 @@ _MEMBERS = {
 
 
 def _traced_getitem(self, index):
-    return ref_get(self, index) if type(self.aval) is AbstractRef else _indexing.array_getitem(self, index)
+    return (
+        ref_get(self, index)
+        if type(self.aval) is AbstractRef
+        else _indexing.array_getitem(self, index)
+    )
 
 
 def _traced_setitem(self, index, value):
@@ -289,8 +329,13 @@ def _traced_iter(self):
 
 
 _TRACED_REFS = {
-    "__getitem__": _traced_getitem, "__setitem__": _traced_setitem, "__iter__": _traced_iter,
-    "at": property(lambda self: (RefIndexer if type(self.aval) is AbstractRef else At)(self), doc=At.__doc__)}
+    "__getitem__": _traced_getitem,
+    "__setitem__": _traced_setitem,
+    "__iter__": _traced_iter,
+    "at": property(
+        lambda self: (RefIndexer if type(self.aval) is AbstractRef else At)(self), doc=At.__doc__
+    ),
+}
 
 
 # -- keys ---------------------------------------------------------------------------------------------------
@@ -307,11 +352,31 @@ def _key_not_equal(self, other):
     return same if same is NotImplemented else ~same
 
 
-_KEY_MEMBERS = {"__getitem__": _indexing.key_getitem, "__iter__": _indexing.iterate_keys, "__setitem__": _setitem,
-                "copy": lambda self: self, "__eq__": _key_equal, "__ne__": _key_not_equal, "at": property(At)}
+_KEY_MEMBERS = {
+    "__getitem__": _indexing.key_getitem,
+    "__iter__": _indexing.iterate_keys,
+    "__setitem__": _setitem,
+    "copy": lambda self: self,
+    "__eq__": _key_equal,
+    "__ne__": _key_not_equal,
+    "at": property(At),
+}
 
 # Members of all arrays that only move elements: keys have them as well.
-_OF_ANYTHING = ("T", "compress", "diagonal", "flatten", "mT", "ravel", "repeat", "reshape", "squeeze", "swapaxes", "take", "transpose")
+_OF_ANYTHING = (
+    "T",
+    "compress",
+    "diagonal",
+    "flatten",
+    "mT",
+    "ravel",
+    "repeat",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "take",
+    "transpose",
+)
 
 
 def _install_on_keys(members: dict[str, Any]) -> None:

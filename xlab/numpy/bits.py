@@ -35,6 +35,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
         Array([160], dtype=uint8)
     """
     from xlab.numpy.logic import truth
+
     (a,) = check("packbits", a)
     if not (dtypes.issubdtype(dtype_of(a), np.integer) or dtype_of(a) == np.bool_):
         raise TypeError("Expected an input array of integer or boolean data type")
@@ -42,9 +43,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), axis % ndim_of(a))
     bits = lax.convert_element_type(truth(a), np.uint8)
     n = bits.shape[axis]
-    bits = lax.pad(bits, np.uint8(0), [(0, -n % 8, 0) if i == axis else (0, 0, 0) for i in range(bits.ndim)])
+    bits = lax.pad(
+        bits, np.uint8(0), [(0, -n % 8, 0) if i == axis else (0, 0, 0) for i in range(bits.ndim)]
+    )
     shape = bits.shape
-    bits = lax.reshape(bits, (*shape[:axis], shape[axis] // 8, 8, *shape[axis + 1:]))
+    bits = lax.reshape(bits, (*shape[:axis], shape[axis] // 8, 8, *shape[axis + 1 :]))
     wide = lax.broadcast_in_dim(shifts, bits.shape, (axis + 1,))
     return lax.reduce_sum(lax.shift_left(bits, wide), (axis + 1,))
 
@@ -52,11 +55,13 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def _shifts(name, bitorder):
     if bitorder not in ("little", "big"):
         raise ValueError(f"{name}: 'order' must be either 'little' or 'big', got {bitorder!r}")
-    return np.arange(8, dtype=np.uint8)[::-1 if bitorder == "big" else 1].copy()
+    return np.arange(8, dtype=np.uint8)[:: -1 if bitorder == "big" else 1].copy()
 
 
 @jit_when_eager(static=("axis", "count", "bitorder"))
-def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
+def unpackbits(
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
     """The eight bits of each byte along an axis.
 
     Args:
@@ -75,13 +80,19 @@ def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, 
         raise TypeError("Expected an input array of unsigned byte data type")
     shifts = _shifts("unpackbits", bitorder)
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), axis % ndim_of(a))
-    shape = (*a.shape[:axis + 1], 8, *a.shape[axis + 1:])
+    shape = (*a.shape[: axis + 1], 8, *a.shape[axis + 1 :])
     wide = lax.broadcast_in_dim(a, shape, [i + (i > axis) for i in range(a.ndim)])
-    bits = lax.bitwise_and(lax.shift_right_logical(wide, lax.broadcast_in_dim(shifts, shape, (axis + 1,))), np.uint8(1))
-    bits = lax.reshape(bits, (*a.shape[:axis], a.shape[axis] * 8, *a.shape[axis + 1:]))
+    bits = lax.bitwise_and(
+        lax.shift_right_logical(wide, lax.broadcast_in_dim(shifts, shape, (axis + 1,))), np.uint8(1)
+    )
+    bits = lax.reshape(bits, (*a.shape[:axis], a.shape[axis] * 8, *a.shape[axis + 1 :]))
     if count is None:
         return bits
     n = bits.shape[axis]
     if count > n:
-        return lax.pad(bits, np.uint8(0), [(0, count - n, 0) if i == axis else (0, 0, 0) for i in range(bits.ndim)])
+        return lax.pad(
+            bits,
+            np.uint8(0),
+            [(0, count - n, 0) if i == axis else (0, 0, 0) for i in range(bits.ndim)],
+        )
     return lax.slice_in_dim(bits, 0, count if count >= 0 else max(n + count, 0), axis=axis)

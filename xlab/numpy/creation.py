@@ -30,16 +30,42 @@ from xlab.sharding import (
 from xlab.sharding.typed import is_nowhere
 from xlab.sharding.typed import out_sharding as out_sharding_of
 
-__all__ = ["array", "asarray", "astype", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
-           "zeros_like"]
+__all__ = [
+    "array",
+    "asarray",
+    "astype",
+    "copy",
+    "empty",
+    "empty_like",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
 
 
 def _user_dtype(dtype, name: str):
-    return None if dtype is None else dtypes.check_user_dtype(dtype, name) if not dtypes.is_extended(dtype) else dtype
+    return (
+        None
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, name)
+        if not dtypes.is_extended(dtype)
+        else dtype
+    )
 
 
-def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *, device: DeviceLike | None = None,
-          out_sharding: ShardingLike | None = None) -> Array:
+def array(
+    object: Any,
+    dtype: DTypeLike | None = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array made from numbers, nested lists of them, NumPy arrays or arrays; the data is copied.
 
     Args:
@@ -57,16 +83,28 @@ def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order:
         Array([1, 2, 3], dtype=int32)
     """
     if order not in (None, "K"):
-        raise NotImplementedError(f"array: only order='K' is available, got {order!r}: arrays have no strides")
+        raise NotImplementedError(
+            f"array: only order='K' is available, got {order!r}: arrays have no strides"
+        )
     dtype = _user_dtype(dtype, "array")
     out = _array(object, dtype, copy)
     ndim = out.aval.ndim
     if ndmin > ndim:
-        out = lax.broadcast_in_dim(out, (1,) * (ndmin - ndim) + out.aval.shape, range(ndmin - ndim, ndmin))
+        out = lax.broadcast_in_dim(
+            out, (1,) * (ndmin - ndim) + out.aval.shape, range(ndmin - ndim, ndmin)
+        )
     return _placed(out, device if out_sharding is None else out_sharding)
 
 
-def asarray(a: Any, dtype: DTypeLike | None = None, order: str | None = None, *, copy: bool | None = None, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def asarray(
+    a: Any,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """As `array`, without a copy where `a` is an array of that dtype already.
 
     Args:
@@ -84,16 +122,21 @@ def asarray(a: Any, dtype: DTypeLike | None = None, order: str | None = None, *,
         >>> jnp.asarray(x) is x
         True
     """
-    return array(a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
+    return array(
+        a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding
+    )
 
 
 def _placed(x, where):
     if where is None or is_nowhere(where):
         return x
-    if isinstance(where, PartitionSpec) or (isinstance(where, NamedSharding) and isinstance(x, Tracer) and where.mesh.explicit_axes):
+    if isinstance(where, PartitionSpec) or (
+        isinstance(where, NamedSharding) and isinstance(x, Tracer) and where.mesh.explicit_axes
+    ):
         return reshard(x, where)
     if isinstance(x, Tracer):
         from xlab.parallel.put import device_put
+
         return device_put(x, where)
     sharding = where if isinstance(where, Sharding) else SingleDeviceSharding(where)
     return place(x, x.aval, sharding)
@@ -117,7 +160,9 @@ def _array(x, dtype, copy: bool):
     if kind == "wrapped":
         return _array(x.__jax_array__(), dtype, copy)
     if x is None:
-        raise ValueError("None is not a valid value for array: it is no number. Use nan, or a mask of missing entries.")
+        raise ValueError(
+            "None is not a valid value for array: it is no number. Use nan, or a mask of missing entries."
+        )
     if isinstance(x, (list, tuple, range)):
         return _from_list(x, dtype)
     if hasattr(x, "__array__"):
@@ -147,15 +192,21 @@ def _host_number(x, dtype):
         return np.asarray(x != 0 if dtype == np.bool_ else float(x)).astype(dtype)
     info = dtypes.iinfo(dtype)
     if not info.min <= x <= info.max:
-        raise OverflowError(f"Python integer {x} out of bounds for {dtypes.name(dtype)}, which holds {info.min} to {info.max}; "
-                            f"use a wider dtype or a float")
+        raise OverflowError(
+            f"Python integer {x} out of bounds for {dtypes.name(dtype)}, which holds {info.min} to {info.max}; "
+            f"use a wider dtype or a float"
+        )
     return np.asarray(x).astype(dtype)
 
 
 def _host_convert(x, dtype):
     if x.dtype == dtype:
         return x
-    if dtypes.issubdtype(x.dtype, np.complexfloating) and dtype != np.bool_ and not dtypes.issubdtype(dtype, np.complexfloating):
+    if (
+        dtypes.issubdtype(x.dtype, np.complexfloating)
+        and dtype != np.bool_
+        and not dtypes.issubdtype(dtype, np.complexfloating)
+    ):
         x = x.real
     return x.astype(dtype)
 
@@ -165,14 +216,18 @@ def _refuse_complex(leaves, dtype):
     if dtype != np.bool_ and not dtypes.issubdtype(dtype, np.complexfloating):
         for leaf in leaves:
             if type(leaf) is complex:
-                raise TypeError(f"the complex number {leaf} is no element of dtype {dtypes.name(dtype)}: take its .real, or ask for a "
-                                f"complex dtype")
+                raise TypeError(
+                    f"the complex number {leaf} is no element of dtype {dtypes.name(dtype)}: take its .real, or ask for a "
+                    f"complex dtype"
+                )
 
 
 def _from_host(x, aval):
     """A host array (copied: later changes of the source do not show), as data when eager, as a constant when traced."""
     x = np.asarray(x)
-    if x.dtype.kind in "OSUMm" or (x.dtype.kind == "V" and x.dtype.type is np.void and x.dtype != dtypes.float0):
+    if x.dtype.kind in "OSUMm" or (
+        x.dtype.kind == "V" and x.dtype.type is np.void and x.dtype != dtypes.float0
+    ):
         raise _not_numbers(x, x)
     if aval is None:
         aval = aval_of(x)
@@ -182,8 +237,10 @@ def _from_host(x, aval):
 
 
 def _not_numbers(x, as_numpy):
-    return TypeError(f"Value {x!r} with dtype {as_numpy.dtype} is not a valid array value: only arrays of numbers, "
-                     f"booleans and random keys are supported. Convert it to numbers first.")
+    return TypeError(
+        f"Value {x!r} with dtype {as_numpy.dtype} is not a valid array value: only arrays of numbers, "
+        f"booleans and random keys are supported. Convert it to numbers first."
+    )
 
 
 def _leaves(x):
@@ -199,12 +256,19 @@ def _from_list(x, dtype):
         x = list(x)
     leaves = list(_leaves(x))
     if any(leaf is None for leaf in leaves):
-        raise ValueError("None is not a valid value for array: it is no number. Use nan, or a mask of missing entries.")
+        raise ValueError(
+            "None is not a valid value for array: it is no number. Use nan, or a mask of missing entries."
+        )
     if not any(isinstance(leaf, (Tracer, KeyArray)) for leaf in leaves):
         found = dtype
         if found is None and leaves:
-            found = dtypes.result_type(*[leaf if kind_of(leaf) else np.asarray(leaf) for leaf in leaves]) if all(
-                kind_of(leaf) for leaf in leaves) else None
+            found = (
+                dtypes.result_type(
+                    *[leaf if kind_of(leaf) else np.asarray(leaf) for leaf in leaves]
+                )
+                if all(kind_of(leaf) for leaf in leaves)
+                else None
+            )
         try:
             value = np.array(_plain(x))
         except ValueError as e:
@@ -212,7 +276,9 @@ def _from_list(x, dtype):
             kind = TypeError if any(hasattr(leaf, "aval") for leaf in leaves) else ValueError
             raise kind(f"{e} An array needs rows of one length.") from None
         if value.dtype.kind == "O" and found is not None:
-            raise OverflowError(f"a Python integer of {x!r} is out of bounds for {found}; use a float, or enable 64-bit types")
+            raise OverflowError(
+                f"a Python integer of {x!r} is out of bounds for {found}; use a float, or enable 64-bit types"
+            )
         if found is not None:
             _check_range(leaves, value, found)
             _refuse_complex(leaves, found)
@@ -227,7 +293,9 @@ def _from_list(x, dtype):
     parts = [cast_operand(p, dtype) for p in parts]
     shapes = {aval_of(p).shape for p in parts}
     if len(shapes) > 1:
-        raise TypeError(f"array got a list of values of different shapes {sorted(shapes)}: an array needs rows of one length")
+        raise TypeError(
+            f"array got a list of values of different shapes {sorted(shapes)}: an array needs rows of one length"
+        )
     return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
 
 
@@ -241,9 +309,13 @@ def _plain(x):
 def _check_range(leaves, value, dtype):
     if dtypes.issubdtype(dtype, np.integer) and value.dtype.kind in "iu" and value.size:
         info = dtypes.iinfo(dtype)
-        if (value.max() > info.max or value.min() < info.min) and all(type(v) is int for v in leaves):
-            raise OverflowError(f"Python integer {value.max() if value.max() > info.max else value.min()} out of bounds for "
-                                f"{dtype}; use a float dtype, or enable 64-bit types")
+        if (value.max() > info.max or value.min() < info.min) and all(
+            type(v) is int for v in leaves
+        ):
+            raise OverflowError(
+                f"Python integer {value.max() if value.max() > info.max else value.min()} out of bounds for "
+                f"{dtype}; use a float dtype, or enable 64-bit types"
+            )
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
@@ -259,7 +331,14 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
     return array(a, copy=True, order=order or "K")
 
 
-def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: DeviceLike | None = None) -> Array:
+def astype(
+    x: ArrayLike,
+    dtype: DTypeLike | None,
+    /,
+    *,
+    copy: bool = False,
+    device: DeviceLike | None = None,
+) -> Array:
     """The values in another dtype; complex values lose their imaginary part, floats are cut towards zero.
 
     Args:
@@ -293,8 +372,10 @@ def _shape(shape, name: str):
         try:
             out = tuple(operator.index(d) for d in shape)
         except TypeError:
-            raise TypeError(f"{name}: Shapes must be 1D sequences of concrete values of integer type, got {shape!r}. Sizes "
-                            f"must be known while tracing: use Python ints or a static argument.") from None
+            raise TypeError(
+                f"{name}: Shapes must be 1D sequences of concrete values of integer type, got {shape!r}. Sizes "
+                f"must be known while tracing: use Python ints or a static argument."
+            ) from None
     if any(d < 0 for d in out):
         raise TypeError(f"{name}: every dimension of a shape must be nonnegative, got {out}")
     return out
@@ -303,8 +384,11 @@ def _shape(shape, name: str):
 def _filled(shape, value, dtype, weak: bool = False, sharding=None):
     scalar = value if dtypes.is_extended(dtype) else np.asarray(value).astype(dtype)[()]
     if weak:
-        return convert(lax.full(shape, scalar, dtype), dtype, True) if state.trace is EVAL else lax.full(
-            shape, dtypes.scalar_type_of(dtype)(value), sharding=sharding)
+        return (
+            convert(lax.full(shape, scalar, dtype), dtype, True)
+            if state.trace is EVAL
+            else lax.full(shape, dtypes.scalar_type_of(dtype)(value), sharding=sharding)
+        )
     return lax.full(shape, scalar, dtype, sharding=sharding)
 
 
@@ -312,11 +396,19 @@ def _created(name, shape, value, dtype, device):
     shape = _shape(shape, name)
     dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else _user_dtype(dtype, name)
     if isinstance(device, (PartitionSpec, NamedSharding)) and get_abstract_mesh().explicit_axes:
-        return _filled(shape, value, dtype, sharding=out_sharding_of(device, f"jnp.{name}", len(shape)))
+        return _filled(
+            shape, value, dtype, sharding=out_sharding_of(device, f"jnp.{name}", len(shape))
+        )
     return _placed(_filled(shape, value, dtype), device)
 
 
-def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def zeros(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array of zeros.
 
     Args:
@@ -335,7 +427,13 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLik
     return _created("zeros", shape, 0, dtype, device if out_sharding is None else out_sharding)
 
 
-def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def ones(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array of ones.
 
     Args:
@@ -353,7 +451,13 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLike
     return _created("ones", shape, 1, dtype, device if out_sharding is None else out_sharding)
 
 
-def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def empty(
+    shape: ShapeLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array whose values do not matter (zeros).
 
     Args:
@@ -371,7 +475,14 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLik
     return _created("empty", shape, 0, dtype, device if out_sharding is None else out_sharding)
 
 
-def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def full(
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array filled with a value, which may be an array that broadcasts to the shape.
 
     Args:
@@ -390,7 +501,9 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None
     (fill_value,) = check("full", fill_value)
     shape = _shape(shape, "full")
     dtype = _user_dtype(dtype, "full")
-    return _placed(_full(shape, fill_value, dtype), device if out_sharding is None else out_sharding)
+    return _placed(
+        _full(shape, fill_value, dtype), device if out_sharding is None else out_sharding
+    )
 
 
 def _full(shape, value, dtype):
@@ -415,25 +528,49 @@ def _template(name, x):
 
 def resharded(x, out_sharding, name: str):
     """The array laid out as `out_sharding` says, a `PartitionSpec` over explicit axes or a `NamedSharding`; itself for None."""
-    return x if out_sharding_of(out_sharding, f"jnp.{name}", x.ndim) is None else _placed(asarray(x), out_sharding)
+    return (
+        x
+        if out_sharding_of(out_sharding, f"jnp.{name}", x.ndim) is None
+        else _placed(asarray(x), out_sharding)
+    )
 
 
 def _like(name, x, value, dtype, shape, device, out_sharding=None):
     if out_sharding is not None:
         if device is not None:
-            raise ValueError(f"{name}: only one of device and out_sharding can be given, got {device=} and {out_sharding=}")
-        return resharded(_like(name, aval_of(x) if isinstance(x, Tracer) else x, value, dtype, shape, None), out_sharding, name)
+            raise ValueError(
+                f"{name}: only one of device and out_sharding can be given, got {device=} and {out_sharding=}"
+            )
+        return resharded(
+            _like(name, aval_of(x) if isinstance(x, Tracer) else x, value, dtype, shape, None),
+            out_sharding,
+            name,
+        )
     x, aval = _template(name, x)
     dtype = _user_dtype(dtype, name)
     shape = aval.shape if shape is None else _shape(shape, name)
     weak = dtype is None and aval.weak_type
     out_dtype = aval.dtype if dtype is None else dtype
     if value is None or kind_of(value) == "python":
-        explicit = aval.explicit_sharding if device is None and aval.shape == shape and isinstance(x, Tracer) else None
-        out = _filled(shape, 0 if value is None else _truncate(value, out_dtype), out_dtype, weak, explicit)
+        explicit = (
+            aval.explicit_sharding
+            if device is None and aval.shape == shape and isinstance(x, Tracer)
+            else None
+        )
+        out = _filled(
+            shape, 0 if value is None else _truncate(value, out_dtype), out_dtype, weak, explicit
+        )
     else:
-        out = convert(asarray(spread_to(cast_operand(value, out_dtype, weak), shape)), out_dtype, weak)
-    if device is None and is_native_array(x) and not aval.mat and x.aval.shape == shape and x.committed:
+        out = convert(
+            asarray(spread_to(cast_operand(value, out_dtype, weak), shape)), out_dtype, weak
+        )
+    if (
+        device is None
+        and is_native_array(x)
+        and not aval.mat
+        and x.aval.shape == shape
+        and x.committed
+    ):
         device = x.sharding
     elif device is None and aval.memory_space:
         out = in_memory(out, aval)
@@ -441,10 +578,21 @@ def _like(name, x, value, dtype, shape, device, out_sharding=None):
 
 
 def _truncate(value, dtype):
-    return value.real if isinstance(value, complex) and not dtypes.issubdtype(dtype, np.complexfloating) else value
+    return (
+        value.real
+        if isinstance(value, complex) and not dtypes.issubdtype(dtype, np.complexfloating)
+        else value
+    )
 
 
-def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def zeros_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Zeros of the shape and dtype of `a`.
 
     Args:
@@ -463,7 +611,14 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | 
     return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
-def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def ones_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Ones of the shape and dtype of `a`.
 
     Args:
@@ -482,7 +637,13 @@ def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | N
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
-def empty_like(prototype: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None) -> Array:
+def empty_like(
+    prototype: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+) -> Array:
     """An array of the shape and dtype of another, whose values do not matter.
 
     Args:
@@ -499,7 +660,15 @@ def empty_like(prototype: ArrayLike, dtype: DTypeLike | None = None, shape: Shap
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def full_like(
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """An array of the shape and dtype of `a` filled with a value.
 
     Args:

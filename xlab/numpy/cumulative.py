@@ -27,8 +27,19 @@ from xlab.numpy.operands import (
 )
 from xlab.numpy.shape import ravel
 
-__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "gradient", "nancumprod", "nancumsum",
-           "trapezoid", "unwrap"]
+__all__ = [
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "ediff1d",
+    "gradient",
+    "nancumprod",
+    "nancumsum",
+    "trapezoid",
+    "unwrap",
+]
 
 
 def _running(name, op, a, axis, dtype, out, fill=None):
@@ -46,12 +57,16 @@ def _running(name, op, a, axis, dtype, out, fill=None):
     else:
         dtype = dtypes.check_user_dtype(dtype, name)
         if dtype == np.bool_:
-            return cast_operand(op(cast_operand(cast_operand(a, dtype), np.dtype(np.int32)), axis), dtype)
+            return cast_operand(
+                op(cast_operand(cast_operand(a, dtype), np.dtype(np.int32)), axis), dtype
+            )
     return op(cast_operand(as_array(a), dtype), axis)
 
 
 @jit_when_eager(static=("axis", "dtype", "out"))
-def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+def cumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Sums of the elements so far along an axis (of the flattened array by default).
 
     Args:
@@ -69,7 +84,9 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
 
 
 @jit_when_eager(static=("axis", "dtype", "out"))
-def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+def cumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """Products of the elements so far along an axis (of the flattened array by default).
 
     Args:
@@ -87,7 +104,9 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
 
 
 @jit_when_eager(static=("axis", "dtype", "out"))
-def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+def nancumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """As `cumsum`, with NaN counted as 0.
 
     Args:
@@ -105,7 +124,9 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
 
 
 @jit_when_eager(static=("axis", "dtype", "out"))
-def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+def nancumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """As `cumprod`, with NaN counted as 1.
 
     Args:
@@ -125,11 +146,15 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
 def _standard(name, op, x, axis, dtype, include_initial, start):
     (x,) = check(name, x)
     if not ndim_of(x):
-        raise ValueError(f"The input must be non-scalar to take {name}, however a scalar value or scalar array was given.")
+        raise ValueError(
+            f"The input must be non-scalar to take {name}, however a scalar value or scalar array was given."
+        )
     if axis is None:
         if ndim_of(x) > 1:
-            raise ValueError(f"The input array has rank {ndim_of(x)}, however axis was not set to an explicit value. The axis "
-                             f"argument is only optional for one-dimensional arrays.")
+            raise ValueError(
+                f"The input array has rank {ndim_of(x)}, however axis was not set to an explicit value. The axis "
+                f"argument is only optional for one-dimensional arrays."
+            )
         axis = 0
     axis = canonical_axis(axis, ndim_of(x))
     out = op(x, axis=axis, dtype=dtype)
@@ -140,7 +165,14 @@ def _standard(name, op, x, axis, dtype, include_initial, start):
 
 
 @jit_when_eager(static=("axis", "dtype", "include_initial"))
-def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """Sums of the elements so far; `include_initial` puts a 0 in front.
 
     Args:
@@ -158,7 +190,14 @@ def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike
 
 
 @jit_when_eager(static=("axis", "dtype", "include_initial"))
-def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
     """Products of the elements so far; `include_initial` puts a 1 in front.
 
     Args:
@@ -179,7 +218,13 @@ def _slice(a, start, stop, axis):
     return lax.slice_in_dim(a, start, stop, axis=axis)
 
 
-def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None) -> Array:
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """Differences of neighbors along an axis, taken `n` times.
 
     Args:
@@ -199,12 +244,15 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
         raise ValueError(f"order must be non-negative but got {n}")
     if not ndim_of(a):
         raise ValueError(f"diff requires input that is at least one dimensional; got {a}")
-    return _diff(a, prepend, append, n=n, axis=canonical_axis(axis, ndim_of(a))) if n else as_array(a)
+    return (
+        _diff(a, prepend, append, n=n, axis=canonical_axis(axis, ndim_of(a))) if n else as_array(a)
+    )
 
 
 @jit_when_eager(static=("n", "axis"))
 def _diff(a, prepend, append, n, axis):
     from xlab.numpy.joining import concatenate
+
     a = as_array(a)
     ends = []
     for end in (prepend, append):
@@ -213,7 +261,13 @@ def _diff(a, prepend, append, n, axis):
         elif ndim_of(end):
             ends.append([end])
         else:
-            ends.append([lax.broadcast_in_dim(end, [1 if i == axis else d for i, d in enumerate(a.shape)], ())])
+            ends.append(
+                [
+                    lax.broadcast_in_dim(
+                        end, [1 if i == axis else d for i, d in enumerate(a.shape)], ()
+                    )
+                ]
+            )
     if ends != [[], []]:
         (*_, weak) = dtypes.result_of(kinds_of([v for v in (a, prepend, append) if v is not None]))
         a = concatenate([*ends[0], a, *ends[1]], axis=axis)
@@ -226,7 +280,9 @@ def _diff(a, prepend, append, n, axis):
 
 
 @jit_when_eager
-def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """Differences of neighbors of the flattened array, with values put around them.
 
     Args:
@@ -251,7 +307,9 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 
 
 @jit_when_eager(static=("axis", "edge_order"))
-def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, edge_order: int | None = None) -> Array | list[Array]:
+def gradient(
+    f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, edge_order: int | None = None
+) -> Array | list[Array]:
     """Slopes between neighbors: central inside, one-sided at the ends.
 
     Args:
@@ -271,6 +329,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, ed
     """
     from xlab.numpy.operands import promoted_inexact
     from xlab.numpy.reductions import axes_of
+
     if edge_order not in (None, 1):
         raise NotImplementedError("gradient: only edge_order=1 is available")
     (f, *steps) = promoted_inexact("gradient", f, *varargs)
@@ -281,7 +340,9 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, ed
     elif len(steps) == 1:
         steps = steps * len(axes)
     elif len(steps) != len(axes):
-        raise TypeError(f"gradient takes no spacing, one, or one per axis ({len(axes)}), got {len(steps)}")
+        raise TypeError(
+            f"gradient takes no spacing, one, or one per axis ({len(axes)}), got {len(steps)}"
+        )
     out = []
     for i, step in zip(axes, steps):
         n = f.shape[i]
@@ -290,18 +351,26 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, ed
         first = lax.sub(_slice(f, 1, 2, i), _slice(f, 0, 1, i))
         last = lax.sub(_slice(f, n - 1, n, i), _slice(f, n - 2, n - 1, i))
         if not shape_of(step):
-            inside = lax.mul(lax.sub(_slice(f, 2, n, i), _slice(f, 0, n - 2, i)), cast_operand(0.5, f.dtype))
+            inside = lax.mul(
+                lax.sub(_slice(f, 2, n, i), _slice(f, 0, n - 2, i)), cast_operand(0.5, f.dtype)
+            )
             out.append(lax.concatenate([lax.div(v, step) for v in (first, inside, last)], i))
             continue
         if shape_of(step) != (n,):
-            raise ValueError(f"gradient: positions along axis {i} must be a vector of {n}, got shape {shape_of(step)}")
+            raise ValueError(
+                f"gradient: positions along axis {i} must be a vector of {n}, got shape {shape_of(step)}"
+            )
         gaps = lax.sub(_slice(step, 1, n, 0), _slice(step, 0, n - 1, 0))
         gaps = lax.broadcast_in_dim(gaps, [n - 1 if j == i else 1 for j in range(f.ndim)], (i,))
         before, after = _slice(gaps, 0, n - 2, i), _slice(gaps, 1, n - 1, i)
         both = lax.add(before, after)
-        terms = [lax.mul(lax.div(lax.neg(after), lax.mul(before, both)), _slice(f, 0, n - 2, i)),
-                 lax.mul(lax.div(lax.sub(after, before), lax.mul(before, after)), _slice(f, 1, n - 1, i)),
-                 lax.mul(lax.div(before, lax.mul(after, both)), _slice(f, 2, n, i))]
+        terms = [
+            lax.mul(lax.div(lax.neg(after), lax.mul(before, both)), _slice(f, 0, n - 2, i)),
+            lax.mul(
+                lax.div(lax.sub(after, before), lax.mul(before, after)), _slice(f, 1, n - 1, i)
+            ),
+            lax.mul(lax.div(before, lax.mul(after, both)), _slice(f, 2, n, i)),
+        ]
         inside = lax.add(lax.add(terms[0], terms[1]), terms[2])
         ends = lax.div(first, _slice(gaps, 0, 1, i)), lax.div(last, _slice(gaps, n - 2, n - 1, i))
         out.append(lax.concatenate([ends[0], inside, ends[1]], i))
@@ -309,7 +378,9 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, ed
 
 
 @jit_when_eager(static="axis")
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """Integral along an axis by the trapezoidal rule.
 
     Args:
@@ -330,20 +401,47 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     from xlab.numpy.reductions import sum
     from xlab.numpy.shape import moveaxis
     from xlab.numpy.ufuncs import add, multiply
+
     (y,) = promoted_inexact("trapezoid", y)
-    y, dx = promoted_inexact("trapezoid", y, dx) if x is None else (promoted_inexact("trapezoid", y, x))
+    y, dx = (
+        promoted_inexact("trapezoid", y, dx) if x is None else (promoted_inexact("trapezoid", y, x))
+    )
     y = moveaxis(y, axis, -1)
     n = y.ndim - 1
     if x is not None:
-        dx = _diff(dx if ndim_of(dx) == 1 else moveaxis(dx, axis, -1), None, None, n=1, axis=ndim_of(dx) - 1)
+        dx = _diff(
+            dx if ndim_of(dx) == 1 else moveaxis(dx, axis, -1),
+            None,
+            None,
+            n=1,
+            axis=ndim_of(dx) - 1,
+        )
     pairs = lax.add(_slice(y, 1, y.shape[n], n), _slice(y, 0, y.shape[n] - 1, n))
-    return multiply(cast_operand(0.5, y.dtype), sum(multiply(dx, pairs), axis=-1)) if x is not None or ndim_of(dx) else multiply(
-        dx, sum(y, axis=-1) if not y.shape[n] else lax.sub(sum(y, axis=-1), multiply(cast_operand(0.5, y.dtype), add(
-            lax.index_in_dim(y, 0, n, keepdims=False), lax.index_in_dim(y, -1, n, keepdims=False)))))
+    return (
+        multiply(cast_operand(0.5, y.dtype), sum(multiply(dx, pairs), axis=-1))
+        if x is not None or ndim_of(dx)
+        else multiply(
+            dx,
+            sum(y, axis=-1)
+            if not y.shape[n]
+            else lax.sub(
+                sum(y, axis=-1),
+                multiply(
+                    cast_operand(0.5, y.dtype),
+                    add(
+                        lax.index_in_dim(y, 0, n, keepdims=False),
+                        lax.index_in_dim(y, -1, n, keepdims=False),
+                    ),
+                ),
+            ),
+        )
+    )
 
 
 @jit_when_eager(static="axis")
-def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi) -> Array:
+def unwrap(
+    p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi
+) -> Array:
     """Angles with jumps of more than half a period taken out.
 
     Args:
@@ -359,15 +457,30 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
     """
     from xlab.numpy.arithmetic import remainder, select_promoted
     from xlab.numpy.ufuncs import divide, less
+
     p, period = promoted("unwrap", p, period)
     p = as_array(p)
     axis = canonical_axis(axis, p.ndim)
     if not p.shape[axis]:
         return p
-    half = divide(period, 2) if dtypes.issubdtype(p.dtype, np.inexact) else lax.div(period, cast_operand(2, p.dtype))
+    half = (
+        divide(period, 2)
+        if dtypes.issubdtype(p.dtype, np.inexact)
+        else lax.div(period, cast_operand(2, p.dtype))
+    )
     jump = _diff(p, None, None, n=1, axis=axis)
     small = lax.sub(remainder(lax.add(jump, half), period), half)
-    small = select_promoted(lax.bitwise_and(lax.eq(small, lax.neg(half)), lax.gt(jump, cast_operand(0, p.dtype))), half, small)
-    change = select_promoted(less(lax.abs(jump), half if discont is None else discont), cast_operand(0, aval_of(jump).dtype), lax.sub(small, jump))
+    small = select_promoted(
+        lax.bitwise_and(lax.eq(small, lax.neg(half)), lax.gt(jump, cast_operand(0, p.dtype))),
+        half,
+        small,
+    )
+    change = select_promoted(
+        less(lax.abs(jump), half if discont is None else discont),
+        cast_operand(0, aval_of(jump).dtype),
+        lax.sub(small, jump),
+    )
     n = p.shape[axis]
-    return lax.concatenate([_slice(p, 0, 1, axis), lax.add(_slice(p, 1, n, axis), _c.cumsum(change, axis))], axis)
+    return lax.concatenate(
+        [_slice(p, 0, 1, axis), lax.add(_slice(p, 1, n, axis), _c.cumsum(change, axis))], axis
+    )

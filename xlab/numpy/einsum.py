@@ -26,8 +26,17 @@ __all__ = ["einsum"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def einsum(subscripts: str | ArrayLike, /, *operands: Any, out: None = None, optimize: str | bool | list[tuple[int, ...]] = "auto", precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None,
-           out_sharding: ShardingLike | None = None, _dot_general: Callable = lax.dot_general) -> Array:
+def einsum(
+    subscripts: str | ArrayLike,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: str | bool | list[tuple[int, ...]] = "auto",
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+    _dot_general: Callable = lax.dot_general,
+) -> Array:
     """Sum of products over named axes.
 
     Args:
@@ -45,16 +54,33 @@ def einsum(subscripts: str | ArrayLike, /, *operands: Any, out: None = None, opt
         (2, 3, 5)
     """
     if out is not None:
-        raise NotImplementedError("einsum: arrays are not changed in place, so out= is not supported; use the result")
+        raise NotImplementedError(
+            "einsum: arrays are not changed in place, so out= is not supported; use the result"
+        )
     spec, operands = _spelled(subscripts, operands)
     operands = check("einsum", *operands)
     inputs, result = parse(spec, [shape_of(x) for x in operands])
     sizes = _sizes(spec, inputs, [shape_of(x) for x in operands])
-    path = optimize[1:] if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path" else optimize
+    path = (
+        optimize[1:]
+        if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path"
+        else optimize
+    )
     if not isinstance(path, (list, tuple)):
-        path = cheap_path(inputs, result, sizes) if optimize is not False else ((0, 1),) * (len(inputs) - 1)
-    run = functools.partial(_einsum, inputs=tuple(inputs), result=result, path=tuple(map(tuple, path)), precision=precision,
-                            preferred=preferred_element_type, dot=None if _dot_general is lax.dot_general else _dot_general)
+        path = (
+            cheap_path(inputs, result, sizes)
+            if optimize is not False
+            else ((0, 1),) * (len(inputs) - 1)
+        )
+    run = functools.partial(
+        _einsum,
+        inputs=tuple(inputs),
+        result=result,
+        path=tuple(map(tuple, path)),
+        precision=precision,
+        preferred=preferred_element_type,
+        dot=None if _dot_general is lax.dot_general else _dot_general,
+    )
     if out_sharding is None:
         return run(list(operands))
     return auto_axes(run, out_sharding=out_sharding)([as_array(x) for x in operands])
@@ -70,10 +96,11 @@ def _spelled(subscripts, operands):
             raise TypeError("einsum needs at least one operand after the subscripts")
         return subscripts, operands
     items = [subscripts, *operands]
-    arrays, lists = items[0:len(items) - len(items) % 2:2], items[1::2]
+    arrays, lists = items[0 : len(items) - len(items) % 2 : 2], items[1::2]
 
     def text(axes):
         return "".join("..." if a is Ellipsis else _LETTERS[int(a)] for a in axes)
+
     spec = ",".join(map(text, lists))
     if len(items) % 2:
         spec += "->" + text(items[-1])
@@ -92,20 +119,26 @@ def parse(spec: str, shapes):
     for i, (letters, shape) in enumerate(zip(inputs, shapes)):
         named = letters.replace("...", "")
         if not all(c in _LETTERS for c in named):
-            raise ValueError(f"einsum: {spec!r} has characters that are neither letters nor '...', ',' or '->'")
+            raise ValueError(
+                f"einsum: {spec!r} has characters that are neither letters nor '...', ',' or '->'"
+            )
         free = len(shape) - len(named)
         if free < 0 or (free and "..." not in letters):
-            raise ValueError(f"Einstein sum subscript {letters!r} does not contain the correct number of indices for operand "
-                             f"{i}, which has shape {tuple(shape)}.")
+            raise ValueError(
+                f"Einstein sum subscript {letters!r} does not contain the correct number of indices for operand "
+                f"{i}, which has shape {tuple(shape)}."
+            )
         if "..." in letters:
             longest = max(longest, free)
     hidden = unused[:longest][::-1]
     for i, (letters, shape) in enumerate(zip(inputs, shapes)):
         free = len(shape) - len(letters.replace("...", ""))
-        inputs[i] = letters.replace("...", "".join(hidden[longest - free:]) if free else "")
+        inputs[i] = letters.replace("...", "".join(hidden[longest - free :]) if free else "")
     everything = "".join(inputs)
     if not arrow:
-        result = "".join(hidden) + "".join(sorted(c for c in set(everything) - set(hidden) if everything.count(c) == 1))
+        result = "".join(hidden) + "".join(
+            sorted(c for c in set(everything) - set(hidden) if everything.count(c) == 1)
+        )
     else:
         result = result.replace("...", "".join(hidden))
     for c in result:
@@ -122,8 +155,10 @@ def _sizes(spec, inputs, shapes) -> dict[str, int]:
         for c, d in zip(letters, shape):
             if sizes.setdefault(c, d) != d:
                 if 1 not in (sizes[c], d):
-                    raise ValueError(f"einsum: size of label {c!r} for operands of {spec!r} does not match: {sizes[c]} and {d} "
-                                     f"(shapes {list(map(tuple, shapes))})")
+                    raise ValueError(
+                        f"einsum: size of label {c!r} for operands of {spec!r} does not match: {sizes[c]} and {d} "
+                        f"(shapes {list(map(tuple, shapes))})"
+                    )
                 sizes[c] = max(sizes[c], d)
     return sizes
 
@@ -165,7 +200,12 @@ def _after(sets, i, j, out):
 
 def _greed(sets, i, j, out, sizes):
     product = _after(sets, i, j, out)[-1]
-    return (_volume(product, sizes) - _volume(sets[i], sizes) - _volume(sets[j], sizes), _volume(sets[i] | sets[j], sizes), i, j)
+    return (
+        _volume(product, sizes) - _volume(sets[i], sizes) - _volume(sets[j], sizes),
+        _volume(sets[i] | sets[j], sizes),
+        i,
+        j,
+    )
 
 
 def _search(sets, out, sizes, known):
@@ -201,7 +241,9 @@ def _einsum(operands, inputs, result, path, precision, preferred, dot=None):
         needed = set(result).union(*(letters for _, letters in terms))
         product = chosen[0]
         for other in chosen[1:]:
-            product = _pair(product, other, needed, result if not terms else "", sizes, precision, dtype, dot)
+            product = _pair(
+                product, other, needed, result if not terms else "", sizes, precision, dtype, dot
+            )
         terms.append(product)
     x, letters = terms[0]
     x, letters = _alone(x, letters, set(result))
@@ -223,7 +265,7 @@ def _alone(x, letters, needed):
             rows = lax.broadcasted_iota(np.int32, shape, i)
             mask = lax.eq(rows, lax.broadcasted_iota(np.int32, shape, j))
             x = lax.reduce_sum(select(mask, x, lax.full_like(x, 0)), (i,))
-            letters = letters[:i] + letters[i + 1:]
+            letters = letters[:i] + letters[i + 1 :]
     gone = tuple(i for i, c in enumerate(letters) if c not in needed)
     if gone:
         x = _sum(x, gone)
@@ -249,12 +291,25 @@ def _pair(one, other, needed, wanted, sizes, precision, dtype, dot):
     summed = [c for c in shared if c not in needed]
 
     def letters(first, second):
-        return "".join(batch) + "".join(c for c in first if c not in shared) + "".join(c for c in second if c not in shared)
-    if wanted and letters(la, lb) != wanted and (letters(lb, la) == wanted or _inversions(
-            letters(lb, la), wanted) < _inversions(letters(la, lb), wanted)):
+        return (
+            "".join(batch)
+            + "".join(c for c in first if c not in shared)
+            + "".join(c for c in second if c not in shared)
+        )
+
+    if (
+        wanted
+        and letters(la, lb) != wanted
+        and (
+            letters(lb, la) == wanted
+            or _inversions(letters(lb, la), wanted) < _inversions(letters(la, lb), wanted)
+        )
+    ):
         (a, la), (b, lb) = (b, lb), (a, la)
-    numbers = ((tuple(la.index(c) for c in summed), tuple(lb.index(c) for c in summed)),
-               (tuple(la.index(c) for c in batch), tuple(lb.index(c) for c in batch)))
+    numbers = (
+        (tuple(la.index(c) for c in summed), tuple(lb.index(c) for c in summed)),
+        (tuple(la.index(c) for c in batch), tuple(lb.index(c) for c in batch)),
+    )
     if dot is None:
         out = contract("einsum", a, b, numbers, precision, dtype)
     else:
@@ -265,12 +320,14 @@ def _pair(one, other, needed, wanted, sizes, precision, dtype, dot):
 
 def _inversions(text, wanted):
     places = [wanted.index(c) for c in text]
-    return sum(p > q for i, p in enumerate(places) for q in places[i + 1:])
+    return sum(p > q for i, p in enumerate(places) for q in places[i + 1 :])
 
 
 def _without_ones(x, letters, others, sizes):
     """Drops axes of size 1 whose letter has another size in the other operand."""
-    gone = [i for i, c in enumerate(letters) if c in others and shape_of(x)[i] == 1 and sizes[c] != 1]
+    gone = [
+        i for i, c in enumerate(letters) if c in others and shape_of(x)[i] == 1 and sizes[c] != 1
+    ]
     if gone:
         x = lax.squeeze(x, gone)
         letters = "".join(c for i, c in enumerate(letters) if i not in gone)

@@ -13,7 +13,12 @@ from xlab.numpy.operands import check, shape_of
 __all__ = ["einsum_path"]
 
 
-def einsum_path(subscripts: str | ArrayLike, /, *operands: Any, optimize: str | bool | list[tuple[int, ...]] = "auto") -> tuple[list[Any], Any]:
+def einsum_path(
+    subscripts: str | ArrayLike,
+    /,
+    *operands: Any,
+    optimize: str | bool | list[tuple[int, ...]] = "auto",
+) -> tuple[list[Any], Any]:
     """The order in which `einsum` multiplies, and a report about it.
 
     Args:
@@ -46,8 +51,8 @@ def _lowered(spec, inputs, result, shapes):
     """The letters that stand for `...` as the first ones that are free, as many as dimensions are needed."""
     named = set(spec)
     hidden = sorted({c for c in "".join(inputs) if c not in named}, key=_LETTERS.index)
-    free = [c for c in _LETTERS if c not in named][:max(map(len, shapes), default=0)]
-    names = str.maketrans(dict(zip(hidden, free[len(free) - len(hidden):])))
+    free = [c for c in _LETTERS if c not in named][: max(map(len, shapes), default=0)]
+    names = str.maketrans(dict(zip(hidden, free[len(free) - len(hidden) :])))
     return [text.translate(names) for text in inputs], result.translate(names)
 
 
@@ -56,13 +61,19 @@ def _path(optimize, inputs, result, sizes):
         steps = optimize[1:] if optimize and optimize[0] == "einsum_path" else optimize
         return [tuple(step) for step in steps]
     if optimize not in (True, False, "auto", "optimal", "greedy"):
-        raise KeyError(f"einsum_path: optimize={optimize!r} is no way to find an order; expected 'auto', 'optimal', 'greedy', True, False, "
-                         f"or a path")
+        raise KeyError(
+            f"einsum_path: optimize={optimize!r} is no way to find an order; expected 'auto', 'optimal', 'greedy', True, False, "
+            f"or a path"
+        )
     if len(inputs) == 1:
         return [(0,)]
     if optimize is False:
         return [(0, 1)] * (len(inputs) - 1)
-    return _greedy(inputs, result, sizes) if optimize == "greedy" else list(cheap_path(inputs, result, sizes))
+    return (
+        _greedy(inputs, result, sizes)
+        if optimize == "greedy"
+        else list(cheap_path(inputs, result, sizes))
+    )
 
 
 def _greedy(inputs, result, sizes):
@@ -74,7 +85,10 @@ def _greedy(inputs, result, sizes):
 
         made = {p: _volume(_kept(terms, p, result), sizes) for p in joined or pairs}
         if joined:
-            made = {(i, j): size - _volume(terms[i], sizes) - _volume(terms[j], sizes) for (i, j), size in made.items()}
+            made = {
+                (i, j): size - _volume(terms[i], sizes) - _volume(terms[j], sizes)
+                for (i, j), size in made.items()
+            }
         i, j = min(made, key=made.get)
         path.append((i, j))
         terms = [*(t for k, t in enumerate(terms) if k not in (i, j)), _kept(terms, (i, j), result)]
@@ -128,11 +142,21 @@ class PathInfo:
         rule = "-" * 80
         rows = [f"{s.scale:4d} {s.kind:>14} {s.product:>22} {s.left:>37}" for s in self.steps]
         head = f"{'scaling':<8}{'BLAS':>11} {'current':>22} {'remaining':>37}"
-        return "\n".join([
-            f"  Complete contraction:  {self.eq}", f"         Naive scaling:  {self.naive_scale}",
-            f"     Optimized scaling:  {max(self.scale_list)}", f"      Naive FLOP count:  {_scientific(self.naive_cost)}",
-            f"  Optimized FLOP count:  {_scientific(self.opt_cost)}", f"   Theoretical speedup:  {_scientific(self.speedup)}",
-            f"  Largest intermediate:  {_scientific(self.largest_intermediate)} elements", rule, head, rule, *rows])
+        return "\n".join(
+            [
+                f"  Complete contraction:  {self.eq}",
+                f"         Naive scaling:  {self.naive_scale}",
+                f"     Optimized scaling:  {max(self.scale_list)}",
+                f"      Naive FLOP count:  {_scientific(self.naive_cost)}",
+                f"  Optimized FLOP count:  {_scientific(self.opt_cost)}",
+                f"   Theoretical speedup:  {_scientific(self.speedup)}",
+                f"  Largest intermediate:  {_scientific(self.largest_intermediate)} elements",
+                rule,
+                head,
+                rule,
+                *rows,
+            ]
+        )
 
 
 def _scientific(x) -> str:
@@ -151,10 +175,28 @@ def _report(inputs, result, sizes, path) -> PathInfo:
         cost += _operations(letters, len(kept) < len(letters), len(taken), sizes)
         largest = max(largest, _volume(kept, sizes))
         terms.append(made)
-        steps.append(_Step(len(letters), _kind(taken, kept), f"{','.join(taken)}->{made}", f"{','.join(terms)}->{result}"))
+        steps.append(
+            _Step(
+                len(letters),
+                _kind(taken, kept),
+                f"{','.join(taken)}->{made}",
+                f"{','.join(terms)}->{result}",
+            )
+        )
     letters = set("".join(inputs))
-    naive = _operations(letters, sum(len(set(t)) for t in inputs) > len(letters), len(inputs), sizes)
-    return PathInfo(f"{','.join(inputs)}->{result}", path, sizes, len(letters), naive, cost, largest, tuple(steps))
+    naive = _operations(
+        letters, sum(len(set(t)) for t in inputs) > len(letters), len(inputs), sizes
+    )
+    return PathInfo(
+        f"{','.join(inputs)}->{result}",
+        path,
+        sizes,
+        len(letters),
+        naive,
+        cost,
+        largest,
+        tuple(steps),
+    )
 
 
 def _kind(taken, kept) -> str:

@@ -91,7 +91,14 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
         norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
     """
     (a,) = check("numpy.fft.hfft", a)
-    return _along("hfft", "IRFFT", lax.conj(as_array(a)) if as_array(a).dtype.kind == "c" else a, n, axis, _other_way(norm))
+    return _along(
+        "hfft",
+        "IRFFT",
+        lax.conj(as_array(a)) if as_array(a).dtype.kind == "c" else a,
+        n,
+        axis,
+        _other_way(norm),
+    )
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -113,8 +120,16 @@ def _other_way(norm):
 def _along(name, kind, a, n, axis, norm):
     (a,) = check(f"numpy.fft.{name}", a)
     if isinstance(axis, (tuple, list)):
-        raise ValueError(f"numpy.fft.{name} does not support multiple axes. Please use numpy.fft.{name}n. Got axis = {axis}.")
-    return _transform(a, kind=kind, s=None if n is None else (_length(n),), axes=(operator.index(axis),), norm=_norm(norm))
+        raise ValueError(
+            f"numpy.fft.{name} does not support multiple axes. Please use numpy.fft.{name}n. Got axis = {axis}."
+        )
+    return _transform(
+        a,
+        kind=kind,
+        s=None if n is None else (_length(n),),
+        axes=(operator.index(axis),),
+        norm=_norm(norm),
+    )
 
 
 def _several(name, kind, a, s, axes, norm):
@@ -157,7 +172,7 @@ def _transform(a, *, kind, s, axes, norm):
     a = as_array(a)
     axes = tuple(canonical_axis(i, a.ndim) for i in axes)
     if kind in ("FFT", "IFFT") and not dtypes.issubdtype(a.dtype, np.complexfloating):
-        a = lax.fft(a, kind, ())        # complex from here on
+        a = lax.fft(a, kind, ())  # complex from here on
     if not axes:
         if kind == "RFFT":
             return lax.convert_element_type(a, dtypes.promote_types(a.dtype, np.float32))
@@ -177,8 +192,11 @@ def _transform(a, *, kind, s, axes, norm):
     total = math.prod(given)
     inverse = kind in ("IFFT", "IRFFT")
     # The inverse transforms of `lax` divide by the length themselves.
-    scale = {"backward": 1.0, "ortho": math.sqrt(total) if inverse else 1 / math.sqrt(total) if total else 1.0,
-             "forward": total if inverse else 1 / total if total else 1.0}[norm]
+    scale = {
+        "backward": 1.0,
+        "ortho": math.sqrt(total) if inverse else 1 / math.sqrt(total) if total else 1.0,
+        "forward": total if inverse else 1 / total if total else 1.0,
+    }[norm]
     if norm != "backward":
         out = lax.mul(out, np.asarray(scale, out.dtype)[()])
     return lax.transpose(out, np.argsort(order).tolist())
@@ -186,7 +204,9 @@ def _transform(a, *, kind, s, axes, norm):
 
 def _fit(a, sizes):
     """The last dimensions cut or filled with zeros to the given sizes."""
-    config = [(0, 0, 0)] * (a.ndim - len(sizes)) + [(0, n - d, 0) for n, d in zip(sizes, a.shape[a.ndim - len(sizes):])]
+    config = [(0, 0, 0)] * (a.ndim - len(sizes)) + [
+        (0, n - d, 0) for n, d in zip(sizes, a.shape[a.ndim - len(sizes) :])
+    ]
     if not any(high for _, high, _ in config):
         return a
     return lax.pad(a, np.zeros((), a.dtype)[()], config)
@@ -202,13 +222,21 @@ def _by_threes(a, kind, lengths):
 
     def over_others(x):
         order = (*range(x.ndim - n), *range(x.ndim - 3, x.ndim), *range(x.ndim - n, x.ndim - 3))
-        return lax.transpose(_by_threes(lax.transpose(x, order), whole, others), np.argsort(order).tolist())
+        return lax.transpose(
+            _by_threes(lax.transpose(x, order), whole, others), np.argsort(order).tolist()
+        )
+
     if kind == "IRFFT":
         return lax.fft(over_others(a), kind, last)
     return over_others(lax.fft(a, kind, last))
 
 
-def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """Fourier transform along several axes, all of them by default.
 
     Args:
@@ -225,7 +253,12 @@ def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | Non
     return _several("fftn", "FFT", a, s, axes, norm)
 
 
-def ifftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def ifftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """Inverse Fourier transform along several axes, all of them by default.
 
     Args:
@@ -237,7 +270,12 @@ def ifftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | No
     return _several("ifftn", "IFFT", a, s, axes, norm)
 
 
-def rfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def rfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """Fourier transform of real input along several axes; the last of them is halved.
 
     Args:
@@ -249,7 +287,12 @@ def rfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | No
     return _several("rfftn", "RFFT", a, s, axes, norm)
 
 
-def irfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def irfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """Inverse of `rfftn`.
 
     Args:
@@ -261,7 +304,12 @@ def irfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | N
     return _several("irfftn", "IRFFT", a, s, axes, norm)
 
 
-def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+def fft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """Fourier transform along two axes.
 
     Args:
@@ -273,7 +321,12 @@ def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | Non
     return _two("fft2", "FFT", a, s, axes, norm)
 
 
-def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+def ifft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """Inverse Fourier transform along two axes.
 
     Args:
@@ -285,7 +338,12 @@ def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | No
     return _two("ifft2", "IFFT", a, s, axes, norm)
 
 
-def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+def rfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """Fourier transform of real input along two axes; the second of them is halved.
 
     Args:
@@ -297,7 +355,12 @@ def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | No
     return _two("rfft2", "RFFT", a, s, axes, norm)
 
 
-def irfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+def irfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """Inverse of `rfft2`.
 
     Args:
@@ -312,7 +375,9 @@ def irfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | N
 # -- frequencies, shifts ------------------------------------------------------------------------------------
 
 
-def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Array:
+def fftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Array:
     """The frequencies of `fft`'s results for samples `d` apart.
 
     Args:
@@ -331,7 +396,9 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, devic
     return _frequencies([*range(middle), *range(-(n // 2), 0)], n, d, dtype, device)
 
 
-def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Array:
+def rfftfreq(
+    n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Array:
     """The frequencies of `rfft`'s results for samples `d` apart.
 
     Args:
@@ -347,15 +414,19 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, devi
     """
     n = _check_frequencies("rfftfreq", n, d)
     if dtype is not None and dtypes.issubdtype(dtypes.to_dtype(dtype), np.integer):
-        dtype = None        # parts of whole numbers
+        dtype = None  # parts of whole numbers
     return _frequencies([*range(n // 2 + 1)], n, d, dtype, device)
 
 
 def _check_frequencies(name, n, d) -> int:
     if isinstance(n, (list, tuple)):
-        raise ValueError(f"The n argument of numpy.fft.{name} only takes an int. Got n = {list(n)}.")
+        raise ValueError(
+            f"The n argument of numpy.fft.{name} only takes an int. Got n = {list(n)}."
+        )
     if isinstance(d, (list, tuple)):
-        raise ValueError(f"The d argument of numpy.fft.{name} only takes a single value. Got d = {list(d)}.")
+        raise ValueError(
+            f"The d argument of numpy.fft.{name} only takes a single value. Got d = {list(d)}."
+        )
     if isinstance(d, (complex, np.complexfloating)):
         raise TypeError(f"The d argument of numpy.fft.{name} is a real distance. Got d = {d}.")
     return operator.index(n)

@@ -14,7 +14,15 @@ from xlab.numpy.operands import check, promoted_inexact
 __all__ = ["polyfit"]
 
 
-def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False, w: ArrayLike | None = None, cov: bool = False) -> Array | tuple[Array, ...]:
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+    cov: bool = False,
+) -> Array | tuple[Array, ...]:
     """The polynomial of a degree that comes closest to the points `(x, y)`: its coefficients, highest power first.
 
     Args:
@@ -32,6 +40,7 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
         Array([2., 1.], dtype=float32)
     """
     from xlab.numpy.linalg import inv, lstsq
+
     x, y = map(as_array, check("polyfit", x, y))
     order = int(deg) + 1
     if order < 1:
@@ -69,7 +78,9 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
     if isinstance(cov, str) and cov == "unscaled":
         factor = lax.full((1,), 1, np.float32)
     elif len(x) <= order:
-        raise ValueError(f"the number of data points must exceed order to scale the covariance matrix: got {len(x)} points for order {order}")
+        raise ValueError(
+            f"the number of data points must exceed order to scale the covariance matrix: got {len(x)} points for order {order}"
+        )
     else:
         factor = residuals / (len(x) - order)
     return c, base * factor if y.ndim == 1 else base[:, :, None] * factor

@@ -30,7 +30,19 @@ from xlab.numpy.reductions import axes_of
 from xlab.numpy.reductions import sum as _sum
 from xlab.numpy.shape import moveaxis, ravel, swapaxes
 
-__all__ = ["diag", "diagflat", "diagonal", "flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile", "trace"]
+__all__ = [
+    "diag",
+    "diagflat",
+    "diagonal",
+    "flip",
+    "fliplr",
+    "flipud",
+    "repeat",
+    "roll",
+    "rot90",
+    "tile",
+    "trace",
+]
 
 
 def flip(m: ArrayLike, axis: AxisLike | None = None) -> Array:
@@ -112,15 +124,27 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: AxisLike | None =
         return lax.reshape(roll(ravel(a), shift, 0), shape_of(a))
     known_axis(axis, "roll")
     axes = numbers(axis)
-    if len(axes) == 1 and len(shape_of(shift)) == 1:        # all of them along the one axis
+    if len(axes) == 1 and len(shape_of(shift)) == 1:  # all of them along the one axis
         axes = axes * shape_of(shift)[0]
     if not hasattr(shift, "aval") or kind_of(shift) == "host":
         if np.asarray(shift).dtype.kind not in "biuf":
-            raise TypeError(f"roll takes a number of places as shift, or one per axis, got {shift!r}")
-        shifts = np.broadcast_to(np.asarray(shift), (len(axes),)) if np.size(shift) == 1 else np.asarray(shift)
+            raise TypeError(
+                f"roll takes a number of places as shift, or one per axis, got {shift!r}"
+            )
+        shifts = (
+            np.broadcast_to(np.asarray(shift), (len(axes),))
+            if np.size(shift) == 1
+            else np.asarray(shift)
+        )
         if len(shifts) != len(axes):
-            raise ValueError(f"Mismatched lengths between shifts and axes: {len(shifts)} and {len(axes)}")
-        return _roll_static(a, shifts=tuple(int(s) for s in shifts), axes=tuple(canonical_axis(i, ndim_of(a)) for i in axes))
+            raise ValueError(
+                f"Mismatched lengths between shifts and axes: {len(shifts)} and {len(axes)}"
+            )
+        return _roll_static(
+            a,
+            shifts=tuple(int(s) for s in shifts),
+            axes=tuple(canonical_axis(i, ndim_of(a)) for i in axes),
+        )
     return _roll_dynamic(a, shift, axes=tuple(canonical_axis(i, ndim_of(a)) for i in axes))
 
 
@@ -131,7 +155,9 @@ def _roll_static(a, shifts, axes):
         n = a.shape[i]
         by = by % n if n else 0
         if by:
-            a = lax.concatenate([lax.slice_in_dim(a, n - by, n, axis=i), lax.slice_in_dim(a, 0, n - by, axis=i)], i)
+            a = lax.concatenate(
+                [lax.slice_in_dim(a, n - by, n, axis=i), lax.slice_in_dim(a, 0, n - by, axis=i)], i
+            )
     return a
 
 
@@ -172,7 +198,14 @@ def _tile(A, reps):
     return lax.reshape(out, [r * d for r, d in zip(reps, dims)])
 
 
-def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def repeat(
+    a: ArrayLike,
+    repeats: ArrayLike,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Each element repeated along an axis; counts that are traced need `total_repeat_length`.
 
     Args:
@@ -185,7 +218,12 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_r
     """
     if out_sharding is not None:
         from xlab.numpy.creation import resharded
-        return resharded(repeat(a, repeats, axis, total_repeat_length=total_repeat_length), out_sharding, "repeat")
+
+        return resharded(
+            repeat(a, repeats, axis, total_repeat_length=total_repeat_length),
+            out_sharding,
+            "repeat",
+        )
     (a,) = check("repeat", a)
     if axis is None:
         a, axis = ravel(a), 0
@@ -196,21 +234,33 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_r
     if total_repeat_length is None:
         counts = host(repeats, "repeat")
         if counts.ndim > 1 or not dtypes.issubdtype(counts.dtype, np.integer):
-            raise ValueError(f"repeat takes an integer count or a vector of counts, got {repeats!r}")
+            raise ValueError(
+                f"repeat takes an integer count or a vector of counts, got {repeats!r}"
+            )
         if counts.size == 1:
             return _repeat_each(a, n=int(counts.reshape(())), axis=axis)
         if counts.size != n:
-            raise ValueError(f"repeat needs one count for each of the {n} elements along axis {axis}, got {counts.size}")
+            raise ValueError(
+                f"repeat needs one count for each of the {n} elements along axis {axis}, got {counts.size}"
+            )
         from xlab.numpy.indexing import take
+
         return take(a, np.repeat(np.arange(n, dtype=np.int32), counts), axis=axis)
-    return _repeat_total(a, cast_operand(as_array(repeats), np.dtype(np.int32)), axis=axis, total=operator.index(total_repeat_length))
+    return _repeat_total(
+        a,
+        cast_operand(as_array(repeats), np.dtype(np.int32)),
+        axis=axis,
+        total=operator.index(total_repeat_length),
+    )
 
 
 @jit_when_eager(static=("n", "axis"))
 def _repeat_each(a, n, axis):
     a = as_array(a)
     dims = list(a.shape)
-    spread = lax.broadcast_in_dim(a, [*dims[:axis + 1], n, *dims[axis + 1:]], [i + (i > axis) for i in range(len(dims))])
+    spread = lax.broadcast_in_dim(
+        a, [*dims[: axis + 1], n, *dims[axis + 1 :]], [i + (i > axis) for i in range(len(dims))]
+    )
     dims[axis] *= n
     return lax.reshape(spread, dims)
 
@@ -220,6 +270,7 @@ def _repeat_total(a, repeats, axis, total):
     """Element i fills the places from the sum of the counts before it; the last one fills the rest."""
     from xlab.numpy.cumulative import cumsum
     from xlab.numpy.indexing import take
+
     n = shape_of(a)[axis]
     ends = cumsum(lax.broadcast_in_dim(repeats, (n,), () if not shape_of(repeats) else (0,)))
     places = lax.broadcasted_iota(np.int32, (total, n), 0)
@@ -246,16 +297,24 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     """
     (a,) = check("diagonal", a)
     if ndim_of(a) < 2:
-        raise ValueError(f"diagonal requires an array of at least two dimensions, got shape {shape_of(a)}")
+        raise ValueError(
+            f"diagonal requires an array of at least two dimensions, got shape {shape_of(a)}"
+        )
     a = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = a.shape[-2:]
     n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     top, left = min(max(0, -offset), rows - n), min(max(0, offset), columns - n)
     # The block that holds the diagonal, flattened with a stride of its rows plus one.
-    block = lax.slice_in_dim(lax.slice_in_dim(a, top, top + n, axis=a.ndim - 2), left, left + n, axis=a.ndim - 1)
+    block = lax.slice_in_dim(
+        lax.slice_in_dim(a, top, top + n, axis=a.ndim - 2), left, left + n, axis=a.ndim - 1
+    )
     lead = a.shape[:-2]
     flat = lax.reshape(block, (*lead, n * n))
-    return lax.slice_in_dim(flat, 0, n * n, n + 1, axis=len(lead)) if n else lax.reshape(flat, (*lead, 0))
+    return (
+        lax.slice_in_dim(flat, 0, n * n, n + 1, axis=len(lead))
+        if n
+        else lax.reshape(flat, (*lead, 0))
+    )
 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:
@@ -298,7 +357,14 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 
 
 @jit_when_eager(static=("offset", "axis1", "axis2", "dtype", "out"))
-def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, out: None = None) -> Array:
+def trace(
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+) -> Array:
     """Sum of a diagonal.
 
     Args:

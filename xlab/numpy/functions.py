@@ -84,7 +84,9 @@ def signbit(x: ArrayLike, /) -> Array:
         return lax.full(shape_of(x), False, dtype)
     if not dtypes.issubdtype(dtype, np.floating):
         raise ValueError(f"signbit is not well-defined for dtype {dtype}: it takes real numbers")
-    return lax.lt(lax.bitcast_convert_type(as_array(x), _bits(dtype)), np.zeros((), _bits(dtype))[()])
+    return lax.lt(
+        lax.bitcast_convert_type(as_array(x), _bits(dtype)), np.zeros((), _bits(dtype))[()]
+    )
 
 
 @jit_when_eager
@@ -158,17 +160,28 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     x, y = (as_array(v) for v in aligned("nextafter", *promoted_inexact("nextafter", x, y)))
     dtype = dtypes.result_type(x)
     shape = lax.broadcast_shapes(x.shape, y.shape)
-    x, y = (lax.broadcast_in_dim(v, shape, range(len(shape) - v.ndim, len(shape))) if v.shape != shape else v for v in (x, y))
+    x, y = (
+        lax.broadcast_in_dim(v, shape, range(len(shape) - v.ndim, len(shape)))
+        if v.shape != shape
+        else v
+        for v in (x, y)
+    )
     bits = _bits(dtype)
     zero, one = scalar(0, x), bits.type(1)
     code = lax.bitcast_convert_type(x, bits)
     up = lax.gt(y, x)
     away = select_promoted(up, lax.gt(x, zero), lax.lt(x, zero))
-    moved = lax.bitcast_convert_type(select_promoted(away, lax.add(code, one), lax.sub(code, one)), dtype)
+    moved = lax.bitcast_convert_type(
+        select_promoted(away, lax.add(code, one), lax.sub(code, one)), dtype
+    )
     tiny = lax.bitcast_convert_type(lax.full(shape, 1, bits), dtype)
     moved = select_promoted(lax.eq(x, zero), select_promoted(up, tiny, lax.neg(tiny)), moved)
     out = select_promoted(lax.eq(x, y), y, moved)
-    return select_promoted(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), cast_operand(out, dtype, aval_of(x).weak_type))
+    return select_promoted(
+        lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)),
+        lax.add(x, y),
+        cast_operand(out, dtype, aval_of(x).weak_type),
+    )
 
 
 @jit_when_eager
@@ -189,10 +202,18 @@ def spacing(x: ArrayLike, /) -> Array:
     mantissa = bits.type(dtypes.finfo(dtype).nmant)
     one = bits.type(1)
     code = lax.bitcast_convert_type(lax.abs(x), bits)
-    exponent = lax.sub(lax.shift_right_logical(code, lax.full_like(code, mantissa)), bits.type(mantissa))
+    exponent = lax.sub(
+        lax.shift_right_logical(code, lax.full_like(code, mantissa)), bits.type(mantissa)
+    )
     normal = lax.shift_left(lax.max(exponent, one), lax.full_like(code, mantissa))
-    below = lax.shift_left(lax.full_like(code, 1), lax.clamp(bits.type(0), lax.add(exponent, bits.type(mantissa - 1)), mantissa))
-    size = cast_operand(lax.bitcast_convert_type(select_promoted(lax.ge(exponent, one), normal, below), dtype), dtype)
+    below = lax.shift_left(
+        lax.full_like(code, 1),
+        lax.clamp(bits.type(0), lax.add(exponent, bits.type(mantissa - 1)), mantissa),
+    )
+    size = cast_operand(
+        lax.bitcast_convert_type(select_promoted(lax.ge(exponent, one), normal, below), dtype),
+        dtype,
+    )
     size = select_promoted(lax.is_finite(x), size, scalar(np.nan, size))
     return select_promoted(signbit(x), lax.neg(size), size)
 
@@ -241,7 +262,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     mantissa, bias = int(info.nmant), 1 - int(info.minexp)
     # Numbers below the normal ones are scaled up first.
     small = lax.lt(lax.abs(x), scalar(float(info.tiny), x))
-    scaled = select_promoted(small, lax.mul(x, scalar(2.0 ** mantissa, x)), x)
+    scaled = select_promoted(small, lax.mul(x, scalar(2.0**mantissa, x)), x)
     code = lax.bitcast_convert_type(scaled, bits)
     width = (1 << (8 * dtypes.itemsize(dtype) - 1 - mantissa)) - 1
     field = lax.bitwise_and(lax.shift_right_arithmetic(code, bits.type(mantissa)), bits.type(width))
@@ -251,7 +272,9 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     half = bits.type((bias - 1) << mantissa)
     fraction = lax.bitcast_convert_type(lax.bitwise_or(lax.bitwise_and(code, keep), half), dtype)
     special = lax.bitwise_or(lax.bitwise_not(lax.is_finite(x)), lax.eq(x, scalar(0, x)))
-    return select_promoted(special, x, cast_operand(fraction, dtype)), select_promoted(special, np.int32(0), exponent)
+    return select_promoted(special, x, cast_operand(fraction, dtype)), select_promoted(
+        special, np.int32(0), exponent
+    )
 
 
 @jit_when_eager
@@ -265,7 +288,9 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     check("ldexp", x1, x2)
     if is_complex(x1) or is_complex(x2):
-        raise ValueError(f"ldexp does not support complex-valued inputs, got {dtype_of(x1)} and {dtype_of(x2)}")
+        raise ValueError(
+            f"ldexp does not support complex-valued inputs, got {dtype_of(x1)} and {dtype_of(x2)}"
+        )
     if dtype_of(x2) != np.bool_ and not dtypes.issubdtype(dtype_of(x2), np.integer):
         raise ValueError(f"ldexp: x2 must be integers, got {dtype_of(x2)}")
     (x1,) = promoted_inexact("ldexp", x1)
@@ -273,7 +298,10 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     # In two steps, so that neither power overflows before the product does.
     half = lax.shift_right_arithmetic(x2, np.int32(1))
     two = scalar(2, x1)
-    powers = (lax.pow(two, cast_operand(p, aval_of(x1).dtype, aval_of(x1).weak_type)) for p in (half, lax.sub(x2, half)))
+    powers = (
+        lax.pow(two, cast_operand(p, aval_of(x1).dtype, aval_of(x1).weak_type))
+        for p in (half, lax.sub(x2, half))
+    )
     first, second = powers
     out = lax.mul(lax.mul(x1, first), second)
     special = lax.bitwise_or(lax.bitwise_not(lax.is_finite(x1)), lax.eq(x1, scalar(0, x1)))
@@ -293,6 +321,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
         Array(6, dtype=int32, weak_type=True)
     """
     from xlab.lax.control import while_loop
+
     x1, x2 = promoted("gcd", x1, x2)
     if not dtypes.issubdtype(dtype_of(x1), np.integer):
         raise ValueError(f"Arguments to gcd must be integers, got {dtype_of(x1)}.")
@@ -300,14 +329,23 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     shape = lax.broadcast_shapes(shape_of(x1), shape_of(x2))
     signed = not dtypes.issubdtype(dtype_of(x1), np.unsignedinteger)
     x1, x2 = (as_array(lax.abs(x) if signed else x) for x in (x1, x2))
-    x1, x2 = (lax.broadcast_in_dim(x, shape, range(len(shape) - x.ndim, len(shape))) for x in (x1, x2))
+    x1, x2 = (
+        lax.broadcast_in_dim(x, shape, range(len(shape) - x.ndim, len(shape))) for x in (x1, x2)
+    )
     zero = scalar(0, x1)
 
     def step(pair):
         a, b = pair
         more = lax.ne(b, zero)
-        return select_promoted(more, b, a), select_promoted(more, lax.rem(a, select_promoted(more, b, scalar(1, b))), zero if not shape else lax.full_like(b, 0))
-    return while_loop(lambda pair: lax.reduce_or(lax.ne(pair[1], zero), range(len(shape))), step, (x1, x2))[0]
+        return select_promoted(more, b, a), select_promoted(
+            more,
+            lax.rem(a, select_promoted(more, b, scalar(1, b))),
+            zero if not shape else lax.full_like(b, 0),
+        )
+
+    return while_loop(
+        lambda pair: lax.reduce_or(lax.ne(pair[1], zero), range(len(shape))), step, (x1, x2)
+    )[0]
 
 
 @jit_when_eager
@@ -321,6 +359,7 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """
     from xlab.numpy.arithmetic import abs, floor_divide
     from xlab.numpy.ufuncs import multiply
+
     x1, x2 = promoted("lcm", x1, x2)
     if not dtypes.issubdtype(dtype_of(x1), np.integer):
         raise ValueError(f"Arguments to lcm must be integers, got {dtype_of(x1)}.")
@@ -376,7 +415,9 @@ def sinc(x: ArrayLike, /) -> Array:
     near = lax.eq(x, scalar(0, x))
     safe = select_like(near, 1, angle)
     # The series has the function's derivatives at 0, of which there is nothing else to take them from.
-    series = _polynomial([(-1) ** k / math.factorial(2 * k + 1) for k in range(8)], lax.square(angle))
+    series = _polynomial(
+        [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)], lax.square(angle)
+    )
     return select_promoted(near, series, lax.div(lax.sin(safe), safe))
 
 

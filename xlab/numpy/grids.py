@@ -37,7 +37,15 @@ __all__ = ["arange", "diag_indices", "eye", "fromfunction", "geomspace", "identi
            "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]  # fmt: skip
 
 
-def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def arange(
+    start: ArrayLike,
+    stop: ArrayLike | None = None,
+    step: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Evenly spaced values from `start` to below `stop`; the numbers must be known while tracing.
 
     Args:
@@ -73,8 +81,11 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
     by = 1 if step is None else host(step, "arange")[()]
     if by == 0:
         raise ZeroDivisionError("arange needs a step other than 0")
-    size = max(0, math.ceil((last - first) / by)) if not np.iscomplexobj(last - first) else max(
-        0, math.ceil(((last - first) / by).real))
+    size = (
+        max(0, math.ceil((last - first) / by))
+        if not np.iscomplexobj(last - first)
+        else max(0, math.ceil(((last - first) / by).real))
+    )
     if dtypes.issubdtype(found, np.integer) and dtype is not None:
         first, by = int(first), int(by) if by == int(by) else by
     out = lax.iota(found, size)
@@ -90,8 +101,17 @@ def _affine(x, offset, factor):
     return x if offset is None else lax.add(offset, x)
 
 
-def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: DTypeLike | None = None, axis: int = 0, *,
-             device: DeviceLike | None = None) -> Array | tuple[Array, Array]:
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: DeviceLike | None = None,
+) -> Array | tuple[Array, Array]:
     """`num` evenly spaced values from `start` to `stop`.
 
     Args:
@@ -125,7 +145,11 @@ def _linspace(start, stop, num, endpoint, dtype, axis):
     computed = inexact_of(*dtypes.result_of(kinds_of((start, stop))))[0]
     if dtype is None:
         dtype = computed
-    computed = dtypes.promote_types(computed, dtypes.canonicalize_dtype(np.float32)) if computed != dtype else computed
+    computed = (
+        dtypes.promote_types(computed, dtypes.canonicalize_dtype(np.float32))
+        if computed != dtype
+        else computed
+    )
     start, stop = cast_operand(start, computed), cast_operand(stop, computed)
     shape = lax.broadcast_shapes(shape_of(start), shape_of(stop))
     start, stop = spread_to(start, shape), spread_to(stop, shape)
@@ -133,7 +157,10 @@ def _linspace(start, stop, num, endpoint, dtype, axis):
     if num > 1:
         step = lax.div(lax.sub(stop, start), computed.type(div))
         n = num - 1 if endpoint else num
-        ramp = lax.div(lax.reshape(lax.iota(_real(computed), n), (n,) + (1,) * len(shape)), _real(computed).type(div))
+        ramp = lax.div(
+            lax.reshape(lax.iota(_real(computed), n), (n,) + (1,) * len(shape)),
+            _real(computed).type(div),
+        )
         ramp = cast_operand(ramp, computed)
         down = lax.sub(computed.type(1), ramp)
         first, last = lax.reshape(start, (1, *shape)), lax.reshape(stop, (1, *shape))
@@ -160,7 +187,15 @@ def _real(dtype):
     return np.zeros((), dtype).real.dtype if dtypes.issubdtype(dtype, np.complexfloating) else dtype
 
 
-def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0) -> Array:
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Array:
     """`num` values from `base**start` to `base**stop` with equal ratios.
 
     Args:
@@ -177,12 +212,20 @@ def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = 
         Array([  1.,  10., 100.], dtype=float32)
     """
     from xlab.numpy.arithmetic import power
+
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     out = power(cast_operand(base, exponents.aval.dtype), exponents)
     return out if dtype is None else cast_operand(out, dtypes.check_user_dtype(dtype, "logspace"))
 
 
-def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0) -> Array:
+def geomspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Array:
     """`num` values from `start` to `stop` with equal ratios.
 
     Args:
@@ -201,9 +244,12 @@ def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool =
     from xlab.numpy.arithmetic import log10
     from xlab.numpy.arithmetic import sign as sign_of
     from xlab.numpy.ufuncs import multiply, true_divide
+
     start, stop = promoted_inexact("geomspace", start, stop)
     sign = sign_of(start)
-    out = logspace(log10(true_divide(start, sign)), log10(true_divide(stop, sign)), num, endpoint, axis=axis)
+    out = logspace(
+        log10(true_divide(start, sign)), log10(true_divide(stop, sign)), num, endpoint, axis=axis
+    )
     if ndim_of(sign):
         shape = lax.broadcast_shapes(shape_of(start), shape_of(stop))
         sign = lax.expand_dims(spread_to(sign, shape), (canonical_axis(axis, len(shape) + 1),))
@@ -211,7 +257,14 @@ def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool =
     return out if dtype is None else cast_operand(out, dtypes.check_user_dtype(dtype, "geomspace"))
 
 
-def eye(N: int, M: int | None = None, k: ArrayLike = 0, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
+def eye(
+    N: int,
+    M: int | None = None,
+    k: ArrayLike = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+) -> Array:
     """A matrix with ones on a diagonal.
 
     Args:
@@ -227,19 +280,27 @@ def eye(N: int, M: int | None = None, k: ArrayLike = 0, dtype: DTypeLike | None 
         Array([[1., 0.],
                [0., 1.]], dtype=float32)
     """
-    dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else dtypes.check_user_dtype(dtype, "eye")
+    dtype = (
+        dtypes.canonicalize_dtype(np.float64)
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, "eye")
+    )
     n = operator.index(N)
     m = n if M is None else operator.index(M)
     if n < 0 or m < 0:
         raise ValueError(f"negative dimensions are not allowed, got {n} and {m}")
-    return asarray(_diagonal(n, m, k if hasattr(k, "aval") else operator.index(k), dtype), device=device)
+    return asarray(
+        _diagonal(n, m, k if hasattr(k, "aval") else operator.index(k), dtype), device=device
+    )
 
 
 @jit_when_eager(static=("n", "m", "dtype"))
 def _diagonal(n, m, k, dtype):
     rows = lax.broadcasted_iota(np.int32, (n, m), 0)
     columns = lax.broadcasted_iota(np.int32, (n, m), 1)
-    return lax.convert_element_type(lax.eq(lax.add(rows, cast_operand(k, np.dtype(np.int32))), columns), dtype)
+    return lax.convert_element_type(
+        lax.eq(lax.add(rows, cast_operand(k, np.dtype(np.int32))), columns), dtype
+    )
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -269,7 +330,11 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
         Array([[1, 0],
                [1, 1]], dtype=int32)
     """
-    dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else dtypes.check_user_dtype(dtype, "tri")
+    dtype = (
+        dtypes.canonicalize_dtype(np.float64)
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, "tri")
+    )
     n = operator.index(N)
     return _tri(n, n if M is None else operator.index(M), operator.index(k), dtype)
 
@@ -355,7 +420,9 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
 def _indices(find, name, n, k, m):
     n, k, m = operator.index(n), operator.index(k), operator.index(n if m is None else m)
     if n < 0 or m < 0:
-        raise TypeError(f"{name}: the numbers of rows and columns must not be negative, got {n} and {m}")
+        raise TypeError(
+            f"{name}: the numbers of rows and columns must not be negative, got {n} and {m}"
+        )
     return tuple(array(i) for i in find(n, k, m))
 
 
@@ -372,7 +439,9 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (arange(n),) * ndim
 
 
-def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Array | tuple[Array, ...]:
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False
+) -> Array | tuple[Array, ...]:
     """The index along each dimension, for every element of a grid.
 
     Args:
@@ -399,7 +468,9 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     return lax.concatenate([lax.expand_dims(x, (0,)) for x in out], 0)
 
 
-def fromfunction(function: Callable, shape: ShapeLike, *, dtype: DTypeLike | None = float, **kwargs: Any) -> Any:
+def fromfunction(
+    function: Callable, shape: ShapeLike, *, dtype: DTypeLike | None = float, **kwargs: Any
+) -> Any:
     """An array whose entries are a function of their indices; the function is called once, on scalars under `vmap`.
 
     Args:
@@ -417,15 +488,21 @@ def fromfunction(function: Callable, shape: ShapeLike, *, dtype: DTypeLike | Non
     try:
         sizes = tuple(map(operator.index, (shape,) if np.ndim(shape) == 0 else shape))
     except TypeError:
-        raise TypeError(f"fromfunction needs sizes known while tracing, got shape {shape!r}") from None
+        raise TypeError(
+            f"fromfunction needs sizes known while tracing, got shape {shape!r}"
+        ) from None
     mapped = {name: v for name, v in kwargs.items() if kind_of(v) is not None and ndim_of(v)}
-    fun = functools.partial(function, **{name: v for name, v in kwargs.items() if name not in mapped})
+    fun = functools.partial(
+        function, **{name: v for name, v in kwargs.items() if name not in mapped}
+    )
     for i in reversed(range(len(sizes))):
         fun = vmap(fun, in_axes=tuple([0 if j == i else None for j in range(len(sizes))]))
     return fun(*[arange(n, dtype=dtype) for n in sizes], **mapped)
 
 
-def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
     """Coordinate arrays of the grid that vectors span.
 
     Args:
@@ -456,8 +533,12 @@ def _meshgrid(xi, sparse, indexing):
     shape = [0] * len(xi)
     for x, place in zip(xi, places):
         shape[place] = shape_of(x)[0]
-    return [lax.broadcast_in_dim(x, [s if not sparse or i == place else 1 for i, s in enumerate(shape)], (place,))
-            for x, place in zip(xi, places)]
+    return [
+        lax.broadcast_in_dim(
+            x, [s if not sparse or i == place else 1 for i, s in enumerate(shape)], (place,)
+        )
+        for x, place in zip(xi, places)
+    ]
 
 
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
@@ -476,8 +557,10 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
         if a.dtype == np.bool_:
             a = asarray(np.nonzero(host(a, "ix_"))[0])
         elif not a.size:
-            a = a.astype(np.int32)      # as an empty list of positions is
-        out.append(lax.broadcast_in_dim(a, [a.shape[0] if j == i else 1 for j in range(len(args))], (i,)))
+            a = a.astype(np.int32)  # as an empty list of positions is
+        out.append(
+            lax.broadcast_in_dim(a, [a.shape[0] if j == i else 1 for j in range(len(args))], (i,))
+        )
     return tuple(out)
 
 
@@ -507,6 +590,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
 @jit_when_eager(static=("n", "increasing"))
 def _vander(x, n, increasing):
     from xlab.numpy.arithmetic import power
+
     dtype = aval_of(x).dtype
     exponents = lax.iota(dtype, n)
     if not increasing:

@@ -66,13 +66,17 @@ def _window(i: Slice, n: int, d: int):
     """The positions of `ds(start, size, stride)`, moved so that they lie inside, as those of a dynamic slice."""
     reach = (i.size - 1) * i.stride + 1 if i.size else 0
     if reach > n:
-        raise ValueError(f"Out of bound slice: {i} reaches over {reach} positions of dimension {d}, which has {n}")
+        raise ValueError(
+            f"Out of bound slice: {i} reaches over {reach} positions of dimension {d}, which has {n}"
+        )
     if not isinstance(i.start, Tracer):
         return Span(min(max(operator.index(i.start), 0), n - reach), i.size, i.stride)
     start = convert_element_type(i.start, np.int32)
     if i.stride == 1 or i.size == 0:
         return Span(start, i.size, 1)
-    return Many(add(broadcast_in_dim(start, (i.size,), ()), mul(iota(np.int32, i.size), np.int32(i.stride))))
+    return Many(
+        add(broadcast_in_dim(start, (i.size,), ()), mul(iota(np.int32, i.size), np.int32(i.stride)))
+    )
 
 
 def parse(index, shape, wrap: bool = True) -> Parsed:
@@ -84,7 +88,8 @@ def parse(index, shape, wrap: bool = True) -> Parsed:
         if isinstance(index, list):
             raise TypeError(
                 "using a list as an index is not allowed, since it converts implicitly: use x[xlab.numpy.array(index)], or "
-                "x[tuple(index)] for one index per dimension")
+                "x[tuple(index)] for one index per dimension"
+            )
         index = (index,)
     items, used, ellipsis = [], 0, None
     for i in index:
@@ -101,12 +106,14 @@ def parse(index, shape, wrap: bool = True) -> Parsed:
         items.append(i)
     left = len(shape) - used
     if left < 0:
-        raise IndexError(f"Too many indices: {len(shape)}-dimensional array indexed with {used} regular indices")
+        raise IndexError(
+            f"Too many indices: {len(shape)}-dimensional array indexed with {used} regular indices"
+        )
     rest = [slice(None)] * left
     if ellipsis is None:
         items += rest
     else:
-        items[ellipsis:ellipsis + 1] = rest
+        items[ellipsis : ellipsis + 1] = rest
     entries, flags, d = [], [], 0
     for i in items:
         kind = type(i)
@@ -131,8 +138,10 @@ def parse(index, shape, wrap: bool = True) -> Parsed:
         elif isinstance(i, np.ndarray) and i.dtype == np.bool_:
             for k, (n, m) in enumerate(zip(shape[d:], i.shape)):
                 if n != m:
-                    raise IndexError(f"boolean index did not match shape of indexed array in dimension {d + k}: got {i.shape}, "
-                                     f"expected {shape[d:d + i.ndim]}")
+                    raise IndexError(
+                        f"boolean index did not match shape of indexed array in dimension {d + k}: got {i.shape}, "
+                        f"expected {shape[d : d + i.ndim]}"
+                    )
             entries.extend(Many(p) for p in np.nonzero(i))
             d += i.ndim
         else:
@@ -160,13 +169,17 @@ def _interpret(i, place: int):
         try:
             return operator.index(i), 1
         except TypeError:
-            raise TypeError(f"an index must be made of integers, slices, None, Ellipsis, and integer or boolean arrays; got "
-                            f"{i!r} of type {type(i).__name__} at position {place}") from None
+            raise TypeError(
+                f"an index must be made of integers, slices, None, Ellipsis, and integer or boolean arrays; got "
+                f"{i!r} of type {type(i).__name__} at position {place}"
+            ) from None
     if i.dtype == np.bool_:
         mask = _concrete_mask(i)
         return (bool(mask), 0) if mask.ndim == 0 else (mask, mask.ndim)
     if not dtypes.issubdtype(i.dtype, np.integer):
-        raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {dtypes.name(i.dtype)}")
+        raise TypeError(
+            f"Indexer must have integer or boolean type, got indexer with type {dtypes.name(i.dtype)}"
+        )
     return i, 1
 
 
@@ -179,7 +192,8 @@ def _concrete_mask(mask) -> np.ndarray:
                 f"Array boolean indices must be concrete; got {mask.aval.str_short()}: how many elements they select, and so "
                 f"the shape of the result, must be known while tracing. Write xlab.numpy.where(mask, a, b) to choose per "
                 f"element (x.at[mask].set(v) is where(mask, v, x)), pass where=mask to a reduction, or use "
-                f"xlab.numpy.nonzero(mask, size=n).")
+                f"xlab.numpy.nonzero(mask, size=n)."
+            )
     return np.asarray(value)
 
 
@@ -191,7 +205,8 @@ def _span(i: slice, n: int, axis: int) -> Span:
     except TypeError:
         raise IndexError(
             f"Slice entries must be static integers. Got {i} at position {axis}. A slice of fixed size at a traced position "
-            f"is xlab.lax.dynamic_slice_in_dim(x, start, size, axis={axis}).") from None
+            f"is xlab.lax.dynamic_slice_in_dim(x, start, size, axis={axis})."
+        ) from None
     size = len(range(start, stop, step))
     return Span(start if size else 0, size, step if size > 1 else 1)
 
@@ -226,8 +241,8 @@ def plan_positions(shape, entries, wrap: bool = True) -> Positions:
     together = not places or places[-1] - places[0] == len(places) - 1
     dtype = np.dtype(np.int32 if all(n <= np.iinfo(np.int32).max for n in shape) else np.int64)
 
-    batch: list[int] = []                       # dimensions of the indices
-    result: list[int] = []                      # dimensions of what is read, new ones left out
+    batch: list[int] = []  # dimensions of the indices
+    result: list[int] = []  # dimensions of what is read, new ones left out
     windows, collapsed, sizes, new, parts = [], [], [], [], []
     block_at = None
     in_order = not advanced
@@ -273,8 +288,18 @@ def plan_positions(shape, entries, wrap: bool = True) -> Positions:
         d += 1
     size = int(np.prod(result, dtype=np.int64))
     indices = _joined(parts, tuple(batch), dtype) if size else None
-    return Positions(indices, tuple(windows), tuple(collapsed), tuple(p[0] for p in parts), tuple(sizes), tuple(result),
-                     tuple(new), size, in_order, not advanced)
+    return Positions(
+        indices,
+        tuple(windows),
+        tuple(collapsed),
+        tuple(p[0] for p in parts),
+        tuple(sizes),
+        tuple(result),
+        tuple(new),
+        size,
+        in_order,
+        not advanced,
+    )
 
 
 def position(e, n: int, dtype, wrap: bool):
@@ -288,7 +313,11 @@ def position(e, n: int, dtype, wrap: bool):
     aval = aval_of(i)
     if aval.dtype != dtype or aval.weak_type:
         i = convert_element_type(i, dtype)
-    if (type(e) is One and not e.wrap) or not wrap or dtypes.issubdtype(aval.dtype, np.unsignedinteger):
+    if (
+        (type(e) is One and not e.wrap)
+        or not wrap
+        or dtypes.issubdtype(aval.dtype, np.unsignedinteger)
+    ):
         return i
     return select(lt(i, dtype.type(0)), add(i, dtype.type(n)), i)
 

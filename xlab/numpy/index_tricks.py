@@ -28,13 +28,33 @@ from xlab.numpy.operands import (
 )
 from xlab.numpy.shape import ravel
 
-__all__ = ["c_", "choose", "diag_indices_from", "fill_diagonal", "index_exp", "iterable", "mask_indices", "mgrid", "ogrid", "place", "put", "r_", "ravel_multi_index", "s_", "tril_indices_from", "triu_indices_from", "unravel_index"]
+__all__ = [
+    "c_",
+    "choose",
+    "diag_indices_from",
+    "fill_diagonal",
+    "index_exp",
+    "iterable",
+    "mask_indices",
+    "mgrid",
+    "ogrid",
+    "place",
+    "put",
+    "r_",
+    "ravel_multi_index",
+    "s_",
+    "tril_indices_from",
+    "triu_indices_from",
+    "unravel_index",
+]
 
 index_exp, s_ = np.index_exp, np.s_
 iterable = np.iterable
 
 
-def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None, mode: str = "raise") -> Array:
+def choose(
+    a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None, mode: str = "raise"
+) -> Array:
     """For each position, the element of the choice that `a` names there.
 
     Args:
@@ -49,7 +69,9 @@ def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = N
         Array([10,  2], dtype=int32)
     """
     if out is not None:
-        raise NotImplementedError("choose: arrays are not changed in place, so out= is not supported; use the result")
+        raise NotImplementedError(
+            "choose: arrays are not changed in place, so out= is not supported; use the result"
+        )
     a, *choices = check("choose", a, *choices)
     if not dtypes.issubdtype(dtype_of(a), np.integer):
         raise ValueError("`a` array must be integer typed")
@@ -59,7 +81,9 @@ def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = N
     if mode == "raise":
         index = host(a, "choose")
         if ((index < 0) | (index >= n)).any():
-            raise ValueError("invalid entry in choice array: numbers go from 0 to the number of choices less one")
+            raise ValueError(
+                "invalid entry in choice array: numbers go from 0 to the number of choices less one"
+            )
         mode = "clip"
     if mode not in ("wrap", "clip"):
         raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
@@ -69,13 +93,21 @@ def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = N
 @jit_when_eager(static="mode")
 def _choose(a, choices, mode):
     from xlab.numpy.arithmetic import remainder
+
     n = len(choices)
-    index = cast_operand(remainder(a, n) if mode == "wrap" else lax.clamp(cast_operand(0, dtype_of(a)), as_array(a), cast_operand(n - 1, dtype_of(a))),
-                  np.dtype(np.int32))
+    index = cast_operand(
+        remainder(a, n)
+        if mode == "wrap"
+        else lax.clamp(cast_operand(0, dtype_of(a)), as_array(a), cast_operand(n - 1, dtype_of(a))),
+        np.dtype(np.int32),
+    )
     choices = promoted("choose", *choices)
     choices = [cast_operand(c, dtype_of(c)) for c in choices]
     shape = lax.broadcast_shapes(shape_of(a), *map(shape_of, choices))
-    spread = [lax.broadcast_in_dim(v, shape, range(len(shape) - ndim_of(v), len(shape))) for v in (index, *choices)]
+    spread = [
+        lax.broadcast_in_dim(v, shape, range(len(shape) - ndim_of(v), len(shape)))
+        for v in (index, *choices)
+    ]
     out = lax.select_n(*spread)
     return cast_operand(out, dtype_of(out))
 
@@ -86,12 +118,17 @@ def _choose(a, choices, mode):
 @jit_when_eager(static="shape")
 def _unravel(indices, shape):
     from xlab.numpy.arithmetic import divmod
+
     out, rest = [], as_array(indices)
     for size in shape[::-1]:
         rest, place = divmod(rest, size)
         out.append(place)
     above = lax.gt(rest, scalar(0, rest))
-    below = None if dtypes.issubdtype(dtype_of(rest), np.unsignedinteger) else lax.lt(rest, scalar(-1, rest))
+    below = (
+        None
+        if dtypes.issubdtype(dtype_of(rest), np.unsignedinteger)
+        else lax.lt(rest, scalar(-1, rest))
+    )
     fixed = []
     for place, size in zip(out[::-1], shape):
         place = place if below is None else _choose_by_mask(below, scalar(0, place), place)
@@ -112,7 +149,14 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     return tuple(_unravel(indices, shape=sizes))
 
 
-def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: DTypeLike | None = None) -> Array:
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Positions along each axis as positions in the flattened array.
 
     Args:
@@ -130,16 +174,25 @@ def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mod
     from xlab.numpy.arithmetic import mod
     from xlab.numpy.logic import clip
     from xlab.numpy.ufuncs import add, multiply
+
     dims = tuple(map(operator.index, dims))
     parts = list(check("ravel_multi_index", *multi_index))
     if len(parts) != len(dims):
         raise ValueError(f"len(multi_index)={len(parts)} != len(dims)={len(dims)}")
-    dtype = dtypes.result_type(*parts) if dtype is None else dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    dtype = (
+        dtypes.result_type(*parts)
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    )
     if not dtypes.issubdtype(dtype, np.integer):
-        raise ValueError(f"ravel_multi_index: dtype={dtypes.name(dtype)} is not an integer type, as positions are")
+        raise ValueError(
+            f"ravel_multi_index: dtype={dtypes.name(dtype)} is not an integer type, as positions are"
+        )
     if math.prod(dims) - 1 > dtypes.iinfo(dtype).max:
-        raise ValueError(f"ravel_multi_index: dtype={dtypes.name(dtype)} is not large enough for the positions in an array of shape {dims}: "
-                         f"give dtype=, such as 'int32'")
+        raise ValueError(
+            f"ravel_multi_index: dtype={dtypes.name(dtype)} is not large enough for the positions in an array of shape {dims}: "
+            f"give dtype=, such as 'int32'"
+        )
     if mode == "raise":
         for part, d in zip(parts, dims):
             value = host(part, "ravel_multi_index")
@@ -153,7 +206,9 @@ def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mod
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
     if order not in ("C", "F"):
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
-    strides = np.cumprod((1, *dims[::-1][:-1]))[::-1] if order == "C" else np.cumprod((1, *dims[:-1]))
+    strides = (
+        np.cumprod((1, *dims[::-1][:-1]))[::-1] if order == "C" else np.cumprod((1, *dims[:-1]))
+    )
     out = None
     for part, stride in zip(parts, strides.tolist()):
         term = multiply(cast_operand(part, dtype), stride)
@@ -170,6 +225,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
         2
     """
     from xlab.numpy.grids import diag_indices
+
     shape = shape_of(*check("diag_indices_from", arr))
     if len(shape) < 2:
         raise ValueError("input array must be at least 2-d")
@@ -187,6 +243,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
         3
     """
     from xlab.numpy.grids import tril_indices
+
     n, m = _matrix("tril_indices_from", arr)
     return tril_indices(n, k, m)
 
@@ -200,6 +257,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
         3
     """
     from xlab.numpy.grids import triu_indices
+
     n, m = _matrix("triu_indices_from", arr)
     return triu_indices(n, k, m)
 
@@ -211,7 +269,9 @@ def _matrix(name, arr):
     return shape
 
 
-def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = None) -> tuple[Array, ...]:
+def mask_indices(
+    n: int, mask_func: Callable, k: int = 0, *, size: int | None = None
+) -> tuple[Array, ...]:
     """Indices at which a function such as `triu` leaves a matrix of ones.
 
     Args:
@@ -228,6 +288,7 @@ def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = 
     """
     from xlab.numpy.creation import ones
     from xlab.numpy.searching import nonzero
+
     return nonzero(mask_func(ones((n, n)), k), size=size)
 
 
@@ -243,6 +304,7 @@ class _Grid:
     def __getitem__(self, key):
         from xlab.numpy.grids import meshgrid
         from xlab.numpy.joining import stack
+
         if isinstance(key, slice):
             return _from_slice(key)
         if not key:
@@ -254,7 +316,12 @@ class _Grid:
 
 def _from_slice(key: slice):
     from xlab.numpy.grids import arange, linspace
-    start, stop, step = 0 if key.start is None else key.start, key.stop, 1 if key.step is None else key.step
+
+    start, stop, step = (
+        0 if key.start is None else key.start,
+        key.stop,
+        1 if key.step is None else key.step,
+    )
     if isinstance(step, complex) or np.iscomplexobj(step):
         return linspace(start, stop, int(abs(step)))
     return arange(start, stop, step)
@@ -278,6 +345,7 @@ class _Concatenator:
 
     def __getitem__(self, key):
         from xlab.numpy.joining import concatenate
+
         items = list(key) if isinstance(key, tuple) else [key]
         (axis, ndmin, trans1d), matrix = self.defaults, None
         if items and isinstance(items[0], str):
@@ -287,17 +355,25 @@ class _Concatenator:
             else:
                 axis, ndmin, trans1d = self._directive(text)
         if any(isinstance(item, str) for item in items):
-            raise ValueError(f"{self.name}: the string directive must be placed at the beginning, got {key!r}")
+            raise ValueError(
+                f"{self.name}: the string directive must be placed at the beginning, got {key!r}"
+            )
         out = concatenate([_at_least(_part(item), ndmin, trans1d) for item in items], axis=axis)
-        return out if matrix is None or out.ndim > 1 else lax.expand_dims(out, (0 if matrix == "r" else 1,))
+        return (
+            out
+            if matrix is None or out.ndim > 1
+            else lax.expand_dims(out, (0 if matrix == "r" else 1,))
+        )
 
     def _directive(self, text: str):
         try:
             given = [int(v) for v in text.split(",")][:3]
         except ValueError:
-            raise ValueError(f"{self.name} cannot understand the directive {text!r}: expected 'r', 'c' or up to three integers, "
-                             f"'axis,ndmin,place'") from None
-        return (*given, *self.defaults[len(given):])
+            raise ValueError(
+                f"{self.name} cannot understand the directive {text!r}: expected 'r', 'c' or up to three integers, "
+                f"'axis,ndmin,place'"
+            ) from None
+        return (*given, *self.defaults[len(given) :])
 
 
 def _part(item):
@@ -324,10 +400,14 @@ r_, c_ = _Concatenator("r_", 0, 1, -1), _Concatenator("c_", -1, 2, 0)
 
 def _changed(name, inplace):
     if inplace:
-        raise ValueError(f"{name}: arrays are never changed in place. Pass inplace=False and use the result.")
+        raise ValueError(
+            f"{name}: arrays are never changed in place. Pass inplace=False and use the result."
+        )
 
 
-def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
     """The array with values at positions of the flattened array; needs `inplace=False`.
 
     Args:
@@ -352,11 +432,14 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
         ind = lax.clamp(cast_operand(0, ind.dtype), ind, cast_operand(n - 1, ind.dtype))
     elif mode == "wrap":
         from xlab.numpy.arithmetic import remainder
+
         ind = remainder(ind, n)
     elif mode not in (None, "drop"):
         raise ValueError(f"mode should be one of 'wrap' or 'clip'; got mode={mode!r}")
     repeats = -(-ind.shape[0] // v.shape[0])
-    v = lax.reshape(lax.broadcast_in_dim(v, (repeats, v.shape[0]), (1,)), (repeats * v.shape[0],))[:ind.shape[0]]
+    v = lax.reshape(lax.broadcast_in_dim(v, (repeats, v.shape[0]), (1,)), (repeats * v.shape[0],))[
+        : ind.shape[0]
+    ]
     return lax.reshape(ravel(a).at[ind].set(v, mode="drop"), shape_of(a))
 
 
@@ -375,6 +458,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
         Array([1., 0., 2.], dtype=float32)
     """
     from xlab.numpy.searching import flatnonzero
+
     _changed("place", inplace)
     arr, mask = check("place", arr, mask)
     if shape_of(arr) != shape_of(mask) and np.prod(shape_of(arr)) != np.prod(shape_of(mask)):
@@ -391,11 +475,15 @@ def put_flat(flat, where, vals):
     """Values in turn at positions of a vector; positions past its end are left out."""
     n = flat.shape[0]
     repeats = -(-n // vals.shape[0]) if n else 0
-    vals = lax.reshape(lax.broadcast_in_dim(vals, (repeats, vals.shape[0]), (1,)), (repeats * vals.shape[0],))[:n]
+    vals = lax.reshape(
+        lax.broadcast_in_dim(vals, (repeats, vals.shape[0]), (1,)), (repeats * vals.shape[0],)
+    )[:n]
     return flat.at[where].set(cast_operand(vals, flat.dtype), mode="drop")
 
 
-def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     """The array with values on its main diagonal; needs `inplace=False`.
 
     Args:
@@ -411,7 +499,9 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
                [0., 1.]], dtype=float32)
     """
     if inplace:
-        raise NotImplementedError("fill_diagonal: arrays are immutable; pass inplace=False and use the result")
+        raise NotImplementedError(
+            "fill_diagonal: arrays are immutable; pass inplace=False and use the result"
+        )
     if wrap:
         raise NotImplementedError("fill_diagonal: wrap=True is not supported")
     a, val = check("fill_diagonal", a, val)
@@ -422,4 +512,6 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
         raise ValueError("All dimensions of input must be of equal length")
     n = min(a.shape)
     index = lax.iota(np.int32, n)
-    return a.at[(index,) * a.ndim].set(val if not ndim_of(val) else put_flat(lax.full((n,), 0, a.dtype), index, ravel(val)))
+    return a.at[(index,) * a.ndim].set(
+        val if not ndim_of(val) else put_flat(lax.full((n,), 0, a.dtype), index, ravel(val))
+    )

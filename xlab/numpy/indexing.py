@@ -58,13 +58,30 @@ __all__ = ["put_along_axis", "take", "take_along_axis"]
 _READ_OUTSIDE = (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
 
 
-def getitem(x, index, *, mode=None, fill_value=None, indices_are_sorted=False, unique_indices=False, wrap=True):
+def getitem(
+    x,
+    index,
+    *,
+    mode=None,
+    fill_value=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    wrap=True,
+):
     """`x[index]` as equations of whatever is being traced."""
     parsed = parse(index, x.aval.shape, wrap)
     return read(x, parsed, mode, fill_value, indices_are_sorted, unique_indices, wrap)
 
 
-def read(x, parsed: Parsed, mode=None, fill_value=None, indices_are_sorted=False, unique_indices=False, wrap=True):
+def read(
+    x,
+    parsed: Parsed,
+    mode=None,
+    fill_value=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    wrap=True,
+):
     """Reads with a parsed index: by a slice where no array is involved, else by a gather."""
     entries, flags = parsed
     if flags:
@@ -76,9 +93,16 @@ def read(x, parsed: Parsed, mode=None, fill_value=None, indices_are_sorted=False
     if not plan.size:
         out = full(plan.shape, 0, aval_of(x).dtype)
     else:
-        out = gather(x, plan.indices, GatherDimensionNumbers(plan.windows, plan.collapsed, plan.dims), plan.sizes, mode=mode,
-                     fill_value=fill_value, indices_are_sorted=indices_are_sorted or plan.sorted,
-                     unique_indices=unique_indices or plan.unique)
+        out = gather(
+            x,
+            plan.indices,
+            GatherDimensionNumbers(plan.windows, plan.collapsed, plan.dims),
+            plan.sizes,
+            mode=mode,
+            fill_value=fill_value,
+            indices_are_sorted=indices_are_sorted or plan.sorted,
+            unique_indices=unique_indices or plan.unique,
+        )
     return expand_dims(out, plan.new) if plan.new else out
 
 
@@ -118,9 +142,16 @@ def _read_slice(x, entries, wrap):
     if dynamic:
         if any(s != 1 for s in steps):
             x, starts = _static_part(x, starts, sizes, steps)
-        x = dynamic_slice_p.bind(x, *(np.int32(s) if type(s) is int else s for s in starts), slice_sizes=tuple(sizes))
+        x = dynamic_slice_p.bind(
+            x, *(np.int32(s) if type(s) is int else s for s in starts), slice_sizes=tuple(sizes)
+        )
     else:
-        x = lax_slice(x, starts, [a + (n - 1) * s + 1 if n else a for a, n, s in zip(starts, sizes, steps)], steps)
+        x = lax_slice(
+            x,
+            starts,
+            [a + (n - 1) * s + 1 if n else a for a, n, s in zip(starts, sizes, steps)],
+            steps,
+        )
     if reverse:
         x = rev(x, reverse)
     if drop:
@@ -140,7 +171,11 @@ def _static_part(x, starts, sizes, steps):
 
 
 def _scalar_position(i, n: int, wrap: bool):
-    dtype = np.int32 if dtypes.itemsize(aval_of(i).dtype) < 8 or n <= np.iinfo(np.int32).max else np.int64
+    dtype = (
+        np.int32
+        if dtypes.itemsize(aval_of(i).dtype) < 8 or n <= np.iinfo(np.int32).max
+        else np.int64
+    )
     signed = dtypes.issubdtype(aval_of(i).dtype, np.signedinteger)
     i = convert_element_type(i, dtype)
     if not wrap or not signed:
@@ -198,6 +233,7 @@ def from_parts(parts, operands) -> Parsed:
 def _reader(parts, options):
     def getitem(x, *operands):
         return read(x, from_parts(parts, operands), **dict(options))
+
     return jit(getitem)
 
 
@@ -237,12 +273,12 @@ def key_getitem(x: KeyArray, index):
     parsed = parse(index, x.shape)
     if state.trace is not EVAL:
         return read(x, parsed)
-    whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim:])
+    whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim :])
     parsed = parsed._replace(entries=parsed.entries + whole)
     parts, operands = eager_parts(parsed)
     out = KeyArray(_reader(parts, ())(x.base, *operands), x.dtype)
     cells = getattr(x, "_cells", None)
-    if cells is not None:               # what becomes of a part becomes of the whole
+    if cells is not None:  # what becomes of a part becomes of the whole
         with contextlib.suppress(IndexError, TypeError):
             out._cells = np.asarray(cells[index])
     return out
@@ -255,16 +291,24 @@ CHUNK = 32
 def _rows(x, i):
     """`CHUNK` positions along the first dimension from position i."""
     shape = x.aval.shape
-    part = dynamic_slice_p.bind(x, convert_element_type(i, np.int32), *[np.int32(0)] * (len(shape) - 1),
-                                slice_sizes=(CHUNK, *shape[1:]))
+    part = dynamic_slice_p.bind(
+        x,
+        convert_element_type(i, np.int32),
+        *[np.int32(0)] * (len(shape) - 1),
+        slice_sizes=(CHUNK, *shape[1:]),
+    )
     return unstack(part)
 
 
 def unstack(x):
     """The positions along the first dimension, one by one."""
     shape = x.aval.shape
-    return [squeeze(lax_slice(x, (i, *[0] * (len(shape) - 1)), (i + 1, *shape[1:]), (1,) * len(shape)), (0,))
-            for i in range(shape[0])]
+    return [
+        squeeze(
+            lax_slice(x, (i, *[0] * (len(shape) - 1)), (i + 1, *shape[1:]), (1,) * len(shape)), (0,)
+        )
+        for i in range(shape[0])
+    ]
 
 
 def iterate(x):
@@ -296,8 +340,16 @@ def iterate_keys(x: KeyArray):
 
 
 @jit_when_eager(static=("axis", "mode", "unique_indices", "indices_are_sorted", "fill_value"))
-def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
-         indices_are_sorted: bool = False, fill_value: ArrayLike | None = None) -> Array:
+def take(
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Elements of an array at integer positions along an axis, or of the flattened array.
 
     Args:
@@ -319,7 +371,9 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
         indices = convert_element_type(indices, np.int32)
     a, indices = _array_operands("take", a, indices)
     if out is not None:
-        raise NotImplementedError("the 'out' argument of take is not supported: arrays are immutable")
+        raise NotImplementedError(
+            "the 'out' argument of take is not supported: arrays are immutable"
+        )
     if axis is None:
         a, axis = reshape(a, (aval_of(a).size,)), 0
     aval = aval_of(a)
@@ -327,8 +381,10 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
     n = aval.shape[axis]
     wrap = True
     if mode == "raise":
-        raise NotImplementedError("mode='raise' of take is not supported: a compiled program cannot raise for a value. Use "
-                                  "'fill', 'clip' or 'wrap'")
+        raise NotImplementedError(
+            "mode='raise' of take is not supported: a compiled program cannot raise for a value. Use "
+            "'fill', 'clip' or 'wrap'"
+        )
     if mode == "wrap":
         index = aval_of(indices)
         size = np.asarray(n).astype(index.dtype)[()]
@@ -338,12 +394,27 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
         wrap = False
     one = Many(indices) if aval_of(indices).ndim else One(indices, True)
     entries = tuple(one if d == axis else Span(0, s, 1) for d, s in enumerate(aval.shape))
-    return read(a, Parsed(entries), "fill" if mode is None else mode, fill_value, indices_are_sorted, unique_indices, wrap)
+    return read(
+        a,
+        Parsed(entries),
+        "fill" if mode is None else mode,
+        fill_value,
+        indices_are_sorted,
+        unique_indices,
+        wrap,
+    )
 
 
 @jit_when_eager(static=("axis", "mode", "fill_value", "wrap_negative_indices"))
-def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None, fill_value: ArrayLike | None = None, *,
-                    wrap_negative_indices: bool | None = None) -> Array:
+def take_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = -1,
+    mode: str | None = None,
+    fill_value: ArrayLike | None = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
     """Elements at one position along an axis for each place of `indices`.
 
     The other dimensions of array and indices correspond (or broadcast). Outside the array NaN is read, or the lowest
@@ -368,40 +439,69 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, m
     arr, indices = _array_operands("take_along_axis", arr, indices)
     if axis is None:
         if aval_of(indices).ndim != 1:
-            raise ValueError(f"take_along_axis without axis needs 1-dimensional indices, got {aval_of(indices)}")
+            raise ValueError(
+                f"take_along_axis without axis needs 1-dimensional indices, got {aval_of(indices)}"
+            )
         arr, axis = reshape(arr, (aval_of(arr).size,)), 0
     aval, index = aval_of(arr), aval_of(indices)
     if aval.ndim != index.ndim:
-        raise ValueError(f"indices and arr must have the same number of dimensions; {index.ndim} vs. {aval.ndim}")
+        raise ValueError(
+            f"indices and arr must have the same number of dimensions; {index.ndim} vs. {aval.ndim}"
+        )
     axis = canonical_axis(axis, aval.ndim)
     shape = broadcast_shapes(_without(aval.shape, axis), _without(index.shape, axis))
     arr = _broadcast_others(arr, shape, axis)
     indices = _broadcast_others(indices, shape, axis)
     n = aval.shape[axis]
-    indices = position(Many(indices), n, np.dtype(np.int32 if n <= np.iinfo(np.int32).max else np.int64),
-                        wrap_negative_indices is not False)
+    indices = position(
+        Many(indices),
+        n,
+        np.dtype(np.int32 if n <= np.iinfo(np.int32).max else np.int64),
+        wrap_negative_indices is not False,
+    )
     if not aval_of(indices).size:
         return full(aval_of(indices).shape, 0, aval.dtype)
     others = tuple(d for d in range(aval.ndim) if d != axis)
     if mode is not None and GatherScatterMode.from_any(mode) is GatherScatterMode.ONE_HOT:
         return _take_by_product(arr, indices, axis, others)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
-    return gather(arr, reshape(indices, (*aval_of(indices).shape, 1)), numbers, (1,) * aval.ndim,
-                  mode="fill" if mode is None else mode, fill_value=fill_value)
+    return gather(
+        arr,
+        reshape(indices, (*aval_of(indices).shape, 1)),
+        numbers,
+        (1,) * aval.ndim,
+        mode="fill" if mode is None else mode,
+        fill_value=fill_value,
+    )
 
 
 def _take_by_product(arr, indices, axis: int, others: tuple[int, ...]):
     aval, ndim = aval_of(arr), aval_of(arr).ndim
     words = np.dtype(np.int32) if aval.dtype == bool else aval.dtype
-    hot = eq(expand_dims(indices, (ndim,)), broadcasted_iota(aval_of(indices).dtype, (*(1,) * ndim, aval.shape[axis]), ndim))
-    out = dot_general(convert_element_type(hot, words), convert_element_type(arr, words), (((ndim,), (axis,)), (others, others)),
-                      precision="highest")
+    hot = eq(
+        expand_dims(indices, (ndim,)),
+        broadcasted_iota(aval_of(indices).dtype, (*(1,) * ndim, aval.shape[axis]), ndim),
+    )
+    out = dot_general(
+        convert_element_type(hot, words),
+        convert_element_type(arr, words),
+        (((ndim,), (axis,)), (others, others)),
+        precision="highest",
+    )
     order = [*range(ndim - 1)]
     order.insert(axis, ndim - 1)
     return convert_element_type(transpose(out, order), aval.dtype)
 
 
-def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *, mode: str | None = None) -> Array:
+def put_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: str | None = None,
+) -> Array:
     """The array with values at one position along an axis for each place of `indices`; needs `inplace=False`.
 
     Args:
@@ -419,21 +519,28 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
          [0. 0. 9.]]
     """
     if inplace:
-        raise ValueError("put_along_axis cannot change its argument, since arrays are immutable: pass inplace=False and use "
-                         "the result")
+        raise ValueError(
+            "put_along_axis cannot change its argument, since arrays are immutable: pass inplace=False and use "
+            "the result"
+        )
     arr, indices = _array_operands("put_along_axis", arr, indices)
     shape = aval_of(arr).shape
     if axis is None:
-        flat = put_along_axis(reshape(arr, (aval_of(arr).size,)), indices, values, 0, False, mode=mode)
+        flat = put_along_axis(
+            reshape(arr, (aval_of(arr).size,)), indices, values, 0, False, mode=mode
+        )
         return reshape(flat, shape)
     axis = canonical_axis(axis, len(shape))
-    grid = [reshape(iota(np.int32, n), [n if d == k else 1 for k in range(len(shape))]) for d, n in enumerate(shape)]
+    grid = [
+        reshape(iota(np.int32, n), [n if d == k else 1 for k in range(len(shape))])
+        for d, n in enumerate(shape)
+    ]
     grid[axis] = indices
     return arr.at[tuple(grid)].set(values, mode=mode)
 
 
 def _without(shape, axis):
-    return (*shape[:axis], *shape[axis + 1:])
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
 def _broadcast_others(x, shape, axis):
@@ -445,9 +552,13 @@ def _broadcast_others(x, shape, axis):
 def _array_operands(name: str, a, indices):
     for place, v in enumerate((a, indices)):
         if isinstance(v, (list, tuple)):
-            raise TypeError(f"{name} requires ndarray or scalar arguments, got {type(v)} at position {place}: convert it "
-                            f"with xlab.numpy.asarray")
+            raise TypeError(
+                f"{name} requires ndarray or scalar arguments, got {type(v)} at position {place}: convert it "
+                f"with xlab.numpy.asarray"
+            )
     a, indices = (v if hasattr(v, "aval") else np.asarray(v) for v in (a, indices))
     if not dtypes.issubdtype(indices.dtype, np.integer):
-        raise ValueError(f"{name} needs indices of an integer type, got {dtypes.name(indices.dtype)}")
+        raise ValueError(
+            f"{name} needs indices of an integer type, got {dtypes.name(indices.dtype)}"
+        )
     return (a if hasattr(a, "aval") else a.astype(dtypes.canonicalize_dtype(a.dtype))), indices

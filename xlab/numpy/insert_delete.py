@@ -28,7 +28,13 @@ __all__ = ["delete", "insert", "trim_zeros"]
 _INDEX = np.dtype(np.int32)
 
 
-def delete(arr: ArrayLike, obj: ArrayLike | slice, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
+def delete(
+    arr: ArrayLike,
+    obj: ArrayLike | slice,
+    axis: int | None = None,
+    *,
+    assume_unique_indices: bool = False,
+) -> Array:
     """The array without the elements at given positions.
 
     Args:
@@ -61,7 +67,9 @@ def delete(arr: ArrayLike, obj: ArrayLike | slice, axis: int | None = None, *, a
     (obj,) = check("delete", obj)
     dtype = dtype_of(obj)
     if not dtypes.issubdtype(dtype, np.integer) and dtype != np.bool_:
-        raise ValueError(f"delete takes integer positions, a boolean mask or a slice, got an array of dtype {dtypes.name(dtype)}")
+        raise ValueError(
+            f"delete takes integer positions, a boolean mask or a slice, got an array of dtype {dtypes.name(dtype)}"
+        )
     if dtype != np.bool_ and assume_unique_indices and (ndim_of(obj) or isinstance(obj, Tracer)):
         return _without_unique(arr, ravel(obj), axis)
     gone = host(obj, "delete")
@@ -69,8 +77,10 @@ def delete(arr: ArrayLike, obj: ArrayLike | slice, axis: int | None = None, *, a
         return _without(arr, np.array([canonical_axis(int(gone), n)]), axis)
     if dtype == np.bool_:
         if gone.shape != (n,):
-            raise ValueError(f"delete: a mask says of each of the {n} elements along axis {axis} whether it goes; got one of shape "
-                             f"{gone.shape}")
+            raise ValueError(
+                f"delete: a mask says of each of the {n} elements along axis {axis} whether it goes; got one of shape "
+                f"{gone.shape}"
+            )
         return _without(arr, np.flatnonzero(gone), axis)
     if gone.size and (gone.max() >= n or gone.min() < -n):
         raise IndexError(f"delete: index {gone} is out of bounds for axis {axis} with size {n}")
@@ -103,7 +113,9 @@ def _from_front(index, n):
     return choose_by_mask(lax.lt(index, _INDEX.type(0)), lax.add(index, _INDEX.type(n)), index)
 
 
-def insert(arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(
+    arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None
+) -> Array:
     """The array with values put in before given positions, which may be traced; those outside stand for the ends.
 
     Args:
@@ -131,10 +143,14 @@ def insert(arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int 
     (obj,) = check("insert", obj)
     given = int(np.prod(shape_of(obj)))
     if (given or ours) and not dtypes.issubdtype(dtype_of(obj), np.integer):
-        raise ValueError(f"insert takes integer positions or a slice, got an array of dtype {dtypes.name(dtype_of(obj))}; for a mask, "
-                         f"give flatnonzero(mask)")
+        raise ValueError(
+            f"insert takes integer positions or a slice, got an array of dtype {dtypes.name(dtype_of(obj))}; for a mask, "
+            f"give flatnonzero(mask)"
+        )
     if ndim_of(obj) > 1:
-        raise ValueError(f"insert takes a position, a vector of them or a slice, got an array of shape {shape_of(obj)}")
+        raise ValueError(
+            f"insert takes a position, a vector of them or a slice, got an array of shape {shape_of(obj)}"
+        )
     rest = [d for i, d in enumerate(aval.shape) if i != axis]
     values = as_array(cast_operand(values, aval.dtype, aval.weak_type))
     if values.ndim < len(rest) + 1:
@@ -146,7 +162,9 @@ def insert(arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int 
     where = lax.clamp(_INDEX.type(0), broadcast_to(_from_front(obj, n), (count,)), _INDEX.type(n))
     # Old elements have odd ranks and new ones even ranks below them; a stable sort keeps new ones in their own order.
     two = _INDEX.type(2)
-    ranks = lax.concatenate([lax.add(lax.mul(lax.iota(_INDEX, n), two), _INDEX.type(1)), lax.mul(where, two)], 0)
+    ranks = lax.concatenate(
+        [lax.add(lax.mul(lax.iota(_INDEX, n), two), _INDEX.type(1)), lax.mul(where, two)], 0
+    )
     order = sort([ranks, lax.iota(_INDEX, n + count)], 0, num_keys=1)[1]
     return take(concatenate([arr, values], axis), order, axis=axis, mode="clip")
 
@@ -171,11 +189,15 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike | None = None) 
     if axis is None:
         axes = tuple(range(ndim))
     else:
-        axes = canonical_axes(axis if isinstance(axis, (tuple, list)) else (operator.index(axis),), ndim)
+        axes = canonical_axes(
+            axis if isinstance(axis, (tuple, list)) else (operator.index(axis),), ndim
+        )
     if len(set(axes)) < len(axes):
         raise ValueError(f"trim_zeros: repeated axis: {axis}")
     if not isinstance(trim, str):
-        raise TypeError(f"trim_zeros: trim says where zeros go, in the letters \"f\" and \"b\"; got {trim!r} of type {type(trim).__name__}")
+        raise TypeError(
+            f'trim_zeros: trim says where zeros go, in the letters "f" and "b"; got {trim!r} of type {type(trim).__name__}'
+        )
     ends = trim.lower()
     starts, stops = [0] * ndim, list(shape_of(filt))
     for a, found in zip(range(ndim), np.nonzero(host(filt, "trim_zeros")) if ndim else ()):

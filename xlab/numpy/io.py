@@ -14,10 +14,28 @@ from xlab.core.typing import DeviceLike, DTypeLike
 from xlab.numpy.creation import array, asarray
 from xlab.sharding import Sharding, SingleDeviceSharding
 
-__all__ = ["array_repr", "array_str", "from_dlpack", "frombuffer", "fromfile", "fromiter", "fromstring", "get_printoptions", "load", "printoptions", "save", "savez", "set_printoptions"]
+__all__ = [
+    "array_repr",
+    "array_str",
+    "from_dlpack",
+    "frombuffer",
+    "fromfile",
+    "fromiter",
+    "fromstring",
+    "get_printoptions",
+    "load",
+    "printoptions",
+    "save",
+    "savez",
+    "set_printoptions",
+]
 
 array_repr, array_str = np.array_repr, np.array_str
-get_printoptions, set_printoptions, printoptions = np.get_printoptions, np.set_printoptions, np.printoptions
+get_printoptions, set_printoptions, printoptions = (
+    np.get_printoptions,
+    np.set_printoptions,
+    np.printoptions,
+)
 save, savez = np.save, np.savez
 
 
@@ -45,11 +63,15 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
         return found
     if found.dtype == np.dtype("V2"):
         found = found.view(dtypes.bfloat16)
-    numbers = found.dtype == dtypes.bfloat16 or (found.dtype.kind not in "OSUVMm" and found.dtype.isnative)
+    numbers = found.dtype == dtypes.bfloat16 or (
+        found.dtype.kind not in "OSUVMm" and found.dtype.isnative
+    )
     return asarray(found) if numbers else found
 
 
-def frombuffer(buffer: bytes | Any, dtype: DTypeLike | None = float, count: int = -1, offset: int = 0) -> Array:
+def frombuffer(
+    buffer: bytes | Any, dtype: DTypeLike | None = float, count: int = -1, offset: int = 0
+) -> Array:
     """A vector from bytes.
 
     Args:
@@ -82,7 +104,9 @@ def fromiter(iterable: Iterable, dtype: DTypeLike | None, count: int = -1) -> Ar
     return asarray(np.fromiter(iterable, dtype=dtypes.to_dtype(dtype), count=count))
 
 
-def fromfile(file: Any, dtype: DTypeLike | None = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
+def fromfile(
+    file: Any, dtype: DTypeLike | None = float, count: int = -1, sep: str = "", offset: int = 0
+) -> Array:
     """A vector from the numbers in a file, read at once: in a traced function they are constants.
 
     Args:
@@ -100,7 +124,9 @@ def fromfile(file: Any, dtype: DTypeLike | None = float, count: int = -1, sep: s
         (None, 0)
         [1. 2.]
     """
-    return asarray(np.fromfile(file, dtype=dtypes.to_dtype(dtype), count=count, sep=sep, offset=offset))
+    return asarray(
+        np.fromfile(file, dtype=dtypes.to_dtype(dtype), count=count, sep=sep, offset=offset)
+    )
 
 
 def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *, sep: str) -> Array:
@@ -140,18 +166,24 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
         Array([1., 1.], dtype=float32)
     """
     if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack needs an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}")
+        raise TypeError(
+            f"from_dlpack needs an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}"
+        )
     if copy is False and device is not None:
         here = x.sharding if isinstance(x, Array) else SingleDeviceSharding(default_device())
         there = device if isinstance(device, Sharding) else SingleDeviceSharding(device)
         if there.device_set != here.device_set:
-            raise ValueError(f"from_dlpack: the array is on {here} and device={device} needs a copy, which copy=False forbids: "
-                             f"leave copy out")
+            raise ValueError(
+                f"from_dlpack: the array is on {here} and device={device} needs a copy, which copy=False forbids: "
+                f"leave copy out"
+            )
     if isinstance(x, Array):
         return array(x, copy=bool(copy), device=device)
     try:
         host = np.from_dlpack(x)
     except (RuntimeError, BufferError) as e:
-        raise BufferError(f"from_dlpack cannot take {type(x).__name__} with dtype {getattr(x, 'dtype', 'unknown')} through DLPack: {e} "
-                          "Use asarray, or view it as integers of its width first.") from e
+        raise BufferError(
+            f"from_dlpack cannot take {type(x).__name__} with dtype {getattr(x, 'dtype', 'unknown')} through DLPack: {e} "
+            "Use asarray, or view it as integers of its width first."
+        ) from e
     return asarray(host.copy() if copy else host, device=device)

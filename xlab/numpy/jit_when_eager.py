@@ -33,12 +33,14 @@ def jit_when_eager(fun: Callable | None = None, *, static: Sequence[str] = ()):
     static = (static,) if isinstance(static, str) else tuple(static)
     compiled = jit(fun, static_argnames=static or None, inline=True)
     if not static:
+
         @functools.wraps(fun)
         def call(*args, **kwargs):
             if state.trace is EVAL:
                 return compiled(*args, **kwargs)
             return fun(*args, **kwargs)
     else:
+
         @functools.wraps(fun)
         def call(*args, **kwargs):
             if state.trace is EVAL:
@@ -48,6 +50,7 @@ def jit_when_eager(fun: Callable | None = None, *, static: Sequence[str] = ()):
                     if _hashable(inspect.signature(fun), static, args, kwargs):
                         raise
             return fun(*args, **kwargs)
+
     call.compiled = compiled
     return call
 

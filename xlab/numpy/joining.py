@@ -30,7 +30,10 @@ def _listed(name, arrays):
             # Where shapes are brought together first, a scalar is a mistake of type.
             kind = TypeError if name in ("vstack", "hstack", "dstack") else ValueError
             raise kind(f"{name} takes a sequence of arrays, got a scalar")
-        return [lax.index_in_dim(as_array(arrays), i, 0, keepdims=False) for i in range(shape_of(arrays)[0])]
+        return [
+            lax.index_in_dim(as_array(arrays), i, 0, keepdims=False)
+            for i in range(shape_of(arrays)[0])
+        ]
     arrays = list(arrays)
     if not arrays:
         raise ValueError(f"Need at least one array to {name}.")
@@ -41,7 +44,9 @@ def _keys(name, arrays, operation):
     """Key arrays, joined eagerly through the arrays of numbers they are made of."""
     if state.trace is EVAL and any(isinstance(a, KeyArray) for a in arrays):
         if not all(isinstance(a, KeyArray) and a.dtype == arrays[0].dtype for a in arrays):
-            raise TypeError(f"{name} got random keys beside other arrays; join keys with keys of one type")
+            raise TypeError(
+                f"{name} got random keys beside other arrays; join keys with keys of one type"
+            )
         return KeyArray(operation([a.base for a in arrays]), arrays[0].dtype)
     return None
 
@@ -54,7 +59,9 @@ def _common(arrays, dtype):
     return [cast_operand(a, dtype, weak) for a in arrays]
 
 
-def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
+def concatenate(
+    arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None
+) -> Array:
     """Arrays joined along an axis.
 
     Args:
@@ -73,8 +80,10 @@ def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, d
     if not ndim_of(arrays[0]):
         raise ValueError("Zero-dimensional arrays cannot be concatenated: use stack.")
     if len({ndim_of(a) for a in arrays}) > 1:
-        raise TypeError(f"Cannot concatenate arrays with different numbers of dimensions: got "
-                        f"{', '.join(str(shape_of(a)) for a in arrays)}.")
+        raise TypeError(
+            f"Cannot concatenate arrays with different numbers of dimensions: got "
+            f"{', '.join(str(shape_of(a)) for a in arrays)}."
+        )
     axis = canonical_axis(axis, ndim_of(arrays[0]))
     keys = _keys("concatenate", arrays, lambda bases: lax.concatenate(bases, axis))
     return _concatenate(arrays, axis=axis, dtype=dtype) if keys is None else keys
@@ -97,7 +106,12 @@ def concat(arrays: ArrayLike | Sequence[ArrayLike], /, *, axis: int | None = 0) 
     return concatenate(arrays, axis)
 
 
-def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
+def stack(
+    arrays: ArrayLike | Sequence[ArrayLike],
+    axis: int = 0,
+    out: None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Arrays of one shape joined along a new axis.
 
     Args:
@@ -112,13 +126,17 @@ def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = No
         (3, 2)
     """
     if out is not None:
-        raise NotImplementedError("stack: arrays are not changed in place, so out= is not supported; use the result")
+        raise NotImplementedError(
+            "stack: arrays are not changed in place, so out= is not supported; use the result"
+        )
     arrays = _listed("stack", arrays)
     if not len(arrays):
         raise ValueError("Need at least one array to stack.")
     shapes = {shape_of(a) for a in arrays}
     if len(shapes) > 1:
-        raise ValueError(f"All input arrays must have the same shape, got {', '.join(str(shape_of(a)) for a in arrays)}")
+        raise ValueError(
+            f"All input arrays must have the same shape, got {', '.join(str(shape_of(a)) for a in arrays)}"
+        )
     axis = canonical_axis(axis, len(shapes.pop()) + 1)
     keys = _keys("stack", arrays, lambda bases: lax.stack(bases, axis))
     return _stack(arrays, axis=axis, dtype=dtype) if keys is None else keys
@@ -196,7 +214,10 @@ def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
         >>> jnp.column_stack([jnp.ones(3), jnp.zeros(3)]).shape
         (3, 2)
     """
-    arrays = [lax.transpose(atleast_2d(a), (1, 0)) if ndim_of(a) < 2 else a for a in _listed("column_stack", tup)]
+    arrays = [
+        lax.transpose(atleast_2d(a), (1, 0)) if ndim_of(a) < 2 else a
+        for a in _listed("column_stack", tup)
+    ]
     return concatenate(arrays, axis=1)
 
 
@@ -208,21 +229,28 @@ def block(arrays: Any) -> Array:
         >>> jnp.block([[jnp.eye(2), jnp.zeros((2, 1))]]).shape
         (2, 3)
     """
+
     def depth(x):
         if isinstance(x, list):
             if not x:
                 raise ValueError("block: lists cannot be empty")
             depths = {depth(v) for v in x}
             if len(depths) > 1:
-                raise ValueError(f"block: list depths are mismatched, got {sorted(depths)} at one level")
+                raise ValueError(
+                    f"block: list depths are mismatched, got {sorted(depths)} at one level"
+                )
             return 1 + depths.pop()
         if isinstance(x, tuple):
-            raise ValueError(f"block takes lists of lists, not tuples, which could be meant as arrays; got {x!r}")
+            raise ValueError(
+                f"block takes lists of lists, not tuples, which could be meant as arrays; got {x!r}"
+            )
         return 0
+
     levels = depth(arrays)
 
     def rank(x):
         return max(map(rank, x)) if isinstance(x, list) else ndim_of(as_array(x))
+
     n = max(levels, rank(arrays))
 
     def build(x, level):
@@ -230,6 +258,7 @@ def block(arrays: Any) -> Array:
             return concatenate([build(v, level - 1) for v in x], axis=n - level)
         x = as_array(x)
         return lax.broadcast_in_dim(x, (1,) * (n - x.ndim) + x.shape, range(n - x.ndim, n))
+
     return build(arrays, levels)
 
 
@@ -266,24 +295,36 @@ def _split(name, ary, sections, axis, exact):
     if np.ndim(sections) or isinstance(sections, (list, tuple)):
         cuts = [0, *(int(operator.index(i)) for i in host(sections, name).tolist()), n]
         if any(a > b for a, b in pairwise(cuts)):
-            raise ValueError(f"{name}: Sizes passed to split must be nonnegative; positions {cuts[1:-1]} do not increase within "
-                             f"the {n} elements of axis {axis}")
+            raise ValueError(
+                f"{name}: Sizes passed to split must be nonnegative; positions {cuts[1:-1]} do not increase within "
+                f"the {n} elements of axis {axis}"
+            )
         sizes = [b - a for a, b in pairwise(cuts)]
     else:
         sections = host(sections, name)[()] if hasattr(sections, "aval") else sections
-        parts = int(sections) if isinstance(sections, (float, np.floating)) else operator.index(sections)
+        parts = (
+            int(sections)
+            if isinstance(sections, (float, np.floating))
+            else operator.index(sections)
+        )
         if parts <= 0:
             raise ValueError(f"{name}: number of sections must be positive, got {parts}")
         if parts > max(n, MOST_PARTS):
-            raise ValueError(f"{name}: {parts} parts of the {n} elements of axis {axis} are more than anybody can hold, {MOST_PARTS} at most")
+            raise ValueError(
+                f"{name}: {parts} parts of the {n} elements of axis {axis} are more than anybody can hold, {MOST_PARTS} at most"
+            )
         if exact and n % parts:
-            raise ValueError(f"array split does not result in an equal division: axis {axis} of size {n} into {parts} parts. "
-                             f"Use array_split.")
+            raise ValueError(
+                f"array split does not result in an equal division: axis {axis} of size {n} into {parts} parts. "
+                f"Use array_split."
+            )
         sizes = [n // parts + (i < n % parts) for i in range(parts)]
     return list(lax.split(as_array(ary), sizes, axis))
 
 
-def split(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0) -> list[Array]:
+def split(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
+) -> list[Array]:
     """The array cut into equal parts, or at given positions.
 
     Args:
@@ -299,7 +340,9 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, 
     return _split("split", ary, indices_or_sections, axis, True)
 
 
-def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0) -> list[Array]:
+def array_split(
+    ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0
+) -> list[Array]:
     """As `split`; parts may differ by one element.
 
     Args:
@@ -351,7 +394,9 @@ def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike)
 # -- padding ----------------------------------------------------------------------------------------------
 
 
-def pad(array: ArrayLike, pad_width: Any, mode: str | Callable = "constant", **kwargs: Any) -> Array:
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str | Callable = "constant", **kwargs: Any
+) -> Array:
     """The array with elements added before and after, along each axis.
 
     Args:
@@ -366,4 +411,5 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable = "constant", **k
         Array([0, 1, 2, 0, 0], dtype=int32)
     """
     from xlab.numpy.padding import pad as padded
+
     return padded(array, pad_width, mode, **kwargs)

@@ -46,9 +46,12 @@ def _logical(name, combine, doc):
     def logical(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = promoted(name, x, y)
         return combine(*strip_weak_types(*aligned(name, truth(x), truth(y))))
+
     logical.__name__ = logical.__qualname__ = name
-    logical.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n" \
-                      f"        dtype('bool')\n    "
+    logical.__doc__ = (
+        f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n"
+        f"        dtype('bool')\n    "
+    )
     return logical
 
 
@@ -86,7 +89,13 @@ def isnan(x: ArrayLike, /) -> Array:
         Array([False,  True], dtype=bool)
     """
     x = narrow_host_dtype(*check("isnan", x))
-    return lax.ne(x, x) if kind_of(x) == "array" else _constant(x, False) if not np.isnan(x).any() else lax.ne(x, x)
+    return (
+        lax.ne(x, x)
+        if kind_of(x) == "array"
+        else _constant(x, False)
+        if not np.isnan(x).any()
+        else lax.ne(x, x)
+    )
 
 
 def _test(name, doc, of_floats, otherwise):
@@ -95,18 +104,35 @@ def _test(name, doc, of_floats, otherwise):
         x = narrow_host_dtype(*check(name, x))
         if is_complex(x):
             if name in ("isposinf", "isneginf"):
-                raise ValueError(f"{name} is not defined for complex numbers, which have no sign; test the real or the imaginary part")
-            return lax.bitwise_or(of_floats(lax.real(x)), of_floats(lax.imag(x))) if name != "isfinite" else lax.bitwise_and(
-                of_floats(lax.real(x)), of_floats(lax.imag(x)))
-        return of_floats(x) if dtypes.issubdtype(dtype_of(x), np.inexact) else _constant(x, otherwise)
+                raise ValueError(
+                    f"{name} is not defined for complex numbers, which have no sign; test the real or the imaginary part"
+                )
+            return (
+                lax.bitwise_or(of_floats(lax.real(x)), of_floats(lax.imag(x)))
+                if name != "isfinite"
+                else lax.bitwise_and(of_floats(lax.real(x)), of_floats(lax.imag(x)))
+            )
+        return (
+            of_floats(x) if dtypes.issubdtype(dtype_of(x), np.inexact) else _constant(x, otherwise)
+        )
+
     test.__name__ = test.__qualname__ = name
-    test.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(jnp.ones(2)).shape\n" \
-                   f"        (2,)\n    "
+    test.__doc__ = (
+        f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(jnp.ones(2)).shape\n"
+        f"        (2,)\n    "
+    )
     return test
 
 
-isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), cast_operand(np.inf, dtype_of(x))), False)
-isfinite = _test("isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True)
+isinf = _test(
+    "isinf",
+    "Whether each element is infinite.",
+    lambda x: lax.eq(lax.abs(x), cast_operand(np.inf, dtype_of(x))),
+    False,
+)
+isfinite = _test(
+    "isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True
+)
 _isposinf = _test("isposinf", "", lambda x: strip_weak_type(lax.eq(x, scalar(np.inf, x))), False)
 _isneginf = _test("isneginf", "", lambda x: strip_weak_type(lax.eq(x, scalar(-np.inf, x))), False)
 
@@ -145,7 +171,11 @@ def isreal(x: ArrayLike) -> Array:
         Array([False,  True], dtype=bool)
     """
     x = narrow_host_dtype(*check("isreal", x))
-    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else cast_operand(_constant(x, True), np.dtype(bool), aval_of(x).weak_type)
+    return (
+        lax.eq(lax.imag(x), scalar(0, lax.imag(x)))
+        if is_complex(x)
+        else cast_operand(_constant(x, True), np.dtype(bool), aval_of(x).weak_type)
+    )
 
 
 @jit_when_eager
@@ -158,11 +188,21 @@ def iscomplex(x: ArrayLike) -> Array:
         Array([ True, False], dtype=bool)
     """
     x = narrow_host_dtype(*check("iscomplex", x))
-    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else cast_operand(_constant(x, False), np.dtype(bool), aval_of(x).weak_type)
+    return (
+        lax.ne(lax.imag(x), scalar(0, lax.imag(x)))
+        if is_complex(x)
+        else cast_operand(_constant(x, False), np.dtype(bool), aval_of(x).weak_type)
+    )
 
 
 @jit_when_eager(static="equal_nan")
-def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-5,
+    atol: ArrayLike = 1e-8,
+    equal_nan: bool = False,
+) -> Array:
     """Whether `|a - b| <= atol + rtol |b|`.
 
     Args:
@@ -176,7 +216,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike 
         Array(True, dtype=bool)
     """
     a, b = aligned("isclose", *promoted("isclose", a, b))
-    if dtypes.is_extended(dtype_of(a)):     # keys are close where they are equal
+    if dtypes.is_extended(dtype_of(a)):  # keys are close where they are equal
         return lax.eq(a, b)
     if dtypes.issubdtype(dtype_of(a), np.integer) or dtype_of(a) == np.bool_:
         a, b = promoted_inexact("isclose", a, b)
@@ -191,7 +231,13 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike 
 
 
 @jit_when_eager(static="equal_nan")
-def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
+def allclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-5,
+    atol: ArrayLike = 1e-8,
+    equal_nan: bool = False,
+) -> Array:
     """Whether all elements are close; see `isclose`.
 
     Args:
@@ -221,6 +267,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
         Array(True, dtype=bool)
     """
     from xlab.numpy.creation import asarray
+
     a1, a2 = asarray(a1), asarray(a2)
     if a1.shape != a2.shape:
         return asarray(False)
@@ -246,6 +293,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """
     from xlab.numpy.creation import asarray
     from xlab.numpy.ufuncs import equal
+
     a1, a2 = asarray(a1), asarray(a2)
     try:
         lax.broadcast_shapes(a1.shape, a2.shape)
@@ -266,7 +314,9 @@ def choose_where(condition, x, y):
     return select_promoted(condition, x, y)
 
 
-def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> Array:
     """For each element, the choice of the first condition that holds.
 
     Args:
@@ -281,7 +331,9 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
         Array([10, 20, 30], dtype=int32, weak_type=True)
     """
     if len(condlist) != len(choicelist):
-        raise ValueError(f"select needs as many conditions as choices, got {len(condlist)} and {len(choicelist)}")
+        raise ValueError(
+            f"select needs as many conditions as choices, got {len(condlist)} and {len(choicelist)}"
+        )
     if not condlist:
         raise ValueError("select needs at least one condition")
     return _select_first(list(condlist), list(choicelist), default)
@@ -296,7 +348,9 @@ def _select_first(condlist, choicelist, default):
     return out
 
 
-def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+def clip(
+    arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None
+) -> Array:
     """The elements limited to `[min, max]`.
 
     Args:
@@ -316,7 +370,9 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: Arr
 @jit_when_eager
 def _clip(arr, min, max):
     if any(v is not None and is_complex(v) for v in (arr, min, max)):
-        raise ValueError("clip does not support complex arrays or bounds: complex numbers have no order")
+        raise ValueError(
+            "clip does not support complex arrays or bounds: complex numbers have no order"
+        )
     check("clip", arr, *[v for v in (min, max) if v is not None])
     for bound, op in ((min, lax.max), (max, lax.min)):
         if bound is not None:
@@ -326,7 +382,13 @@ def _clip(arr, min, max):
 
 
 @jit_when_eager(static="copy")
-def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
     """The elements with NaN and infinities replaced by numbers.
 
     Args:
@@ -347,11 +409,18 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Ar
         return as_array(x)
     x = as_array(strip_weak_type(x))
     if dtype.kind == "c":
-        return lax.complex(nan_to_num(lax.real(x), copy, nan, posinf, neginf), nan_to_num(lax.imag(x), copy, nan, posinf, neginf))
+        return lax.complex(
+            nan_to_num(lax.real(x), copy, nan, posinf, neginf),
+            nan_to_num(lax.imag(x), copy, nan, posinf, neginf),
+        )
     info = dtypes.finfo(dtype)
     out = select_like(lax.ne(x, x), nan, x)
-    out = select_like(lax.eq(out, scalar(np.inf, out)), float(info.max) if posinf is None else posinf, out)
-    return select_like(lax.eq(out, scalar(-np.inf, out)), float(info.min) if neginf is None else neginf, out)
+    out = select_like(
+        lax.eq(out, scalar(np.inf, out)), float(info.max) if posinf is None else posinf, out
+    )
+    return select_like(
+        lax.eq(out, scalar(-np.inf, out)), float(info.min) if neginf is None else neginf, out
+    )
 
 
 # -- rounding ---------------------------------------------------------------------------------------------
@@ -364,9 +433,12 @@ def _rounding(name, op, doc):
         if not dtypes.issubdtype(dtype_of(x), np.inexact):
             return as_array(x)
         return op(x)
+
     rounding.__name__ = rounding.__qualname__ = name
-    rounding.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(jnp.array([1.5])).shape" \
-                       f"\n        (1,)\n    "
+    rounding.__doc__ = (
+        f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(jnp.array([1.5])).shape"
+        f"\n        (1,)\n    "
+    )
     return rounding
 
 
@@ -374,8 +446,12 @@ def _truncated(x):
     return select_promoted(lax.lt(x, scalar(0, x)), lax.ceil(x), lax.floor(x))
 
 
-floor = _rounding("floor", lax.floor, "Largest integer not above each element, as the element's type.")
-ceil = _rounding("ceil", lax.ceil, "Smallest integer not below each element, as the element's type.")
+floor = _rounding(
+    "floor", lax.floor, "Largest integer not above each element, as the element's type."
+)
+ceil = _rounding(
+    "ceil", lax.ceil, "Smallest integer not below each element, as the element's type."
+)
 _trunc = _rounding("trunc", _truncated, "")
 
 
@@ -426,13 +502,17 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         Array([1.2, 2.5], dtype=float32)
     """
     if out is not None:
-        raise NotImplementedError("round: arrays are not changed in place, so out= is not supported; use the result")
+        raise NotImplementedError(
+            "round: arrays are not changed in place, so out= is not supported; use the result"
+        )
     decimals = operator.index(decimals)
     (a,) = check("round", a)
     dtype = dtype_of(a)
     if dtypes.issubdtype(dtype, np.integer):
         if decimals < 0:
-            raise NotImplementedError("round: integers cannot be rounded to negative decimals; convert to floats first")
+            raise NotImplementedError(
+                "round: integers cannot be rounded to negative decimals; convert to floats first"
+            )
         return as_array(a)
     if not dtypes.issubdtype(dtype, np.inexact):
         raise ValueError(f"round: dtype {dtype} is not inexact; convert the array first")
@@ -440,9 +520,15 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         return lax.complex(round(lax.real(a), decimals), round(lax.imag(a), decimals))
     if not decimals:
         return lax.round(a, 1)
-    wide = cast_operand(a, np.dtype(np.float32), aval_of(a).weak_type) if dtypes.itemsize(dtype) < 4 else a
-    factor = scalar(10.0 ** decimals, wide)
-    return cast_operand(lax.div(lax.round(lax.mul(wide, factor), 1), factor), dtype, aval_of(a).weak_type)
+    wide = (
+        cast_operand(a, np.dtype(np.float32), aval_of(a).weak_type)
+        if dtypes.itemsize(dtype) < 4
+        else a
+    )
+    factor = scalar(10.0**decimals, wide)
+    return cast_operand(
+        lax.div(lax.round(lax.mul(wide, factor), 1), factor), dtype, aval_of(a).weak_type
+    )
 
 
 around = round

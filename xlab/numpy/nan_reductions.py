@@ -21,7 +21,17 @@ from xlab.numpy.operands import (
     no_out,
 )
 
-__all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+__all__ = [
+    "nanargmax",
+    "nanargmin",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+]
 
 
 def _without(name, a, fill):
@@ -36,15 +46,32 @@ def _without(name, a, fill):
 def _extremum(name, reduce, fill, a, axis, out, keepdims, initial, where):
     fill = extreme_value(fill, dtype_of(*check(name, a)))
     filled, missing = _without(name, a, fill)
-    found = reduce(filled, axis=axis, out=out, keepdims=keepdims, initial=fill if where is not None and initial is None else initial,
-                   where=where)
+    found = reduce(
+        filled,
+        axis=axis,
+        out=out,
+        keepdims=keepdims,
+        initial=fill if where is not None and initial is None else initial,
+        where=where,
+    )
     if missing is None or initial is not None:
         return found
-    return select_promoted(_r.all(missing, axis=axis, keepdims=keepdims, where=where), cast_operand(np.nan, aval_of(found).dtype), found)
+    return select_promoted(
+        _r.all(missing, axis=axis, keepdims=keepdims, where=where),
+        cast_operand(np.nan, aval_of(found).dtype),
+        found,
+    )
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def nanmax(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def nanmax(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Maximum of the elements that are not NaN.
 
     Args:
@@ -64,7 +91,14 @@ def nanmax(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdim
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def nanmin(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def nanmin(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Minimum of the elements that are not NaN.
 
     Args:
@@ -84,7 +118,15 @@ def nanmin(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdim
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims"))
-def nansum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def nansum(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Sum of the elements that are not NaN.
 
     Args:
@@ -101,11 +143,27 @@ def nansum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None =
         >>> jnp.nansum(jnp.array([1.0, jnp.nan]))
         Array(1., dtype=float32)
     """
-    return _r.sum(_without("nansum", a, 0)[0], axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+    return _r.sum(
+        _without("nansum", a, 0)[0],
+        axis=axis,
+        dtype=dtype,
+        out=out,
+        keepdims=keepdims,
+        initial=initial,
+        where=where,
+    )
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims"))
-def nanprod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def nanprod(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Product of the elements that are not NaN.
 
     Args:
@@ -122,11 +180,26 @@ def nanprod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None 
         >>> jnp.nanprod(jnp.array([2.0, jnp.nan]))
         Array(2., dtype=float32)
     """
-    return _r.prod(_without("nanprod", a, 1)[0], axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+    return _r.prod(
+        _without("nanprod", a, 1)[0],
+        axis=axis,
+        dtype=dtype,
+        out=out,
+        keepdims=keepdims,
+        initial=initial,
+        where=where,
+    )
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims"))
-def nanmean(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, where: ArrayLike | None = None) -> Array:
+def nanmean(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
     """Mean of the elements that are not NaN.
 
     Args:
@@ -147,13 +220,24 @@ def nanmean(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None 
     if missing is None:
         return _r.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
     result = dtype_of(a) if dtype is None else dtypes.check_user_dtype(dtype, "nanmean")
-    count = _r.sum(lax.bitwise_not(missing), axis=axis, dtype=np.int32, keepdims=keepdims, where=where)
+    count = _r.sum(
+        lax.bitwise_not(missing), axis=axis, dtype=np.int32, keepdims=keepdims, where=where
+    )
     total = _r.sum(filled, axis=axis, dtype=result, keepdims=keepdims, where=where)
     return lax.div(total, cast_operand(count, aval_of(total).dtype))
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims"))
-def nanvar(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, where: ArrayLike | None = None, mean: ArrayLike | None = None) -> Array:
+def nanvar(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int | float = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """Variance of the elements that are not NaN, from `mean` where that is known (with the dimensions of `a`).
 
     Args:
@@ -175,25 +259,49 @@ def nanvar(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None =
     _, missing = _without("nanvar", a, 0)
     if missing is None:
         return _r.variance("nanvar", a, axis, dtype, ddof, keepdims, where, mean)
-    if dtype is not None and dtype_of(a).kind == "c" and dtypes.check_user_dtype(dtype, "nanvar").kind != "c":
-        raise ValueError(f"nanvar: dtype={dtype} must be complex if the operand is; take the real part first")
+    if (
+        dtype is not None
+        and dtype_of(a).kind == "c"
+        and dtypes.check_user_dtype(dtype, "nanvar").kind != "c"
+    ):
+        raise ValueError(
+            f"nanvar: dtype={dtype} must be complex if the operand is; take the real part first"
+        )
     if mean is None:
         mean = nanmean(a, axis=axis, keepdims=True, where=where)
     else:
         (mean,) = check("nanvar", mean)
         mean = cast_operand(mean, dtype_of(a))
     centered = lax.sub(narrow_host_dtype(a), mean)
-    squared = lax.square(select_like(missing, 0, centered)) if dtype_of(a).kind != "c" else lax.square(
-        lax.abs(select_like(missing, 0, centered)))
+    squared = (
+        lax.square(select_like(missing, 0, centered))
+        if dtype_of(a).kind != "c"
+        else lax.square(lax.abs(select_like(missing, 0, centered)))
+    )
     total = _r.sum(squared, axis=axis, keepdims=keepdims, where=where)
-    count = _r.sum(lax.bitwise_not(missing), axis=axis, dtype=total.dtype, keepdims=keepdims, where=where)
+    count = _r.sum(
+        lax.bitwise_not(missing), axis=axis, dtype=total.dtype, keepdims=keepdims, where=where
+    )
     count = lax.sub(count, cast_operand(ddof, total.dtype))
-    out_ = select_promoted(lax.gt(count, cast_operand(0, total.dtype)), lax.div(total, count), cast_operand(np.nan, total.dtype))
+    out_ = select_promoted(
+        lax.gt(count, cast_operand(0, total.dtype)),
+        lax.div(total, count),
+        cast_operand(np.nan, total.dtype),
+    )
     return out_ if dtype is None else cast_operand(out_, dtypes.check_user_dtype(dtype, "nanvar"))
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims"))
-def nanstd(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, where: ArrayLike | None = None, mean: ArrayLike | None = None) -> Array:
+def nanstd(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int | float = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """Standard deviation of the elements that are not NaN; the arguments are those of `nanvar`.
 
     Args:
@@ -211,7 +319,11 @@ def nanstd(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None =
         >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))
         Array(1., dtype=float32)
     """
-    return lax.sqrt(nanvar(a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean))
+    return lax.sqrt(
+        nanvar(
+            a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean
+        )
+    )
 
 
 def _position(name, arg, fill, a, axis, out, keepdims):
@@ -220,11 +332,17 @@ def _position(name, arg, fill, a, axis, out, keepdims):
     if missing is None:
         return found
     none = _r.all(missing, axis=axis, keepdims=bool(keepdims))
-    return select_promoted(none if ndim_of(none) == ndim_of(found) else lax.reshape(none, found.shape), cast_operand(-1, found.dtype), found)
+    return select_promoted(
+        none if ndim_of(none) == ndim_of(found) else lax.reshape(none, found.shape),
+        cast_operand(-1, found.dtype),
+        found,
+    )
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+def nanargmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Position of the maximum of the elements that are not NaN; -1 where there is none.
 
     Args:
@@ -242,7 +360,9 @@ def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims:
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+def nanargmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Position of the minimum of the elements that are not NaN; -1 where there is none.
 
     Args:

@@ -22,8 +22,15 @@ from xlab.lax.convert import convert
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import broadcast_in_dim
 
-_KINDS: dict[type, str] = {bool: "python", int: "python", float: "python", complex: "python", np.ndarray: "host",
-                           ArrayImpl: "array", KeyArray: "array"}
+_KINDS: dict[type, str] = {
+    bool: "python",
+    int: "python",
+    float: "python",
+    complex: "python",
+    np.ndarray: "host",
+    ArrayImpl: "array",
+    KeyArray: "array",
+}
 
 
 def kind_of(x) -> str | None:
@@ -55,7 +62,8 @@ def check(name: str, *xs):
         if kind is None:
             raise TypeError(
                 f"{name} requires ndarray or scalar arguments, got {type(x)} at position {i}. Lists and tuples are not "
-                f"converted implicitly: pass xlab.numpy.asarray(x).")
+                f"converted implicitly: pass xlab.numpy.asarray(x)."
+            )
         if kind == "wrapped":
             opened = list(xs) if opened is None else opened
             opened[i] = x.__jax_array__()
@@ -65,7 +73,8 @@ def check(name: str, *xs):
 def no_out(name: str, out):
     if out is not None:
         raise NotImplementedError(
-            f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array.")
+            f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array."
+        )
 
 
 def cast_operand(x, dtype, weak: bool = False):
@@ -99,7 +108,9 @@ def strip_weak_types(*xs):
 def python_number(x, dtype, weak: bool):
     """A Python number as a literal: a NumPy scalar of the dtype, or a Python number where the type is weak."""
     if dtypes.is_extended(dtype):
-        raise TypeError(f"the Python number {x} cannot be combined with random keys of type {dtype}")
+        raise TypeError(
+            f"the Python number {x} cannot be combined with random keys of type {dtype}"
+        )
     if weak:
         scalar = dtypes.scalar_type_of(dtype)
         if dtype == dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(scalar)):
@@ -111,7 +122,12 @@ def python_number(x, dtype, weak: bool):
 
 
 def kinds_of(xs):
-    return tuple([(x.aval.dtype, x.aval.weak_type) if hasattr(x, "aval") else dtypes.dtype_and_weak(x) for x in xs])
+    return tuple(
+        [
+            (x.aval.dtype, x.aval.weak_type) if hasattr(x, "aval") else dtypes.dtype_and_weak(x)
+            for x in xs
+        ]
+    )
 
 
 def promoted(name: str, *xs):
@@ -199,8 +215,10 @@ def _complain_of_ranks(name, shapes):
     nonscalar = [s for s in shapes if s]
     if len({len(s) for s in nonscalar}) < 2:
         return
-    message = (f"Operands could not be broadcast together for {name} on shapes {' '.join(map(str, shapes))} without rank "
-               f"promotion, and numpy_rank_promotion is '{config.numpy_rank_promotion}'. Add dimensions with x[None].")
+    message = (
+        f"Operands could not be broadcast together for {name} on shapes {' '.join(map(str, shapes))} without rank "
+        f"promotion, and numpy_rank_promotion is '{config.numpy_rank_promotion}'. Add dimensions with x[None]."
+    )
     if config.numpy_rank_promotion == "raise":
         raise ValueError(message)
     warnings.warn(message, stacklevel=4)
@@ -233,7 +251,9 @@ def spread_to(x, shape):
         return x if kind_of(x) != "python" else broadcast_in_dim(x, shape, ())
     lead = len(shape) - len(mine)
     if lead < 0 or any(m not in (1, n) for m, n in zip(mine, shape[lead:])):
-        raise ValueError(f"Incompatible shapes for broadcasting: {mine} and requested shape {tuple(shape)}")
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: {mine} and requested shape {tuple(shape)}"
+        )
     return broadcast_in_dim(x, shape, range(lead, len(shape)))
 
 
@@ -244,7 +264,8 @@ def host(x, name: str):
         if value is None:
             raise ConcretizationTypeError(
                 f"{name} needs a concrete value, got {x._describe()}. Its result's shape depends on the value; give the "
-                f"size (size=, length=, total_repeat_length=) or make the argument static.")
+                f"size (size=, length=, total_repeat_length=) or make the argument static."
+            )
         x = value
     return np.asarray(x)
 
@@ -255,7 +276,8 @@ def known_axis(axis, name: str) -> None:
         if isinstance(a, Tracer) and a.concrete() is None:
             raise ConcretizationTypeError(
                 f"the axis of {name} must be known while tracing, got {a._describe()}. Make the argument static "
-                f"(jit(..., static_argnames='axis')), or choose between calls with lax.switch.")
+                f"(jit(..., static_argnames='axis')), or choose between calls with lax.switch."
+            )
 
 
 def numbers(given) -> tuple[int, ...]:

@@ -16,9 +16,18 @@ from xlab.numpy.reductions import max as _max
 from xlab.numpy.reductions import mean as _mean
 from xlab.numpy.reductions import min as _min
 
-_OPTIONS = {"constant": "constant_values", "linear_ramp": "end_values", "mean": "stat_length", "maximum": "stat_length",
-            "minimum": "stat_length", "reflect": "reflect_type", "symmetric": "reflect_type", "edge": None, "wrap": None,
-            "empty": None}
+_OPTIONS = {
+    "constant": "constant_values",
+    "linear_ramp": "end_values",
+    "mean": "stat_length",
+    "maximum": "stat_length",
+    "minimum": "stat_length",
+    "reflect": "reflect_type",
+    "symmetric": "reflect_type",
+    "edge": None,
+    "wrap": None,
+    "empty": None,
+}
 
 
 def pad(array, pad_width, mode="constant", **kwargs):
@@ -35,7 +44,9 @@ def _padded(array, pad_width, mode, kwargs):
     if callable(mode):
         return _by_function(array, widths, mode, kwargs)
     if mode not in _OPTIONS:
-        raise NotImplementedError(f"Unimplemented padding mode {mode!r}: expected one of {', '.join(_OPTIONS)} or a function")
+        raise NotImplementedError(
+            f"Unimplemented padding mode {mode!r}: expected one of {', '.join(_OPTIONS)} or a function"
+        )
     unknown = set(kwargs) - {_OPTIONS[mode]}
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {sorted(unknown)}")
@@ -57,13 +68,20 @@ def _pairs(given, n: int, name: str):
         value = np.asarray(given)
         if value.dtype.kind not in "iu":
             raise TypeError
-        pairs = np.broadcast_to(value.reshape(1, 1) if value.size == 1 else value, (n, 2)) if value.shape != (n, 1) else \
-            np.broadcast_to(value, (n, 2))
+        pairs = (
+            np.broadcast_to(value.reshape(1, 1) if value.size == 1 else value, (n, 2))
+            if value.shape != (n, 1)
+            else np.broadcast_to(value, (n, 2))
+        )
     except TypeError:
-        raise TypeError(f"pad: {name} must be integers known while tracing, got {given!r}") from None
+        raise TypeError(
+            f"pad: {name} must be integers known while tracing, got {given!r}"
+        ) from None
     except ValueError:
-        raise ValueError(f"pad: {name} given with unexpected shape {np.shape(given)}: expected an amount, a pair, or a pair "
-                         f"for each of the {n} axes") from None
+        raise ValueError(
+            f"pad: {name} given with unexpected shape {np.shape(given)}: expected an amount, a pair, or a pair "
+            f"for each of the {n} axes"
+        ) from None
     return tuple((operator.index(a), operator.index(b)) for a, b in pairs.tolist())
 
 
@@ -75,16 +93,21 @@ def _constant(array, value, widths):
     out = as_array(array)
     if not shape_of(value):
         return lax.pad(out, cast_operand(value, dtype, weak), [(a, b, 0) for a, b in widths])
-    values = lax.broadcast_in_dim(cast_operand(value, dtype, weak), (len(widths), 2), range(2 - ndim_of(value), 2))
+    values = lax.broadcast_in_dim(
+        cast_operand(value, dtype, weak), (len(widths), 2), range(2 - ndim_of(value), 2)
+    )
     for axis, (a, b) in enumerate(widths):
         for side, amount in ((0, (a, 0, 0)), (1, (0, b, 0))):
             fill = lax.squeeze(lax.slice(values, (axis, side), (axis + 1, side + 1)), (0, 1))
-            out = lax.pad(out, fill, [amount if i == axis else (0, 0, 0) for i in range(len(widths))])
+            out = lax.pad(
+                out, fill, [amount if i == axis else (0, 0, 0) for i in range(len(widths))]
+            )
     return out
 
 
 def _values(value):
     from xlab.numpy.creation import array
+
     return array(value)
 
 
@@ -106,12 +129,24 @@ def _pad(array, widths, mode, option):
         if not before and not after:
             continue
         if not n and mode != "empty":
-            raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+            raise ValueError(
+                f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'"
+            )
         if mode == "empty":
-            x = lax.pad(x, cast_operand(0, x.dtype, x.weak_type), [(before, after, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])
+            x = lax.pad(
+                x,
+                cast_operand(0, x.dtype, x.weak_type),
+                [(before, after, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)],
+            )
         elif mode == "edge":
-            x = lax.concatenate([_repeat(_cut(x, 0, 1, axis), before, axis), x, _repeat(_cut(x, n - 1, n, axis), after, axis)],
-                                axis)
+            x = lax.concatenate(
+                [
+                    _repeat(_cut(x, 0, 1, axis), before, axis),
+                    x,
+                    _repeat(_cut(x, n - 1, n, axis), after, axis),
+                ],
+                axis,
+            )
         elif mode == "wrap":
             whole = -(-before // n), -(-after // n)
             parts = [x] * (whole[0] + 1 + whole[1])
@@ -125,7 +160,9 @@ def _pad(array, widths, mode, option):
             if 0 in lengths:
                 raise ValueError("pad: stat_length of 0 yields no value for padding")
             ends = (_cut(x, 0, min(lengths[0], n), axis), _cut(x, n - min(lengths[1], n), n, axis))
-            low, high = (_rounded(stat(end, axis=axis, keepdims=True), x.dtype, x.weak_type) for end in ends)
+            low, high = (
+                _rounded(stat(end, axis=axis, keepdims=True), x.dtype, x.weak_type) for end in ends
+            )
             x = lax.concatenate([_repeat(low, before, axis), x, _repeat(high, after, axis)], axis)
     return x
 
@@ -148,12 +185,20 @@ def _reflected(x, axis, before, after, mode, kind):
         if low:
             piece = lax.rev(_cut(x, skip, skip + low, axis), (axis,))
             edge = _cut(x, 0, 1, axis)
-            parts.append(piece if kind == "even" else lax.sub(lax.mul(cast_operand(2, x.dtype, x.weak_type), edge), piece))
+            parts.append(
+                piece
+                if kind == "even"
+                else lax.sub(lax.mul(cast_operand(2, x.dtype, x.weak_type), edge), piece)
+            )
         parts.append(x)
         if high:
             piece = lax.rev(_cut(x, n - skip - high, n - skip, axis), (axis,))
             edge = _cut(x, n - 1, n, axis)
-            parts.append(piece if kind == "even" else lax.sub(lax.mul(cast_operand(2, x.dtype, x.weak_type), edge), piece))
+            parts.append(
+                piece
+                if kind == "even"
+                else lax.sub(lax.mul(cast_operand(2, x.dtype, x.weak_type), edge), piece)
+            )
         x = lax.concatenate(parts, axis)
         before, after = before - low, after - high
     return x
@@ -162,24 +207,35 @@ def _reflected(x, axis, before, after, mode, kind):
 @jit_when_eager(static="widths")
 def _ramp(array, value, widths):
     from xlab.numpy.grids import linspace
+
     x = as_array(array)
     value = _values(value) if isinstance(value, (tuple, list)) else value
-    ends = lax.broadcast_in_dim(cast_operand(value, x.dtype), (x.ndim, 2), range(2 - ndim_of(value), 2))
+    ends = lax.broadcast_in_dim(
+        cast_operand(value, x.dtype), (x.ndim, 2), range(2 - ndim_of(value), 2)
+    )
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
         edges = [lax.squeeze(_cut(x, i, i + 1, axis), (axis,)) for i in (0, n - 1)]
         far = [lax.squeeze(lax.slice(ends, (axis, s), (axis + 1, s + 1)), (0, 1)) for s in (0, 1)]
         parts = [x]
         if before:
-            parts.insert(0, linspace(far[0], edges[0], before, endpoint=False, dtype=x.dtype, axis=axis))
+            parts.insert(
+                0, linspace(far[0], edges[0], before, endpoint=False, dtype=x.dtype, axis=axis)
+            )
         if after:
-            parts.append(lax.rev(linspace(far[1], edges[1], after, endpoint=False, dtype=x.dtype, axis=axis), (axis,)))
+            parts.append(
+                lax.rev(
+                    linspace(far[1], edges[1], after, endpoint=False, dtype=x.dtype, axis=axis),
+                    (axis,),
+                )
+            )
         x = lax.concatenate([cast_operand(p, x.dtype, x.weak_type) for p in parts], axis)
     return x
 
 
 def _by_function(array, widths, function, kwargs):
     from xlab.numpy.functional import apply_along_axis
+
     x = lax.pad(as_array(array), aval_of(array).dtype.type(0), [(a, b, 0) for a, b in widths])
     for axis, pair in enumerate(widths):
         x = apply_along_axis(function, axis, x, pair, axis, kwargs)

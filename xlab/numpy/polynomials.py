@@ -49,6 +49,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
         Array(11, dtype=int32)
     """
     from xlab.numpy.ufuncs import add, multiply
+
     p, x = promoted("polyval", p, x)
     p = as_array(p)
     if not p.shape[0]:
@@ -65,7 +66,11 @@ def _together(name, op, a1, a2):
     a1, a2 = (atleast_1d(v) for v in promoted(name, a1, a2))
     long, short = (a1, a2) if a1.shape[0] >= a2.shape[0] else (a2, a1)
     n, zero = long.shape[0] - short.shape[0], cast_operand(0, long.dtype)
-    short = lax.pad(spread_to(short, (short.shape[0], *long.shape[1:])), zero, [(n, 0, 0), *[(0, 0, 0)] * (long.ndim - 1)])
+    short = lax.pad(
+        spread_to(short, (short.shape[0], *long.shape[1:])),
+        zero,
+        [(n, 0, 0), *[(0, 0, 0)] * (long.ndim - 1)],
+    )
     return op(long, short) if long is a1 else op(short, long)
 
 
@@ -108,22 +113,31 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     a1, a2 = (atleast_1d(v) for v in promoted_inexact("polymul", a1, a2))
     if trim_leading_zeros and (a1.shape[0] > 1 or a2.shape[0] > 1):
         a1, a2 = trim_zeros(a1, "f"), trim_zeros(a2, "f")
-    return convolve(a1 if a1.shape[0] else lax.full((1,), 0, a1.dtype), a2 if a2.shape[0] else lax.full((1,), 0, a2.dtype))
+    return convolve(
+        a1 if a1.shape[0] else lax.full((1,), 0, a1.dtype),
+        a2 if a2.shape[0] else lax.full((1,), 0, a2.dtype),
+    )
 
 
 def _polydiv(u, v):
     # Not one program: fused, the products would not be rounded, and a remainder of zero would not be zero.
     u, v = (atleast_1d(x) for x in promoted_inexact("polydiv", u, v))
     if u.ndim != 1 or v.ndim != 1:
-        raise ValueError(f"polydiv divides vectors of coefficients, got shapes {u.shape} and {v.shape}")
+        raise ValueError(
+            f"polydiv divides vectors of coefficients, got shapes {u.shape} and {v.shape}"
+        )
     m, n = u.shape[0] - 1, v.shape[0] - 1
     scale = lax.div(cast_operand(1, v.dtype), lax.index_in_dim(v, 0, 0, keepdims=False))
     quotient = []
     for k in range(max(m - n + 1, 0)):
         d = lax.mul(scale, lax.index_in_dim(u, k, 0, keepdims=False))
         quotient.append(d)
-        u = u.at[k:k + n + 1].add(lax.neg(lax.mul(d, v)))
-    q = lax.concatenate([lax.reshape(d, (1,)) for d in quotient], 0) if quotient else lax.full((1,), 0, u.dtype)
+        u = u.at[k : k + n + 1].add(lax.neg(lax.mul(d, v)))
+    q = (
+        lax.concatenate([lax.reshape(d, (1,)) for d in quotient], 0)
+        if quotient
+        else lax.full((1,), 0, u.dtype)
+    )
     return q, u
 
 
@@ -156,6 +170,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         Array([2., 2.], dtype=float32)
     """
     from xlab.numpy.ufuncs import multiply
+
     m = operator.index(m)
     if m < 0:
         raise ValueError("Order of derivative must be positive")
@@ -164,7 +179,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         return p
     n = p.shape[0]
     m = min(m, n)
-    powers = np.arange(n)[::-1][:max(n - m, 0)]
+    powers = np.arange(n)[::-1][: max(n - m, 0)]
     rest = lax.slice_in_dim(p, 0, max(n - m, 0))
     lax.broadcast_shapes(rest.shape, powers.shape)
     factors = np.prod([powers - i for i in range(m)], axis=0).astype(p.dtype)
@@ -192,8 +207,14 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         return p
     p, k = map(as_array, promoted_inexact("polyint", p, *check("polyint", 0 if k is None else k)))
     if k.size not in (1, m) or k.shape[:-1] not in ((), (1,)):
-        raise ValueError(f"polyint: k must be a scalar or a vector of 1 or m={m} constants, got shape {k.shape}")
-    k = lax.broadcast_in_dim(lax.reshape(k, (k.size,)), (m,), (0,)) if k.size == m else lax.full((m,), lax.reshape(k, ()))
+        raise ValueError(
+            f"polyint: k must be a scalar or a vector of 1 or m={m} constants, got shape {k.shape}"
+        )
+    k = (
+        lax.broadcast_in_dim(lax.reshape(k, (k.size,)), (m,), (0,))
+        if k.size == m
+        else lax.full((m,), lax.reshape(k, ()))
+    )
     for i in range(m):
         places = np.arange(p.shape[0], 0, -1).astype(p.dtype)
         p = lax.concatenate([lax.div(p, asarray(places)), lax.slice_in_dim(k, i, i + 1)], 0)
@@ -219,16 +240,21 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     zeros = atleast_1d(zeros)
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] and zeros.size:
         from xlab.numpy.linalg import eigvals
+
         zeros = eigvals(zeros)
     if zeros.ndim != 1:
-        raise ValueError(f"poly takes a vector of zeros or a square matrix, got shape {zeros.shape}")
+        raise ValueError(
+            f"poly takes a vector of zeros or a square matrix, got shape {zeros.shape}"
+        )
     if not zeros.size:
         return lax.full((), 1, zeros.dtype)
     out = lax.full((1,), 1, zeros.dtype)
     for i in range(zeros.shape[0]):
         root = lax.slice_in_dim(zeros, i, i + 1)
         zero = cast_operand(0, zeros.dtype)
-        out = lax.sub(lax.pad(out, zero, [(0, 1, 0)]), lax.mul(root, lax.pad(out, zero, [(1, 0, 0)])))
+        out = lax.sub(
+            lax.pad(out, zero, [(0, 1, 0)]), lax.mul(root, lax.pad(out, zero, [(1, 0, 0)]))
+        )
     return out
 
 
@@ -262,17 +288,27 @@ def _all_roots(p):
     from xlab.numpy.grids import eye
     from xlab.numpy.indexing import take
     from xlab.numpy.linalg import eigvals
+
     p = as_array(p)
     n = p.shape[0]
     there = lax.ne(p, cast_operand(0, p.dtype))
     index = lax.iota(np.int32, n)
     zeros = lax.reduce_min(select_promoted(there, index, np.int32(n)), (0,))
     p = take(p, lax.add(index, zeros), mode="wrap")
-    row = lax.div(lax.neg(lax.slice_in_dim(p, 1, n)), lax.broadcast_in_dim(lax.index_in_dim(p, 0, 0, keepdims=False), (n - 1,), ()))
+    row = lax.div(
+        lax.neg(lax.slice_in_dim(p, 1, n)),
+        lax.broadcast_in_dim(lax.index_in_dim(p, 0, 0, keepdims=False), (n - 1,), ()),
+    )
     shifted = lax.slice_in_dim(eye(n - 1, dtype=p.dtype), 0, n - 2)
     # Transposed, so that the zeros of trailing coefficients come last.
-    found = eigvals(lax.transpose(lax.concatenate([lax.expand_dims(row, (0,)), shifted], 0), (1, 0)))
-    return select_promoted(lax.ge(lax.add(lax.iota(np.int32, n - 1), zeros), np.int32(n - 1)), cast_operand(complex(np.nan, np.nan), found.dtype), found)
+    found = eigvals(
+        lax.transpose(lax.concatenate([lax.expand_dims(row, (0,)), shifted], 0), (1, 0))
+    )
+    return select_promoted(
+        lax.ge(lax.add(lax.iota(np.int32, n - 1), zeros), np.int32(n - 1)),
+        cast_operand(complex(np.nan, np.nan), found.dtype),
+        found,
+    )
 
 
 # -- convolution ------------------------------------------------------------------------------------------
@@ -289,8 +325,14 @@ def _sliding(a, v, mode, precision, preferred, mirrored):
         v = lax.rev(v, (0,))
     m = v.shape[0]
     padding = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
-    out = lax.conv_general_dilated(lax.expand_dims(a, (0, 1)), lax.expand_dims(v, (0, 1)), (1,), [padding], precision=precision,
-                                   preferred_element_type=preferred)
+    out = lax.conv_general_dilated(
+        lax.expand_dims(a, (0, 1)),
+        lax.expand_dims(v, (0, 1)),
+        (1,),
+        [padding],
+        precision=precision,
+        preferred_element_type=preferred,
+    )
     if swapped and not mirrored:
         out = lax.rev(out, (2,))
     return lax.squeeze(out, (0, 1))
@@ -299,15 +341,26 @@ def _sliding(a, v, mode, precision, preferred, mirrored):
 def _check_vectors(name, a, v, mode):
     a, v = check(name, a, v)
     if ndim_of(a) != 1 or ndim_of(v) != 1:
-        raise ValueError(f"{name} only supports 1-dimensional inputs, got shapes {shape_of(a)} and {shape_of(v)}")
+        raise ValueError(
+            f"{name} only supports 1-dimensional inputs, got shapes {shape_of(a)} and {shape_of(v)}"
+        )
     if not shape_of(a)[0] or not shape_of(v)[0]:
-        raise ValueError(f"{name}: inputs cannot be empty, got shapes {shape_of(a)} and {shape_of(v)}")
+        raise ValueError(
+            f"{name}: inputs cannot be empty, got shapes {shape_of(a)} and {shape_of(v)}"
+        )
     if mode not in ("full", "same", "valid"):
         raise ValueError(f"{name}: mode must be one of ['full', 'same', 'valid'], got {mode!r}")
     return a, v
 
 
-def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def convolve(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Convolution of two vectors.
 
     Args:
@@ -322,10 +375,19 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Preci
         Array([1., 3., 2.], dtype=float32)
     """
     a, v = _check_vectors("convolve", a, v, mode)
-    return _sliding(a, v, mode=mode, precision=precision, preferred=preferred_element_type, mirrored=True)
+    return _sliding(
+        a, v, mode=mode, precision=precision, preferred=preferred_element_type, mirrored=True
+    )
 
 
-def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def correlate(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "valid",
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Cross-correlation of two vectors.
 
     Args:
@@ -340,8 +402,16 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Pre
         Array([3., 5.], dtype=float32)
     """
     from xlab.numpy.logic import conjugate
+
     a, v = _check_vectors("correlate", a, v, mode)
-    return _sliding(a, conjugate(v), mode=mode, precision=precision, preferred=preferred_element_type, mirrored=False)
+    return _sliding(
+        a,
+        conjugate(v),
+        mode=mode,
+        precision=precision,
+        preferred=preferred_element_type,
+        mirrored=False,
+    )
 
 
 # -- windows ----------------------------------------------------------------------------------------------
@@ -421,6 +491,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
 def _kaiser(beta, n):
     from xlab.numpy.functions import i0
     from xlab.numpy.ufuncs import divide, multiply
+
     r = (2 * np.arange(n) - (n - 1)) / (n - 1)
     shape = np.sqrt(np.maximum(1 - r * r, 0)).astype(dtypes.canonicalize_dtype(np.float64))
     return divide(i0(multiply(beta, shape)), i0(beta))

@@ -54,8 +54,11 @@ def axes_of(name: str, axis, ndim: int) -> tuple[int, ...]:
 def kept(x, out, axes):
     """The result with reduced axes as dimensions of size 1."""
     shape = shape_of(x)
-    return lax.broadcast_in_dim(out, [1 if i in axes else d for i, d in enumerate(shape)],
-                                [i for i in range(len(shape)) if i not in axes])
+    return lax.broadcast_in_dim(
+        out,
+        [1 if i in axes else d for i, d in enumerate(shape)],
+        [i for i in range(len(shape)) if i not in axes],
+    )
 
 
 def _widened(dtype):
@@ -87,8 +90,10 @@ def _masked(a, where, identity):
         return a
     (where,) = check("where", where)
     if dtype_of(where) != np.bool_:
-        raise ValueError(f"where must be None or a boolean array; got one of dtype {dtype_of(where)}. Compare it first, as in "
-                         f"where != 0.")
+        raise ValueError(
+            f"where must be None or a boolean array; got one of dtype {dtype_of(where)}. Compare it first, as in "
+            f"where != 0."
+        )
     return select_promoted(where, a, cast_operand(identity, aval_of(a).dtype))
 
 
@@ -97,7 +102,9 @@ def _check_initial(name, initial):
         raise ValueError(f"{name}: initial value must be a scalar, got shape {shape_of(initial)}")
 
 
-def _additive(name, reduce, combine, identity, a, axis, dtype, out, keepdims, initial, where, promote_integers):
+def _additive(
+    name, reduce, combine, identity, a, axis, dtype, out, keepdims, initial, where, promote_integers
+):
     no_out(name, out)
     if not promote_integers and dtype is None and (given := dtype_of(*check(name, a))) != np.bool_:
         dtype = given
@@ -118,7 +125,16 @@ def _additive(name, reduce, combine, identity, a, axis, dtype, out, keepdims, in
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
-def sum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True) -> Array:
+def sum(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """Sum over axes.
 
     Args:
@@ -136,12 +152,33 @@ def sum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = No
         >>> jnp.sum(jnp.ones((2, 3)), axis=1)
         Array([3., 3.], dtype=float32)
     """
-    return _additive("sum", lax.reduce_sum, lax.add, 0, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+    return _additive(
+        "sum",
+        lax.reduce_sum,
+        lax.add,
+        0,
+        a,
+        axis,
+        dtype,
+        out,
+        keepdims,
+        initial,
+        where,
+        promote_integers,
+    )
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
-def prod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
-         promote_integers: bool = True) -> Array:
+def prod(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """Product over axes; the arguments are those of `sum`.
 
     Args:
@@ -159,7 +196,20 @@ def prod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = N
         >>> jnp.prod(jnp.array([2, 3, 4]))
         Array(24, dtype=int32)
     """
-    return _additive("prod", lax.reduce_prod, lax.mul, 1, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+    return _additive(
+        "prod",
+        lax.reduce_prod,
+        lax.mul,
+        1,
+        a,
+        axis,
+        dtype,
+        out,
+        keepdims,
+        initial,
+        where,
+        promote_integers,
+    )
 
 
 def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, where):
@@ -169,11 +219,15 @@ def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, 
     _check_initial(name, initial)
     if initial is None:
         if any_empty(a, axes):
-            raise ValueError(f"zero-size array to reduction operation {name} which has no identity: its axes {axes} of shape "
-                             f"{shape_of(a)} are empty. Give initial= for empty arrays.")
+            raise ValueError(
+                f"zero-size array to reduction operation {name} which has no identity: its axes {axes} of shape "
+                f"{shape_of(a)} are empty. Give initial= for empty arrays."
+            )
         if where is not None and where is not True:
-            raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to "
-                             f"specify 'initial'")
+            raise ValueError(
+                f"reduction operation {name} does not have an identity, so to use a where mask one has to "
+                f"specify 'initial'"
+            )
     found = reduce(_masked(a, where, identity(dtype_of(a))), axes)
     if initial is not None:
         found = combine(cast_operand(initial, aval_of(found).dtype), found)
@@ -190,7 +244,14 @@ def any_empty(a, axes) -> bool:
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def max(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def max(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Maximum over axes; NaN where there is one.
 
     Args:
@@ -210,7 +271,14 @@ def max(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: 
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def min(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+def min(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Minimum over axes; NaN where there is one.
 
     Args:
@@ -226,7 +294,9 @@ def min(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: 
         >>> jnp.min(jnp.array([[1, 5], [2, 3]]), axis=0)
         Array([1, 3], dtype=int32)
     """
-    return _extremum("min", lax.reduce_min, lax.min, highest, a, axis, out, keepdims, initial, where)
+    return _extremum(
+        "min", lax.reduce_min, lax.min, highest, a, axis, out, keepdims, initial, where
+    )
 
 
 amax, amin = max, min
@@ -243,7 +313,14 @@ def _logical(name, reduce, identity, a, axis, out, keepdims, where):
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def any(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+def any(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether any element is true.
 
     Args:
@@ -262,7 +339,14 @@ def any(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: 
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def all(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+def all(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether all elements are true.
 
     Args:
@@ -298,7 +382,9 @@ def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = F
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def ptp(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False) -> Array:
+def ptp(
+    a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False
+) -> Array:
     """Maximum minus minimum over axes.
 
     Args:
@@ -329,7 +415,9 @@ def _arg(name, op, a, axis, out, keepdims):
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Position of the maximum; the first of several.
 
     Args:
@@ -347,7 +435,9 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
-def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """Position of the minimum; the first of several.
 
     Args:
@@ -389,7 +479,15 @@ def _count(a, axes, where, dtype, keepdims):
 
 
 @jit_when_eager(static=("axis", "dtype", "out", "keepdims"))
-def mean(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+def mean(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Mean over axes.
 
     Args:
@@ -414,14 +512,25 @@ def mean(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = N
 
 
 def variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
-    if dtypes.issubdtype(dtype_of(*check(name, a)), np.complexfloating) and dtype is not None and not dtypes.issubdtype(
-            dtypes.to_dtype(dtype), np.complexfloating):
-        raise ValueError(f"{name}: dtype={dtype} must be complex if the operand is; take the real part first")
+    if (
+        dtypes.issubdtype(dtype_of(*check(name, a)), np.complexfloating)
+        and dtype is not None
+        and not dtypes.issubdtype(dtypes.to_dtype(dtype), np.complexfloating)
+    ):
+        raise ValueError(
+            f"{name}: dtype={dtype} must be complex if the operand is; take the real part first"
+        )
     if dtype is not None and not dtypes.issubdtype(dtypes.to_dtype(dtype), np.inexact):
-        raise ValueError(f"{name}: dtype must be a floating-point or complex type, got {dtype}; convert the result with astype")
+        raise ValueError(
+            f"{name}: dtype must be a floating-point or complex type, got {dtype}; convert the result with astype"
+        )
     a, result = _computed_in(name, a, dtype)
     axes = axes_of(name, axis, ndim_of(a))
-    center = mean(a, axis=axes, keepdims=True, where=where) if mean_given is None else cast_operand(mean_given, aval_of(a).dtype)
+    center = (
+        mean(a, axis=axes, keepdims=True, where=where)
+        if mean_given is None
+        else cast_operand(mean_given, aval_of(a).dtype)
+    )
     centered = lax.sub(a, center)
     if result.kind == "c":
         centered = lax.real(lax.mul(centered, lax.conj(centered)))
@@ -432,10 +541,23 @@ def variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
     count = lax.sub(_count(a, axes, where, real, keepdims), cast_operand(ddof, real))
     total = sum(centered, axis=axes, keepdims=keepdims, where=where, dtype=real)
     spread = convert(lax.div(total, count), result, False)
-    return select_promoted(lax.gt(count, cast_operand(0, real)), spread, cast_operand(np.nan, result))
+    return select_promoted(
+        lax.gt(count, cast_operand(0, real)), spread, cast_operand(np.nan, result)
+    )
 
 
-def var(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
+def var(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int | float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | float | None = None,
+) -> Array:
     """Variance over axes; `ddof` (or `correction`) is subtracted from the number of elements.
 
     Args:
@@ -455,7 +577,15 @@ def var(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = No
         Array(1., dtype=float32)
     """
     no_out("var", out)
-    return _var(a, axis=axis, dtype=dtype, ddof=_one_of(ddof, correction), keepdims=keepdims, where=where, mean=mean)
+    return _var(
+        a,
+        axis=axis,
+        dtype=dtype,
+        ddof=_one_of(ddof, correction),
+        keepdims=keepdims,
+        where=where,
+        mean=mean,
+    )
 
 
 @jit_when_eager(static=("axis", "dtype", "keepdims"))
@@ -468,11 +598,24 @@ def _one_of(ddof, correction):
     if correction is None:
         return ddof
     if not (isinstance(ddof, int) and ddof == 0):
-        raise ValueError(f"var and std: ddof={ddof} and correction={correction} are two names of one argument: give one of them")
+        raise ValueError(
+            f"var and std: ddof={ddof} and correction={correction} are two names of one argument: give one of them"
+        )
     return correction
 
 
-def std(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
+def std(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int | float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: int | float | None = None,
+) -> Array:
     """Standard deviation over axes; the arguments are those of `var`.
 
     Args:
@@ -492,7 +635,15 @@ def std(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = No
         Array(1., dtype=float32)
     """
     no_out("std", out)
-    return _std(a, axis=axis, dtype=dtype, ddof=_one_of(ddof, correction), keepdims=keepdims, where=where, mean=mean)
+    return _std(
+        a,
+        axis=axis,
+        dtype=dtype,
+        ddof=_one_of(ddof, correction),
+        keepdims=keepdims,
+        where=where,
+        mean=mean,
+    )
 
 
 @jit_when_eager(static=("axis", "dtype", "keepdims"))

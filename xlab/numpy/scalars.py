@@ -29,10 +29,15 @@ class _ScalarType(type):
 
     def __call__(cls, x):
         from xlab.numpy.creation import array
+
         return array(x, dtype=cls.dtype)
 
     def __eq__(cls, other):
-        return cls is other or cls.dtype.type is other or (not isinstance(other, type) and cls.dtype == other)
+        return (
+            cls is other
+            or cls.dtype.type is other
+            or (not isinstance(other, type) and cls.dtype == other)
+        )
 
     def __ne__(cls, other):
         return not cls == other
@@ -49,22 +54,32 @@ class _ScalarType(type):
 
 def _scalar_type(name: str) -> _ScalarType:
     dtype = dtypes.to_dtype(name)
-    doc = (f"Elements of type {dtype.name}; calling it makes an array of that type.\n\n    Example:\n"
-           f"        >>> import xlab.numpy as jnp\n        >>> jnp.{name} == jnp.dtype(jnp.{name})\n        True\n    ")
+    doc = (
+        f"Elements of type {dtype.name}; calling it makes an array of that type.\n\n    Example:\n"
+        f"        >>> import xlab.numpy as jnp\n        >>> jnp.{name} == jnp.dtype(jnp.{name})\n        True\n    "
+    )
     return _ScalarType(name, (), {"dtype": dtype, "__doc__": doc, "__module__": "xlab.numpy"})
 
 
 bool_ = _scalar_type("bool")
 int8, int16, int32, int64 = map(_scalar_type, ("int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = map(_scalar_type, ("uint8", "uint16", "uint32", "uint64"))
-float16, float32, float64, bfloat16 = map(_scalar_type, ("float16", "float32", "float64", "bfloat16"))
+float16, float32, float64, bfloat16 = map(
+    _scalar_type, ("float16", "float32", "float64", "bfloat16")
+)
 complex64, complex128 = map(_scalar_type, ("complex64", "complex128"))
 int1, int2, int4 = map(_scalar_type, ("int1", "int2", "int4"))
 uint1, uint2, uint4 = map(_scalar_type, ("uint1", "uint2", "uint4"))
-float4_e2m1fn, float6_e2m3fn, float6_e3m2fn = map(_scalar_type, ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"))
+float4_e2m1fn, float6_e2m3fn, float6_e3m2fn = map(
+    _scalar_type, ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
+)
 float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz = map(
-    _scalar_type, ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"))
-float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = map(_scalar_type, ("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"))
+    _scalar_type,
+    ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+)
+float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = map(
+    _scalar_type, ("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+)
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 
@@ -116,9 +131,15 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...
         >>> jnp.isdtype(jnp.bfloat16, "real floating")
         True
     """
-    names = {"bool": np.bool_, "signed integer": np.signedinteger, "unsigned integer": np.unsignedinteger,
-             "integral": np.integer, "real floating": np.floating, "complex floating": np.complexfloating,
-             "numeric": np.number}
+    names = {
+        "bool": np.bool_,
+        "signed integer": np.signedinteger,
+        "unsigned integer": np.unsignedinteger,
+        "integral": np.integer,
+        "real floating": np.floating,
+        "complex floating": np.complexfloating,
+        "numeric": np.number,
+    }
     found = dtypes.to_dtype(dtype)
     for k in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(k, str) and k in names:
@@ -140,7 +161,9 @@ def isscalar(element: Any) -> bool:
         (True, False)
     """
     if isinstance(element, np.ndarray) or hasattr(element, "aval"):
-        return np.shape(element) == () if isinstance(element, np.ndarray) else element.aval.shape == ()
+        return (
+            np.shape(element) == () if isinstance(element, np.ndarray) else element.aval.shape == ()
+        )
     return np.isscalar(element)
 
 
@@ -157,7 +180,9 @@ def iscomplexobj(x: Any) -> bool:
     dtype = getattr(x, "dtype", None)
     dtype = np.asarray(x).dtype if dtype is None else dtype
     if isinstance(dtype, np.dtype) and dtype.kind == "O":
-        raise TypeError(f"a complex or real number or an array of them is needed, got {x!r} of type {type(x).__name__}")
+        raise TypeError(
+            f"a complex or real number or an array of them is needed, got {x!r} of type {type(x).__name__}"
+        )
     return issubdtype(dtype, np.complexfloating)
 
 

@@ -23,7 +23,9 @@ from xlab.sharding.typed import out_sharding as canonical_out_sharding
 __all__ = ["argwhere", "bincount", "compress", "extract", "flatnonzero", "nonzero", "where"]
 
 
-def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """Positions of the elements that are not zero, one vector per axis.
 
     Args:
@@ -38,12 +40,16 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
     """
     (a,) = check("nonzero", a)
     if not ndim_of(a):
-        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use atleast_1d(scalar).nonzero() instead.")
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use atleast_1d(scalar).nonzero() instead."
+        )
     if fill_value is None:
         fill_value = 0
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * ndim_of(a)
     if isinstance(fill_value, list) or len(fills) != ndim_of(a) or any(map(shape_of, fills)):
-        raise ValueError(f"nonzero: fill_value must be a number or a tuple of one per axis, here {ndim_of(a)}; got {fill_value}")
+        raise ValueError(
+            f"nonzero: fill_value must be a number or a tuple of one per axis, here {ndim_of(a)}; got {fill_value}"
+        )
     if size is None:
         found = [asarray(i.astype(index_dtype())) for i in np.nonzero(host(a, "nonzero"))]
         # Fill values fill nothing here, but positions have their type; none of them have no such type.
@@ -56,11 +62,15 @@ def _nonzero(a, fills, size):
     """The k-th true element is where the running count first reaches k + 1."""
     from xlab.lax.cumulative import cumsum
     from xlab.numpy.sorting import _searchsorted
+
     shape = shape_of(a)
     mask = lax.reshape(truth(a), (int(np.prod(shape, dtype=np.int64)),))
     index = index_dtype()
     if not mask.shape[0] or not size:
-        return [lax.full((size,), cast_operand(f, index) if not hasattr(f, "aval") else f, index) for f in fills]
+        return [
+            lax.full((size,), cast_operand(f, index) if not hasattr(f, "aval") else f, index)
+            for f in fills
+        ]
     counts = cumsum(lax.convert_element_type(mask, index), 0)
     wanted = lax.add(lax.iota(index, size), index.type(1))
     flat = cast_operand(_searchsorted(counts, wanted, side="left"), index)
@@ -68,12 +78,22 @@ def _nonzero(a, fills, size):
     missing = lax.gt(wanted, total)
     out = []
     for n, fill in zip(shape[::-1], fills[::-1]):
-        out.append(select_promoted(missing, *promoted("nonzero", fill, lax.rem(flat, index.type(n)))))
+        out.append(
+            select_promoted(missing, *promoted("nonzero", fill, lax.rem(flat, index.type(n))))
+        )
         flat = lax.div(flat, index.type(n))
     return out[::-1]
 
 
-def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /, *, size: int | None = None, fill_value: ArrayLike | tuple[ArrayLike, ...] | None = None) -> Array | tuple[Array, ...]:
+def where(
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | tuple[ArrayLike, ...] | None = None,
+) -> Array | tuple[Array, ...]:
     """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone, as `nonzero`.
 
     Args:
@@ -98,7 +118,9 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return choose_where(condition, x, y)
 
 
-def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Positions in the flattened array of the elements that are not zero.
 
     Args:
@@ -116,7 +138,9 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike 
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """Positions of the elements that are not zero, a row each.
 
     Args:
@@ -132,6 +156,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
                [1, 0]], dtype=int32)
     """
     from xlab.numpy.joining import stack
+
     (a,) = check("argwhere", a)
     if not ndim_of(a):
         found = nonzero(lax.reshape(as_array(a), (1,)), size=size, fill_value=fill_value)[0]
@@ -139,7 +164,13 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | N
     return stack(nonzero(a, size=size, fill_value=fill_value), axis=1)
 
 
-def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = 0) -> Array:
+def extract(
+    condition: ArrayLike,
+    arr: ArrayLike,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = 0,
+) -> Array:
     """Elements of the flattened array at which a condition holds.
 
     Args:
@@ -157,7 +188,15 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fi
     return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
 
 
-def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None, fill_value: ArrayLike | None = 0, out: None = None) -> Array:
+def compress(
+    condition: ArrayLike,
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = 0,
+    out: None = None,
+) -> Array:
     """Slices along an axis at which a vector of conditions holds.
 
     Args:
@@ -175,8 +214,11 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, siz
         Array([1, 3], dtype=int32)
     """
     from xlab.numpy.indexing import take
+
     if out is not None:
-        raise NotImplementedError("compress: arrays are not changed in place, so out= is not supported; use the result")
+        raise NotImplementedError(
+            "compress: arrays are not changed in place, so out= is not supported; use the result"
+        )
     condition, a = check("compress", condition, a)
     if ndim_of(condition) != 1:
         raise ValueError(f"condition must be a 1D array, got shape {shape_of(condition)}")
@@ -185,13 +227,17 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, siz
     axis = canonical_axis(axis, ndim_of(a))
     n, given = shape_of(a)[axis], shape_of(condition)[0]
     if given > n and host(condition, "compress")[n:].any():
-        raise ValueError(f"condition contains entries that are out of bounds: {given} conditions for the {n} elements along axis {axis}")
+        raise ValueError(
+            f"condition contains entries that are out of bounds: {given} conditions for the {n} elements along axis {axis}"
+        )
     if size is None:
         kept = np.flatnonzero(host(condition, "compress"))
         return take(a, kept.astype(np.int32), axis=axis)
     size, most = operator.index(size), min(given, n)
     if not 0 <= size <= most:
-        raise ValueError(f"compress: size must not be negative nor more than the {most} elements that the conditions are for, got {size}")
+        raise ValueError(
+            f"compress: size must not be negative nor more than the {most} elements that the conditions are for, got {size}"
+        )
     kept = flatnonzero(condition, size=size, fill_value=n)
     return _filled(take(a, kept, axis=axis, mode="clip"), kept, n, axis, fill_value)
 
@@ -205,12 +251,20 @@ def _filled(x, positions, n, axis, fill_value):
 @jit_when_eager(static=("minlength", "length"))
 def _bincount(x, weights, minlength, length):
     from xlab.numpy.creation import zeros
+
     weights = cast_operand(1, index_dtype()) if weights is None else weights
     x = lax.max(as_array(x), aval_of(x).dtype.type(0))
     return zeros(length, aval_of(weights).dtype).at[x].add(weights, mode="drop")
 
 
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def bincount(
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """How often each of 0, 1, 2, ... occurs; `length` fixes the size of the result while tracing.
 
     Args:
@@ -228,10 +282,13 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
     (x,) = check("bincount", x)
     if out_sharding is not None:
         from xlab.numpy.creation import resharded
+
         asked = canonical_out_sharding(out_sharding, "jnp.bincount", 1)
         if asked is not None and tuple(asked.spec.axes()):
-            raise ShardingTypeError(f"bincount: out_sharding={out_sharding} shards the result, which every device computes in full: "
-                                    f"leave it out, and reshard the result")
+            raise ShardingTypeError(
+                f"bincount: out_sharding={out_sharding} shards the result, which every device computes in full: "
+                f"leave it out, and reshard the result"
+            )
         return resharded(bincount(x, weights, minlength, length=length), out_sharding, "bincount")
     if aval_of(x).dtype == np.bool_:
         x = cast_operand(x, np.dtype(np.int32))

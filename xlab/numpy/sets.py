@@ -30,8 +30,18 @@ from xlab.numpy.searching import _nonzero, flatnonzero
 from xlab.numpy.shape import ravel
 from xlab.numpy.sorting import _searchsorted
 
-__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
-           "unique_values"]
+__all__ = [
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
 
 _INDEX = np.dtype(np.int32)
 
@@ -39,8 +49,18 @@ _INDEX = np.dtype(np.int32)
 # -- distinct elements ------------------------------------------------------------------------------------
 
 
-def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
-           *, equal_nan: bool = True, size: int | None = None, fill_value: ArrayLike | None = None, sorted: bool = True) -> Array | tuple[Array, ...]:
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+    sorted: bool = True,
+) -> Array | tuple[Array, ...]:
     """The different elements in order; optionally their first positions, the way back, and how often they occur.
 
     Args:
@@ -60,23 +80,43 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
     (ar,) = check("unique", ar)
     if size is None:
         # Asked for positions, NumPy sorts stably: of zeros of both signs the first one stands for them.
-        values, index, inverse, counts = np.unique(host(ar, "unique"), True, True, True, axis, equal_nan=equal_nan)
-        out = [_made(values, ar), *(asarray(v.astype(index_dtype())) for v, asked in (
-            (index, return_index), (inverse, return_inverse), (counts, return_counts)) if asked)]
+        values, index, inverse, counts = np.unique(
+            host(ar, "unique"), True, True, True, axis, equal_nan=equal_nan
+        )
+        out = [
+            _made(values, ar),
+            *(
+                asarray(v.astype(index_dtype()))
+                for v, asked in (
+                    (index, return_index),
+                    (inverse, return_inverse),
+                    (counts, return_counts),
+                )
+                if asked
+            ),
+        ]
         return out[0] if len(out) == 1 else tuple(out)
     shape = shape_of(ar)
     if axis is None:
         flat = lax.reshape(as_array(ar), (int(np.prod(shape, dtype=np.int64)), 1))
     else:
         from xlab.numpy.shape import moveaxis
+
         moved = moveaxis(ar, axis, 0)
         flat = lax.reshape(moved, (moved.shape[0], int(np.prod(moved.shape[1:], dtype=np.int64))))
-    values, index, inverse, counts = _unique(flat, fill_value, size=operator.index(size), equal_nan=bool(equal_nan))
+    values, index, inverse, counts = _unique(
+        flat, fill_value, size=operator.index(size), equal_nan=bool(equal_nan)
+    )
     if axis is None:
         values, inverse = lax.squeeze(values, (1,)), lax.reshape(inverse, shape)
     else:
         values = moveaxis(lax.reshape(values, (values.shape[0], *moved.shape[1:])), 0, axis)
-    out = [values, *([index] if return_index else []), *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
+    out = [
+        values,
+        *([index] if return_index else []),
+        *([inverse] if return_inverse else []),
+        *([counts] if return_counts else []),
+    ]
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -86,12 +126,17 @@ def _unique(rows, fill_value, size, equal_nan):
     from xlab.lax.cumulative import cumsum
     from xlab.lax.sort import sort
     from xlab.numpy.indexing import take
+
     n, width = rows.shape
     index = index_dtype()
     if not n:
         if size and fill_value is None:
             raise ValueError("unique of an empty array with a size needs fill_value")
-        values = lax.full((size, width), cast_operand(0 if fill_value is None else fill_value, rows.dtype), rows.dtype)
+        values = lax.full(
+            (size, width),
+            cast_operand(0 if fill_value is None else fill_value, rows.dtype),
+            rows.dtype,
+        )
         empty = lax.full((size,), 0, index)
         return values, empty, lax.full((0,), 0, index), empty
     columns = [lax.index_in_dim(rows, i, 1, keepdims=False) for i in range(width)]
@@ -100,16 +145,26 @@ def _unique(rows, fill_value, size, equal_nan):
     ahead, behind = lax.slice_in_dim(ordered, 1, n), lax.slice_in_dim(ordered, 0, n - 1)
     differ = lax.ne(ahead, behind)
     if equal_nan and dtypes.issubdtype(rows.dtype, np.inexact):
-        differ = lax.bitwise_and(differ, lax.bitwise_not(lax.bitwise_and(lax.ne(ahead, ahead), lax.ne(behind, behind))))
+        differ = lax.bitwise_and(
+            differ, lax.bitwise_not(lax.bitwise_and(lax.ne(ahead, ahead), lax.ne(behind, behind)))
+        )
     new = lax.concatenate([lax.full((1,), True, np.dtype(bool)), lax.reduce_or(differ, (1,))], 0)
-    (starts,) = _nonzero(new, [n], size=size + 1)       # and one more: where the last of them ends
+    (starts,) = _nonzero(new, [n], size=size + 1)  # and one more: where the last of them ends
     starts, ends = lax.slice_in_dim(starts, 0, size), lax.slice_in_dim(starts, 1, size + 1)
     there = lax.lt(starts, index.type(n))
     values = take(ordered, starts, axis=0, mode="clip")
-    fill = lax.slice_in_dim(ordered, 0, 1) if fill_value is None else cast_operand(fill_value, rows.dtype)
+    fill = (
+        lax.slice_in_dim(ordered, 0, 1)
+        if fill_value is None
+        else cast_operand(fill_value, rows.dtype)
+    )
     values = select_promoted(lax.expand_dims(there, (1,)), values, fill)
     first = take(order, starts, mode="clip")
-    first = select_promoted(there, first, lax.index_in_dim(first, 0, 0, keepdims=False)) if size else first
+    first = (
+        select_promoted(there, first, lax.index_in_dim(first, 0, 0, keepdims=False))
+        if size
+        else first
+    )
     counts = select_promoted(there, lax.sub(ends, starts), index.type(0))
     groups = lax.sub(cumsum(lax.convert_element_type(new, index), 0), index.type(1))
     inverse = lax.full((n,), 0, index).at[order].set(groups)
@@ -138,7 +193,9 @@ class _UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The different elements; every NaN is one of its own.
 
     Args:
@@ -155,7 +212,9 @@ def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Array
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
-def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """The different elements as `values` and how often they occur as `counts`.
 
     Args:
@@ -169,10 +228,14 @@ def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Array
         >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
         Array([1, 2], dtype=int32)
     """
-    return _UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
+    return _UniqueCountsResult(
+        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
-def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """The different elements as `values`, and as `inverse_indices` the positions that rebuild the array from them.
 
     Args:
@@ -186,10 +249,14 @@ def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Arra
         >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
         Array([1, 0, 1], dtype=int32)
     """
-    return _UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
+    return _UniqueInverseResult(
+        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> tuple[Array, ...]:
     """The different elements (`values`), their first positions (`indices`), the way back (`inverse_indices`), and `counts`.
 
     Args:
@@ -203,7 +270,9 @@ def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLik
         >>> jnp.unique_all(jnp.array([3, 1, 3])).indices
         Array([1, 0], dtype=int32)
     """
-    return _UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+    return _UniqueAllResult(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
 # -- membership -------------------------------------------------------------------------------------------
@@ -215,7 +284,14 @@ MOST_COMPARED = 1 << 16
 """Pairs up to which comparing all of them is the method chosen."""
 
 
-def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Array:
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Array:
     """Whether each element is among others.
 
     Args:
@@ -232,14 +308,16 @@ def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = Fal
     """
     check("isin", element, test_elements)
     if method not in METHODS and 0 not in (*shape_of(element), *shape_of(test_elements)):
-        raise ValueError(f"isin: method={method!r} is not implemented; options are {', '.join(map(repr, METHODS))}")
+        raise ValueError(
+            f"isin: method={method!r} is not implemented; options are {', '.join(map(repr, METHODS))}"
+        )
     return _isin(element, test_elements, invert=bool(invert), method=method)
 
 
 @jit_when_eager(static=("invert", "method"))
 def _isin(element, test_elements, invert, method):
     element, test = promoted("isin", element, test_elements)
-    if method != "binary_search":       # whose comparison of two numbers is weak
+    if method != "binary_search":  # whose comparison of two numbers is weak
         element, test = strip_weak_type(element), strip_weak_type(test)
     found = _among(as_array(element), ravel(test), method)
     return lax.bitwise_not(found) if invert else found
@@ -249,9 +327,15 @@ def _among(element, test, method="auto"):
     m, pairs = test.shape[0], element.size * test.shape[0]
     if not pairs:
         return lax.full(element.shape, False, np.dtype(bool))
-    if method == "compare_all" or (method == "auto" and pairs <= MOST_COMPARED) or aval_of(test).dtype.kind == "c":
+    if (
+        method == "compare_all"
+        or (method == "auto" and pairs <= MOST_COMPARED)
+        or aval_of(test).dtype.kind == "c"
+    ):
         wide = lax.expand_dims(element, (element.ndim,))
-        same = lax.eq(wide, lax.broadcast_in_dim(test, (1,) * element.ndim + test.shape, (element.ndim,)))
+        same = lax.eq(
+            wide, lax.broadcast_in_dim(test, (1,) * element.ndim + test.shape, (element.ndim,))
+        )
         return lax.reduce_or(same, (element.ndim,))
     ordered = sort(test, 0)
     place = lax.min(_searchsorted(ordered, element, side="left"), _INDEX.type(m - 1))
@@ -261,7 +345,9 @@ def _among(element, test, method="auto"):
 # -- two arrays -------------------------------------------------------------------------------------------
 
 
-def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The different elements of both arrays.
 
     Args:
@@ -278,7 +364,14 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_val
     return unique(concatenate([ravel(ar1), ravel(ar2)]), size=size, fill_value=fill_value)
 
 
-def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+def setdiff1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """The different elements of the first array that are not in the second, in the dtype of the first.
 
     Args:
@@ -305,8 +398,15 @@ def _difference(x, y, assume_unique):
     return x, lax.bitwise_and(new, lax.bitwise_not(_among(*promoted("setdiff1d", x, y))))
 
 
-def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False, *, size: int | None = None,
-                fill_value: ArrayLike | None = None) -> Array | tuple[Array, Array, Array]:
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array | tuple[Array, Array, Array]:
     """The different elements that are in both arrays; optionally their first positions in each.
 
     Args:
@@ -325,7 +425,9 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, ret
     x, y = (ravel(v) for v in promoted("intersect1d", ar1, ar2))
     values, first, second, keep = _intersection(x, y)
     fill = _lowest(values, keep) if fill_value is None and size is not None else fill_value
-    out = _picked("intersect1d", keep, size, (values, fill), (first, x.shape[0]), (second, y.shape[0]))
+    out = _picked(
+        "intersect1d", keep, size, (values, fill), (first, x.shape[0]), (second, y.shape[0])
+    )
     return tuple(out) if return_indices else out[0]
 
 
@@ -334,11 +436,22 @@ def _intersection(x, y):
     x, first, new = _sorted_groups(x)
     y, order, _ = _sorted_groups(y)
     keep = lax.bitwise_and(new, _among(x, y))
-    second = (take(order, _searchsorted(y, x, side="left"), mode="clip") if y.shape[0] else lax.full(x.shape, 0, _INDEX))
+    second = (
+        take(order, _searchsorted(y, x, side="left"), mode="clip")
+        if y.shape[0]
+        else lax.full(x.shape, 0, _INDEX)
+    )
     return x, cast_operand(first, index_dtype()), cast_operand(second, index_dtype()), keep
 
 
-def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+def setxor1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """The different elements that are in exactly one of the arrays.
 
     Args:
@@ -366,7 +479,9 @@ def _exclusive(x, y, assume_unique):
             return values, lax.full((0,), True, np.dtype(bool))
         end = lax.full((1,), True, np.dtype(bool))
         differ = lax.ne(lax.slice_in_dim(values, 1, n), lax.slice_in_dim(values, 0, n - 1))
-        return values, lax.bitwise_and(lax.concatenate([end, differ], 0), lax.concatenate([differ, end], 0))
+        return values, lax.bitwise_and(
+            lax.concatenate([end, differ], 0), lax.concatenate([differ, end], 0)
+        )
     parts = []
     for one, other in ((x, y), (y, x)):
         values, _, new = _sorted_groups(one)
@@ -385,7 +500,9 @@ def _sorted_groups(x):
     ahead, behind = lax.slice_in_dim(x, 1, n), lax.slice_in_dim(x, 0, n - 1)
     differ = lax.ne(ahead, behind)
     if dtypes.issubdtype(x.dtype, np.inexact):
-        differ = lax.bitwise_and(differ, lax.bitwise_not(lax.bitwise_and(lax.ne(ahead, ahead), lax.ne(behind, behind))))
+        differ = lax.bitwise_and(
+            differ, lax.bitwise_not(lax.bitwise_and(lax.ne(ahead, ahead), lax.ne(behind, behind)))
+        )
     return x, order, lax.concatenate([lax.full((1,), True, np.dtype(bool)), differ], 0)
 
 
@@ -410,7 +527,15 @@ def _picked(name, keep, size, *columns):
         return [_made(host(x, name)[where], x) for x, _ in columns]
     n = shape_of(keep)[0]
     if not n:
-        return [lax.full((operator.index(size),), cast_operand(fill, x.dtype, x.weak_type), None) for x, fill in columns]
+        return [
+            lax.full((operator.index(size),), cast_operand(fill, x.dtype, x.weak_type), None)
+            for x, fill in columns
+        ]
     places = flatnonzero(keep, size=size, fill_value=n)
     there = lax.lt(places, places.dtype.type(n))
-    return [select_promoted(there, take(x, places, mode="clip"), cast_operand(fill, x.dtype, x.weak_type)) for x, fill in columns]
+    return [
+        select_promoted(
+            there, take(x, places, mode="clip"), cast_operand(fill, x.dtype, x.weak_type)
+        )
+        for x, fill in columns
+    ]

@@ -66,10 +66,18 @@ def _shape_of(name, x):
     if kind_of(x) is None and hasattr(x, "shape"):
         return tuple(x.shape)
     if x is None:
-        warnings.warn(f"{name}(None) will be an error: None is no array, pass one", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            f"{name}(None) will be an error: None is no array, pass one",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         return ()
     if isinstance(x, (list, tuple)):
-        warnings.warn(f"{name} of a list or tuple will be an error: pass xlab.numpy.asarray(x)", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            f"{name} of a list or tuple will be an error: pass xlab.numpy.asarray(x)",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         return as_array(x).shape
     return shape_of(*check(name, x))
 
@@ -86,24 +94,37 @@ def new_shape(a, sizes) -> tuple[int, ...]:
         try:
             sizes = tuple(operator.index(d) for d in sizes)
         except TypeError:
-            raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {sizes!r}. Sizes must be "
-                            f"known while tracing: use Python ints or a static argument.") from None
+            raise TypeError(
+                f"Shapes must be 1D sequences of concrete values of integer type, got {sizes!r}. Sizes must be "
+                f"known while tracing: use Python ints or a static argument."
+            ) from None
     unknown = [i for i, d in enumerate(sizes) if d == -1]
     if len(unknown) > 1:
         raise TypeError(f"reshape can only have one unknown size (-1), got {sizes}")
     if unknown:
         known = math.prod(d for d in sizes if d != -1)
         if not known or total % known:
-            raise TypeError(f"cannot reshape array of shape {shape_of(a)} (size {total}) into shape {sizes}: the product of "
-                            f"the known sizes ({known}) does not divide {total}")
+            raise TypeError(
+                f"cannot reshape array of shape {shape_of(a)} (size {total}) into shape {sizes}: the product of "
+                f"the known sizes ({known}) does not divide {total}"
+            )
         sizes = tuple(total // known if d == -1 else d for d in sizes)
     if any(d < 0 for d in sizes) or math.prod(sizes) != total:
-        raise TypeError(f"cannot reshape array of shape {shape_of(a)} (size {total}) into shape {sizes} "
-                        f"(size {math.prod(sizes)})")
+        raise TypeError(
+            f"cannot reshape array of shape {shape_of(a)} (size {total}) into shape {sizes} "
+            f"(size {math.prod(sizes)})"
+        )
     return sizes
 
 
-def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def reshape(
+    a: ArrayLike,
+    shape: ShapeLike,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """The elements under another shape; one size may be -1.
 
     Args:
@@ -132,7 +153,9 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
         flipped = lax.reshape(lax.transpose(as_array(a), range(n)[::-1]), sizes[::-1])
         return lax.transpose(flipped, range(len(sizes))[::-1])
     if order == "A":
-        raise NotImplementedError("reshape: order='A' needs strides, which arrays do not have; use 'C' or 'F'")
+        raise NotImplementedError(
+            "reshape: order='A' needs strides, which arrays do not have; use 'C' or 'F'"
+        )
     raise ValueError(f"reshape: order must be 'C' or 'F', got {order!r}")
 
 
@@ -152,7 +175,9 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: ShardingLike | None =
     """
     (a,) = check("ravel", a)
     if order == "K":
-        raise NotImplementedError("ravel: order='K' needs strides, which arrays do not have; use 'C' or 'F'")
+        raise NotImplementedError(
+            "ravel: order='K' needs strides, which arrays do not have; use 'C' or 'F'"
+        )
     return reshape(a, (math.prod(shape_of(a)),), order, out_sharding=out_sharding)
 
 
@@ -295,7 +320,9 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
         (2, 4, 3)
     """
     if ndim_of(*check("matrix_transpose", x)) < 2:
-        raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got ndim={ndim_of(x)}")
+        raise ValueError(
+            f"x must be at least two-dimensional for matrix_transpose; got ndim={ndim_of(x)}"
+        )
     return swapaxes(x, -1, -2)
 
 
@@ -334,7 +361,9 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
     n = ndim_of(a)
     source, destination = axes_of("moveaxis", source, n), axes_of("moveaxis", destination, n)
     if len(source) != len(destination):
-        raise ValueError(f"moveaxis needs as many sources as destinations, got {len(source)} and {len(destination)}")
+        raise ValueError(
+            f"moveaxis needs as many sources as destinations, got {len(source)} and {len(destination)}"
+        )
     perm = [i for i in range(n) if i not in source]
     for target, origin in sorted(zip(destination, source)):
         perm.insert(target, origin)
@@ -365,7 +394,9 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 # -- broadcasting -----------------------------------------------------------------------------------------
 
 
-def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: ShardingLike | None = None) -> Array:
+def broadcast_to(
+    array: ArrayLike, shape: ShapeLike, *, out_sharding: ShardingLike | None = None
+) -> Array:
     """The array spread over a shape.
 
     Args:
@@ -382,7 +413,12 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: ShardingLi
     (array,) = check("broadcast_to", array)
     sizes = numbers(shape)
     if out_sharding is not None and ndim_of(array) <= len(sizes):
-        return lax.broadcast_in_dim(as_array(array), sizes, range(len(sizes) - ndim_of(array), len(sizes)), out_sharding=out_sharding)
+        return lax.broadcast_in_dim(
+            as_array(array),
+            sizes,
+            range(len(sizes) - ndim_of(array), len(sizes)),
+            out_sharding=out_sharding,
+        )
     return as_array(spread_to(array, sizes))
 
 

@@ -19,7 +19,16 @@ from xlab.numpy.operands import cast_operand, check, index_dtype, ndim_of, promo
 from xlab.numpy.shape import ravel
 from xlab.numpy.ufuncs import greater_equal
 
-__all__ = ["argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
+__all__ = [
+    "argpartition",
+    "argsort",
+    "digitize",
+    "lexsort",
+    "partition",
+    "searchsorted",
+    "sort",
+    "sort_complex",
+]
 
 
 def _check_kind(name, kind, order):
@@ -30,7 +39,15 @@ def _check_kind(name, kind, order):
 
 
 @jit_when_eager(static=("axis", "kind", "order", "stable", "descending"))
-def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False) -> Array:
+def sort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
     """The elements in increasing order along an axis; NaN comes last.
 
     Args:
@@ -54,7 +71,16 @@ def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None 
 
 
 @jit_when_eager(static=("axis", "kind", "order", "stable", "descending", "dtype"))
-def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False, dtype: DTypeLike | None = None) -> Array:
+def argsort(
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Positions that sort the elements along an axis, as int32 or the dtype that is asked for.
 
     Args:
@@ -79,7 +105,12 @@ def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: No
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
     # Sorted backwards, with the positions of equal elements in their own order.
-    return lax.rev(_sorted([lax.rev(a, (axis,)), lax.rev(index, (axis,))], axis, is_stable=stable, num_keys=1)[1], (axis,))
+    return lax.rev(
+        _sorted([lax.rev(a, (axis,)), lax.rev(index, (axis,))], axis, is_stable=stable, num_keys=1)[
+            1
+        ],
+        (axis,),
+    )
 
 
 @jit_when_eager(static="axis")
@@ -120,7 +151,13 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """
     a, axis, kth = _kth("partition", a, kth, axis)
     out = sort(a, axis)
-    return lax.concatenate([lax.slice_in_dim(out, 0, kth + 1, axis=axis), lax.rev(lax.slice_in_dim(out, kth + 1, None, axis=axis), (axis,))], axis)
+    return lax.concatenate(
+        [
+            lax.slice_in_dim(out, 0, kth + 1, axis=axis),
+            lax.rev(lax.slice_in_dim(out, kth + 1, None, axis=axis), (axis,)),
+        ],
+        axis,
+    )
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
@@ -138,13 +175,21 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """
     a, axis, kth = _kth("argpartition", a, kth, axis)
     out = cast_operand(argsort(a, axis), np.dtype(np.int32))
-    return lax.concatenate([lax.slice_in_dim(out, 0, kth + 1, axis=axis), sort(lax.slice_in_dim(out, kth + 1, None, axis=axis), axis)], axis)
+    return lax.concatenate(
+        [
+            lax.slice_in_dim(out, 0, kth + 1, axis=axis),
+            sort(lax.slice_in_dim(out, kth + 1, None, axis=axis), axis),
+        ],
+        axis,
+    )
 
 
 def _kth(name, a, kth, axis):
     (a,) = check(name, a)
     if aval_of(a).dtype.kind == "c":
-        raise NotImplementedError(f"{name} does not take complex numbers: sort them, with sort or argsort")
+        raise NotImplementedError(
+            f"{name} does not take complex numbers: sort them, with sort or argsort"
+        )
     axis = canonical_axis(axis, ndim_of(a))
     return as_array(a), axis, canonical_axis(operator.index(kth), shape_of(a)[axis])
 
@@ -159,11 +204,24 @@ def sort_complex(a: ArrayLike) -> Array:
     """
     check("sort_complex", a)
     a = as_array(a)
-    real = a.dtype if not dtypes.issubdtype(a.dtype, np.integer) else np.float32 if a.dtype.itemsize < 8 else np.float64
+    real = (
+        a.dtype
+        if not dtypes.issubdtype(a.dtype, np.integer)
+        else np.float32
+        if a.dtype.itemsize < 8
+        else np.float64
+    )
     return sort(cast_operand(a, dtypes.promote_types(real, np.complex64)))
 
 
-def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan") -> Array:
+def searchsorted(
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: str = "scan",
+) -> Array:
     """Positions in a sorted vector at which values would go in.
 
     Args:
@@ -179,21 +237,26 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
         Array([0, 1, 3], dtype=int32)
     """
     if side not in ("left", "right"):
-        raise ValueError(f"{side!r} is an invalid value for keyword 'side': expected 'left' or 'right'")
+        raise ValueError(
+            f"{side!r} is an invalid value for keyword 'side': expected 'left' or 'right'"
+        )
     _check_method(method)
     check("searchsorted", a, v)
     if ndim_of(a) != 1:
         raise ValueError(f"a should be 1-dimensional, got shape {shape_of(a)}")
     if sorter is not None:
         from xlab.numpy.indexing import take
+
         a = take(a, sorter)
     return _searchsorted(a, v, side=side)
 
 
 def _check_method(method):
     if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
-        raise ValueError(f"{method!r} is an invalid value for keyword 'method': expected one of 'scan', 'scan_unrolled', 'sort', "
-                         f"'compare_all'")
+        raise ValueError(
+            f"{method!r} is an invalid value for keyword 'method': expected one of 'scan', 'scan_unrolled', 'sort', "
+            f"'compare_all'"
+        )
 
 
 @jit_when_eager(static="side")
@@ -201,6 +264,7 @@ def _searchsorted(a, v, side):
     """Bisection: the interval of each value is halved until it is empty."""
     from xlab.lax.control import fori_loop
     from xlab.numpy.indexing import take
+
     a, v = (as_array(x) for x in promoted("searchsorted", a, v))
     n = a.shape[0]
     index = np.dtype(np.int32)
@@ -215,7 +279,10 @@ def _searchsorted(a, v, side):
         ahead = _before(here, v) if side == "left" else lax.bitwise_not(_before(v, here))
         open_ = lax.lt(low, high)
         ahead = lax.bitwise_and(ahead, open_)
-        return select_promoted(ahead, lax.add(middle, index.type(1)), low), select_promoted(lax.bitwise_or(ahead, lax.bitwise_not(open_)), high, middle)
+        return select_promoted(ahead, lax.add(middle, index.type(1)), low), select_promoted(
+            lax.bitwise_or(ahead, lax.bitwise_not(open_)), high, middle
+        )
+
     return fori_loop(0, int(n).bit_length(), halve, (low, high))[0]
 
 
@@ -230,7 +297,13 @@ def _before(x, y):
     return lax.bitwise_or(lax.lt(x, y), lax.bitwise_and(lax.eq(x, x), lax.ne(y, y)))
 
 
-def digitize(x: ArrayLike, bins: ArrayLike | Sequence[ArrayLike], right: bool = False, *, method: str | None = None) -> Array:
+def digitize(
+    x: ArrayLike,
+    bins: ArrayLike | Sequence[ArrayLike],
+    right: bool = False,
+    *,
+    method: str | None = None,
+) -> Array:
     """The bin of each value, given increasing (or decreasing) bounds of bins.
 
     Args:
@@ -246,7 +319,9 @@ def digitize(x: ArrayLike, bins: ArrayLike | Sequence[ArrayLike], right: bool = 
     """
     check("digitize", x, bins)
     if ndim_of(bins) != 1:
-        raise ValueError(f"digitize: bins must be a 1-dimensional array; got shape {shape_of(bins)}")
+        raise ValueError(
+            f"digitize: bins must be a 1-dimensional array; got shape {shape_of(bins)}"
+        )
     _check_method("scan" if method is None else method)
     return _digitize(x, bins, right=bool(right))
 
@@ -258,7 +333,10 @@ def _digitize(x, bins, right):
     side = "right" if not right else "left"
     if not n:
         return lax.full(shape_of(x), 0, np.dtype(np.int32))
-    first, last = lax.index_in_dim(bins, 0, 0, keepdims=False), lax.index_in_dim(bins, -1, 0, keepdims=False)
+    first, last = (
+        lax.index_in_dim(bins, 0, 0, keepdims=False),
+        lax.index_in_dim(bins, -1, 0, keepdims=False),
+    )
     # Of decreasing bounds the bins count from the other end: n less the place among the bounds in increasing order.
     down = lax.sub(np.int32(n), _searchsorted(lax.rev(bins, (0,)), x, side=side))
     return select_promoted(greater_equal(last, first), _searchsorted(bins, x, side=side), down)

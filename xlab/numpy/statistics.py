@@ -29,7 +29,13 @@ __all__ = ["average", "corrcoef", "cov", "interp"]
 
 
 @jit_when_eager(static=("axis", "returned", "keepdims"))
-def average(a: ArrayLike, axis: AxisLike | None = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False) -> Array | tuple[Array, Array]:
+def average(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Array | tuple[Array, Array]:
     """Mean over axes, with weights; `returned` gives the sum of the weights too.
 
     Args:
@@ -45,22 +51,42 @@ def average(a: ArrayLike, axis: AxisLike | None = None, weights: ArrayLike | Non
         Array(1.5, dtype=float32)
     """
     from xlab.numpy.ufuncs import multiply
+
     if weights is None:
         (a,) = promoted_inexact("average", a)
         out = _mean(a, axis=axis, keepdims=keepdims)
-        count = int(np.prod([shape_of(a)[i] for i in axes_of("average", axis, ndim_of(a))], dtype=np.int64))
+        count = int(
+            np.prod([shape_of(a)[i] for i in axes_of("average", axis, ndim_of(a))], dtype=np.int64)
+        )
         total = lax.full(shape_of(out), count, aval_of(out).dtype)
         return (out, total) if returned else out
     a, weights = (as_array(x) for x in promoted_inexact("average", a, weights))
     if weights.shape != a.shape:
         if not isinstance(axis, (int, np.integer)):
-            raise ValueError("Axis must be specified as an int when shapes of a and weights differ.")
+            raise ValueError(
+                "Axis must be specified as an int when shapes of a and weights differ."
+            )
         if weights.ndim != 1 or weights.shape[0] != a.shape[axis]:
-            raise ValueError(f"average: weights of shape {weights.shape} must be a vector as long as axis {axis} of {a.shape}")
-        weights = lax.reshape(weights, [weights.shape[0] if i == axis % a.ndim else 1 for i in range(a.ndim)])
+            raise ValueError(
+                f"average: weights of shape {weights.shape} must be a vector as long as axis {axis} of {a.shape}"
+            )
+        weights = lax.reshape(
+            weights, [weights.shape[0] if i == axis % a.ndim else 1 for i in range(a.ndim)]
+        )
     total = _sum(weights, axis=axis, keepdims=keepdims)
-    out = lax.div(*aligned("average", _sum(multiply(a, weights), axis=axis, keepdims=keepdims), total))
-    return (out, as_array(lax.broadcast_in_dim(total, out.shape, range(out.ndim - total.ndim, out.ndim)))) if returned else out
+    out = lax.div(
+        *aligned("average", _sum(multiply(a, weights), axis=axis, keepdims=keepdims), total)
+    )
+    return (
+        (
+            out,
+            as_array(
+                lax.broadcast_in_dim(total, out.shape, range(out.ndim - total.ndim, out.ndim))
+            ),
+        )
+        if returned
+        else out
+    )
 
 
 def _inexact_dtype(name, dtype):
@@ -71,7 +97,16 @@ def _inexact_dtype(name, dtype):
 
 
 @jit_when_eager(static=("rowvar", "bias", "ddof", "dtype"))
-def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, dtype: DTypeLike | None = None) -> Array:
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Covariance of variables, which are rows (or columns, with `rowvar=False`); `dtype` is what it is computed in.
 
     Args:
@@ -95,6 +130,7 @@ def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: boo
     from xlab.numpy.shape import atleast_2d
     from xlab.numpy.tensor_contractions import dot
     from xlab.numpy.ufuncs import divide, multiply, subtract
+
     parts = promoted_inexact("cov", m) if y is None else promoted_inexact("cov", m, y)
     if dtype is not None:
         dtype = _inexact_dtype("cov", dtype)
@@ -116,7 +152,9 @@ def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: boo
         if given is not None:
             (w,) = check("cov", given)
             if ndim_of(w) > 1 or shape_of(w)[0] != x.shape[1]:
-                raise ValueError(f"cov: weights must be a vector of {x.shape[1]}, got shape {shape_of(w)}")
+                raise ValueError(
+                    f"cov: weights must be a vector of {x.shape[1]}, got shape {shape_of(w)}"
+                )
             weights = as_array(w) if weights is None else multiply(weights, w)
     center, total = average(x, axis=1, weights=weights, returned=True)
     total = lax.index_in_dim(total, 0, 0, keepdims=False)
@@ -136,7 +174,9 @@ def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: boo
 
 
 @jit_when_eager(static=("rowvar", "dtype"))
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Array:
     """Correlation coefficients of variables; see `cov`.
 
     Args:
@@ -153,13 +193,17 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtyp
     from xlab.numpy.flip_roll_repeat import diag
     from xlab.numpy.logic import clip, real
     from xlab.numpy.ufuncs import divide
+
     if dtype is not None:
         dtype = _inexact_dtype("corrcoef", dtype)
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return divide(c, c)
     size = lax.sqrt(real(diag(c)))
-    out = divide(divide(c, cast_operand(lax.expand_dims(size, (1,)), c.dtype)), cast_operand(lax.expand_dims(size, (0,)), c.dtype))
+    out = divide(
+        divide(c, cast_operand(lax.expand_dims(size, (1,)), c.dtype)),
+        cast_operand(lax.expand_dims(size, (0,)), c.dtype),
+    )
     if out.dtype.kind == "c":
         return lax.complex(clip(lax.real(out), -1, 1), clip(lax.imag(out), -1, 1))
     return clip(out, -1, 1)
@@ -168,7 +212,14 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtyp
 # -- interpolation ----------------------------------------------------------------------------------------
 
 
-def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | str | None = None, right: ArrayLike | str | None = None, period: ArrayLike | None = None) -> Array:
+def interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | str | None = None,
+    right: ArrayLike | str | None = None,
+    period: ArrayLike | None = None,
+) -> Array:
     """Values at positions between given points, on straight lines.
 
     Args:
@@ -185,7 +236,9 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | str | N
     """
     check("interp", x, xp, fp)
     if shape_of(xp) != shape_of(fp) or ndim_of(xp) != 1:
-        raise ValueError(f"xp and fp must be one-dimensional arrays of equal size, got {shape_of(xp)} and {shape_of(fp)}")
+        raise ValueError(
+            f"xp and fp must be one-dimensional arrays of equal size, got {shape_of(xp)} and {shape_of(fp)}"
+        )
     if period is not None and not hasattr(period, "aval") and host(period, "interp") == 0:
         raise ValueError("period must be a non-zero value; got 0")
     return _interp(x, xp, fp, left, right, period)
@@ -196,6 +249,7 @@ def _interp(x, xp, fp, left, right, period):
     from xlab.numpy.arithmetic import remainder
     from xlab.numpy.indexing import take
     from xlab.numpy.sorting import _searchsorted
+
     x, xp = (as_array(v) for v in promoted_inexact("interp", x, xp))
     (fp,) = (as_array(v) for v in promoted_inexact("interp", fp))
     if period is not None:
@@ -207,14 +261,26 @@ def _interp(x, xp, fp, left, right, period):
     n = xp.shape[0]
     at = lax.clamp(np.int32(1), _searchsorted(xp, x, side="right"), np.int32(max(n - 1, 1)))
     before = lax.sub(at, np.int32(1))
-    f0, f1, x0, x1 = (take(v, i, mode="clip") for v, i in ((fp, before), (fp, at), (xp, before), (xp, at)))
+    f0, f1, x0, x1 = (
+        take(v, i, mode="clip") for v, i in ((fp, before), (fp, at), (xp, before), (xp, at))
+    )
     gap = lax.sub(x1, x0)
-    tiny = lax.le(lax.abs(gap), cast_operand(float(np.spacing(dtypes.finfo(xp.dtype).eps)), gap.dtype))
+    tiny = lax.le(
+        lax.abs(gap), cast_operand(float(np.spacing(dtypes.finfo(xp.dtype).eps)), gap.dtype)
+    )
     slope = lax.div(lax.sub(x, x0), select_promoted(tiny, cast_operand(1, gap.dtype), gap))
-    out = select_promoted(tiny, f0, lax.add(f0, lax.mul(cast_operand(slope, fp.dtype), lax.sub(f1, f0))))
+    out = select_promoted(
+        tiny, f0, lax.add(f0, lax.mul(cast_operand(slope, fp.dtype), lax.sub(f1, f0)))
+    )
     if period is None:
-        low, high = lax.index_in_dim(fp, 0, 0, keepdims=False), lax.index_in_dim(fp, -1, 0, keepdims=False)
-        low, high = low if left is None else cast_operand(left, fp.dtype), high if right is None else cast_operand(right, fp.dtype)
+        low, high = (
+            lax.index_in_dim(fp, 0, 0, keepdims=False),
+            lax.index_in_dim(fp, -1, 0, keepdims=False),
+        )
+        low, high = (
+            low if left is None else cast_operand(left, fp.dtype),
+            high if right is None else cast_operand(right, fp.dtype),
+        )
         out = select_promoted(lax.lt(x, lax.index_in_dim(xp, 0, 0, keepdims=False)), low, out)
         out = select_promoted(lax.gt(x, lax.index_in_dim(xp, -1, 0, keepdims=False)), high, out)
     return cast_operand(out, dtype_of(fp))

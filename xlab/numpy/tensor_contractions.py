@@ -21,7 +21,19 @@ from xlab.numpy.shape import moveaxis, ravel
 from xlab.sharding import PartitionSpec
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
-__all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
+__all__ = [
+    "cross",
+    "dot",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "tensordot",
+    "vdot",
+    "vecdot",
+    "vecmat",
+]
 
 
 def contract(name, a, b, numbers, precision=None, preferred=None, out_sharding=None):
@@ -33,8 +45,18 @@ def contract(name, a, b, numbers, precision=None, preferred=None, out_sharding=N
     else:
         out, weak = dtypes.check_user_dtype(preferred, name), False
     a, b = (x if _fits(aval_of(x).dtype, dtype) else cast_operand(x, dtype) for x in (a, b))
-    return convert(lax.dot_general(as_array(a), as_array(b), numbers, precision, preferred_element_type=out,
-                                   out_sharding=out_sharding), out, weak)
+    return convert(
+        lax.dot_general(
+            as_array(a),
+            as_array(b),
+            numbers,
+            precision,
+            preferred_element_type=out,
+            out_sharding=out_sharding,
+        ),
+        out,
+        weak,
+    )
 
 
 def _fits(dtype, common) -> bool:
@@ -43,7 +65,14 @@ def _fits(dtype, common) -> bool:
 
 
 @jit_when_eager(static=("precision", "preferred_element_type", "out_sharding"))
-def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Matrix product over the last two axes, the others broadcast; vectors are rows on the left, columns on the right.
 
     Args:
@@ -59,14 +88,18 @@ def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None
     a, b = check("matmul", a, b)
     for i, x in enumerate((a, b)):
         if not ndim_of(x):
-            raise ValueError(f"matmul input operand {i} must have ndim at least 1, but it has ndim 0; use multiply for scalars")
+            raise ValueError(
+                f"matmul input operand {i} must have ndim at least 1, but it has ndim 0; use multiply for scalars"
+            )
     a, b = as_array(a), as_array(b)
     n, m = a.ndim, b.ndim
     ra, rb = min(n, 2), min(m, 2)
-    batch_a, batch_b = a.shape[:n - ra], b.shape[:m - rb]
+    batch_a, batch_b = a.shape[: n - ra], b.shape[: m - rb]
     if a.shape[n - 1] != b.shape[m - rb]:
-        raise TypeError(f"matmul: the last dimension of {a.shape} and the {'first' if m == 1 else 'second to last'} of "
-                        f"{b.shape} must be equal, got {a.shape[n - 1]} and {b.shape[m - rb]}")
+        raise TypeError(
+            f"matmul: the last dimension of {a.shape} and the {'first' if m == 1 else 'second to last'} of "
+            f"{b.shape} must be equal, got {a.shape[n - 1]} and {b.shape[m - rb]}"
+        )
     rank = max(len(batch_a), len(batch_b))
     wide_a, wide_b = (1,) * (rank - len(batch_a)) + batch_a, (1,) * (rank - len(batch_b)) + batch_b
     lax.broadcast_shapes(wide_a, wide_b)
@@ -85,11 +118,22 @@ def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None
             if at_b >= 0:
                 drop_b.append(at_b)
     a, b = lax.squeeze(a, drop_a), lax.squeeze(b, drop_b)
-    shift_a, shift_b = (lambda i: i - sum(d < i for d in drop_a)), (lambda i: i - sum(d < i for d in drop_b))
-    numbers = (((a.ndim - 1,), (b.ndim - rb,)),
-               (tuple(shift_a(i) for _, i, _ in shared), tuple(shift_b(i) for _, _, i in shared)))
+    shift_a, shift_b = (
+        (lambda i: i - sum(d < i for d in drop_a)),
+        (lambda i: i - sum(d < i for d in drop_b)),
+    )
+    numbers = (
+        ((a.ndim - 1,), (b.ndim - rb,)),
+        (tuple(shift_a(i) for _, i, _ in shared), tuple(shift_b(i) for _, _, i in shared)),
+    )
     # Result: shared, a's own batch, a's row, b's own batch, b's column. Into the order of the batch, then rows, columns.
-    places = [*(i for i, _, _ in shared), *order_a, *([rank] if ra == 2 else []), *order_b, *([rank + 1] if rb == 2 else [])]
+    places = [
+        *(i for i, _, _ in shared),
+        *order_a,
+        *([rank] if ra == 2 else []),
+        *order_b,
+        *([rank + 1] if rb == 2 else []),
+    ]
     if out_sharding is not None:
         asked = canonical_out_sharding(out_sharding, "matmul", len(places))
         at = {place: i for i, place in enumerate(sorted(places))}
@@ -99,7 +143,14 @@ def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None
 
 
 @jit_when_eager(static=("precision", "preferred_element_type", "out_sharding"))
-def dot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Sum product over the last axis of `a` and the second to last of `b`; the product of scalars.
 
     Args:
@@ -121,12 +172,20 @@ def dot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, p
     else:
         axes = ((n - 1,), (max(0, m - 2),))
         if shape_of(a)[n - 1] != shape_of(b)[axes[1][0]]:
-            raise TypeError(f"dot requires contracting dimensions to have the same shape, got {shape_of(a)} and {shape_of(b)}")
+            raise TypeError(
+                f"dot requires contracting dimensions to have the same shape, got {shape_of(a)} and {shape_of(b)}"
+            )
     return contract("dot", a, b, (axes, ((), ())), precision, preferred_element_type, out_sharding)
 
 
 @jit_when_eager(static=("precision", "preferred_element_type"))
-def inner(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def inner(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum product over the last axes.
 
     Args:
@@ -159,14 +218,23 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
                [6, 8]], dtype=int32)
     """
     from xlab.numpy.ufuncs import multiply
+
     if out is not None:
-        raise NotImplementedError("outer: arrays are not changed in place, so out= is not supported; use the result")
+        raise NotImplementedError(
+            "outer: arrays are not changed in place, so out= is not supported; use the result"
+        )
     a, b = promoted("outer", a, b)
     return multiply(lax.expand_dims(ravel(a), (1,)), lax.expand_dims(ravel(b), (0,)))
 
 
 @jit_when_eager(static=("precision", "preferred_element_type"))
-def vdot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def vdot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum product of the flattened operands, the first conjugated.
 
     Args:
@@ -180,12 +248,26 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, 
         Array(4., dtype=float32)
     """
     from xlab.numpy.logic import conjugate
+
     a, b = check("vdot", a, b)
-    return dot(ravel(conjugate(a)), ravel(b), precision=precision, preferred_element_type=preferred_element_type)
+    return dot(
+        ravel(conjugate(a)),
+        ravel(b),
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
 
 
 @jit_when_eager(static=("axis", "precision", "preferred_element_type"))
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def vecdot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sum product along an axis, the others broadcast; the first operand is conjugated.
 
     Args:
@@ -200,9 +282,12 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Precis
         Array([3., 3.], dtype=float32)
     """
     from xlab.numpy.logic import conjugate
+
     x1, x2 = check("vecdot", x1, x2)
     if shape_of(x1)[axis] != shape_of(x2)[axis]:
-        raise ValueError(f"vecdot requires the sizes along axis {axis} to be equal, got {shape_of(x1)} and {shape_of(x2)}")
+        raise ValueError(
+            f"vecdot requires the sizes along axis {axis} to be equal, got {shape_of(x1)} and {shape_of(x2)}"
+        )
     x1, x2 = moveaxis(conjugate(x1), axis, -1), moveaxis(x2, axis, -1)
     rows, columns = lax.expand_dims(x1, (x1.ndim - 1,)), lax.expand_dims(x2, (x2.ndim,))
     out = matmul(rows, columns, precision=precision, preferred_element_type=preferred_element_type)
@@ -232,6 +317,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         (5, 3)
     """
     from xlab.numpy.logic import conjugate
+
     x1, x2 = check("vecmat", x1, x2)
     _check_cores("vecmat", "n", shape_of(x1), "nm", shape_of(x2))
     out = matmul(lax.expand_dims(conjugate(x1), (ndim_of(x1) - 1,)), x2)
@@ -242,15 +328,29 @@ def _check_cores(name, core1, shape1, core2, shape2):
     """Refuses operands without their core dimensions, which a letter each stands for, or whose common one differs."""
     for i, (core, shape) in enumerate(((core1, shape1), (core2, shape2))):
         if len(shape) < len(core):
-            raise ValueError(f"{name}: operand {i} needs at least {len(core)} dimension(s), its last being ({', '.join(core)}); got shape {shape}")
-    sizes1, sizes2 = (dict(zip(core, shape[-len(core):])) for core, shape in ((core1, shape1), (core2, shape2)))
+            raise ValueError(
+                f"{name}: operand {i} needs at least {len(core)} dimension(s), its last being ({', '.join(core)}); got shape {shape}"
+            )
+    sizes1, sizes2 = (
+        dict(zip(core, shape[-len(core) :])) for core, shape in ((core1, shape1), (core2, shape2))
+    )
     for letter in sizes1.keys() & sizes2.keys():
         if sizes1[letter] != sizes2[letter]:
-            raise ValueError(f"{name} of ({', '.join(core1)}) and ({', '.join(core2)}) needs one size of {letter}, got {sizes1[letter]} in "
-                             f"{shape1} and {sizes2[letter]} in {shape2}")
+            raise ValueError(
+                f"{name} of ({', '.join(core1)}) and ({', '.join(core2)}) needs one size of {letter}, got {sizes1[letter]} in "
+                f"{shape1} and {sizes2[letter]} in {shape2}"
+            )
 
 
-def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: int | Sequence[int] | Sequence[Sequence[int]] = 2,
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
     """Sum product over pairs of axes: the last `axes` of `a` with the first of `b`, or the listed ones.
 
     Args:
@@ -271,19 +371,33 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[S
     if isinstance(axes, (int, np.integer)):
         k = operator.index(axes)
         if k > min(n, m):
-            raise TypeError(f"tensordot cannot contract {k} axes of operands of {n} and {m} dimensions")
+            raise TypeError(
+                f"tensordot cannot contract {k} axes of operands of {n} and {m} dimensions"
+            )
         ca, cb = tuple(range(n - k, n)), tuple(range(k))
     elif isinstance(axes, (tuple, list)) and len(axes) == 2:
         ca, cb = ((x,) if isinstance(x, (int, np.integer)) else tuple(x) for x in axes)
         if len(ca) != len(cb):
-            raise TypeError(f"tensordot needs axes lists of equal length, got {axes[0]} and {axes[1]}")
+            raise TypeError(
+                f"tensordot needs axes lists of equal length, got {axes[0]} and {axes[1]}"
+            )
         ca, cb = tuple(canonical_axis(i, n) for i in ca), tuple(canonical_axis(i, m) for i in cb)
         if len(set(ca)) < len(ca) or len(set(cb)) < len(cb):
-            raise TypeError(f"tensordot contracts an axis once: the axes of each operand must differ, got {axes[0]} and {axes[1]}")
+            raise TypeError(
+                f"tensordot contracts an axis once: the axes of each operand must differ, got {axes[0]} and {axes[1]}"
+            )
     else:
-        raise TypeError(f"tensordot axes must be an int or a pair of axes (or of lists of them), got {axes!r}")
-    return _tensordot(a, b, numbers=((ca, cb), ((), ())), precision=precision, preferred=preferred_element_type,
-                      out_sharding=out_sharding)
+        raise TypeError(
+            f"tensordot axes must be an int or a pair of axes (or of lists of them), got {axes!r}"
+        )
+    return _tensordot(
+        a,
+        b,
+        numbers=((ca, cb), ((), ())),
+        precision=precision,
+        preferred=preferred_element_type,
+        out_sharding=out_sharding,
+    )
 
 
 @jit_when_eager(static=("numbers", "precision", "preferred", "out_sharding"))
@@ -301,6 +415,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
         (2, 4)
     """
     from xlab.numpy.ufuncs import multiply
+
     a, b = promoted("kron", a, b)
     n = max(ndim_of(a), ndim_of(b))
     sa, sb = (1,) * (n - ndim_of(a)) + shape_of(a), (1,) * (n - ndim_of(b)) + shape_of(b)
@@ -310,7 +425,14 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 @jit_when_eager(static=("axisa", "axisb", "axisc", "axis"))
-def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
+def cross(
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Array:
     """Vector product of vectors of two or three components.
 
     Args:
@@ -325,13 +447,19 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
     """
     from xlab.numpy.joining import stack
     from xlab.numpy.ufuncs import multiply, negative, subtract
+
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = promoted("cross", a, b)
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
-        raise ValueError(f"Dimension must be either 2 or 3 for cross product, got {a.shape} and {b.shape}")
-    x, y = ([lax.index_in_dim(v, i, v.ndim - 1, keepdims=False) for i in range(v.shape[-1])] for v in (a, b))
+        raise ValueError(
+            f"Dimension must be either 2 or 3 for cross product, got {a.shape} and {b.shape}"
+        )
+    x, y = (
+        [lax.index_in_dim(v, i, v.ndim - 1, keepdims=False) for i in range(v.shape[-1])]
+        for v in (a, b)
+    )
     third = subtract(multiply(x[0], y[1]), multiply(x[1], y[0]))
     if len(x) == len(y) == 2:
         return third

@@ -25,7 +25,9 @@ from xlab.transforms.make_jaxpr import eval_shape
 __all__ = ["frompyfunc", "ufunc"]
 
 
-def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: ArrayLike | None = None) -> ufunc:
+def frompyfunc(
+    func: Callable, /, nin: int, nout: int, *, identity: ArrayLike | None = None
+) -> ufunc:
     """A function of scalars as one of arrays that broadcast, with NumPy's methods `reduce`, `accumulate`, `at`, `outer`, `reduceat`.
 
     Args:
@@ -61,11 +63,24 @@ class ufunc(metaclass=_Kind):
          [ 6  8 10]]
     """
 
-    def __init__(self, func: Callable, /, nin: int, nout: int, *, name: str | None = None, identity: ArrayLike | None = None):
+    def __init__(
+        self,
+        func: Callable,
+        /,
+        nin: int,
+        nout: int,
+        *,
+        name: str | None = None,
+        identity: ArrayLike | None = None,
+    ):
         if not callable(func):
-            raise TypeError(f"a ufunc is made of a function, got {func!r} of type {type(func).__name__}")
+            raise TypeError(
+                f"a ufunc is made of a function, got {func!r} of type {type(func).__name__}"
+            )
         if nin < 0 or nout < 0:
-            raise ValueError(f"a ufunc has a number of operands and results, got nin={nin}, nout={nout}")
+            raise ValueError(
+                f"a ufunc has a number of operands and results, got nin={nin}, nout={nout}"
+            )
         self.func, self.nin, self.nout, self.nargs, self.identity = func, nin, nout, nin, identity
         self.__name__ = name or getattr(func, "__name__", type(func).__name__)
         self.__doc__ = func.__doc__ or type(self).__doc__
@@ -92,20 +107,28 @@ class ufunc(metaclass=_Kind):
         """The function on arrays that broadcast."""
         self._in_place(out)
         if where is not None:
-            raise NotImplementedError(f"where argument of {self!r}: choose between the result and another array with where(...) instead")
+            raise NotImplementedError(
+                f"where argument of {self!r}: choose between the result and another array with where(...) instead"
+            )
         if len(args) != self.nin:
             raise TypeError(f"{self.__name__} takes {self.nin} operands, got {len(args)}")
         return self._call(*check(self.__name__, *args))
 
     def _in_place(self, out):
         if out is not None:
-            raise NotImplementedError(f"out argument of {self!r}: arrays are not changed in place; use the result")
+            raise NotImplementedError(
+                f"out argument of {self!r}: arrays are not changed in place; use the result"
+            )
 
     def _binary(self, method):
         if self.nin != 2:
-            raise ValueError(f"{method} only supported for binary ufuncs, and {self.__name__} takes {self.nin}")
+            raise ValueError(
+                f"{method} only supported for binary ufuncs, and {self.__name__} takes {self.nin}"
+            )
         if self.nout != 1:
-            raise ValueError(f"{method} only supported for functions returning a single value, and {self.__name__} returns {self.nout}")
+            raise ValueError(
+                f"{method} only supported for functions returning a single value, and {self.__name__} returns {self.nout}"
+            )
 
     def outer(self, A, B, /):
         """The function of every element of `A` with every element of `B`."""
@@ -113,7 +136,9 @@ class ufunc(metaclass=_Kind):
         A, B = map(as_array, check(f"{self.__name__}.outer", A, B))
         return self(reshape(A, A.shape + (1,) * B.ndim), B)
 
-    def reduce(self, a, axis=0, dtype=None, out=None, keepdims: bool = False, initial=None, where=None):
+    def reduce(
+        self, a, axis=0, dtype=None, out=None, keepdims: bool = False, initial=None, where=None
+    ):
         """Combines all elements along an axis, or along all with None, the first ones first.
 
         Args:
@@ -129,18 +154,27 @@ class ufunc(metaclass=_Kind):
         start = self.identity if initial is None else initial
         if start is None:
             if where is not None:
-                raise ValueError(f"reduction operation {self.__name__!r} does not have an identity, so to use a where mask one has to specify "
-                                 f"'initial'.")
+                raise ValueError(
+                    f"reduction operation {self.__name__!r} does not have an identity, so to use a where mask one has to specify "
+                    f"'initial'."
+                )
             if not all(shape[i] for i in axes):
-                raise ValueError(f"zero-size array to reduction operation {self.__name__} which has no identity")
+                raise ValueError(
+                    f"zero-size array to reduction operation {self.__name__} which has no identity"
+                )
         return self._reduce(a, start, where, axis=axes, dtype=_kind(dtype), keepdims=bool(keepdims))
 
     def _kept(self, dtype, *operands):
         """The dtype of repeated application: that of the function's result for these operands, or `dtype`."""
-        made = eval_shape(self._apply, *(ShapeDtypeStruct((), x.dtype, weak_type=aval_of(x).weak_type) for x in operands)).dtype
+        made = eval_shape(
+            self._apply,
+            *(ShapeDtypeStruct((), x.dtype, weak_type=aval_of(x).weak_type) for x in operands),
+        ).dtype
         if dtype is not None and dtypes.promote_types(made, dtype) != dtype:
-            raise TypeError(f"{self.__name__} of {' and '.join(dtypes.name(x.dtype) for x in operands)} gives {dtypes.name(made)}, which "
-                            f"{dtypes.name(dtype)} cannot hold; give dtype={dtypes.name(made)}, or convert the array first")
+            raise TypeError(
+                f"{self.__name__} of {' and '.join(dtypes.name(x.dtype) for x in operands)} gives {dtypes.name(made)}, which "
+                f"{dtypes.name(dtype)} cannot hold; give dtype={dtypes.name(made)}, or convert the array first"
+            )
         return made if dtype is None else dtype
 
     def _reduced(self, a, start, where, axis, dtype, keepdims):
@@ -150,7 +184,11 @@ class ufunc(metaclass=_Kind):
         rest = tuple(n for i, n in enumerate(a.shape) if i not in axis)
 
         def in_front(v):
-            return reshape(moveaxis(v, axis, range(len(axis))), (-1 if all(rest) else int(np.prod([a.shape[i] for i in axis])), *rest))
+            return reshape(
+                moveaxis(v, axis, range(len(axis))),
+                (-1 if all(rest) else int(np.prod([a.shape[i] for i in axis])), *rest),
+            )
+
         if where is not None:
             where = in_front(broadcast_to(where, a.shape))
         a = in_front(a)
@@ -161,6 +199,7 @@ class ufunc(metaclass=_Kind):
             x, wanted = pair
             new = _as(self._apply(carry, x), a.dtype)
             return (new if wanted is None else select_promoted(wanted, new, carry)), None
+
         out, _ = lax.scan(step, _as(broadcast_to(_as(start, a.dtype), rest), a.dtype), (a, where))
         return reshape(out, kept) if keepdims else out
 
@@ -182,6 +221,7 @@ class ufunc(metaclass=_Kind):
         def step(carry, x):
             new = _as(self._apply(carry, x), a.dtype)
             return new, new
+
         _, rest = lax.scan(step, a[0], a[1:])
         return moveaxis(lax.concatenate([a[:1], rest], 0), 0, axis)
 
@@ -193,10 +233,14 @@ class ufunc(metaclass=_Kind):
             inplace: must be False: the result is a new array.
         """
         if inplace:
-            raise NotImplementedError("arrays are immutable, so ufunc.at cannot change one in place: pass inplace=False and use the result, as "
-                                      "a = f.at(a, indices, b, inplace=False)")
+            raise NotImplementedError(
+                "arrays are immutable, so ufunc.at cannot change one in place: pass inplace=False and use the result, as "
+                "a = f.at(a, indices, b, inplace=False)"
+            )
         if self.nin != (1 if b is None else 2):
-            raise ValueError(f"at needs a second operand for functions of two, and none for functions of one; {self.__name__} takes {self.nin}")
+            raise ValueError(
+                f"at needs a second operand for functions of two, and none for functions of one; {self.__name__} takes {self.nin}"
+            )
         (a,) = check(f"{self.__name__}.at", a)
         n = aval_of(a).size
         places = reshape(arange(n), aval_of(a).shape)[indices]
@@ -211,6 +255,7 @@ class ufunc(metaclass=_Kind):
             i, *others = item
             new = _as(self._apply(flat[i], *others), a.dtype)
             return flat.at[i].set(new), None
+
         flat, _ = lax.scan(step, reshape(a, -1), (reshape(places, -1), *given))
         return reshape(flat, a.shape)
 
@@ -221,14 +266,20 @@ class ufunc(metaclass=_Kind):
         self._in_place(out)
         a, indices = check(f"{self.__name__}.reduceat", a, indices)
         if not dtypes.issubdtype(aval_of(indices).dtype, np.integer):
-            raise ValueError(f"reduceat: indices must have an integer type, got {dtypes.name(aval_of(indices).dtype)}")
+            raise ValueError(
+                f"reduceat: indices must have an integer type, got {dtypes.name(aval_of(indices).dtype)}"
+            )
         if not aval_of(a).ndim:
             raise ValueError("reduceat: a must have 1 or more dimension, got a.shape=()")
         if aval_of(indices).ndim != 1:
-            raise ValueError(f"reduceat: indices must be one-dimensional, got indices.shape={aval_of(indices).shape}")
+            raise ValueError(
+                f"reduceat: indices must be one-dimensional, got indices.shape={aval_of(indices).shape}"
+            )
         if axis is None or isinstance(axis, tuple):
             raise ValueError(f"reduceat does not allow multiple axes, got axis={axis}")
-        return self._reduceat(a, indices, axis=canonical_axis(axis, aval_of(a).ndim), dtype=_kind(dtype))
+        return self._reduceat(
+            a, indices, axis=canonical_axis(axis, aval_of(a).ndim), dtype=_kind(dtype)
+        )
 
     def _reduced_at(self, a, indices, axis, dtype):
         a, indices = moveaxis(_as(a, dtype), axis, 0), as_array(indices)
@@ -241,6 +292,7 @@ class ufunc(metaclass=_Kind):
             i, x = item
             inside = expand_dims((i > indices) & (i < ends), tuple(range(1, a.ndim)))
             return select_promoted(inside, _as(self._apply(carry, x), a.dtype), carry), None
+
         out, _ = lax.scan(step, a[indices], (arange(a.shape[0], dtype=indices.dtype), a))
         return moveaxis(out, 0, axis)
 

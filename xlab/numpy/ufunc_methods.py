@@ -30,7 +30,10 @@ from xlab.numpy.ufuncs import (
     subtract,
 )
 
-METHODS = {name: inspect.signature(functools.partial(getattr(ufunc, name), None)) for name in ("reduce", "accumulate", "at", "outer", "reduceat")}
+METHODS = {
+    name: inspect.signature(functools.partial(getattr(ufunc, name), None))
+    for name in ("reduce", "accumulate", "at", "outer", "reduceat")
+}
 """The methods, and what they take."""
 
 
@@ -53,12 +56,16 @@ class _Known(ufunc):
 def _running(run: Callable) -> Callable:
     def accumulate(a, axis=0, dtype=None, out=None):
         return run(a, axis=axis, dtype=dtype, out=out)
+
     return accumulate
 
 
 def _total(run: Callable) -> Callable:
     def reduce(a, axis=0, dtype=None, out=None, keepdims=False, initial=None, where=None):
-        return run(a, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+        return run(
+            a, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where
+        )
+
     return reduce
 
 
@@ -67,10 +74,13 @@ def _extreme(run: Callable) -> Callable:
         if dtype is not None:
             a = lax.convert_element_type(a, dtype)
         return run(a, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
+
     return reduce
 
 
-def _has_methods(fun: Callable, identity=None, nin: int = 2, scattered: str | None = None, **methods: Callable) -> None:
+def _has_methods(
+    fun: Callable, identity=None, nin: int = 2, scattered: str | None = None, **methods: Callable
+) -> None:
     made = functools.cache(lambda: _Known(fun, nin, identity, scattered, methods))
     fun.nin, fun.nout, fun.nargs, fun.identity, fun.is_ufunc = nin, 1, nin, identity, True
 
@@ -78,9 +88,11 @@ def _has_methods(fun: Callable, identity=None, nin: int = 2, scattered: str | No
         @functools.wraps(getattr(ufunc, name))
         def call(*args, **kwargs):
             return getattr(made(), name)(*args, **kwargs)
+
         call.__signature__ = METHODS[name]
         call.__qualname__ = f"{fun.__name__}.{name}"
         return call
+
     for name in METHODS:
         setattr(fun, name, method(name))
 

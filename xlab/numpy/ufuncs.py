@@ -39,6 +39,7 @@ def _dtype_is(category):
         if found is None:
             found = known[dtype] = dtypes.issubdtype(dtype, category)
         return found
+
     return test
 
 
@@ -54,7 +55,9 @@ def _in_use(dtype) -> bool:
 def name_of(fun, name: str, doc: str, example: str):
     fun.__name__ = fun.__qualname__ = name
     fun.__module__ = "xlab.numpy"
-    fun.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> {example}\n    "
+    fun.__doc__ = (
+        f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> {example}\n    "
+    )
     return fun
 
 
@@ -71,6 +74,7 @@ def unary(name: str, prim, doc: str, *, floats: bool = True):
             (x,) = check(name, x)
             x = narrow_host_dtype(x)
         return prim.bind(x)
+
     traced.__name__ = traced.__qualname__ = name
     compiled = jit(traced)
 
@@ -78,31 +82,47 @@ def unary(name: str, prim, doc: str, *, floats: bool = True):
         if state.trace is EVAL:
             return compiled(x)
         return traced(x)
+
     ufunc.compiled = compiled
-    return name_of(ufunc, name, doc, f"jnp.{name}(jnp.ones(3{'' if floats else ', int'})).shape\n        (3,)")
+    return name_of(
+        ufunc, name, doc, f"jnp.{name}(jnp.ones(3{'' if floats else ', int'})).shape\n        (3,)"
+    )
 
 
 def binary(name: str, prim, doc: str, *, promote=promoted, on_bool=None, category=None):
     """A function of two operands, brought together by `promote`; `on_bool` is what it is on booleans."""
+
     def traced(x, y, /):
         if isinstance(x, Tracer) and isinstance(y, Tracer):
             # Operands of one type need nothing.
             a = x.aval
-            if a is y.aval and (category is None or category(a.dtype)) and (on_bool is None or a.dtype != np.bool_):
+            if (
+                a is y.aval
+                and (category is None or category(a.dtype))
+                and (on_bool is None or a.dtype != np.bool_)
+            ):
                 return prim.bind(x, y)
         elif type(y) in _NUMBERS and isinstance(x, Tracer):
             a = x.aval
-            if (number if type(y) is int and category is None else inexact)(a.dtype) and _in_use(a.dtype):
+            if (number if type(y) is int and category is None else inexact)(a.dtype) and _in_use(
+                a.dtype
+            ):
                 return prim.bind(x, python_number(y, a.dtype, a.weak_type))
         elif type(x) in _NUMBERS and isinstance(y, Tracer):
             a = y.aval
-            if (number if type(x) is int and category is None else inexact)(a.dtype) and _in_use(a.dtype):
+            if (number if type(x) is int and category is None else inexact)(a.dtype) and _in_use(
+                a.dtype
+            ):
                 return prim.bind(python_number(x, a.dtype, a.weak_type), y)
         x, y = promote(name, x, y)
         x, y = aligned(name, x, y)
-        if on_bool is not None and (x.dtype if kind_of(x) != "python" else np.dtype(type(x))) == np.bool_:
+        if (
+            on_bool is not None
+            and (x.dtype if kind_of(x) != "python" else np.dtype(type(x))) == np.bool_
+        ):
             return on_bool.bind(x, y)
         return prim.bind(x, y)
+
     traced.__name__ = traced.__qualname__ = name
     compiled = jit(traced)
 
@@ -110,8 +130,14 @@ def binary(name: str, prim, doc: str, *, promote=promoted, on_bool=None, categor
         if state.trace is EVAL:
             return compiled(x, y)
         return traced(x, y)
+
     ufunc.compiled = compiled
-    return name_of(ufunc, name, doc, f"jnp.{name}(jnp.ones(3, int), jnp.ones((2, 1), int)).shape\n        (2, 3)")
+    return name_of(
+        ufunc,
+        name,
+        doc,
+        f"jnp.{name}(jnp.ones(3, int), jnp.ones((2, 1), int)).shape\n        (2, 3)",
+    )
 
 
 # -- one operand ------------------------------------------------------------------------------------------
@@ -137,19 +163,34 @@ sqrt = unary("sqrt", _t.sqrt_p, "Square root of each element.")
 cbrt = unary("cbrt", _t.cbrt_p, "Cube root of each element.")
 negative = unary("negative", _a.neg_p, "Each element with the opposite sign.", floats=False)
 square = unary("square", _a.square_p, "Each element times itself.", floats=False)
-bitwise_not = unary("bitwise_not", _b.not_p, "Bits of each element flipped; `not` for booleans.", floats=False)
+bitwise_not = unary(
+    "bitwise_not", _b.not_p, "Bits of each element flipped; `not` for booleans.", floats=False
+)
 
 
 # -- two operands -----------------------------------------------------------------------------------------
 
 add = binary("add", _a.add_p, "Sum of the elements; `or` for booleans.", on_bool=_b.or_p)
-multiply = binary("multiply", _a.mul_p, "Product of the elements; `and` for booleans.", on_bool=_b.and_p)
+multiply = binary(
+    "multiply", _a.mul_p, "Product of the elements; `and` for booleans.", on_bool=_b.and_p
+)
 subtract = binary("subtract", _a.sub_p, "Difference of the elements.")
-divide = binary("divide", _a.div_p, "Quotient of the elements, as floats.", promote=promoted_inexact, category=inexact)
+divide = binary(
+    "divide",
+    _a.div_p,
+    "Quotient of the elements, as floats.",
+    promote=promoted_inexact,
+    category=inexact,
+)
 maximum = binary("maximum", _a.max_p, "Larger of two elements; NaN if either is NaN.")
 minimum = binary("minimum", _a.min_p, "Smaller of two elements; NaN if either is NaN.")
-arctan2 = binary("arctan2", _t.atan2_p, "Angle of the point (y, x) from the first axis.", promote=promoted_inexact,
-                 category=inexact)
+arctan2 = binary(
+    "arctan2",
+    _t.atan2_p,
+    "Angle of the point (y, x) from the first axis.",
+    promote=promoted_inexact,
+    category=inexact,
+)
 equal = binary("equal", _c.eq_p, "Whether elements are equal.")
 not_equal = binary("not_equal", _c.ne_p, "Whether elements differ.")
 less_order = binary("less", _c.lt_p, "Whether `x < y`.")
@@ -159,28 +200,48 @@ greater_equal_order = binary("greater_equal", _c.ge_p, "Whether `x >= y`.")
 bitwise_and = binary("bitwise_and", _b.and_p, "Bits set in both; `and` for booleans.")
 bitwise_or = binary("bitwise_or", _b.or_p, "Bits set in either; `or` for booleans.")
 bitwise_xor = binary("bitwise_xor", _b.xor_p, "Bits set in exactly one; `xor` for booleans.")
-left_shift = binary("left_shift", _b.shift_left_p, "Bits moved up by `y`.", promote=promoted_numeric, category=integer)
+left_shift = binary(
+    "left_shift",
+    _b.shift_left_p,
+    "Bits moved up by `y`.",
+    promote=promoted_numeric,
+    category=integer,
+)
 
 
 def _order(name: str, plain, prim, doc: str):
     """A comparison that orders complex numbers by real part, then by imaginary part, as NumPy does."""
+
     def traced(x, y, /):
         x, y = promoted(name, x, y)
-        if not any(dtypes.issubdtype(getattr(v, "dtype", type(v)), np.complexfloating) for v in (x, y)):
+        if not any(
+            dtypes.issubdtype(getattr(v, "dtype", type(v)), np.complexfloating) for v in (x, y)
+        ):
             return plain(x, y)
         rx, ry = lax.real(x), lax.real(y)
         strict = prim if prim in (_c.lt_p, _c.gt_p) else (_c.lt_p if prim is _c.le_p else _c.gt_p)
-        return lax.bitwise_or(strict.bind(*aligned(name, rx, ry)), lax.bitwise_and(
-            lax.eq(*aligned(name, rx, ry)), prim.bind(*aligned(name, lax.imag(x), lax.imag(y)))))
+        return lax.bitwise_or(
+            strict.bind(*aligned(name, rx, ry)),
+            lax.bitwise_and(
+                lax.eq(*aligned(name, rx, ry)), prim.bind(*aligned(name, lax.imag(x), lax.imag(y)))
+            ),
+        )
+
     traced.__name__ = traced.__qualname__ = name
     compiled = jit(traced)
 
     def ufunc(x: ArrayLike, y: ArrayLike, /) -> Array:
         if state.trace is EVAL:
             return compiled(x, y)
-        if isinstance(x, Tracer) and isinstance(y, Tracer) and x.aval is y.aval and x.aval.dtype.kind != "c":
+        if (
+            isinstance(x, Tracer)
+            and isinstance(y, Tracer)
+            and x.aval is y.aval
+            and x.aval.dtype.kind != "c"
+        ):
             return prim.bind(x, y)
         return traced(x, y)
+
     ufunc.compiled = compiled
     return name_of(ufunc, name, doc, f"jnp.{name}(jnp.ones(3), 2.0).shape\n        (3,)")
 
@@ -190,6 +251,14 @@ less_equal = _order("less_equal", less_equal_order, _c.le_p, "Whether `x <= y`."
 greater = _order("greater", greater_order, _c.gt_p, "Whether `x > y`.")
 greater_equal = _order("greater_equal", greater_equal_order, _c.ge_p, "Whether `x >= y`.")
 
-acos, acosh, asin, asinh, atan, atanh, atan2 = arccos, arccosh, arcsin, arcsinh, arctan, arctanh, arctan2
+acos, acosh, asin, asinh, atan, atanh, atan2 = (
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctanh,
+    arctan2,
+)
 invert = bitwise_invert = bitwise_not
 bitwise_left_shift, true_divide = left_shift, divide

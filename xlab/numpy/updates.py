@@ -38,8 +38,14 @@ from xlab.numpy.indexing import eager_getitem, eager_parts, from_parts, getitem
 from xlab.numpy.operands import kind_of
 from xlab.numpy.ufuncs import divide
 
-_SCATTERS: dict[str, Callable] = {"set": scatter, "add": scatter_add, "subtract": scatter_sub, "multiply": scatter_mul,
-                                  "min": scatter_min, "max": scatter_max}
+_SCATTERS: dict[str, Callable] = {
+    "set": scatter,
+    "add": scatter_add,
+    "subtract": scatter_sub,
+    "multiply": scatter_mul,
+    "min": scatter_min,
+    "max": scatter_max,
+}
 
 
 class At:
@@ -78,69 +84,222 @@ class Updater:
     def __repr__(self):
         return f"Updater({self.array!r}, {self.index!r})"
 
-    def get(self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, fill_value=None,
-            out_sharding=None, wrap_negative_indices: bool = True):
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        fill_value=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index]` with options; `mode='fill'` reads `fill_value` outside the array."""
-        options = {"mode": mode, "fill_value": fill_value, "indices_are_sorted": indices_are_sorted,
-                   "unique_indices": unique_indices, "wrap": wrap_negative_indices}
+        options = {
+            "mode": mode,
+            "fill_value": fill_value,
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+            "wrap": wrap_negative_indices,
+        }
         if isinstance(self.array, KeyArray) and mode is None and out_sharding is None:
             return self.array[self.index]
         if out_sharding is not None:
-            return _with_out_sharding("get", tuple(options.items()), out_sharding, self.array, self.index)
+            return _with_out_sharding(
+                "get", tuple(options.items()), out_sharding, self.array, self.index
+            )
         if state.trace is EVAL and not hasattr(fill_value, "aval"):
             return eager_getitem(self.array, self.index, **options)
         return getitem(self.array, self.index, **options)
 
-    def set(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
-            wrap_negative_indices: bool = True):
+    def set(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] = values`; one of them where positions repeat."""
-        return self._update("set", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "set",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
-    def add(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
-            wrap_negative_indices: bool = True):
+    def add(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] += values`, all of them where positions repeat."""
-        return self._update("add", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "add",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
-    def subtract(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
-                 out_sharding=None, wrap_negative_indices: bool = True):
+    def subtract(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] -= values`, all of them where positions repeat."""
-        return self._update("subtract", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "subtract",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
-    def multiply(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
-                 out_sharding=None, wrap_negative_indices: bool = True):
+    def multiply(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] *= values`, all of them where positions repeat."""
-        return self._update("multiply", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "multiply",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
     mul = multiply
 
-    def divide(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
-               out_sharding=None, wrap_negative_indices: bool = True):
+    def divide(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] /= values`, all of them where positions repeat."""
-        return self._update("divide", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "divide",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
-    def power(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
-              out_sharding=None, wrap_negative_indices: bool = True):
+    def power(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] **= values`, all of them where positions repeat."""
-        return self._update("power", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "power",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
-    def min(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
-            wrap_negative_indices: bool = True):
+    def min(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] = minimum(x[index], values)`."""
-        return self._update("min", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "min",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
-    def max(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
-            wrap_negative_indices: bool = True):
+    def max(
+        self,
+        values,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] = maximum(x[index], values)`."""
-        return self._update("max", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
+        return self._update(
+            "max",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap_negative_indices,
+            out_sharding,
+        )
 
-    def apply(self, func: Callable, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
-              out_sharding=None, wrap_negative_indices: bool = True):
+    def apply(
+        self,
+        func: Callable,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ):
         """`x[index] = func(x[index])` for a function of one number, again where positions repeat."""
         parsed = parse(self.index, self.array.aval.shape, wrap_negative_indices)
         promises = (indices_are_sorted, unique_indices, mode, wrap_negative_indices)
         return _apply(self.array, parsed, func, promises)
 
-    def _update(self, op, values, indices_are_sorted, unique_indices, mode, wrap, out_sharding=None):
+    def _update(
+        self, op, values, indices_are_sorted, unique_indices, mode, wrap, out_sharding=None
+    ):
         x = self.array
         if out_sharding is not None:
             options = (indices_are_sorted, unique_indices, mode, wrap)
@@ -161,9 +320,21 @@ def _with_out_sharding(op, options, out_sharding, x, index, *values):
     """`x.at[index].op(*values)` with the axes of the mesh left to the compiler, and its result where it was asked for."""
     parts = index if isinstance(index, tuple) else (index,)
     arrays = [i for i in parts if hasattr(i, "aval") or isinstance(i, (np.ndarray, list))]
-    spelled = tuple([_Slice(i.start, i.stop, i.step) if isinstance(i, slice) else ... if i is Ellipsis else
-                     _Slice if hasattr(i, "aval") or isinstance(i, (np.ndarray, list)) else i for i in parts])
-    return _region(op, options, spelled, out_sharding)(x, [np.asarray(a) if isinstance(a, list) else a for a in arrays], *values)
+    spelled = tuple(
+        [
+            _Slice(i.start, i.stop, i.step)
+            if isinstance(i, slice)
+            else ...
+            if i is Ellipsis
+            else _Slice
+            if hasattr(i, "aval") or isinstance(i, (np.ndarray, list))
+            else i
+            for i in parts
+        ]
+    )
+    return _region(op, options, spelled, out_sharding)(
+        x, [np.asarray(a) if isinstance(a, list) else a for a in arrays], *values
+    )
 
 
 class _Slice(NamedTuple):
@@ -178,11 +349,14 @@ class _Slice(NamedTuple):
 def _region(op, options, spelled, out_sharding):
     def region(x, arrays, *values):
         given = iter(arrays)
-        index = tuple(next(given) if i is _Slice else slice(*i) if type(i) is _Slice else i for i in spelled)
+        index = tuple(
+            next(given) if i is _Slice else slice(*i) if type(i) is _Slice else i for i in spelled
+        )
         if op == "get":
             return getitem(x, index, **dict(options))
         *promises, wrap = options
         return update(x, parse(index, x.aval.shape, wrap), op, *values, *promises, wrap)
+
     region.__name__ = f"at_{op}"
     return auto_axes(region, out_sharding=out_sharding)
 
@@ -194,6 +368,7 @@ caches.register(_region.cache_clear)
 def _writer(parts, op, promises):
     def setitem(x, values, *operands):
         return update(x, from_parts(parts, operands), op, values, *promises)
+
     setitem.__name__ = f"at_{op}"
     return jit(setitem)
 
@@ -204,7 +379,16 @@ caches.register(_writer.cache_clear)
 def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indices, mode, wrap):
     """The array after one update, as equations."""
     if op == "divide" or op == "power":
-        factor = update(full_like(x, 1), parsed, "multiply", values, indices_are_sorted, unique_indices, mode, wrap)
+        factor = update(
+            full_like(x, 1),
+            parsed,
+            "multiply",
+            values,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+            wrap,
+        )
         return divide(x, factor) if op == "divide" else _power(x, factor)
     entries, flags = parsed
     own = aval_of(x)
@@ -215,8 +399,15 @@ def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indice
     plan = plan_positions(aval_of(x).shape, entries, wrap)
     values = _fitted(values, plan)
     if plan.size:
-        x = _SCATTERS[op](x, plan.indices, values, _numbers(plan), indices_are_sorted=indices_are_sorted or plan.sorted,
-                          unique_indices=unique_indices or plan.unique, mode=mode)
+        x = _SCATTERS[op](
+            x,
+            plan.indices,
+            values,
+            _numbers(plan),
+            indices_are_sorted=indices_are_sorted or plan.sorted,
+            unique_indices=unique_indices or plan.unique,
+            mode=mode,
+        )
     return _as(squeeze(x, flags) if flags else x, own.dtype, own.weak_type)
 
 
@@ -237,13 +428,17 @@ def _common(own, values):
     if given == own.dtype:
         return own.dtype
     if dtypes.is_extended(own.dtype) or dtypes.is_extended(given):
-        raise TypeError(f"cannot put values of dtype {dtypes.name(given)} into an array of dtype {dtypes.name(own.dtype)}")
+        raise TypeError(
+            f"cannot put values of dtype {dtypes.name(given)} into an array of dtype {dtypes.name(own.dtype)}"
+        )
     common = dtypes.result_of(((own.dtype, own.weak_type), (given, weak)))[0]
     if common != own.dtype and not own.weak_type:
         warnings.warn(
             f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.name(given)} to dtype="
-            f"{dtypes.name(own.dtype)}. Convert the value with .astype, or the array before the update.", FutureWarning,
-            stacklevel=5)
+            f"{dtypes.name(own.dtype)}. Convert the value with .astype, or the array before the update.",
+            FutureWarning,
+            stacklevel=5,
+        )
     return common
 
 
@@ -271,12 +466,16 @@ def _fitted(values, plan):
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"Incompatible shapes for broadcasting: the values have shape {given}, the indexed part "
-                         f"{tuple(shape)}")
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: the values have shape {given}, the indexed part "
+            f"{tuple(shape)}"
+        )
     if plan.new:
         values = _drop_new(values, given, shape, plan.new)
         given = aval_of(values).shape
-    return broadcast_in_dim(values, plan.shape, range(len(plan.shape) - len(given), len(plan.shape)))
+    return broadcast_in_dim(
+        values, plan.shape, range(len(plan.shape) - len(given), len(plan.shape))
+    )
 
 
 def _drop_new(values, given, shape, new):
@@ -292,20 +491,31 @@ def _apply(x, parsed, func, promises):
         x = expand_dims(x, flags)
     plan = plan_positions(aval_of(x).shape, entries, wrap)
     if plan.size:
-        x = scatter_apply(x, plan.indices, func, _numbers(plan), update_shape=plan.shape,
-                             indices_are_sorted=indices_are_sorted or plan.sorted,
-                             unique_indices=unique_indices or plan.unique, mode=mode)
+        x = scatter_apply(
+            x,
+            plan.indices,
+            func,
+            _numbers(plan),
+            update_shape=plan.shape,
+            indices_are_sorted=indices_are_sorted or plan.sorted,
+            unique_indices=unique_indices or plan.unique,
+            mode=mode,
+        )
     return squeeze(x, flags) if flags else x
 
 
 def _update_keys(x, index, op, values, promises):
     """Keys are replaced through their bits."""
     if op != "set":
-        raise TypeError(f"random keys have no arithmetic: x.at[...].{op} is not defined, only set and get")
+        raise TypeError(
+            f"random keys have no arithmetic: x.at[...].{op} is not defined, only set and get"
+        )
     if not isinstance(values, KeyArray) or values.dtype != x.dtype:
-        raise TypeError(f"values for an array of keys of type {dtypes.name(x.dtype)} must be keys of that type, got "
-                        f"{type(values).__name__}")
+        raise TypeError(
+            f"values for an array of keys of type {dtypes.name(x.dtype)} must be keys of that type, got "
+            f"{type(values).__name__}"
+        )
     parsed = parse(index, x.shape)
-    whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim:])
+    whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim :])
     parsed = parsed._replace(entries=parsed.entries + whole)
     return KeyArray(update(x.base, parsed, op, values.base, *promises), x.dtype)

@@ -27,12 +27,18 @@ def print_environment_info(return_string: bool = False) -> str | None:
     found = devices()
     kinds = ", ".join(sorted({d.device_kind for d in found}))
     lines = [
-        f"xlab:   {_version('xlab')}", f"jaxlib: {_version('jaxlib')}", f"numpy:  {_version('numpy')}",
+        f"xlab:   {_version('xlab')}",
+        f"jaxlib: {_version('jaxlib')}",
+        f"numpy:  {_version('numpy')}",
         f"python: {sys.version}",
         f"device info: {kinds}-{len(found)}, {local_device_count()} local devices",
         f"process_count: {process_count()}",
         f"platform: {platform.uname()}",
-        *(f"{name}={os.environ[name]}" for name in sorted(os.environ) if name.startswith(("XLAB_", "XLA_FLAGS"))),
+        *(
+            f"{name}={os.environ[name]}"
+            for name in sorted(os.environ)
+            if name.startswith(("XLAB_", "XLA_FLAGS"))
+        ),
     ]
     text = "\n".join(lines)
     if return_string:

@@ -39,9 +39,17 @@ from xlab.observe.time.profile import heat
 PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger")
 
 
-def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, levels: Any = True,
-           link: str | communication.Interconnect = "cpu", measured: Sequence[Timing] = (), trace: StepTrace | None = None,
-           passes: Sequence[Pass] = ()) -> Report:
+def report(
+    session: Session,
+    *,
+    title: str = "",
+    parts: Sequence[str] = PARTS,
+    levels: Any = True,
+    link: str | communication.Interconnect = "cpu",
+    measured: Sequence[Timing] = (),
+    trace: StepTrace | None = None,
+    passes: Sequence[Pass] = (),
+) -> Report:
     """The report of a recording: programs with their levels, layouts, collectives, phases, memory and compiles.
 
     Args:
@@ -73,44 +81,117 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
     unknown_collectives = False
     for index, stages in enumerate(subjects):
         if "programs" in parts:
-            made = _guard(lambda stages=stages: memoize(stages, ("program", levels if isinstance(levels, bool) else tuple(levels)), lambda: _program(stages, levels=levels)), notices, f"the program of {stages.name}", index)
+            made = _guard(
+                lambda stages=stages: memoize(
+                    stages,
+                    ("program", levels if isinstance(levels, bool) else tuple(levels)),
+                    lambda: _program(stages, levels=levels),
+                ),
+                notices,
+                f"the program of {stages.name}",
+                index,
+            )
             programs.append(made or Program(stages.name))
         if "layouts" in parts:
-            layouts += _guard(lambda stages=stages, index=index: memoize(stages, ("layouts", index), lambda: program_layouts(stages, index)), notices,
-                              f"the shardings of {stages.name}", index) or ()
+            layouts += (
+                _guard(
+                    lambda stages=stages, index=index: memoize(
+                        stages, ("layouts", index), lambda: program_layouts(stages, index)
+                    ),
+                    notices,
+                    f"the shardings of {stages.name}",
+                    index,
+                )
+                or ()
+            )
         if "transfers" in parts:
-            found = _guard(lambda stages=stages, index=index: memoize(stages, ("transfers", index, repr(link)),
-                                                               lambda: _transfers(stages, link=link, program=index)), notices,
-                           f"the collectives of {stages.name}", index)
+            found = _guard(
+                lambda stages=stages, index=index: memoize(
+                    stages,
+                    ("transfers", index, repr(link)),
+                    lambda: _transfers(stages, link=link, program=index),
+                ),
+                notices,
+                f"the collectives of {stages.name}",
+                index,
+            )
             unknown_collectives |= found is None
             moved += found or ()
         if "memory" in parts:
-            one = _guard(lambda stages=stages, index=index: memoize(stages, ("memory", index), lambda: _memory(stages, program=index)), notices,
-                         f"the memory of {stages.name}", index)
+            one = _guard(
+                lambda stages=stages, index=index: memoize(
+                    stages, ("memory", index), lambda: _memory(stages, program=index)
+                ),
+                notices,
+                f"the memory of {stages.name}",
+                index,
+            )
             used += [one] if one is not None else []
-        notices += [Notice("info", sentence, "program", program=index) for sentence in stages.unknown]
+        notices += [
+            Notice("info", sentence, "program", program=index) for sentence in stages.unknown
+        ]
     if "programs" in parts:
-        begun = [made for stages in session.unfinished if stages.closed.jaxpr.eqns
-                 and (made := _guard(lambda stages=stages: _program(stages), notices, f"the program of {stages.name}", 0))]
+        begun = [
+            made
+            for stages in session.unfinished
+            if stages.closed.jaxpr.eqns
+            and (
+                made := _guard(
+                    lambda stages=stages: _program(stages),
+                    notices,
+                    f"the program of {stages.name}",
+                    0,
+                )
+            )
+        ]
         if begun:
             programs += begun
-            notices.append(Notice("info", "the program is what was traced before the error, and was not compiled", "program",
-                                  equation=begun[-1].equations[-1].id, program=len(programs) - 1))
+            notices.append(
+                Notice(
+                    "info",
+                    "the program is what was traced before the error, and was not compiled",
+                    "program",
+                    equation=begun[-1].equations[-1].id,
+                    program=len(programs) - 1,
+                )
+            )
     if session.profile is not None and programs:
         programs, moved = heat(session.profile, subjects, programs, moved)
     notices += _notices(layouts, moved, used)
     layouts = list(rebuilt(layouts, moved))
     if session.dropped:
-        notices.append(Notice("warning", f"{session.dropped:,} early events were dropped: the recording keeps the latest",
-                              "timings"))
-    mesh = next((p.mesh for p in programs if p.mesh), None) or next((m for s in subjects if (m := mesh_info(s.mesh))), None)
-    programs = [with_targets(p, [t for t in session.targets if t.program == n]) for n, p in enumerate(programs)]
+        notices.append(
+            Notice(
+                "warning",
+                f"{session.dropped:,} early events were dropped: the recording keeps the latest",
+                "timings",
+            )
+        )
+    mesh = next((p.mesh for p in programs if p.mesh), None) or next(
+        (m for s in subjects if (m := mesh_info(s.mesh))), None
+    )
+    programs = [
+        with_targets(p, [t for t in session.targets if t.program == n])
+        for n, p in enumerate(programs)
+    ]
     return Report(
-        title or session.title or (subjects[-1].name if subjects else "recording"), tuple(programs), tuple(layouts),
-        tuple(moved), phases(session) if "phases" in parts else (), timings(session, (*session.measured, *measured)), tuple(used),
-        tuple(passes) or session.passes, ledger(session) if "ledger" in parts else None, trace, mesh, tuple(notices),
-        failure(session.error) if session.error is not None else None, versions(), targets=session.targets,
-        counted="transfers" in parts and bool(subjects) and not unknown_collectives)
+        title or session.title or (subjects[-1].name if subjects else "recording"),
+        tuple(programs),
+        tuple(layouts),
+        tuple(moved),
+        phases(session) if "phases" in parts else (),
+        timings(session, (*session.measured, *measured)),
+        tuple(used),
+        tuple(passes) or session.passes,
+        ledger(session) if "ledger" in parts else None,
+        trace,
+        mesh,
+        tuple(notices),
+        failure(session.error) if session.error is not None else None,
+        versions(),
+        targets=session.targets,
+        counted="transfers" in parts and bool(subjects) and not unknown_collectives,
+    )
 
 
 def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
@@ -118,31 +199,70 @@ def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
     try:
         return make()
     except Exception as error:
-        notices.append(Notice("error", f"{what} could not be shown: {type(error).__name__}: {error}", "program", program=index))
+        notices.append(
+            Notice(
+                "error",
+                f"{what} could not be shown: {type(error).__name__}: {error}",
+                "program",
+                program=index,
+            )
+        )
         return None
 
 
 def with_targets(program: Program, targets: Sequence[Scheduled]) -> Program:
     """A program with the modules that other machines' compilers scheduled, beside its own."""
-    return program.replace(levels=(*program.levels, *(t.level for t in targets if t.level is not None))) if targets else program
+    return (
+        program.replace(
+            levels=(*program.levels, *(t.level for t in targets if t.level is not None))
+        )
+        if targets
+        else program
+    )
 
 
 def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
-    out = [Notice("warning", f"{x.name or 'an array'}: {w}", "shardings", equation=x.equation, program=x.program)
-           for x in layouts for w in x.warnings]
+    out = [
+        Notice(
+            "warning",
+            f"{x.name or 'an array'}: {w}",
+            "shardings",
+            equation=x.equation,
+            program=x.program,
+        )
+        for x in layouts
+        for w in x.warnings
+    ]
     for t in moved:
         if t.reshards:
             often = " in a loop" if t.times is None else f" {t.times} times" if t.times > 1 else ""
-            out.append(Notice("warning", f"the partitioner adds {an(t.kind)}{f', run{often}' if often else ''}: {t.reason}",
-                              "collectives", t.fix, t.equation, t.program, t.source))
-    out += [Notice("warning", f"donated argument {name} was not used: {why}", "memory", program=m.program)
-            for m in used for name, why in m.refused]
+            out.append(
+                Notice(
+                    "warning",
+                    f"the partitioner adds {an(t.kind)}{f', run{often}' if often else ''}: {t.reason}",
+                    "collectives",
+                    t.fix,
+                    t.equation,
+                    t.program,
+                    t.source,
+                )
+            )
+    out += [
+        Notice(
+            "warning", f"donated argument {name} was not used: {why}", "memory", program=m.program
+        )
+        for m in used
+        for name, why in m.refused
+    ]
     return _condensed(out)
 
 
 _SPOKEN = 2
-_REST = {"shardings": "more arrays are copied like that", "collectives": "more collectives come from shardings that disagree",
-         "memory": "more donated arguments were not used"}
+_REST = {
+    "shardings": "more arrays are copied like that",
+    "collectives": "more collectives come from shardings that disagree",
+    "memory": "more donated arguments were not used",
+}
 
 
 def _condensed(notices: list[Notice]) -> list[Notice]:
@@ -152,7 +272,14 @@ def _condensed(notices: list[Notice]) -> list[Notice]:
         of = [n for n in notices if n.tab == tab]
         out += of[:_SPOKEN] if len(of) > _SPOKEN + 1 else of
         if len(of) > _SPOKEN + 1:
-            out.append(Notice("warning", f"{len(of) - _SPOKEN} {rest}: see {tab.capitalize()}", tab, program=of[_SPOKEN].program))
+            out.append(
+                Notice(
+                    "warning",
+                    f"{len(of) - _SPOKEN} {rest}: see {tab.capitalize()}",
+                    tab,
+                    program=of[_SPOKEN].program,
+                )
+            )
     return out
 
 
@@ -160,11 +287,24 @@ def failure(error: BaseException) -> Failure:
     """An exception as a record: the innermost line of the user's code, and a traceback without the package's frames."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_internal(f.filename)]
     where = frames[-1] if frames else None
-    source = Source(where.filename, where.lineno or 0, where.colno or 0, where.end_colno or 0, where.name, where.line or "") \
-        if where is not None else None
+    source = (
+        Source(
+            where.filename,
+            where.lineno or 0,
+            where.colno or 0,
+            where.end_colno or 0,
+            where.name,
+            where.line or "",
+        )
+        if where is not None
+        else None
+    )
     return Failure(type(error).__name__, str(error), source, "".join(traceback.format_list(frames)))
 
 
 def versions() -> tuple[tuple[str, str], ...]:
     """Versions of what a report depends on."""
-    return (("python", platform.python_version()), *((name, metadata.version(name)) for name in ("jaxlib", "numpy")))
+    return (
+        ("python", platform.python_version()),
+        *((name, metadata.version(name)) for name in ("jaxlib", "numpy")),
+    )

@@ -45,11 +45,15 @@ def move(x: Any, aval: ShapedArray, target: Any, committed: bool, copy: bool) ->
     kind, x = target.memory_kind, _over_auto_axes(x, source)
     if not _same_parts(source, target, aval.shape):
         x = _moved(x, target.with_memory_kind(source.memory_kind), aval)
-    by_device = dict(zip(from_native(x._sharding).addressable_in_order, _arrays.shards(x), strict=True))
+    by_device = dict(
+        zip(from_native(x._sharding).addressable_in_order, _arrays.shards(x), strict=True)
+    )
     parts = [by_device[d] for d in target.addressable_in_order]
     if kind != source.memory_kind or copy:
-        parts = [_arrays.copy_to_devices(p, p.aval, SingleDeviceSharding(d, kind), [d], copy=copy)
-                 for p, d in zip(parts, target.addressable_in_order, strict=True)]
+        parts = [
+            _arrays.copy_to_devices(p, p.aval, SingleDeviceSharding(d, kind), [d], copy=copy)
+            for p, d in zip(parts, target.addressable_in_order, strict=True)
+        ]
     return _arrays.from_shards(aval, target, parts, committed)
 
 
@@ -61,18 +65,26 @@ def _over_auto_axes(x, source):
     """The array with Explicit mesh axes turned into Auto ones."""
     if not isinstance(source, NamedSharding):
         return x
-    return _arrays.from_shards(x.aval.update(sharding=None), _auto(source, source.devices_in_order), _arrays.shards(x))
+    return _arrays.from_shards(
+        x.aval.update(sharding=None), _auto(source, source.devices_in_order), _arrays.shards(x)
+    )
 
 
 def _auto(sharding: NamedSharding, order) -> NamedSharding:
     mesh = sharding.mesh
-    mesh = Mesh(np.array(order, dtype=object).reshape(mesh.axis_sizes), mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+    mesh = Mesh(
+        np.array(order, dtype=object).reshape(mesh.axis_sizes),
+        mesh.axis_names,
+        axis_types=(AxisType.Auto,) * len(mesh.axis_names),
+    )
     return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
 
 
 def _moved(x, target, aval):
     if not isinstance(target, NamedSharding):
-        raise ValueError(f"an array of type {aval.str_short()} that spans processes moves to a NamedSharding, got {target}")
+        raise ValueError(
+            f"an array of type {aval.str_short()} that spans processes moves to a NamedSharding, got {target}"
+        )
     return _program(from_native(x._sharding).devices_in_order, target)(x)
 
 
@@ -86,7 +98,13 @@ def _program(order: tuple, target: NamedSharding):
     names = there.mesh.axis_names
     at = {d: i for i, d in enumerate(order)}
     pairs = [(i, at[d]) for i, d in enumerate(target.devices_in_order)]
-    change = shard_map(lambda block: ppermute(block, names, pairs), mesh=there.mesh, in_specs=there.spec, out_specs=there.spec, check_vma=False)
+    change = shard_map(
+        lambda block: ppermute(block, names, pairs),
+        mesh=there.mesh,
+        in_specs=there.spec,
+        out_specs=there.spec,
+        check_vma=False,
+    )
     return jit(change, name="move", in_shardings=None, out_shardings=there)
 
 
@@ -104,7 +122,8 @@ def _from_own_parts(x, aval, source, target, committed):
                 f"an array of type {aval.str_short()} on the devices {_ids(have)} cannot go to the devices {_ids(want)}: process {process} holds "
                 f"{len(held)} of its {len(everything)} different parts, and parts go from process to process only between shardings over "
                 f"the same devices. Bring the whole to every process first, with xlab.device_put(x, NamedSharding(mesh, P())) over the mesh it "
-                f"has, or read xlab.experimental.multihost_utils.process_allgather(x, tiled=True).")
+                f"has, or read xlab.experimental.multihost_utils.process_allgather(x, tiled=True)."
+            )
     if not target.has_addressable_devices:
         return _arrays.from_shards(aval, target, [], committed)
     return put_host(np.asarray(x._host_value()), aval, target, committed)
@@ -134,11 +153,14 @@ def compare(x: Any, target: Any) -> None:
             raise ValueError(
                 f"device_put: an array of type {x.aval.str_short()} that is committed to the devices {_ids(value.sharding.devices_in_order)} of one "
                 f"process cannot go to {target}, whose devices belong to several. Give the value itself (np.asarray(x)) where "
-                f"all processes have the same, or what each has as its part, with xlab.make_array_from_process_local_data.")
+                f"all processes have the same, or what each has as its part, with xlab.make_array_from_process_local_data."
+            )
     if {d.process_index for d in target.device_set} != set(range(process_count())):
         return
     host = np.asarray(value)
-    digest = hashlib.sha256(f"{host.dtype} {host.shape} ".encode() + np.ascontiguousarray(host).tobytes()).digest()
+    digest = hashlib.sha256(
+        f"{host.dtype} {host.shape} ".encode() + np.ascontiguousarray(host).tobytes()
+    ).digest()
     digests = rows(np.frombuffer(digest, np.uint8))
     other = np.flatnonzero((digests != digests[0]).any(axis=1)).tolist()
     if other:
@@ -146,7 +168,8 @@ def compare(x: Any, target: Any) -> None:
             f"device_put: the {type(x).__name__} to be laid out as {target} is not the same in every process: that of process"
             f"{'es' * (len(other) > 1)} {', '.join(map(str, other))} differs from that of process 0. Each process takes the parts of its devices "
             f"from its own copy. Pass one value everywhere (xlab.experimental.multihost_utils.broadcast_one_to_all), or the parts that each "
-            f"process has with xlab.make_array_from_process_local_data.")
+            f"process has with xlab.make_array_from_process_local_data."
+        )
 
 
 def rows(x: np.ndarray) -> np.ndarray:
@@ -155,10 +178,19 @@ def rows(x: np.ndarray) -> np.ndarray:
     if n == 1:
         return x[None]
     by_process = sorted(devices(), key=lambda d: (d.process_index, d.id))
-    mesh = Mesh(np.array(by_process, dtype=object).reshape(n, -1), ("process", "device"), axis_types=(AxisType.Auto,) * 2)
+    mesh = Mesh(
+        np.array(by_process, dtype=object).reshape(n, -1),
+        ("process", "device"),
+        axis_types=(AxisType.Auto,) * 2,
+    )
     aval = ShapedArray(x.shape, x.dtype)
-    parts = [put_host(x[None], aval.update(shape=(1, *x.shape)), SingleDeviceSharding(d), True) for d in local_devices()]
-    whole = _arrays.from_shards(aval.update(shape=(n, *x.shape)), NamedSharding(mesh, PartitionSpec("process")), parts)
+    parts = [
+        put_host(x[None], aval.update(shape=(1, *x.shape)), SingleDeviceSharding(d), True)
+        for d in local_devices()
+    ]
+    whole = _arrays.from_shards(
+        aval.update(shape=(n, *x.shape)), NamedSharding(mesh, PartitionSpec("process")), parts
+    )
     return everywhere(whole)
 
 
@@ -172,7 +204,14 @@ def _named(x) -> NamedSharding:
     sharding = x.sharding
     if isinstance(sharding, NamedSharding):
         return sharding
-    return NamedSharding(Mesh(np.array(sharding.devices_in_order, dtype=object), ("device",), axis_types=(AxisType.Auto,)), PartitionSpec())
+    return NamedSharding(
+        Mesh(
+            np.array(sharding.devices_in_order, dtype=object),
+            ("device",),
+            axis_types=(AxisType.Auto,),
+        ),
+        PartitionSpec(),
+    )
 
 
 set_across_processes(move, compare)

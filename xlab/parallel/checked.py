@@ -21,12 +21,18 @@ def _rule(checker, failure, eqn, operands):
         if p["check_vma"]:
             start = [casts.vary(x, names) for x in start]
         outs, found = checker.run(pe.close_jaxpr(jaxpr), args, start)
-        found = [broadcast_in_dim(x, (1, *aval_of(x).shape), tuple(range(1, 1 + aval_of(x).ndim))) for x in found]
+        found = [
+            broadcast_in_dim(x, (1, *aval_of(x).shape), tuple(range(1, 1 + aval_of(x).ndim)))
+            for x in found
+        ]
         return [*found, *outs]
+
     with shard_map_call.context(p):
         closed = pe.trace_to_closed_jaxpr(run, [v.aval for v in jaxpr.invars], jaxpr.debug_info)
     n = len(failure)
-    outs = shard_map_call.bind(closed, operands, {**p, "out_specs": (PartitionSpec(names),) * n + tuple(p["out_specs"])})
+    outs = shard_map_call.bind(
+        closed, operands, {**p, "out_specs": (PartitionSpec(names),) * n + tuple(p["out_specs"])}
+    )
     failed, code, *values = one_failure(outs[:n], [0] * n)
     return outs[n:], checker.fail(failure, failed, code, checker.slots, values)
 

@@ -10,17 +10,33 @@ from xlab.parallel import across as _across  # noqa: F401  # says how arrays mov
 
 _NAMES = {
     "coordinator_address": {"": ("XLAB_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS")},
-    "num_processes": {"": ("XLAB_NUM_PROCESSES", "JAX_NUM_PROCESSES"), "ompi": ("OMPI_COMM_WORLD_SIZE",), "slurm": ("SLURM_NTASKS",)},
-    "process_id": {"": ("XLAB_PROCESS_ID", "JAX_PROCESS_ID"), "ompi": ("OMPI_COMM_WORLD_RANK",), "slurm": ("SLURM_PROCID",)},
+    "num_processes": {
+        "": ("XLAB_NUM_PROCESSES", "JAX_NUM_PROCESSES"),
+        "ompi": ("OMPI_COMM_WORLD_SIZE",),
+        "slurm": ("SLURM_NTASKS",),
+    },
+    "process_id": {
+        "": ("XLAB_PROCESS_ID", "JAX_PROCESS_ID"),
+        "ompi": ("OMPI_COMM_WORLD_RANK",),
+        "slurm": ("SLURM_PROCID",),
+    },
 }
 _METHODS = (None, "ompi", "slurm", "deactivate")
 
 
-def initialize(coordinator_address: str | None = None, num_processes: int | None = None, process_id: int | None = None,
-               local_device_ids: int | Sequence[int] | None = None, cluster_detection_method: str | None = None,
-               initialization_timeout: int = 300, heartbeat_timeout_seconds: int = 100, shutdown_timeout_seconds: int = 300,
-               coordinator_bind_address: str | None = None, slice_index: int | None = None,
-               partition_index: int | None = None) -> None:
+def initialize(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    local_device_ids: int | Sequence[int] | None = None,
+    cluster_detection_method: str | None = None,
+    initialization_timeout: int = 300,
+    heartbeat_timeout_seconds: int = 100,
+    shutdown_timeout_seconds: int = 300,
+    coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
+) -> None:
     """Joins this process with others, so that `xlab.devices()` are those of all.
 
     Call it in every process, before anything that touches a device. Arguments left out are read from the environment:
@@ -50,24 +66,49 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
         False
     """
     if is_initialized():
-        raise RuntimeError("distributed.initialize should only be called once: this process has joined the others already")
+        raise RuntimeError(
+            "distributed.initialize should only be called once: this process has joined the others already"
+        )
     if cluster_detection_method not in _METHODS:
-        raise ValueError(f"cluster_detection_method has to be one of {', '.join(map(repr, _METHODS))}; got {cluster_detection_method!r}. With "
-                         f"another launcher, give coordinator_address, num_processes and process_id")
-    for name, numbers in (("local_device_ids", local_device_ids), ("slice_index", slice_index), ("partition_index", partition_index)):
+        raise ValueError(
+            f"cluster_detection_method has to be one of {', '.join(map(repr, _METHODS))}; got {cluster_detection_method!r}. With "
+            f"another launcher, give coordinator_address, num_processes and process_id"
+        )
+    for name, numbers in (
+        ("local_device_ids", local_device_ids),
+        ("slice_index", slice_index),
+        ("partition_index", partition_index),
+    ):
         several = isinstance(numbers, Sequence) and name == "local_device_ids"
-        if numbers is not None and not all(isinstance(i, int) and i >= 0 for i in (numbers if several else (numbers,))):
-            raise ValueError(f"{name} has to be a number from 0{', or several,' if name == 'local_device_ids' else ''} or None; got {numbers!r}")
+        if numbers is not None and not all(
+            isinstance(i, int) and i >= 0 for i in (numbers if several else (numbers,))
+        ):
+            raise ValueError(
+                f"{name} has to be a number from 0{', or several,' if name == 'local_device_ids' else ''} or None; got {numbers!r}"
+            )
     address = coordinator_address or _given("coordinator_address", cluster_detection_method)
-    count, index = (int(_given(name, cluster_detection_method) if value is None else value)
-                    for name, value in (("num_processes", num_processes), ("process_id", process_id)))
+    count, index = (
+        int(_given(name, cluster_detection_method) if value is None else value)
+        for name, value in (("num_processes", num_processes), ("process_id", process_id))
+    )
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit():
-        raise ValueError(f"coordinator_address has to be host:port, such as '127.0.0.1:9911'; got {address!r}")
+        raise ValueError(
+            f"coordinator_address has to be host:port, such as '127.0.0.1:9911'; got {address!r}"
+        )
     if count < 1 or not 0 <= index < count:
-        raise ValueError(f"process_id has to be from 0 to num_processes - 1; got process {index} of {count}")
-    _processes.join(address, coordinator_bind_address or f"[::]:{port}", count, index, start_s=initialization_timeout,
-                    heartbeat_s=heartbeat_timeout_seconds, shutdown_s=shutdown_timeout_seconds)
+        raise ValueError(
+            f"process_id has to be from 0 to num_processes - 1; got process {index} of {count}"
+        )
+    _processes.join(
+        address,
+        coordinator_bind_address or f"[::]:{port}",
+        count,
+        index,
+        start_s=initialization_timeout,
+        heartbeat_s=heartbeat_timeout_seconds,
+        shutdown_s=shutdown_timeout_seconds,
+    )
 
 
 def _given(name: str, method: str | None) -> str:
@@ -75,7 +116,9 @@ def _given(name: str, method: str | None) -> str:
         for variable in variables:
             if (not launcher or method in (None, launcher)) and os.environ.get(variable):
                 return os.environ[variable]
-    raise ValueError(f"{name} should be defined: give it to distributed.initialize, or set {_NAMES[name][''][0]}")
+    raise ValueError(
+        f"{name} should be defined: give it to distributed.initialize, or set {_NAMES[name][''][0]}"
+    )
 
 
 def is_initialized() -> bool:

@@ -36,17 +36,24 @@ def _spec(mesh, axis) -> PartitionSpec:
 
 
 def _resized(aval, axis, size) -> ShapedArray:
-    shape = aval.shape if axis is None else (*aval.shape[:axis], size, *aval.shape[axis + 1:])
+    shape = aval.shape if axis is None else (*aval.shape[:axis], size, *aval.shape[axis + 1 :])
     return ShapedArray(shape, aval.dtype, aval.weak_type)
 
 
 def _convert(x, aval, source, target):
     """The same parts on the devices of this process, as parts of another array."""
     if isinstance(x, KeyArray):
-        words = _convert(x.base, physical_aval(aval), physical_sharding(source, x.aval), physical_sharding(target, x.aval))
+        words = _convert(
+            x.base,
+            physical_aval(aval),
+            physical_sharding(source, x.aval),
+            physical_sharding(target, x.aval),
+        )
         return KeyArray(words, aval.dtype)
     laid = place(x, aval_of(x), source)
-    by_device = dict(zip(from_native(laid._sharding).addressable_in_order, _arrays.shards(laid), strict=True))
+    by_device = dict(
+        zip(from_native(laid._sharding).addressable_in_order, _arrays.shards(laid), strict=True)
+    )
     return _arrays.from_shards(aval, target, [by_device[d] for d in target.addressable_in_order])
 
 
@@ -55,13 +62,23 @@ def _global_impl(x, *, mesh, axis):
     if (is_native_array(x) or isinstance(x, KeyArray)) and not x.is_fully_addressable:
         return x
     spec = _spec(mesh, axis)
-    return _convert(x, _resized(aval_of(x), axis, mesh.size), NamedSharding(mesh.local_mesh, spec), NamedSharding(mesh, spec))
+    return _convert(
+        x,
+        _resized(aval_of(x), axis, mesh.size),
+        NamedSharding(mesh.local_mesh, spec),
+        NamedSharding(mesh, spec),
+    )
 
 
 @to_local_p.def_impl
 def _local_impl(x, *, mesh, axis):
     spec = _spec(mesh, axis)
-    return _convert(x, _resized(aval_of(x), axis, len(mesh.local_devices)), NamedSharding(mesh, spec), NamedSharding(mesh.local_mesh, spec))
+    return _convert(
+        x,
+        _resized(aval_of(x), axis, len(mesh.local_devices)),
+        NamedSharding(mesh, spec),
+        NamedSharding(mesh.local_mesh, spec),
+    )
 
 
 to_global_p.def_abstract_eval(lambda x, *, mesh, axis: _resized(x, axis, mesh.size))
@@ -69,17 +86,23 @@ to_local_p.def_abstract_eval(lambda x, *, mesh, axis: _resized(x, axis, len(mesh
 
 
 def _outside_only(ctx, x, *, mesh, axis):
-    raise ValueError("pmap over the devices of several processes takes the rows of each process and gives them back, which no compiled program "
-                     "can do: call it outside of jit, or use shard_map in the program, whose arrays are those of all processes")
+    raise ValueError(
+        "pmap over the devices of several processes takes the rows of each process and gives them back, which no compiled program "
+        "can do: call it outside of jit, or use shard_map in the program, whose arrays are those of all processes"
+    )
 
 
 def _linear(primitive, inverse):
     def jvp(primals, tangents, **params):
         out = primitive.bind(*primals, **params)
-        return out, ad.Zero.of(out) if type(tangents[0]) is ad.Zero else primitive.bind(*tangents, **params)
+        return out, ad.Zero.of(out) if type(tangents[0]) is ad.Zero else primitive.bind(
+            *tangents, **params
+        )
 
     ad.primitive_jvps[primitive] = jvp
-    ad.primitive_transposes[primitive] = lambda ct, x, **params: [ct if type(ct) is ad.Zero else inverse.bind(ct, **params)]
+    ad.primitive_transposes[primitive] = lambda ct, x, **params: [
+        ct if type(ct) is ad.Zero else inverse.bind(ct, **params)
+    ]
     batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
     mlir.register_text_lowering(primitive, _outside_only)
 

@@ -39,16 +39,22 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
         >>> multihost_utils.process_allgather([1.0, 2.0], tiled=False)
         [array([1.]), array([2.])]
     """
+
     def gather(x):
         if _spans(x):
             return everywhere(x)
         whole = rows(np.asarray(x))
-        return whole if not tiled else whole.reshape(-1, *whole.shape[2:]) if whole.ndim > 1 else whole
+        return (
+            whole if not tiled else whole.reshape(-1, *whole.shape[2:]) if whole.ndim > 1 else whole
+        )
+
     for x in _tree.leaves(in_tree):
         if _spans(x) and not tiled:
-            raise ValueError(f"process_allgather: an array of type {x.aval.str_short()} spans processes, so it is gathered as the one whole that it "
-                             f"is, which only supports tiled=True. With tiled=False each process gives a value of its own, such as "
-                             f"[s.data for s in x.addressable_shards].")
+            raise ValueError(
+                f"process_allgather: an array of type {x.aval.str_short()} spans processes, so it is gathered as the one whole that it "
+                f"is, which only supports tiled=True. With tiled=False each process gives a value of its own, such as "
+                f"[s.data for s in x.addressable_shards]."
+            )
     _agree("process_allgather", in_tree)
     return _tree.map(gather, in_tree)
 
@@ -62,13 +68,18 @@ def _agree(what: str, values) -> None:
     if process_count() == 1:
         return
     leaves, structure = _tree.flatten(values)
-    types = [f"{np.shape(x)} {x.dtype if hasattr(x, 'dtype') else np.result_type(x)}{' elsewhere' if _spans(x) else ''}" for x in leaves]
+    types = [
+        f"{np.shape(x)} {x.dtype if hasattr(x, 'dtype') else np.result_type(x)}{' elsewhere' if _spans(x) else ''}"
+        for x in leaves
+    ]
     text = f"{structure}: {', '.join(types)}"
     same = rows(np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8))
     other = np.flatnonzero((same != same[0]).any(axis=1)).tolist()
     if other:
-        raise ValueError(f"{what}: the processes {other} have values of other structure, shapes or dtypes than process 0; those of this process "
-                         f"({process_index()}) are {text}")
+        raise ValueError(
+            f"{what}: the processes {other} have values of other structure, shapes or dtypes than process 0; those of this process "
+            f"({process_index()}) are {text}"
+        )
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
@@ -83,7 +94,9 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     source = process_index() == 0 if is_source is None else bool(is_source)
     sources = np.flatnonzero(rows(np.asarray(source)))
     if len(sources) != 1:
-        raise ValueError(f"broadcast_one_to_all needs one source, and the processes {sources.tolist()} say that they are it")
+        raise ValueError(
+            f"broadcast_one_to_all needs one source, and the processes {sources.tolist()} say that they are it"
+        )
     _agree("broadcast_one_to_all", in_tree)
     return _tree.map(lambda x: rows(np.asarray(x))[sources[0]], in_tree)
 
@@ -101,18 +114,28 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     found = _tree.map(lambda x: rows(np.asarray(x)), in_tree)
     different: set[int] = set()
     for each in _tree.leaves(found):
-        different.update(i for i, row in enumerate(each) if not np.array_equal(row, each[0], equal_nan=each.dtype.kind in "fc"))
+        different.update(
+            i
+            for i, row in enumerate(each)
+            if not np.array_equal(row, each[0], equal_nan=each.dtype.kind in "fc")
+        )
     if different:
         expected = _tree.map(lambda each: each[0], found)
-        raise AssertionError(f"{fail_message} Expected, as in process 0: {expected}; got: {in_tree} in process {process_index()}. Processes with "
-                             f"other values than process 0: {sorted(different)}.")
+        raise AssertionError(
+            f"{fail_message} Expected, as in process 0: {expected}; got: {in_tree} in process {process_index()}. Processes with "
+            f"other values than process 0: {sorted(different)}."
+        )
 
 
 def sync_global_devices(name: str) -> None:
     """A barrier: waits until all processes have called it; raises in all of them if the names differ."""
     if not isinstance(name, str):
-        raise TypeError(f"sync_global_devices takes the name of the place as a string, got {name!r} of type {type(name).__name__}")
-    assert_equal(np.uint32(zlib.crc32(name.encode())), f"sync_global_devices name mismatch ('{name}').")
+        raise TypeError(
+            f"sync_global_devices takes the name of the place as a string, got {name!r} of type {type(name).__name__}"
+        )
+    assert_equal(
+        np.uint32(zlib.crc32(name.encode())), f"sync_global_devices name mismatch ('{name}')."
+    )
 
 
 class ProcessFailureError(Exception):
@@ -121,7 +144,9 @@ class ProcessFailureError(Exception):
     def __init__(self, failed_devices):
         self.failed_devices = set(failed_devices)
         owners = sorted({d.process_index for d in self.failed_devices})
-        super().__init__(f"the processes {owners} ended during the block, with the devices {sorted(d.id for d in self.failed_devices)}")
+        super().__init__(
+            f"the processes {owners} ended during the block, with the devices {sorted(d.id for d in self.failed_devices)}"
+        )
 
 
 @contextlib.contextmanager
@@ -138,9 +163,13 @@ def live_devices(devices: Sequence[Any]) -> Any:
     """
     devices = list(devices)
     if not _processes.joined():
-        raise RuntimeError("live_devices asks several processes: call xlab.distributed.initialize first")
+        raise RuntimeError(
+            "live_devices asks several processes: call xlab.distributed.initialize first"
+        )
     if all(d.process_index != process_index() for d in devices):
-        raise ValueError(f"live_devices needs devices of this process, {process_index()}; got those of {sorted({d.process_index for d in devices})}")
+        raise ValueError(
+            f"live_devices needs devices of this process, {process_index()}; got those of {sorted({d.process_index for d in devices})}"
+        )
     alive = set(_processes.alive_processes(sorted({d.process_index for d in devices})))
     here = [d for d in devices if d.process_index in alive]
     try:
@@ -159,11 +188,17 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
         global_mesh: a mesh over the devices of all processes.
         pspecs: a `PartitionSpec` per value, or a pytree prefix of them.
     """
+
     def whole(x, spec):
         if is_tracer(x):
             return x
         sharding = NamedSharding(global_mesh, spec)
-        return device_put(x, sharding) if process_count() == 1 else make_array_from_process_local_data(sharding, np.asarray(x))
+        return (
+            device_put(x, sharding)
+            if process_count() == 1
+            else make_array_from_process_local_data(sharding, np.asarray(x))
+        )
+
     return _with_specs(whole, local_inputs, pspecs)
 
 
@@ -175,21 +210,27 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
         global_mesh: the mesh.
         pspecs: a spec for each, or a prefix of the tree.
     """
+
     def part(x, spec):
         if is_tracer(x):
             return x
         if process_count() == 1:
             return device_put(x, NamedSharding(global_mesh, spec))
         return device_put(_own_part(x), NamedSharding(global_mesh.local_mesh, spec))
+
     return _with_specs(part, global_inputs, pspecs)
 
 
 def _with_specs(fun, values, pspecs):
     leaves, treedef = _tree.flatten(values)
-    specs = _tree.flatten_prefix("pspecs", pspecs, values, is_leaf=lambda s: s is None or isinstance(s, PartitionSpec))
+    specs = _tree.flatten_prefix(
+        "pspecs", pspecs, values, is_leaf=lambda s: s is None or isinstance(s, PartitionSpec)
+    )
     if any(s is None for s in specs):
-        raise ValueError("`None` is not a valid input to the pspecs argument. Please use PartitionSpec() if you wanted to replicate your "
-                         "input.")
+        raise ValueError(
+            "`None` is not a valid input to the pspecs argument. Please use PartitionSpec() if you wanted to replicate your "
+            "input."
+        )
     return _tree.unflatten(treedef, [fun(x, s) for x, s in zip(leaves, specs)])
 
 
@@ -200,5 +241,10 @@ def _own_part(x) -> np.ndarray:
     stops = [max(s.index[d].indices(n)[1] for s in shards) for d, n in enumerate(x.shape)]
     out = np.empty([b - a for a, b in zip(starts, stops)], x.dtype)
     for s in shards:
-        out[tuple(slice(i.indices(n)[0] - a, i.indices(n)[1] - a) for i, n, a in zip(s.index, x.shape, starts))] = s.data
+        out[
+            tuple(
+                slice(i.indices(n)[0] - a, i.indices(n)[1] - a)
+                for i, n, a in zip(s.index, x.shape, starts)
+            )
+        ] = s.data
     return out

@@ -36,9 +36,19 @@ __all__ = ["pmap"]
 _PRIVATE = "_internal_pmap_axis_name"
 
 
-def pmap(fun: Callable, axis_name: Hashable | None = None, *, in_axes: Any = 0, out_axes: Any = 0, static_broadcasted_argnums: int | Sequence[int] = (),
-         devices: Sequence[Any] | None = None, backend: str | None = None, axis_size: int | None = None, donate_argnums: int | Sequence[int] = (),
-         global_arg_shapes: None = None) -> Callable:
+def pmap(
+    fun: Callable,
+    axis_name: Hashable | None = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    global_arg_shapes: None = None,
+) -> Callable:
     """Runs a function on several devices at once, one example of the mapped axis on each.
 
     Args:
@@ -55,20 +65,42 @@ def pmap(fun: Callable, axis_name: Hashable | None = None, *, in_axes: Any = 0, 
         >>> print(xlab.pmap(lambda x: xlab.lax.sin(x))(np.zeros((1, 2), np.float32)))
         [[0. 0.]]
     """
-    idle_argument("pmap", "global_arg_shapes", global_arg_shapes, "the arguments are the whole arrays")
+    idle_argument(
+        "pmap", "global_arg_shapes", global_arg_shapes, "the arguments are the whole arrays"
+    )
     if not callable(fun):
         raise TypeError(f"pmap takes a function, got {fun!r} of type {type(fun).__name__}")
-    static = (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else tuple(static_broadcasted_argnums)
+    static = (
+        (static_broadcasted_argnums,)
+        if isinstance(static_broadcasted_argnums, int)
+        else tuple(static_broadcasted_argnums)
+    )
     donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
     both = sorted(set(static) & set(donated))
     if both:
-        raise ValueError(f"pmap of {function_name(fun)}: arguments {both} are both static and donated; a static argument has no "
-                         f"buffer to donate")
+        raise ValueError(
+            f"pmap of {function_name(fun)}: arguments {both} are both static and donated; a static argument has no "
+            f"buffer to donate"
+        )
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         for leaf in _tree.leaves(axes, is_leaf=lambda a: a is None):
             if leaf is not None and type(leaf) is not int:
-                raise TypeError(f"pmap {what} leaves must be int or None, got {leaf!r} of type {type(leaf).__name__}")
-    fun, mapped = _shared(fun, (_PRIVATE if axis_name is None else axis_name, in_axes, out_axes, static, donated, _row(devices), backend, axis_size))
+                raise TypeError(
+                    f"pmap {what} leaves must be int or None, got {leaf!r} of type {type(leaf).__name__}"
+                )
+    fun, mapped = _shared(
+        fun,
+        (
+            _PRIVATE if axis_name is None else axis_name,
+            in_axes,
+            out_axes,
+            static,
+            donated,
+            _row(devices),
+            backend,
+            axis_size,
+        ),
+    )
 
     @functools.wraps(fun)
     def pmap_fun(*args, **kwargs):
@@ -78,7 +110,9 @@ def pmap(fun: Callable, axis_name: Hashable | None = None, *, in_axes: Any = 0, 
         def run(*args, **kwargs):
             args, kwargs = mapped.staged(fun, args, kwargs)
             return stage(*args, **kwargs)
+
         return run
+
     pmap_fun.lower, pmap_fun.trace = staged(mapped.compiled.lower), staged(mapped.compiled.trace)
     return pmap_fun
 
@@ -91,7 +125,9 @@ def _row(devices) -> tuple | None:
     if grid.size == 0:
         raise ValueError("'devices' argument to pmap must be non-empty, or None.")
     if grid.ndim > 1 and grid.size != len(grid):
-        raise ValueError(f"pmap takes its devices in a row, one for each example, got them in the shape {grid.shape}")
+        raise ValueError(
+            f"pmap takes its devices in a row, one for each example, got them in the shape {grid.shape}"
+        )
     return tuple(grid.flat)
 
 
@@ -113,7 +149,7 @@ def _shared(fun: Callable, options: tuple) -> tuple[Callable, _Pmapped]:
             first, mapped = fun, _Pmapped(weakref.ref(fun), *options)
             per_function[key] = mapped
         return first, mapped
-    except TypeError:      # not hashable, or not weakly referable
+    except TypeError:  # not hashable, or not weakly referable
         return fun, _Pmapped(lambda: fun, *options)
 
 
@@ -138,13 +174,22 @@ class _Pmapped:
     """A pmapped function: reads the axis size off the arguments and runs a `shard_map`. It refers to the function weakly."""
 
     def __init__(self, fun, name, in_axes, out_axes, static, donated, devices, backend, axis_size):
-        self._fun, self.name, self.in_axes, self.out_axes, self.static = fun, name, in_axes, out_axes, static
+        self._fun, self.name, self.in_axes, self.out_axes, self.static = (
+            fun,
+            name,
+            in_axes,
+            out_axes,
+            static,
+        )
         self.devices, self.backend, self.axis_size = devices, backend, axis_size
         self.label = function_name(fun())
 
         def run(*args, **kwargs):
             return self.call(args, kwargs)
-        self.compiled = jit(run, static_argnums=static or None, donate_argnums=donated or None, name=self.label)
+
+        self.compiled = jit(
+            run, static_argnums=static or None, donate_argnums=donated or None, name=self.label
+        )
 
     def __call__(self, fun, args, kwargs):
         if self.static:
@@ -161,15 +206,19 @@ class _Pmapped:
 
     def check_static(self, args) -> None:
         if max(self.static) >= len(args):
-            raise ValueError(f"pmapped function {self.label} has static_broadcasted_argnums={self.static} but was called with only "
-                             f"{len(args)} positional argument{'s' if len(args) != 1 else ''}. All static broadcasted arguments must "
-                             f"be passed positionally.")
+            raise ValueError(
+                f"pmapped function {self.label} has static_broadcasted_argnums={self.static} but was called with only "
+                f"{len(args)} positional argument{'s' if len(args) != 1 else ''}. All static broadcasted arguments must "
+                f"be passed positionally."
+            )
         for i in self.static:
             try:
                 hash(args[i])
             except TypeError:
-                raise ValueError(f"Non-hashable static arguments are not supported, as this would make each call a new program: pmapped function "
-                                 f"{self.label} was given {args[i]!r} of type {type(args[i]).__name__} as its static argument {i}") from None
+                raise ValueError(
+                    f"Non-hashable static arguments are not supported, as this would make each call a new program: pmapped function "
+                    f"{self.label} was given {args[i]!r} of type {type(args[i]).__name__} as its static argument {i}"
+                ) from None
 
     # -- the traced call -------------------------------------------------------------------------------------
 
@@ -180,12 +229,14 @@ class _Pmapped:
             return self.inside(size, flat, in_tree, axes, args)
         devices = self.chosen(size)
         extra: list[tuple[Any, int]] = []
-        while True:     # each iteration adds one axis of a nested map
+        while True:  # each iteration adds one axis of a nested map
             names, shape = (self.name, *(n for n, _ in extra)), (size, *(n for _, n in extra))
             needed = math.prod(shape)
             if needed > len(devices):
-                raise ValueError(f"pmap of {self.label} with the pmaps in it requires {needed} devices ({' x '.join(map(str, shape))} over the axes "
-                                 f"{self.shown(names)}), but only {len(devices)} are available: map fewer examples, or vmap the rest")
+                raise ValueError(
+                    f"pmap of {self.label} with the pmaps in it requires {needed} devices ({' x '.join(map(str, shape))} over the axes "
+                    f"{self.shown(names)}), but only {len(devices)} are available: map fewer examples, or vmap the rest"
+                )
             mesh = Mesh(np.array(devices[:needed], dtype=object).reshape(shape), names)
             before = _nest.mesh
             _nest.mesh = mesh
@@ -199,15 +250,19 @@ class _Pmapped:
     def inside(self, size, flat, in_tree, axes, args):
         """The call in the body of another map: over an axis of its own of the same mesh."""
         if self.devices is not None:
-            raise ValueError(f"pmap of {self.label} is called inside another pmap, and gives devices: only the outermost can say where to run")
+            raise ValueError(
+                f"pmap of {self.label} is called inside another pmap, and gives devices: only the outermost can say where to run"
+            )
         mesh, name = state.manual_mesh, self.name
         if name == _PRIVATE:
             name += f"_{sum(str(n).startswith(_PRIVATE) for n in state.axes)}"
         if name not in mesh.axis_names:
             raise _Wanted(name, size)
         if mesh.shape[name] != size or name in state.axes:
-            raise ValueError(f"pmap of {self.label} maps {size} examples over an axis {self.shown((name,))} inside another pmap, where that is "
-                             f"the name of an axis of size {mesh.shape[name]} already: give each its own axis_name")
+            raise ValueError(
+                f"pmap of {self.label} maps {size} examples over an axis {self.shown((name,))} inside another pmap, where that is "
+                f"the name of an axis of size {mesh.shape[name]} already: give each its own axis_name"
+            )
         return self.mapped(mesh, name, flat, in_tree, axes, args)
 
     @staticmethod
@@ -222,13 +277,22 @@ class _Pmapped:
             a, k = self.restored(in_tree, examples, args)
             results, out["tree"] = _tree.flatten(fun(*a, **k))
             skeleton = _tree.unflatten(out["tree"], list(range(len(results))))
-            wanted = _tree.flatten_prefix("pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None)
-            out["axes"] = [_canonical(w, aval_of(x).ndim + 1, "out_axes", fun) for x, w in zip(results, wanted)]
-            return tuple(x if w is None else expand_dims(x, (w,)) for x, w in zip(results, out["axes"]))
+            wanted = _tree.flatten_prefix(
+                "pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None
+            )
+            out["axes"] = [
+                _canonical(w, aval_of(x).ndim + 1, "out_axes", fun) for x, w in zip(results, wanted)
+            ]
+            return tuple(
+                x if w is None else expand_dims(x, (w,)) for x, w in zip(results, out["axes"])
+            )
 
         def specs(found):
             return tuple(_spec(name, a) for a in found)
-        results = Mapped(body, mesh, specs(axes), lambda: specs(out["axes"]), frozenset({name}), False).stage(tuple(flat))
+
+        results = Mapped(
+            body, mesh, specs(axes), lambda: specs(out["axes"]), frozenset({name}), False
+        ).stage(tuple(flat))
         return _tree.unflatten(out["tree"], results)
 
     # -- arguments -------------------------------------------------------------------------------------------
@@ -241,15 +305,25 @@ class _Pmapped:
             if len(in_axes) == len(args):
                 in_axes = tuple(a for i, a in enumerate(in_axes) if i not in self.static)
             elif len(in_axes) != len(dynamic):
-                raise ValueError(f"pmap in_axes must have one entry per positional argument of {self.label}: got "
-                                 f"{len(in_axes)} entries for {len(args)} arguments")
+                raise ValueError(
+                    f"pmap in_axes must have one entry per positional argument of {self.label}: got "
+                    f"{len(in_axes)} entries for {len(args)} arguments"
+                )
             in_axes = tuple(in_axes)
         else:
             in_axes = (in_axes,) * len(dynamic)
         flat, in_tree = _tree.flatten((dynamic, kwargs))
-        axes = _tree.flatten_prefix("pmap in_axes", (in_axes, dict.fromkeys(kwargs, 0)), (dynamic, kwargs),
-                                    is_leaf=lambda a: a is None)
-        return flat, in_tree, [_canonical(a, aval_of(x).ndim, "in_axes", self._fun()) for x, a in zip(flat, axes)]
+        axes = _tree.flatten_prefix(
+            "pmap in_axes",
+            (in_axes, dict.fromkeys(kwargs, 0)),
+            (dynamic, kwargs),
+            is_leaf=lambda a: a is None,
+        )
+        return (
+            flat,
+            in_tree,
+            [_canonical(a, aval_of(x).ndim, "in_axes", self._fun()) for x, a in zip(flat, axes)],
+        )
 
     def restored(self, in_tree, leaves, args):
         """Arguments made of these leaves, and of the static ones among `args`."""
@@ -263,16 +337,25 @@ class _Pmapped:
         sizes = sorted({aval_of(x).shape[a] for x, a in zip(flat, axes) if a is not None})
         if not sizes:
             if self.axis_size is None:
-                raise ValueError(f"pmap of {self.label} requires at least one mapped argument: every argument has in_axes=None")
+                raise ValueError(
+                    f"pmap of {self.label} requires at least one mapped argument: every argument has in_axes=None"
+                )
             sizes = [self.axis_size]
         if len(sizes) > 1 or (self.axis_size is not None and self.axis_size != sizes[0]):
-            listed = [f"`{name}` of type {aval_of(x).str_short()} has {aval_of(x).shape[a]} along axis {a}"
-                      for x, a, name in zip(flat, axes, self.names(args, kwargs, len(flat))) if a is not None]
-            raise ValueError(f"pmap of {self.label} got inconsistent sizes for array axes to be mapped: {'; '.join(listed)}"
-                             + (f"; axis_size is {self.axis_size}" if self.axis_size is not None else ""))
+            listed = [
+                f"`{name}` of type {aval_of(x).str_short()} has {aval_of(x).shape[a]} along axis {a}"
+                for x, a, name in zip(flat, axes, self.names(args, kwargs, len(flat)))
+                if a is not None
+            ]
+            raise ValueError(
+                f"pmap of {self.label} got inconsistent sizes for array axes to be mapped: {'; '.join(listed)}"
+                + (f"; axis_size is {self.axis_size}" if self.axis_size is not None else "")
+            )
         if sizes[0] < 1:
-            raise ValueError(f"pmap of {self.label} maps an axis of size {sizes[0]}: it runs once per example on a device of its own, so there has to "
-                             f"be one at least")
+            raise ValueError(
+                f"pmap of {self.label} maps an axis of size {sizes[0]}: it runs once per example on a device of its own, so there has to "
+                f"be one at least"
+            )
         return sizes[0]
 
     def names(self, args, kwargs, n):
@@ -283,12 +366,16 @@ class _Pmapped:
     def chosen(self, size):
         available = self.available()
         if size > len(available):
-            raise ValueError(f"compiling pmap of {self.label} requires {size} devices, one for each example, but only "
-                             f"{len(available)} are available: set config.num_cpu_devices before the first use of a device, or map "
-                             f"fewer examples (vmap the rest)")
+            raise ValueError(
+                f"compiling pmap of {self.label} requires {size} devices, one for each example, but only "
+                f"{len(available)} are available: set config.num_cpu_devices before the first use of a device, or map "
+                f"fewer examples (vmap the rest)"
+            )
         if self.devices is not None and size != len(available):
-            raise ValueError(f"Leading axis size that is pmapped over is {size} and devices has {len(available)} entries: they must be "
-                             f"equal")
+            raise ValueError(
+                f"Leading axis size that is pmapped over is {size} and devices has {len(available)} entries: they must be "
+                f"equal"
+            )
         return available
 
     def available(self) -> tuple:
@@ -296,16 +383,35 @@ class _Pmapped:
         if self.devices is not None:
             return self.devices
         found = _client.devices(backend=self.backend)
-        return tuple(sorted(found, key=lambda d: (d.process_index, d.id))) if _processes.joined() else tuple(found)
+        return (
+            tuple(sorted(found, key=lambda d: (d.process_index, d.id)))
+            if _processes.joined()
+            else tuple(found)
+        )
 
     def brought(self, args, kwargs):
         """The arguments, those on other devices moved to the map's devices; None if none had to move."""
         flat, in_tree, axes = self.flatten(args, kwargs)
-        mesh = Mesh(np.array(self.chosen(n := self.size_of(flat, axes, args, kwargs))[:n], dtype=object), (self.name,))
-        put = [(is_native_array(x) or isinstance(x, KeyArray)) and x.committed and x.sharding.devices_in_order != mesh.devices_in_order for x in flat]
+        mesh = Mesh(
+            np.array(self.chosen(n := self.size_of(flat, axes, args, kwargs))[:n], dtype=object),
+            (self.name,),
+        )
+        put = [
+            (is_native_array(x) or isinstance(x, KeyArray))
+            and x.committed
+            and x.sharding.devices_in_order != mesh.devices_in_order
+            for x in flat
+        ]
         if not any(put):
             return None
-        return self.restored(in_tree, [device_put(x, NamedSharding(mesh, _spec(self.name, s))) if p else x for x, s, p in zip(flat, axes, put)], args)
+        return self.restored(
+            in_tree,
+            [
+                device_put(x, NamedSharding(mesh, _spec(self.name, s))) if p else x
+                for x, s, p in zip(flat, axes, put)
+            ],
+            args,
+        )
 
     # -- several processes -----------------------------------------------------------------------------------
 
@@ -324,20 +430,32 @@ class _Pmapped:
         a, k = self.restored(in_tree, [to_global(x, mesh, s) for x, s in zip(flat, axes)], args)
         outs, out_tree = _tree.flatten(self.compiled(*a, **k))
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
-        wanted = _tree.flatten_prefix("pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None)
-        return _tree.unflatten(out_tree, [to_local(x, mesh, _canonical(w, aval_of(x).ndim, "out_axes", self._fun())) for x, w in zip(outs, wanted)])
+        wanted = _tree.flatten_prefix(
+            "pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None
+        )
+        return _tree.unflatten(
+            out_tree,
+            [
+                to_local(x, mesh, _canonical(w, aval_of(x).ndim, "out_axes", self._fun()))
+                for x, w in zip(outs, wanted)
+            ],
+        )
 
     def check_rows(self, flat, axes, mesh) -> None:
         here, everywhere = len(mesh.local_devices), mesh.size
         if self.axis_size is not None and self.axis_size != everywhere:
-            raise ValueError(f"pmap of {self.label} has axis_size={self.axis_size}, and the processes have {everywhere} devices together: they must be "
-                             f"equal")
+            raise ValueError(
+                f"pmap of {self.label} has axis_size={self.axis_size}, and the processes have {everywhere} devices together: they must be "
+                f"equal"
+            )
         for x, a in zip(flat, axes):
             whole = is_native_array(x) and not x.is_fully_addressable
             if a is not None and aval_of(x).shape[a] != (everywhere if whole else here):
-                raise ValueError(f"pmap of {self.label}: where several processes work together, each gives one row for each of its own devices, of which "
-                                 f"there are {here} here (process {_client.process_index()}, {everywhere} in all); got a leading axis size of "
-                                 f"{aval_of(x).shape[a]} in {aval_of(x).str_short()}. Give that many rows, or name fewer devices with devices=.")
+                raise ValueError(
+                    f"pmap of {self.label}: where several processes work together, each gives one row for each of its own devices, of which "
+                    f"there are {here} here (process {_client.process_index()}, {everywhere} in all); got a leading axis size of "
+                    f"{aval_of(x).shape[a]} in {aval_of(x).str_short()}. Give that many rows, or name fewer devices with devices=."
+                )
 
     def staged(self, fun, args, kwargs):
         """The arguments as global arrays of all processes; in one process unchanged."""
@@ -348,7 +466,13 @@ class _Pmapped:
 
         def grown(x, a):
             aval = aval_of(x)
-            return ShapeDtypeStruct(aval.shape if a is None else (*aval.shape[:a], aval.shape[a] // here * everywhere, *aval.shape[a + 1:]), aval.dtype)
+            return ShapeDtypeStruct(
+                aval.shape
+                if a is None
+                else (*aval.shape[:a], aval.shape[a] // here * everywhere, *aval.shape[a + 1 :]),
+                aval.dtype,
+            )
+
         return self.restored(in_tree, [grown(x, a) for x, a in zip(flat, axes)], args)
 
 
@@ -360,5 +484,7 @@ def _canonical(axis, ndim, what, fun):
     if axis is None:
         return None
     if not -ndim <= axis < ndim:
-        raise ValueError(f"pmap of {function_name(fun)}: {what} entry {axis} is out of range for a value with {ndim} dimensions")
+        raise ValueError(
+            f"pmap of {function_name(fun)}: {what} entry {axis} is out of range for a value with {ndim} dimensions"
+        )
     return axis % ndim

@@ -31,11 +31,21 @@ from xlab.sharding import (
 )
 from xlab.sharding.placement import MemorySpace
 
-__all__ = ["copy_to_host_async", "ArrayCopySemantics", "block_until_ready", "device_get", "device_put", "device_put_p", "device_put_replicated",
-           "device_put_sharded"]
+__all__ = [
+    "copy_to_host_async",
+    "ArrayCopySemantics",
+    "block_until_ready",
+    "device_get",
+    "device_put",
+    "device_put_p",
+    "device_put_replicated",
+    "device_put_sharded",
+]
 
 
-def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+def device_put(
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> Any:
     """Puts arrays on a device or lays them over devices by a sharding.
 
     Args:
@@ -63,19 +73,38 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     for d in (device,) if isinstance(device, Sharding) else devices:
         if isinstance(d, (NamedSharding, Format)):
             _check_settled(d)
-    srcs = [_destination(d) for d in _prefix("src", src, x)] if src is not None else [None] * len(leaves)
-    copies = [_semantics(d, a) for d, a in zip(_flags("donate", donate, x, len(leaves)), _flags("may_alias", may_alias, x, len(leaves)))]
+    srcs = (
+        [_destination(d) for d in _prefix("src", src, x)]
+        if src is not None
+        else [None] * len(leaves)
+    )
+    copies = [
+        _semantics(d, a)
+        for d, a in zip(
+            _flags("donate", donate, x, len(leaves)), _flags("may_alias", may_alias, x, len(leaves))
+        )
+    ]
     if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
         with explicit_transfer():
-            return _tree.unflatten(treedef, [put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
+            return _tree.unflatten(
+                treedef, [put(v, d, c) for v, d, c in zip(leaves, devices, copies)]
+            )
     # Where values lie in memory means nothing inside a program.
-    devices, srcs = ([d.sharding if isinstance(d, Format) else d for d in given] for given in (devices, srcs))
+    devices, srcs = (
+        [d.sharding if isinstance(d, Format) else d for d in given] for given in (devices, srcs)
+    )
     for v, d in zip(leaves, devices):
         aval = aval_of(v)
         if isinstance(d, Sharding):
             d.shard_shape(aval.shape)
     srcs = [source_of(v) if s is None else s for v, s in zip(leaves, srcs)]
-    outs = device_put_p.bind(*leaves, devices=tuple(devices), srcs=tuple(srcs), copy_semantics=tuple(copies)) if leaves else []
+    outs = (
+        device_put_p.bind(
+            *leaves, devices=tuple(devices), srcs=tuple(srcs), copy_semantics=tuple(copies)
+        )
+        if leaves
+        else []
+    )
     return _tree.unflatten(treedef, outs)
 
 
@@ -83,21 +112,30 @@ def _prefix(what, given, x):
     try:
         return _tree.flatten_prefix(f"device_put {what}", given, x, is_leaf=_is_destination)
     except ValueError as e:
-        raise ValueError(f"device_put {what} specification must be a tree prefix of the corresponding value: {e}") from None
+        raise ValueError(
+            f"device_put {what} specification must be a tree prefix of the corresponding value: {e}"
+        ) from None
 
 
 def _is_destination(x) -> bool:
-    return x is None or isinstance(x, (Device, Sharding, PartitionSpec, Format, Layout, MemorySpace))
+    return x is None or isinstance(
+        x, (Device, Sharding, PartitionSpec, Format, Layout, MemorySpace)
+    )
 
 
 def _flags(what, given, x, n):
-    return [given] * n if given is None or isinstance(given, bool) else _tree.flatten_prefix(
-        f"device_put {what}", given, x, is_leaf=lambda v: v is None)
+    return (
+        [given] * n
+        if given is None or isinstance(given, bool)
+        else _tree.flatten_prefix(f"device_put {what}", given, x, is_leaf=lambda v: v is None)
+    )
 
 
 def _semantics(donate, may_alias) -> ArrayCopySemantics:
     if donate and may_alias:
-        raise ValueError("may_alias and donate cannot be True at the same time: a donated buffer has one owner")
+        raise ValueError(
+            "may_alias and donate cannot be True at the same time: a donated buffer has one owner"
+        )
     if donate:
         return ArrayCopySemantics.DONATE_INPUT
     return ArrayCopySemantics.ALWAYS_COPY if may_alias is False else ArrayCopySemantics.REUSE_INPUT
@@ -106,28 +144,38 @@ def _semantics(donate, may_alias) -> ArrayCopySemantics:
 def _destination(d):
     """The destination that the user gave, as a device, a sharding, or None."""
     if d is MemorySpace.Any:
-        raise ValueError("device_put brings values to memory.Space.Device or memory.Space.Host; Space.Any names no memory in particular")
+        raise ValueError(
+            "device_put brings values to memory.Space.Device or memory.Space.Host; Space.Any names no memory in particular"
+        )
     if d is None or isinstance(d, (Device, Sharding, MemorySpace)):
         return d
     if isinstance(d, PartitionSpec):
         mesh = get_mesh()
         if mesh.empty:
-            raise ValueError(f"Please set a mesh via xlab.set_mesh if a PartitionSpec is passed to device_put, or pass "
-                             f"NamedSharding(mesh, {d})")
+            raise ValueError(
+                f"Please set a mesh via xlab.set_mesh if a PartitionSpec is passed to device_put, or pass "
+                f"NamedSharding(mesh, {d})"
+            )
         return NamedSharding(mesh, d)
     if isinstance(d, Format):
         if d.layout is not None and not isinstance(d.layout, Layout):
-            raise ValueError(f"device_put needs a Format whose layout and sharding are both concrete, got {d}")
+            raise ValueError(
+                f"device_put needs a Format whose layout and sharding are both concrete, got {d}"
+            )
         return d if d.layout is not None else d.sharding
-    raise ValueError(f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
-                     f"Received invalid value: {d!r} of type {type(d).__name__}")
+    raise ValueError(
+        f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
+        f"Received invalid value: {d!r} of type {type(d).__name__}"
+    )
 
 
 def _check_settled(d) -> None:
     sharding = d.sharding if isinstance(d, Format) else d
     if isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec:
-        raise ValueError(f"device_put needs to know how every dimension is laid out, got UNCONSTRAINED in {sharding.spec}: name the axes of that "
-                         f"dimension, or None. Inside jit, with_sharding_constraint leaves a dimension to the compiler.")
+        raise ValueError(
+            f"device_put needs to know how every dimension is laid out, got UNCONSTRAINED in {sharding.spec}: name the axes of that "
+            f"dimension, or None. Inside jit, with_sharding_constraint leaves a dimension to the compiler."
+        )
 
 
 def device_get(x: Any) -> Any:
@@ -148,7 +196,11 @@ def device_get(x: Any) -> Any:
 
 
 def _host(v):
-    return np.asarray(v) if hasattr(v, "__array__") and not isinstance(v, (np.generic, Tracer, KeyArray)) else v
+    return (
+        np.asarray(v)
+        if hasattr(v, "__array__") and not isinstance(v, (np.generic, Tracer, KeyArray))
+        else v
+    )
 
 
 def block_until_ready(x: Any) -> Any:
@@ -177,14 +229,21 @@ def device_put_sharded(shards: Sequence[Any], devices: Sequence[Any]) -> Any:
         (1, 3)
     """
     if len(shards) != len(devices):
-        raise ValueError(f"device_put_sharded needs one shard per device, got {len(shards)} shards and {len(devices)} devices")
+        raise ValueError(
+            f"device_put_sharded needs one shard per device, got {len(shards)} shards and {len(devices)} devices"
+        )
     mesh = _row_of(devices)
 
     def leaf(*parts):
         avals = {aval_of(p) for p in parts}
         if len(avals) != 1:
-            raise ValueError(f"device_put_sharded needs shards of one type, got {sorted(map(str, avals))}")
-        return device_put(np.stack([np.asarray(p) for p in parts]), NamedSharding(mesh, PartitionSpec("_device")))
+            raise ValueError(
+                f"device_put_sharded needs shards of one type, got {sorted(map(str, avals))}"
+            )
+        return device_put(
+            np.stack([np.asarray(p) for p in parts]), NamedSharding(mesh, PartitionSpec("_device"))
+        )
+
     return _tree.map(leaf, *shards)
 
 
@@ -194,7 +253,11 @@ def device_put_replicated(x: Any, devices: Sequence[Any]) -> Any:
 
     def leaf(v):
         v = np.asarray(v)
-        return device_put(np.broadcast_to(v, (len(devices), *v.shape)), NamedSharding(mesh, PartitionSpec("_device")))
+        return device_put(
+            np.broadcast_to(v, (len(devices), *v.shape)),
+            NamedSharding(mesh, PartitionSpec("_device")),
+        )
+
     return _tree.map(leaf, x)
 
 

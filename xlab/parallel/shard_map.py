@@ -55,7 +55,16 @@ from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 _WHOLE = PartitionSpec()
 
 
-def shard_map(f: Callable | None = None, /, *, mesh: MeshLike | None = None, in_specs: Any = None, out_specs: Any = None, axis_names: Any = frozenset(), check_vma: bool = True) -> Callable:
+def shard_map(
+    f: Callable | None = None,
+    /,
+    *,
+    mesh: MeshLike | None = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Callable:
     """Maps a function over the devices of a mesh: `f` sees one device's part of each argument.
 
     Args:
@@ -78,10 +87,18 @@ def shard_map(f: Callable | None = None, /, *, mesh: MeshLike | None = None, in_
         6.0
     """
     if f is None:
-        return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names,
-                                 check_vma=check_vma)
+        return functools.partial(
+            shard_map,
+            mesh=mesh,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
     if not callable(f):
-        raise TypeError(f"shard_map requires a callable for its first argument, but got {f!r} of type {type(f).__name__}.")
+        raise TypeError(
+            f"shard_map requires a callable for its first argument, but got {f!r} of type {type(f).__name__}."
+        )
     check_mesh(mesh)
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
@@ -95,6 +112,7 @@ def shard_map(f: Callable | None = None, /, *, mesh: MeshLike | None = None, in_
     @functools.wraps(f)
     def staged(*args):
         return mapped.stage(args)
+
     whole = jit(staged, name=function_name(f))
 
     @made_of(f, "shard_map", *how)
@@ -103,6 +121,7 @@ def shard_map(f: Callable | None = None, /, *, mesh: MeshLike | None = None, in_
         if state.trace is EVAL and not state.axes:
             return whole(*args)
         return mapped.stage(args)
+
     return wrapper
 
 
@@ -132,8 +151,11 @@ class Mapped:
         check_specs("in_specs", self.in_specs, mesh, names)
         if not callable(self.out_specs):
             check_specs("out_specs", self.out_specs, mesh, names)
-        in_specs = inferred_specs(avals, mesh, names) if self.in_specs is None and args else \
-            _broadcast_specs("shard_map in_specs", self.in_specs, args)
+        in_specs = (
+            inferred_specs(avals, mesh, names)
+            if self.in_specs is None and args
+            else _broadcast_specs("shard_map in_specs", self.in_specs, args)
+        )
         arg_names = argument_names(self.f, in_tree, len(avals))
         check_inputs(name, avals, in_specs, mesh, arg_names)
         check_divisible(avals, in_specs, mesh, names, arg_names)
@@ -157,15 +179,21 @@ class Mapped:
             jaxpr, consts = pe.trace_to_jaxpr(flat_body, local, DebugInfo(name, arg_names))
         check_closed_over(consts)
         divergence.check_body(jaxpr, mesh, in_specs, self.check_vma)
-        params = {"jaxpr": pe.convert_constvars_jaxpr(jaxpr), "mesh": mesh, "in_specs": (_WHOLE,) * len(consts) + in_specs,
-                      "out_specs": out["specs"], "check_vma": self.check_vma, "newly_manual_axes": names}
+        params = {
+            "jaxpr": pe.convert_constvars_jaxpr(jaxpr),
+            "mesh": mesh,
+            "in_specs": (_WHOLE,) * len(consts) + in_specs,
+            "out_specs": out["specs"],
+            "check_vma": self.check_vma,
+            "newly_manual_axes": names,
+        }
         return params, consts, out["tree"]
 
 
 def _broadcast_specs(what, specs, tree) -> tuple:
     flat = _tree.flatten_prefix(what, specs, tree, is_leaf=is_spec)
     values = _tree.leaves(tree, is_leaf=lambda x: x is None)
-    if len(values) == len(flat):       # None holds no value, so it has no spec
+    if len(values) == len(flat):  # None holds no value, so it has no spec
         flat = [s for s, v in zip(flat, values) if v is not None]
     return tuple(_WHOLE if s is None else s for s in flat)
 
@@ -177,7 +205,10 @@ shard_map_p = Primitive("shard_map")
 
 def _shard_map_aval(*avals, jaxpr, mesh, in_specs, out_specs, check_vma, newly_manual_axes):
     outer = frozenset().union(*(a.mat.varying for a in avals if isinstance(a, ShapedArray)))
-    outs = [global_aval(v.aval, mesh, s, newly_manual_axes, check_vma, outer) for v, s in zip(jaxpr.outvars, out_specs)]
+    outs = [
+        global_aval(v.aval, mesh, s, newly_manual_axes, check_vma, outer)
+        for v, s in zip(jaxpr.outvars, out_specs)
+    ]
     return outs, _effects.without_axes(jaxpr.effects, newly_manual_axes)
 
 
@@ -189,16 +220,28 @@ def body_of(params):
 # Residuals: values of the known part that the unknown part needs. Each device keeps its own, so they leave with a dimension that
 # is sharded over every axis they vary on.
 
+
 def _residual_spec(aval, params) -> PartitionSpec:
     names = params["newly_manual_axes"]
-    axes = tuple(n for n in params["mesh"].axis_names if n in names and (not params["check_vma"] or n in aval.mat.varying))
-    return PartitionSpec(*(axes,) if axes else (), unreduced=aval.mat.unreduced & names, reduced=aval.mat.reduced & names)
+    axes = tuple(
+        n
+        for n in params["mesh"].axis_names
+        if n in names and (not params["check_vma"] or n in aval.mat.varying)
+    )
+    return PartitionSpec(
+        *(axes,) if axes else (),
+        unreduced=aval.mat.unreduced & names,
+        reduced=aval.mat.reduced & names,
+    )
 
 
 def _split(closed, unknown, params):
     """Residuals that leave the known part get the dimension of their spec, which scalars have not."""
     known, rest, unknown_out, residuals, forwarded = split_call(closed, unknown, params)
-    widened = [f is None and not a.shape and bool(len(_residual_spec(a, params))) for a, f in zip(residuals, forwarded)]
+    widened = [
+        f is None and not a.shape and bool(len(_residual_spec(a, params)))
+        for a, f in zip(residuals, forwarded)
+    ]
     if not any(widened):
         return Split(known, rest, unknown_out, residuals, forwarded)
     n_known = len(unknown_out) - sum(unknown_out)
@@ -207,19 +250,33 @@ def _split(closed, unknown, params):
 
     def run_known(*args):
         outs = eval_jaxpr(known.jaxpr, known.consts, *args)
-        return [*outs[:n_known], *(broadcast_in_dim(x, (1,), ()) if w else x for x, w in zip(outs[n_known:], leaving))]
+        return [
+            *outs[:n_known],
+            *(broadcast_in_dim(x, (1,), ()) if w else x for x, w in zip(outs[n_known:], leaving)),
+        ]
 
     def run_unknown(*args):
         narrow = [squeeze(x, (0,)) if w else x for x, w in zip(args, widened)]
-        return eval_jaxpr(rest.jaxpr, rest.consts, *narrow, *args[len(wide):])
-    return Split(pe.trace_to_closed_jaxpr(run_known, known.in_avals, closed.debug_info),
-                 pe.trace_to_closed_jaxpr(run_unknown, [*wide, *rest.in_avals[len(wide):]], closed.debug_info),
-                 unknown_out, wide, forwarded)
+        return eval_jaxpr(rest.jaxpr, rest.consts, *narrow, *args[len(wide) :])
+
+    return Split(
+        pe.trace_to_closed_jaxpr(run_known, known.in_avals, closed.debug_info),
+        pe.trace_to_closed_jaxpr(
+            run_unknown, [*wide, *rest.in_avals[len(wide) :]], closed.debug_info
+        ),
+        unknown_out,
+        wide,
+        forwarded,
+    )
 
 
 def _same_over(mesh, spec, names):
     """The axes over which a value of this spec and its cotangent are replicated."""
-    return tuple(n for n in unmentioned(mesh, spec, names) if n not in spec.unreduced and n not in spec.reduced)
+    return tuple(
+        n
+        for n in unmentioned(mesh, spec, names)
+        if n not in spec.unreduced and n not in spec.reduced
+    )
 
 
 def _shared_out(ct, mesh, axes):
@@ -232,22 +289,38 @@ def _transposed(closed, linear, nonzero, refs, params):
     in_specs, out_specs = params["in_specs"], params["out_specs"]
     jaxpr, found = closed.jaxpr, {}
     values_in = [a for a, lin in zip(closed.in_avals, linear) if not lin]
-    ct_types = [(a.to_tangent_aval(), s) for a, s, nz in zip(closed.out_avals, out_specs, nonzero) if nz]
-    cts_in = [a.update(mat=a.mat.transposed().update(varying=a.mat.varying | set(s.axes()))) if check else a for a, s in ct_types]
+    ct_types = [
+        (a.to_tangent_aval(), s) for a, s, nz in zip(closed.out_avals, out_specs, nonzero) if nz
+    ]
+    cts_in = [
+        a.update(mat=a.mat.transposed().update(varying=a.mat.varying | set(s.axes())))
+        if check
+        else a
+        for a, s in ct_types
+    ]
 
     def run(*args):
-        values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
-        primals = [ad.UndefinedPrimal(a) if lin else next(values) for a, lin in zip(closed.in_avals, linear)]
-        cotangents = [arriving(next(cts), a, s) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval())
-                      for a, s, nz in zip(closed.out_avals, out_specs, nonzero)]
+        values, cts = iter(args[: len(values_in)]), iter(args[len(values_in) :])
+        primals = [
+            ad.UndefinedPrimal(a) if lin else next(values)
+            for a, lin in zip(closed.in_avals, linear)
+        ]
+        cotangents = [
+            arriving(next(cts), a, s) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval())
+            for a, s, nz in zip(closed.out_avals, out_specs, nonzero)
+        ]
         out = ad.backward_pass(jaxpr, (), ad.collecting(primals, refs), cotangents)
-        leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]
+        leaving_cts = [
+            leaving(ct, a, s)
+            for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear)
+            if lin
+        ]
         found["nonzero"] = ad.nonzero_mask(leaving_cts)
         return ad.drop_zeros(leaving_cts)
 
     def arriving(ct, aval, spec):
         """The cotangent of a result that is replicated but was concatenated: the sum of the parts' cotangents."""
-        if not check:   # every device receives the cotangent of a replicated result, and `leaving` adds them up again
+        if not check:  # every device receives the cotangent of a replicated result, and `leaving` adds them up again
             return _shared_out(ct, mesh, _same_over(mesh, spec, names))
         extra = tuple(n for n in mesh.axis_names if n in aval_of(ct).mat.varying - aval.mat.varying)
         return bind_psum_invariant(ct, extra) if extra else ct
@@ -259,7 +332,11 @@ def _transposed(closed, linear, nonzero, refs, params):
             over = _same_over(mesh, spec, names)
             return psum_p.bind(ct, axes=over, axis_index_groups=None) if over else ct
         want = aval.mat.transposed()
-        extra = tuple(n for n in mesh.axis_names if n in (aval_of(ct).mat.varying - want.varying - want.unreduced) & names)
+        extra = tuple(
+            n
+            for n in mesh.axis_names
+            if n in (aval_of(ct).mat.varying - want.varying - want.unreduced) & names
+        )
         return casts.match(bind_psum_invariant(ct, extra) if extra else ct, want)
 
     return pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], jaxpr.debug_info), found["nonzero"]
@@ -272,19 +349,29 @@ def _over(axis, params) -> tuple:
 
 def _batch_axis(axis, params):
     mesh, over = params["mesh"], _over(axis, params)
-    taken = [a for a in (axis.explicit_mesh_axes[1] if axis.explicit_mesh_axes else ()) if a in params["newly_manual_axes"]]
+    taken = [
+        a
+        for a in (axis.explicit_mesh_axes[1] if axis.explicit_mesh_axes else ())
+        if a in params["newly_manual_axes"]
+    ]
     if taken:
-        raise ShardingTypeError(f"vmap of a shard_map over the axes {sorted(map(str, params['newly_manual_axes']))}: the mapped dimension is "
-                                f"itself sharded along {taken}. Bring it to one piece with xlab.reshard, or name axis_names without it.")
+        raise ShardingTypeError(
+            f"vmap of a shard_map over the axes {sorted(map(str, params['newly_manual_axes']))}: the mapped dimension is "
+            f"itself sharded along {taken}. Bring it to one piece with xlab.reshard, or name axis_names without it."
+        )
     if not over:
         return axis
     if any(set(over) & set(s.axes()) for s in params["in_specs"]):
-        raise ValueError(f"vmap spmd_axis_name cannot appear in shard_map in_specs: the examples are laid over {over}, and the specs "
-                         f"are {params['in_specs']}")
+        raise ValueError(
+            f"vmap spmd_axis_name cannot appear in shard_map in_specs: the examples are laid over {over}, and the specs "
+            f"are {params['in_specs']}"
+        )
     count = math.prod(mesh.shape[a] for a in over)
     if axis.size % count:
-        raise ValueError(f"vmap with spmd_axis_name={over} of a shard_map needs a number of examples that {count} divides, the size of "
-                         f"those mesh axes, got {axis.size}")
+        raise ValueError(
+            f"vmap with spmd_axis_name={over} of a shard_map needs a number of examples that {count} divides, the size of "
+            f"those mesh axes, got {axis.size}"
+        )
     return axis._replace(size=axis.size // count, spmd=over)
 
 
@@ -298,9 +385,21 @@ def _batched_spec(spec, axis, dim, params):
 
 
 shard_map_call = define_call(
-    shard_map_p, "jaxpr", AlignedParams("in_specs", "out_specs", added=_WHOLE, residual=_residual_spec, batched=_batched_spec,
-                                        cotangent=PartitionSpec.transposed),
-    context=body_of, split=_split, transpose=_transposed, batch_axis=_batch_axis)
+    shard_map_p,
+    "jaxpr",
+    AlignedParams(
+        "in_specs",
+        "out_specs",
+        added=_WHOLE,
+        residual=_residual_spec,
+        batched=_batched_spec,
+        cotangent=PartitionSpec.transposed,
+    ),
+    context=body_of,
+    split=_split,
+    transpose=_transposed,
+    batch_axis=_batch_axis,
+)
 shard_map_p.def_effectful_abstract_eval(_shard_map_aval)
 shard_map_p.def_impl(functools.partial(apply_primitive, shard_map_p))
 
@@ -322,7 +421,13 @@ def _shardings_text(ctx, mesh, specs, avals, partial) -> str:
 
 
 def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma, newly_manual_axes):
-    inner = ctx.with_axes(mesh, (*ctx.manual, *(n for n in mesh.axis_names if n in newly_manual_axes and n not in ctx.manual)))
+    inner = ctx.with_axes(
+        mesh,
+        (
+            *ctx.manual,
+            *(n for n in mesh.axis_names if n in newly_manual_axes and n not in ctx.manual),
+        ),
+    )
     if mesh.size == 1:
         outs = inner.jaxpr(jaxpr, args)
         if not ctx.manual:
@@ -334,24 +439,39 @@ def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma,
     tokens = [mlir.TOKEN_TYPE] * len(ordered)
     names = [ctx.fresh() for _ in (*ordered, *args)]
     local_in = [*tokens, *(tensor(v.aval) for v in jaxpr.invars)]
-    types_in, types_out = [*tokens, *(tensor(a) for a in ctx.avals_in)], [*tokens, *(tensor(a) for a in ctx.avals_out)]
+    types_in, types_out = (
+        [*tokens, *(tensor(a) for a in ctx.avals_in)],
+        [*tokens, *(tensor(a) for a in ctx.avals_out)],
+    )
     args, ins = [*ctx.tokens(ordered), *args], (*[TOKEN] * len(ordered), *ctx.avals_in)
-    outs, in_specs = (*[TOKEN] * len(ordered), *ctx.avals_out), (*[_WHOLE] * len(ordered), *in_specs)
+    outs, in_specs = (
+        (*[TOKEN] * len(ordered), *ctx.avals_out),
+        (*[_WHOLE] * len(ordered), *in_specs),
+    )
     out_specs = (*[_WHOLE] * len(ordered), *out_specs)
 
     def run(region, given):
         return region.with_tokens(ordered, given, lambda rest: region.jaxpr(jaxpr, rest))
-    body = inner.region(run, names, "sdy.return", types_out=[*tokens, *(tensor(v.aval) for v in jaxpr.outvars)])
+
+    body = inner.region(
+        run, names, "sdy.return", types_out=[*tokens, *(tensor(v.aval) for v in jaxpr.outvars)]
+    )
     if not ctx.manual:
         warn_unreceived(ctx)
     arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, local_in))
     manual = ", ".join(f'"{n}"' for n in mesh.axis_names if n in newly_manual_axes)
-    return ctx.take_tokens(ordered, ctx.ops(
-        f"sdy.manual_computation({', '.join(args)}) in_shardings={_shardings_text(ctx, mesh, in_specs, ins, partial)} "
-        f"out_shardings={_shardings_text(ctx, mesh, out_specs, outs, partial)} manual_axes={{{manual}}} "
-        f"({arguments}) {body} : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out)))
+    return ctx.take_tokens(
+        ordered,
+        ctx.ops(
+            f"sdy.manual_computation({', '.join(args)}) in_shardings={_shardings_text(ctx, mesh, in_specs, ins, partial)} "
+            f"out_shardings={_shardings_text(ctx, mesh, out_specs, outs, partial)} manual_axes={{{manual}}} "
+            f"({arguments}) {body} : ({', '.join(types_in)}) -> ({', '.join(types_out)})",
+            len(types_out),
+        ),
+    )
 
 
 mlir.register_text_lowering(shard_map_p, _shard_map_lowering)
 sharding_sources[shard_map_p] = lambda eqn: (
-    [NamedSharding(eqn.params["mesh"], _WHOLE)] if isinstance(eqn.params["mesh"], Mesh) else [])
+    [NamedSharding(eqn.params["mesh"], _WHOLE)] if isinstance(eqn.params["mesh"], Mesh) else []
+)

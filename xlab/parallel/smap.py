@@ -23,7 +23,9 @@ class _Infer:
 Infer = _Infer()
 
 
-def smap(f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: Hashable) -> Callable:
+def smap(
+    f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: Hashable
+) -> Callable:
     """Maps a function over one axis of the current mesh: each device sees a part of the mapped arguments.
 
     Args:
@@ -45,11 +47,15 @@ def smap(f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, a
     if f is None:
         return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
     if isinstance(axis_name, (tuple, list, set, frozenset)):
-        raise TypeError(f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}: it maps over one mesh axis; use "
-                        f"shard_map for several")
+        raise TypeError(
+            f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}: it maps over one mesh axis; use "
+            f"shard_map for several"
+        )
     if not (in_axes is Infer or in_axes is None or isinstance(in_axes, (int, tuple))):
-        raise TypeError(f"smap in_axes must be an int, None, left out, or a tuple of entries corresponding to the positional "
-                        f"arguments passed to the function, but got {in_axes}.")
+        raise TypeError(
+            f"smap in_axes must be an int, None, left out, or a tuple of entries corresponding to the positional "
+            f"arguments passed to the function, but got {in_axes}."
+        )
 
     known: dict[tuple, _OneAxis] = {}
 
@@ -57,12 +63,16 @@ def smap(f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, a
     def mapped(*args):
         mesh = get_abstract_mesh()
         if mesh.empty:
-            raise ValueError("The context mesh cannot be empty. Use `xlab.set_mesh(mesh)` to enter into a mesh context")
+            raise ValueError(
+                "The context mesh cannot be empty. Use `xlab.set_mesh(mesh)` to enter into a mesh context"
+            )
         leaves, structure = _tree.flatten(args)
         if in_axes is Infer:
             if axis_name in mesh.axis_names and axis_name not in mesh.explicit_axes:
-                raise TypeError(f"in_axes was not specified when axis_name={axis_name!r} was of type Auto: only types over Explicit mesh "
-                                f"axes say how an argument is sharded")
+                raise TypeError(
+                    f"in_axes was not specified when axis_name={axis_name!r} was of type Auto: only types over Explicit mesh "
+                    f"axes say how an argument is sharded"
+                )
             specs = None
         else:
             axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
@@ -70,8 +80,11 @@ def smap(f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, a
             specs = tuple(_spec(a, aval_of(x).ndim, axis_name) for a, x in zip(flat, leaves))
         key = (structure, specs, mesh)
         if key not in known:
-            known[key] = _OneAxis(f, None if specs is None else _tree.unflatten(structure, specs), out_axes, axis_name)
+            known[key] = _OneAxis(
+                f, None if specs is None else _tree.unflatten(structure, specs), out_axes, axis_name
+            )
         return known[key](*args)
+
     return mapped
 
 
@@ -85,11 +98,14 @@ class _OneAxis:
         def run(*parts):
             self.out = f(*parts)
             return self.out
+
         self.mapped = Mapped(run, None, in_specs, self.out_specs, {axis_name}, True)
         self.whole = jit(lambda *args: self.mapped.stage(args), name=function_name(f))
 
     def __call__(self, *args):
-        return self.whole(*args) if state.trace is EVAL and not state.axes else self.mapped.stage(args)
+        return (
+            self.whole(*args) if state.trace is EVAL and not state.axes else self.mapped.stage(args)
+        )
 
     def out_specs(self):
         leaves, structure = _tree.flatten(self.out)

@@ -25,7 +25,9 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
     return TopologyDescription(list(_client.devices(platform)))
 
 
-def get_topology_desc(topology_name: str = "", platform: str | None = None, **kwargs: Any) -> TopologyDescription:
+def get_topology_desc(
+    topology_name: str = "", platform: str | None = None, **kwargs: Any
+) -> TopologyDescription:
     """The topology of a machine that need not be attached, if the platform can describe it.
 
     Args:
@@ -36,8 +38,13 @@ def get_topology_desc(topology_name: str = "", platform: str | None = None, **kw
     return TopologyDescription(list(_client.topology_devices(topology_name, platform, **kwargs)))
 
 
-def make_mesh(topo: TopologyDescription, mesh_shape: Sequence[int], axis_names: tuple[str, ...], *,
-              contiguous_submeshes: bool = False) -> Mesh:
+def make_mesh(
+    topo: TopologyDescription,
+    mesh_shape: Sequence[int],
+    axis_names: tuple[str, ...],
+    *,
+    contiguous_submeshes: bool = False,
+) -> Mesh:
     """A mesh over the devices of a topology.
 
     Args:
@@ -46,4 +53,7 @@ def make_mesh(topo: TopologyDescription, mesh_shape: Sequence[int], axis_names: 
         axis_names: their names.
         contiguous_submeshes: whether the devices of each process form a block.
     """
-    return Mesh(create_device_mesh(mesh_shape, topo.devices, contiguous_submeshes=contiguous_submeshes), axis_names)
+    return Mesh(
+        create_device_mesh(mesh_shape, topo.devices, contiguous_submeshes=contiguous_submeshes),
+        axis_names,
+    )

@@ -29,8 +29,13 @@ from xlab.random.threefry import threefry2x32_p
 
 
 def __getattr__(name: str):
-    if name in ("multivariate_normal", "orthogonal"):     # with linear algebra, imported when first used
+    if name in (
+        "multivariate_normal",
+        "orthogonal",
+    ):  # with linear algebra, imported when first used
         from importlib import import_module
+
         return getattr(import_module("xlab.random.matrices"), name)
     from xlab.errors import no_attribute
+
     raise no_attribute("xlab.random", name, globals())

@@ -21,7 +21,15 @@ from xlab.sharding import NamedSharding, PartitionSpec
 __all__ = ["binomial", "multinomial"]
 
 
-def binomial(key: Array, n: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def binomial(
+    key: Array,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """How many of `n` trials succeed, each with probability `p`; as floating point numbers.
 
     Args:
@@ -44,21 +52,25 @@ def binomial(key: Array, n: ArrayLike, p: ArrayLike, shape: ShapeLike | None = N
     """
     key, _ = one_key("binomial", key)
     dtype = float_dtype("binomial", dtype)
-    return _binomial(key, joint_shape("binomial", shape, n, p), dtype, n, p, out_sharding=out_sharding)
+    return _binomial(
+        key, joint_shape("binomial", shape, n, p), dtype, n, p, out_sharding=out_sharding
+    )
 
 
 @drawn(2)
 def _binomial(key, shape, dtype, n, p):
-    drawn_in = aval_of(p).dtype         # the dtype asked for is that of the result alone
+    drawn_in = aval_of(p).dtype  # the dtype asked for is that of the result alone
     if not dtypes.issubdtype(drawn_in, np.floating):
         drawn_in = float_dtype("binomial", None)
-    return as_dtype(_binomials(key, shape, *(to_shape(as_dtype(v, drawn_in), shape) for v in (n, p))), dtype)
+    return as_dtype(
+        _binomials(key, shape, *(to_shape(as_dtype(v, drawn_in), shape) for v in (n, p))), dtype
+    )
 
 
 def _binomials(key, shape, n, p):
     dtype = aval_of(n).dtype
     likely = p < 0.5
-    q = jnp.where(likely, p, 1 - p)                        # successes or failures, whichever are rarer
+    q = jnp.where(likely, p, 1 - p)  # successes or failures, whichever are rarer
     bad_n, bad_q = jnp.isnan(n) | (n < 0), jnp.isnan(q) | (q < 0)
     q = jnp.where(bad_q, as_dtype(0.01, dtype), q)
     few = bad_n | (n * q <= 10)
@@ -66,7 +78,12 @@ def _binomials(key, shape, n, p):
     small = _by_waits(key, shape, jnp.where(few, whole, as_dtype(0, dtype)), q)
     endless = jnp.isinf(n)
     other = few | endless
-    large = _by_rejection(key, shape, jnp.where(other, as_dtype(1e4, dtype), whole), jnp.where(other, as_dtype(0.5, dtype), q))
+    large = _by_rejection(
+        key,
+        shape,
+        jnp.where(other, as_dtype(1e4, dtype), whole),
+        jnp.where(other, as_dtype(0.5, dtype), q),
+    )
     out = jnp.where(few, small, large)
     bad = bad_n | bad_q
     out = jnp.where(bad, as_dtype(np.nan, dtype), out)
@@ -93,13 +110,18 @@ def _by_waits(key, shape, n, q):
         count = jnp.where(passed <= n, count + 1, count)
         wait = lax.ceil(lax.log(unit_uniform(sub, shape, dtype)) / log_miss)
         return i + np.int32(1), count, passed + wait, key
+
     zeros = lax.full_like(n, 0)
     return lax.while_loop(more, step, (np.int32(0), zeros, zeros, key))[1] - 1
 
 
 # What Stirling's formula leaves of log k!, for k = 0 to 9.
-_STIRLING = np.array([math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
-                      for k in range(10)])
+_STIRLING = np.array(
+    [
+        math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
+        for k in range(10)
+    ]
+)
 
 
 def _stirling_rest(k):
@@ -107,7 +129,10 @@ def _stirling_rest(k):
     dtype = aval_of(k).dtype
     kept = lax.clamp(as_dtype(0, dtype), k, as_dtype(9, dtype))
     square = (kept + 1) * (kept + 1)
-    series = (as_dtype(1 / 12, dtype) - (as_dtype(1 / 360, dtype) - as_dtype(1 / 1260, dtype) / square) / square) / (kept + 1)
+    series = (
+        as_dtype(1 / 12, dtype)
+        - (as_dtype(1 / 360, dtype) - as_dtype(1 / 1260, dtype) / square) / square
+    ) / (kept + 1)
     table = jnp.asarray(_STIRLING.astype(dtype))
     return jnp.where(k <= 9, table[lax.convert_element_type(jnp.floor(kept), np.int32)], series)
 
@@ -118,6 +143,7 @@ def _by_rejection(key, shape, n, q):
 
     def number(v):
         return as_dtype(v, dtype)
+
     spread = lax.sqrt(n * q * (1 - q))
     b = number(1.15) + number(2.53) * spread
     a = number(-0.0873) + number(0.0248) * b + number(0.01) * q
@@ -141,17 +167,31 @@ def _by_rejection(key, shape, n, q):
         k = jnp.floor((2 * a / us + b) * u + c)
         outside = (k < 0) | (k > n)
         height = lax.log(v * alpha / (a / (us * us) + b))
-        bound = ((mode + number(0.5)) * lax.log((mode + 1) / (odds * (n - mode + 1)))
-                 + (n + 1) * lax.log((n - mode + 1) / (n - k + 1))
-                 + (k + number(0.5)) * lax.log(odds * (n - k + 1) / (k + 1))
-                 + _stirling_rest(mode) + _stirling_rest(n - mode) - _stirling_rest(k) - _stirling_rest(n - k))
+        bound = (
+            (mode + number(0.5)) * lax.log((mode + 1) / (odds * (n - mode + 1)))
+            + (n + 1) * lax.log((n - mode + 1) / (n - k + 1))
+            + (k + number(0.5)) * lax.log(odds * (n - k + 1) / (k + 1))
+            + _stirling_rest(mode)
+            + _stirling_rest(n - mode)
+            - _stirling_rest(k)
+            - _stirling_rest(n - k)
+        )
         accept = inside | (~outside & (height <= bound))
         return i + np.int32(1), jnp.where(accept, k, out), accepted | accept, key
+
     start = (np.int32(0), lax.full_like(n, -1), lax.full(shape, False, np.dtype(bool)), key)
     return lax.while_loop(more, step, start)[1]
 
 
-def multinomial(key: Array, n: ArrayLike, p: ArrayLike, *, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, unroll: int | bool = 1) -> Array:
+def multinomial(
+    key: Array,
+    n: ArrayLike,
+    p: ArrayLike,
+    *,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    unroll: int | bool = 1,
+) -> Array:
     """How `n` trials fall into classes of probabilities `p`, whose last dimension lists the classes.
 
     Args:
@@ -174,13 +214,17 @@ def multinomial(key: Array, n: ArrayLike, p: ArrayLike, *, shape: ShapeLike | No
     dtype = float_dtype("multinomial", dtype)
     dims = aval_of(p).shape
     if not dims:
-        raise ValueError("multinomial needs probabilities with at least one dimension, the last of which lists the classes")
+        raise ValueError(
+            "multinomial needs probabilities with at least one dimension, the last of which lists the classes"
+        )
     whole = lax.broadcast_shapes((*aval_of(n).shape, dims[-1]), dims)
     if shape is not None:
         asked = canonical_shape(shape)
         if lax.broadcast_shapes(asked, whole) != asked:
-            raise ValueError(f"multinomial got shape {asked}, which its parameters of shape {whole} do not broadcast to; the "
-                             f"last dimension lists the classes")
+            raise ValueError(
+                f"multinomial got shape {asked}, which its parameters of shape {whole} do not broadcast to; the "
+                f"last dimension lists the classes"
+            )
         whole = asked
     return _multinomial(key, whole, dtype, unroll, n, p)
 
@@ -197,7 +241,10 @@ def _multinomial(key, shape, dtype, unroll, n, p):
 
     def step(remaining, x):
         share, key = x
-        count = _binomials(key, lead, remaining, lax.clamp(as_dtype(0, dtype), share, as_dtype(1, dtype)))
+        count = _binomials(
+            key, lead, remaining, lax.clamp(as_dtype(0, dtype), share, as_dtype(1, dtype))
+        )
         return remaining - count, count
+
     _, counts = lax.scan(step, n, (jnp.moveaxis(share, -1, 0), keys), unroll=unroll)
     return jnp.moveaxis(counts, 0, -1)

@@ -50,7 +50,9 @@ class Implementation:
 
 
 def _implementation(name, tag, key_shape, module):
-    return Implementation(name, tag, key_shape, module.seed, module.split, module.fold_in, module.bits)
+    return Implementation(
+        name, tag, key_shape, module.seed, module.split, module.fold_in, module.bits
+    )
 
 
 implementations: dict[str, Implementation] = {
@@ -66,8 +68,10 @@ def is_key_dtype(dtype) -> bool:
 
 def _check_keys(prim: str, keys):
     if not is_key_dtype(keys.dtype):
-        raise TypeError(f"{prim} takes an array of random keys, got {keys}: make keys with xlab.random.key(seed), or from "
-                        f"bits with xlab.random.wrap_key_data")
+        raise TypeError(
+            f"{prim} takes an array of random keys, got {keys}: make keys with xlab.random.key(seed), or from "
+            f"bits with xlab.random.wrap_key_data"
+        )
 
 
 # -- types ---------------------------------------------------------------------------------------------------
@@ -94,7 +98,9 @@ def _fold_in_aval(keys, data):
 def _bits_aval(keys, *, bit_width, shape):
     _check_keys("random_bits", keys)
     if bit_width not in (8, 16, 32, 64):
-        raise TypeError(f"random_bits draws words of 8, 16, 32 or 64 bits, got bit_width={bit_width}")
+        raise TypeError(
+            f"random_bits draws words of 8, 16, 32 or 64 bits, got bit_width={bit_width}"
+        )
     return ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"))
 
 
@@ -102,9 +108,11 @@ def _wrap_aval(data, *, impl):
     n = len(impl.key_shape)
     if data.dtype != np.uint32:
         raise TypeError(f"keys are made of uint32 words, got {data}")
-    if data.shape[max(data.ndim - n, 0):] != impl.key_shape:
-        raise TypeError(f"the data of {impl.name} keys has a shape that ends with {impl.key_shape}, got {data}")
-    return ShapedArray(data.shape[:data.ndim - n], impl.dtype)
+    if data.shape[max(data.ndim - n, 0) :] != impl.key_shape:
+        raise TypeError(
+            f"the data of {impl.name} keys has a shape that ends with {impl.key_shape}, got {data}"
+        )
+    return ShapedArray(data.shape[: data.ndim - n], impl.dtype)
 
 
 def _unwrap_aval(keys):
@@ -119,8 +127,12 @@ def _fold_in_lowering(ctx, keys, data):
     a, b = ctx.avals_in
     out = ctx.avals_out[0]
     impl = out.dtype.impl
-    keys = ctx.broadcast(keys, mlir.values.physical_aval(a), mlir.values.physical_aval(out),
-                         (*range(out.ndim - a.ndim, out.ndim), *range(out.ndim, out.ndim + len(impl.key_shape))))
+    keys = ctx.broadcast(
+        keys,
+        mlir.values.physical_aval(a),
+        mlir.values.physical_aval(out),
+        (*range(out.ndim - a.ndim, out.ndim), *range(out.ndim, out.ndim + len(impl.key_shape))),
+    )
     return impl.fold_in(ctx, keys, data, b, out.shape)
 
 
@@ -146,8 +158,11 @@ def _program(prim, impl, params, context):
     params = dict(params)
 
     def run(data, *rest):
-        out = prim.bind(random_wrap_p.bind(data, impl=impl) if impl is not None else data, *rest, **params)
+        out = prim.bind(
+            random_wrap_p.bind(data, impl=impl) if impl is not None else data, *rest, **params
+        )
         return random_unwrap_p.bind(out) if is_key_dtype(aval_of(out).dtype) else out
+
     run.__name__ = run.__qualname__ = prim.name
     return jit(run)
 
@@ -185,28 +200,47 @@ def _declare(name: str, aval, batch, lowering) -> Primitive:
     prim.def_abstract_eval(aval)
     ad.defzero(prim)
     batching.primitive_batchers[prim] = batch
-    sharding_rules[prim] = elementwise_sharding if name == "random_fold_in" else sharding_in_types.leading_dimensions
+    sharding_rules[prim] = (
+        elementwise_sharding if name == "random_fold_in" else sharding_in_types.leading_dimensions
+    )
     mlir.register_text_lowering(prim, lowering)
     return prim
 
 
 def _front(prim):
     """Batching rule of primitives that map over keys and append dimensions: the batch dimension goes first."""
+
     def rule(xs, dims, **params):
         return prim().bind(batching.moveaxis(xs[0], dims[0], 0), **params), 0
+
     return rule
 
 
-random_seed_p = _declare("random_seed", _seed_aval,
-                         lambda xs, dims, impl: (random_seed_p.bind(xs[0], impl=impl), dims[0]),
-                         lambda ctx, seeds, impl: impl.seed(ctx, seeds, ctx.avals_in[0]))
-random_split_p = _declare("random_split", _split_aval, _front(lambda: random_split_p), _split_lowering)
-random_fold_in_p = _declare("random_fold_in", _fold_in_aval,
-                            lambda xs, dims: batching.broadcast_batcher(random_fold_in_p, xs, dims), _fold_in_lowering)
+random_seed_p = _declare(
+    "random_seed",
+    _seed_aval,
+    lambda xs, dims, impl: (random_seed_p.bind(xs[0], impl=impl), dims[0]),
+    lambda ctx, seeds, impl: impl.seed(ctx, seeds, ctx.avals_in[0]),
+)
+random_split_p = _declare(
+    "random_split", _split_aval, _front(lambda: random_split_p), _split_lowering
+)
+random_fold_in_p = _declare(
+    "random_fold_in",
+    _fold_in_aval,
+    lambda xs, dims: batching.broadcast_batcher(random_fold_in_p, xs, dims),
+    _fold_in_lowering,
+)
 random_bits_p = _declare("random_bits", _bits_aval, _front(lambda: random_bits_p), _bits_lowering)
-random_wrap_p = _declare("random_wrap", _wrap_aval, _front(lambda: random_wrap_p), lambda ctx, data, impl: data)
-random_unwrap_p = _declare("random_unwrap", _unwrap_aval, lambda xs, dims: (random_unwrap_p.bind(xs[0]), dims[0]),
-                           lambda ctx, keys: keys)
+random_wrap_p = _declare(
+    "random_wrap", _wrap_aval, _front(lambda: random_wrap_p), lambda ctx, data, impl: data
+)
+random_unwrap_p = _declare(
+    "random_unwrap",
+    _unwrap_aval,
+    lambda xs, dims: (random_unwrap_p.bind(xs[0]), dims[0]),
+    lambda ctx, keys: keys,
+)
 
 _eager(random_split_p, True)
 _eager(random_fold_in_p, True)
@@ -230,6 +264,7 @@ def _wrap_now(data, *, impl):
 def _program_identity():
     def random_wrap(data):
         return data
+
     return jit(random_wrap)
 
 

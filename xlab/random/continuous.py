@@ -32,7 +32,15 @@ __all__ = ["cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace",
            "normal", "pareto", "rayleigh", "triangular", "truncated_normal", "uniform", "wald", "weibull_min"]  # fmt: skip
 
 
-def uniform(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def uniform(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Uniform numbers in [minval, maxval).
 
     Args:
@@ -68,12 +76,20 @@ def unit_uniform(key, shape, dtype, minval=0.0, maxval=1.0):
     if drawn_width != width:
         bits = lax.convert_element_type(bits, word)
     one = np.ones((), dtype)
-    bits = lax.bitwise_or(lax.shift_right_logical(bits, word.type(drawn_width - mantissa)), one.view(word)[()])
+    bits = lax.bitwise_or(
+        lax.shift_right_logical(bits, word.type(drawn_width - mantissa)), one.view(word)[()]
+    )
     unit = lax.sub(lax.bitcast_convert_type(bits, dtype), one[()])
     return lax.max(minval, lax.add(lax.mul(unit, lax.sub(maxval, minval)), minval))
 
 
-def normal(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def normal(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Normal numbers with mean 0 and variance 1; complex ones have variance 1/2 in each part.
 
     Args:
@@ -104,14 +120,26 @@ def _normal(key, shape, dtype):
 def standard_normal(key, shape, dtype):
     if dtypes.issubdtype(dtype, np.complexfloating):
         part = np.zeros((), dtype).real.dtype
-        real, imag = (lax.convert_element_type(standard_normal(k, shape, part), dtype) for k in keys_from(key))
+        real, imag = (
+            lax.convert_element_type(standard_normal(k, shape, part), dtype) for k in keys_from(key)
+        )
         return lax.div(lax.add(real, lax.mul(dtype.type(1j), imag)), dtype.type(part.type(SQRT2)))
-    lowest = np.nextafter(np.asarray(-1).astype(dtype), np.asarray(0).astype(dtype), dtype=dtype)[()]
+    lowest = np.nextafter(np.asarray(-1).astype(dtype), np.asarray(0).astype(dtype), dtype=dtype)[
+        ()
+    ]
     u = unit_uniform(key, shape, dtype, lowest, 1.0)
     return lax.mul(as_dtype(SQRT2, dtype), lax.erf_inv(u))
 
 
-def truncated_normal(key: Array, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def truncated_normal(
+    key: Array,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Normal numbers given that they lie between `lower` and `upper`.
 
     Args:
@@ -143,11 +171,20 @@ def _truncated_normal(key, shape, dtype, lower, upper):
     a, b = (lax.erf(lax.div(x, root)) for x in (lower, upper))
     out = lax.mul(root, lax.erf_inv(unit_uniform(key, shape, dtype, a, b)))
     # Rounding can reach the bounds, which are outside of the open interval.
-    low, high = nextafter(lax.stop_gradient(lower), True), nextafter(lax.stop_gradient(upper), False)
+    low, high = (
+        nextafter(lax.stop_gradient(lower), True),
+        nextafter(lax.stop_gradient(upper), False),
+    )
     return lax.min(to_rank(high, len(shape)), lax.max(to_rank(low, len(shape)), out))
 
 
-def exponential(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def exponential(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Exponential numbers with mean 1.
 
     Args:
@@ -160,7 +197,9 @@ def exponential(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = Non
         Inverse transform sampling: `-log1p(-u)` of uniform `u`.
     """
     key, _ = one_key("exponential", key)
-    return _exponential(key, canonical_shape(shape), float_dtype("exponential", dtype), out_sharding=out_sharding)
+    return _exponential(
+        key, canonical_shape(shape), float_dtype("exponential", dtype), out_sharding=out_sharding
+    )
 
 
 @drawn(2)
@@ -173,7 +212,14 @@ def standard_exponential(key, shape, dtype):
     return lax.neg(lax.log1p(lax.neg(unit_uniform(key, shape, dtype))))
 
 
-def gumbel(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: Literal['low', 'high'] | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def gumbel(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    mode: Literal["low", "high"] | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Gumbel numbers; `mode='high'` spends twice the bits on a finer upper tail.
 
     Args:
@@ -187,8 +233,13 @@ def gumbel(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, mo
         Inverse transform sampling: `-log(-log(u))` of uniform `u`.
     """
     key, _ = one_key("gumbel", key)
-    return _gumbel(key, canonical_shape(shape), float_dtype("gumbel", dtype), tail_mode("gumbel", mode),
-                   out_sharding=out_sharding)
+    return _gumbel(
+        key,
+        canonical_shape(shape),
+        float_dtype("gumbel", dtype),
+        tail_mode("gumbel", mode),
+        out_sharding=out_sharding,
+    )
 
 
 def tail_mode(name: str, mode) -> str:
@@ -209,12 +260,20 @@ def standard_gumbel(key, shape, dtype, mode="low"):
         return lax.neg(lax.log(lax.neg(lax.log(u))))
     # Two draws: below one half, the second one fills in the bits that the first has not.
     high, low = halves(unit_uniform(key, (2, *shape), dtype))
-    fine = lax.add(lax.add(high, lax.mul(as_dtype(info.eps, dtype), low)), as_dtype(info.tiny, dtype))
+    fine = lax.add(
+        lax.add(high, lax.mul(as_dtype(info.eps, dtype), low)), as_dtype(info.tiny, dtype)
+    )
     x = where(lax.ge(high, as_dtype(0.5, dtype)), high, fine)
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
 
 
-def laplace(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def laplace(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Laplace numbers: exponential ones with a random sign.
 
     Args:
@@ -224,16 +283,26 @@ def laplace(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *
         out_sharding: where the result goes: a sharding, or a spec over the current mesh.
     """
     key, _ = one_key("laplace", key)
-    return _laplace(key, canonical_shape(shape), float_dtype("laplace", dtype), out_sharding=out_sharding)
+    return _laplace(
+        key, canonical_shape(shape), float_dtype("laplace", dtype), out_sharding=out_sharding
+    )
 
 
 @drawn(2)
 def _laplace(key, shape, dtype):
-    u = unit_uniform(key, shape, dtype, as_dtype(-1.0, dtype) + as_dtype(dtypes.finfo(dtype).epsneg, dtype), 1.0)
+    u = unit_uniform(
+        key, shape, dtype, as_dtype(-1.0, dtype) + as_dtype(dtypes.finfo(dtype).epsneg, dtype), 1.0
+    )
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
-def logistic(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def logistic(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Numbers whose distribution function is the logistic one.
 
     Args:
@@ -246,7 +315,9 @@ def logistic(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, 
         Inverse transform sampling: the log-odds of uniform numbers.
     """
     key, _ = one_key("logistic", key)
-    return _logistic(key, canonical_shape(shape), float_dtype("logistic", dtype), out_sharding=out_sharding)
+    return _logistic(
+        key, canonical_shape(shape), float_dtype("logistic", dtype), out_sharding=out_sharding
+    )
 
 
 @drawn(2)
@@ -255,7 +326,13 @@ def _logistic(key, shape, dtype):
     return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
 
 
-def cauchy(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def cauchy(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Cauchy numbers.
 
     Args:
@@ -268,7 +345,9 @@ def cauchy(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *,
         Inverse transform sampling: `tan(pi * (u - 1/2))` of uniform `u`.
     """
     key, _ = one_key("cauchy", key)
-    return _cauchy(key, canonical_shape(shape), float_dtype("cauchy", dtype), out_sharding=out_sharding)
+    return _cauchy(
+        key, canonical_shape(shape), float_dtype("cauchy", dtype), out_sharding=out_sharding
+    )
 
 
 @drawn(2)
@@ -277,7 +356,14 @@ def _cauchy(key, shape, dtype):
     return lax.tan(lax.mul(as_dtype(np.pi, dtype), lax.sub(u, as_dtype(0.5, dtype))))
 
 
-def lognormal(key: Array, sigma: ArrayLike = np.float32(1.0), shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def lognormal(
+    key: Array,
+    sigma: ArrayLike = np.float32(1.0),
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Numbers whose logarithm is normal with deviation `sigma`.
 
     Args:
@@ -289,16 +375,27 @@ def lognormal(key: Array, sigma: ArrayLike = np.float32(1.0), shape: ShapeLike |
     """
     key, _ = one_key("lognormal", key)
     dtype = float_dtype("lognormal", dtype)
-    return _lognormal(key, joint_shape("lognormal", shape, sigma), dtype, sigma, out_sharding=out_sharding)
+    return _lognormal(
+        key, joint_shape("lognormal", shape, sigma), dtype, sigma, out_sharding=out_sharding
+    )
 
 
 @drawn(2)
 def _lognormal(key, shape, dtype, sigma):
-    sigma = to_shape(as_dtype(sigma, dtype), shape) if aval_of(sigma).shape else as_dtype(sigma, dtype)
+    sigma = (
+        to_shape(as_dtype(sigma, dtype), shape) if aval_of(sigma).shape else as_dtype(sigma, dtype)
+    )
     return lax.exp(lax.mul(standard_normal(key, shape, dtype), sigma))
 
 
-def pareto(key: Array, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def pareto(
+    key: Array,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Pareto numbers with exponent `b`.
 
     Args:
@@ -319,7 +416,14 @@ def _pareto(key, shape, dtype, b):
     return lax.exp(lax.div(standard_exponential(key, shape, dtype), b))
 
 
-def rayleigh(key: Array, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def rayleigh(
+    key: Array,
+    scale: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Rayleigh numbers of the given scale.
 
     Args:
@@ -331,16 +435,26 @@ def rayleigh(key: Array, scale: ArrayLike, shape: ShapeLike | None = None, dtype
     """
     key, _ = one_key("rayleigh", key)
     dtype = float_dtype("rayleigh", dtype)
-    return _rayleigh(key, joint_shape("rayleigh", shape, scale), dtype, scale, out_sharding=out_sharding)
+    return _rayleigh(
+        key, joint_shape("rayleigh", shape, scale), dtype, scale, out_sharding=out_sharding
+    )
 
 
 @drawn(2)
 def _rayleigh(key, shape, dtype, scale):
     scale = to_shape(as_dtype(scale, dtype), shape)
-    return lax.mul(scale, lax.sqrt(lax.mul(lax.log(unit_uniform(key, shape, dtype)), as_dtype(-2, dtype))))
+    return lax.mul(
+        scale, lax.sqrt(lax.mul(lax.log(unit_uniform(key, shape, dtype)), as_dtype(-2, dtype)))
+    )
 
 
-def weibull_min(key: Array, scale: ArrayLike, concentration: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def weibull_min(
+    key: Array,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Weibull numbers of the given scale and concentration.
 
     Args:
@@ -352,7 +466,9 @@ def weibull_min(key: Array, scale: ArrayLike, concentration: ArrayLike, shape: S
         dtype: a floating dtype, float32 by default (float64 with 64-bit types).
     """
     key, _ = one_key("weibull_min", key)
-    return _weibull_min(key, canonical_shape(shape), float_dtype("weibull_min", dtype), scale, concentration)
+    return _weibull_min(
+        key, canonical_shape(shape), float_dtype("weibull_min", dtype), scale, concentration
+    )
 
 
 @drawn(2)
@@ -362,7 +478,13 @@ def _weibull_min(key, shape, dtype, scale, concentration):
     return lax.mul(out, to_rank(as_dtype(scale, dtype), len(shape)))
 
 
-def maxwell(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def maxwell(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Lengths of normal vectors in three dimensions.
 
     Args:
@@ -372,7 +494,9 @@ def maxwell(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *
         out_sharding: where the result goes: a sharding, or a spec over the current mesh.
     """
     key, _ = one_key("maxwell", key)
-    return _maxwell(key, canonical_shape(shape), float_dtype("maxwell", dtype), out_sharding=out_sharding)
+    return _maxwell(
+        key, canonical_shape(shape), float_dtype("maxwell", dtype), out_sharding=out_sharding
+    )
 
 
 @drawn(2)
@@ -385,7 +509,13 @@ def _lengths(key, shape, dtype):
     return lax.sqrt(lax.reduce_sum(lax.mul(x, x), (len(shape),)))
 
 
-def double_sided_maxwell(key: Array, loc: ArrayLike, scale: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+def double_sided_maxwell(
+    key: Array,
+    loc: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Maxwell numbers with a random sign, times `scale`, plus `loc`.
 
     Args:
@@ -420,10 +550,21 @@ def _leading(x, ndim):
 def random_signs(key, shape, dtype):
     """-1 or 1, each with probability one half."""
     heads = lax.lt(unit_uniform(key, shape, dtypes.canonicalize_dtype(float)), 0.5)
-    return lax.sub(lax.mul(as_dtype(2, dtype), lax.convert_element_type(heads, dtype)), as_dtype(1, dtype))
+    return lax.sub(
+        lax.mul(as_dtype(2, dtype), lax.convert_element_type(heads, dtype)), as_dtype(1, dtype)
+    )
 
 
-def triangular(key: Array, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def triangular(
+    key: Array,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Numbers between `left` and `right` whose density is a triangle with its peak at `mode`.
 
     Args:
@@ -446,11 +587,21 @@ def _triangular(key, shape, dtype, left, mode, right):
     width = lax.sub(right, left)
     u = unit_uniform(key, shape, dtype)
     rising = lax.add(left, lax.sqrt(lax.mul(lax.mul(u, width), lax.sub(mode, left))))
-    falling = lax.sub(right, lax.sqrt(lax.mul(lax.mul(lax.sub(as_dtype(1, dtype), u), width), lax.sub(right, mode))))
+    falling = lax.sub(
+        right,
+        lax.sqrt(lax.mul(lax.mul(lax.sub(as_dtype(1, dtype), u), width), lax.sub(right, mode))),
+    )
     return lax.select(lax.lt(u, lax.div(lax.sub(mode, left), width)), rising, falling)
 
 
-def wald(key: Array, mean: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def wald(
+    key: Array,
+    mean: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Inverse Gaussian numbers with the given mean and shape parameter 1.
 
     Args:
@@ -477,6 +628,8 @@ def _wald(key, shape, dtype, mean):
     z = unit_uniform(second, shape, dtype)
     y = lax.integer_pow(v, 2)
     m2, two = lax.integer_pow(mean, 2), as_dtype(2, dtype)
-    root = lax.sqrt(lax.add(lax.mul(lax.mul(as_dtype(4, dtype), mean), y), lax.mul(m2, lax.integer_pow(y, 2))))
+    root = lax.sqrt(
+        lax.add(lax.mul(lax.mul(as_dtype(4, dtype), mean), y), lax.mul(m2, lax.integer_pow(y, 2)))
+    )
     x = lax.sub(lax.add(mean, lax.div(lax.mul(m2, y), two)), lax.mul(lax.div(mean, two), root))
     return lax.select(lax.le(z, lax.div(mean, lax.add(mean, x))), x, lax.div(m2, x))

@@ -29,10 +29,25 @@ from xlab.random.drawing import (
 from xlab.random.keys import one_key
 from xlab.sharding import NamedSharding, PartitionSpec
 
-__all__ = ["bernoulli", "bits", "categorical", "choice", "geometric", "permutation", "rademacher", "randint"]
+__all__ = [
+    "bernoulli",
+    "bits",
+    "categorical",
+    "choice",
+    "geometric",
+    "permutation",
+    "rademacher",
+    "randint",
+]
 
 
-def bits(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def bits(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Random bits as unsigned integers, uint32 by default.
 
     Args:
@@ -52,7 +67,9 @@ def bits(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, o
     key, _ = one_key("bits", key)
     dtype = dtypes.canonicalize_dtype(np.uint64 if dtype is None else dtype)
     if not dtypes.issubdtype(dtype, np.unsignedinteger):
-        raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {dtypes.name(dtype)}")
+        raise ValueError(
+            f"dtype argument to `bits` must be an unsigned int dtype, got {dtypes.name(dtype)}"
+        )
     return _bits(key, canonical_shape(shape), dtype, out_sharding=out_sharding)
 
 
@@ -61,7 +78,15 @@ def _bits(key, shape, dtype):
     return random_bits_p.bind(key, bit_width=dtypes.itemsize_bits(dtype), shape=shape)
 
 
-def randint(key: Array, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def randint(
+    key: Array,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Integers from `minval` up to but not including `maxval`.
 
     Args:
@@ -83,14 +108,24 @@ def randint(key: Array, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike, 
     key, _ = one_key("randint", key)
     dtype = int_dtype("randint", dtype, error=TypeError)
     minval, maxval = _bound(minval), _bound(maxval)
-    return _randint(key, joint_shape("randint", shape, minval, maxval), dtype, minval, maxval,
-                    out_sharding=out_sharding)
+    return _randint(
+        key,
+        joint_shape("randint", shape, minval, maxval),
+        dtype,
+        minval,
+        maxval,
+        out_sharding=out_sharding,
+    )
 
 
 def _bound(x):
     """A bound as an integer."""
     aval = aval_of(x)
-    return x if dtypes.issubdtype(aval.dtype, np.integer) else as_dtype(x, dtypes.canonicalize_dtype(int))
+    return (
+        x
+        if dtypes.issubdtype(aval.dtype, np.integer)
+        else as_dtype(x, dtypes.canonicalize_dtype(int))
+    )
 
 
 @drawn(2)
@@ -115,12 +150,16 @@ def uniform_integers(key, shape, dtype, minval, maxval):
     if dtypes.itemsize_bits(dtype) < 32:
         minval = lax.convert_element_type(_clipped(minval, info.min, info.max), np.int32)
         maxval = lax.convert_element_type(_clipped(maxval, info.min, info.max + 1), np.int32)
-        return lax.convert_element_type(uniform_integers(key, shape, np.dtype(np.int32), minval, maxval), dtype)
+        return lax.convert_element_type(
+            uniform_integers(key, shape, np.dtype(np.int32), minval, maxval), dtype
+        )
     above = aval_of(maxval).dtype
     reaches_beyond = dtypes.iinfo(above).max > info.max
     beyond = lax.gt(maxval, above.type(info.max)) if reaches_beyond else None
-    minval, maxval = (to_rank(lax.convert_element_type(_clipped(x, info.min, info.max), dtype), len(shape))
-                      for x in (minval, maxval))
+    minval, maxval = (
+        to_rank(lax.convert_element_type(_clipped(x, info.min, info.max), dtype), len(shape))
+        for x in (minval, maxval)
+    )
     width = dtypes.itemsize_bits(dtype)
     word = np.dtype(f"uint{width}")
     high, low = (random_bits_p.bind(k, bit_width=width, shape=shape) for k in keys_from(key))
@@ -141,7 +180,14 @@ def uniform_integers(key, shape, dtype, minval, maxval):
     return lax.add(minval, lax.convert_element_type(offset, dtype))
 
 
-def bernoulli(key: Array, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: Literal['low', 'high'] = "low", *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def bernoulli(
+    key: Array,
+    p: ArrayLike = 0.5,
+    shape: ShapeLike | None = None,
+    mode: Literal["low", "high"] = "low",
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """True with probability `p`; `mode='high'` spends twice the bits, for very small probabilities.
 
     Args:
@@ -165,7 +211,9 @@ def bernoulli(key: Array, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mo
         raise ValueError(f"bernoulli has modes 'low' and 'high', got {mode!r}")
     dtype = aval_of(p).dtype
     if not dtypes.issubdtype(dtype, np.floating):
-        raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtypes.name(dtype)}")
+        raise TypeError(
+            f"bernoulli probability `p` must have a floating dtype, got {dtypes.name(dtype)}"
+        )
     return _bernoulli(key, joint_shape("bernoulli", shape, p), mode, p, out_sharding=out_sharding)
 
 
@@ -179,7 +227,13 @@ def _bernoulli(key, shape, mode, p):
     return lax.lt(lax.mul(low, as_dtype(dtypes.finfo(dtype).eps, dtype)), lax.sub(p, high))
 
 
-def rademacher(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def rademacher(
+    key: Array,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """-1 or 1, each with probability one half.
 
     Args:
@@ -198,7 +252,14 @@ def _rademacher(key, shape, dtype):
     return random_signs(key, shape, dtype)
 
 
-def geometric(key: Array, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def geometric(
+    key: Array,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Number of trials up to and including the first success, where each succeeds with probability `p`.
 
     Args:
@@ -215,7 +276,11 @@ def geometric(key: Array, p: ArrayLike, shape: ShapeLike | None = None, dtype: D
 
 @drawn(2)
 def _geometric(key, shape, dtype, p):
-    fdtype = aval_of(p).dtype if dtypes.issubdtype(aval_of(p).dtype, np.floating) else dtypes.canonicalize_dtype(float)
+    fdtype = (
+        aval_of(p).dtype
+        if dtypes.issubdtype(aval_of(p).dtype, np.floating)
+        else dtypes.canonicalize_dtype(float)
+    )
     p = to_shape(as_dtype(p, fdtype), shape)
     u = unit_uniform(key, shape, fdtype)
     u = where(lax.eq(u, as_dtype(0, fdtype)), as_dtype(1, fdtype), u)
@@ -223,7 +288,16 @@ def _geometric(key, shape, dtype, p):
     return lax.convert_element_type(lax.add(trials, as_dtype(1, fdtype)), dtype)
 
 
-def categorical(key: Array, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None, replace: bool = True, mode: Literal['low', 'high'] | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def categorical(
+    key: Array,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: ShapeLike | None = None,
+    replace: bool = True,
+    mode: Literal["low", "high"] | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Indices along `axis`, drawn with log-probabilities `logits` (which need not be normalized).
 
     Args:
@@ -242,17 +316,28 @@ def categorical(key: Array, logits: ArrayLike, axis: int = -1, shape: ShapeLike 
     key, _ = one_key("categorical", key)
     dims = aval_of(logits).shape
     axis = canonical_axis(axis, len(dims))
-    batch = (*dims[:axis], *dims[axis + 1:])
+    batch = (*dims[:axis], *dims[axis + 1 :])
     shape = batch if shape is None else canonical_shape(shape)
     if lax.broadcast_shapes(shape, batch) != shape:
-        raise ValueError(f"categorical got shape {shape}, but logits of shape {dims} have batch shape {batch} (without "
-                         f"axis {axis}); the shape must end with it")
-    prefix = shape[:len(shape) - len(batch)]
+        raise ValueError(
+            f"categorical got shape {shape}, but logits of shape {dims} have batch shape {batch} (without "
+            f"axis {axis}); the shape must end with it"
+        )
+    prefix = shape[: len(shape) - len(batch)]
     if not replace and math.prod(prefix) > dims[axis]:
-        raise ValueError(f"categorical cannot draw {math.prod(prefix)} different ones of {dims[axis]} categories; use "
-                         f"replace=True")
-    return _categorical(key, axis, shape, bool(replace), tail_mode("categorical", mode), logits,
-                        out_sharding=out_sharding)
+        raise ValueError(
+            f"categorical cannot draw {math.prod(prefix)} different ones of {dims[axis]} categories; use "
+            f"replace=True"
+        )
+    return _categorical(
+        key,
+        axis,
+        shape,
+        bool(replace),
+        tail_mode("categorical", mode),
+        logits,
+        out_sharding=out_sharding,
+    )
 
 
 @drawn(4)
@@ -260,7 +345,7 @@ def _categorical(key, axis, shape, replace, mode, logits):
     # The position of the largest logit + Gumbel noise is distributed as wanted.
     aval = aval_of(logits)
     n = aval.ndim - 1
-    prefix, batch = shape[:len(shape) - n], list(shape[len(shape) - n:])
+    prefix, batch = shape[: len(shape) - n], list(shape[len(shape) - n :])
     if replace:
         batch.insert(axis, aval.shape[axis])
         noise = standard_gumbel(key, (*prefix, *batch), aval.dtype, mode)
@@ -272,7 +357,14 @@ def _categorical(key, axis, shape, replace, mode, logits):
     return lax.reshape(lax.transpose(found, order), shape)
 
 
-def permutation(key: Array, x: ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def permutation(
+    key: Array,
+    x: ArrayLike,
+    axis: int = 0,
+    independent: bool = False,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """A random order of `range(x)` for an integer, of an array along an axis otherwise.
 
     Args:
@@ -290,9 +382,13 @@ def permutation(key: Array, x: ArrayLike, axis: int = 0, independent: bool = Fal
     aval = aval_of(x)
     if not aval.shape:
         if not dtypes.issubdtype(aval.dtype, np.integer):
-            raise TypeError(f"permutation takes an integer or an array with at least one dimension, got {x!r}")
+            raise TypeError(
+                f"permutation takes an integer or an array with at least one dimension, got {x!r}"
+            )
         return _permuted_range(key, operator.index(x), out_sharding=out_sharding)
-    return _permuted(key, canonical_axis(axis, aval.ndim), bool(independent), x, out_sharding=out_sharding)
+    return _permuted(
+        key, canonical_axis(axis, aval.ndim), bool(independent), x, out_sharding=out_sharding
+    )
 
 
 @drawn(1)
@@ -328,13 +424,22 @@ def take(x, indices, axis):
     """The parts of `x` at non-negative indices along an axis."""
     shape, inner = aval_of(x).shape, aval_of(indices).ndim
     before, after = range(axis), range(axis + inner, len(shape) - 1 + inner)
-    numbers = lax.GatherDimensionNumbers(offset_dims=(*before, *after), collapsed_slice_dims=(axis,),
-                                         start_index_map=(axis,))
-    sizes = (*shape[:axis], 1, *shape[axis + 1:])
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(*before, *after), collapsed_slice_dims=(axis,), start_index_map=(axis,)
+    )
+    sizes = (*shape[:axis], 1, *shape[axis + 1 :])
     return lax.gather(x, lax.expand_dims(indices, (inner,)), numbers, sizes, mode="clip")
 
 
-def choice(key: Array, a: ArrayLike, shape: ShapeLike = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0, mode: Literal['low', 'high'] | None = None) -> Array:
+def choice(
+    key: Array,
+    a: ArrayLike,
+    shape: ShapeLike = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+    mode: Literal["low", "high"] | None = None,
+) -> Array:
     """Elements of an array, or of `range(a)`, drawn with or without replacement.
 
     Args:
@@ -356,20 +461,28 @@ def choice(key: Array, a: ArrayLike, shape: ShapeLike = (), replace: bool = True
     aval = aval_of(a)
     if not aval.shape:
         if not dtypes.issubdtype(aval.dtype, np.integer):
-            raise ValueError(f"choice takes an integer or an array with at least one dimension, got {a!r}")
+            raise ValueError(
+                f"choice takes an integer or an array with at least one dimension, got {a!r}"
+            )
         n, a = operator.index(a), None
     else:
         axis = canonical_axis(axis, aval.ndim)
         n = aval.shape[axis]
     draws = math.prod(shape)
     if draws and n <= 0:
-        raise ValueError("choice needs something to choose from: a must be greater than 0 unless no samples are taken")
+        raise ValueError(
+            "choice needs something to choose from: a must be greater than 0 unless no samples are taken"
+        )
     if not replace and draws > n:
-        raise ValueError(f"Cannot take a larger sample (size {draws}) than population (size {n}) when 'replace=False'")
+        raise ValueError(
+            f"Cannot take a larger sample (size {draws}) than population (size {n}) when 'replace=False'"
+        )
     if p is not None:
         if aval_of(p).shape != (n,):
-            raise ValueError(f"p must have one probability for each of the {n} elements: shape ({n},), got "
-                             f"{aval_of(p).shape}")
+            raise ValueError(
+                f"p must have one probability for each of the {n} elements: shape ({n},), got "
+                f"{aval_of(p).shape}"
+            )
         if not dtypes.issubdtype(aval_of(p).dtype, np.inexact):
             p = as_dtype(p, dtypes.canonicalize_dtype(float))
     return _choice(key, n, shape, bool(replace), axis, tail_mode("choice", mode), a, p)
@@ -388,7 +501,7 @@ def _choice(key, n, shape, replace, axis, mode, a, p):
         along = 0 if a is None else axis
         dims = aval_of(whole).shape
         kept = lax.slice_in_dim(permuted(key, whole, along), 0, draws, axis=along)
-        return lax.reshape(kept, (*dims[:along], *shape, *dims[along + 1:]))
+        return lax.reshape(kept, (*dims[:along], *shape, *dims[along + 1 :]))
     elif replace:
         totals = lax.cumsum(p)
         dtype = aval_of(p).dtype
@@ -412,6 +525,7 @@ def _first_at_least(totals, r):
         middle = lax.add(low, lax.div(lax.sub(high, low), index.type(2)))
         left = lax.le(r, take(totals, middle, 0))
         return lax.select(left, low, middle), lax.select(left, middle, high)
+
     low, high = lax.full(shape, 0, index), lax.full(shape, n, index)
     steps = max(1, math.ceil(math.log2(n + 1)))
     return lax.fori_loop(0, steps, halve, (low, high))[1]

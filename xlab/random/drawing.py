@@ -35,16 +35,24 @@ def drawn(static: int):
 
     It always runs as a program of its own: eager calls stay on the native path, and traced ones are one equation.
     """
+
     def decorate(fun: Callable):
         name = fun.__name__
 
         def on_words(impl, words, *args):
             return fun(random_wrap_p.bind(words, impl=impl), *args)
+
         compiled = jit(on_words, static_argnums=(0, *range(2, 2 + static)), name=name)
 
         @functools.lru_cache(maxsize=256)
         def staged(out_sharding):
-            return jit(fun, static_argnums=tuple(range(1, 1 + static)), out_shardings=out_sharding, name=name)
+            return jit(
+                fun,
+                static_argnums=tuple(range(1, 1 + static)),
+                out_shardings=out_sharding,
+                name=name,
+            )
+
         caches.register(staged.cache_clear)
 
         @functools.wraps(fun)
@@ -57,8 +65,14 @@ def drawn(static: int):
                 return compiled(key.aval.dtype.impl, key.base, *args)
             out = staged(out_sharding)(key, *args)
             asked = isinstance(out_sharding, (PartitionSpec, NamedSharding))
-            return reshard(out, out_sharding) if asked and state.trace is not EVAL and get_abstract_mesh().explicit_axes else out
+            return (
+                reshard(out, out_sharding)
+                if asked and state.trace is not EVAL and get_abstract_mesh().explicit_axes
+                else out
+            )
+
         return call
+
     return decorate
 
 
@@ -89,8 +103,10 @@ def joint_shape(name: str, shape, *params) -> tuple[int, ...]:
     shape = canonical_shape(shape)
     for s in shapes:
         if lax.broadcast_shapes(s, shape) != shape:
-            raise ValueError(f"{name} got shape {shape}, which its parameters of shape {', '.join(map(str, shapes))} do not "
-                             f"broadcast to; the shape includes the dimensions of the parameters")
+            raise ValueError(
+                f"{name} got shape {shape}, which its parameters of shape {', '.join(map(str, shapes))} do not "
+                f"broadcast to; the shape includes the dimensions of the parameters"
+            )
     return shape
 
 
@@ -108,7 +124,9 @@ def to_rank(x, ndim: int):
     shape = aval_of(x).shape
     if len(shape) == ndim or (not shape and ndim == 0):
         return x
-    return lax.broadcast_in_dim(x, (*(1,) * (ndim - len(shape)), *shape), range(ndim - len(shape), ndim))
+    return lax.broadcast_in_dim(
+        x, (*(1,) * (ndim - len(shape)), *shape), range(ndim - len(shape), ndim)
+    )
 
 
 def to_shape(x, shape):

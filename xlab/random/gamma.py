@@ -33,10 +33,27 @@ from xlab.random.keys import one_key
 from xlab.sharding import NamedSharding, PartitionSpec
 from xlab.transforms.vmap import vmap
 
-__all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t"]
+__all__ = [
+    "ball",
+    "beta",
+    "chisquare",
+    "dirichlet",
+    "f",
+    "gamma",
+    "generalized_normal",
+    "loggamma",
+    "t",
+]
 
 
-def gamma(key: Array, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def gamma(
+    key: Array,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Gamma numbers with shape parameter `a` and scale 1; differentiable in `a`.
 
     Args:
@@ -58,7 +75,14 @@ def gamma(key: Array, a: ArrayLike, shape: ShapeLike | None = None, dtype: DType
     return _gammas("gamma", key, a, shape, dtype, False, out_sharding)
 
 
-def loggamma(key: Array, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def loggamma(
+    key: Array,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Logarithms of gamma numbers, accurate for small `a` where the numbers themselves are 0.
 
     Args:
@@ -100,7 +124,9 @@ def _one_gamma(key, alpha, log_space):
     def rejected(carry):
         _, x2, v, u = carry
         squeeze = lax.ge(u, lax.sub(one, lax.mul(as_dtype(0.0331, dtype), lax.mul(x2, x2))))
-        exact = lax.add(lax.mul(x2, as_dtype(0.5, dtype)), lax.mul(d, lax.add(lax.sub(one, v), lax.log(v))))
+        exact = lax.add(
+            lax.mul(x2, as_dtype(0.5, dtype)), lax.mul(d, lax.add(lax.sub(one, v), lax.log(v)))
+        )
         return lax.bitwise_and(squeeze, lax.ge(lax.log(u), exact))
 
     def try_normal(carry):
@@ -110,7 +136,9 @@ def _one_gamma(key, alpha, log_space):
 
     def attempt(carry):
         again, normal_key, uniform_key = keys_from(carry[0], 3)
-        _, x, v = lax.while_loop(lambda s: lax.le(s[2], zero), try_normal, (normal_key, zero, lax.neg(one)))
+        _, x, v = lax.while_loop(
+            lambda s: lax.le(s[2], zero), try_normal, (normal_key, zero, lax.neg(one))
+        )
         return again, lax.mul(x, x), lax.mul(lax.mul(v, v), v), unit_uniform(uniform_key, (), dtype)
 
     loop_key, boost_key = keys_from(key)
@@ -118,7 +146,9 @@ def _one_gamma(key, alpha, log_space):
     # A number for a + 1, times u^(1/a), is one for a.
     if log_space:
         logs = lax.neg(standard_exponential(boost_key, (), dtype))
-        boost = lax.select(lax.bitwise_or(large, lax.eq(logs, zero)), zero, lax.mul(logs, lax.div(one, alpha)))
+        boost = lax.select(
+            lax.bitwise_or(large, lax.eq(logs, zero)), zero, lax.mul(logs, lax.div(one, alpha))
+        )
         return lax.add(lax.add(lax.log(d), lax.log(v)), boost)
     u = lax.sub(one, unit_uniform(boost_key, (), dtype))
     boost = lax.select(large, one, lax.pow(u, lax.div(one, alpha)))
@@ -130,13 +160,17 @@ def _all_gammas(keys, alpha, log_space):
     n = aval_of(keys).ndim
     each = random_split_p.bind(keys, shape=(math.prod(shape[n:]),))
     each = lax.reshape(each, (math.prod(shape),))
-    out = vmap(lambda k, a: _one_gamma(k, a, log_space))(each, lax.reshape(alpha, (math.prod(shape),)))
+    out = vmap(lambda k, a: _one_gamma(k, a, log_space))(
+        each, lax.reshape(alpha, (math.prod(shape),))
+    )
     return lax.reshape(out, shape)
 
 
 def _gamma_aval(keys, alpha, *, log_space):
-    if keys.shape != alpha.shape[:keys.ndim]:
-        raise TypeError(f"random_gamma takes one key per leading element of alpha, got {keys} and {alpha}")
+    if keys.shape != alpha.shape[: keys.ndim]:
+        raise TypeError(
+            f"random_gamma takes one key per leading element of alpha, got {keys} and {alpha}"
+        )
     return ShapedArray(alpha.shape, alpha.dtype)
 
 
@@ -169,7 +203,9 @@ def _gamma_lowering(ctx, keys, alpha, *, log_space):
     closed, equations = _program(*ctx.avals_in, log_space)
     number = ctx.module.numbers[id(ctx.eqn)]
     ctx.module.keepalive.append(closed)
-    ctx.module.numbers.update(dict.fromkeys(equations, number))  # all that happens in there is this equation
+    ctx.module.numbers.update(
+        dict.fromkeys(equations, number)
+    )  # all that happens in there is this equation
     return ctx.jaxpr(closed, [keys, alpha])[0]
 
 
@@ -184,7 +220,15 @@ mlir.register_text_lowering(random_gamma_p, _gamma_lowering)
 # -- distributions made of gamma numbers -------------------------------------------------------------------------
 
 
-def beta(key: Array, a: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def beta(
+    key: Array,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Beta numbers with parameters `a` and `b`: x/(x+y) of two gamma numbers.
 
     Args:
@@ -208,7 +252,14 @@ def _beta(key, shape, dtype, a, b):
     return lax.div(x, lax.add(x, y))
 
 
-def chisquare(key: Array, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def chisquare(
+    key: Array,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Chi-square numbers with `df` degrees of freedom.
 
     Args:
@@ -220,7 +271,9 @@ def chisquare(key: Array, df: ArrayLike, shape: ShapeLike | None = None, dtype: 
     """
     key, _ = one_key("chisquare", key)
     dtype = float_dtype("chisquare", dtype)
-    return _chisquare(key, joint_shape("chisquare", shape, df), dtype, df, out_sharding=out_sharding)
+    return _chisquare(
+        key, joint_shape("chisquare", shape, df), dtype, df, out_sharding=out_sharding
+    )
 
 
 @drawn(2)
@@ -233,7 +286,15 @@ def _chisquares(key, shape, dtype, df):
     return lax.mul(lax.exp(gammas(key, shape, dtype, True, half)), as_dtype(2, dtype))
 
 
-def f(key: Array, dfnum: ArrayLike, dfden: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def f(
+    key: Array,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """F numbers with `dfnum` and `dfden` degrees of freedom.
 
     Args:
@@ -246,18 +307,29 @@ def f(key: Array, dfnum: ArrayLike, dfden: ArrayLike, shape: ShapeLike | None = 
     """
     key, _ = one_key("f", key)
     dtype = float_dtype("f", dtype)
-    return _f(key, joint_shape("f", shape, dfnum, dfden), dtype, dfnum, dfden, out_sharding=out_sharding)
+    return _f(
+        key, joint_shape("f", shape, dfnum, dfden), dtype, dfnum, dfden, out_sharding=out_sharding
+    )
 
 
 @drawn(2)
 def _f(key, shape, dtype, dfnum, dfden):
     below, above = keys_from(key)
     dfnum, dfden = (to_shape(as_dtype(x, dtype), shape) for x in (dfnum, dfden))
-    return lax.div(lax.div(_chisquares(above, shape, dtype, dfnum), dfnum),
-                   lax.div(_chisquares(below, shape, dtype, dfden), dfden))
+    return lax.div(
+        lax.div(_chisquares(above, shape, dtype, dfnum), dfnum),
+        lax.div(_chisquares(below, shape, dtype, dfden), dfden),
+    )
 
 
-def t(key: Array, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def t(
+    key: Array,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Student's t numbers with `df` degrees of freedom.
 
     Args:
@@ -280,7 +352,14 @@ def _t(key, shape, dtype, df):
     return lax.mul(normals, lax.sqrt(lax.div(half, gammas(second, shape, dtype, False, half))))
 
 
-def dirichlet(key: Array, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def dirichlet(
+    key: Array,
+    alpha: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Points of the simplex with concentrations `alpha`, whose last dimension is that of the points.
 
     Args:
@@ -299,10 +378,14 @@ def dirichlet(key: Array, alpha: ArrayLike, shape: ShapeLike | None = None, dtyp
     dtype = float_dtype("dirichlet", dtype)
     dims = aval_of(alpha).shape
     if not dims:
-        raise ValueError("dirichlet requires alpha.ndim >= 1, got a scalar: its last dimension lists the concentrations")
+        raise ValueError(
+            "dirichlet requires alpha.ndim >= 1, got a scalar: its last dimension lists the concentrations"
+        )
     shape = dims[:-1] if shape is None else canonical_shape(shape)
     if lax.broadcast_shapes(shape, dims[:-1]) != shape:
-        raise ValueError(f"dirichlet got shape {shape}, which the batch shape {dims[:-1]} of alpha does not broadcast to")
+        raise ValueError(
+            f"dirichlet got shape {shape}, which the batch shape {dims[:-1]} of alpha does not broadcast to"
+        )
     return _dirichlet(key, shape, dtype, alpha, out_sharding=out_sharding)
 
 
@@ -316,7 +399,14 @@ def _dirichlet(key, shape, dtype, alpha):
     return lax.div(parts, lax.broadcast_in_dim(lax.reduce_sum(parts, last), (*shape, 1), lead))
 
 
-def generalized_normal(key: Array, p: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def generalized_normal(
+    key: Array,
+    p: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Numbers with density proportional to exp(-|x|^p).
 
     Args:
@@ -343,7 +433,15 @@ def _generalized_normals(key, shape, dtype, p):
     return lax.mul(random_signs(second, shape, dtype), sizes)
 
 
-def ball(key: Array, d: int, p: ArrayLike = 2, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def ball(
+    key: Array,
+    d: int,
+    p: ArrayLike = 2,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Points uniform in the unit ball of the p-norm in `d` dimensions; the last dimension is that of the points.
 
     Args:
@@ -369,6 +467,8 @@ def _ball(key, shape, dtype, d, p):
     points = _generalized_normals(first, (*shape, d), dtype, p)
     extra = standard_exponential(second, shape, dtype)
     p = as_dtype(p, dtype)
-    total = lax.add(lax.reduce_sum(lax.pow(lax.abs(points), to_rank(p, len(shape) + 1)), (len(shape),)), extra)
+    total = lax.add(
+        lax.reduce_sum(lax.pow(lax.abs(points), to_rank(p, len(shape) + 1)), (len(shape),)), extra
+    )
     norm = lax.pow(total, to_rank(lax.div(as_dtype(1, dtype), p), len(shape)))
     return lax.div(points, lax.broadcast_in_dim(norm, (*shape, 1), range(len(shape))))

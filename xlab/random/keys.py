@@ -31,7 +31,17 @@ from xlab.random.bits import (
     random_wrap_p,
 )
 
-__all__ = ["PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data"]
+__all__ = [
+    "PRNGKey",
+    "clone",
+    "fold_in",
+    "key",
+    "key_data",
+    "key_dtype",
+    "key_impl",
+    "split",
+    "wrap_key_data",
+]
 
 
 def find_impl(impl) -> Implementation:
@@ -44,8 +54,10 @@ def find_impl(impl) -> Implementation:
         return impl.impl
     found = implementations.get(impl) if isinstance(impl, str) else None
     if found is None:
-        raise ValueError(f"unrecognized PRNG implementation {impl!r}; the names are "
-                         f"{', '.join(map(repr, implementations))}")
+        raise ValueError(
+            f"unrecognized PRNG implementation {impl!r}; the names are "
+            f"{', '.join(map(repr, implementations))}"
+        )
     return found
 
 
@@ -61,16 +73,22 @@ def key_dtype(impl_spec: Any = None) -> Any:
 
 def _make(name: str, seed, impl):
     if isinstance(seed, KeyArray):
-        raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key: derive keys with split or fold_in")
+        raise TypeError(
+            f"{name} accepts a scalar seed, but was given a PRNG key: derive keys with split or fold_in"
+        )
     if isinstance(seed, (bool, int, np.integer, np.bool_)):
         seed = np.int64(seed) if not isinstance(seed, np.uint64) else seed
         seed = np.asarray(seed).astype(dtypes.canonicalize_dtype(seed.dtype))
     aval = aval_of(seed)
     if is_key_dtype(aval.dtype):
-        raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key: derive keys with split or fold_in")
+        raise TypeError(
+            f"{name} accepts a scalar seed, but was given a PRNG key: derive keys with split or fold_in"
+        )
     if aval.shape:
-        raise TypeError(f"{name} accepts a scalar seed, but was given an array of shape {aval.shape}: for several keys "
-                        f"use split(key, n), or vmap {name} over the seeds")
+        raise TypeError(
+            f"{name} accepts a scalar seed, but was given an array of shape {aval.shape}: for several keys "
+            f"use split(key, n), or vmap {name} over the seeds"
+        )
     if not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(f"a seed is an integer, got {seed!r} of type {aval}")
     if config.random_seed_offset:
@@ -113,8 +131,10 @@ def typed_keys(keys, impl=None):
     if type(keys) is KeyArray:
         return keys, False
     if not isinstance(keys, Tracer) and not hasattr(keys, "dtype"):
-        raise TypeError(f"expected a random key, got {keys!r} of type {type(keys).__name__}: make one with "
-                        f"xlab.random.key(seed)")
+        raise TypeError(
+            f"expected a random key, got {keys!r} of type {type(keys).__name__}: make one with "
+            f"xlab.random.key(seed)"
+        )
     if is_key_dtype(aval_of(keys).dtype):
         return keys, False
     if config.legacy_prng_key != "allow":
@@ -123,8 +143,10 @@ def typed_keys(keys, impl=None):
 
 
 def _refuse_raw():
-    message = ("Legacy uint32 key array passed as key to xlab.random function. Please create keys using xlab.random.key(). If use of a "
-               "raw key array was intended, set legacy_prng_key=\"allow\".")
+    message = (
+        "Legacy uint32 key array passed as key to xlab.random function. Please create keys using xlab.random.key(). If use of a "
+        'raw key array was intended, set legacy_prng_key="allow".'
+    )
     if config.legacy_prng_key == "error":
         raise ValueError(message)
     warnings.warn(message, stacklevel=3)
@@ -136,12 +158,16 @@ def one_key(name: str, keys):
     shape = keys.aval.shape
     if shape:
         shape = (*shape, *keys.aval.dtype.key_shape) if raw else shape
-        raise ValueError(f"{name} accepts a single key, but was given a key array of shape {shape}: vmap {name} over the "
-                         f"keys, or index them")
+        raise ValueError(
+            f"{name} accepts a single key, but was given a key array of shape {shape}: vmap {name} over the "
+            f"keys, or index them"
+        )
     return keys, raw
 
 
-def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Array:
+def wrap_key_data(
+    key_bits_array: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None
+) -> Array:
     """Keys from their words, an array of uint32 whose last dimensions are the key's.
 
     Args:
@@ -214,10 +240,15 @@ def fold_in(key: Array, data: ArrayLike) -> Array:
         data = np.uint32(operator.index(data))
     aval = aval_of(data)
     if aval.shape:
-        raise TypeError(f"fold_in accepts a scalar, but was given an array of shape {aval.shape}: vmap fold_in over the data")
+        raise TypeError(
+            f"fold_in accepts a scalar, but was given an array of shape {aval.shape}: vmap fold_in over the data"
+        )
     if aval.dtype != np.uint32:
-        data = np.asarray(data).astype(np.uint32) if isinstance(data, (float, np.generic)) else convert_element_type(
-            data, np.uint32)
+        data = (
+            np.asarray(data).astype(np.uint32)
+            if isinstance(data, (float, np.generic))
+            else convert_element_type(data, np.uint32)
+        )
     out = random_fold_in_p.bind(keys, data)
     return random_unwrap_p.bind(out) if raw else out
 

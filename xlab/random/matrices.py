@@ -17,7 +17,16 @@ from xlab.sharding import NamedSharding, PartitionSpec
 __all__ = ["multivariate_normal", "orthogonal"]
 
 
-def multivariate_normal(key: Array, mean: ArrayLike, cov: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, method: str = "cholesky", *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def multivariate_normal(
+    key: Array,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    method: str = "cholesky",
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Normal vectors with a mean and a covariance.
 
     Args:
@@ -49,13 +58,17 @@ def multivariate_normal(key: Array, mean: ArrayLike, cov: ArrayLike, shape: Shap
         raise ValueError(f"multivariate_normal requires cov.ndim >= 2, got cov.ndim == {c.ndim}")
     n = m.shape[-1]
     if c.shape[-2:] != (n, n):
-        raise ValueError(f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == {c.shape}.")
+        raise ValueError(
+            f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == {c.shape}."
+        )
     batch = lax.broadcast_shapes(m.shape[:-1], c.shape[:-2])
     if shape is not None:
         shape = canonical_shape(shape)
         if lax.broadcast_shapes(shape, batch) != shape:
-            raise ValueError(f"multivariate_normal got shape {shape}, to which its parameters of batch shape {batch} do not "
-                             f"broadcast; it does not include the dimension of the vectors")
+            raise ValueError(
+                f"multivariate_normal got shape {shape}, to which its parameters of batch shape {batch} do not "
+                f"broadcast; it does not include the dimension of the vectors"
+            )
         batch = shape
     return _multivariate_normal(key, batch, dtype, method, mean, cov, out_sharding=out_sharding)
 
@@ -79,7 +92,15 @@ def _scaled(columns, factors):
     return lax.mul(columns, broadcast_over_columns(factors, aval_of(columns).shape))
 
 
-def orthogonal(key: Array, n: int, shape: ShapeLike = (), dtype: DTypeLike | None = None, m: int | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def orthogonal(
+    key: Array,
+    n: int,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    m: int | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Orthogonal matrices (unitary for complex dtypes), every one of them equally likely.
 
     Args:
@@ -100,7 +121,9 @@ def orthogonal(key: Array, n: int, shape: ShapeLike = (), dtype: DTypeLike | Non
     shape, dtype = canonical_shape(shape), float_dtype("normal", dtype, complexes=True)
     if n < 0 or (m is not None and m < 0):
         raise ValueError(f"negative dimensions are not allowed, got {n} and {m}")
-    return _orthogonal(key, int(n), shape, dtype, int(n if m is None else m), out_sharding=out_sharding)
+    return _orthogonal(
+        key, int(n), shape, dtype, int(n if m is None else m), out_sharding=out_sharding
+    )
 
 
 @drawn(4)

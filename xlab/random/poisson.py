@@ -17,7 +17,14 @@ __all__ = ["poisson"]
 _MOST_ROUNDS = np.int32(2**31 - 1)
 
 
-def poisson(key: Array, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+def poisson(
+    key: Array,
+    lam: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
+) -> Array:
     """Poisson numbers with rate `lam`.
 
     Args:
@@ -43,7 +50,9 @@ def poisson(key: Array, lam: ArrayLike, shape: ShapeLike | None = None, dtype: D
 
 @drawn(2)
 def _poisson(key, shape, dtype, lam):
-    fdtype = np.dtype(np.float32)       # whatever the rate comes in: counts are the same with and without 64-bit types
+    fdtype = np.dtype(
+        np.float32
+    )  # whatever the rate comes in: counts are the same with and without 64-bit types
     lam = to_shape(as_dtype(lam, fdtype), shape)
     small = lax.bitwise_or(lax.ne(lam, lam), lax.lt(lam, as_dtype(10, fdtype)))
     few = _by_products(key, shape, dtype, where(small, lam, as_dtype(0, fdtype)))
@@ -70,6 +79,7 @@ def _by_products(key, shape, dtype, lam):
         count = lax.select(lax.gt(log_product, limit), lax.add(count, as_dtype(1, dtype)), count)
         u = unit_uniform(sub, shape, aval_of(lam).dtype)
         return lax.add(rounds, np.int32(1)), count, key, lax.add(log_product, lax.log(u))
+
     start = (np.int32(0), lax.full(shape, 0, dtype), key, lax.full_like(lam, 0))
     return lax.sub(lax.while_loop(more, step, start)[1], as_dtype(1, dtype))
 
@@ -80,6 +90,7 @@ def _by_ratios(key, shape, dtype, lam):
 
     def number(v):
         return as_dtype(v, fdtype)
+
     log_lam = lax.log(lam)
     b = lax.add(number(0.931), lax.mul(number(2.53), lax.sqrt(lam)))
     a = lax.add(number(-0.059), lax.mul(number(0.02483), b))
@@ -99,11 +110,22 @@ def _by_ratios(key, shape, dtype, lam):
         k = lax.add(lax.mul(lax.add(lax.div(lax.mul(number(2), a), us), b), u), lam)
         k = lax.floor(lax.add(k, number(0.43)))
         s = lax.log(lax.div(lax.mul(v, inverse_alpha), lax.add(lax.div(a, lax.mul(us, us)), b)))
-        log_density = lax.sub(lax.add(lax.neg(lam), lax.mul(k, log_lam)), lax.lgamma(lax.add(k, number(1))))
+        log_density = lax.sub(
+            lax.add(lax.neg(lam), lax.mul(k, log_lam)), lax.lgamma(lax.add(k, number(1)))
+        )
         inside = lax.bitwise_and(lax.ge(us, number(0.07)), lax.le(v, v_r))
-        outside = lax.bitwise_or(lax.lt(k, number(0)),
-                                 lax.bitwise_and(lax.lt(us, number(0.013)), lax.gt(v, us)))
-        accept = lax.bitwise_or(inside, lax.bitwise_and(lax.bitwise_not(outside), lax.le(s, log_density)))
-        return (lax.add(rounds, np.int32(1)), lax.select(accept, k, out), lax.bitwise_or(accepted, accept), key)
+        outside = lax.bitwise_or(
+            lax.lt(k, number(0)), lax.bitwise_and(lax.lt(us, number(0.013)), lax.gt(v, us))
+        )
+        accept = lax.bitwise_or(
+            inside, lax.bitwise_and(lax.bitwise_not(outside), lax.le(s, log_density))
+        )
+        return (
+            lax.add(rounds, np.int32(1)),
+            lax.select(accept, k, out),
+            lax.bitwise_or(accepted, accept),
+            key,
+        )
+
     start = (np.int32(0), lax.full_like(lam, -1), lax.full(shape, False, np.dtype(bool)), key)
     return lax.convert_element_type(lax.while_loop(more, step, start)[1], dtype)

@@ -19,12 +19,16 @@ def _halves(ctx, keys, shape):
     """The two threefry keys inside each key."""
     whole, half = (mlir.tensor_type(ShapedArray((*shape, n), _U32)) for n in (4, 2))
     lead = "".join(f"0:{d}, " for d in shape)
-    return [ctx.op(f"stablehlo.slice {keys} [{lead}{i}:{i + 2}] : ({whole}) -> {half}") for i in (0, 2)]
+    return [
+        ctx.op(f"stablehlo.slice {keys} [{lead}{i}:{i + 2}] : ({whole}) -> {half}") for i in (0, 2)
+    ]
 
 
 def _joined(ctx, halves, shape):
     half, whole = (mlir.tensor_type(ShapedArray((*shape, n), _U32)) for n in (2, 4))
-    return ctx.op(f"stablehlo.concatenate {halves[0]}, {halves[1]}, dim = {len(shape)} : ({half}, {half}) -> {whole}")
+    return ctx.op(
+        f"stablehlo.concatenate {halves[0]}, {halves[1]}, dim = {len(shape)} : ({half}, {half}) -> {whole}"
+    )
 
 
 def seed(ctx, seeds, aval):
@@ -38,7 +42,11 @@ def split(ctx, keys, batch, shape):
 
 
 def fold_in(ctx, keys, data, data_aval, shape):
-    return _joined(ctx, [threefry.fold_in(ctx, k, data, data_aval, shape) for k in _halves(ctx, keys, shape)], shape)
+    return _joined(
+        ctx,
+        [threefry.fold_in(ctx, k, data, data_aval, shape) for k in _halves(ctx, keys, shape)],
+        shape,
+    )
 
 
 def _generate(ctx, keys, batch, aval):
@@ -50,8 +58,11 @@ def _generate(ctx, keys, batch, aval):
         keys = ctx.op(f"stablehlo.reshape {first} : ({one}) -> tensor<4xui32>")
     words = ctx.op(f"stablehlo.reshape {keys} : (tensor<4xui32>) -> tensor<2x2xui32>")
     words = ctx.op(f"stablehlo.bitcast_convert {words} : (tensor<2x2xui32>) -> tensor<2xui64>")
-    return ctx.ops(f"stablehlo.rng_bit_generator {words}, algorithm = DEFAULT : (tensor<2xui64>) -> "
-                   f"(tensor<2xui64>, {mlir.tensor_type(aval)})", 2)[1]
+    return ctx.ops(
+        f"stablehlo.rng_bit_generator {words}, algorithm = DEFAULT : (tensor<2xui64>) -> "
+        f"(tensor<2xui64>, {mlir.tensor_type(aval)})",
+        2,
+    )[1]
 
 
 def bits(ctx, keys, batch, shape, bit_width):
@@ -65,24 +76,36 @@ _STRIDE = 10
 
 def _unsafe_split(ctx, keys, batch, shape):
     n = int(np.prod(shape))
-    drawn, kept, out = (ShapedArray(s, _U32) for s in (
-        (*batch, n * _STRIDE, 4), (*batch, n, 4), (*batch, *shape, 4)))
+    drawn, kept, out = (
+        ShapedArray(s, _U32)
+        for s in ((*batch, n * _STRIDE, 4), (*batch, n, 4), (*batch, *shape, 4))
+    )
     rows = _generate(ctx, keys, batch, drawn)
     lead = "".join(f"0:{d}, " for d in batch)
-    rows = ctx.op(f"stablehlo.slice {rows} [{lead}0:{n * _STRIDE}:{_STRIDE}, 0:4] : "
-                  f"({mlir.tensor_type(drawn)}) -> {mlir.tensor_type(kept)}")
-    return ctx.op(f"stablehlo.reshape {rows} : ({mlir.tensor_type(kept)}) -> {mlir.tensor_type(out)}")
+    rows = ctx.op(
+        f"stablehlo.slice {rows} [{lead}0:{n * _STRIDE}:{_STRIDE}, 0:4] : "
+        f"({mlir.tensor_type(drawn)}) -> {mlir.tensor_type(kept)}"
+    )
+    return ctx.op(
+        f"stablehlo.reshape {rows} : ({mlir.tensor_type(kept)}) -> {mlir.tensor_type(out)}"
+    )
 
 
 def _unsafe_fold_in(ctx, keys, data, data_aval, shape):
     """The key, xor what the generator draws when started from the data."""
     own = data_aval.shape
-    drawn, last, small, out = (ShapedArray(s, _U32) for s in ((*own, _STRIDE, 4), (*own, 1, 4), (*own, 4), (*shape, 4)))
+    drawn, last, small, out = (
+        ShapedArray(s, _U32) for s in ((*own, _STRIDE, 4), (*own, 1, 4), (*own, 4), (*shape, 4))
+    )
     rows = _generate(ctx, seed(ctx, data, data_aval), own, drawn)
     lead = "".join(f"0:{d}, " for d in own)
-    rows = ctx.op(f"stablehlo.slice {rows} [{lead}{_STRIDE - 1}:{_STRIDE}, 0:4] : "
-                  f"({mlir.tensor_type(drawn)}) -> {mlir.tensor_type(last)}")
-    rows = ctx.op(f"stablehlo.reshape {rows} : ({mlir.tensor_type(last)}) -> {mlir.tensor_type(small)}")
+    rows = ctx.op(
+        f"stablehlo.slice {rows} [{lead}{_STRIDE - 1}:{_STRIDE}, 0:4] : "
+        f"({mlir.tensor_type(drawn)}) -> {mlir.tensor_type(last)}"
+    )
+    rows = ctx.op(
+        f"stablehlo.reshape {rows} : ({mlir.tensor_type(last)}) -> {mlir.tensor_type(small)}"
+    )
     rows = ctx.broadcast(rows, small, out, range(len(shape) - len(own), len(shape) + 1))
     return ctx.op(f"stablehlo.xor {keys}, {rows} : {mlir.tensor_type(out)}")
 

@@ -44,7 +44,9 @@ class Use:
 
     def __init__(self, name: str):
         self.name, self.spent = name, {}
-        self.at: JaxprEqn | None = None     # the call of an internal function, whose own lines the user does not know
+        self.at: JaxprEqn | None = (
+            None  # the call of an internal function, whose own lines the user does not know
+        )
 
     def run(self, jaxpr: Jaxpr | ClosedJaxpr, ins: Sequence) -> list:
         jaxpr = open_jaxpr(jaxpr)
@@ -54,6 +56,7 @@ class Use:
 
         def read(a):
             return None if type(a) is Literal else cells.get(a)
+
         for eqn in jaxpr.eqns:
             given = [read(a) for a in eqn.invars]
             if any(c is not None for c in given) or (eqn.params and inner_jaxprs(eqn.params)):
@@ -70,15 +73,20 @@ class Use:
             return [fresh(v.aval) for v in eqn.outvars]
         follow = _FOLLOW.get(prim)
         if follow is not None:
-            return [None if c is None else follow(c, params) for c in ins[:len(eqn.outvars)]]
+            return [None if c is None else follow(c, params) for c in ins[: len(eqn.outvars)]]
         flow = flow_of(eqn)
         if type(flow) is BranchFlow:
             return self.branches(eqn, flow, ins)
         if type(flow) is LoopFlow:
             return self.loop(eqn, flow, ins)
         if type(flow) is CallFlow:
-            outermost = self.at is None and prim is jit_p and source_info.is_internal(
-                open_jaxpr(flow.jaxpr).debug_info.position.rpartition(":")[0])
+            outermost = (
+                self.at is None
+                and prim is jit_p
+                and source_info.is_internal(
+                    open_jaxpr(flow.jaxpr).debug_info.position.rpartition(":")[0]
+                )
+            )
             if not outermost:
                 return self.call(eqn, flow.jaxpr, ins)
             self.at = eqn
@@ -89,12 +97,18 @@ class Use:
         return [fresh(v.aval) for v in eqn.outvars]
 
     def call(self, eqn, inner, ins) -> list:
-        parts = [c if c is None or c.shape == v.aval.shape else fresh(v.aval) for c, v in zip(ins, open_jaxpr(inner).invars)]
+        parts = [
+            c if c is None or c.shape == v.aval.shape else fresh(v.aval)
+            for c, v in zip(ins, open_jaxpr(inner).invars)
+        ]
         outs = self.run(inner, parts)
-        for whole, part in zip(ins, parts):       # cut into parts, one for each device
+        for whole, part in zip(ins, parts):  # cut into parts, one for each device
             if whole is not part and any(c in self.spent for c in part.flat):
                 self.spend(whole, eqn)
-        return [o if o is None or o.shape == v.aval.shape else fresh(v.aval) for o, v in zip(outs, eqn.outvars)]
+        return [
+            o if o is None or o.shape == v.aval.shape else fresh(v.aval)
+            for o, v in zip(outs, eqn.outvars)
+        ]
 
     def branches(self, eqn, flow: BranchFlow, ins) -> list:
         before, after, results = dict(self.spent), {}, []
@@ -103,17 +117,29 @@ class Use:
             results.append(self.run(branch, ins[1:]))
             after.update(self.spent)
         self.spent = after
-        return [outs[0] if all(o is outs[0] for o in outs) else fresh(v.aval) for v, *outs in zip(eqn.outvars, *results)]
+        return [
+            outs[0] if all(o is outs[0] for o in outs) else fresh(v.aval)
+            for v, *outs in zip(eqn.outvars, *results)
+        ]
 
     def loop(self, eqn, flow: LoopFlow, ins) -> list:
         cond_consts, consts, carry, xs = flow.split(ins)
         k, length = flow.num_carry, flow.length
-        rows = [0, 1] if length is None or length > 1 else [0] * length     # what one round uses up the next must not use
+        rows = (
+            [0, 1] if length is None or length > 1 else [0] * length
+        )  # what one round uses up the next must not use
         for i in rows:
             if flow.cond is not None:
                 self.run(flow.cond, [*cond_consts, *carry])
-            carry = self.run(flow.body, [*consts, *carry, *(None if x is None else x[i:i + 1].reshape(x.shape[1:]) for x in xs)])[:k]
-        for x in xs:                # and so on with the other rows
+            carry = self.run(
+                flow.body,
+                [
+                    *consts,
+                    *carry,
+                    *(None if x is None else x[i : i + 1].reshape(x.shape[1:]) for x in xs),
+                ],
+            )[:k]
+        for x in xs:  # and so on with the other rows
             if x is not None and length:
                 for one, whole in zip(x[:1].flat, np.moveaxis(x, 0, -1).reshape(-1, length)):
                     if one in self.spent:
@@ -132,9 +158,11 @@ class Use:
 
 
 def reused(what: str, first: str) -> KeyReuseError:
-    return KeyReuseError(f"{what} uses a key that was used before, by {first}: two draws from one key are equal. Split it, `key, subkey = "
-                         f"xlab.random.split(key)`, and use each once; inside a loop xlab.random.fold_in(key, i) gives a key for each round; "
-                         f"xlab.random.clone(key) says that equal draws are meant.")
+    return KeyReuseError(
+        f"{what} uses a key that was used before, by {first}: two draws from one key are equal. Split it, `key, subkey = "
+        f"xlab.random.split(key)`, and use each once; inside a loop xlab.random.fold_in(key, i) gives a key for each round; "
+        f"xlab.random.clone(key) says that equal draws are meant."
+    )
 
 
 def fresh(aval):
@@ -159,11 +187,15 @@ def _as_is(cells, p):
 
 
 _FOLLOW: dict[Any, Callable[[Any, dict], Any]] = {
-    slice_p: lambda c, p: np.asarray(c[tuple(map(slice, p["start_indices"], p["limit_indices"], p["strides"] or [1] * c.ndim))]),
+    slice_p: lambda c, p: np.asarray(
+        c[tuple(map(slice, p["start_indices"], p["limit_indices"], p["strides"] or [1] * c.ndim))]
+    ),
     reshape_p: lambda c, p: c.reshape(p["new_sizes"]),
     squeeze_p: lambda c, p: c.squeeze(tuple(p["dimensions"])),
     transpose_p: lambda c, p: c.transpose(p["permutation"]),
-    broadcast_in_dim_p: _broadcast, optimization_barrier_p: _as_is, device_put_p: _as_is,
+    broadcast_in_dim_p: _broadcast,
+    optimization_barrier_p: _as_is,
+    device_put_p: _as_is,
 }
 
 
@@ -198,7 +230,13 @@ def use(name: str, key) -> None:
 def _check(name: str, closed: ClosedJaxpr, flat: Sequence) -> Callable[[Sequence], None]:
     walk = Use(f"jit({name})")
     jaxpr = closed.jaxpr
-    inner = Jaxpr((), [*jaxpr.constvars, *jaxpr.invars], jaxpr.outvars, jaxpr.eqns, debug_info=jaxpr.debug_info)
+    inner = Jaxpr(
+        (),
+        [*jaxpr.constvars, *jaxpr.invars],
+        jaxpr.outvars,
+        jaxpr.eqns,
+        debug_info=jaxpr.debug_info,
+    )
     results = walk.run(inner, [*map(cells_of, closed.consts), *map(cells_of, flat)])
 
     def ran(outs):
@@ -207,6 +245,7 @@ def _check(name: str, closed: ClosedJaxpr, flat: Sequence) -> Callable[[Sequence
         for x, cells in zip(outs, results):
             if type(x) is KeyArray and cells is not None:
                 x._cells = np.asarray(cells)
+
     return ran
 
 

@@ -76,7 +76,9 @@ mlir.register_text_lowering(threefry2x32_p, _threefry_lowering)
 
 def key_words(ctx, keys: str, shape: tuple[int, ...], width: int = 2) -> list[str]:
     """The words of an array of keys, each an array of the keys' shape."""
-    whole, one, word = (mlir.tensor_type(ShapedArray(s, _U32)) for s in ((*shape, width), (*shape, 1), shape))
+    whole, one, word = (
+        mlir.tensor_type(ShapedArray(s, _U32)) for s in ((*shape, width), (*shape, 1), shape)
+    )
     lead = "".join(f"0:{d}, " for d in shape)
     out = []
     for i in range(width):
@@ -87,10 +89,14 @@ def key_words(ctx, keys: str, shape: tuple[int, ...], width: int = 2) -> list[st
 
 def join_words(ctx, words, shape: tuple[int, ...]) -> str:
     """Keys from their words."""
-    word, one, whole = (mlir.tensor_type(ShapedArray(s, _U32)) for s in (shape, (*shape, 1), (*shape, len(words))))
+    word, one, whole = (
+        mlir.tensor_type(ShapedArray(s, _U32)) for s in (shape, (*shape, 1), (*shape, len(words)))
+    )
     parts = [ctx.op(f"stablehlo.reshape {w} : ({word}) -> {one}") for w in words]
-    return ctx.op(f"stablehlo.concatenate {', '.join(parts)}, dim = {len(shape)} : "
-                  f"({', '.join([one] * len(parts))}) -> {whole}")
+    return ctx.op(
+        f"stablehlo.concatenate {', '.join(parts)}, dim = {len(shape)} : "
+        f"({', '.join([one] * len(parts))}) -> {whole}"
+    )
 
 
 def counters(ctx, batch: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str, str]:
@@ -164,5 +170,3 @@ def bits(ctx, keys, batch, shape, bit_width):
         return ctx.op(f"stablehlo.or {high}, {low} : {tw}")
     word = ctx.op(f"stablehlo.xor {high}, {low} : {t}")
     return word if bit_width == 32 else ctx.op(f"stablehlo.convert {word} : ({t}) -> {tw}")
-
-

@@ -19,7 +19,9 @@ __all__ = [*_ROOMS]
 def __getattr__(name: str):
     if name in _ROOMS:
         return _import_module(f"xlab.scipy.{name}")
-    raise AttributeError(f"module 'xlab.scipy' has no attribute {name!r}. There are {', '.join(_ROOMS)}.")
+    raise AttributeError(
+        f"module 'xlab.scipy' has no attribute {name!r}. There are {', '.join(_ROOMS)}."
+    )
 
 
 def __dir__():

@@ -22,7 +22,9 @@ from xlab.numpy.operands import promoted_inexact
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
 
-def dct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def dct(
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """The discrete cosine transform along an axis, cut or padded to `n`; `norm="ortho"` makes it orthogonal.
 
     Args:
@@ -48,7 +50,9 @@ def dct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm:
     return jnp.moveaxis(out.astype(x.dtype), -1, axis)
 
 
-def idct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+def idct(
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """The inverse of `dct`.
 
     Args:
@@ -69,10 +73,18 @@ def idct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm
     order = jnp.fft.ifft(lax.complex(x, -other) * _turns(size, x.dtype, 1) / 2).real
     half = (size + 1) // 2
     out = jnp.zeros_like(x).at[..., ::2].set(order[..., :half].astype(x.dtype))
-    return jnp.moveaxis(out.at[..., 1::2].set(order[..., half:][..., ::-1].astype(x.dtype)), -1, axis)
+    return jnp.moveaxis(
+        out.at[..., 1::2].set(order[..., half:][..., ::-1].astype(x.dtype)), -1, axis
+    )
 
 
-def dctn(x: ArrayLike, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def dctn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """`dct` along several axes, by default all or as many last ones as `s` has sizes.
 
     Args:
@@ -85,7 +97,13 @@ def dctn(x: ArrayLike, type: int = 2, s: Sequence[int] | None = None, axes: Sequ
     return _along(dct, x, type, s, axes, norm)
 
 
-def idctn(x: ArrayLike, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def idctn(
+    x: ArrayLike,
+    type: int = 2,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The inverse of `dctn`.
 
     Args:

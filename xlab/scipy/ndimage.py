@@ -21,7 +21,13 @@ from xlab.numpy.arithmetic import as_array
 __all__ = ["map_coordinates"]
 
 
-def map_coordinates(input: ArrayLike, coordinates: Sequence, order: int, mode: str = "constant", cval: ArrayLike = 0.0) -> Array:
+def map_coordinates(
+    input: ArrayLike,
+    coordinates: Sequence,
+    order: int,
+    mode: str = "constant",
+    cval: ArrayLike = 0.0,
+) -> Array:
     """The values of an array at positions that may lie between its entries.
 
     Args:
@@ -34,11 +40,15 @@ def map_coordinates(input: ArrayLike, coordinates: Sequence, order: int, mode: s
     input = as_array(input)
     coordinates = [as_array(c) for c in coordinates]
     if len(coordinates) != input.ndim:
-        raise ValueError(f"coordinates must be a sequence of length input.ndim, but {len(coordinates)} != {input.ndim}")
+        raise ValueError(
+            f"coordinates must be a sequence of length input.ndim, but {len(coordinates)} != {input.ndim}"
+        )
     if order not in (0, 1):
         raise NotImplementedError(f"map_coordinates: order 0 (nearest) or 1 (linear), got {order}")
     if mode not in _INSIDE:
-        raise NotImplementedError(f"map_coordinates: mode is one of {', '.join(_INSIDE)}, got {mode!r}")
+        raise NotImplementedError(
+            f"map_coordinates: mode is one of {', '.join(_INSIDE)}, got {mode!r}"
+        )
     cval = jnp.asarray(cval, input.dtype)
     corners = [_nearest(c) if order == 0 else _around(c) for c in coordinates]
     total = None
@@ -46,7 +56,9 @@ def map_coordinates(input: ArrayLike, coordinates: Sequence, order: int, mode: s
         places = [_INSIDE[mode](index, size) for (index, _), size in zip(chosen, input.shape)]
         value = input[tuple(places)]
         if mode == "constant":
-            inside = [(index >= 0) & (index < size) for (index, _), size in zip(chosen, input.shape)]
+            inside = [
+                (index >= 0) & (index < size) for (index, _), size in zip(chosen, input.shape)
+            ]
             value = jnp.where(_all(inside), value, cval)
         for _, weight in chosen:
             value = value if weight is None else value * weight
@@ -84,5 +96,10 @@ def _reflect(index, size):
     return jnp.floor_divide(_mirror(2 * index + 1, 2 * size + 1), 2)
 
 
-_INSIDE = {"constant": lambda i, n: jnp.clip(i, 0, n - 1), "nearest": lambda i, n: jnp.clip(i, 0, n - 1), "wrap": lambda i, n: i % n,
-           "mirror": _mirror, "reflect": _reflect}
+_INSIDE = {
+    "constant": lambda i, n: jnp.clip(i, 0, n - 1),
+    "nearest": lambda i, n: jnp.clip(i, 0, n - 1),
+    "wrap": lambda i, n: i % n,
+    "mirror": _mirror,
+    "reflect": _reflect,
+}

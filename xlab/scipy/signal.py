@@ -20,7 +20,13 @@ from xlab.numpy.operands import promoted_inexact
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 
 
-def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: PrecisionLike | None = None) -> Array:
+def convolve(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike | None = None,
+) -> Array:
     """The convolution of two arrays of one rank.
 
     Args:
@@ -36,7 +42,13 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
     return _convolve("convolve", in1, in2, mode, precision)
 
 
-def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: PrecisionLike | None = None) -> Array:
+def correlate(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike | None = None,
+) -> Array:
     """The correlation of two arrays of one rank; arguments as for `convolve`.
 
     Args:
@@ -49,7 +61,14 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
     return convolve(in1, jnp.flip(in2).conj(), mode, method, precision)
 
 
-def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision: PrecisionLike | None = None) -> Array:
+def convolve2d(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: PrecisionLike | None = None,
+) -> Array:
     """`convolve` of matrices, zeros around them.
 
     Args:
@@ -63,7 +82,14 @@ def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str
     return _convolve("convolve2d", in1, in2, mode, precision)
 
 
-def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision: PrecisionLike | None = None) -> Array:
+def correlate2d(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: PrecisionLike | None = None,
+) -> Array:
     """`correlate` of matrices, zeros around them.
 
     Args:
@@ -78,11 +104,15 @@ def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: st
         return correlate(in1, in2, mode, precision=precision)
     full = correlate(in1, in2, "full", precision=precision)
     for i, (size, over) in enumerate(zip(jnp.shape(in1), jnp.shape(in2))):
-        full = lax.slice_in_dim(full, over // 2, over // 2 + size, axis=i)       # the middle, later where there are two
+        full = lax.slice_in_dim(
+            full, over // 2, over // 2 + size, axis=i
+        )  # the middle, later where there are two
     return full
 
 
-def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequence[int] | None = None) -> Array:
+def fftconvolve(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequence[int] | None = None
+) -> Array:
     """`convolve` by Fourier transforms: fast for large arrays. Along axes that are not named the arrays broadcast.
 
     Args:
@@ -100,7 +130,9 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequen
     if jnp.iscomplexobj(a):
         out = jnp.fft.ifftn(jnp.fft.fftn(a, full, axes) * jnp.fft.fftn(b, full, axes), full, axes)
     else:
-        out = jnp.fft.irfftn(jnp.fft.rfftn(a, full, axes) * jnp.fft.rfftn(b, full, axes), full, axes)
+        out = jnp.fft.irfftn(
+            jnp.fft.rfftn(a, full, axes) * jnp.fft.rfftn(b, full, axes), full, axes
+        )
     return _cut(out, mode, a.shape, b.shape, axes, "fftconvolve")
 
 
@@ -113,13 +145,17 @@ def _convolve(name, in1, in2, mode, precision):
         return a * b
     if mode == "valid" and any(q > p for p, q in zip(a.shape, b.shape)):
         if any(q < p for p, q in zip(a.shape, b.shape)):
-            raise ValueError(f"{name}: For 'valid' mode, one input must be at least as large as the other in every dimension")
+            raise ValueError(
+                f"{name}: For 'valid' mode, one input must be at least as large as the other in every dimension"
+            )
         a, b = b, a
     if mode == "valid":
         padding = [(0, 0)] * a.ndim
     else:
         padding = [(k - 1, k - 1) for k in b.shape]
-    out = lax.conv_general_dilated(a[None, None], jnp.flip(b)[None, None], (1,) * a.ndim, padding, precision=precision)[0, 0]
+    out = lax.conv_general_dilated(
+        a[None, None], jnp.flip(b)[None, None], (1,) * a.ndim, padding, precision=precision
+    )[0, 0]
     return out if mode != "same" else _cut(out, mode, a.shape, b.shape, tuple(range(a.ndim)), name)
 
 
@@ -141,12 +177,18 @@ def _cut(full, mode, first, second, axes, name):
 
 def _same_rank(name, a, b):
     if a.ndim != b.ndim:
-        raise ValueError(f"{name}: in1 and in2 must have the same number of dimensions, got shapes {a.shape} and {b.shape}")
+        raise ValueError(
+            f"{name}: in1 and in2 must have the same number of dimensions, got shapes {a.shape} and {b.shape}"
+        )
 
 
 def _plain_edge(name, in1, in2, boundary, fillvalue):
     if boundary != "fill" or fillvalue != 0:
-        raise NotImplementedError(f"{name} pads with zeros: boundary='fill' and fillvalue=0, got {boundary!r} and {fillvalue!r}. "
-                                  f"Pad with xlab.numpy.pad first")
+        raise NotImplementedError(
+            f"{name} pads with zeros: boundary='fill' and fillvalue=0, got {boundary!r} and {fillvalue!r}. "
+            f"Pad with xlab.numpy.pad first"
+        )
     if jnp.ndim(in1) != 2 or jnp.ndim(in2) != 2:
-        raise ValueError(f"{name}: both inputs must be 2-dimensional, got shapes {jnp.shape(in1)} and {jnp.shape(in2)}")
+        raise ValueError(
+            f"{name}: both inputs must be 2-dimensional, got shapes {jnp.shape(in1)} and {jnp.shape(in2)}"
+        )

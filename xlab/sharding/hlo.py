@@ -104,7 +104,9 @@ def indices(
 
 def are_hlo_shardings_equal(one: Any, other: Any, shape: tuple[int, ...], count: int) -> bool:
     """Whether two tilings give every device the same part of an array of this shape."""
-    return one == other or indices(one, shape, count, "array") == indices(other, shape, count, "array")
+    return one == other or indices(one, shape, count, "array") == indices(
+        other, shape, count, "array"
+    )
 
 
 def to_spec(hlo_sharding: Any, mesh: Any, ndim: int) -> PartitionSpec | None:

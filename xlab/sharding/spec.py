@@ -117,7 +117,11 @@ class PartitionSpec:
 
     def transposed(self) -> PartitionSpec:
         """The spec of the cotangent: unreduced and reduced axes change places."""
-        return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
+        return (
+            self.update(unreduced=self.reduced, reduced=self.unreduced)
+            if self.unreduced or self.reduced
+            else self
+        )
 
     def update(self, **changes: Any) -> PartitionSpec:
         """This spec with `partitions`, `unreduced` or `reduced` replaced."""

@@ -109,7 +109,9 @@ def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding
             )
     if ndim is not None:
         if len(spec) > ndim:
-            raise ValueError(f"{api} got {spec}, which names {len(spec)} dimensions, for a result of rank {ndim}.")
+            raise ValueError(
+                f"{api} got {spec}, which names {len(spec)} dimensions, for a result of rank {ndim}."
+            )
         spec = spec.update(partitions=(*spec, *(None,) * (ndim - len(spec))))
     return NamedSharding(mesh, spec)
 

@@ -29,8 +29,11 @@ def wraps(fun: Callable) -> Callable:
 
 def text_attributes(fun) -> list[str]:
     """The attributes that a wrapper copies from the wrapped function."""
-    return [name for name in functools.WRAPPER_ASSIGNMENTS
-            if name not in ("__name__", "__qualname__") or isinstance(getattr(fun, name, None), str)]
+    return [
+        name
+        for name in functools.WRAPPER_ASSIGNMENTS
+        if name not in ("__name__", "__qualname__") or isinstance(getattr(fun, name, None), str)
+    ]
 
 
 def is_single(argnums) -> bool:
@@ -49,10 +52,14 @@ def check_argnums(argnums, api: str) -> None:
             for i in argnums:
                 operator.index(i)
     except TypeError:
-        raise TypeError(f"{api} takes argnums as an int or a sequence of ints, the positions of arguments, got {argnums!r}") from None
+        raise TypeError(
+            f"{api} takes argnums as an int or a sequence of ints, the positions of arguments, got {argnums!r}"
+        ) from None
 
 
-def canonical_argnums(argnums, n: int, api: str, too_large: type[Exception] = ValueError) -> tuple[int, ...]:
+def canonical_argnums(
+    argnums, n: int, api: str, too_large: type[Exception] = ValueError
+) -> tuple[int, ...]:
     """Argument numbers as non-negative ints within the call's positional arguments; `too_large` is raised for one beyond them."""
     nums = (argnums,) if is_single(argnums) else tuple(argnums)
     out = []
@@ -61,7 +68,8 @@ def canonical_argnums(argnums, n: int, api: str, too_large: type[Exception] = Va
         if not -n <= i < n:
             raise (too_large if i >= n else ValueError)(
                 f"{api} was asked for argument {i}, but the function was called with {n} positional "
-                f"argument{'s' if n != 1 else ''}")
+                f"argument{'s' if n != 1 else ''}"
+            )
         out.append(i % n)
     if len(set(out)) != len(out):
         raise ValueError(f"{api} got the same argument twice in argnums={argnums}")
@@ -70,37 +78,56 @@ def canonical_argnums(argnums, n: int, api: str, too_large: type[Exception] = Va
 
 def split_arguments(fun: Callable, args, kwargs, nums):
     """A function of the chosen arguments only, and those arguments."""
+
     def chosen_fun(*chosen):
         full = list(args)
         for i, x in zip(nums, chosen):
             full[i] = x
         return fun(*full, **kwargs)
-    functools.update_wrapper(chosen_fun, fun, assigned=[n for n in text_attributes(fun) if n in ("__name__", "__qualname__")], updated=())
+
+    functools.update_wrapper(
+        chosen_fun,
+        fun,
+        assigned=[n for n in text_attributes(fun) if n in ("__name__", "__qualname__")],
+        updated=(),
+    )
     return chosen_fun, tuple(args[i] for i in nums)
 
 
-def check_inexact(leaves, api: str, fun, what: str, *, allow_int: bool = False, holomorphic: bool = False):
+def check_inexact(
+    leaves, api: str, fun, what: str, *, allow_int: bool = False, holomorphic: bool = False
+):
     """Raises unless every leaf can be differentiated."""
     for x in leaves:
         aval = aval_of(x)
         if holomorphic and not dtypes.issubdtype(aval.dtype, np.complexfloating):
-            raise TypeError(f"{api} of {function_name(fun)} with holomorphic=True requires {what} of a complex dtype, got "
-                            f"{dtypes.name(aval.dtype)}.")
+            raise TypeError(
+                f"{api} of {function_name(fun)} with holomorphic=True requires {what} of a complex dtype, got "
+                f"{dtypes.name(aval.dtype)}."
+            )
         if dtypes.issubdtype(aval.dtype, np.inexact):
-            if not holomorphic and what == "inputs" and dtypes.issubdtype(aval.dtype, np.complexfloating):
+            if (
+                not holomorphic
+                and what == "inputs"
+                and dtypes.issubdtype(aval.dtype, np.complexfloating)
+            ):
                 continue
             continue
         if not allow_int or dtypes.is_extended(aval.dtype):
             raise TypeError(
                 f"{api} of {function_name(fun)} requires real- or complex-valued {what} (a sub-dtype of np.inexact), got "
                 f"{dtypes.name(aval.dtype)}. Convert with x.astype(float), choose other argnums, or pass allow_int=True "
-                f"for a gradient of type float0.")
+                f"for a gradient of type float0."
+            )
 
 
 def as_array(x):
     """A result for the user: NumPy data that passed through unchanged becomes an array."""
-    if state.trace is EVAL and isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) \
-            and getattr(x, "dtype", None) != dtypes.float0:
+    if (
+        state.trace is EVAL
+        and isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
+        and getattr(x, "dtype", None) != dtypes.float0
+    ):
         aval = aval_of(x)
         return on_default_device(host_array(x, aval), aval)
     return x
@@ -119,8 +146,10 @@ class FlatFunction:
         out = self.fun(*_tree.unflatten(self.in_tree, leaves))
         if self.aux:
             if not isinstance(out, tuple) or len(out) != 2:
-                raise TypeError(f"with has_aux=True, {self.__name__} must return a pair (output, auxiliary data), got "
-                                f"{type(out).__name__}")
+                raise TypeError(
+                    f"with has_aux=True, {self.__name__} must return a pair (output, auxiliary data), got "
+                    f"{type(out).__name__}"
+                )
             out, self.aux_value = out
         flat, self.out_tree = _tree.flatten(out)
         return flat

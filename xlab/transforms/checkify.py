@@ -49,8 +49,11 @@ from xlab.transforms.custom_vjp import custom_vjp_call_p
 from xlab.transforms.custom_vmap import custom_vmap_p
 
 checkify_rules = RuleTable(
-    "checkify.checkify_rules", "check the inside of",
-    "rule(checker, failure, eqn, operands) -> (results, failure)", required=False)
+    "checkify.checkify_rules",
+    "check the inside of",
+    "rule(checker, failure, eqn, operands) -> (results, failure)",
+    required=False,
+)
 """For primitives with inner programs. Worked example: an equation that only calls its program is
 `lambda checker, failure, eqn, operands: checker.run(eqn.params["jaxpr"], operands, failure)`."""
 
@@ -85,24 +88,44 @@ def checkify(f: Callable, errors: Any = checks.user_checks) -> Callable:
             out, tree = _tree.flatten(f(*a, **k))
             trees.append(tree)
             return out
+
         closed = pe.trace_to_closed_jaxpr(flat_fun, list(map(aval_of, flat)))
         checker = Checker(errors, _slots(closed.jaxpr, errors))
         outs, failure = checker.run(closed, flat, checker.nothing())
-        return Error(failure[0], failure[1], checker.slots, failure[2:]), _tree.unflatten(trees[0], outs)
+        return Error(failure[0], failure[1], checker.slots, failure[2:]), _tree.unflatten(
+            trees[0], outs
+        )
+
     whole = jit(traced, name=function_name(f))
 
     @wraps(f)
     def checked(*args, **kwargs):
-        return whole(*args, **kwargs) if state.trace is EVAL and not state.axes else traced(*args, **kwargs)
+        return (
+            whole(*args, **kwargs)
+            if state.trace is EVAL and not state.axes
+            else traced(*args, **kwargs)
+        )
+
     return checked
 
 
 # -- which operations ---------------------------------------------------------------------------------------
 
 _MAY_GIVE_NAN = frozenset(["acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e", "cbrt", "cholesky", "conv_general_dilated", "cos", "cosh", "cumlogsumexp", "cumprod", "cumsum", "custom_linear_solve", "digamma", "div", "dot_general", "eig", "eigh", "erf", "erf_inv", "erfc", "exp", "expm1", "fft", "igamma", "igamma_grad_a", "igammac", "integer_pow", "lgamma", "log", "log1p", "logistic", "lu", "mul", "pad", "polygamma", "pow", "qr", "random_gamma_grad", "ragged_dot_general", "reduce", "reduce_prod", "reduce_sum", "reduce_window", "reduce_window_sum", "regularized_incomplete_beta", "rem", "rsqrt", "schur", "sin", "sinh", "sqrt", "sub", "svd", "tan", "tanh", "triangular_solve", "zeta"])  # fmt: skip
-_INDEXED = frozenset(("gather", "scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "dynamic_slice",
-                      "dynamic_update_slice"))
-_PLACE = (((3,), np.dtype(np.int32)),)     # an index, its axis, the size there
+_INDEXED = frozenset(
+    (
+        "gather",
+        "scatter",
+        "scatter-add",
+        "scatter-sub",
+        "scatter-mul",
+        "scatter-min",
+        "scatter-max",
+        "dynamic_slice",
+        "dynamic_update_slice",
+    )
+)
+_PLACE = (((3,), np.dtype(np.int32)),)  # an index, its axis, the size there
 
 
 def _slots(jaxpr: Jaxpr, errors) -> tuple:
@@ -118,12 +141,15 @@ def _slots(jaxpr: Jaxpr, errors) -> tuple:
                 found[_PLACE] = None
             for inner in inner_jaxprs(eqn.params):
                 visit(inner)
+
     visit(jaxpr)
     return tuple(slot for slot in found if slot)
 
 
 def _has_checks(jaxpr: Jaxpr) -> bool:
-    return any(e.primitive is check_p or any(map(_has_checks, inner_jaxprs(e.params))) for e in jaxpr.eqns)
+    return any(
+        e.primitive is check_p or any(map(_has_checks, inner_jaxprs(e.params))) for e in jaxpr.eqns
+    )
 
 
 class Checker:
@@ -143,7 +169,10 @@ class Checker:
         given, left = {}, iter(values)
         for slot in slots:
             given[slot] = [next(left) for _ in slot]
-        old, new = iter(failure[2:]), [bitwise_or(failure[0], failed), select(fresh, code, failure[1])]
+        old, new = (
+            iter(failure[2:]),
+            [bitwise_or(failure[0], failed), select(fresh, code, failure[1])],
+        )
         for slot in self.slots:
             mine = given.get(slot)
             for i in range(len(slot)):
@@ -159,6 +188,7 @@ class Checker:
 
         def read(a):
             return a.val if type(a) is Literal else env[a]
+
         previous = state.source_info
         try:
             for eqn in jaxpr.eqns:
@@ -173,7 +203,9 @@ class Checker:
         prim = eqn.primitive
         if prim is check_p:
             if FailedCheckError in self.errors:
-                failure = self.fail(failure, operands[0], operands[1], eqn.params["slots"], operands[2:])
+                failure = self.fail(
+                    failure, operands[0], operands[1], eqn.params["slots"], operands[2:]
+                )
             return [], failure
         if inner_jaxprs(eqn.params):
             rule = checkify_rules.get(prim)
@@ -182,7 +214,12 @@ class Checker:
             if prim in calls:
                 return _through_call(self, failure, eqn, operands)
         if DivisionByZeroError in self.errors and prim.name == "div":
-            failure = self._failed_if(failure, _any(eq(operands[1], _zero(operands[1]))), DivisionByZeroError, "division by zero")
+            failure = self._failed_if(
+                failure,
+                _any(eq(operands[1], _zero(operands[1]))),
+                DivisionByZeroError,
+                "division by zero",
+            )
         if OOBError in self.errors and prim.name in _INDEXED:
             failure = self._out_of_bounds(failure, eqn, operands)
         out = prim.bind(*operands, **eqn.params)
@@ -190,7 +227,12 @@ class Checker:
         if NaNError in self.errors and prim.name in _MAY_GIVE_NAN:
             for x in outs:
                 if dtypes.issubdtype(aval_of(x).dtype, np.inexact):
-                    failure = self._failed_if(failure, _any(ne(x, x)), NaNError, f"nan generated by primitive: {prim.name}.")
+                    failure = self._failed_if(
+                        failure,
+                        _any(ne(x, x)),
+                        NaNError,
+                        f"nan generated by primitive: {prim.name}.",
+                    )
         return outs, failure
 
     def _failed_if(self, failure, failed, category, words):
@@ -210,11 +252,21 @@ class Checker:
         bound = broadcast_in_dim(last, (rows, len(axes)), (1,))
         wrong = reshape(bitwise_or(lt(flat, _zero_of(flat)), gt(flat, bound)), (rows * len(axes),))
         first = argmax(convert_element_type(wrong, np.int32), 0)
-        where = np.stack([np.tile(np.asarray(axes, np.int32), rows), np.tile(np.asarray([shape[d] for d in axes], np.int32), rows)])
+        where = np.stack(
+            [
+                np.tile(np.asarray(axes, np.int32), rows),
+                np.tile(np.asarray([shape[d] for d in axes], np.int32), rows),
+            ]
+        )
         index = dynamic_index_in_dim(reshape(flat, (rows * len(axes),)), first, 0)
         place = concatenate([index, reshape(dynamic_index_in_dim(where, first, 1), (2,))], 0)
-        site = Site(OOBError, f"out-of-bounds indexing for array of shape {shape}: index {{0[0]}} is out of bounds for axis {{0[1]}} with "
-                    f"size {{0[2]}}. ", _ONE_VALUE, _PLACE)
+        site = Site(
+            OOBError,
+            f"out-of-bounds indexing for array of shape {shape}: index {{0[0]}} is out of bounds for axis {{0[1]}} with "
+            f"size {{0[2]}}. ",
+            _ONE_VALUE,
+            _PLACE,
+        )
         return self.fail(failure, _any(wrong), checks.number_of(site), (_PLACE,), (place,))
 
     def program(self, closed: ClosedJaxpr, before: int = 0) -> ClosedJaxpr:
@@ -222,13 +274,22 @@ class Checker:
         n = 2 + sum(map(len, self.slots))
 
         def run(*args):
-            failure, rest = list(args[before:before + n]), [*args[:before], *args[before + n:]]
+            failure, rest = list(args[before : before + n]), [*args[:before], *args[before + n :]]
             outs, failure = self.run(closed, rest, failure)
             return [*failure, *outs]
+
         types = list(map(aval_of, self.nothing()))
-        make = functools.partial(pe.trace_to_closed_jaxpr, run, [*closed.in_avals[:before], *types, *closed.in_avals[before:]],
-                                 closed.jaxpr.debug_info)
-        return make() if any(a.mat for a in closed.in_avals) else closed.memo(("checkify", self.errors, self.slots, before), make)
+        make = functools.partial(
+            pe.trace_to_closed_jaxpr,
+            run,
+            [*closed.in_avals[:before], *types, *closed.in_avals[before:]],
+            closed.jaxpr.debug_info,
+        )
+        return (
+            make()
+            if any(a.mat for a in closed.in_avals)
+            else closed.memo(("checkify", self.errors, self.slots, before), make)
+        )
 
 
 _NO_VALUES = _tree.structure(((), {}))
@@ -259,11 +320,23 @@ def _positions(eqn, operands):
         update = aval_of(operands[2]).shape
         window = iter([update[i] for i in d.update_window_dims])
         gone = {*d.inserted_window_dims, *d.operand_batching_dims}
-        return operands[1], d.scatter_dims_to_operand_dims, [1 if i in gone else next(window) for i in range(len(shape))]
-    starts, sizes = (operands[1:], p["slice_sizes"]) if prim == "dynamic_slice" else (operands[2:], aval_of(operands[1]).shape)
+        return (
+            operands[1],
+            d.scatter_dims_to_operand_dims,
+            [1 if i in gone else next(window) for i in range(len(shape))],
+        )
+    starts, sizes = (
+        (operands[1:], p["slice_sizes"])
+        if prim == "dynamic_slice"
+        else (operands[2:], aval_of(operands[1]).shape)
+    )
     if not starts:
         return np.zeros((1, 0), np.int32), (), sizes
-    return concatenate([reshape(convert_element_type(s, np.int32), (1,)) for s in starts], 0), tuple(range(len(shape))), sizes
+    return (
+        concatenate([reshape(convert_element_type(s, np.int32), (1,)) for s in starts], 0),
+        tuple(range(len(shape))),
+        sizes,
+    )
 
 
 # -- inner programs -----------------------------------------------------------------------------------------
@@ -281,14 +354,18 @@ def _cond_rule(checker, failure, eqn, operands):
     index, *ops = operands
     branches = tuple(map(checker.program, eqn.params["branches"]))
     outs = cond_p.bind(index, *failure, *ops, **{**eqn.params, "branches": branches})
-    return outs[len(failure):], outs[:len(failure)]
+    return outs[len(failure) :], outs[: len(failure)]
 
 
 def _scan_rule(checker, failure, eqn, operands):
     p, n = eqn.params, len(failure)
     nc = p["num_consts"]
-    outs = scan_p.bind(*operands[:nc], *failure, *operands[nc:],
-                       **{**p, "jaxpr": checker.program(p["jaxpr"], nc), "num_carry": p["num_carry"] + n})
+    outs = scan_p.bind(
+        *operands[:nc],
+        *failure,
+        *operands[nc:],
+        **{**p, "jaxpr": checker.program(p["jaxpr"], nc), "num_carry": p["num_carry"] + n},
+    )
     return outs[n:], outs[:n]
 
 
@@ -296,20 +373,32 @@ def _while_rule(checker, failure, eqn, operands):
     """The condition is asked before the loop and after each body, so that its checks count; its answer is part of the carry."""
     p, n = eqn.params, len(failure)
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
-    cc, bc, init = operands[:nc], operands[nc:nc + nb], operands[nc + nb:]
+    cc, bc, init = operands[:nc], operands[nc : nc + nb], operands[nc + nb :]
     (answer,), failure = checker.run(p["cond_jaxpr"], [*cc, *init], failure)
 
     def step(*args):
-        c, b, failure, carry = args[:nc], args[nc:nc + nb], list(args[nc + nb + 1:nc + nb + 1 + n]), args[nc + nb + 1 + n:]
+        c, b, failure, carry = (
+            args[:nc],
+            args[nc : nc + nb],
+            list(args[nc + nb + 1 : nc + nb + 1 + n]),
+            args[nc + nb + 1 + n :],
+        )
         outs, failure = checker.run(p["body_jaxpr"], [*b, *carry], failure)
         (again,), failure = checker.run(p["cond_jaxpr"], [*c, *outs], failure)
         return [again, *failure, *outs]
+
     carry = [answer, *failure, *init]
     types = list(map(aval_of, carry))
-    body = pe.trace_to_closed_jaxpr(step, [*map(aval_of, (*cc, *bc)), *types], p["body_jaxpr"].jaxpr.debug_info)
-    cond = pe.trace_to_closed_jaxpr(lambda answer, *_: [answer], types, p["cond_jaxpr"].jaxpr.debug_info)
-    outs = while_p.bind(*cc, *bc, *carry, cond_nconsts=0, cond_jaxpr=cond, body_nconsts=nc + nb, body_jaxpr=body)
-    return outs[1 + n:], outs[1:1 + n]
+    body = pe.trace_to_closed_jaxpr(
+        step, [*map(aval_of, (*cc, *bc)), *types], p["body_jaxpr"].jaxpr.debug_info
+    )
+    cond = pe.trace_to_closed_jaxpr(
+        lambda answer, *_: [answer], types, p["cond_jaxpr"].jaxpr.debug_info
+    )
+    outs = while_p.bind(
+        *cc, *bc, *carry, cond_nconsts=0, cond_jaxpr=cond, body_nconsts=nc + nb, body_jaxpr=body
+    )
+    return outs[1 + n :], outs[1 : 1 + n]
 
 
 def _custom_rule(checker, failure, eqn, operands):

@@ -26,8 +26,15 @@ from xlab.transforms.arguments import check_callable, text_attributes, wraps
 from xlab.transforms.policies import Offloadable, is_saveable
 
 
-def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy: Callable | None = None,
-               static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (), concrete: bool = False) -> Callable:
+def checkpoint(
+    fun: Callable | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Callable | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    concrete: bool = False,
+) -> Callable:
     """`fun` as before, but its reverse-mode derivative keeps only its inputs and recomputes the rest.
 
     Args:
@@ -45,10 +52,17 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
         >>> round(float(xlab.grad(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0)), 4)
         0.36
     """
-    idle_argument("checkpoint", "concrete", concrete, "static_argnums makes arguments Python values")
+    idle_argument(
+        "checkpoint", "concrete", concrete, "static_argnums makes arguments Python values"
+    )
     if fun is None:
-        return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
-                                 static_argnames=static_argnames)
+        return functools.partial(
+            checkpoint,
+            prevent_cse=prevent_cse,
+            policy=policy,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+        )
     check_callable(fun, "checkpoint")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     by_name, names = static_positions(fun, None, static_argnames)
@@ -58,8 +72,10 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
     def checkpointed(*args, **kwargs):
         for i in static:
             if not -len(args) <= i < len(args):
-                raise ValueError(f"checkpoint of {function_name(fun)}: static_argnums={static_argnums} names argument {i}, but the call has "
-                                 f"{len(args)} positional arguments")
+                raise ValueError(
+                    f"checkpoint of {function_name(fun)}: static_argnums={static_argnums} names argument {i}, but the call has "
+                    f"{len(args)} positional arguments"
+                )
         fixed = {i % len(args): args[i] for i in (*static, *(i for i in by_name if i < len(args)))}
         named = {k: kwargs[k] for k in names if k in kwargs}
         chosen = fun
@@ -68,7 +84,12 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
 
             def chosen(*dynamic, **kw):
                 rest = iter(dynamic)
-                return fun(*(fixed[i] if i in fixed else next(rest) for i in range(len(args))), **named, **kw)
+                return fun(
+                    *(fixed[i] if i in fixed else next(rest) for i in range(len(args))),
+                    **named,
+                    **kw,
+                )
+
             functools.update_wrapper(chosen, fun, assigned=text_attributes(fun))
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         flat, in_tree = _tree.flatten((dynamic, kwargs))
@@ -76,8 +97,11 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
         consts, closed = hoisted(program.closed)
         values = [*closed.consts, *consts, *flat]
         jaxpr = closed.memo("open", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
-        outs = remat_p.bind(*values, jaxpr=jaxpr, prevent_cse=prevent_cse, differentiated=False, policy=policy)
+        outs = remat_p.bind(
+            *values, jaxpr=jaxpr, prevent_cse=prevent_cse, differentiated=False, policy=policy
+        )
         return _tree.unflatten(program.out_tree, outs)
+
     return checkpointed
 
 
@@ -90,12 +114,16 @@ remat_p = Primitive("remat2")
 def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
     """Runs the known part without saving its inner values, and records the whole body for the unknown part."""
     if any(type(v.aval) is AbstractRef for v in jaxpr.invars):
-        return eval_jaxpr(jaxpr, (), *args)     # running it again would write again: what the way back needs is kept
+        return eval_jaxpr(
+            jaxpr, (), *args
+        )  # running it again would write again: what the way back needs is kept
     unknown = [trace.is_unknown(x) for x in args]
     io = [e for e in jaxpr.effects if isinstance(e, _effects.IO_EFFECTS)]
     if io:
-        raise NotImplementedError(f"Effects not supported in partial-eval of `checkpoint`/`remat`: {io}. The function runs again on the way "
-                                  f"back, and would repeat its io_callback; move that out of the checkpointed function")
+        raise NotImplementedError(
+            f"Effects not supported in partial-eval of `checkpoint`/`remat`: {io}. The function runs again on the way "
+            f"back, and would repeat its io_callback; move that out of the checkpointed function"
+        )
     known, _, out_unknown, _ = pe.split_jaxpr(pe.close_jaxpr(jaxpr), unknown)
     n_known = sum(not u for u in out_unknown)
     body, saved = jaxpr, []
@@ -107,16 +135,22 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
     if saved:
         saved, moves = map(list, zip(*saved))
         wanted = [v for v, u in zip(body.outvars, out_unknown) if not u]
-        now, used = pe.dce_jaxpr(body.replace(outvars=[*wanted, *saved]), [True] * (n_known + len(saved)))
+        now, used = pe.dce_jaxpr(
+            body.replace(outvars=[*wanted, *saved]), [True] * (n_known + len(saved))
+        )
         operands = [x for x, u in zip(args, used) if u]
     else:
         consts, now = pe.open_closed_jaxpr(known)
         now, used = pe.dce_jaxpr(now.replace(outvars=now.outvars[:n_known]), [True] * n_known)
-        operands = [x for x, u in zip((*consts, *(x for x, u in zip(args, unknown) if not u)), used) if u]
+        operands = [
+            x for x, u in zip((*consts, *(x for x, u in zip(args, unknown) if not u)), used) if u
+        ]
     outs = trace.run_known(eval_jaxpr, now, (), *operands)
     known_outs, residuals = outs[:n_known], outs[n_known:]
     if saved:
-        residuals = [trace.run_known(_moved, x, m.dst) if m else x for x, m in zip(residuals, moves)]
+        residuals = [
+            trace.run_known(_moved, x, m.dst) if m else x for x, m in zip(residuals, moves)
+        ]
     # What is recorded: the body with the kept values as inputs, for the unknown results only.
     kept = set(saved)
     eqns = [e for e in body.eqns if not (e.outvars and all(v in kept for v in e.outvars))]
@@ -133,9 +167,14 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
         operands = [x for x, u in zip((*residuals, *args), used) if u]
         if config.log_checkpoint_residuals:
             n = len(saved)
-            _log_residuals([x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
-                           [v for v, u in zip(saved, used) if u], body)
-        outs = trace.record_unknown(remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
+            _log_residuals(
+                [x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
+                [v for v, u in zip(saved, used) if u],
+                body,
+            )
+        outs = trace.record_unknown(
+            remat_p, operands, dict(params, jaxpr=rest, differentiated=True)
+        )
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
 
@@ -144,11 +183,20 @@ def _log_residuals(inputs, saved, body) -> None:
     """Under `config.log_checkpoint_residuals`: logs the residuals kept for the backward pass."""
     made_by = {v: e for e in body.eqns for v in e.outvars}
     if inputs:
-        logger.warning("checkpointed function saving inputs with shapes:\n%s", "\n".join(f"  {a}" for a in inputs))
+        logger.warning(
+            "checkpointed function saving inputs with shapes:\n%s",
+            "\n".join(f"  {a}" for a in inputs),
+        )
     if saved:
-        logger.warning("checkpointed function saving these intermediates:\n%s", "\n".join(
-            f"  {v.aval} from output of {made_by[v].primitive.name} from {made_by[v].source_info}" if v in made_by else f"  {v.aval}"
-            for v in saved))
+        logger.warning(
+            "checkpointed function saving these intermediates:\n%s",
+            "\n".join(
+                f"  {v.aval} from output of {made_by[v].primitive.name} from {made_by[v].source_info}"
+                if v in made_by
+                else f"  {v.aval}"
+                for v in saved
+            ),
+        )
 
 
 def _inline_jits(jaxpr: Jaxpr) -> Jaxpr:
@@ -158,6 +206,7 @@ def _inline_jits(jaxpr: Jaxpr) -> Jaxpr:
 
     def run(*args):
         return _eval_inlined(jaxpr, (), args)
+
     new, consts = pe.trace_to_jaxpr(run, [v.aval for v in jaxpr.invars], jaxpr.debug_info)
     if consts:
         return jaxpr
@@ -170,6 +219,7 @@ def _eval_inlined(jaxpr, consts, args):
 
     def read(a):
         return a.val if type(a) is Literal else env[a]
+
     for eqn in jaxpr.eqns:
         values = [read(a) for a in eqn.invars]
         if eqn.primitive is jit_p:
@@ -200,8 +250,18 @@ def _saveable(jaxpr: Jaxpr, unknown, policy) -> list[tuple[Var, Offloadable | No
 
 def _move(kind) -> dict:
     """Parameters of the equation that brings a value to a memory."""
-    space = kind if isinstance(kind, MemorySpace) else MemorySpace.Device if kind == "device" else MemorySpace.Host
-    return {"devices": (space,), "srcs": (None,), "copy_semantics": (ArrayCopySemantics.ALWAYS_COPY,)}
+    space = (
+        kind
+        if isinstance(kind, MemorySpace)
+        else MemorySpace.Device
+        if kind == "device"
+        else MemorySpace.Host
+    )
+    return {
+        "devices": (space,),
+        "srcs": (None,),
+        "copy_semantics": (ArrayCopySemantics.ALWAYS_COPY,),
+    }
 
 
 def _moved(x, kind):
@@ -217,14 +277,20 @@ def _transposed(closed, linear, nonzero, refs, params):
     aux = {}
 
     def run(*args):
-        values, cts = args[:len(value_avals)], iter(args[len(value_avals):])
+        values, cts = args[: len(value_avals)], iter(args[len(value_avals) :])
         residuals = eval_jaxpr(known.jaxpr, known.consts, *values)[n_known:]
-        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval()) for nz, a in zip(nonzero, closed.out_avals)]
+        cotangents = [
+            next(cts) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval())
+            for nz, a in zip(nonzero, closed.out_avals)
+        ]
         cotangents = [ct for ct, u in zip(cotangents, out_unknown) if u]
-        primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals):])]
-        given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[len(res_avals):]
+        primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals) :])]
+        given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[
+            len(res_avals) :
+        ]
         aux["nonzero"] = ad.nonzero_mask(given)
         return ad.drop_zeros(given)
+
     new = pe.trace_to_closed_jaxpr(run, [*value_avals, *ct_avals], closed.jaxpr.debug_info)
     return new, aux["nonzero"]
 
@@ -237,7 +303,9 @@ def _remat_lowering(ctx, *args, jaxpr, prevent_cse, differentiated, policy):
     if prevent_cse and differentiated and args:
         types = ctx.types_in()
         args = ctx.ops(f"stablehlo.optimization_barrier {', '.join(args)} : {types}", len(args))
-    return ctx.jaxpr(ClosedJaxpr(jaxpr), args, scope="rematted_computation" if differentiated else "checkpoint")
+    return ctx.jaxpr(
+        ClosedJaxpr(jaxpr), args, scope="rematted_computation" if differentiated else "checkpoint"
+    )
 
 
 mlir.register_text_lowering(remat_p, _remat_lowering)

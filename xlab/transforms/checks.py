@@ -70,8 +70,8 @@ class Site(NamedTuple):
 
     category: type
     words: str
-    tree: Any            # of (args, kwargs) of `str.format`
-    slot: tuple          # types of the values: (shape, dtype) each
+    tree: Any  # of (args, kwargs) of `str.format`
+    slot: tuple  # types of the values: (shape, dtype) each
 
     def tell(self, values) -> str:
         args, kwargs = _tree.unflatten(self.tree, values)
@@ -108,14 +108,21 @@ class Error:
     __slots__ = ("_code", "_failed", "_slots", "_values")
 
     def __init__(self, failed, code, slots: Sequence[tuple] = (), values: Sequence = ()):
-        self._failed, self._code, self._slots, self._values = failed, code, tuple(slots), tuple(values)
+        self._failed, self._code, self._slots, self._values = (
+            failed,
+            code,
+            tuple(slots),
+            tuple(values),
+        )
 
     def get(self) -> str | None:
         """The message of the first failure, or None; of mapped programs one line per failed example."""
         for x in (self._failed, self._code):
             if is_tracer(x):
-                raise ValueError("an error inside of a traced program has no words yet: return it from the program, or pass it on with "
-                                 "checkify.check_error(error)")
+                raise ValueError(
+                    "an error inside of a traced program has no words yet: return it from the program, or pass it on with "
+                    "checkify.check_error(error)"
+                )
         failed, code = np.asarray(self._failed), np.asarray(self._code)
         if not failed.any():
             return None
@@ -125,13 +132,18 @@ class Error:
         lines = []
         for where in np.argwhere(failed):
             place = tuple(map(int, where))
-            words = self._words(int(code[place]), lambda x, at=place: x[at] if x.shape[:len(at)] == failed.shape else x)
+            words = self._words(
+                int(code[place]),
+                lambda x, at=place: x[at] if x.shape[: len(at)] == failed.shape else x,
+            )
             lines.append(f"at mapped index {', '.join(map(str, place))}: {words}")
         return "\n".join(lines)
 
     def _words(self, code: int, pick) -> str:
         site = _sites[code]
-        return site.tell([pick(x if isinstance(x, KeyArray) else np.asarray(x)) for x in self._of(site.slot)])
+        return site.tell(
+            [pick(x if isinstance(x, KeyArray) else np.asarray(x)) for x in self._of(site.slot)]
+        )
 
     def _of(self, slot) -> list:
         values = iter(self._values)
@@ -159,8 +171,11 @@ class Error:
         return str(self)
 
 
-_tree.register_pytree_node(Error, lambda e: ((e._failed, e._code, *e._values), e._slots),
-                           lambda slots, leaves: Error(*leaves[:2], slots, leaves[2:]))
+_tree.register_pytree_node(
+    Error,
+    lambda e: ((e._failed, e._code, *e._values), e._slots),
+    lambda slots, leaves: Error(*leaves[:2], slots, leaves[2:]),
+)
 init_error = Error(np.False_, np.int32(-1))
 
 
@@ -207,18 +222,26 @@ def _check(pred, msg, args, kwargs, debug):
     except InvalidInputException:
         aval = None
     if aval is None or aval.shape or aval.dtype != np.bool_:
-        raise TypeError(f"{name} takes a scalar pred as argument, got {pred if aval is None else aval}: give one boolean, as x.all()")
+        raise TypeError(
+            f"{name} takes a scalar pred as argument, got {pred if aval is None else aval}: give one boolean, as x.all()"
+        )
     if not isinstance(msg, str):
-        raise TypeError(f"{name} takes its words as a string, got {msg!r} of type {type(msg).__name__}")
+        raise TypeError(
+            f"{name} takes its words as a string, got {msg!r} of type {type(msg).__name__}"
+        )
     values, tree = _tree.flatten((args, kwargs))
     for v in values:
         try:
             aval_of(v)
         except InvalidInputException:
-            raise TypeError(f"Formatting arguments to checkify.{name} need to be PyTrees of arrays, but got {v!r} of type "
-                            f"{type(v).__name__}. Put it into the message itself.") from None
+            raise TypeError(
+                f"Formatting arguments to checkify.{name} need to be PyTrees of arrays, but got {v!r} of type "
+                f"{type(v).__name__}. Put it into the message itself."
+            ) from None
     site = Site(FailedCheckError, msg, tree, slot_of(values))
-    site.tell([_zeros(shape, dtype) for shape, dtype in site.slot])      # raises if the message does not fit the values
+    site.tell(
+        [_zeros(shape, dtype) for shape, dtype in site.slot]
+    )  # raises if the message does not fit the values
     bind_failure(bitwise_not(pred), number_of(site), (site.slot,), values, debug)
 
 
@@ -230,10 +253,14 @@ def check_error(error: Error) -> None:
         >>> checkify.check_error(checkify.init_error)
     """
     if not isinstance(error, Error):
-        raise ValueError(f"check_error takes an Error as checkify returns it, got {error!r} of type {type(error).__name__}")
+        raise ValueError(
+            f"check_error takes an Error as checkify returns it, got {error!r} of type {type(error).__name__}"
+        )
     failed, code, values = error._failed, error._code, error._values
     if aval_of(failed).shape:
-        raise ValueError("check_error takes the error of one program, got that of a mapped one: reduce it first, or map check_error too")
+        raise ValueError(
+            "check_error takes the error of one program, got that of a mapped one: reduce it first, or map check_error too"
+        )
     bind_failure(failed, code, error._slots, values, debug=False)
 
 
@@ -300,9 +327,11 @@ def _batch(operands, dims, **params):
 
 def _lowering(ctx, *operands, debug, **_):
     if not debug:
-        raise ValueError("Cannot abstractly evaluate a checkify.check which was not functionalized. This probably means you tried to stage "
-                         "(jit/scan/pmap/...) a `check` without functionalizing it through `checkify.checkify`: write "
-                         "jit(checkify.checkify(f)) instead of jit(f), and look at the error it returns.")
+        raise ValueError(
+            "Cannot abstractly evaluate a checkify.check which was not functionalized. This probably means you tried to stage "
+            "(jit/scan/pmap/...) a `check` without functionalizing it through `checkify.checkify`: write "
+            "jit(checkify.checkify(f)) instead of jit(f), and look at the error it returns."
+        )
     return []
 
 

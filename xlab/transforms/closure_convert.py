@@ -36,18 +36,26 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list]:
     flat, in_tree = _tree.flatten((example_args, {}))
     program = trace_program(fun, in_tree, [aval_of(x) for x in flat])
     closed, name, n_args = program.closed, function_name(fun), len(example_args)
-    taken = [isinstance(c, Tracer) and dtypes.issubdtype(aval_of(c).dtype, np.inexact) for c in closed.consts]
+    taken = [
+        isinstance(c, Tracer) and dtypes.issubdtype(aval_of(c).dtype, np.inexact)
+        for c in closed.consts
+    ]
     values = [c for c, t in zip(closed.consts, taken) if t]
 
     def converted(*args):
         if len(args) != n_args + len(values):
-            raise TypeError(f"the converted {name} takes {n_args} arguments and then {len(values)} closed-over values, "
-                            f"got {len(args)}")
+            raise TypeError(
+                f"the converted {name} takes {n_args} arguments and then {len(values)} closed-over values, "
+                f"got {len(args)}"
+            )
         leaves, tree = _tree.flatten((args[:n_args], {}))
         if tree != in_tree:
-            raise TypeError(f"{name} was converted for arguments with structure {in_tree}, called with {tree}")
+            raise TypeError(
+                f"{name} was converted for arguments with structure {in_tree}, called with {tree}"
+            )
         given = iter(args[n_args:])
         consts = [next(given) if t else c for c, t in zip(closed.consts, taken)]
         return _tree.unflatten(program.out_tree, eval_jaxpr(closed.jaxpr, consts, *leaves))
+
     converted.__name__ = converted.__qualname__ = name
     return converted, values

@@ -35,16 +35,21 @@ def custom_gradient(fun: Callable) -> Callable:
         def forward(*args):
             value, pullback = fun(*args, **kwargs)
             flat, tree = _tree.flatten(((value,), {}))
-            program = trace_program(pullback, tree, [aval_of(x).to_tangent_aval().to_ct_aval() for x in flat])
+            program = trace_program(
+                pullback, tree, [aval_of(x).to_tangent_aval().to_ct_aval() for x in flat]
+            )
             known["closed"], known["tree"] = program.closed, program.out_tree
             return value, program.closed.consts
 
         def backward(consts, cotangent):
-            given = _tree.unflatten(known["tree"], eval_jaxpr(
-                known["closed"].jaxpr, consts, *_tree.leaves(cotangent)))
+            given = _tree.unflatten(
+                known["tree"], eval_jaxpr(known["closed"].jaxpr, consts, *_tree.leaves(cotangent))
+            )
             if len(args) == 1 and not (isinstance(given, (tuple, list)) and len(given) == 1):
                 given = (given,)
             return tuple(given)
+
         inner.defvjp(forward, backward)
         return inner(*args)
+
     return wrapped

@@ -49,7 +49,12 @@ class custom_jvp:
         2.0
     """
 
-    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+    def __init__(
+        self,
+        fun: Callable,
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ):
         check_callable(fun, "custom_jvp")
         functools.update_wrapper(self, fun, assigned=text_attributes(fun))
         self.fun = fun
@@ -79,6 +84,7 @@ class custom_jvp:
             if total is None:
                 total = _tree.map(lambda o: ad.instantiate_zeros(ad.Zero.of(o)), out)
             return out, total
+
         self.defjvp(jvp)
 
     def __call__(self, *args, **kwargs):
@@ -96,27 +102,41 @@ class custom_jvp:
             nonlocal out_tree
             outs, out_tree = _tree.flatten(fun(*_tree.unflatten(in_tree, leaves)))
             return outs
+
         flat_fun.__name__ = name
 
         def flat_jvp(*values):
             nonlocal out_tree
             n = len(values) // 2
-            primals, tangents = _tree.unflatten(in_tree, values[:n]), _tree.unflatten(in_tree, values[n:])
+            primals, tangents = (
+                _tree.unflatten(in_tree, values[:n]),
+                _tree.unflatten(in_tree, values[n:]),
+            )
             pair = self.jvp(*fixed.values(), primals, tangents)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(f"Custom JVP rule {function_name(self.jvp)} for function {name} must produce a pair (list or "
-                                f"tuple of length two) representing primal and tangent outputs, got {pair!r}")
+                raise TypeError(
+                    f"Custom JVP rule {function_name(self.jvp)} for function {name} must produce a pair (list or "
+                    f"tuple of length two) representing primal and tangent outputs, got {pair!r}"
+                )
             outs, tree = _tree.flatten(pair[0])
             touts, ttree = _tree.flatten(pair[1])
             if tree != ttree:
-                raise TypeError(f"Custom JVP rule {function_name(self.jvp)} for function {name} must produce primal and tangent "
-                                f"outputs with equal container (pytree) structures, but got {tree} and {ttree} respectively.")
+                raise TypeError(
+                    f"Custom JVP rule {function_name(self.jvp)} for function {name} must produce primal and tangent "
+                    f"outputs with equal container (pytree) structures, but got {tree} and {ttree} respectively."
+                )
             out_tree = tree
             touts = [_check_tangent(o, t, name, self.jvp) for o, t in zip(outs, touts)]
             return [*outs, *touts]
+
         flat_jvp.__name__ = function_name(self.jvp)
-        outs = state.trace.process_custom_jvp(custom_jvp_call_p, flat_fun, flat_jvp, flat, {
-            "name": name, "num_consts": 0, "symbolic_zeros": self.symbolic_zeros})
+        outs = state.trace.process_custom_jvp(
+            custom_jvp_call_p,
+            flat_fun,
+            flat_jvp,
+            flat,
+            {"name": name, "num_consts": 0, "symbolic_zeros": self.symbolic_zeros},
+        )
         return _tree.unflatten(out_tree, outs)
 
     def __get__(self, instance, owner=None):
@@ -133,9 +153,12 @@ def _check_tangent(out, t, name, rule):
     if got.shape != want.shape or got.dtype != want.dtype:
         if got.weak_type and got.shape == want.shape and dtypes.issubdtype(got.dtype, np.inexact):
             from xlab.lax.convert import convert_element_type
+
             return convert_element_type(t, want.dtype)
-        raise TypeError(f"Custom JVP rule {function_name(rule)} for function {name} must produce primal and tangent outputs with "
-                        f"corresponding shapes and dtypes, but got a primal of type {aval_of(out)} and a tangent of type {got}")
+        raise TypeError(
+            f"Custom JVP rule {function_name(rule)} for function {name} must produce primal and tangent outputs with "
+            f"corresponding shapes and dtypes, but got a primal of type {aval_of(out)} and a tangent of type {got}"
+        )
     return t
 
 
@@ -143,6 +166,7 @@ def _named(fun, names):
     if not names:
         return ()
     import inspect
+
     parameters = list(inspect.signature(fun).parameters)
     return tuple(parameters.index(n) for n in names)
 
@@ -152,15 +176,19 @@ def resolve_kwargs(fun: Callable, args, kwargs) -> tuple:
     if not kwargs:
         try:
             import inspect
+
             bound = inspect.signature(fun).bind(*args)
         except (TypeError, ValueError):
             return tuple(args)
     else:
         import inspect
+
         bound = inspect.signature(fun).bind(*args, **kwargs)
     bound.apply_defaults()
     if bound.kwargs:
-        raise TypeError(f"keyword arguments could not be resolved to positions for {function_name(fun)}")
+        raise TypeError(
+            f"keyword arguments could not be resolved to positions for {function_name(fun)}"
+        )
     return bound.args
 
 
@@ -171,4 +199,5 @@ def _with_fixed(fun, fixed, n):
     def chosen(*dynamic):
         rest = iter(dynamic)
         return fun(*(fixed[i] if i in fixed else next(rest) for i in range(n)))
+
     return chosen

@@ -28,31 +28,58 @@ class _CustomVJPCall(CustomCall):
 
     def bind(self, *args, call_jaxpr, fwd, bwd, **params):
         """Applies a recorded call again."""
-        return state.trace.process_custom_vjp(self, jaxpr_as_fun(call_jaxpr), fwd, bwd, args, params)
+        return state.trace.process_custom_vjp(
+            self, jaxpr_as_fun(call_jaxpr), fwd, bwd, args, params
+        )
 
     def stage(self, trace, fun, fwd, bwd, args, params):
         """Records the call as one equation."""
-        closed = pe.trace_to_closed_jaxpr(fun, [aval_of(x) for x in args], DebugInfo(params["name"]))
+        closed = pe.trace_to_closed_jaxpr(
+            fun, [aval_of(x) for x in args], DebugInfo(params["name"])
+        )
         consts, closed = hoisted(closed)
         invars = [trace.atom(x) for x in (*consts, *args)]
         n = len(consts)
-        return trace.record(self, invars, {
-            "call_jaxpr": closed, "fwd": _Forward(fwd, n, params["symbolic_zeros"]), "bwd": _Backward(bwd, n), "name": params["name"],
-            "num_consts": n + params["num_consts"], "symbolic_zeros": params["symbolic_zeros"]}, closed.out_avals, closed.effects)
+        return trace.record(
+            self,
+            invars,
+            {
+                "call_jaxpr": closed,
+                "fwd": _Forward(fwd, n, params["symbolic_zeros"]),
+                "bwd": _Backward(bwd, n),
+                "name": params["name"],
+                "num_consts": n + params["num_consts"],
+                "symbolic_zeros": params["symbolic_zeros"],
+            },
+            closed.out_avals,
+            closed.effects,
+        )
 
     def linear_part(self, fwd, bwd, primals, tangents, params):
         """Runs the forward rule; the tangents go through one equation that only transposition understands."""
         n = params["num_consts"]
         if any(type(t) is not ad.Zero for t in tangents[:n]):
             from xlab.interpreters.ad.jvp import closed_over
+
             raise closed_over(params)
         symbolic = params["symbolic_zeros"]
-        outs = fwd(*primals, *(type(t) is not ad.Zero for t in tangents)) if symbolic else fwd(*primals)
-        results, residuals = outs[:bwd.n_outputs], outs[bwd.n_outputs:]
+        outs = (
+            fwd(*primals, *(type(t) is not ad.Zero for t in tangents))
+            if symbolic
+            else fwd(*primals)
+        )
+        results, residuals = outs[: bwd.n_outputs], outs[bwd.n_outputs :]
         dots = [ad.instantiate_zeros(t) for t in tangents]
         out_avals = tuple(aval_of(o).to_tangent_aval() for o in results)
-        out_tangents = custom_lin_p.bind(*residuals, *dots, num_res=len(residuals), bwd=bwd, out_avals=out_avals,
-                                         name=params["name"], symbolic_zeros=symbolic)
+        out_tangents = custom_lin_p.bind(
+            *residuals,
+            *dots,
+            num_res=len(residuals),
+            bwd=bwd,
+            out_avals=out_avals,
+            name=params["name"],
+            symbolic_zeros=symbolic,
+        )
         return results, out_tangents
 
 
@@ -62,11 +89,16 @@ class _Forward:
     __slots__ = ("__name__", "flags", "rule", "skip")
 
     def __init__(self, rule, skip, flags):
-        self.rule, self.skip, self.flags, self.__name__ = rule, skip, flags, getattr(rule, "__name__", "fwd")
+        self.rule, self.skip, self.flags, self.__name__ = (
+            rule,
+            skip,
+            flags,
+            getattr(rule, "__name__", "fwd"),
+        )
 
     def __call__(self, *args):
         n = len(args) // 2 if self.flags else len(args)
-        return self.rule(*args[self.skip:n], *args[n + self.skip:])
+        return self.rule(*args[self.skip : n], *args[n + self.skip :])
 
 
 class _Backward:
@@ -85,26 +117,40 @@ class _Backward:
         return [None] * self.skip + list(self.rule(*args))
 
 
-custom_vjp_call_p = _CustomVJPCall("custom_vjp_call", multiple_results=True, auto_pvary=False, context_dependent=True)
+custom_vjp_call_p = _CustomVJPCall(
+    "custom_vjp_call", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 custom_vjp_call_p.takes_refs = True
 control_flow_rules[custom_vjp_call_p] = lambda params: CallFlow(params["call_jaxpr"])
 discharge_rules[custom_vjp_call_p] = inline("call_jaxpr")
-custom_vjp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
+custom_vjp_call_p.def_effectful_abstract_eval(
+    lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects)
+)
 ad.primitive_jvps.excuse(custom_vjp_call_p, "its own rule is called instead")
-batching.primitive_batchers.excuse(custom_vjp_call_p, "the function and its rules are batched together")
-mlir.register_text_lowering(custom_vjp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))
+batching.primitive_batchers.excuse(
+    custom_vjp_call_p, "the function and its rules are batched together"
+)
+mlir.register_text_lowering(
+    custom_vjp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args)
+)
 
 
 def _forward_mode(*_, name="a function", **__):
-    raise TypeError(f"can't apply forward-mode differentiation (jvp) to a custom_vjp function: {name} has only a reverse "
-                    f"rule. Use grad or vjp, or define the function with custom_jvp.")
+    raise TypeError(
+        f"can't apply forward-mode differentiation (jvp) to a custom_vjp function: {name} has only a reverse "
+        f"rule. Use grad or vjp, or define the function with custom_jvp."
+    )
 
 
 # The tangent of a custom_vjp function: known only by its transpose.
 # Not to be kept by its parameters: they would keep the rules, and what those close over.
-custom_lin_p = Primitive("custom_lin", multiple_results=True, auto_pvary=False, context_dependent=True)
+custom_lin_p = Primitive(
+    "custom_lin", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 custom_lin_p.takes_refs = True
-custom_lin_p.transposes_zeros = True     # a rule may answer zeros with anything, such as the state it hands out as a gradient
+custom_lin_p.transposes_zeros = (
+    True  # a rule may answer zeros with anything, such as the state it hands out as a gradient
+)
 custom_lin_p.def_abstract_eval(lambda *avals, out_avals, **_: out_avals)
 custom_lin_p.def_impl(_forward_mode)
 ad.primitive_jvps[custom_lin_p] = lambda primals, tangents, **params: _forward_mode(**params)
@@ -124,18 +170,29 @@ def _lin_transpose(cts, *operands, num_res, bwd, out_avals, name, symbolic_zeros
 
 def _lin_batch(axis, operands, dims, *, num_res, bwd, out_avals, name, symbolic_zeros):
     res_dims, in_dims = dims[:num_res], dims[num_res:]
-    tangents = [batching.move_batch_dim_to(t, d, axis.size, 0) for t, d in zip(operands[num_res:], in_dims)]
+    tangents = [
+        batching.move_batch_dim_to(t, d, axis.size, 0) for t, d in zip(operands[num_res:], in_dims)
+    ]
     n_out = len(out_avals)
 
     def batched_bwd(*args):
-        run, out_dims = batching.batch_flat(lambda *a: [ad.instantiate_zeros(x) for x in bwd(*a)], axis,
-                                            [*res_dims, *[0] * n_out])
+        run, out_dims = batching.batch_flat(
+            lambda *a: [ad.instantiate_zeros(x) for x in bwd(*a)], axis, [*res_dims, *[0] * n_out]
+        )
         outs = run(*args)
         return [batching.move_batch_dim_to(x, d, axis.size, 0) for x, d in zip(outs, out_dims.dims)]
+
     batched_bwd.n_outputs = n_out
     avals = tuple(a.update(shape=(axis.size, *a.shape)) for a in out_avals)
-    outs = custom_lin_p.bind(*operands[:num_res], *tangents, num_res=num_res, bwd=batched_bwd, out_avals=avals, name=name,
-                             symbolic_zeros=symbolic_zeros)
+    outs = custom_lin_p.bind(
+        *operands[:num_res],
+        *tangents,
+        num_res=num_res,
+        bwd=batched_bwd,
+        out_avals=avals,
+        name=name,
+        symbolic_zeros=symbolic_zeros,
+    )
     return outs, [0] * n_out
 
 
@@ -162,11 +219,15 @@ def custom_vjp_primal_tree_values(tree):
         >>> custom_vjp_primal_tree_values({"a": CustomVJPPrimal(1.0, True)})
         {'a': 1.0}
     """
+
     def value(leaf):
         if type(leaf) is not CustomVJPPrimal:
-            raise TypeError(f"unexpected leaf type {type(leaf)}: custom_vjp_primal_tree_values takes the arguments of a forward "
-                            f"rule that was set with symbolic_zeros=True")
+            raise TypeError(
+                f"unexpected leaf type {type(leaf)}: custom_vjp_primal_tree_values takes the arguments of a forward "
+                f"rule that was set with symbolic_zeros=True"
+            )
         return leaf.value
+
     return _tree.map(value, tree)
 
 
@@ -177,9 +238,11 @@ def zero_from_primal(val, symbolic_zeros: bool = False):
         >>> zero_from_primal(3.0, symbolic_zeros=True)
         Zero(~float32[])
     """
+
     def zero(leaf):
         made = ad.Zero.of(leaf)
         return made if symbolic_zeros else ad.instantiate_zeros(made)
+
     return _tree.map(zero, val)
 
 
@@ -201,7 +264,12 @@ class custom_vjp:
         3.0
     """
 
-    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+    def __init__(
+        self,
+        fun: Callable,
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ):
         check_callable(fun, "custom_vjp")
         functools.update_wrapper(self, fun, assigned=text_attributes(fun))
         self.fun = fun
@@ -212,7 +280,13 @@ class custom_vjp:
 
     __getattr__ = inner_rule
 
-    def defvjp(self, fwd: Callable, bwd: Callable, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
+    def defvjp(
+        self,
+        fwd: Callable,
+        bwd: Callable,
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
         """Sets the rules.
 
         Args:
@@ -221,7 +295,12 @@ class custom_vjp:
             symbolic_zeros: `fwd` gets `CustomVJPPrimal`s, which say what is differentiated, and `bwd` may get `SymbolicZero`s.
             optimize_remat: under `checkpoint`, run the function instead of `fwd` where the residuals are not needed.
         """
-        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
+        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = (
+            fwd,
+            bwd,
+            symbolic_zeros,
+            optimize_remat,
+        )
 
     def __call__(self, *args, **kwargs):
         name = function_name(self.fun)
@@ -245,19 +324,28 @@ class custom_vjp:
                 leaves = list(map(CustomVJPPrimal, leaves[:n], leaves[n:]))
             pair = fwd(*_tree.unflatten(in_tree, leaves))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(f"Custom VJP fwd rule {function_name(self.fwd)} for function {name} must produce a pair (list or "
-                                f"tuple of length two) where the first element represents the primal output and the second "
-                                f"element represents residuals, got {pair!r}")
+                raise TypeError(
+                    f"Custom VJP fwd rule {function_name(self.fwd)} for function {name} must produce a pair (list or "
+                    f"tuple of length two) where the first element represents the primal output and the second "
+                    f"element represents residuals, got {pair!r}"
+                )
             outs, trees["out"] = _tree.flatten(pair[0])
             residuals, trees["res"] = _tree.flatten(pair[1])
             trees["n"] = len(outs)
             return [*outs, *residuals]
+
         flat_bwd = _FlatBackward(self.bwd, fixed, trees, in_tree, [aval_of(x) for x in flat], name)
         flat_fun.__name__, flat_fwd.__name__ = name, function_name(self.fwd)
         if self.optimize_remat:
             flat_fwd = optimized(flat_fun, flat_fwd, lambda: trees["n"], self.symbolic_zeros)
-        outs = state.trace.process_custom_vjp(custom_vjp_call_p, flat_fun, flat_fwd, flat_bwd, flat, {
-            "name": name, "num_consts": 0, "symbolic_zeros": self.symbolic_zeros})
+        outs = state.trace.process_custom_vjp(
+            custom_vjp_call_p,
+            flat_fun,
+            flat_fwd,
+            flat_bwd,
+            flat,
+            {"name": name, "num_consts": 0, "symbolic_zeros": self.symbolic_zeros},
+        )
         return _tree.unflatten(trees["out"], outs)
 
     def __get__(self, instance, owner=None):
@@ -268,7 +356,14 @@ class _FlatBackward:
     """The user's backward rule on leaves; checks what it returns."""
 
     def __init__(self, bwd, fixed, trees, in_tree, avals, name):
-        self.bwd, self.fixed, self.trees, self.in_tree, self.avals, self.name = bwd, fixed, trees, in_tree, avals, name
+        self.bwd, self.fixed, self.trees, self.in_tree, self.avals, self.name = (
+            bwd,
+            fixed,
+            trees,
+            in_tree,
+            avals,
+            name,
+        )
         self.__name__ = function_name(bwd)
 
     @property
@@ -285,17 +380,25 @@ class _FlatBackward:
             given = tuple(given)
         children = _tree.unflatten(self.in_tree, list(range(len(self.avals))))
         if not isinstance(given, tuple) or len(given) != len(children):
-            raise TypeError(f"{rule} must produce a tuple with one cotangent per argument ({len(children)}), got {given!r}")
+            raise TypeError(
+                f"{rule} must produce a tuple with one cotangent per argument ({len(children)}), got {given!r}"
+            )
         out: list = [None] * len(self.avals)
         for child, ct in zip(children, given):
-            leaves, structure = _tree.flatten(ct, is_leaf=lambda x: x is None)     # None stands for a whole part without cotangents
+            leaves, structure = _tree.flatten(
+                ct, is_leaf=lambda x: x is None
+            )  # None stands for a whole part without cotangents
             try:
                 parts = structure.flatten_up_to(child)
             except (ValueError, TypeError, KeyError):
-                raise TypeError(f"{rule} must produce cotangents with the structure of the arguments, {_tree.structure(child)}, or a prefix of "
-                                f"it, got {_tree.structure(ct)}") from None
+                raise TypeError(
+                    f"{rule} must produce cotangents with the structure of the arguments, {_tree.structure(child)}, or a prefix of "
+                    f"it, got {_tree.structure(ct)}"
+                ) from None
             for part, leaf in zip(parts, leaves):
-                for i in _tree.leaves(part) if leaf is not None else ():       # one array serves all arguments below it
+                for i in (
+                    _tree.leaves(part) if leaf is not None else ()
+                ):  # one array serves all arguments below it
                     out[i] = self._checked(leaf, self.avals[i], rule)
         return out
 
@@ -305,9 +408,12 @@ class _FlatBackward:
             return None
         got = aval_of(ct)
         if got.shape != want.shape:
-            raise ValueError(f"{rule} must produce cotangents with the shapes of the arguments, but gave {got} for an argument of "
-                             f"type {aval}")
+            raise ValueError(
+                f"{rule} must produce cotangents with the shapes of the arguments, but gave {got} for an argument of "
+                f"type {aval}"
+            )
         if got.dtype != want.dtype:
             from xlab.lax.convert import convert_element_type
+
             return convert_element_type(ct, want.dtype)
         return ct

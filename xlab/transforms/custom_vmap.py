@@ -55,7 +55,9 @@ class custom_vmap:
     def __call__(self, *args, **kwargs):
         name = function_name(self.fun)
         if self.vmap_rule is None:
-            raise AttributeError(f"No batching rule defined for custom_vmap function {name} using def_vmap.")
+            raise AttributeError(
+                f"No batching rule defined for custom_vmap function {name} using def_vmap."
+            )
         args = resolve_kwargs(self.fun, args, kwargs)
         flat, in_tree = _tree.flatten(args)
         program = trace_program(self.fun, _tree.structure((args, {})), [aval_of(x) for x in flat])
@@ -69,24 +71,36 @@ class _FlatRule:
     """The user's rule on leaves: `rule(size, batched, leaves) -> (leaves, batched)`."""
 
     def __init__(self, rule, in_tree, out_tree, n_consts, name):
-        self.rule, self.in_tree, self.out_tree, self.n_consts, self.name = rule, in_tree, out_tree, n_consts, name
+        self.rule, self.in_tree, self.out_tree, self.n_consts, self.name = (
+            rule,
+            in_tree,
+            out_tree,
+            n_consts,
+            name,
+        )
         self.__name__ = function_name(rule)
 
     def __call__(self, size, batched, values):
         n = self.n_consts
         if any(batched[:n]):
-            raise TypeError(f"{self.name} has a custom batching rule and closes over a batched value, which its rule cannot "
-                            f"see. Pass it as an argument instead.")
+            raise TypeError(
+                f"{self.name} has a custom batching rule and closes over a batched value, which its rule cannot "
+                f"see. Pass it as an argument instead."
+            )
         args = _tree.unflatten(self.in_tree, values[n:])
         flags = list(_tree.unflatten(self.in_tree, batched[n:]))
         result = self.rule(size, flags, *args)
         if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(f"the batching rule of {self.name} must return a pair (output, which parts are batched), got "
-                            f"{type(result).__name__}")
+            raise TypeError(
+                f"the batching rule of {self.name} must return a pair (output, which parts are batched), got "
+                f"{type(result).__name__}"
+            )
         outs, tree = _tree.flatten(result[0])
         if tree != self.out_tree:
-            raise TypeError(f"the batching rule of {self.name} must return the structure of its function, {self.out_tree}, "
-                            f"got {tree}")
+            raise TypeError(
+                f"the batching rule of {self.name} must return the structure of its function, {self.out_tree}, "
+                f"got {tree}"
+            )
         return outs, list(_tree.broadcast_prefix(result[1], result[0]))
 
 
@@ -104,7 +118,11 @@ class _RuleUpdater(ParamUpdater):
         return {"rule": _jvp_rule(params["rule"], nonzero, nonzero_out)}
 
     def transpose(self, params, linear, nonzero, nonzero_out):
-        return {"rule": _transposed_rule(params["rule"], params["call"].in_avals, linear, nonzero, nonzero_out)}
+        return {
+            "rule": _transposed_rule(
+                params["rule"], params["call"].in_avals, linear, nonzero, nonzero_out
+            )
+        }
 
 
 def _jvp_rule(rule, nonzero, nonzero_out):
@@ -118,7 +136,7 @@ def _jvp_rule(rule, nonzero, nonzero_out):
                 ts.append(ad.Zero(aval_of(ps[i]).to_tangent_aval()))
                 continue
             b, t = next(given)
-            if b != flags[i]:       # a value and its tangent are batched together
+            if b != flags[i]:  # a value and its tangent are batched together
                 t = t if b else batching.broadcast(t, size, 0)
                 ps[i] = ps[i] if flags[i] else batching.broadcast(ps[i], size, 0)
                 flags[i] = True
@@ -129,9 +147,13 @@ def _jvp_rule(rule, nonzero, nonzero_out):
             outs, found = rule(size, flags, list(xs))
             out_flags[:] = found
             return outs
+
         outs, touts = ad.jvp(primal_rule, ps, ts)
-        some = [(ad.instantiate_zeros(t), f) for t, f, nz in zip(touts, out_flags, nonzero_out) if nz]
+        some = [
+            (ad.instantiate_zeros(t), f) for t, f, nz in zip(touts, out_flags, nonzero_out) if nz
+        ]
         return [*outs, *(t for t, _ in some)], [*out_flags, *(f for _, f in some)]
+
     return jvp_rule
 
 
@@ -149,7 +171,10 @@ def _transposed_rule(rule, avals, linear, nonzero_ct, nonzero):
             outs, found = rule(size, flags, [next(given if lin else known) for lin in linear])
             out_flags[:] = found
             return outs
-        jaxpr, consts = pe.trace_to_jaxpr(of_linear, [a.update(shape=(size, *a.shape)) for a in lin_avals])
+
+        jaxpr, consts = pe.trace_to_jaxpr(
+            of_linear, [a.update(shape=(size, *a.shape)) for a in lin_avals]
+        )
         arrived = iter(zip(values[n:], batched[n:]))
         arrived = [next(arrived) if nz else (None, False) for nz in nonzero_ct]
         full = []
@@ -160,18 +185,26 @@ def _transposed_rule(rule, avals, linear, nonzero_ct, nonzero):
                 full.append(ct)
             else:
                 full.append(batching.broadcast(ct, size, 0) if f else batching.sum_batch_dim(ct, 0))
-        given = ad.backward_pass(jaxpr, consts, [ad.UndefinedPrimal(v.aval) for v in jaxpr.invars], full)
+        given = ad.backward_pass(
+            jaxpr, consts, [ad.UndefinedPrimal(v.aval) for v in jaxpr.invars], full
+        )
         outs = [ad.instantiate_zeros(ct) for ct, nz in zip(given, nonzero) if nz]
         return outs, [True] * len(outs)
+
     return transposed_rule
 
 
 def _only(call, rule, outputs: list[int]) -> dict:
     """The parameters of a call that gives some of the results."""
+
     def chosen(size, batched, values):
         outs, out_flags = rule(size, batched, values)
         return [outs[i] for i in outputs], [out_flags[i] for i in outputs]
-    return {"call": call.memo(("outputs", tuple(outputs)), lambda: reorder(call, None, outputs)), "rule": chosen}
+
+    return {
+        "call": call.memo(("outputs", tuple(outputs)), lambda: reorder(call, None, outputs)),
+        "rule": chosen,
+    }
 
 
 def _partial_eval(trace, args, *, call, rule):
@@ -186,12 +219,22 @@ def _partial_eval(trace, args, *, call, rule):
 
         def known_rule(size, batched, values):
             flags, given, fill = iter(batched), iter(values), iter(missing)
-            outs, out_flags = rule(size, [False if u else next(flags) for u in unknown],
-                                   [ad.instantiate_zeros(ad.Zero(next(fill))) if u else next(given) for u in unknown])
+            outs, out_flags = rule(
+                size,
+                [False if u else next(flags) for u in unknown],
+                [ad.instantiate_zeros(ad.Zero(next(fill))) if u else next(given) for u in unknown],
+            )
             return [outs[i] for i in known_outs], [out_flags[i] for i in known_outs]
+
         jaxpr, _ = pe.dce_jaxpr(call.jaxpr, [not u for u in out_unknown], [not u for u in unknown])
-        known = iter(trace.run_known(custom_vmap_p.bind, *(x for x, u in zip(args, unknown) if not u),
-                                     call=ClosedJaxpr(jaxpr, call.consts), rule=known_rule))
+        known = iter(
+            trace.run_known(
+                custom_vmap_p.bind,
+                *(x for x, u in zip(args, unknown) if not u),
+                call=ClosedJaxpr(jaxpr, call.consts),
+                rule=known_rule,
+            )
+        )
 
     recorded = iter(trace.record_unknown(custom_vmap_p, args, _only(call, rule, unknown_outs)))
     return [next(recorded if u else known) for u in out_unknown]
@@ -202,11 +245,13 @@ def _dce(used_outputs, eqn):
     outputs = [i for i, used in enumerate(used_outputs) if used]
     if not outputs and not _effects.prevents_dce(eqn.effects):
         return [False] * len(eqn.invars), None
-    return [True] * len(eqn.invars), eqn.replace(outvars=[eqn.outvars[i] for i in outputs], params=_only(**eqn.params, outputs=outputs))
+    return [True] * len(eqn.invars), eqn.replace(
+        outvars=[eqn.outvars[i] for i in outputs], params=_only(**eqn.params, outputs=outputs)
+    )
 
 
 define_call(custom_vmap_p, "call", _RuleUpdater())
-custom_vmap_p.takes_refs = False     # a rule is written for values
+custom_vmap_p.takes_refs = False  # a rule is written for values
 batching.axis_primitive_batchers[custom_vmap_p] = _batch
 pe.partial_eval_rules[custom_vmap_p] = _partial_eval
 pe.dce_rules[custom_vmap_p] = _dce
@@ -223,7 +268,13 @@ def sequential_vmap(f: Callable) -> custom_vmap:
 
         def one(given):
             given = iter(given)
-            return f(*_tree.unflatten(treedef, [next(given) if flag else x for x, flag in zip(leaves, flags)]))
+            return f(
+                *_tree.unflatten(
+                    treedef, [next(given) if flag else x for x, flag in zip(leaves, flags)]
+                )
+            )
+
         out = lax_map(one, [x for x, flag in zip(leaves, flags) if flag])
         return out, _tree.map(lambda _: True, out)
+
     return mapped

@@ -88,11 +88,11 @@ class Exported:
     disabled_safety_checks: tuple = ()
     calling_convention_version: int = maximum_supported_calling_convention_version
     uses_global_constants: bool = False
-    constants: tuple = ()                        # large ones, passed to the program before its arguments
-    other_programs: tuple = ()                   # (platform, program) of platforms whose program is not that of the first
-    _in_named_shardings: tuple = ()              # per argument and result: over an abstract mesh, or None
+    constants: tuple = ()  # large ones, passed to the program before its arguments
+    other_programs: tuple = ()  # (platform, program) of platforms whose program is not that of the first
+    _in_named_shardings: tuple = ()  # per argument and result: over an abstract mesh, or None
     _out_named_shardings: tuple = ()
-    _places: tuple = ()                          # in the process that exported: the same over its devices
+    _places: tuple = ()  # in the process that exported: the same over its devices
     _get_vjp: Callable | None = None
     _templates: dict = field(default_factory=dict)
 
@@ -106,8 +106,12 @@ class Exported:
     def _program(self, platform: str | None = None) -> bytes:
         return dict(self.other_programs).get(platform, self.mlir_module_serialized)
 
-    in_shardings_hlo = property(lambda self: (None,) * len(self.in_avals), doc="None: shardings are named here.")
-    out_shardings_hlo = property(lambda self: (None,) * len(self.out_avals), doc="None: shardings are named here.")
+    in_shardings_hlo = property(
+        lambda self: (None,) * len(self.in_avals), doc="None: shardings are named here."
+    )
+    out_shardings_hlo = property(
+        lambda self: (None,) * len(self.out_avals), doc="None: shardings are named here."
+    )
 
     def in_shardings_jax(self, mesh) -> tuple:
         """The shardings of the flat arguments over a mesh of devices; None where the program leaves them open."""
@@ -124,36 +128,55 @@ class Exported:
     def vjp(self) -> Exported:
         """The program of the derivative: flat arguments and cotangents of the results to cotangents of the arguments."""
         if self._get_vjp is None:
-            raise ValueError(f"No VJP is available for {self.fun_name}: serialize it with vjp_order=1 to keep its derivative")
+            raise ValueError(
+                f"No VJP is available for {self.fun_name}: serialize it with vjp_order=1 to keep its derivative"
+            )
         return self._get_vjp(self)
 
     def call(self, *args, **kwargs):
         """Runs the program, or makes it part of the one being traced."""
         flat, tree = _tree.flatten((args, kwargs))
         if tree != self.in_tree:
-            raise ValueError(f"The invocation args and kwargs must have the same pytree structure as when the function "
-                             f"{self.fun_name!r} was exported: expected {self.in_tree}, got {tree}")
+            raise ValueError(
+                f"The invocation args and kwargs must have the same pytree structure as when the function "
+                f"{self.fun_name!r} was exported: expected {self.in_tree}, got {tree}"
+            )
         for i, (x, want) in enumerate(zip(flat, self.in_avals)):
             got = aval_of(x)
             if got.shape != want.shape:
-                raise ValueError(f"Shape mismatch for argument {i} of {self.fun_name}: expected {want.shape} and called with {got.shape}")
+                raise ValueError(
+                    f"Shape mismatch for argument {i} of {self.fun_name}: expected {want.shape} and called with {got.shape}"
+                )
             if got.dtype != want.dtype:
-                raise ValueError(f"Dtype mismatch for argument {i} of {self.fun_name}: expected {dtypes.name(want.dtype)} and called with "
-                                 f"{dtypes.name(got.dtype)}")
+                raise ValueError(
+                    f"Dtype mismatch for argument {i} of {self.fun_name}: expected {dtypes.name(want.dtype)} and called with "
+                    f"{dtypes.name(got.dtype)}"
+                )
         return _tree.unflatten(self.out_tree, _flat_call(self)(*flat))
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """The program as bytes, with derivatives up to `vjp_order`."""
         head = {
-            "format": _FORMAT, "fun_name": self.fun_name, "in_tree": write_tree(self.in_tree), "out_tree": write_tree(self.out_tree),
-            "in_avals": list(map(write_aval, self.in_avals)), "out_avals": list(map(write_aval, self.out_avals)),
-            "platforms": self.platforms, "kept": self.module_kept_var_idx, "disabled": [c.name for c in self.disabled_safety_checks],
-            "version": self.calling_convention_version, "constants": [write_aval(aval_of(c)) for c in self.constants],
-            "devices": self.nr_devices, "others": [name for name, _ in self.other_programs],
+            "format": _FORMAT,
+            "fun_name": self.fun_name,
+            "in_tree": write_tree(self.in_tree),
+            "out_tree": write_tree(self.out_tree),
+            "in_avals": list(map(write_aval, self.in_avals)),
+            "out_avals": list(map(write_aval, self.out_avals)),
+            "platforms": self.platforms,
+            "kept": self.module_kept_var_idx,
+            "disabled": [c.name for c in self.disabled_safety_checks],
+            "version": self.calling_convention_version,
+            "constants": [write_aval(aval_of(c)) for c in self.constants],
+            "devices": self.nr_devices,
+            "others": [name for name, _ in self.other_programs],
             "in_shardings": list(map(write_sharding, self._in_named_shardings)),
             "out_shardings": list(map(write_sharding, self._out_named_shardings)),
         }
-        head["digests"] = [_digest(self.mlir_module_serialized), *(_digest(program) for _, program in self.other_programs)]
+        head["digests"] = [
+            _digest(self.mlir_module_serialized),
+            *(_digest(program) for _, program in self.other_programs),
+        ]
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as files:
             files.writestr("program.json", json.dumps(head))
@@ -167,7 +190,10 @@ class Exported:
         return bytearray(out.getvalue())
 
 
-_LONGEST = {"program.json": 1 << 26, "program.stablehlo": 1 << 30}     # bytes; a small file may unpack to any number
+_LONGEST = {
+    "program.json": 1 << 26,
+    "program.stablehlo": 1 << 30,
+}  # bytes; a small file may unpack to any number
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:
@@ -185,12 +211,16 @@ def deserialize(blob: bytes | bytearray) -> Exported:
             if not isinstance(head, dict) or "format" not in head:
                 raise ValueError("its head is not what `serialize` writes")
             if head["format"] != _FORMAT:
-                raise _OtherFormat(f"the exported program has format {head['format']}, this version reads {_FORMAT}: export it again")
+                raise _OtherFormat(
+                    f"the exported program has format {head['format']}, this version reads {_FORMAT}: export it again"
+                )
             return _read(head, files)
     except (_OtherFormat, UnregisteredNode):
         raise
-    except Exception as e:      # any error here means that the file is invalid
-        raise ValueError(f"these bytes are not an exported program: {type(e).__name__}: {e}") from None
+    except Exception as e:  # any error here means that the file is invalid
+        raise ValueError(
+            f"these bytes are not an exported program: {type(e).__name__}: {e}"
+        ) from None
 
 
 class _OtherFormat(ValueError):
@@ -205,41 +235,92 @@ def _unpacked(files: zipfile.ZipFile, name: str, size: int | None = None) -> byt
     """A decompressed part of the file; raises if it has another size than given, or is too large."""
     said = files.getinfo(name).file_size
     if said > _LONGEST.get(name, 1 << 30) if size is None else said != size:
-        raise ValueError(f"its part {name!r} is said to have {said} bytes" + ("" if size is None else f", and has to have {size}"))
+        raise ValueError(
+            f"its part {name!r} is said to have {said} bytes"
+            + ("" if size is None else f", and has to have {size}")
+        )
     return files.read(name)
 
 
 def _read(head: dict, files: zipfile.ZipFile) -> Exported:
     ins, outs = (tuple(map(read_aval, head[k])) for k in ("in_avals", "out_avals"))
-    in_tree, out_tree, kept = read_tree(head["in_tree"]), read_tree(head["out_tree"]), tuple(head["kept"])
-    in_shardings, out_shardings = (tuple(map(read_sharding, head.get(k, ()))) for k in ("in_shardings", "out_shardings"))
-    platforms, others, devices, name = tuple(head["platforms"]), tuple(head.get("others", ())), head.get("devices", 1), head["fun_name"]
-    fits = (in_tree.num_leaves == len(ins) and out_tree.num_leaves == len(outs) and len(in_shardings) in (0, len(ins))
-            and len(out_shardings) in (0, len(outs)) and type(devices) is int and devices > 0 and type(name) is str
-            and all(type(i) is int and 0 <= i < len(ins) for i in kept) and len(set(kept)) == len(kept) and platforms
-            and {*platforms, *others} <= {*_PLATFORMS} and all(type(c) is str for c in head["disabled"]) and type(head["version"]) is int)
+    in_tree, out_tree, kept = (
+        read_tree(head["in_tree"]),
+        read_tree(head["out_tree"]),
+        tuple(head["kept"]),
+    )
+    in_shardings, out_shardings = (
+        tuple(map(read_sharding, head.get(k, ()))) for k in ("in_shardings", "out_shardings")
+    )
+    platforms, others, devices, name = (
+        tuple(head["platforms"]),
+        tuple(head.get("others", ())),
+        head.get("devices", 1),
+        head["fun_name"],
+    )
+    fits = (
+        in_tree.num_leaves == len(ins)
+        and out_tree.num_leaves == len(outs)
+        and len(in_shardings) in (0, len(ins))
+        and len(out_shardings) in (0, len(outs))
+        and type(devices) is int
+        and devices > 0
+        and type(name) is str
+        and all(type(i) is int and 0 <= i < len(ins) for i in kept)
+        and len(set(kept)) == len(kept)
+        and platforms
+        and {*platforms, *others} <= {*_PLATFORMS}
+        and all(type(c) is str for c in head["disabled"])
+        and type(head["version"]) is int
+    )
     if not fits:
         raise ValueError("the parts of its head contradict one another")
     constants = []
     for i, c in enumerate(head["constants"]):
         aval = read_aval(c)
-        constants.append(np.frombuffer(_unpacked(files, f"constant{i}", aval.nbytes), aval.dtype).reshape(aval.shape))
+        constants.append(
+            np.frombuffer(_unpacked(files, f"constant{i}", aval.nbytes), aval.dtype).reshape(
+                aval.shape
+            )
+        )
     further = _unpacked(files, "vjp") if "vjp" in files.namelist() else None
-    programs = [_unpacked(files, part) for part in ("program.stablehlo", *(f"program.{n}.stablehlo" for n in others))]
+    programs = [
+        _unpacked(files, part)
+        for part in ("program.stablehlo", *(f"program.{n}.stablehlo" for n in others))
+    ]
     if "digests" not in head:
-        raise _OtherFormat("the exported program has no digests, so nothing tells whether it is damaged: an earlier version stored it. Make it "
-                           "again with xlab.export.export(f)(*args).serialize()")
-    if list(map(_digest, programs)) != head["digests"]:     # native code may end the process over it
+        raise _OtherFormat(
+            "the exported program has no digests, so nothing tells whether it is damaged: an earlier version stored it. Make it "
+            "again with xlab.export.export(f)(*args).serialize()"
+        )
+    if list(map(_digest, programs)) != head["digests"]:  # native code may end the process over it
         raise ValueError("the program is damaged: it is not what was stored")
     return Exported(
-        name, in_tree, ins, out_tree, outs, platforms, programs[0], kept, nr_devices=devices,
-        disabled_safety_checks=tuple(map(DisabledSafetyCheck, head["disabled"])), calling_convention_version=head["version"],
-        constants=tuple(constants), other_programs=tuple(zip(others, programs[1:])),
-        _in_named_shardings=in_shardings, _out_named_shardings=out_shardings,
-        _get_vjp=None if further is None else lambda _: deserialize(further))
+        name,
+        in_tree,
+        ins,
+        out_tree,
+        outs,
+        platforms,
+        programs[0],
+        kept,
+        nr_devices=devices,
+        disabled_safety_checks=tuple(map(DisabledSafetyCheck, head["disabled"])),
+        calling_convention_version=head["version"],
+        constants=tuple(constants),
+        other_programs=tuple(zip(others, programs[1:])),
+        _in_named_shardings=in_shardings,
+        _out_named_shardings=out_shardings,
+        _get_vjp=None if further is None else lambda _: deserialize(further),
+    )
 
 
-def export(fun_jit: Callable, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable:
+def export(
+    fun_jit: Callable,
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+) -> Callable:
     """Prepares a jitted function for use elsewhere: `export(f)(*args)`, where types of arguments are enough.
 
     Args:
@@ -261,28 +342,48 @@ def export(fun_jit: Callable, *, platforms: Sequence[str] | None = None, disable
     wanted = tuple(platforms or (default_export_platform(),))
     unknown = [p for p in wanted if p not in _PLATFORMS]
     if unknown:
-        raise ValueError(f"export for the platforms {wanted}: {unknown[0]!r} is none of {', '.join(_PLATFORMS)}")
+        raise ValueError(
+            f"export for the platforms {wanted}: {unknown[0]!r} is none of {', '.join(_PLATFORMS)}"
+        )
 
     def exporter(*args, **kwargs) -> Exported:
         traced = fun_jit.trace(*args, **kwargs)
         lowered = traced.lower(lowering_platforms=wanted[:1])
         program, name = lowered._lowered, lowered.name
         if program.module.callbacks or program.closed.effects:
-            raise NotImplementedError(f"export of {name}: Python callbacks and other effects exist only in this process; take them out of "
-                                      f"the function")
+            raise NotImplementedError(
+                f"export of {name}: Python callbacks and other effects exist only in this process; take them out of "
+                f"the function"
+            )
         closed, others = program.closed, []
         for other in wanted[1:]:
             module = traced.lower(lowering_platforms=(other,))._lowered.module
             if module.text != program.module.text:
                 others.append((other, bytes(_ir.to_portable(module.text))))
         given = dict(zip(program.kept, program.in_shardings))
-        ins, outs = ([_named(s) for s in found] for found in (map(given.get, range(len(closed.in_avals))), program.out_shardings))
-        return Exported(name, lowered.in_tree, tuple(closed.in_avals), lowered.out_tree, tuple(closed.out_avals), wanted,
-                        _ir.to_portable(program.module.text), tuple(program.kept), nr_devices=len(program.devices),
-                        disabled_safety_checks=tuple(disabled_checks), constants=tuple(np.asarray(c) for c in program.module.hoisted),
-                        other_programs=tuple(others), _in_named_shardings=tuple(map(_abstract, ins)),
-                        _out_named_shardings=tuple(map(_abstract, outs)), _places=(*ins, *outs),
-                        _get_vjp=lambda e: _derivative(e, fun_jit, lowered.in_tree))
+        ins, outs = (
+            [_named(s) for s in found]
+            for found in (map(given.get, range(len(closed.in_avals))), program.out_shardings)
+        )
+        return Exported(
+            name,
+            lowered.in_tree,
+            tuple(closed.in_avals),
+            lowered.out_tree,
+            tuple(closed.out_avals),
+            wanted,
+            _ir.to_portable(program.module.text),
+            tuple(program.kept),
+            nr_devices=len(program.devices),
+            disabled_safety_checks=tuple(disabled_checks),
+            constants=tuple(np.asarray(c) for c in program.module.hoisted),
+            other_programs=tuple(others),
+            _in_named_shardings=tuple(map(_abstract, ins)),
+            _out_named_shardings=tuple(map(_abstract, outs)),
+            _places=(*ins, *outs),
+            _get_vjp=lambda e: _derivative(e, fun_jit, lowered.in_tree),
+        )
+
     return exporter
 
 
@@ -298,8 +399,10 @@ def _over(sharding, mesh):
     if sharding is None:
         return None
     if mesh.shape_tuple != sharding.mesh.shape_tuple:
-        raise ValueError(f"the program was exported over a mesh of axes {dict(sharding.mesh.shape)}, and cannot be laid over one of "
-                         f"{dict(mesh.shape)}")
+        raise ValueError(
+            f"the program was exported over a mesh of axes {dict(sharding.mesh.shape)}, and cannot be laid over one of "
+            f"{dict(mesh.shape)}"
+        )
     return NamedSharding(mesh, sharding.spec)
 
 
@@ -313,27 +416,40 @@ def _derivative(exported: Exported, fun, in_tree) -> Exported:
 
     def pullback(*values):
         out = _vjp(flat, *values[:n])[1](list(values[n:]))
-        return [np.zeros((), bool) if getattr(ct, "dtype", None) == dtypes.float0 else ct for ct in out]
+        return [
+            np.zeros((), bool) if getattr(ct, "dtype", None) == dtypes.float0 else ct for ct in out
+        ]
+
     pullback.__name__ = f"{exported.fun_name}_vjp"
     if not all(dtypes.issubdtype(a.dtype, np.inexact) for a in exported.out_avals):
-        raise NotImplementedError(f"the derivative of {exported.fun_name}: its results are not all of floating or complex types")
+        raise NotImplementedError(
+            f"the derivative of {exported.fun_name}: its results are not all of floating or complex types"
+        )
     avals = (*exported.in_avals, *exported.out_avals)
-    return export(jit(pullback), platforms=exported.platforms)(*map(_struct, avals, exported._places))
+    return export(jit(pullback), platforms=exported.platforms)(
+        *map(_struct, avals, exported._places)
+    )
 
 
 def _struct(aval: ShapedArray, sharding):
     from xlab.compile.stages import ShapeDtypeStruct
+
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
 
 def _flat_call(exported: Exported) -> Callable:
     """The program as a function of flat arguments that knows its derivative."""
+
     def run(*args):
         return call_exported_p.bind(*args, exported=exported)
 
     def backward(args, cts):
         given = exported.vjp().call(*args, *cts)
-        return tuple(ct if dtypes.issubdtype(a.dtype, np.inexact) else None for ct, a in zip(given, exported.in_avals))
+        return tuple(
+            ct if dtypes.issubdtype(a.dtype, np.inexact) else None
+            for ct, a in zip(given, exported.in_avals)
+        )
+
     run.__name__ = exported.fun_name
     flat = custom_vjp(run)
     flat.defvjp(lambda *args: (run(*args), args), backward)
@@ -342,20 +458,30 @@ def _flat_call(exported: Exported) -> Callable:
 
 call_exported_p = Primitive("call_exported", multiple_results=True)
 call_exported_p.def_abstract_eval(lambda *avals, exported: exported.out_avals)
-sharding_rules[call_exported_p] = lambda ins, outs, *, exported: [entries(a) for a in exported.out_avals]
-ad.primitive_jvps.excuse(call_exported_p, "an exported program is differentiated through its own kept derivative")
-batching.primitive_batchers.excuse(call_exported_p, "an exported program has fixed shapes; map over it with lax.map")
+sharding_rules[call_exported_p] = lambda ins, outs, *, exported: [
+    entries(a) for a in exported.out_avals
+]
+ad.primitive_jvps.excuse(
+    call_exported_p, "an exported program is differentiated through its own kept derivative"
+)
+batching.primitive_batchers.excuse(
+    call_exported_p, "an exported program has fixed shapes; map over it with lax.map"
+)
 
 
 def _lowering(ctx, *args, exported: Exported):
     allowed = DisabledSafetyCheck.platform() in exported.disabled_safety_checks
     if ctx.platform not in exported.platforms and not allowed:
-        raise ValueError(f"Function '{exported.fun_name}' was exported for platforms {exported.platforms} but it is used on "
-                         f"'{ctx.platform}'.")
+        raise ValueError(
+            f"Function '{exported.fun_name}' was exported for platforms {exported.platforms} but it is used on "
+            f"'{ctx.platform}'."
+        )
     if exported.nr_devices not in (1, ctx.module.devices):
-        raise ValueError(f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is called in a context with "
-                         f"{ctx.module.devices} devices, which is not allowed. Lay its arguments over {exported.nr_devices} devices: "
-                         f"xlab.device_put(x, exported.in_shardings_jax(mesh)[i]).")
+        raise ValueError(
+            f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is called in a context with "
+            f"{ctx.module.devices} devices, which is not allowed. Lay its arguments over {exported.nr_devices} devices: "
+            f"xlab.device_put(x, exported.in_shardings_jax(mesh)[i])."
+        )
     template = exported._templates.get(ctx.platform)
     if template is None:
         texts = _ir.function_texts(_ir.from_portable(exported._program(ctx.platform)), "function")
@@ -363,14 +489,28 @@ def _lowering(ctx, *args, exported: Exported):
     symbol = place_functions(ctx, _over_meshes(ctx, template), exported.fun_name)
     kept = exported.module_kept_var_idx
     where = exported._in_named_shardings or [None] * len(args)
-    operands = [*(ctx.constant(c, aval_of(c)) for c in exported.constants), *(_held(ctx, args[i], where[i], exported.in_avals[i]) for i in kept)]
-    types_in = [*(mlir.tensor_type(aval_of(c)) for c in exported.constants), *(mlir.tensor_type(exported.in_avals[i]) for i in kept)]
+    operands = [
+        *(ctx.constant(c, aval_of(c)) for c in exported.constants),
+        *(_held(ctx, args[i], where[i], exported.in_avals[i]) for i in kept),
+    ]
+    types_in = [
+        *(mlir.tensor_type(aval_of(c)) for c in exported.constants),
+        *(mlir.tensor_type(exported.in_avals[i]) for i in kept),
+    ]
     types_out = [mlir.tensor_type(a) for a in exported.out_avals]
-    outs = ctx.ops(f"func.call @{symbol}({', '.join(operands)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out))
-    return [_held(ctx, x, s, a) for x, s, a in zip(outs, exported._out_named_shardings or [None] * len(outs), exported.out_avals)]
+    outs = ctx.ops(
+        f"func.call @{symbol}({', '.join(operands)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})",
+        len(types_out),
+    )
+    return [
+        _held(ctx, x, s, a)
+        for x, s, a in zip(
+            outs, exported._out_named_shardings or [None] * len(outs), exported.out_avals
+        )
+    ]
 
 
-_MESH = re.compile(r'sdy\.mesh @([\w.$-]+) = <\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>')
+_MESH = re.compile(r"sdy\.mesh @([\w.$-]+) = <\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>")
 _AXIS = re.compile(r'"((?:[^"\\]|\\.)*)"=(\d+)')
 
 
@@ -384,7 +524,9 @@ def _over_meshes(ctx, template: Template) -> Template:
             symbols.append(symbol)
             continue
         ids = tuple(map(int, found[3].split(","))) if found[3] else None
-        meshes[found[1]] = ctx.module.meshes.of_axes(tuple((name, int(size)) for name, size in _AXIS.findall(found[2])), ids)
+        meshes[found[1]] = ctx.module.meshes.of_axes(
+            tuple((name, int(size)) for name, size in _AXIS.findall(found[2])), ids
+        )
     if not meshes:
         return template
     use = re.compile(r"<@(" + "|".join(map(re.escape, meshes)) + r")(?=[,>])")
@@ -395,14 +537,22 @@ def _held(ctx, x: str, sharding, aval) -> str:
     """Constrains an argument or result to the exported program's sharding."""
     if sharding is None or ctx.module.devices == 1 or ctx.manual:
         return x
-    text = sharding.sdy(aval.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
+    text = sharding.sdy(aval.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix(
+        "#sdy.sharding"
+    )
     return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
 
 
 mlir.register_text_lowering(call_exported_p, _lowering)
 
 
-def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), scope: Any = None, like: Sequence[int | None] | None = None) -> Any:
+def symbolic_shape(
+    shape_spec: str | None,
+    *,
+    constraints: Sequence[str] = (),
+    scope: Any = None,
+    like: Sequence[int | None] | None = None,
+) -> Any:
     """The shape that a text such as `"2, 3"` or `"..., 3"` (with `like`) stands for; dimensions are numbers.
 
     Args:
@@ -418,9 +568,11 @@ def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), s
     parts = [p.strip() for p in (shape_spec or "...").strip("()[] ").split(",") if p.strip()]
     if "..." in parts:
         if like is None:
-            raise ValueError(f"'...' in the shape {shape_spec!r} needs `like`, the shape it stands for")
+            raise ValueError(
+                f"'...' in the shape {shape_spec!r} needs `like`, the shape it stands for"
+            )
         i = parts.index("...")
-        parts[i:i + 1] = ["_"] * (len(like) - len(parts) + 1)
+        parts[i : i + 1] = ["_"] * (len(like) - len(parts) + 1)
     out = []
     for i, part in enumerate(parts):
         if part == "_" and like is not None:
@@ -428,8 +580,10 @@ def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), s
         elif part.isdigit():
             out.append(int(part))
         else:
-            raise NotImplementedError(f"symbolic dimensions such as {part!r} are not supported: export once for each shape, or make the "
-                                      f"dimension a number")
+            raise NotImplementedError(
+                f"symbolic dimensions such as {part!r} are not supported: export once for each shape, or make the "
+                f"dimension a number"
+            )
     return tuple(out)
 
 

@@ -27,8 +27,14 @@ _BUILTIN: dict[str, type] = {"tuple": tuple, "list": list, "dict": dict, "none":
 _NAMES = {t: n for n, t in _BUILTIN.items()}
 
 
-def register_pytree_node_serialization(nodetype: type, *, serialized_name: str, serialize_auxdata: Callable,
-                                       deserialize_auxdata: Callable, from_children: Callable | None = None) -> type:
+def register_pytree_node_serialization(
+    nodetype: type,
+    *,
+    serialized_name: str,
+    serialize_auxdata: Callable,
+    deserialize_auxdata: Callable,
+    from_children: Callable | None = None,
+) -> type:
     """Lets exported programs have a registered pytree class among their arguments and results.
 
     Args:
@@ -51,15 +57,21 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
         True
     """
     if not (issubclass(nodetype, tuple) and hasattr(nodetype, "_fields")):
-        raise ValueError(f"register_namedtuple_serialization takes a class made by namedtuple or NamedTuple, got {nodetype}")
+        raise ValueError(
+            f"register_namedtuple_serialization takes a class made by namedtuple or NamedTuple, got {nodetype}"
+        )
     return _register(nodetype, _NodeFormat(serialized_name, lambda _: b"", lambda _: None))
 
 
 def _register(nodetype, form):
     if nodetype in _by_type:
-        raise ValueError(f"{nodetype} is registered for serialization already, as {_by_type[nodetype].name!r}")
+        raise ValueError(
+            f"{nodetype} is registered for serialization already, as {_by_type[nodetype].name!r}"
+        )
     if form.name in _by_name:
-        raise ValueError(f"the name {form.name!r} is taken by {_by_name[form.name]}: serialized names must be unique")
+        raise ValueError(
+            f"the name {form.name!r} is taken by {_by_name[form.name]}: serialized names must be unique"
+        )
     _by_type[nodetype], _by_name[form.name] = form, nodetype
     return nodetype
 
@@ -77,8 +89,10 @@ def write_tree(treedef: PyTreeDef) -> Any:
         return [_NAMES[kind], aux if kind is dict else None, children]
     form = _by_type.get(kind)
     if form is None:
-        raise ValueError(f"pytrees of type {kind} cannot be serialized: register it with export.register_pytree_node_serialization or, for "
-                         f"a named tuple, export.register_namedtuple_serialization")
+        raise ValueError(
+            f"pytrees of type {kind} cannot be serialized: register it with export.register_pytree_node_serialization or, for "
+            f"a named tuple, export.register_namedtuple_serialization"
+        )
     return ["@" + form.name, base64.b64encode(form.write(aux)).decode(), children]
 
 
@@ -96,17 +110,28 @@ def read_tree(data: Any) -> PyTreeDef:
         return PyTreeDef.from_node_data_and_children(registry, (_BUILTIN[name], aux), children)
     kind = _by_name.get(name[1:])
     if kind is None:
-        raise UnregisteredNode(f"the file has a pytree node {name[1:]!r}, for which no class is registered here: call "
-                         f"export.register_pytree_node_serialization first")
-    return PyTreeDef.from_node_data_and_children(registry, (kind, _by_type[kind].read(base64.b64decode(aux))), children)
+        raise UnregisteredNode(
+            f"the file has a pytree node {name[1:]!r}, for which no class is registered here: call "
+            f"export.register_pytree_node_serialization first"
+        )
+    return PyTreeDef.from_node_data_and_children(
+        registry, (kind, _by_type[kind].read(base64.b64decode(aux))), children
+    )
 
 
 def write_aval(aval: ShapedArray) -> list:
     """A type as JSON."""
     if not isinstance(aval, ShapedArray) or dtypes.is_extended(aval.dtype):
-        raise NotImplementedError(f"values of type {aval} cannot be serialized in the interface of an exported program; for random "
-                                  f"keys pass xlab.random.key_data(key)")
-    return [list(aval.shape), np.dtype(aval.dtype).name, aval.weak_type, *([] if aval.explicit_sharding is None else [write_sharding(aval.explicit_sharding)])]
+        raise NotImplementedError(
+            f"values of type {aval} cannot be serialized in the interface of an exported program; for random "
+            f"keys pass xlab.random.key_data(key)"
+        )
+    return [
+        list(aval.shape),
+        np.dtype(aval.dtype).name,
+        aval.weak_type,
+        *([] if aval.explicit_sharding is None else [write_sharding(aval.explicit_sharding)]),
+    ]
 
 
 def read_aval(data) -> ShapedArray:
@@ -120,12 +145,21 @@ def write_sharding(sharding: NamedSharding | None) -> list | None:
     if sharding is None:
         return None
     mesh, spec = sharding.mesh, sharding.spec
-    return [[[n, s, t.name] for n, s, t in zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types)], [list(spec.axes_of(d)) for d in range(len(spec))]]
+    return [
+        [[n, s, t.name] for n, s, t in zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types)],
+        [list(spec.axes_of(d)) for d in range(len(spec))],
+    ]
 
 
 def read_sharding(data: list | None) -> NamedSharding | None:
     if data is None:
         return None
     axes, dims = data
-    mesh = AbstractMesh(tuple(s for _, s, _ in axes), tuple(n for n, _, _ in axes), axis_types=tuple(AxisType[t] for _, _, t in axes))
-    return NamedSharding(mesh, PartitionSpec(*(tuple(d) if len(d) > 1 else d[0] if d else None for d in dims)))
+    mesh = AbstractMesh(
+        tuple(s for _, s, _ in axes),
+        tuple(n for n, _, _ in axes),
+        axis_types=tuple(AxisType[t] for _, _, t in axes),
+    )
+    return NamedSharding(
+        mesh, PartitionSpec(*(tuple(d) if len(d) > 1 else d[0] if d else None for d in dims))
+    )

@@ -27,8 +27,14 @@ from xlab.transforms.arguments import (
 from xlab.transforms.vjp import vjp_of
 
 
-def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
-                   allow_int: bool = False, reduce_axes: Sequence = ()) -> Callable:
+def value_and_grad(
+    fun: Callable,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence = (),
+) -> Callable:
     """A function that returns the value of `fun` and its gradient.
 
     Args:
@@ -43,7 +49,12 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         >>> float(value), float(slope)
         (8.0, 12.0)
     """
-    idle_argument("value_and_grad", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
+    idle_argument(
+        "value_and_grad",
+        "reduce_axes",
+        reduce_axes,
+        "types say over which axes a derivative is summed",
+    )
     check_callable(fun, "value_and_grad")
     check_argnums(argnums, "grad")
 
@@ -52,7 +63,14 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     def value_and_grad_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "grad", too_large=TypeError)
         chosen_fun, chosen = split_arguments(fun, args, kwargs, nums)
-        check_inexact(_tree.leaves(chosen), "grad", fun, "inputs", allow_int=allow_int, holomorphic=holomorphic)
+        check_inexact(
+            _tree.leaves(chosen),
+            "grad",
+            fun,
+            "inputs",
+            allow_int=allow_int,
+            holomorphic=holomorphic,
+        )
         out, pull, aux = vjp_of(chosen_fun, chosen, has_aux=has_aux)
         _check_scalar(fun, out, holomorphic)
         aval = aval_of(out)
@@ -64,17 +82,26 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         grads = pull(seed)
         grads = grads[0] if is_single(argnums) else grads
         return ((out, aux), grads) if has_aux else (out, grads)
+
     return value_and_grad_fun
 
 
 def _seed(aval):
     """The cotangent 1 of a type; where that type is unreduced, each device gets an equal summand."""
-    parts = 1 if state.manual is None else math.prod([find_axis(n).size for n in aval.mat.unreduced])
+    parts = (
+        1 if state.manual is None else math.prod([find_axis(n).size for n in aval.mat.unreduced])
+    )
     return state.match(full_like(aval.update(mat=INVARYING), 1 / parts), aval)
 
 
-def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
-         allow_int: bool = False, reduce_axes: Sequence = ()) -> Callable:
+def grad(
+    fun: Callable,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence = (),
+) -> Callable:
     """A function that returns the gradient of `fun`; arguments as for `value_and_grad`.
 
     Args:
@@ -100,6 +127,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
             (_, aux), g = with_value(*args, **kwargs)
             return g, aux
         return with_value(*args, **kwargs)[1]
+
     return grad_fun
 
 
@@ -108,14 +136,22 @@ def _check_scalar(fun, out, holomorphic):
     try:
         aval = aval_of(out)
     except TypeError:
-        raise TypeError(f"Gradient only defined for scalar-output functions: {name} returned {out!r} of type "
-                        f"{type(out).__name__}. Return one number, for example the sum or mean.") from None
+        raise TypeError(
+            f"Gradient only defined for scalar-output functions: {name} returned {out!r} of type "
+            f"{type(out).__name__}. Return one number, for example the sum or mean."
+        ) from None
     if not isinstance(aval, ShapedArray) or aval.shape:
-        raise TypeError(f"Gradient only defined for scalar-output functions: {name} returned {aval}. Reduce it to one "
-                        f"number (.sum(), .mean()), or use jacrev / vjp for an output with dimensions.")
+        raise TypeError(
+            f"Gradient only defined for scalar-output functions: {name} returned {aval}. Reduce it to one "
+            f"number (.sum(), .mean()), or use jacrev / vjp for an output with dimensions."
+        )
     if holomorphic:
         if not dtypes.issubdtype(aval.dtype, np.complexfloating):
-            raise TypeError(f"grad of {name} with holomorphic=True requires a complex output, got {aval}")
+            raise TypeError(
+                f"grad of {name} with holomorphic=True requires a complex output, got {aval}"
+            )
     elif not dtypes.issubdtype(aval.dtype, np.floating):
-        raise TypeError(f"grad of {name} requires a real-valued output (a sub-dtype of np.floating), got {aval}. For complex "
-                        f"functions pass holomorphic=True, or use vjp.")
+        raise TypeError(
+            f"grad of {name} requires a real-valued output (a sub-dtype of np.floating), got {aval}. For complex "
+            f"functions pass holomorphic=True, or use vjp."
+        )

@@ -30,7 +30,12 @@ from xlab.transforms.vjp import vjp
 from xlab.transforms.vmap import vmap
 
 
-def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable:
+def jacfwd(
+    fun: Callable,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable:
     """A function that returns the Jacobian of `fun`, column by column in forward mode.
 
     Cheaper than `jacrev` where there are fewer inputs than outputs. Every array of the output has, in its place, one
@@ -74,11 +79,17 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
         single = is_single(argnums)
         jacobian = _tree.map(lambda c: _nest(_split(c, leaves, -1), chosen, single), columns)
         return (jacobian, aux) if has_aux else jacobian
+
     return jacobian_fun
 
 
-def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
-           allow_int: bool = False) -> Callable:
+def jacrev(
+    fun: Callable,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable:
     """A function that returns the Jacobian of `fun`, row by row in reverse mode; nested as by `jacfwd`.
 
     Args:
@@ -116,13 +127,19 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
         nested = [_nest(list(given), chosen, single) for given in per_output]
         jacobian = _tree.unflatten(_tree.structure(out), nested)
         return (jacobian, *aux) if has_aux else jacobian
+
     return jacobian_fun
 
 
 jacobian = jacrev
 
 
-def hessian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable:
+def hessian(
+    fun: Callable,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable:
     """A function that returns the matrix of second derivatives of `fun`, forward over reverse.
 
     Args:
@@ -149,7 +166,9 @@ def _unit_vectors(like):
     for a in avals:
         row = broadcasted_iota(np.int32, (total, a.size), 0)
         column = broadcasted_iota(np.int32, (total, a.size), 1)
-        ones = convert_element_type(eq(row, add(column, np.int32(offset)) if offset else column), a.dtype)
+        ones = convert_element_type(
+            eq(row, add(column, np.int32(offset)) if offset else column), a.dtype
+        )
         out.append(convert(reshape(ones, (total, *a.shape)), a.dtype, a.weak_type))
         offset += a.size
     return _tree.unflatten(treedef, out)
@@ -163,16 +182,25 @@ def _split(x, leaves, axis: int) -> list:
     for leaf in leaves:
         inner = aval_of(leaf).shape
         size = math.prod(inner)
-        part = x if whole else _float0(x, axis, size) if aval_of(x).dtype == dtypes.float0 else \
-            slice_in_dim(x, start, start + size, axis=axis)
-        target = (*shape[:axis], *inner, *shape[axis + 1:])
-        pieces.append(np.zeros(target, dtypes.float0) if aval_of(x).dtype == dtypes.float0 else reshape(part, target))
+        part = (
+            x
+            if whole
+            else _float0(x, axis, size)
+            if aval_of(x).dtype == dtypes.float0
+            else slice_in_dim(x, start, start + size, axis=axis)
+        )
+        target = (*shape[:axis], *inner, *shape[axis + 1 :])
+        pieces.append(
+            np.zeros(target, dtypes.float0)
+            if aval_of(x).dtype == dtypes.float0
+            else reshape(part, target)
+        )
         start += size
     return pieces
 
 
 def _float0(x, axis, size):
-    return np.zeros((*x.shape[:axis], size, *x.shape[axis + 1:]), dtypes.float0)
+    return np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), dtypes.float0)
 
 
 def _nest(pieces, chosen, single: bool):
@@ -180,16 +208,24 @@ def _nest(pieces, chosen, single: bool):
     return nested[0] if single else nested
 
 
-def _require(aval, api: str, what: str, holomorphic: bool, *, real: bool = True, allow_int: bool = False):
+def _require(
+    aval, api: str, what: str, holomorphic: bool, *, real: bool = True, allow_int: bool = False
+):
     """Raises unless values of this type can be differentiated by `api`."""
     name = dtypes.name(aval.dtype)
     if holomorphic:
         if not dtypes.issubdtype(aval.dtype, np.complexfloating):
-            raise TypeError(f"{api} with holomorphic=True requires {what} with complex dtype, but got {name}.")
+            raise TypeError(
+                f"{api} with holomorphic=True requires {what} with complex dtype, but got {name}."
+            )
     elif real and not dtypes.issubdtype(aval.dtype, np.floating):
         other = "jvp" if api == "jacfwd" else "vjp"
-        raise TypeError(f"{api} requires real-valued {what} (a sub-dtype of np.floating), but got {name}. For a holomorphic "
-                        f"function pass holomorphic=True; for other complex or integer {what} use xlab.{other}.")
+        raise TypeError(
+            f"{api} requires real-valued {what} (a sub-dtype of np.floating), but got {name}. For a holomorphic "
+            f"function pass holomorphic=True; for other complex or integer {what} use xlab.{other}."
+        )
     elif not real and not allow_int and not dtypes.issubdtype(aval.dtype, np.inexact):
-        raise TypeError(f"{api} requires real- or complex-valued {what} (a sub-dtype of np.inexact), but got {name}. For "
-                        f"integer {what} use xlab.vjp, or pass allow_int=True for a derivative of type float0.")
+        raise TypeError(
+            f"{api} requires real- or complex-valued {what} (a sub-dtype of np.inexact), but got {name}. For "
+            f"integer {what} use xlab.vjp, or pass allow_int=True for a derivative of type float0."
+        )

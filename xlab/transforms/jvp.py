@@ -14,7 +14,9 @@ from xlab.transforms.arguments import FlatFunction, as_array, check_callable
 from xlab.transforms.vjp import _drop_tracers
 
 
-def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
+def jvp(
+    fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]:
     """Value of `fun` and its directional derivative.
 
     Args:
@@ -29,30 +31,48 @@ def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     """
     check_callable(fun, "jvp")
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise TypeError(f"primal and tangent arguments to jvp must be tuples or lists; found {type(primals).__name__} and "
-                        f"{type(tangents).__name__}.")
+        raise TypeError(
+            f"primal and tangent arguments to jvp must be tuples or lists; found {type(primals).__name__} and "
+            f"{type(tangents).__name__}."
+        )
     ps, in_tree = _tree.flatten(tuple(primals))
     ts, t_tree = _tree.flatten(tuple(tangents))
     if in_tree != t_tree:
-        raise TypeError(f"primal and tangent arguments to jvp must have the same tree structure; primals have {in_tree} and "
-                        f"tangents have {t_tree}.")
+        raise TypeError(
+            f"primal and tangent arguments to jvp must have the same tree structure; primals have {in_tree} and "
+            f"tangents have {t_tree}."
+        )
     for p, t in zip(ps, ts):
         want = aval_of(p).to_tangent_aval()
         if want.dtype == dtypes.float0:
             if getattr(t, "dtype", None) != dtypes.float0:
-                raise TypeError(f"the tangent of an argument of type {aval_of(p)} must have dtype float0, got {aval_of(t)}; "
-                                f"make one with np.zeros(shape, xlab.dtypes.float0)")
+                raise TypeError(
+                    f"the tangent of an argument of type {aval_of(p)} must have dtype float0, got {aval_of(t)}; "
+                    f"make one with np.zeros(shape, xlab.dtypes.float0)"
+                )
             continue
         got = aval_of(t)
         if got.dtype != want.dtype:
-            raise TypeError(f"primal and tangent arguments to jvp of {function_name(fun)} must have equal dtypes (up to "
-                            f"tangent types): the primal is {aval_of(p)}, so its tangent must be {want}, got {got}")
+            raise TypeError(
+                f"primal and tangent arguments to jvp of {function_name(fun)} must have equal dtypes (up to "
+                f"tangent types): the primal is {aval_of(p)}, so its tangent must be {want}, got {got}"
+            )
         if got.shape != want.shape:
-            raise ValueError(f"jvp called with different primal and tangent shapes: {aval_of(p)} and {got}")
+            raise ValueError(
+                f"jvp called with different primal and tangent shapes: {aval_of(p)} and {got}"
+            )
     flat_fun = FlatFunction(fun, in_tree, aux=has_aux)
-    ts = [ad.Zero(aval_of(p).to_tangent_aval()) if getattr(t, "dtype", None) == dtypes.float0 else t
-          for p, t in zip(ps, ts)]
+    ts = [
+        ad.Zero(aval_of(p).to_tangent_aval()) if getattr(t, "dtype", None) == dtypes.float0 else t
+        for p, t in zip(ps, ts)
+    ]
     outs, out_tangents = ad.jvp(flat_fun, ps, ts)
-    outs, out_tangents = [as_array(o) for o in outs], [as_array(ad.instantiate_zeros(t)) for t in out_tangents]
-    result = (_tree.unflatten(flat_fun.out_tree, outs), _tree.unflatten(flat_fun.out_tree, out_tangents))
+    outs, out_tangents = (
+        [as_array(o) for o in outs],
+        [as_array(ad.instantiate_zeros(t)) for t in out_tangents],
+    )
+    result = (
+        _tree.unflatten(flat_fun.out_tree, outs),
+        _tree.unflatten(flat_fun.out_tree, out_tangents),
+    )
     return (*result, _tree.map(_drop_tracers, flat_fun.aux_value)) if has_aux else result

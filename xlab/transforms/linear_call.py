@@ -17,7 +17,9 @@ from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.transforms.arguments import check_callable, text_attributes
 
 
-def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any) -> Any:
+def linear_call(
+    fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any
+) -> Any:
     """Calls `fun(residuals, x)`, linear in `x`, whose transpose is `fun_transpose(residuals, ct)`.
 
     Args:
@@ -41,17 +43,31 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
     def transpose_thunk():
         cts = _tree.unflatten(out_tree, list(range(len(closed.out_avals))))
         ct_avals = [a.to_tangent_aval().to_ct_aval() for a in closed.out_avals]
-        transposed, t_consts, t_tree = _traced(fun_transpose, (residual_args, cts), [*res_avals, *ct_avals])
+        transposed, t_consts, t_tree = _traced(
+            fun_transpose, (residual_args, cts), [*res_avals, *ct_avals]
+        )
         if t_tree != lin_tree:
-            raise TypeError(f"transpose output pytree structure must match that of linear inputs, got output structure {t_tree} "
-                            f"and input structure {lin_tree}.")
+            raise TypeError(
+                f"transpose output pytree structure must match that of linear inputs, got output structure {t_tree} "
+                f"and input structure {lin_tree}."
+            )
         for got, want in zip(transposed.out_avals, lin_avals):
             if got.shape != want.shape or got.dtype != want.to_tangent_aval().dtype:
-                raise ValueError(f"{function_name(fun_transpose)} must return a cotangent of type {want.to_tangent_aval()} for a "
-                                 f"linear argument of that type, got {got}")
+                raise ValueError(
+                    f"{function_name(fun_transpose)} must return a cotangent of type {want.to_tangent_aval()} for a "
+                    f"linear argument of that type, got {got}"
+                )
         return transposed, t_consts
-    outs = linear_call_p.bind(*consts, *residuals, *linear, callee=closed, transpose_thunk=_Once(transpose_thunk),
-                              num_callee_consts=len(consts), num_res=len(residuals))
+
+    outs = linear_call_p.bind(
+        *consts,
+        *residuals,
+        *linear,
+        callee=closed,
+        transpose_thunk=_Once(transpose_thunk),
+        num_callee_consts=len(consts),
+        num_res=len(residuals),
+    )
     return _tree.unflatten(out_tree, outs)
 
 
@@ -75,33 +91,55 @@ class _Once:
         return self.made
 
 
-linear_call_p = Primitive("linear_call", multiple_results=True, auto_pvary=False, context_dependent=True)
-linear_call_p.def_effectful_abstract_eval(lambda *avals, callee, **_: (callee.out_avals, callee.effects))
+linear_call_p = Primitive(
+    "linear_call", multiple_results=True, auto_pvary=False, context_dependent=True
+)
+linear_call_p.def_effectful_abstract_eval(
+    lambda *avals, callee, **_: (callee.out_avals, callee.effects)
+)
 control_flow_rules[linear_call_p] = lambda params: CallFlow(params["callee"])
 mlir.register_text_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
 
 
 def _jvp(primals, tangents, *, callee, num_callee_consts, num_res, **params):
     """In the linear arguments the function is its own derivative; in the others it is differentiated."""
-    params = {"callee": callee, "num_callee_consts": num_callee_consts, "num_res": num_res, **params}
+    params = {
+        "callee": callee,
+        "num_callee_consts": num_callee_consts,
+        "num_res": num_res,
+        **params,
+    }
     n = num_callee_consts + num_res
     outs = linear_call_p.bind(*primals, **params)
     moved = [ad.Zero.of(o) for o in outs]
     if not all(type(t) is ad.Zero for t in tangents[n:]):
         moved = linear_call_p.bind(*primals[:n], *map(ad.instantiate_zeros, tangents[n:]), **params)
     if not all(type(t) is ad.Zero for t in tangents[:n]):
-        _, more = ad.jvp(lambda *xs: eval_jaxpr(callee.jaxpr, callee.consts, *xs), primals,
-                         [*tangents[:n], *map(ad.Zero.of, primals[n:])])
+        _, more = ad.jvp(
+            lambda *xs: eval_jaxpr(callee.jaxpr, callee.consts, *xs),
+            primals,
+            [*tangents[:n], *map(ad.Zero.of, primals[n:])],
+        )
         moved = list(map(ad.add_tangents, moved, more))
     return outs, moved
 
 
 def _transpose(cts, *operands, callee, transpose_thunk, num_callee_consts, num_res):
     """The transpose is a linear call too, with this function as its transpose."""
-    consts, residuals = operands[:num_callee_consts], operands[num_callee_consts:num_callee_consts + num_res]
+    consts, residuals = (
+        operands[:num_callee_consts],
+        operands[num_callee_consts : num_callee_consts + num_res],
+    )
     transposed, t_consts = transpose_thunk()
-    outs = linear_call_p.bind(*t_consts, *residuals, *map(ad.instantiate_zeros, cts), callee=transposed,
-                              transpose_thunk=_Once(lambda: (callee, consts)), num_callee_consts=len(t_consts), num_res=num_res)
+    outs = linear_call_p.bind(
+        *t_consts,
+        *residuals,
+        *map(ad.instantiate_zeros, cts),
+        callee=transposed,
+        transpose_thunk=_Once(lambda: (callee, consts)),
+        num_callee_consts=len(t_consts),
+        num_res=num_res,
+    )
     return [*[None] * (num_callee_consts + num_res), *outs]
 
 
@@ -109,18 +147,31 @@ def _batch(axis, operands, dims, *, callee, transpose_thunk, num_callee_consts, 
     """Arguments and results of the linear part are all batched, so that the transpose fits."""
     n = num_callee_consts + num_res
     n_lin = len(operands) - n
-    operands = [x if d is None and i < n else batching.move_batch_dim_to(x, d, axis.size, 0) for i, (x, d) in enumerate(zip(operands, dims))]
+    operands = [
+        x if d is None and i < n else batching.move_batch_dim_to(x, d, axis.size, 0)
+        for i, (x, d) in enumerate(zip(operands, dims))
+    ]
     flags = [d is not None for d in dims[:n]]
     batched, _ = batching.batch_jaxpr(callee, axis, [*flags, *[True] * n_lin], True)
 
     def thunk():
         transposed, t_consts = transpose_thunk()
         n_ct = len(transposed.in_avals) - len(t_consts) - num_res
-        new, _ = batching.batch_jaxpr(transposed, axis, [*[False] * len(t_consts), *flags[num_callee_consts:], *[True] * n_ct],
-                                      True)
+        new, _ = batching.batch_jaxpr(
+            transposed,
+            axis,
+            [*[False] * len(t_consts), *flags[num_callee_consts:], *[True] * n_ct],
+            True,
+        )
         return new, t_consts
-    outs = linear_call_p.bind(*operands, callee=batched, transpose_thunk=_Once(thunk), num_callee_consts=num_callee_consts,
-                              num_res=num_res)
+
+    outs = linear_call_p.bind(
+        *operands,
+        callee=batched,
+        transpose_thunk=_Once(thunk),
+        num_callee_consts=num_callee_consts,
+        num_res=num_res,
+    )
     return outs, [0] * len(outs)
 
 
@@ -161,14 +212,24 @@ class custom_transpose:
     def __call__(self, out_type, residual_arg, linear_arg):
         name = function_name(self.fun)
         if self.transpose is None:
-            raise AttributeError(f"No transpose defined for custom_transpose function {name} using def_transpose.")
+            raise AttributeError(
+                f"No transpose defined for custom_transpose function {name} using def_transpose."
+            )
         out = linear_call(self.fun, self.transpose, residual_arg, linear_arg)
         want, got = _tree.structure(out_type), _tree.structure(out)
         if want != got:
-            raise TypeError(f"custom_transpose function {name} was declared to return the structure {want}, but returned {got}")
+            raise TypeError(
+                f"custom_transpose function {name} was declared to return the structure {want}, but returned {got}"
+            )
         for declared, leaf in zip(_tree.leaves(out_type), _tree.leaves(out)):
-            aval = declared if hasattr(declared, "shape") and hasattr(declared, "dtype") else aval_of(declared)
+            aval = (
+                declared
+                if hasattr(declared, "shape") and hasattr(declared, "dtype")
+                else aval_of(declared)
+            )
             if tuple(aval.shape) != aval_of(leaf).shape or aval.dtype != aval_of(leaf).dtype:
-                raise TypeError(f"custom_transpose function {name} was declared to return {declared}, but returned "
-                                f"{aval_of(leaf)}")
+                raise TypeError(
+                    f"custom_transpose function {name} was declared to return {declared}, but returned "
+                    f"{aval_of(leaf)}"
+                )
         return out

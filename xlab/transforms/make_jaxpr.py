@@ -12,8 +12,13 @@ from xlab.config import idle_argument
 from xlab.transforms.arguments import check_callable, wraps
 
 
-def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env: Sequence[tuple[Hashable, int]] | None = None, return_shape: bool = False,
-               abstracted_axes: None = None) -> Callable:
+def make_jaxpr(
+    fun: Callable,
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Sequence[tuple[Hashable, int]] | None = None,
+    return_shape: bool = False,
+    abstracted_axes: None = None,
+) -> Callable:
     """A function that returns the jaxpr of `fun` for given arguments.
 
     Args:
@@ -34,9 +39,11 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     @wraps(fun)
     def jaxpr_maker(*args, **kwargs):
         from xlab.core.trace import Axis, bound_axes
+
         with bound_axes([Axis(n, s, "plain") for n, s in axis_env or ()]):
             traced = jit(fun, static_argnums=static_argnums or None).trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+
     return jaxpr_maker
 
 
@@ -55,7 +62,13 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     """
     from xlab.compile.tracing import trace_program
     from xlab.core.avals import aval_of
+
     flat, in_tree = _tree.flatten((args, kwargs))
     program = trace_program(fun, in_tree, [aval_of(x) for x in flat])
-    return _tree.unflatten(program.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit_sharding)
-                                              for a in program.closed.out_avals])
+    return _tree.unflatten(
+        program.out_tree,
+        [
+            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit_sharding)
+            for a in program.closed.out_avals
+        ],
+    )

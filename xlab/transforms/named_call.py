@@ -24,4 +24,5 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
     def wrapped(*args, **kwargs):
         with named_scope(scope):
             return fun(*args, **kwargs)
+
     return wrapped

@@ -35,7 +35,9 @@ class Offloadable(NamedTuple):
 
 def is_saveable(answer) -> bool:
     """Whether a policy's answer means that the value is kept where it is."""
-    return answer is Saveable or (not isinstance(answer, (RecomputeType, Offloadable)) and bool(answer))
+    return answer is Saveable or (
+        not isinstance(answer, (RecomputeType, Offloadable)) and bool(answer)
+    )
 
 
 def checkpoint_name(x, name: str):
@@ -97,8 +99,11 @@ class checkpoint_policies:
         def policy(prim, *avals, **params):
             first, second = one(prim, *avals, **params), two(prim, *avals, **params)
             if isinstance(first, Offloadable) or isinstance(second, Offloadable):
-                raise ValueError("save_from_both_policies does not go together with policies that offload")
+                raise ValueError(
+                    "save_from_both_policies does not go together with policies that offload"
+                )
             return is_saveable(first) or is_saveable(second)
+
         return policy
 
     @staticmethod
@@ -109,15 +114,29 @@ class checkpoint_policies:
         return lambda prim, *avals, **params: moved if keep(prim, *avals, **params) else Recompute
 
     @staticmethod
-    def save_and_offload_only_these_names(*, names_which_can_be_saved, names_which_can_be_offloaded, offload_src, offload_dst):
+    def save_and_offload_only_these_names(
+        *, names_which_can_be_saved, names_which_can_be_offloaded, offload_src, offload_dst
+    ):
         """Values with some names are kept, those with others wait in another memory."""
-        saved, offloaded = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
+        saved, offloaded = (
+            frozenset(names_which_can_be_saved),
+            frozenset(names_which_can_be_offloaded),
+        )
         if saved & offloaded:
-            raise ValueError(f"the names {sorted(saved & offloaded)} are both to be saved and to be offloaded; choose one for each")
+            raise ValueError(
+                f"the names {sorted(saved & offloaded)} are both to be saved and to be offloaded; choose one for each"
+            )
         moved = Offloadable(src=offload_src, dst=offload_dst)
 
         def policy(prim, *_, **params):
             if prim is not name_p:
                 return Recompute
-            return moved if params["name"] in offloaded else Saveable if params["name"] in saved else Recompute
+            return (
+                moved
+                if params["name"] in offloaded
+                else Saveable
+                if params["name"] in saved
+                else Recompute
+            )
+
         return policy

@@ -20,10 +20,16 @@ from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.lax.call import closed_call_p
 from xlab.lax.control.common import reorder
 
-remat_opt_p = Primitive("remat_opt", multiple_results=True, auto_pvary=False, context_dependent=True)
-remat_opt_p.def_effectful_abstract_eval(lambda *avals, fwd_jaxpr, **_: (fwd_jaxpr.out_avals, fwd_jaxpr.effects))
+remat_opt_p = Primitive(
+    "remat_opt", multiple_results=True, auto_pvary=False, context_dependent=True
+)
+remat_opt_p.def_effectful_abstract_eval(
+    lambda *avals, fwd_jaxpr, **_: (fwd_jaxpr.out_avals, fwd_jaxpr.effects)
+)
 control_flow_rules[remat_opt_p] = lambda params: CallFlow(params["fwd_jaxpr"])
-mlir.register_text_lowering(remat_opt_p, lambda ctx, *args, fwd_jaxpr, **_: ctx.jaxpr(fwd_jaxpr, args))
+mlir.register_text_lowering(
+    remat_opt_p, lambda ctx, *args, fwd_jaxpr, **_: ctx.jaxpr(fwd_jaxpr, args)
+)
 
 
 def optimized(fun: Callable, fwd: Callable, n_results: Callable, flagged: bool) -> Callable:
@@ -31,19 +37,30 @@ def optimized(fun: Callable, fwd: Callable, n_results: Callable, flagged: bool) 
 
     With `flagged`, a flag for each argument follows the arguments. `n_results()` is known once `fwd` has run.
     """
+
     def rule(*values):
         n = len(values) // 2 if flagged else len(values)
         args, flags = values[:n], values[n:]
         avals = [aval_of(x) for x in args]
-        consts, closed = hoisted(pe.trace_to_closed_jaxpr(lambda *xs: fwd(*xs, *flags), avals, DebugInfo(fwd.__name__)))
+        consts, closed = hoisted(
+            pe.trace_to_closed_jaxpr(lambda *xs: fwd(*xs, *flags), avals, DebugInfo(fwd.__name__))
+        )
         n_out, total = n_results(), len(closed.out_avals)
         closed = reorder(closed, None, [*range(n_out, total), *range(n_out)])
         plain: ClosedJaxpr | None = pe.trace_to_closed_jaxpr(fun, avals, DebugInfo(fun.__name__))
         if any(isinstance(c, Tracer) for c in plain.consts):
             plain = None
         n_res = total - n_out
-        outs = remat_opt_p.bind(*consts, *args, fwd_jaxpr=closed, fun_jaxpr_thunk=_Known(plain), num_consts=len(consts), num_res=n_res)
+        outs = remat_opt_p.bind(
+            *consts,
+            *args,
+            fwd_jaxpr=closed,
+            fun_jaxpr_thunk=_Known(plain),
+            num_consts=len(consts),
+            num_res=n_res,
+        )
         return [*outs[n_res:], *outs[:n_res]]
+
     rule.__name__ = fwd.__name__
     return rule
 
@@ -66,7 +83,12 @@ def _jvp(primals, tangents, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
     new, moved = ad.jvp_jaxpr(fwd_jaxpr, nonzero, False)
     k, n_given = len(moved), sum(moved)
     res_dots = sum(moved[:num_res])
-    order = [*range(num_res), *range(k, k + res_dots), *range(num_res, k), *range(k + res_dots, k + n_given)]
+    order = [
+        *range(num_res),
+        *range(k, k + res_dots),
+        *range(num_res, k),
+        *range(k + res_dots, k + n_given),
+    ]
     new = reorder(new, None, order)
     # The function may move other results than its forward rule does: then it cannot take its place.
     if plain is not None and not num_consts:
@@ -74,13 +96,22 @@ def _jvp(primals, tangents, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
         plain = plain if list(plain_moved) == list(moved[num_res:]) else None
     else:
         plain = None
-    outs = remat_opt_p.bind(*primals, *ad.drop_zeros(tangents), fwd_jaxpr=new, fun_jaxpr_thunk=_Known(plain),
-                            num_consts=num_consts, num_res=num_res + res_dots)
+    outs = remat_opt_p.bind(
+        *primals,
+        *ad.drop_zeros(tangents),
+        fwd_jaxpr=new,
+        fun_jaxpr_thunk=_Known(plain),
+        num_consts=num_consts,
+        num_res=num_res + res_dots,
+    )
     back = [None] * len(order)
     for value, i in zip(outs, order):
         back[i] = value
     given = iter(back[k:])
-    return back[:k], [next(given) if m else ad.Zero(a.to_tangent_aval()) for m, a in zip(moved, fwd_jaxpr.out_avals)]
+    return back[:k], [
+        next(given) if m else ad.Zero(a.to_tangent_aval())
+        for m, a in zip(moved, fwd_jaxpr.out_avals)
+    ]
 
 
 def _batch(axis, operands, dims, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
@@ -88,10 +119,18 @@ def _batch(axis, operands, dims, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_
     new, batched = batching.batch_jaxpr(fwd_jaxpr, axis, flags, False)
     plain = fun_jaxpr_thunk()
     if plain is not None:
-        plain, plain_batched = batching.batch_jaxpr(plain, axis, flags[num_consts:], batched[num_res:])
+        plain, plain_batched = batching.batch_jaxpr(
+            plain, axis, flags[num_consts:], batched[num_res:]
+        )
         plain = plain if list(plain_batched) == list(batched[num_res:]) else None
     operands = [x if d is None else batching.moveaxis(x, d, 0) for x, d in zip(operands, dims)]
-    outs = remat_opt_p.bind(*operands, fwd_jaxpr=new, fun_jaxpr_thunk=_Known(plain), num_consts=num_consts, num_res=num_res)
+    outs = remat_opt_p.bind(
+        *operands,
+        fwd_jaxpr=new,
+        fun_jaxpr_thunk=_Known(plain),
+        num_consts=num_consts,
+        num_res=num_res,
+    )
     return outs, [0 if b else None for b in batched]
 
 
@@ -101,13 +140,22 @@ def _partial_eval(trace, args, *, fwd_jaxpr, **_):
 
 
 def _dce(used_outputs, eqn):
-    plain, n_res, n_consts = eqn.params["fun_jaxpr_thunk"](), eqn.params["num_res"], eqn.params["num_consts"]
+    plain, n_res, n_consts = (
+        eqn.params["fun_jaxpr_thunk"](),
+        eqn.params["num_res"],
+        eqn.params["num_consts"],
+    )
     if not any(used_outputs) and not _effects.prevents_dce(eqn.effects):
         return [False] * len(eqn.invars), None
     if plain is None or any(used_outputs[:n_res]):
         return [True] * len(eqn.invars), eqn
-    call = eqn.replace(invars=eqn.invars[n_consts:], outvars=eqn.outvars[n_res:], primitive=closed_call_p,
-                       params={"call_jaxpr": plain}, effects=plain.effects)
+    call = eqn.replace(
+        invars=eqn.invars[n_consts:],
+        outvars=eqn.outvars[n_res:],
+        primitive=closed_call_p,
+        params={"call_jaxpr": plain},
+        effects=plain.effects,
+    )
     used, new = pe.dce_rules[closed_call_p](used_outputs[n_res:], call)
     return [*[False] * n_consts, *used], new
 

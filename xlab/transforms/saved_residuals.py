@@ -29,9 +29,14 @@ def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple]:
     jaxpr = closed.jaxpr
     names = jaxpr.debug_info.arg_names
     came: dict = dict.fromkeys(jaxpr.constvars, "a constant")
-    came.update((v, f"the argument {names[i]}" if i < len(names) else f"argument {i}") for i, v in enumerate(jaxpr.invars))
+    came.update(
+        (v, f"the argument {names[i]}" if i < len(names) else f"argument {i}")
+        for i, v in enumerate(jaxpr.invars)
+    )
     for eqn in jaxpr.eqns:
-        came.update((v, f"output of {eqn.primitive.name} from {eqn.source_info}") for v in eqn.outvars)
+        came.update(
+            (v, f"output of {eqn.primitive.name} from {eqn.source_info}") for v in eqn.outvars
+        )
     return [(v.aval, came[v] if type(v) is Var else "a literal") for v in jaxpr.outvars]
 
 

@@ -35,27 +35,47 @@ class Pullback:
 
     def __init__(self, jaxpr, consts, in_tree, out_tree, in_avals, out_avals, name):
         self.jaxpr, self.consts = jaxpr, consts
-        self.in_tree, self.out_tree, self.in_avals, self.out_avals, self.name = in_tree, out_tree, in_avals, out_avals, name
+        self.in_tree, self.out_tree, self.in_avals, self.out_avals, self.name = (
+            in_tree,
+            out_tree,
+            in_avals,
+            out_avals,
+            name,
+        )
 
     def __call__(self, cotangent):
         flat, tree = _tree.flatten(cotangent)
         if tree != self.out_tree:
-            raise ValueError(f"the pullback of {self.name} takes cotangents with the structure of its output, "
-                             f"{self.out_tree}; got {tree}")
+            raise ValueError(
+                f"the pullback of {self.name} takes cotangents with the structure of its output, "
+                f"{self.out_tree}; got {tree}"
+            )
         cts = []
         for ct, aval in zip(flat, self.out_avals):
             want = aval.to_tangent_aval().to_ct_aval()
-            got = ct.aval if type(ct) is ad.Zero else aval_of(ct) if getattr(ct, "dtype", None) != dtypes.float0 else want
+            got = (
+                ct.aval
+                if type(ct) is ad.Zero
+                else aval_of(ct)
+                if getattr(ct, "dtype", None) != dtypes.float0
+                else want
+            )
             if got.shape != want.shape or got.dtype != want.dtype:
-                raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, "
-                                 f"got {got}")
+                raise ValueError(
+                    f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, "
+                    f"got {got}"
+                )
             if got.mat != want.mat:
-                raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: their manual axis "
-                                 f"types differ; use pcast or psum to change the cotangent's (reshard outside of shard_map)")
+                raise ValueError(
+                    f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: their manual axis "
+                    f"types differ; use pcast or psum to change the cotangent's (reshard outside of shard_map)"
+                )
             if got.memory_space != want.memory_space:
                 if want.ndim:
-                    raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: bring it to the memory of the "
-                                     f"output with xlab.device_put(ct, xlab.memory.Space.Host), or Space.Device")
+                    raise ValueError(
+                        f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: bring it to the memory of the "
+                        f"output with xlab.device_put(ct, xlab.memory.Space.Host), or Space.Device"
+                    )
                 ct = in_memory(ct, want)
             cts.append(ad.Zero(want) if want.dtype == dtypes.float0 else ct)
         primals = [ad.UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
@@ -82,15 +102,22 @@ class Pullback:
 
 
 _tree.register_pytree_node(
-    Pullback, lambda p: (tuple(p.consts), (p.jaxpr, p.in_tree, p.out_tree, tuple(p.in_avals), tuple(p.out_avals), p.name)),
-    lambda aux, consts: Pullback(aux[0], consts, *aux[1:]))
+    Pullback,
+    lambda p: (
+        tuple(p.consts),
+        (p.jaxpr, p.in_tree, p.out_tree, tuple(p.in_avals), tuple(p.out_avals), p.name),
+    ),
+    lambda aux, consts: Pullback(aux[0], consts, *aux[1:]),
+)
 
 
 def _cotangent(ct, aval):
     if aval.to_tangent_aval().dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     ct = as_array(ad.instantiate_zeros(ct))
-    return ct if aval_of(ct).memory_space == aval.memory_space else in_memory(ct, aval)    # a scalar, which went where the arrays were
+    return (
+        ct if aval_of(ct).memory_space == aval.memory_space else in_memory(ct, aval)
+    )  # a scalar, which went where the arrays were
 
 
 def vjp_of(fun: Callable, primals, *, has_aux: bool = False) -> tuple[Any, ...]:
@@ -99,8 +126,15 @@ def vjp_of(fun: Callable, primals, *, has_aux: bool = False) -> tuple[Any, ...]:
     flat_fun = FlatFunction(fun, in_tree, aux=has_aux)
     outs, _, jaxpr, consts = ad.linearize(flat_fun, flat, flat_fun.__name__)
     aux = _tree.map(_drop_tracers, flat_fun.aux_value) if has_aux else None
-    pull = Pullback(jaxpr, consts, in_tree, flat_fun.out_tree, [aval_of(x) for x in flat], [aval_of(o) for o in outs],
-                    flat_fun.__name__)
+    pull = Pullback(
+        jaxpr,
+        consts,
+        in_tree,
+        flat_fun.out_tree,
+        [aval_of(x) for x in flat],
+        [aval_of(o) for o in outs],
+        flat_fun.__name__,
+    )
     return _tree.unflatten(flat_fun.out_tree, list(map(as_array, outs))), pull, aux
 
 
@@ -111,7 +145,9 @@ def _drop_tracers(x):
     return x
 
 
-def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Hashable] = ()) -> tuple[Any, ...]:
+def vjp(
+    fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Hashable] = ()
+) -> tuple[Any, ...]:
     """Value of `fun` at the primals, and its pullback there.
 
     Returns:
@@ -130,7 +166,9 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
         >>> float(pullback(1.0)[0])
         6.0
     """
-    idle_argument("vjp", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
+    idle_argument(
+        "vjp", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed"
+    )
     check_callable(fun, "vjp")
     out, pull, aux = vjp_of(fun, primals, has_aux=has_aux)
     return (out, pull, aux) if has_aux else (out, pull)
@@ -161,11 +199,19 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> tuple[Any,
     def push(*tangents):
         ts, tree = _tree.flatten(tangents)
         if tree != in_tree:
-            raise ValueError(f"the linearized {flat_fun.__name__} takes tangents with the structure {in_tree}, got {tree}")
+            raise ValueError(
+                f"the linearized {flat_fun.__name__} takes tangents with the structure {in_tree}, got {tree}"
+            )
         for t, want in zip(ts, tangent_avals):
-            if want.dtype != dtypes.float0 and (aval_of(t).shape, aval_of(t).dtype) != (want.shape, want.dtype):
-                raise ValueError(f"the linearized {flat_fun.__name__} takes a tangent of type {want}, got {aval_of(t)}")
+            if want.dtype != dtypes.float0 and (aval_of(t).shape, aval_of(t).dtype) != (
+                want.shape,
+                want.dtype,
+            ):
+                raise ValueError(
+                    f"the linearized {flat_fun.__name__} takes a tangent of type {want}, got {aval_of(t)}"
+                )
         return _tree.unflatten(out_tree, list(map(as_array, eval_jaxpr(jaxpr, consts, *ts))))
+
     push.jaxpr = ClosedJaxpr(jaxpr, consts)
     out = _tree.unflatten(out_tree, list(map(as_array, outs)))
     if has_aux:
@@ -173,7 +219,9 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> tuple[Any,
     return out, push
 
 
-def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence[Hashable] = ()) -> Callable:
+def linear_transpose(
+    fun: Callable, *primals: Any, reduce_axes: Sequence[Hashable] = ()
+) -> Callable:
     """The transpose of a function that is linear in all its arguments; primals give only shapes and dtypes.
 
     Args:
@@ -187,7 +235,12 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence[Hashabl
         >>> float(transpose(2.0)[0])
         6.0
     """
-    idle_argument("linear_transpose", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
+    idle_argument(
+        "linear_transpose",
+        "reduce_axes",
+        reduce_axes,
+        "types say over which axes a derivative is summed",
+    )
     check_callable(fun, "linear_transpose")
     flat, in_tree = _tree.flatten(primals)
     flat_fun = FlatFunction(fun, in_tree)
@@ -198,17 +251,24 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence[Hashabl
     def transposed(cotangent):
         cts, tree = _tree.flatten(cotangent)
         if tree != out_tree:
-            raise TypeError(f"the transpose of {function_name(fun)} takes cotangents with the structure of its output, "
-                            f"{out_tree}; got {tree}")
+            raise TypeError(
+                f"the transpose of {function_name(fun)} takes cotangents with the structure of its output, "
+                f"{out_tree}; got {tree}"
+            )
         for ct, aval in zip(cts, out_avals):
             if (aval_of(ct).shape, aval_of(ct).dtype) != (aval.shape, aval.to_tangent_aval().dtype):
-                raise TypeError(f"the transpose of {function_name(fun)} takes a cotangent of type {aval}, got {aval_of(ct)}")
+                raise TypeError(
+                    f"the transpose of {function_name(fun)} takes a cotangent of type {aval}, got {aval_of(ct)}"
+                )
         given = ad.backward_pass(jaxpr, consts, [ad.UndefinedPrimal(a) for a in avals], cts)
         return _tree.unflatten(in_tree, [ad.instantiate_zeros(ct) for ct in given])
+
     return transposed
 
 
-def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = False, jitted: bool = True) -> tuple[Callable, Callable]:
+def fwd_and_bwd(
+    fun: Callable, argnums: int | Sequence[int], has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable, Callable]:
     """The two halves of reverse mode as functions: `fwd(*args)` and `bwd(residuals, cotangent)`.
 
     Args:
@@ -235,4 +295,5 @@ def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = Fal
     def bwd(residuals, cotangent):
         given = residuals(cotangent)
         return given[0] if is_single(argnums) else given
+
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

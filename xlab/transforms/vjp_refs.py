@@ -33,11 +33,15 @@ def with_refs(pullback, wanted: tuple):
     """The pullback with cotangents added to references, returned, or dropped, as `wanted` says per primal."""
     leaves, tree = _tree.flatten(wanted)
     if tree != pullback.in_tree:
-        raise ValueError(f"with_refs takes one entry per primal, with their structure {pullback.in_tree}, got {tree}")
+        raise ValueError(
+            f"with_refs takes one entry per primal, with their structure {pullback.in_tree}, got {tree}"
+        )
     for x in leaves:
         if not is_ref(x) and not isinstance(x, (GradValue, DontWant)):
-            raise TypeError(f"with_refs takes references, xlab.ad.GradValue() and xlab.ad.DontWant(), got {x!r} of type "
-                            f"{type(x).__name__}")
+            raise TypeError(
+                f"with_refs takes references, xlab.ad.GradValue() and xlab.ad.DontWant(), got {x!r} of type "
+                f"{type(x).__name__}"
+            )
 
     def pull(cotangent):
         out = []
@@ -48,4 +52,5 @@ def with_refs(pullback, wanted: tuple):
             else:
                 out.append(ct if isinstance(x, GradValue) else DidntWant())
         return _tree.unflatten(tree, out)
+
     return pull

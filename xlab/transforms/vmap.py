@@ -14,8 +14,15 @@ from xlab.interpreters import batching, vmappable
 from xlab.transforms.arguments import check_callable, wraps
 
 
-def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable | None = None, axis_size: int | None = None,
-         spmd_axis_name: Any = None, sum_match: bool = False) -> Callable:
+def vmap(
+    fun: Callable,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Hashable | None = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+    sum_match: bool = False,
+) -> Callable:
     """Maps a function over array axes, all examples at once.
 
     Args:
@@ -38,22 +45,40 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if in_axes is not None and type(in_axes) not in (int, tuple) and not _is_axis(in_axes):
-        raise TypeError(f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
-                        f"passed to the function, but got {in_axes}.")
+        raise TypeError(
+            f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+            f"passed to the function, but got {in_axes}."
+        )
 
-    spmd = () if spmd_axis_name is None else spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
+    spmd = (
+        ()
+        if spmd_axis_name is None
+        else spmd_axis_name
+        if isinstance(spmd_axis_name, tuple)
+        else (spmd_axis_name,)
+    )
 
     @made_of(fun, "vmap", in_axes, out_axes, axis_name, axis_size, spmd)
     @wraps(fun)
     def vmap_fun(*args, **kwargs):
         name = function_name(fun)
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-            raise ValueError(f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
-                             f"arguments passed to {name}, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
+            raise ValueError(
+                f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
+                f"arguments passed to {name}, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}"
+            )
         flat, in_tree = _tree.flatten((args, kwargs))
-        axes = _tree.broadcast_prefix((in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args),
-                                       dict.fromkeys(kwargs, 0)), (args, kwargs), is_leaf=lambda x: x is None)
-        own = [vmappable.is_vmappable(x) for x in flat]      # classes that say themselves what an example of them is
+        axes = _tree.broadcast_prefix(
+            (
+                in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args),
+                dict.fromkeys(kwargs, 0),
+            ),
+            (args, kwargs),
+            is_leaf=lambda x: x is None,
+        )
+        own = [
+            vmappable.is_vmappable(x) for x in flat
+        ]  # classes that say themselves what an example of them is
         dims = [None if o else _dim(x, a, name) for x, a, o in zip(flat, axes, own)]
         size = _size(flat, dims, axis_size, name, in_tree)
         out_tree = trace = None
@@ -62,12 +87,24 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
             nonlocal out_tree, trace
             trace = state.trace
             if any(own):
-                leaves = [vmappable.to_example(trace, x, a) if o else x for x, a, o in zip(leaves, axes, own)]
+                leaves = [
+                    vmappable.to_example(trace, x, a) if o else x
+                    for x, a, o in zip(leaves, axes, own)
+                ]
             a, k = _tree.unflatten(in_tree, leaves)
             leaves, out_tree = _tree.flatten(fun(*a, **k))
             return leaves
+
         flat_fun.__name__ = name
-        axis = Axis(axis_name, size, "vmap", spmd=spmd, explicit_mesh_axes=_explicit_mesh_axes(flat, dims, name) if explicit_types.in_use else None)
+        axis = Axis(
+            axis_name,
+            size,
+            "vmap",
+            spmd=spmd,
+            explicit_mesh_axes=_explicit_mesh_axes(flat, dims, name)
+            if explicit_types.in_use
+            else None,
+        )
         batched, out_dims = batching.batch_flat(flat_fun, axis, dims)
         outs = batched(*flat)
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
@@ -75,20 +112,27 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
         results = []
         for x, d, want in zip(outs, out_dims.dims, wanted):
             if vmappable.is_vmappable(x):
-                results.append(vmappable.from_example(trace, batching.move_batch_dim_to, size, x, want))
+                results.append(
+                    vmappable.from_example(trace, batching.move_batch_dim_to, size, x, want)
+                )
             elif want is None:
                 if d is not None:
-                    raise ValueError(f"vmap of {name} has out_axes=None for a result that depends on the mapped arguments: its "
-                                     f"values differ between examples. Give it an axis, or reduce over the examples.")
+                    raise ValueError(
+                        f"vmap of {name} has out_axes=None for a result that depends on the mapped arguments: its "
+                        f"values differ between examples. Give it an axis, or reduce over the examples."
+                    )
                 results.append(x)
             else:
                 ndim = aval_of(x).ndim + (d is None)
                 if not -ndim <= want < ndim:
-                    raise ValueError(f"vmap of {name}: out_axes {want} is out of bounds for a batched result with {ndim} "
-                                     f"dimensions")
+                    raise ValueError(
+                        f"vmap of {name}: out_axes {want} is out of bounds for a batched result with {ndim} "
+                        f"dimensions"
+                    )
                 with batching.batch_sharding_context(axis):
                     results.append(batching.move_batch_dim_to(x, d, size, want % ndim))
         return _tree.unflatten(out_tree, results)
+
     return vmap_fun
 
 
@@ -98,16 +142,26 @@ def _explicit_mesh_axes(flat, dims, name):
     for x, d in zip(flat, dims):
         if d is not None:
             aval = aval_of(x)
-            found.setdefault(aval.explicit_sharding.spec.axes_of(d) if aval.explicit_sharding is not None else (), aval)
+            found.setdefault(
+                aval.explicit_sharding.spec.axes_of(d)
+                if aval.explicit_sharding is not None
+                else (),
+                aval,
+            )
     if len(found) > 1:
-        raise ValueError(f"Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent axis specs for "
-                         f"{name}: {' vs '.join(str(axes[0] if len(axes) == 1 else axes or None) for axes in found)}, in arguments of types "
-                         f"{', '.join(map(str, found.values()))}. Bring them to one sharding with xlab.reshard.")
+        raise ValueError(
+            f"Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent axis specs for "
+            f"{name}: {' vs '.join(str(axes[0] if len(axes) == 1 else axes or None) for axes in found)}, in arguments of types "
+            f"{', '.join(map(str, found.values()))}. Bring them to one sharding with xlab.reshard."
+        )
     return next(((aval.explicit_sharding.mesh, axes) for axes, aval in found.items() if axes), None)
 
 
 def _is_axis(x) -> bool:
-    return all(a is None or isinstance(a, int) or vmappable.is_spec(a) for a in _tree.leaves(x, is_leaf=lambda v: v is None))
+    return all(
+        a is None or isinstance(a, int) or vmappable.is_spec(a)
+        for a in _tree.leaves(x, is_leaf=lambda v: v is None)
+    )
 
 
 def _dim(x, axis, name):
@@ -115,8 +169,10 @@ def _dim(x, axis, name):
         return None
     ndim = aval_of(x).ndim
     if not isinstance(axis, int) or not -ndim <= axis < ndim:
-        raise ValueError(f"vmap of {name} was asked to map axis {axis} of an argument of type {aval_of(x)}, which has {ndim} "
-                         f"dimension{'s' if ndim != 1 else ''}. Use in_axes=None for arguments that are the same for all.")
+        raise ValueError(
+            f"vmap of {name} was asked to map axis {axis} of an argument of type {aval_of(x)}, which has {ndim} "
+            f"dimension{'s' if ndim != 1 else ''}. Use in_axes=None for arguments that are the same for all."
+        )
     return axis % ndim
 
 
@@ -128,9 +184,20 @@ def _size(flat, dims, axis_size, name, in_tree) -> int:
     if axis_size is not None:
         sizes.setdefault(axis_size, []).append(None)
     if not sizes:
-        raise ValueError(f"vmap of {name} must have at least one non-None value in in_axes, or an axis_size")
+        raise ValueError(
+            f"vmap of {name} must have at least one non-None value in in_axes, or an axis_size"
+        )
     if len(sizes) > 1:
-        paths = [_tree.keystr(p) for p, _ in _tree.flatten_with_path(_tree.unflatten(in_tree, list(range(len(flat)))))[0]]
-        parts = [f"{paths[i] if i is not None else 'axis_size'} has size {n}" for n, where in sizes.items() for i in where[:3]]
-        raise ValueError(f"vmap of {name} got inconsistent sizes for array axes to be mapped: {'; '.join(parts)}")
+        paths = [
+            _tree.keystr(p)
+            for p, _ in _tree.flatten_with_path(_tree.unflatten(in_tree, list(range(len(flat)))))[0]
+        ]
+        parts = [
+            f"{paths[i] if i is not None else 'axis_size'} has size {n}"
+            for n, where in sizes.items()
+            for i in where[:3]
+        ]
+        raise ValueError(
+            f"vmap of {name} got inconsistent sizes for array axes to be mapped: {'; '.join(parts)}"
+        )
     return next(iter(sizes))

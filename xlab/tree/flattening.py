@@ -40,8 +40,10 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
 
 def _treedef(given: Any, function: str) -> PyTreeDef:
     if not isinstance(given, PyTreeDef):
-        raise TypeError(f"{function} takes a structure, as xlab.tree.structure gives, got {given!r} of type "
-                        f"{type(given).__name__}")
+        raise TypeError(
+            f"{function} takes a structure, as xlab.tree.structure gives, got {given!r} of type "
+            f"{type(given).__name__}"
+        )
     return given
 
 

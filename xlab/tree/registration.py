@@ -99,7 +99,9 @@ def _check_methods(cls: Any, *names: str) -> None:
         raise TypeError(f"Expected type, got {cls!r}: decorate a class, not one of its instances")
     missing = [name for name in names if not hasattr(cls, name)]
     if missing:
-        raise TypeError(f"{cls.__name__} cannot be registered as a container: it has no {' and no '.join(missing)}")
+        raise TypeError(
+            f"{cls.__name__} cannot be registered as a container: it has no {' and no '.join(missing)}"
+        )
 
 
 def register_pytree_with_keys_class(cls: T) -> T:

@@ -24,12 +24,14 @@ def groups(shape, names, axes):
 
 def by_group(rule):
     """A model from a rule on one group: `rule(values in order of rank, **options) -> results in order of rank`."""
+
     def model(x, rows, **options):
         out = [None] * len(x)
         for row in rows:
             for device, value in zip(row, rule([x[d] for d in row], **options)):
                 out[device] = value
         return np.stack(out)
+
     return model
 
 

@@ -70,5 +70,7 @@ def test_a_name_is_unbound_again_after_an_error():
 
 def test_inner_binding_shadows_the_outer():
     inner = xlab.vmap(lambda x: lax.psum(x, "i"), axis_name="i")
-    out = xlab.vmap(lambda x: inner(x) + lax.axis_size("i"), axis_name="i")(np.ones((2, 3), np.float32))
+    out = xlab.vmap(lambda x: inner(x) + lax.axis_size("i"), axis_name="i")(
+        np.ones((2, 3), np.float32)
+    )
     assert np.asarray(out).tolist() == [[5.0] * 3] * 2

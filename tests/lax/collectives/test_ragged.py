@@ -36,7 +36,7 @@ def pieces(rng, rows, m=2, most=3):
                 for j in range(m):
                     targets[e, r * m + j] = at
                     received[d, s * m + j] = sizes[e, r * m + j]
-                    at += sizes[e, r * m + j] + (j == 0)      # a gap now and then
+                    at += sizes[e, r * m + j] + (j == 0)  # a gap now and then
     return starts, sizes, targets, received
 
 
@@ -68,11 +68,17 @@ def on_mesh(key, axes, **options):
     where = P(mesh.axis_names)
 
     def body(*xs):
-        return lax.expand_dims(lax.ragged_all_to_all(*(x[0] for x in xs), axis_name=axes, axis_index_groups=groups), (0,))
+        return lax.expand_dims(
+            lax.ragged_all_to_all(*(x[0] for x in xs), axis_name=axes, axis_index_groups=groups),
+            (0,),
+        )
+
     return xlab.shard_map(body, mesh=mesh, in_specs=where, out_specs=where, **options)
 
 
-@pytest.mark.parametrize(("key", "axes"), PLACES, ids=lambda v: v if isinstance(v, str) else "".join(v))
+@pytest.mark.parametrize(
+    ("key", "axes"), PLACES, ids=lambda v: v if isinstance(v, str) else "".join(v)
+)
 @pytest.mark.parametrize("check", [True, False])
 def test_against_the_model(key, axes, check):
     args, rows = problem(key, axes)
@@ -95,7 +101,9 @@ def test_bits_are_kept():
     (operand, output, *vectors), rows = problem("8", ("a",), tail=(), seed=1)
     bits = np.resize(np.uint32([0x80000000, 0x7FC01234, 0xFF800001, 0]), operand.shape)
     out = on_mesh("8", ("a",))(bits.view(np.float32), output, *vectors)
-    np.testing.assert_array_equal(np.asarray(out).view(np.uint32), model(bits, output.view(np.uint32), *vectors, rows))
+    np.testing.assert_array_equal(
+        np.asarray(out).view(np.uint32), model(bits, output.view(np.uint32), *vectors, rows)
+    )
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint32])
@@ -106,9 +114,11 @@ def test_types_of_offsets(kind):
 
 
 def test_groups():
-    args, _ = problem("4x2", ("a",), seed=5)                      # groups of four
+    args, _ = problem("4x2", ("a",), seed=5)  # groups of four
     groups = ((0, 2, 4, 6), (1, 3, 5, 7))
-    np.testing.assert_array_equal(np.asarray(on_mesh("8", "a", groups=groups, check_vma=False)(*args)), model(*args, groups))
+    np.testing.assert_array_equal(
+        np.asarray(on_mesh("8", "a", groups=groups, check_vma=False)(*args)), model(*args, groups)
+    )
 
 
 def test_later_pieces_win_and_rows_past_the_end_are_dropped():
@@ -116,7 +126,9 @@ def test_later_pieces_win_and_rows_past_the_end_are_dropped():
     operand = np.arange(8 * 4, dtype=np.float32).reshape(8, 4)
     output = np.full((8, 5), -1, np.float32)
     starts, sizes = np.zeros((8, 8), np.int32), np.full((8, 8), 3, np.int32)
-    targets = np.repeat(np.arange(8, dtype=np.int32)[:, None], 8, 1)   # sender e writes rows e, e + 1, e + 2 of everyone
+    targets = np.repeat(
+        np.arange(8, dtype=np.int32)[:, None], 8, 1
+    )  # sender e writes rows e, e + 1, e + 2 of everyone
     args = (operand, output, starts, sizes, targets, sizes)
     np.testing.assert_array_equal(np.asarray(on_mesh("8", "a")(*args)), model(*args, rows))
 
@@ -124,7 +136,9 @@ def test_later_pieces_win_and_rows_past_the_end_are_dropped():
 def test_without_rows():
     (_, output, *vectors), _ = problem("8", ("a",))
     operand, nothing = np.zeros((8, 0, 2), np.float32), np.zeros((8, 16), np.int32)
-    np.testing.assert_array_equal(np.asarray(on_mesh("8", "a")(operand, output, *[nothing] * 4)), output)
+    np.testing.assert_array_equal(
+        np.asarray(on_mesh("8", "a")(operand, output, *[nothing] * 4)), output
+    )
     empty = np.zeros((8, 0, 2), np.float32)
     assert on_mesh("8", "a")(output, empty, *vectors).shape == (8, 0, 2)
 
@@ -134,23 +148,39 @@ def test_under_vmap_of_its_own_axis():
     four = tuple(x[::2] for x in args)
     f = xlab.vmap(lambda *xs: lax.ragged_all_to_all(*xs, axis_name="v"), axis_name="v")
     np.testing.assert_array_equal(np.asarray(f(*four)), model(*four, [[0, 1, 2, 3]]))
-    shared = xlab.vmap(lambda x, *xs: lax.ragged_all_to_all(x, jnp.zeros((28, 2)), *xs, axis_name="v"), axis_name="v", in_axes=(None, 0, 0, 0, 0))
+    shared = xlab.vmap(
+        lambda x, *xs: lax.ragged_all_to_all(x, jnp.zeros((28, 2)), *xs, axis_name="v"),
+        axis_name="v",
+        in_axes=(None, 0, 0, 0, 0),
+    )
     got = shared(four[0][0], *four[2:])
-    want = model(np.stack([four[0][0]] * 4), np.zeros((4, 28, 2), np.float32), *four[2:], [[0, 1, 2, 3]])
+    want = model(
+        np.stack([four[0][0]] * 4), np.zeros((4, 28, 2), np.float32), *four[2:], [[0, 1, 2, 3]]
+    )
     np.testing.assert_array_equal(np.asarray(got), want)
 
 
-@pytest.mark.parametrize("in_axes", [0, (1, 3, 2, 0, 1, 0), (0, None, None, None, None, None), (None, None, 0, 0, 0, 0)], ids=str)
+@pytest.mark.parametrize(
+    "in_axes",
+    [0, (1, 3, 2, 0, 1, 0), (0, None, None, None, None, None), (None, None, 0, 0, 0, 0)],
+    ids=str,
+)
 def test_vmap_of_another_axis(in_axes):
     f = on_mesh("4x2", "a")
     problems = [problem("4x2", ("a",), seed=s)[0] for s in range(3)]
     dims = (0,) * 6 if in_axes == 0 else in_axes
     stacked = [x[0] if d is None else np.stack(x, d) for x, d in zip(zip(*problems), dims)]
-    want = [f(*(x[0] if d is None else x[i] for x, d in zip(zip(*problems), dims))) for i in range(3)]
-    np.testing.assert_array_equal(np.asarray(xlab.vmap(f, in_axes=in_axes)(*stacked)), np.stack(want))
+    want = [
+        f(*(x[0] if d is None else x[i] for x, d in zip(zip(*problems), dims))) for i in range(3)
+    ]
+    np.testing.assert_array_equal(
+        np.asarray(xlab.vmap(f, in_axes=in_axes)(*stacked)), np.stack(want)
+    )
 
 
-@pytest.mark.parametrize(("key", "axes"), PLACES, ids=lambda v: v if isinstance(v, str) else "".join(v))
+@pytest.mark.parametrize(
+    ("key", "axes"), PLACES, ids=lambda v: v if isinstance(v, str) else "".join(v)
+)
 @pytest.mark.parametrize("check", [True, False])
 def test_derivatives(key, axes, check):
     """A linear map of operand and output: the tangent is the map itself, and <f(u), w> = <u, transpose(w)>."""
@@ -159,12 +189,15 @@ def test_derivatives(key, axes, check):
 
     def g(x, y):
         return f(x, y, *vectors)
+
     rng = np.random.default_rng(7)
     u, v, w = (rng.integers(-9, 9, x.shape).astype(np.float32) for x in (operand, output, output))
     _, tangent = xlab.jvp(g, (operand, output), (u, v))
     np.testing.assert_array_equal(np.asarray(tangent), np.asarray(g(u, v)))
     du, dv = xlab.jit(xlab.vjp(g, operand, output)[1])(w)
-    assert np.vdot(np.asarray(g(u, v)), w) == np.vdot(u, np.asarray(du)) + np.vdot(v, np.asarray(dv))
+    assert np.vdot(np.asarray(g(u, v)), w) == np.vdot(u, np.asarray(du)) + np.vdot(
+        v, np.asarray(dv)
+    )
     (dv,) = xlab.vjp(lambda y: g(operand, y), output)[1](w)
     assert np.vdot(np.asarray(g(0 * u, v)), w) == np.vdot(v, np.asarray(dv))
     (du,) = xlab.linear_transpose(lambda x: g(x, 0 * v), u)(w)
@@ -177,7 +210,10 @@ def test_a_result_made_inside_has_the_right_derivative():
     mesh = mesh_of("8")
 
     def body(x, *vs):
-        return lax.ragged_all_to_all(x[0], jnp.zeros((56, 2)), *(v[0] for v in vs), axis_name="a")[None]
+        return lax.ragged_all_to_all(x[0], jnp.zeros((56, 2)), *(v[0] for v in vs), axis_name="a")[
+            None
+        ]
+
     f = xlab.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P("a"))
     got = xlab.grad(lambda x: f(x, *vectors).sum())(operand)
     want = [(np.arange(48) < vectors[1][d].sum())[:, None] * np.ones(2) for d in range(8)]
@@ -186,25 +222,40 @@ def test_a_result_made_inside_has_the_right_derivative():
 
 def test_the_instruction_of_accelerators():
     args, _ = problem("4x2", ("a",))
-    text = mlir.module.lower_module(xlab.make_jaxpr(on_mesh("4x2", "a"))(*args), "f", platform="cuda", devices=8).text
+    text = mlir.module.lower_module(
+        xlab.make_jaxpr(on_mesh("4x2", "a"))(*args), "f", platform="cuda", devices=8
+    ).text
     assert "stablehlo.custom_call @ragged_all_to_all(" in text
-    assert "channel_id = 1 : i64, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>" in text
+    assert (
+        "channel_id = 1 : i64, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>"
+        in text
+    )
 
 
 def test_what_it_moves():
     args, _ = problem("8", ("a",))
-    shard, = xlab.make_jaxpr(on_mesh("8", "a"))(*args).eqns
-    eqn, = (e for e in shard.params["jaxpr"].eqns if e.primitive is lax.ragged_all_to_all_p)
-    move = collective_rules[eqn.primitive]([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
+    (shard,) = xlab.make_jaxpr(on_mesh("8", "a"))(*args).eqns
+    (eqn,) = (e for e in shard.params["jaxpr"].eqns if e.primitive is lax.ragged_all_to_all_p)
+    move = collective_rules[eqn.primitive](
+        [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params
+    )
     assert (move.kind, move.axes, move.bytes_in) == ("ragged_all_to_all", ("a",), 48 * 2 * 4)
-    assert [t.kind for t in transfers(on_mesh("8", "a"), *args)] == ["all_gather", *["all_to_all"] * 3]   # the emulation is shown
+    assert [t.kind for t in transfers(on_mesh("8", "a"), *args)] == [
+        "all_gather",
+        *["all_to_all"] * 3,
+    ]  # the emulation is shown
 
 
 ROWS, FOUR = np.ones((8, 16, 2), np.float32), np.zeros((8, 8), np.int32)
 
 
 def given(**changed):
-    args = dict(zip(("operand", "output", "input_offsets", "send_sizes", "output_offsets", "recv_sizes"), (ROWS, ROWS, *[FOUR] * 4)))
+    args = dict(
+        zip(
+            ("operand", "output", "input_offsets", "send_sizes", "output_offsets", "recv_sizes"),
+            (ROWS, ROWS, *[FOUR] * 4),
+        )
+    )
     return list({**args, **changed}.values())
 
 
@@ -239,10 +290,16 @@ def test_errors_of_axes():
     with pytest.raises(ValueError, match="equally sized"):
         on_mesh("8", "a", groups=[[0], [1, 2, 3, 4, 5, 6, 7]])(*given())
     with pytest.raises(NotImplementedError, match="axis_index_groups"):
-        xlab.vmap(on_mesh("8", "a", groups=[[0, 1, 2, 3], [4, 5, 6, 7]]))(*(np.stack([x, x]) for x in given()))
+        xlab.vmap(on_mesh("8", "a", groups=[[0, 1, 2, 3], [4, 5, 6, 7]]))(
+            *(np.stack([x, x]) for x in given())
+        )
     with pytest.raises(NotImplementedError, match="once per axis"):
-        xlab.vmap(lambda *xs: xlab.vmap(lambda *ys: lax.ragged_all_to_all(*ys, axis_name=("u", "w")), axis_name="w")(*xs), axis_name="u")(
-            *(x.reshape(2, 4, *x.shape[1:]) for x in given()))
+        xlab.vmap(
+            lambda *xs: xlab.vmap(
+                lambda *ys: lax.ragged_all_to_all(*ys, axis_name=("u", "w")), axis_name="w"
+            )(*xs),
+            axis_name="u",
+        )(*(x.reshape(2, 4, *x.shape[1:]) for x in given()))
 
 
 def test_derivatives_under_vmap_of_its_own_axis():
@@ -254,7 +311,11 @@ def test_derivatives_under_vmap_of_its_own_axis():
 
     def one(*xs):
         return lax.ragged_all_to_all(*xs, axis_name="v")
-    inside = xlab.vmap(lambda x, y, *vs: xlab.vjp(lambda x, y: one(x, y, *vs), x, y)[1](2 * one(x, y, *vs)), axis_name="v")
+
+    inside = xlab.vmap(
+        lambda x, y, *vs: xlab.vjp(lambda x, y: one(x, y, *vs), x, y)[1](2 * one(x, y, *vs)),
+        axis_name="v",
+    )
     want = loss(on_mesh("8", "a"))
     for got in (loss(xlab.vmap(one, axis_name="v")), inside(operand, output, *vectors)):
         for g, w in zip(got, want):

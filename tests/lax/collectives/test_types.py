@@ -62,6 +62,7 @@ BINARY = {
 
 def states(pairs):
     """The values of a state over each axis, from one part per device: as the body sees it, and with the sums written out."""
+
     def given(x):
         for axis, s in pairs:
             if s in "IR":
@@ -76,11 +77,13 @@ def states(pairs):
             if s != "V":
                 x = lax.psum(x, axis)
         return x
+
     return given, written
 
 
 def finished(out):
     """Results of a body, each as parts of one array per device."""
+
     def leaf(x):
         mat = xlab.typeof(x).mat
         for a in mat.unreduced:
@@ -89,27 +92,37 @@ def finished(out):
             x = lax.pcast(x, tuple(sorted(mat.reduced)), to="varying")
         missing = tuple(sorted({"i", "j"} - xlab.typeof(x).mat.varying))
         return (lax.pcast(x, missing, to="varying") if missing else x)[None, None]
+
     return xlab.tree.map(leaf, out)
 
 
 def compare(f, kinds):
     """Runs `f` over operands of these states and with the sums written out; whether it was accepted."""
     both = [states(k) for k in kinds]
-    parts = (X, Y)[:len(kinds)]
+    parts = (X, Y)[: len(kinds)]
 
     def run(which):
         def body(*xs):
             return finished(f(*(b[which](x[0, 0]) for b, x in zip(both, xs))))
-        return xlab.jit(xlab.shard_map(body, mesh=MESH, in_specs=P("i", "j"), out_specs=P("i", "j")))(*parts)
+
+        return xlab.jit(
+            xlab.shard_map(body, mesh=MESH, in_specs=P("i", "j"), out_specs=P("i", "j"))
+        )(*parts)
+
     try:
         got = run(0)
     except ShardingTypeError:
         return False
-    except (NotImplementedError, TypeError) as e:      # no rule; or carries and branches that would have to be cast
+    except (
+        NotImplementedError,
+        TypeError,
+    ) as e:  # no rule; or carries and branches that would have to be cast
         if not any(words in str(e) for words in ("unreduced rule for", "carry", "branch")):
             raise
         return False
-    np.testing.assert_allclose(np.asarray(got), np.asarray(run(1)), rtol=2e-2, atol=2e-2, err_msg=str(kinds))
+    np.testing.assert_allclose(
+        np.asarray(got), np.asarray(run(1)), rtol=2e-2, atol=2e-2, err_msg=str(kinds)
+    )
     return True
 
 
@@ -124,12 +137,16 @@ def test_one_operand(name):
         accepted = compare(UNARY[name], [[("i", s)]])
         if s in "VI" or (s == "U" and name in LINEAR):
             assert accepted, s
-    assert compare(UNARY[name], [[("i", "U"), ("j", "V")]]) == (name in LINEAR or compare(UNARY[name], [[("i", "U")]]))
+    assert compare(UNARY[name], [[("i", "U"), ("j", "V")]]) == (
+        name in LINEAR or compare(UNARY[name], [[("i", "U")]])
+    )
 
 
 @pytest.mark.parametrize("name", BINARY if WHOLE else list(BINARY)[::2])
 def test_two_operands(name):
-    for a, b in itertools.product(STATES, repeat=2) if WHOLE else ("UU", "UR", "RU", "UI", "RI", "RV"):
+    for a, b in (
+        itertools.product(STATES, repeat=2) if WHOLE else ("UU", "UR", "RU", "UI", "RI", "RV")
+    ):
         compare(BINARY[name], [[("i", a)], [("i", b)]])
 
 
@@ -143,25 +160,46 @@ def test_two_axes(name):
 def test_refusals():
     def refused(f, a, b):
         return not compare(f, [[("i", a)], [("i", b)]])
-    for f, a, b in ((jnp.add, "U", "R"), (jnp.add, "R", "U"), (jnp.subtract, "U", "R"), (jnp.multiply, "U", "U"), (jnp.multiply, "U", "I"),
-                    (jnp.add, "U", "I"), (jnp.dot, "U", "R"), (jnp.add, "R", "I")):
+
+    for f, a, b in (
+        (jnp.add, "U", "R"),
+        (jnp.add, "R", "U"),
+        (jnp.subtract, "U", "R"),
+        (jnp.multiply, "U", "U"),
+        (jnp.multiply, "U", "I"),
+        (jnp.add, "U", "I"),
+        (jnp.dot, "U", "R"),
+        (jnp.add, "R", "I"),
+    ):
         assert refused(f, a, b)
-    assert not refused(jnp.multiply, "U", "R") and not refused(jnp.multiply, "R", "U") and not refused(jnp.multiply, "R", "R")
+    assert (
+        not refused(jnp.multiply, "U", "R")
+        and not refused(jnp.multiply, "R", "U")
+        and not refused(jnp.multiply, "R", "R")
+    )
 
 
 W = np.arange(12, dtype=np.float32).reshape(2, 3, 2) / 5
 ROWS = np.arange(8, dtype=np.float32).reshape(4, 2) / 4
 LOSSES = {
-    "item": lambda w, x: (x @ w[0].T).sum(), "slice": lambda w, x: (x @ w[0, :2].T).sum(),
-    "loop": lambda w, x: lax.fori_loop(0, 2, lambda k, c: c + (x @ w[k].T).sum(), jnp.zeros_like(x.sum())),
+    "item": lambda w, x: (x @ w[0].T).sum(),
+    "slice": lambda w, x: (x @ w[0, :2].T).sum(),
+    "loop": lambda w, x: lax.fori_loop(
+        0, 2, lambda k, c: c + (x @ w[k].T).sum(), jnp.zeros_like(x.sum())
+    ),
     "split": lambda w, x: sum((x @ p[0].T).sum() for p in jnp.split(w, 2)),
     "concatenate": lambda w, x: (x @ jnp.concatenate([w[0], w[1]]).T).sum(),
     "checkpoint": lambda w, x: xlab.checkpoint(lambda w: jnp.sin(x @ w[0].T).sum())(w),
     "vmap": lambda w, x: xlab.vmap(lambda w: (x @ w.T).sum())(w).sum(),
     "scan": lambda w, x: lax.scan(lambda c, w: (jnp.tanh(c @ w[:2]), None), x, w)[0].sum(),
-    "product": lambda w, x: (x @ (w[0] * w[1]).T).sum(), "square": lambda w, x: (x @ (w[0] ** 2).T).sum(), "tanh": lambda w, x: (x @ jnp.tanh(w[0]).T).sum(),
-    "gather": lambda w, x: (x @ w[jnp.array([0, 1, 0])][2].T).sum(), "update": lambda w, x: (x @ w.at[0].set(w[1])[0].T).sum(),
-    "bfloat16": lambda w, x: (x.astype("bfloat16") @ w[0].T.astype("bfloat16")).sum().astype("float32"),
+    "product": lambda w, x: (x @ (w[0] * w[1]).T).sum(),
+    "square": lambda w, x: (x @ (w[0] ** 2).T).sum(),
+    "tanh": lambda w, x: (x @ jnp.tanh(w[0]).T).sum(),
+    "gather": lambda w, x: (x @ w[jnp.array([0, 1, 0])][2].T).sum(),
+    "update": lambda w, x: (x @ w.at[0].set(w[1])[0].T).sum(),
+    "bfloat16": lambda w, x: (
+        (x.astype("bfloat16") @ w[0].T.astype("bfloat16")).sum().astype("float32")
+    ),
 }
 
 
@@ -170,8 +208,12 @@ def test_gradients_of_reduced_weights(name):
     """The sum over devices is deferred, inside of `shard_map` and along Explicit axes."""
     loss = LOSSES[name]
     want = xlab.grad(loss)(W, ROWS)
-    got = xlab.shard_map(lambda w, x: lax.psum(xlab.grad(loss)(lax.pcast(w, "i", to="reduced"), x), "i"), mesh=MESH,
-                         in_specs=(P(), P("i")), out_specs=P())(W, ROWS)
+    got = xlab.shard_map(
+        lambda w, x: lax.psum(xlab.grad(loss)(lax.pcast(w, "i", to="reduced"), x), "i"),
+        mesh=MESH,
+        in_specs=(P(), P("i")),
+        out_specs=P(),
+    )(W, ROWS)
     np.testing.assert_allclose(got, want, rtol=2e-2)
     with xlab.set_mesh(EXPLICIT):
         x = xlab.device_put(ROWS, P("y"))
@@ -184,38 +226,76 @@ def test_gradients_of_reduced_weights(name):
 def test_cotangents_at_the_border(to, seen):
     def body(x):
         def f(v):
-            return lax.pcast(v * 2.0, "i", to="unreduced") if to == "unreduced" else lax.all_gather(v * 2.0, "i", to="reduced", tiled=True)
+            return (
+                lax.pcast(v * 2.0, "i", to="unreduced")
+                if to == "unreduced"
+                else lax.all_gather(v * 2.0, "i", to="reduced", tiled=True)
+            )
+
         out, pull = xlab.vjp(f, x)
-        ct = lax.pcast(np.ones(out.shape, np.float32), "i", to="reduced") if to == "unreduced" else \
-            lax.pcast(lax.pcast(np.ones(out.shape, np.float32), "i", to="varying"), "i", to="unreduced")
-        with pytest.raises(ValueError, match=rf"takes a cotangent of type float32\[\d\]\{{{seen}:i\}}"):
+        ct = (
+            lax.pcast(np.ones(out.shape, np.float32), "i", to="reduced")
+            if to == "unreduced"
+            else lax.pcast(
+                lax.pcast(np.ones(out.shape, np.float32), "i", to="varying"), "i", to="unreduced"
+            )
+        )
+        with pytest.raises(
+            ValueError, match=rf"takes a cotangent of type float32\[\d\]\{{{seen}:i\}}"
+        ):
             pull(out)
         return pull(ct)[0]
+
     got = xlab.shard_map(body, mesh=MESH, in_specs=P("i"), out_specs=P("i"))(np.ones(4, np.float32))
     assert np.asarray(got).tolist() == [2.0 if to == "unreduced" else 4.0] * 4
 
 
 def test_arrays_like_others_keep_their_axes():
     def body(x):
-        for like in (jnp.zeros_like, jnp.ones_like, jnp.empty_like, lambda v: jnp.full_like(v, 2), lambda v: lax.full_like(v, 2.0, np.int32),
-                     lambda v: jnp.zeros_like(v, dtype=int), lambda v: jnp.ones_like(v, shape=(3,))):
+        for like in (
+            jnp.zeros_like,
+            jnp.ones_like,
+            jnp.empty_like,
+            lambda v: jnp.full_like(v, 2),
+            lambda v: lax.full_like(v, 2.0, np.int32),
+            lambda v: jnp.zeros_like(v, dtype=int),
+            lambda v: jnp.ones_like(v, shape=(3,)),
+        ):
             assert xlab.typeof(like(x)).vma == {"i"}
-        return lax.fori_loop(0, 2, lambda k, c: c + x, jnp.zeros_like(x)) + lax.cond(True, jnp.zeros_like, lambda v: v, x)
+        return lax.fori_loop(0, 2, lambda k, c: c + x, jnp.zeros_like(x)) + lax.cond(
+            True, jnp.zeros_like, lambda v: v, x
+        )
+
     f = xlab.shard_map(body, mesh=MESH, in_specs=P("i"), out_specs=P("i"))
     assert np.asarray(f(np.arange(4, dtype=np.float32))).tolist() == [0, 2, 4, 6]
 
 
 CHAINS = {
-    "twice": lambda u: u + u, "transpose": lambda u: u.T, "astype": lambda u: u.astype("bfloat16").astype("float32"), "copy": jnp.copy,
-    "neg": lambda u: -u, "sum": lambda u: u.sum(1), "scaled": lambda u: u * 2.0, "slice": lambda u: u[:, :2], "one": lambda u: u.at[:, 0].get(),
-    "concatenate": lambda u: jnp.concatenate([u, u], 1), "stack": lambda u: jnp.stack([u, u]), "where": lambda u: jnp.where(np.arange(8)[None] > 3, u, u + u),
-    "loop": lambda u: lax.fori_loop(0, 3, lambda k, c: c + u, u), "scan": lambda u: lax.scan(lambda c, _: (c + u, c), u, None, length=3)[1],
-    "cond": lambda u: lax.cond(True, lambda u: u + u, lambda u: u, u), "filled": lambda u: u.at[:, np.array([1, 9])].get(mode="fill", fill_value=0),
+    "twice": lambda u: u + u,
+    "transpose": lambda u: u.T,
+    "astype": lambda u: u.astype("bfloat16").astype("float32"),
+    "copy": jnp.copy,
+    "neg": lambda u: -u,
+    "sum": lambda u: u.sum(1),
+    "scaled": lambda u: u * 2.0,
+    "slice": lambda u: u[:, :2],
+    "one": lambda u: u.at[:, 0].get(),
+    "concatenate": lambda u: jnp.concatenate([u, u], 1),
+    "stack": lambda u: jnp.stack([u, u]),
+    "where": lambda u: jnp.where(np.arange(8)[None] > 3, u, u + u),
+    "loop": lambda u: lax.fori_loop(0, 3, lambda k, c: c + u, u),
+    "scan": lambda u: lax.scan(lambda c, _: (c + u, c), u, None, length=3)[1],
+    "cond": lambda u: lax.cond(True, lambda u: u + u, lambda u: u, u),
+    "filled": lambda u: u.at[:, np.array([1, 9])].get(mode="fill", fill_value=0),
 }
 
 
-@pytest.mark.parametrize("name", CHAINS if WHOLE else ["twice", "transpose", "loop", "scan", "stack"])
-@pytest.mark.parametrize("spec", [P(None, None, unreduced={"y"}), P("x", None, unreduced={"y"})], ids=str)
+@pytest.mark.parametrize(
+    "name", CHAINS if WHOLE else ["twice", "transpose", "loop", "scan", "stack"]
+)
+@pytest.mark.parametrize(
+    "spec", [P(None, None, unreduced={"y"}), P("x", None, unreduced={"y"})], ids=str
+)
 def test_results_stay_sums(name, spec):
     """What leaves a program unreduced is the sum once, however it was made."""
     f, a = CHAINS[name], np.arange(64, dtype=np.float32).reshape(8, 8) / 16
@@ -239,11 +319,15 @@ def test_put_as_a_sum():
 def test_the_axes_that_do_not_fit_are_named():
     def body(x):
         u = lax.pcast(lax.pcast(x, ("i", "j"), to="varying"), "i", to="unreduced")
-        for f in (lambda: parallel.unreduced_psum(u, ("i", "j")), lambda: parallel.unreduced_psum_scatter(u, ("i", "j"), tiled=True),
-                  lambda: parallel.all_gather_reduced(u, ("j", "i"))):
+        for f in (
+            lambda: parallel.unreduced_psum(u, ("i", "j")),
+            lambda: parallel.unreduced_psum_scatter(u, ("i", "j"), tiled=True),
+            lambda: parallel.all_gather_reduced(u, ("j", "i")),
+        ):
             with pytest.raises(ValueError, match=r"not (unreduced|varying) over \('[ij]',\)"):
                 f()
         with pytest.raises(ValueError, match="to='varying'"):
             lax.psum(lax.pcast(x, "i", to="reduced"), "i")
         return x
+
     xlab.shard_map(body, mesh=MESH, in_specs=P(), out_specs=P())(np.ones(4, np.float32))

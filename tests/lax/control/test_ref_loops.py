@@ -26,6 +26,7 @@ def scanned(ref, x):
     def body(c, y):
         ref[...] = ref[...] * y + c
         return c + 1, ref[0].sum()
+
     return lax.scan(body, x, jnp.arange(2.0))[1]
 
 
@@ -34,6 +35,7 @@ def taken_apart(ref, x):
         old = row[...]
         row[...] = old * c
         return c + old.sum(), old.max()
+
     return lax.scan(body, x, ref)[1]
 
 
@@ -51,6 +53,7 @@ def branches(ref, x):
     def no():
         ref[1] = ref[0] + x
         return ref[0].sum()
+
     return lax.cond(ref.shape[0] > 0, yes, no)
 
 
@@ -62,6 +65,7 @@ def chosen(ref, x):
     def no():
         ref[1] = ref[0] + x
         return ref[0].sum()
+
     return lax.cond(x > 1, yes, no)
 
 
@@ -69,6 +73,7 @@ def looped(ref, x):
     def body(i):
         ref[...] = ref[...] + x
         return i + 1
+
     return lax.while_loop(lambda i: i < x, body, 0.0)
 
 
@@ -76,6 +81,7 @@ def asking(ref, x):
     def test(i):
         ref[0] = ref[0] + 1
         return ref[0].sum() < 30 + 10 * x
+
     return lax.while_loop(test, lambda i: i + 1, 0)
 
 
@@ -114,8 +120,24 @@ def window_view(ref, x):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("f", [scanned, taken_apart, jitted, branches, chosen, looped, asking, remade, view_of_view, moving_view,
-                               gathered_view, window_view], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [
+        scanned,
+        taken_apart,
+        jitted,
+        branches,
+        chosen,
+        looped,
+        asking,
+        remade,
+        view_of_view,
+        moving_view,
+        gathered_view,
+        window_view,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_vmap_is_a_loop(f, axis):
     xs = jnp.arange(float(M.shape[axis]))
     ref = xlab.new_ref(jnp.asarray(M))
@@ -125,10 +147,13 @@ def test_vmap_is_a_loop(f, axis):
     np.testing.assert_allclose(ref[...], kept, rtol=1e-6)
 
 
-@pytest.mark.parametrize("f", [view_of_view, moving_view, gathered_view, window_view], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [view_of_view, moving_view, gathered_view, window_view], ids=lambda f: f.__name__
+)
 def test_view_of_a_view_of_a_shared_reference(f):
     def read(ref, x):
         return ref.at[x.astype(int) % 2].at[1:][0]
+
     ref = xlab.new_ref(jnp.asarray(M))
     got = xlab.vmap(read, in_axes=(None, 0))(ref, jnp.arange(3.0))
     np.testing.assert_array_equal(got, M[[0, 1, 0], 1])
@@ -147,6 +172,7 @@ class TestConditionThatWrites:
         def body(i):
             ref[...] += i
             return i + 1
+
         return lax.while_loop(test, body, x), ref[...]
 
     def test_every_question_counts(self):
@@ -156,7 +182,9 @@ class TestConditionThatWrites:
             def test(carry):
                 ref[...] += 1
                 return carry[0] < 3
+
             return lax.while_loop(test, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1], ref[...]
+
         for run in (f, xlab.jit(f)):
             y, asked = run(1.0)
             assert (float(y), int(asked)) == (8.0, 4)
@@ -167,7 +195,9 @@ class TestConditionThatWrites:
         for run in (self.both, xlab.jit(self.both)):
             assert [int(v) for v in run(0)] == [4, 11]
         outs = xlab.vmap(self.both)(jnp.arange(3))
-        assert [np.asarray(v).tolist() for v in outs] == [[int(self.both(i)[k]) for i in range(3)] for k in (0, 1)]
+        assert [np.asarray(v).tolist() for v in outs] == [
+            [int(self.both(i)[k]) for i in range(3)] for k in (0, 1)
+        ]
 
     def test_outer_reference_eagerly(self):
         ref = xlab.new_ref(jnp.zeros(()))
@@ -175,6 +205,7 @@ class TestConditionThatWrites:
         def test(i):
             ref[...] += 1
             return i < 3
+
         assert int(lax.while_loop(test, lambda i: i + 1, 0)) == 3 and float(ref[...]) == 4
 
 
@@ -189,6 +220,7 @@ class TestDerivatives:
             i, y = c
             ref[...] += jnp.sin(y) * (i + 1)
             return i + 1, y * 1.5
+
         _, y = lax.while_loop(lambda c: c[0] < 3, body, (0, x))
         return ref[...].sum() + y.sum()
 
@@ -206,9 +238,16 @@ class TestDerivatives:
             def body(c):
                 ref[...] += 1
                 return c[0] + 1, c[1] * x
+
             return lax.while_loop(lambda c: c[0] < 3, body, (0, x))[1]
+
         y, push = xlab.linearize(f, 2.0)
-        assert (float(y), float(push(1.0)), float(push(1.0)), float(ref[...])) == (16.0, 32.0, 32.0, 3.0)
+        assert (float(y), float(push(1.0)), float(push(1.0)), float(ref[...])) == (
+            16.0,
+            32.0,
+            32.0,
+            3.0,
+        )
 
     def test_reverse_mode_where_the_loop_is_known(self):
         def f(x):
@@ -217,8 +256,10 @@ class TestDerivatives:
             def body(i):
                 ref[...] += 1
                 return i + 1
+
             lax.while_loop(lambda i: i < 3, body, 0)
             return (x * ref[...]).sum()
+
         assert xlab.grad(f)(self.X).tolist() == xlab.grad(xlab.jit(f))(self.X).tolist() == [3, 3, 3]
 
     def test_reverse_mode_through_the_loop(self):
@@ -232,8 +273,10 @@ class TestDerivatives:
             def body(y):
                 ref[...] += y
                 return y * 2
+
             y = lax.while_loop(lambda y: y < 10, body, x)
             return y * ref[...]
+
         g = xlab.checkpoint(f)
         want = xlab.jvp(f, (1.5,), (1.0,))
         np.testing.assert_allclose(xlab.jvp(g, (1.5,), (1.0,)), want, rtol=1e-6)

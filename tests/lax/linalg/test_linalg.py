@@ -41,7 +41,9 @@ def test_cholesky_update_under_vmap():
 def test_perturbed_tridiagonal_systems_have_solutions():
     one = np.ones(2, np.float32)
     assert np.isnan(lax.linalg.tridiagonal_solve(one, one, one, one[:, None])).all()
-    assert np.isfinite(lax.linalg.tridiagonal_solve(one, one, one, one[:, None], perturb_singular=True)).all()
+    assert np.isfinite(
+        lax.linalg.tridiagonal_solve(one, one, one, one[:, None], perturb_singular=True)
+    ).all()
 
 
 CALLS = {
@@ -49,7 +51,9 @@ CALLS = {
     "eigh": lambda x: lax.linalg.eigh(x)[1],
     "lu": lambda x: lax.linalg.lu(x)[0],
     "svd": lambda x: lax.linalg.svd(x, compute_uv=False),
-    "triangular_solve": lambda x: lax.linalg.triangular_solve(x + 3 * xlab.numpy.eye(3), x, left_side=True),
+    "triangular_solve": lambda x: lax.linalg.triangular_solve(
+        x + 3 * xlab.numpy.eye(3), x, left_side=True
+    ),
 }
 
 
@@ -97,7 +101,9 @@ print(float(xlab.numpy.linalg.det(xlab.numpy.eye(4))), "jax" in sys.modules)
 
 
 @pytest.mark.reference
-@pytest.mark.skipif(find_spec("jax") is None, reason="the reference is not installed in this environment")
+@pytest.mark.skipif(
+    find_spec("jax") is None, reason="the reference is not installed in this environment"
+)
 @pytest.mark.parametrize("first", ["jax", "xlab"])
 def test_the_reference_in_the_same_process(first):
     other = {"jax": "xlab", "xlab": "jax"}[first]

@@ -215,29 +215,65 @@ def trace(p: r.Program) -> r.StepTrace:
 
 def resharding(found: r.Report) -> Resharding:
     """An argument of the sample laid out like another."""
-    before, after = found.layouts[0], found.layouts[0].replace(type=r.Type("f32", (64, 16), ((), ("model",))), shard_shape=(64, 8), blocks=tuple(
-        r.Block(d, ((0, 64), (8 * (d % 2), 8 * (d % 2) + 8)), d // 2) for d in range(8)), copies=4)
+    before, after = (
+        found.layouts[0],
+        found.layouts[0].replace(
+            type=r.Type("f32", (64, 16), ((), ("model",))),
+            shard_shape=(64, 8),
+            blocks=tuple(
+                r.Block(d, ((0, 64), (8 * (d % 2), 8 * (d % 2) + 8)), d // 2) for d in range(8)
+            ),
+            copies=4,
+        ),
+    )
     messages = tuple((s, t, 512) for t in range(8) for s in range(t % 2, 8, 2) if s != t)
-    return Resharding(before, after, messages, tuple((d, 512) for d in range(8)), found.transfers[:1], found.layouts[2].warnings)
+    return Resharding(
+        before,
+        after,
+        messages,
+        tuple((d, 512) for d in range(8)),
+        found.transfers[:1],
+        found.layouts[2].warnings,
+    )
 
 
 def live(found: r.Report) -> Live:
     """Arrays alive, named after the sample."""
     made = r.Source(found.title + FILE, 3, function=found.title, text=found.title + " = f(x)")
-    return Live((LiveArray(found.title + "f32[64@data,16]", 4096, found.title, tuple(range(8)), "P('data') over data=4 model=2", True, "", made),
-                 LiveArray("f32[16]", 64, "", (0,))), 4200, 1, tuple((d, 512 + 64 * (d == 0)) for d in range(8)),
-                ((found.title + ", line 3", 1, 4096), ("unknown", 2, 104)))
+    return Live(
+        (
+            LiveArray(
+                found.title + "f32[64@data,16]",
+                4096,
+                found.title,
+                tuple(range(8)),
+                "P('data') over data=4 model=2",
+                True,
+                "",
+                made,
+            ),
+            LiveArray("f32[16]", 64, "", (0,)),
+        ),
+        4200,
+        1,
+        tuple((d, 512 + 64 * (d == 0)) for d in range(8)),
+        ((found.title + ", line 3", 1, 4096), ("unknown", 2, 104)),
+    )
 
 
 def weighed(found: r.Report) -> WhatIf:
     """The sample beside itself with one argument placed otherwise."""
-    other = found.replace(layouts=(found.layouts[1], *found.layouts[1:]), transfers=found.transfers[:1])
+    other = found.replace(
+        layouts=(found.layouts[1], *found.layouts[1:]), transfers=found.transfers[:1]
+    )
     return side_by_side(found, other)
 
 
 def ranking(found: r.Report) -> Ranking:
     """Two placements of the sample."""
-    return Ranking("train_step", (placement_of(found, "x P('data')"), placement_of(found, "x P()")), 7, 1)
+    return Ranking(
+        "train_step", (placement_of(found, "x P('data')"), placement_of(found, "x P()")), 7, 1
+    )
 
 
 def report() -> r.Report:
@@ -305,14 +341,51 @@ def report() -> r.Report:
             ),
         ),
         (
-            Pass("after propagation", "shardy", 1, 1, 1200.0, "shardy", ((1, ("  %0 = dot",), ("  %0 = dot {sharding}",)),),
-                 "func @main {\n  %0 = dot\n  return %0\n}"),
-            Pass("output module", "shardy", 1, 0, 300.0, "shardy", ((2, (), ("  %1 = all_gather %0",)),)),
+            Pass(
+                "after propagation",
+                "shardy",
+                1,
+                1,
+                1200.0,
+                "shardy",
+                ((1, ("  %0 = dot",), ("  %0 = dot {sharding}",)),),
+                "func @main {\n  %0 = dot\n  return %0\n}",
+            ),
+            Pass(
+                "output module",
+                "shardy",
+                1,
+                0,
+                300.0,
+                "shardy",
+                ((2, (), ("  %1 = all_gather %0",)),),
+            ),
             Pass("algsimp", "xla", duration_us=90.0, runs=3),
-            Pass("fusion", "xla", 1, 2, 5200.0, "HLO passes", ((2, ("  %m = mul(%a, %b)  # e2", "  %s = add(%m, %c)  # e4"),
-                                                              ("  %fusion = fusion(%a, %b, %c)  # e4",)),),
-                 "HloModule jit_train_step\nENTRY %main {\n  %m = mul(%a, %b)  # e2\n  %s = add(%m, %c)  # e4\n}"),
-            Pass("copy-insertion", "xla", 900, 900, 40.0, "HLO passes", cut="9,000 characters of changes are not kept"),
+            Pass(
+                "fusion",
+                "xla",
+                1,
+                2,
+                5200.0,
+                "HLO passes",
+                (
+                    (
+                        2,
+                        ("  %m = mul(%a, %b)  # e2", "  %s = add(%m, %c)  # e4"),
+                        ("  %fusion = fusion(%a, %b, %c)  # e4",),
+                    ),
+                ),
+                "HloModule jit_train_step\nENTRY %main {\n  %m = mul(%a, %b)  # e2\n  %s = add(%m, %c)  # e4\n}",
+            ),
+            Pass(
+                "copy-insertion",
+                "xla",
+                900,
+                900,
+                40.0,
+                "HLO passes",
+                cut="9,000 characters of changes are not kept",
+            ),
             Pass("Codegen", "codegen", duration_us=70000.0),
         ),
         r.Ledger(
@@ -349,10 +422,27 @@ def report() -> r.Report:
 
 def scheduled(word: str = "train_step") -> Scheduled:
     """The sample's program as a TPU's compiler might schedule it."""
-    level = r.Level("tpu:v5e:2x4", "HloModule m, is_scheduled=true\n\nENTRY %main {\n  %copy-start = copy-start(%w)\n  %d = dot(%x)\n}", ((5, (4,)),))
+    level = r.Level(
+        "tpu:v5e:2x4",
+        "HloModule m, is_scheduled=true\n\nENTRY %main {\n  %copy-start = copy-start(%w)\n  %d = dot(%x)\n}",
+        ((5, (4,)),),
+    )
     return Scheduled(
-        "tpu:v5e:2x4", word, "TPU v5 lite", 8,
-        (Figure("program", "instructions", "120", "80", "×0.67"), Figure("memory", "arguments", "1.4 MB", "1.4 MB"),
-         Figure("cost", "best time, by its compiler's model", "", "8.18 µs")),
-        (AsyncOperation("copy", "copy-start", "copy-done", 3, 4096, 4), AsyncOperation(word, "start", "done", 0, 8)), level,
-        doubts=(f"a peak of 60.8 MB of {word}, more than arguments, outputs, temporaries and code together",))
+        "tpu:v5e:2x4",
+        word,
+        "TPU v5 lite",
+        8,
+        (
+            Figure("program", "instructions", "120", "80", "×0.67"),
+            Figure("memory", "arguments", "1.4 MB", "1.4 MB"),
+            Figure("cost", "best time, by its compiler's model", "", "8.18 µs"),
+        ),
+        (
+            AsyncOperation("copy", "copy-start", "copy-done", 3, 4096, 4),
+            AsyncOperation(word, "start", "done", 0, 8),
+        ),
+        level,
+        doubts=(
+            f"a peak of 60.8 MB of {word}, more than arguments, outputs, temporaries and code together",
+        ),
+    )

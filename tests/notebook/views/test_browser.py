@@ -98,7 +98,9 @@ globalThis.ready = true;
     page = visit(browser, host)
     page.wait_for_function("globalThis.ready")
     assert page.locator(".xl-report[data-theme=dark]").count() == 2
-    assert page.locator("[role=tab]").count() == 0, "the program stands beside its steps, not once more in a tab of its own"
+    assert page.locator("[role=tab]").count() == 0, (
+        "the program stands beside its steps, not once more in a tab of its own"
+    )
     for _ in range(4):
         page.locator("#two button[aria-label^='one step (right)']").click()
     page.wait_for_function(
@@ -141,7 +143,9 @@ def test_no_script_shows_every_panel(browser, tmp_path):
 
 def test_many_collectives_are_all_listed(browser, tmp_path):
     one = sample.report().transfers[0]
-    many = tuple(one.replace(bytes_in=n, bytes_out=n, reason=f"of {n} bytes", fix="") for n in range(1, 101))
+    many = tuple(
+        one.replace(bytes_in=n, bytes_out=n, reason=f"of {n} bytes", fix="") for n in range(1, 101)
+    )
     path = write_html(sample.report().replace(transfers=many), tmp_path / "r.html")
     page = visit(browser, path, java_script_enabled=False)
     assert page.locator(".xl-transfers tr[data-row]").count() == 40
@@ -151,7 +155,10 @@ def test_many_collectives_are_all_listed(browser, tmp_path):
     page.get_by_role("tab", name="Collectives").click()
     rows = page.locator(".xl-transfers tbody tr")
     assert rows.count() == 200 and page.locator("text=lighter collectives").count() == 0
-    assert [rows.nth(i).get_attribute("data-row" if i % 2 == 0 else "data-of") for i in (0, 1, 100, 101, 198, 199)] == ["0", "0", "50", "50", "99", "99"]
+    assert [
+        rows.nth(i).get_attribute("data-row" if i % 2 == 0 else "data-of")
+        for i in (0, 1, 100, 101, 198, 199)
+    ] == ["0", "0", "50", "50", "99", "99"]
     rows.nth(4).click()
     assert rows.nth(4).evaluate("row => row.classList.contains('xl-chosen')")
     page.get_by_label("filter collectives").fill("of 17 bytes")
@@ -191,7 +198,12 @@ def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
 
 
 def test_a_ladder_and_passes(browser, tmp_path):
-    made = observe.ladder(programs.dense, np.ones((8, 16), np.float32), np.ones((16, 4), np.float32), rungs=("jvp", "vmap"))
+    made = observe.ladder(
+        programs.dense,
+        np.ones((8, 16), np.float32),
+        np.ones((16, 4), np.float32),
+        rungs=("jvp", "vmap"),
+    )
     page = visit(browser, write_html(made, tmp_path / "ladder.html"))
     page.wait_for_selector(".xl-live .xl-rung .xl-row")
     page.locator(".xl-rung").nth(1).locator(".xl-row", has_text="tanh").first.click()
@@ -205,7 +217,10 @@ def test_a_ladder_and_passes(browser, tmp_path):
     page.close()
 
     passes = observe.passes(xlab.jit(programs.dense).lower(*programs.sharded_operands()), all=True)
-    page = visit(browser, write_html(r.Report("dense", passes=passes, opens="passes"), tmp_path / "passes.html"))
+    page = visit(
+        browser,
+        write_html(r.Report("dense", passes=passes, opens="passes"), tmp_path / "passes.html"),
+    )
     page.wait_for_selector(".xl-live .xl-pass-module .xl-row")
     title = page.locator(".xl-pass-title")
     page.locator(".xl-pass-row", has_text="fusion-wrapper").click()
@@ -217,7 +232,10 @@ def test_a_ladder_and_passes(browser, tmp_path):
     assert followed.startswith("following %")
     page.locator(".xl-pass-list").focus()
     page.keyboard.press("ArrowLeft")
-    assert "dot-library-rewriter" in title.inner_text() and page.locator(".xl-pass-where").inner_text() == followed
+    assert (
+        "dot-library-rewriter" in title.inner_text()
+        and page.locator(".xl-pass-where").inner_text() == followed
+    )
     name = followed.removeprefix("following ")
     assert page.locator(".xl-pass-module .xl-sel", has_text=f"{name} =").first.is_visible()
     assert not page.complaints

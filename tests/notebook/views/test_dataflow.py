@@ -26,56 +26,127 @@ def cases():
             for way in communication.ALGORITHMS:
                 sizes = (n // 2, 2) if way == "axes" and n % 2 == 0 else (n,)
                 us, _ = communication.cost(kind, n, 1000, algorithm=way, link=LINK, sizes=sizes)
-                rounds = communication.rounds(communication.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way))
+                rounds = communication.rounds(
+                    communication.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way)
+                )
                 made = r.Transfer(kind, bytes_in=1000)
-                yield {"kind": kind, "n": n, "way": way, "sizes": sizes, "us": us, "rounds": [sorted(x) for x in rounds],
-                       "prices": dataflow.prices(made, n, sizes, ()), **dataflow.kinds((made,))[kind]}
+                yield {
+                    "kind": kind,
+                    "n": n,
+                    "way": way,
+                    "sizes": sizes,
+                    "us": us,
+                    "rounds": [sorted(x) for x in rounds],
+                    "prices": dataflow.prices(made, n, sizes, ()),
+                    **dataflow.kinds((made,))[kind],
+                }
 
 
 def labels():
     """Curves close to one another, and where their labels stand in turn."""
-    curves = [((0, 0), (14, 40), (0, 80), (1, 0)), ((4, 0), (-10, 40), (4, 80), (-1, 0)), ((0, 4), (14, 44), (0, 84), (1, 0)), ((1, 1), (9, 40), (2, 79), (1, 0.2))] * 3
+    curves = [
+        ((0, 0), (14, 40), (0, 80), (1, 0)),
+        ((4, 0), (-10, 40), (4, 80), (-1, 0)),
+        ((0, 4), (14, 44), (0, 84), (1, 0)),
+        ((1, 1), (9, 40), (2, 79), (1, 0.2)),
+    ] * 3
     taken = [(-22.0, -17.0, 22.0, 17.0)]
-    return [[[list(p) for p in curve], dataflow.label_place(*curve, "64 B", taken)] for curve in curves]
+    return [
+        [[list(p) for p in curve], dataflow.label_place(*curve, "64 B", taken)] for curve in curves
+    ]
 
 
 def test_labels_of_close_arrows_stand_apart_or_not_at_all():
     mesh = r.MeshInfo(("data", "model"), (4, 2), tuple(range(8)))
-    close = tuple((a, b, 64) for a, b in ((1, 4), (1, 6), (3, 4), (3, 6), (4, 1), (4, 3), (6, 1), (6, 3), (0, 2), (2, 0)))
+    close = tuple(
+        (a, b, 64)
+        for a, b in ((1, 4), (1, 6), (3, 4), (3, 6), (4, 1), (4, 3), (6, 1), (6, 3), (0, 2), (2, 0))
+    )
     made = html(dataflow.frame(r.Transfer("all_to_all", bytes_in=64, rounds=(close,)), mesh))
-    places = [tuple(map(float, m)) for m in re.findall(r"<text x='([-\d.]+)' y='([-\d.]+)' class='xl-bytes'>", made)]
-    assert 5 <= len(places) <= len(close) and made.count("data-tip='64 B'") == len(close), "bytes are told on hover where there is no room"
+    places = [
+        tuple(map(float, m))
+        for m in re.findall(r"<text x='([-\d.]+)' y='([-\d.]+)' class='xl-bytes'>", made)
+    ]
+    assert 5 <= len(places) <= len(close) and made.count("data-tip='64 B'") == len(close), (
+        "bytes are told on hover where there is no room"
+    )
     for i, (x, y) in enumerate(places):
         for other, height in places[:i]:
             assert abs(x - other) >= 25 or abs(y - height) >= 11.9
     assert [at is None for _, at in labels()].count(True) < len(labels()) // 2
 
 
-@pytest.mark.skipif(NODE is None, reason="node is not installed; the front end is tested where it is")
+@pytest.mark.skipif(
+    NODE is None, reason="node is not installed; the front end is tested where it is"
+)
 def test_the_page_has_the_same_messages_and_prices(tmp_path):
     module = tmp_path / "communication.mjs"
     names = "predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace"
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     pairs = tuple((i, (i + 3) % 8) for i in range(8))
-    permute = r.Transfer("collective_permute", axes=("x",), pairs=pairs, bytes_in=1000, mesh=r.MeshInfo(("x",), (8,), tuple(range(8))))
+    permute = r.Transfer(
+        "collective_permute",
+        axes=("x",),
+        pairs=pairs,
+        bytes_in=1000,
+        mesh=r.MeshInfo(("x",), (8,), tuple(range(8))),
+    )
     prices = []
     for way in ("ring", "bidirectional", "direct"):
-        hops, load = communication.permute_load((tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional") if way != "direct" else (1, 1000)
-        prices.append([way, communication.cost("collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK)[0]])
+        hops, load = (
+            communication.permute_load(
+                (tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional"
+            )
+            if way != "direct"
+            else (1, 1000)
+        )
+        prices.append(
+            [
+                way,
+                communication.cost(
+                    "collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK
+                )[0],
+            ]
+        )
     data = tmp_path / "data.json"
-    data.write_text(json.dumps({"cases": list(cases()), "alpha": LINK.alpha, "beta": LINK.beta, "permute": {"prices": dataflow.prices(permute, 8, (8,), dataflow.groups_of(permute)), **dataflow.kinds((permute,))[permute.kind]}, "prices": prices,
-                                "labels": labels()}))
-    done = subprocess.run([NODE, HERE / "traffic.test.mjs", module, data], capture_output=True, text=True, timeout=120)
+    data.write_text(
+        json.dumps(
+            {
+                "cases": list(cases()),
+                "alpha": LINK.alpha,
+                "beta": LINK.beta,
+                "permute": {
+                    "prices": dataflow.prices(permute, 8, (8,), dataflow.groups_of(permute)),
+                    **dataflow.kinds((permute,))[permute.kind],
+                },
+                "prices": prices,
+                "labels": labels(),
+            }
+        )
+    )
+    done = subprocess.run(
+        [NODE, HERE / "traffic.test.mjs", module, data], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == "ok"
 
 
 def test_a_record_says_what_its_prediction_assumes():
     for way in communication.ALGORITHMS:
-        us, formula = communication.cost("all_gather", 8, 4096, algorithm=way, link=LINK, sizes=(4, 2))
-        assert dataflow.assumed((r.Transfer("all_gather", predicted_us=us, formula=formula),)) == (1.5, 12_500.0, way)
+        us, formula = communication.cost(
+            "all_gather", 8, 4096, algorithm=way, link=LINK, sizes=(4, 2)
+        )
+        assert dataflow.assumed((r.Transfer("all_gather", predicted_us=us, formula=formula),)) == (
+            1.5,
+            12_500.0,
+            way,
+        )
     _, formula = communication.cost("collective_permute", 8, 4096, hops=2, link=LINK)
-    assert dataflow.assumed((r.Transfer("collective_permute", formula=formula),)) == (1.5, 12_500.0, "ring")
+    assert dataflow.assumed((r.Transfer("collective_permute", formula=formula),)) == (
+        1.5,
+        12_500.0,
+        "ring",
+    )
 
 
 def test_totals_per_axis_and_per_run():
@@ -97,7 +168,11 @@ def test_columns_of_measured_times_only_where_there_are_any():
 def test_the_page_says_what_measured_times_hold():
     report = sample.report()
     found = html(dataflow.totals(report.transfers, True))
-    assert ">of it waiting<" in found and "waiting for the others included" in found and "longer than the program took" in found
+    assert (
+        ">of it waiting<" in found
+        and "waiting for the others included" in found
+        and "longer than the program took" in found
+    )
     assert "Sent and predicted are estimates" in found
     without = html(dataflow.totals(report.transfers, False))
     assert "waiting" not in without and "Sent and predicted are estimates" in without
@@ -105,16 +180,31 @@ def test_the_page_says_what_measured_times_hold():
 
 def test_a_suggestion_about_an_argument_can_be_tried():
     arguments = sample.report().layouts[:2]
-    t = r.Transfer("all_gather", fix="give `params['qkv']` the sharding P(None, ('data', 'model')) where it is made", program=0)
-    assert dataflow.attempt(t, arguments) == {"program": 0, "argument": 1, "spec": [[], ["data", "model"]],
-                                              "text": "params['qkv'] as P(None, ('data', 'model'))"}
-    assert dataflow.attempt(t.replace(fix="give `h` the sharding P() where it is made"), arguments) is None
+    t = r.Transfer(
+        "all_gather",
+        fix="give `params['qkv']` the sharding P(None, ('data', 'model')) where it is made",
+        program=0,
+    )
+    assert dataflow.attempt(t, arguments) == {
+        "program": 0,
+        "argument": 1,
+        "spec": [[], ["data", "model"]],
+        "text": "params['qkv'] as P(None, ('data', 'model'))",
+    }
+    assert (
+        dataflow.attempt(t.replace(fix="give `h` the sharding P() where it is made"), arguments)
+        is None
+    )
     assert dataflow.attempt(t.replace(fix="keep that dimension whole"), arguments) is None
 
 
 def test_schedules_of_whole_machines_are_not_sent_message_by_message():
     mesh = r.MeshInfo(("x",), (512,), tuple(range(512)))
     from xlab.observe.sharding.collectives import predicted
-    made = predicted(r.Transfer("all_reduce", "add", ("x",), (tuple(range(512)),), bytes_in=1 << 20, mesh=mesh), LINK)
+
+    made = predicted(
+        r.Transfer("all_reduce", "add", ("x",), (tuple(range(512)),), bytes_in=1 << 20, mesh=mesh),
+        LINK,
+    )
     assert made.rounds == () and made.predicted_us is not None
     assert len(json.dumps(dataflow.transfers_data((made,), mesh))) < 4000

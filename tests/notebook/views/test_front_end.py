@@ -27,8 +27,12 @@ from xlab.observe.records.passes import modules
 from xlab.observe.records.targets import Scheduled
 
 HERE = Path(__file__).parent
-LINES = [f"  %v{i} = f32[{i % 7},007,{10 ** (i % 20)}] add(%v{i - 1}, −{i}.05e-{i}, ٣, \"{i}\")" if i % 3 else f"no number: {'x' * (i % 5)}"
-         for i in range(90)]
+LINES = [
+    f'  %v{i} = f32[{i % 7},007,{10 ** (i % 20)}] add(%v{i - 1}, −{i}.05e-{i}, ٣, "{i}")'
+    if i % 3
+    else f"no number: {'x' * (i % 5)}"
+    for i in range(90)
+]
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(
     NODE is None, reason="node is not installed; the front end is tested where it is"
@@ -65,14 +69,29 @@ def test_programs_pieces_layout_and_graph(tmp_path):
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     graph = gradient(600)
     made = sugiyama_layout(graph["w"], graph["h"], graph["from"], graph["to"])
-    plain = {"programs": [columns(sample.program())], "lines": LINES, "odd": [[], [[3]], ["a"] * 40, [[i, -i, 7] for i in range(40)], [[]] * 40, {}, None, 1.5]}
+    plain = {
+        "programs": [columns(sample.program())],
+        "lines": LINES,
+        "odd": [[], [[3]], ["a"] * 40, [[i, -i, 7] for i in range(40)], [[]] * 40, {}, None, 1.5],
+    }
     data = tmp_path / "data.json"
-    data.write_text(json.dumps({
-        "graph": graph, "program": columns(sample.program()),
-        "plain": plain, "squeezed": squeeze(plain),
-        "expected": {"x": made.x, "y": made.y, "links": made.links, "width": made.width,
-                     "lanes": [[lane.x, lane.source, lane.top] for lane in made.lanes]},
-    }))
+    data.write_text(
+        json.dumps(
+            {
+                "graph": graph,
+                "program": columns(sample.program()),
+                "plain": plain,
+                "squeezed": squeeze(plain),
+                "expected": {
+                    "x": made.x,
+                    "y": made.y,
+                    "links": made.links,
+                    "width": made.width,
+                    "lanes": [[lane.x, lane.source, lane.top] for lane in made.lanes],
+                },
+            }
+        )
+    )
     assert run_node(HERE / "program.test.mjs", module, data).strip() == "ok"
 
 
@@ -80,9 +99,16 @@ def test_programs_pieces_layout_and_graph(tmp_path):
 def test_passes_are_rebuilt_followed_and_searched(tmp_path):
     found = observe.passes(xlab.jit(programs.dense).lower(*programs.sharded_operands()), all=True)
     parts = tmp_path / "parts.mjs"
-    parts.write_text(f"{assets.body()}\nexport {{ readPasses, moduleBefore, changedLines, aroundChanges, mountPasses, makeBus }};\n", encoding="utf-8")
+    parts.write_text(
+        f"{assets.body()}\nexport {{ readPasses, moduleBefore, changedLines, aroundChanges, mountPasses, makeBus }};\n",
+        encoding="utf-8",
+    )
     data = tmp_path / "data.json"
-    data.write_text(json.dumps({"data": passes_data(found, 1), "modules": [before for _, before, _ in modules(found)]}))
+    data.write_text(
+        json.dumps(
+            {"data": passes_data(found, 1), "modules": [before for _, before, _ in modules(found)]}
+        )
+    )
     assert run_node(HERE / "passes.test.mjs", parts, data).strip() == "ok"
 
 

@@ -18,8 +18,22 @@ from hypothesis import strategies as st  # noqa: E402
 
 WORDS = st.sampled_from(["", "__class__", "__init__", "to_json", "eval", "exec", "module", "move", "run", "replace", "whole", "restore",
                          "'; import os", "</script>", "name", "value", "nan", "1", "[1, 2]", "-1", "x" * 3000])  # fmt: skip
-LEAVES = st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats() | WORDS | st.text(max_size=20)
-JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=8), inner, max_size=4), max_leaves=12)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 70), 1 << 70)
+    | st.floats()
+    | WORDS
+    | st.text(max_size=20)
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(WORDS | st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
 ASKED = sorted({request.name for view in VIEWS for request in view.requests} | {"eval"})
 ARGUMENTS = sorted({name for view in VIEWS for request in view.requests for name in request.fields})
 
@@ -28,14 +42,18 @@ def near(view):
     """Messages that are almost requests of a view: right names, values of any kind."""
     names = st.sampled_from([r.name for r in view.requests] or ASKED)
     arguments = st.dictionaries(st.sampled_from(ARGUMENTS) | WORDS, JSON, max_size=4)
-    return st.fixed_dictionaries({"ask": names}, optional={"id": JSON, "arguments": arguments | JSON})
+    return st.fixed_dictionaries(
+        {"ask": names}, optional={"id": JSON, "arguments": arguments | JSON}
+    )
 
 
 def fits(field, value):
     """What a field says of a value, said again by hand."""
     if type(value) is not field.type or (field.choices and value not in field.choices):
         return False
-    return field.type not in (int, float) or ((field.low is None or value >= field.low) and (field.high is None or value <= field.high))
+    return field.type not in (int, float) or (
+        (field.low is None or value >= field.low) and (field.high is None or value <= field.high)
+    )
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
@@ -81,8 +99,26 @@ def test_a_live_stepper_survives_anything(message):
     assert back["id"] == 7 and back["answer"]["record"] == "Step"
 
 
-@hypothesis.given(text=st.text(max_size=60) | st.sampled_from(
-    ["__import__('os')", "1e999", "[" * 5000, "[[1], [2, 3]]", "{}", "true", "null", '"1"', "NaN", "-Infinity", "0x10", "1_000", "9" * 400]))
+@hypothesis.given(
+    text=st.text(max_size=60)
+    | st.sampled_from(
+        [
+            "__import__('os')",
+            "1e999",
+            "[" * 5000,
+            "[[1], [2, 3]]",
+            "{}",
+            "true",
+            "null",
+            '"1"',
+            "NaN",
+            "-Infinity",
+            "0x10",
+            "1_000",
+            "9" * 400,
+        ]
+    )
+)
 def test_a_value_from_the_page_is_numbers_or_refused(text):
     try:
         made, error = numbers(text), None

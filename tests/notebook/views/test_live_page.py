@@ -27,10 +27,23 @@ globalThis.ready = true;
 
 def host(page, folder, records):
     """A page that can draw these records live."""
-    payloads = {view.name: {k: v for k, v in view.payload(records[view.record_type]).items() if k in ("view", "tree", "data")} for view in VIEWS}
+    payloads = {
+        view.name: {
+            k: v
+            for k, v in view.payload(records[view.record_type]).items()
+            if k in ("view", "tree", "data")
+        }
+        for view in VIEWS
+    }
     file = folder / "host.html"
-    file.write_text(HOST.format(css=assets.styles(), module=page_module.script_json(assets.module()),
-                                payloads=page_module.script_json(payloads)), encoding="utf-8")
+    file.write_text(
+        HOST.format(
+            css=assets.styles(),
+            module=page_module.script_json(assets.module()),
+            payloads=page_module.script_json(payloads),
+        ),
+        encoding="utf-8",
+    )
     page.goto(file.as_uri())
     page.wait_for_function("globalThis.ready")
 
@@ -48,13 +61,19 @@ LOOK = """(name) => {
 }"""
 
 
-@pytest.mark.parametrize("word", [NASTY[0], NASTY[1], NASTY[2], NASTY[3]], ids=["script", "end of script", "quotes", "bidi"])
+@pytest.mark.parametrize(
+    "word",
+    [NASTY[0], NASTY[1], NASTY[2], NASTY[3]],
+    ids=["script", "end of script", "quotes", "bidi"],
+)
 def test_no_text_becomes_markup(word, page, tmp_path):
     page.on("dialog", lambda dialog: pytest.fail(f"the page was made to say {dialog.message}"))
     host(page, tmp_path, of_every_view(nasty_report(word), word))
     for view in VIEWS:
         seen = page.evaluate(LOOK, view.name)
-        assert not {"script", "img", "iframe", "object", "embed", "textarea", "style"} & set(seen["tags"]), view.name
+        assert not {"script", "img", "iframe", "object", "embed", "textarea", "style"} & set(
+            seen["tags"]
+        ), view.name
         assert seen["handlers"] == [] and set(seen["links"]) <= {"#"}, view.name
         assert not any(c in seen["text"] for c in "\u202e\u2066\u2028\x00\x1b"), view.name
         page.evaluate("end()")
@@ -85,5 +104,7 @@ def test_two_hundred_views_leave_nothing(page, tmp_path):
     begun = count()
     page.evaluate(again, [names, 200])
     ended = count()
-    assert ended[0] <= begun[0] + 20 and ended[1] <= begun[1] + 5, f"nodes and listeners went from {begun} to {ended}"
+    assert ended[0] <= begun[0] + 20 and ended[1] <= begun[1] + 5, (
+        f"nodes and listeners went from {begun} to {ended}"
+    )
     assert page.locator("#host *").count() == 0

@@ -26,7 +26,9 @@ def test_buffers_lie_at_their_addresses():
 def test_the_map_draws_each_buffer_once_with_its_life():
     page = html(map_node(PROGRAM))
     assert page.count("xl-map-buffer") == 4 and page.count("<rect") == 4 and "data-eq='0:4'" in page
-    assert "peak 20 B, step 1" in page and page.count("xl-off") == 2, "u and y are not alive at the peak"
+    assert "peak 20 B, step 1" in page and page.count("xl-off") == 2, (
+        "u and y are not alive at the peak"
+    )
     widths = dict(re.findall(r"<title>(\w+) .*?width='([\d.]+)'", page))
     assert float(widths["x"]) == pytest.approx(4 * float(widths["u"]), abs=0.5)
 
@@ -39,14 +41,25 @@ def test_what_is_alive_at_the_peak_is_listed():
 
 def test_donations_say_what_became_of_them():
     page = html(donations_node(PROGRAM))
-    assert "✓ used" in page and "⚠ not used" in page and "no result" in page and "1 donated argument gone" in page
+    assert (
+        "✓ used" in page
+        and "⚠ not used" in page
+        and "no result" in page
+        and "1 donated argument gone" in page
+    )
     assert donations_node(Memory("f")) is None
 
 
 def test_large_programs_are_cut_and_counted():
-    many = tuple(Buffer(f"b{n}", 4, "temporary", n, n + 1, allocation=0, offset=4 * (n % 9)) for n in range(5000))
+    many = tuple(
+        Buffer(f"b{n}", 4, "temporary", n, n + 1, allocation=0, offset=4 * (n % 9))
+        for n in range(5000)
+    )
     page = html(memory_node(Memory("f", peak=8, peak_step=3, buffers=many)))
-    assert "4,900 small or short buffers not drawn" in page and "4,960 smaller buffers not listed" in page
+    assert (
+        "4,900 small or short buffers not drawn" in page
+        and "4,960 smaller buffers not listed" in page
+    )
     assert len(page) < 110_000, "an output stays small"
 
 
@@ -56,8 +69,17 @@ def test_the_sample_has_a_map():
 
 def test_live_arrays_by_line_by_device_one_by_one():
     page = html(live_panel(sample.live(REPORT)))
-    for words in ("made in", "train_step, line 3", "devices 0–7", "P('data') over", "device 0, uncommitted", "no name",
-                  "%xmem --lines records", "made before the extension was loaded", "1 smaller array not listed"):
+    for words in (
+        "made in",
+        "train_step, line 3",
+        "devices 0–7",
+        "P('data') over",
+        "device 0, uncommitted",
+        "no name",
+        "%xmem --lines records",
+        "made before the extension was loaded",
+        "1 smaller array not listed",
+    ):
         assert words in page, words
     assert "No array of xlab is alive" in html(live_panel(Live()))
     many = tuple(LiveArray("f32[]", 4, f"x[{n}]", (0,)) for n in range(400))
@@ -65,7 +87,13 @@ def test_live_arrays_by_line_by_device_one_by_one():
 
 
 def test_the_curve_of_a_long_schedule_is_whole():
-    buffers = tuple(Buffer(f"b{n}", 100 + 37 * n % 91, start=n, end=n + 2 + n % 5) for n in range(1000))
+    buffers = tuple(
+        Buffer(f"b{n}", 100 + 37 * n % 91, start=n, end=n + 2 + n % 5) for n in range(1000)
+    )
     made = html(map_node(Memory("f", buffers=buffers, peak=900, peak_step=4)))
     (path,) = re.findall(r"<path d='([^']*)' class='xl-alive'", made)
-    assert re.fullmatch(r"M62 82(H[\d.]+V[\d.]+)+Z", path) and path.endswith("H820V82Z") and 100 < path.count("H") <= 151
+    assert (
+        re.fullmatch(r"M62 82(H[\d.]+V[\d.]+)+Z", path)
+        and path.endswith("H820V82Z")
+        and 100 < path.count("H") <= 151
+    )

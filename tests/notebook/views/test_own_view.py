@@ -69,13 +69,13 @@ add_tab("sizes", "Sizes", 55, lambda report: sizes_panel(sizes(report)) if repor
         lambda report: {"sizes": dict(sizes(report).rows)})
 '''
 
-SCRIPT = '''
+SCRIPT = """
 import { h } from "xlab/kit/dom.js";
 import { definePanel } from "xlab/kit/panels.js";
 
 /** The sum under the list. */
 definePanel("sizes", (section, { data }) => section.append(h("p", { class: "xl-size-sum" }, `together ${Object.values(data.sizes).reduce((a, b) => a + b, 0)}`)));
-'''
+"""
 
 
 @pytest.fixture
@@ -83,7 +83,13 @@ def own(tmp_path, monkeypatch):
     """The package, imported as anybody would, and everything as it was afterwards."""
     folder = tmp_path / "own_view"
     folder.mkdir()
-    for name, text in (("__init__.py", ""), ("sizes_record.py", RECORD), ("sizes.py", VIEW), ("sizes.js", SCRIPT.lstrip()), ("sizes.css", ".xl-size{color:red}\n")):
+    for name, text in (
+        ("__init__.py", ""),
+        ("sizes_record.py", RECORD),
+        ("sizes.py", VIEW),
+        ("sizes.js", SCRIPT.lstrip()),
+        ("sizes.css", ".xl-size{color:red}\n"),
+    ):
         (folder / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield importlib.import_module("own_view.sizes")
@@ -102,11 +108,21 @@ def test_it_is_a_record_and_a_view(own):
 
 def test_it_is_a_tab_of_every_report(own, tmp_path):
     report = sample.report()
-    assert [tab.name for tab in tabs()].index("sizes") == [tab.name for tab in tabs()].index("memory") + 1
+    assert [tab.name for tab in tabs()].index("sizes") == [tab.name for tab in tabs()].index(
+        "memory"
+    ) + 1
     page = Path(write_html(report, tmp_path / "out.html")).read_text()
-    assert 'data-tab="sizes"' in page.replace("'", '"') and ".xl-size{color:red}" in page and "x: 4096" in page
+    assert (
+        'data-tab="sizes"' in page.replace("'", '"')
+        and ".xl-size{color:red}" in page
+        and "x: 4096" in page
+    )
     script = assets.script(frozenset({"sizes", "program"}))
-    assert "together ${" in script and "together ${" in assets.module() and pack_text(script) not in page
+    assert (
+        "together ${" in script
+        and "together ${" in assets.module()
+        and pack_text(script) not in page
+    )
     small = report.replace(layouts=())
     assert ".xl-size{" not in Path(write_html(small, tmp_path / "small.html")).read_text()
     assert "together ${" not in assets.script(frozenset({"program"}))
@@ -114,7 +130,11 @@ def test_it_is_a_tab_of_every_report(own, tmp_path):
 
 @needs_node
 def test_its_script_brings_its_tab_to_life(own, tmp_path):
-    module, payload, script = tmp_path / "module.mjs", tmp_path / "payload.json", tmp_path / "start.mjs"
+    module, payload, script = (
+        tmp_path / "module.mjs",
+        tmp_path / "payload.json",
+        tmp_path / "start.mjs",
+    )
     module.write_text(assets.module(), encoding="utf-8")
     report = sample.report().replace(opens="sizes")
     payload.write_text(json.dumps(view_for(report).payload(report), allow_nan=False))
@@ -135,11 +155,18 @@ def test_nothing_of_it_stays():
 
 
 def classes(html: str) -> set[str]:
-    return {name for names in re.findall(r"""class=(?:"([^"]*)"|'([^']*)')""", html) for one in names for name in one.split()}
+    return {
+        name
+        for names in re.findall(r"""class=(?:"([^"]*)"|'([^']*)')""", html)
+        for one in names
+        for name in one.split()
+    }
 
 
 def selectors(styles: str) -> list[str]:
-    return [s.strip() for found in re.findall(r"([^{}]+)\{[^{}]*\}", styles) for s in found.split(",")]
+    return [
+        s.strip() for found in re.findall(r"([^{}]+)\{[^{}]*\}", styles) for s in found.split(",")
+    ]
 
 
 @pytest.mark.parametrize("kept", [*(tab.name for tab in tabs()), "all"])
@@ -148,10 +175,29 @@ def test_a_page_has_the_styles_of_what_it_shows(kept):
     report = sample.report()
     shown = {tab.name for tab in tabs()} if kept == "all" else {kept}
     tree = view_for(report).tree(report)
-    tree = [node for node in tree if not (isinstance(node, list) and "data-tab" in node[1] and node[1]["data-tab"] not in shown)]
-    named = classes(html(tree)) | {name for made in re.findall(r"""class: ["'`]([^"'`]*)""", assets.script(frozenset(shown))) for name in re.findall(r"xl-[\w-]+", made)}
-    kept_rules, live = selectors(assets.styles(tabs=frozenset(shown))), {"xl", "xl-live", "xl-sel", "xl-near", "xl-hot"}
-    lacking = [s for s in selectors(assets.styles()) if s not in kept_rules and (used := set(re.findall(r"\.([\w-]+)", s))) and used <= named | live]
+    tree = [
+        node
+        for node in tree
+        if not (
+            isinstance(node, list) and "data-tab" in node[1] and node[1]["data-tab"] not in shown
+        )
+    ]
+    named = classes(html(tree)) | {
+        name
+        for made in re.findall(r"""class: ["'`]([^"'`]*)""", assets.script(frozenset(shown)))
+        for name in re.findall(r"xl-[\w-]+", made)
+    }
+    kept_rules, live = (
+        selectors(assets.styles(tabs=frozenset(shown))),
+        {"xl", "xl-live", "xl-sel", "xl-near", "xl-hot"},
+    )
+    lacking = [
+        s
+        for s in selectors(assets.styles())
+        if s not in kept_rules
+        and (used := set(re.findall(r"\.([\w-]+)", s)))
+        and used <= named | live
+    ]
     assert not lacking
     assert len(assets.script(frozenset(shown))) <= len(assets.script())
 
@@ -161,12 +207,20 @@ def test_the_script_of_a_view_has_its_name(view):
     """Every tab that a script brings to life stands on a page of some view, and every style sheet and script belongs to a view or a tab."""
     brought = {tab for found in assets.panels().values() for tab in found}
     if view.record_type in (found := of_views(sample.report())):
-        shown = {node[1]["data-tab"] for node in view.tree(found[view.record_type])[2:] if isinstance(node, list) and "data-tab" in node[1]}
+        shown = {
+            node[1]["data-tab"]
+            for node in view.tree(found[view.record_type])[2:]
+            if isinstance(node, list) and "data-tab" in node[1]
+        }
         assert shown
-        assert not view.scripted or shown & brought, "the page of a view with a script has a tab that it brings to life"
+        assert not view.scripted or shown & brought, (
+            "the page of a view with a script has a tab that it brings to life"
+        )
 
 
 def test_views_load_no_widget_and_a_record_no_view():
-    code = ("import sys; import xlab, xlab.observe; xlab.observe.record; assert not [m for m in sys.modules if m.startswith('xlab.notebook')]; "
-            "import xlab.notebook.views; assert 'anywidget' not in sys.modules and 'xlab.notebook.views.widget' not in sys.modules")
+    code = (
+        "import sys; import xlab, xlab.observe; xlab.observe.record; assert not [m for m in sys.modules if m.startswith('xlab.notebook')]; "
+        "import xlab.notebook.views; assert 'anywidget' not in sys.modules and 'xlab.notebook.views.widget' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

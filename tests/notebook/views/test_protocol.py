@@ -60,13 +60,18 @@ def test_a_view_without_requests_answers_none():
 
 
 def test_a_report_draws_its_figures():
-    report = r.Report("f", phases=(r.Phase("compile", "f", 0.0, 20.0),), memory=(r.Memory("f", peak=8),))
+    report = r.Report(
+        "f", phases=(r.Phase("compile", "f", 0.0, 20.0),), memory=(r.Memory("f", peak=8),)
+    )
     for of in "timings", "memory":
         ask = {"id": 2, "ask": "figure", "arguments": {"of": of}}
         found = answer(ReportView(), ReportView().handlers(report), ask)["answer"]
         text = "".join(found["parts"])
         assert found["record"] == "Drawing" and "<svg" in text and text.rstrip().endswith("</svg>")
-    assert "nothing was compiled" in answer(ReportView(), ReportView().handlers(r.Report("f")), ask)["error"]
+    assert (
+        "nothing was compiled"
+        in answer(ReportView(), ReportView().handlers(r.Report("f")), ask)["error"]
+    )
 
 
 def test_a_failing_handler_answers_with_its_error():
@@ -109,14 +114,25 @@ def test_widget_sends_the_module_once_asked_and_answers_requests():
     widget.close()
 
 
-@pytest.mark.parametrize(("words", "asks", "stays"), [
-    ("gone", 1, False), ("gone here", 0, True), ("gone gone", 1, False), ("here gone", 1, False), ("", 0, True), ("gone roll here", 1, True)])
+@pytest.mark.parametrize(
+    ("words", "asks", "stays"),
+    [
+        ("gone", 1, False),
+        ("gone here", 0, True),
+        ("gone gone", 1, False),
+        ("here gone", 1, False),
+        ("", 0, True),
+        ("gone roll here", 1, True),
+    ],
+)
 def test_a_widget_ends_when_no_page_shows_it(words, asks, stays, monkeypatch):
     """Only after a page said that its output is gone, nobody took it back, and no other page answered."""
     widget_module = pytest.importorskip("xlab.notebook.views.widget")
     monkeypatch.setattr(widget_module, "TICK", 0.001)
     ended, sent = [], []
-    widget = widget_module.ReportWidget(StepperView(), r.StepTrace(r.Program("f")), {"move": step}, lambda: ended.append(1))
+    widget = widget_module.ReportWidget(
+        StepperView(), r.StepTrace(r.Program("f")), {"move": step}, lambda: ended.append(1)
+    )
     widget.send = lambda content, buffers=None: sent.append(content)
 
     async def live():

@@ -27,7 +27,9 @@ def image(record) -> str:
 
 
 def test_an_array_is_drawn_beside_its_mesh():
-    record = observe.layout(xlab.device_put(np.zeros((8, 4), np.float32), NamedSharding(mesh(), P("data"))))
+    record = observe.layout(
+        xlab.device_put(np.zeros((8, 4), np.float32), NamedSharding(mesh(), P("data")))
+    )
     text = image(record)
     root = ElementTree.fromstring(text)
     first, second = root.findall(f"{SVG}svg")
@@ -41,8 +43,12 @@ def test_an_array_is_drawn_beside_its_mesh():
 def test_every_class_that_has_a_style_brings_it():
     text = image(mesh_info(mesh()))
     style = ElementTree.fromstring(text).find(f"{SVG}style").text
-    assert {".xl-cell", ".xl-band", ".xl-tint", ".xl-cell-label"} <= set(re.findall(r"\.xl-[\w-]+", style))
-    defined, asked = (set(re.findall(pattern, text)) for pattern in (r"(--[\w-]+):", r"var\((--[\w-]+)"))
+    assert {".xl-cell", ".xl-band", ".xl-tint", ".xl-cell-label"} <= set(
+        re.findall(r"\.xl-[\w-]+", style)
+    )
+    defined, asked = (
+        set(re.findall(pattern, text)) for pattern in (r"(--[\w-]+):", r"var\((--[\w-]+)")
+    )
     assert not {name for name in asked - defined if not name.startswith(("--jp-", "--vscode-"))}
 
 
@@ -56,4 +62,9 @@ def test_what_has_no_drawing_or_a_huge_one_has_no_image(monkeypatch):
     program = observe.program(lambda x: x + 1, np.float32(1))
     assert "image/svg+xml" not in view_for(program).bundle(program)
     monkeypatch.setattr(static_svg, "LARGEST", 100)
-    assert static_svg.static_svg(h("svg", {"width": 9, "height": 9}, h("rect", {"width": 9, "height": 9}))) is None
+    assert (
+        static_svg.static_svg(
+            h("svg", {"width": 9, "height": 9}, h("rect", {"width": 9, "height": 9}))
+        )
+        is None
+    )

@@ -29,7 +29,9 @@ def words(node):
 
 def test_self_times_leave_out_what_was_called():
     own = self_times(PHASES)
-    assert own[0] == 84e3 - 31e3 and own[1] == 31e3 and own[2:] == [p.duration_us for p in PHASES[2:]]
+    assert (
+        own[0] == 84e3 - 31e3 and own[1] == 31e3 and own[2:] == [p.duration_us for p in PHASES[2:]]
+    )
 
 
 def test_rows_say_cold_self_and_warm_apart():
@@ -57,22 +59,37 @@ def test_caches_are_told_apart():
 
 def test_the_sentence_comes_first():
     entry = REPORT.ledger.entries[1].replace(spent_us=2.36e6)
-    assert sentence(entry).startswith("`train_step` compiled again because `x` went from f32[64,64] to f32[61,64]")
+    assert sentence(entry).startswith(
+        "`train_step` compiled again because `x` went from f32[64,64] to f32[61,64]"
+    )
     assert sentence(entry).endswith("third compile, 2.36 s so far")
 
 
 def test_differing_cells_are_marked():
-    entry = r.Compilation("f", 3, 1.0, "`x` grew", "pad x", key=(("x", "f32[9]"), ("n", "2")),
-                          earlier=((1, (("x", "f32[8]"), ("n", "2"))), (2, (("x", "f32[9]"), ("n", "1")))))
+    entry = r.Compilation(
+        "f",
+        3,
+        1.0,
+        "`x` grew",
+        "pad x",
+        key=(("x", "f32[9]"), ("n", "2")),
+        earlier=((1, (("x", "f32[8]"), ("n", "2"))), (2, (("x", "f32[9]"), ("n", "1")))),
+    )
     page = html(ledger_node(r.Ledger((entry,))))
     rows = re.findall(r"<tr[^>]*>.*?</tr>", page)
     assert [row.count("xl-moved") for row in rows] == [0, 1, 1, 0] and page.count("≠") == 2
-    assert page.index("because") < page.index("<table") < page.index("pad x"), "sentence, table, fix"
+    assert page.index("because") < page.index("<table") < page.index("pad x"), (
+        "sentence, table, fix"
+    )
 
 
 def test_many_keys_are_cut_and_counted():
     keys = tuple((n, (("x", f"f32[{n}]"),)) for n in range(1, 60))
-    page = words(ledger_node(r.Ledger((r.Compilation("f", 60, 1.0, "x", key=(("x", "f32[60]"),), earlier=keys),))))
+    page = words(
+        ledger_node(
+            r.Ledger((r.Compilation("f", 60, 1.0, "x", key=(("x", "f32[60]"),), earlier=keys),))
+        )
+    )
     assert "39 older keys not drawn" in page
 
 
@@ -82,20 +99,39 @@ def test_what_a_page_saves_is_small():
     assert timings_data((), ()) is None and ReportView().data(REPORT)["timings"]["more"] == 0
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed; the front end is tested where it is")
+@pytest.mark.skipif(
+    shutil.which("node") is None,
+    reason="node is not installed; the front end is tested where it is",
+)
 def test_the_page_writes_the_same_trace_as_python(tmp_path):
     module = tmp_path / "parts.mjs"
-    module.write_text(f"{assets.body()}\nexport {{ traceEvents, mountTimings }};\n", encoding="utf-8")
+    module.write_text(
+        f"{assets.body()}\nexport {{ traceEvents, mountTimings }};\n", encoding="utf-8"
+    )
     data = tmp_path / "data.json"
     trace = observe.chrome_trace(REPORT)
-    data.write_text(json.dumps({"title": REPORT.title, "data": timings_data(REPORT.phases, REPORT.timings), "trace": trace}))
-    done = subprocess.run(["node", str(Path(__file__).parent / "timings.test.mjs"), str(module), str(data)], capture_output=True, text=True,
-                          timeout=120)
+    data.write_text(
+        json.dumps(
+            {
+                "title": REPORT.title,
+                "data": timings_data(REPORT.phases, REPORT.timings),
+                "trace": trace,
+            }
+        )
+    )
+    done = subprocess.run(
+        ["node", str(Path(__file__).parent / "timings.test.mjs"), str(module), str(data)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.stdout.strip() == "ok", done.stderr[-3000:]
 
 
 def test_why_a_cold_time_is_missing_stands_in_the_table_alone():
     timing = r.Timing("f", None, 3.0, 1.0, 5, note="compiled before; %xtime --cold measures anew")
     phases = (r.Phase("execute", "f", 0.0, 9.0),)
-    assert "compiled before" not in html(waterfall(phases, (timing,))) and "compiled before" in html(timings_table((timing,)))
+    assert "compiled before" not in html(
+        waterfall(phases, (timing,))
+    ) and "compiled before" in html(timings_table((timing,)))
     assert "compiled before" not in html(timings_table((timing.replace(note="", cold_us=4.0),)))

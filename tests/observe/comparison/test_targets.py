@@ -25,6 +25,7 @@ def test_without_the_extra_the_message_has_the_command(monkeypatch):
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'xlab\[tpu\]'"):
         observe.target("tpu:v5e:2x4", programs.dense, *programs.sharded_operands())
 
+
 HLO = """HloModule jit_dense, is_scheduled=true, num_partitions=8
 
 %fused (p.1: f32[2,4]) -> (f32[2,4], f32[8,4], u32[]) {
@@ -60,9 +61,19 @@ ENTRY %main (x: f32[2,8], w: f32[8,4]) -> f32[2,4] {
 def made(monkeypatch):
     """What a TPU compiler might answer, to be changed by a test."""
     answer = {
-        "hlo": HLO, "kind": "TPU v9", "devices": list(range(8)), "cost": {"flops": 4096.0, "bytes accessed": 2e6, "optimal_seconds": 3e-6},
-        "memory": {"argument_size_in_bytes": 192, "output_size_in_bytes": 32, "alias_size_in_bytes": 0, "temp_size_in_bytes": 64,
-                   "peak_memory_in_bytes": 200, "generated_code_size_in_bytes": 1000}}
+        "hlo": HLO,
+        "kind": "TPU v9",
+        "devices": list(range(8)),
+        "cost": {"flops": 4096.0, "bytes accessed": 2e6, "optimal_seconds": 3e-6},
+        "memory": {
+            "argument_size_in_bytes": 192,
+            "output_size_in_bytes": 32,
+            "alias_size_in_bytes": 0,
+            "temp_size_in_bytes": 64,
+            "peak_memory_in_bytes": 200,
+            "generated_code_size_in_bytes": 1000,
+        },
+    }
     monkeypatch.setattr(tpu_target, "compile_for", lambda *given: answer)
     return answer
 
@@ -74,12 +85,19 @@ def figures(found):
 def test_a_schedule_beside_this_machines(made):
     found = observe.scheduled("tpu:v9:2x4", programs.dense, *programs.sharded_operands())
     assert [(f.kind, f.start, f.done, f.between) for f in found.async_operations] == [
-        ("copy", "copy-start", "copy-done", 1), ("all_gather", "async-collective-start", "async-collective-done", 2)]
+        ("copy", "copy-start", "copy-done", 1),
+        ("all_gather", "async-collective-start", "async-collective-done", 2),
+    ]
     assert {f.kind: f.equation for f in found.async_operations}["all_gather"] == 1
     numbers = figures(found)
-    assert numbers["memory", "arguments"] == ("192 B", "192 B") and numbers["memory", "peak"][1] == "200 B"
-    assert numbers["memory", "code"][0] == ""                     # not known here, and not said to be nothing
-    assert numbers["cost", "flops"][1] == "4.10 k" and numbers["cost", "best time, by its compiler's model"] == ("", "3 µs")
+    assert (
+        numbers["memory", "arguments"] == ("192 B", "192 B")
+        and numbers["memory", "peak"][1] == "200 B"
+    )
+    assert numbers["memory", "code"][0] == ""  # not known here, and not said to be nothing
+    assert numbers["cost", "flops"][1] == "4.10 k" and numbers[
+        "cost", "best time, by its compiler's model"
+    ] == ("", "3 µs")
     assert found.doubts == () and found.devices == 8
     assert ((1,) in [ids for _, ids in found.level.links]) and found.level.name == "tpu:v9:2x4"
 
@@ -93,15 +111,25 @@ def test_what_does_not_add_up_is_no_fact(made):
     made["memory"]["peak_memory_in_bytes"] = 10_000
     made["cost"]["optimal_seconds"] = -0.99
     found = observe.scheduled("tpu:v9:2x4", programs.dense, *programs.sharded_operands())
-    assert ("memory", "peak") not in figures(found) and not any("best time" in f.what for f in found.figures)
-    assert "a peak of 10 KB, more than" in found.doubts[0] and "no model of this target" in found.doubts[1]
+    assert ("memory", "peak") not in figures(found) and not any(
+        "best time" in f.what for f in found.figures
+    )
+    assert (
+        "a peak of 10 KB, more than" in found.doubts[0]
+        and "no model of this target" in found.doubts[1]
+    )
     report = observe.target("tpu:v9:2x4", programs.dense, *programs.sharded_operands())
-    assert "peak" not in observe.text(report).splitlines()[1] and "peak not known" in observe.text(report)
+    assert "peak" not in observe.text(report).splitlines()[1] and "peak not known" in observe.text(
+        report
+    )
     assert sum("not shown as fact" in n.text for n in report.notices) == 2
 
 
 def test_costs_are_not_shown_where_loops_are_counted_once(made):
-    made["hlo"] = HLO.replace("%exp.1 = f32[2,8]{1,0} exponential(%neg.1)", "%exp.1 = f32[2,8]{1,0} while(%neg.1), condition=%a, body=%b")
+    made["hlo"] = HLO.replace(
+        "%exp.1 = f32[2,8]{1,0} exponential(%neg.1)",
+        "%exp.1 = f32[2,8]{1,0} while(%neg.1), condition=%a, body=%b",
+    )
     found = observe.scheduled("tpu:v9:2x4", programs.dense, *programs.sharded_operands())
     assert not any(f.group == "cost" for f in found.figures)
     assert "counted once, however often it runs" in found.doubts[-1]
@@ -111,7 +139,9 @@ def test_text_wire_and_report(made):
     found = observe.scheduled("tpu:v9:2x4", programs.dense, *programs.sharded_operands())
     assert Record.from_json(json.loads(json.dumps(found.to_json()))) == found
     lines = observe.text(found).splitlines()
-    assert lines[0] == "dense on tpu:v9:2x4 (TPU v9, 8 devices), compiled ahead of time; nothing ran"
+    assert (
+        lines[0] == "dense on tpu:v9:2x4 (TPU v9, 8 devices), compiled ahead of time; nothing ran"
+    )
     assert any("async-collective-start" in line for line in lines)
     with observe.record() as session:
         xlab.jit(programs.dense)(*programs.sharded_operands())
@@ -122,25 +152,54 @@ def test_text_wire_and_report(made):
 
 
 def test_a_layout_on_a_target(monkeypatch):
-    monkeypatch.setattr(tpu_target, "topology_devices", lambda name: {
-        "devices": [0, 1, 4, 5, 2, 3, 6, 7], "hosts": [0, 0, 0, 0, 1, 1, 1, 1], "kind": "TPU v9", "coordinates": []})
+    monkeypatch.setattr(
+        tpu_target,
+        "topology_devices",
+        lambda name: {
+            "devices": [0, 1, 4, 5, 2, 3, 6, 7],
+            "hosts": [0, 0, 0, 0, 1, 1, 1, 1],
+            "kind": "TPU v9",
+            "coordinates": [],
+        },
+    )
     found = observe.on_target("tpu:v9:2x4", programs.put(np.ones((8, 4)), "data").sharding, (8, 4))
     assert found.mesh.device_ids == (0, 1, 4, 5, 2, 3, 6, 7) and found.mesh.hosts[-1] == 1
-    assert [b.device for b in found.blocks] == [0, 1, 4, 5, 2, 3, 6, 7] and found.name == "tpu:v9:2x4"
+    assert [b.device for b in found.blocks] == [
+        0,
+        1,
+        4,
+        5,
+        2,
+        3,
+        6,
+        7,
+    ] and found.name == "tpu:v9:2x4"
     with pytest.raises(ValueError, match="has 8 devices and the mesh has 1"):
         observe.on_target("tpu:v9:2x4", xlab.numpy.ones(4).sharding, (4,))
 
 
-@pytest.mark.skipif(tpu_target.library() is None, reason="needs the extra tpu: pip install 'xlab[tpu]'")
+@pytest.mark.skipif(
+    tpu_target.library() is None, reason="needs the extra tpu: pip install 'xlab[tpu]'"
+)
 def test_a_sharded_program_for_a_tpu_slice():
     found = observe.target("tpu:v5e:2x4", programs.dense, *programs.sharded_operands())
-    assert {t.kind for t in found.transfers} == {"all_reduce"} and all(t.origin == "partitioner" for t in found.transfers)
+    assert {t.kind for t in found.transfers} == {"all_reduce"} and all(
+        t.origin == "partitioner" for t in found.transfers
+    )
     assert any("split over model" in t.reason for t in found.transfers)
     assert "T(2,128)" in found.programs[0].levels[-1].text and found.memory[0].peak > 0
     assert "compiled for tpu:v5e:2x4" in found.notices[0].text
     beside = observe.scheduled("tpu:v5e:2x4", programs.dense, *programs.sharded_operands())
-    assert beside.kind == "TPU v5 lite" and beside.devices == 8 and beside.figures and beside.level.links
-    assert observe.on_target("tpu:v5e:2x4", programs.sharded_operands()[0].sharding, (8, 16)).mesh.size == 8
+    assert (
+        beside.kind == "TPU v5 lite"
+        and beside.devices == 8
+        and beside.figures
+        and beside.level.links
+    )
+    assert (
+        observe.on_target("tpu:v5e:2x4", programs.sharded_operands()[0].sharding, (8, 16)).mesh.size
+        == 8
+    )
     one = observe.target("tpu:v5e:2x4", lambda x: xlab.lax.sin(x), np.ones(8, np.float32))
     assert one.transfers == ()
     with pytest.raises(ValueError, match="has 16 devices and the program is for 8"):

@@ -45,7 +45,11 @@ def test_depth_folds():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 300])
 def test_layout_keeps_its_promises(count):
-    g = gradient(count) if count > 2 else {"w": [40.0] * count, "h": [20.0] * count, "from": [], "to": []}
+    g = (
+        gradient(count)
+        if count > 2
+        else {"w": [40.0] * count, "h": [20.0] * count, "from": [], "to": []}
+    )
     made = sugiyama_layout(g["w"], g["h"], g["from"], g["to"])
     assert len(made.x) == count
     for a, b in zip(g["from"], g["to"]):
@@ -55,8 +59,12 @@ def test_layout_keeps_its_promises(count):
         rows.setdefault(y, []).append((x - w / 2, x + w / 2))
     for row in rows.values():
         row.sort()
-        assert all(left >= right - 1e-6 for (_, right), (left, _) in itertools.pairwise(row)), "boxes of a layer stand apart"
-    drawn = {(a, t) for _, _, _, _, a, t in made.links if t >= 0} | {(lane.source, t) for lane in made.lanes for t, _ in lane.targets}
+        assert all(left >= right - 1e-6 for (_, right), (left, _) in itertools.pairwise(row)), (
+            "boxes of a layer stand apart"
+        )
+    drawn = {(a, t) for _, _, _, _, a, t in made.links if t >= 0} | {
+        (lane.source, t) for lane in made.lanes for t, _ in lane.targets
+    }
     assert drawn == set(zip(g["from"], g["to"])), "every edge is drawn once, here or in a lane"
     bends = sum(t < 0 for *_, t in made.links)
     assert bends <= (REACH - 1) * count, "bends are bounded by nodes, not by how far edges reach"
@@ -66,7 +74,13 @@ def test_svg_is_well_formed_and_escaped():
     program = observe.program(loss, X)
     root = ET.fromstring(program.to_svg(2))
     assert "tanh" in "".join(root.itertext())
-    nasty = r.Program("</title><script>", (), (), (), (r.Equation(0, "<b>\u202e", outputs=(r.Variable("a", r.Type("f32"), "&x"),)),))
+    nasty = r.Program(
+        "</title><script>",
+        (),
+        (),
+        (),
+        (r.Equation(0, "<b>\u202e", outputs=(r.Variable("a", r.Type("f32"), "&x"),)),),
+    )
     text = nasty.to_svg()
     assert "<script" not in text and "<b>" not in text and "\u202e" not in text
     ET.fromstring(text)
@@ -81,6 +95,11 @@ def test_graphviz_source_needs_no_dot():
 
 def test_types_show_the_shardings_the_compiler_decided():
     mesh = xlab.make_mesh((4,), ("data",), axis_types=(xlab.sharding.AxisType.Auto,))
-    x = xlab.device_put(np.ones((8, 4), np.float32), xlab.sharding.NamedSharding(mesh, xlab.sharding.PartitionSpec("data")))
+    x = xlab.device_put(
+        np.ones((8, 4), np.float32),
+        xlab.sharding.NamedSharding(mesh, xlab.sharding.PartitionSpec("data")),
+    )
     program = observe.program(xlab.jit(lambda x: jnp.tanh(x) * 2).lower(x).compile())
-    assert [e.outputs[0].type.text for e in program.equations] == ["f32[8@data,4]"] * len(program.equations)
+    assert [e.outputs[0].type.text for e in program.equations] == ["f32[8@data,4]"] * len(
+        program.equations
+    )

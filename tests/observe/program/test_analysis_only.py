@@ -19,7 +19,10 @@ WARNING = "Involuntary full rematerialization"
 def rebuilt(number):
     """A program that the native compiler warns of."""
     target = NamedSharding(programs.mesh(), P(None, "model"))
-    return xlab.jit(lambda x: lax.sin(lax.with_sharding_constraint(lax.neg(x), target)) * number, out_shardings=target)
+    return xlab.jit(
+        lambda x: lax.sin(lax.with_sharding_constraint(lax.neg(x), target)) * number,
+        out_shardings=target,
+    )
 
 
 @pytest.fixture
@@ -33,9 +36,17 @@ def listed():
 
 
 LOOKS = {
-    "compare": lambda f, x: observe.compare(x, NamedSharding(programs.mesh(), P(None, "model")), compiled=True).transfers,
-    "what_if": lambda f, x: observe.what_if(f, (x,), in_shardings=(P("data", None),), mesh=programs.mesh()).transfers,
-    "experiment": lambda f, x: observe.Experiment(f, x).weigh({0: (("data",), ())}).after.collectives,
+    "compare": lambda f, x: (
+        observe.compare(
+            x, NamedSharding(programs.mesh(), P(None, "model")), compiled=True
+        ).transfers
+    ),
+    "what_if": lambda f, x: (
+        observe.what_if(f, (x,), in_shardings=(P("data", None),), mesh=programs.mesh()).transfers
+    ),
+    "experiment": lambda f, x: (
+        observe.Experiment(f, x).weigh({0: (("data",), ())}).after.collectives
+    ),
     "search": lambda f, x: observe.search_shardings(f, (x,), programs.mesh(), limit=2),
     "passes": lambda f, x: observe.passes(f, x),
 }
@@ -64,7 +75,9 @@ def test_the_users_own_compile_is_heard_of_before_and_after_a_quiet_one(x, capfd
         elsewhere.start()
         elsewhere.join()
     got = capfd.readouterr()
-    assert WARNING not in got.err and got.err == "what others write\n" and got.out == "and threads\n"
+    assert (
+        WARNING not in got.err and got.err == "what others write\n" and got.out == "and threads\n"
+    )
     rebuilt(13.0)(x)
     assert WARNING in capfd.readouterr().err
 

@@ -54,26 +54,38 @@ def test_instructions_fusions_and_loops():
     assert by_name["t"].shape == "(s32[], f32[2,4]{1,0})" and by_name["t"].bytes == 36
     assert by_name["w"].trip_count == 5 and by_name["q"].root
     reduce, permute = module.collectives()
-    assert (reduce.kind, reduce.reduction, reduce.times, reduce.bytes_in) == ("all_reduce", "add", 5, 32)
+    assert (reduce.kind, reduce.reduction, reduce.times, reduce.bytes_in) == (
+        "all_reduce",
+        "add",
+        5,
+        32,
+    )
     assert reduce.groups == ((0, 1), (2, 3), (4, 5), (6, 7))
-    assert (permute.kind, permute.pairs, permute.times) == ("collective_permute", ((0, 1), (1, 0)), 1)
+    assert (permute.kind, permute.pairs, permute.times) == (
+        "collective_permute",
+        ((0, 1), (1, 0)),
+        1,
+    )
     numbers = dict(hlo.links(module))
     line = next(n for n, text in enumerate(TEXT.split("\n"), 1) if " fusion(" in text)
     assert numbers[line] == (4, 3)
 
 
-@pytest.mark.parametrize(("text", "groups"), [
-    ("{{0,1},{2,3}}", ((0, 1), (2, 3))),
-    ("{}", ((0, 1, 2, 3),)),
-    ("[2,2]<=[4]", ((0, 1), (2, 3))),
-    ("[2,2]<=[2,2]T(1,0)", ((0, 2), (1, 3))),
-    ("mesh['a'=2,'b'=2] {'a'}", ((0, 2), (1, 3))),
-    ("mesh['a'=2,'b'=2] {'a','b'}", ((0, 1, 2, 3),)),
-    ("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}", ((0, 2), (1, 3))),
-    ("mesh['a'=2,'b'=2], device_ids=(3,2,1,0) {'b'}", ((3, 2), (1, 0))),
-    ("mesh['a'=4] {'a':(1)2}", ((0, 2), (1, 3))),
-    ("mesh['a'=4] {'a':(2)2}", ((0, 1), (2, 3))),
-])
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("{{0,1},{2,3}}", ((0, 1), (2, 3))),
+        ("{}", ((0, 1, 2, 3),)),
+        ("[2,2]<=[4]", ((0, 1), (2, 3))),
+        ("[2,2]<=[2,2]T(1,0)", ((0, 2), (1, 3))),
+        ("mesh['a'=2,'b'=2] {'a'}", ((0, 2), (1, 3))),
+        ("mesh['a'=2,'b'=2] {'a','b'}", ((0, 1, 2, 3),)),
+        ("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}", ((0, 2), (1, 3))),
+        ("mesh['a'=2,'b'=2], device_ids=(3,2,1,0) {'b'}", ((3, 2), (1, 0))),
+        ("mesh['a'=4] {'a':(1)2}", ((0, 2), (1, 3))),
+        ("mesh['a'=4] {'a':(2)2}", ((0, 1), (2, 3))),
+    ],
+)
 def test_replica_groups_in_every_form(text, groups):
     assert hlo.groups_of(text, 4) == groups
 
@@ -95,9 +107,15 @@ def test_the_compiler_of_today():
     compiled = xlab.jit(programs.dense).lower(*programs.sharded_operands()).compile()
     module = hlo.parse(compiled.as_text())
     found = module.collectives()
-    assert [(c.kind, c.reduction, c.bytes_in) for c in found] == [("all_reduce", "add", 32), ("all_reduce", "add", 16)]
+    assert [(c.kind, c.reduction, c.bytes_in) for c in found] == [
+        ("all_reduce", "add", 32),
+        ("all_reduce", "add", 16),
+    ]
     assert found[0].groups == ((0, 1), (2, 3), (4, 5), (6, 7))
-    assert {frozenset(g) for g in found[1].groups} == {frozenset((0, 2, 4, 6)), frozenset((1, 3, 5, 7))}
+    assert {frozenset(g) for g in found[1].groups} == {
+        frozenset((0, 2, 4, 6)),
+        frozenset((1, 3, 5, 7)),
+    }
     readable = hlo.readable(compiled.as_text())
     assert "FileNames" not in readable and "ENTRY" in readable
     assert {i for _, ids in hlo.links(hlo.parse(readable)) for i in ids} == {0, 1, 2}
@@ -105,8 +123,9 @@ def test_the_compiler_of_today():
 
 def test_memory_of_arguments_agrees_with_the_compiler():
     from xlab import observe
+
     m = observe.memory(programs.dense, np.ones((4, 4), np.float32), np.ones((4, 4), np.float32))
     assert sum(b.size for b in m.buffers if b.kind == "argument") == m.arguments == 128
     assert sum(b.size for b in m.buffers if b.kind == "output") == 80
-    assert m.outputs == 80 + 16      # and the table of two results
+    assert m.outputs == 80 + 16  # and the table of two results
     assert all(b.start <= b.end for b in m.buffers) and m.peak_step >= 0

@@ -32,12 +32,27 @@ def ladder():
 
 
 def test_every_rung_and_every_equation_has_its_rule(ladder):
-    assert [r.name for r in ladder.rungs] == ["f", "jvp", "linearize", "transpose", "grad", "vmap", "shard_map"]
+    assert [r.name for r in ladder.rungs] == [
+        "f",
+        "jvp",
+        "linearize",
+        "transpose",
+        "grad",
+        "vmap",
+        "shard_map",
+    ]
     assert ladder.left_out == ()
     assert ("cos", "jvp of sin") in rules(ladder, "jvp")
-    assert ("dot_general", "jvp of dot_general → transpose of dot_general") in rules(ladder, "transpose")
+    assert ("dot_general", "jvp of dot_general → transpose of dot_general") in rules(
+        ladder, "transpose"
+    )
     assert ("add_any", "sum of cotangents") in rules(ladder, "grad")
-    assert [rule for _, rule in rules(ladder, "vmap")] == ["batch of sin", "batch of dot_general", "batch of mul", "batch of reduce_sum"]
+    assert [rule for _, rule in rules(ladder, "vmap")] == [
+        "batch of sin",
+        "batch of dot_general",
+        "batch of mul",
+        "batch of reduce_sum",
+    ]
     assert all(e.rule for r in ladder.rungs[1:] for e, _ in r.program.walk())
 
 
@@ -54,7 +69,12 @@ def test_equations_are_joined_to_those_of_the_function(ladder):
 def test_values_and_derivatives_are_told_apart_and_named(ladder):
     jvp = next(r for r in ladder.rungs if r.name == "jvp")
     by_id = {e.id: e for e, _ in jvp.program.walk()}
-    assert {by_id[n].primitive for n in jvp.derivative} == {"mul", "dot_general", "add_any", "reduce_sum"}
+    assert {by_id[n].primitive for n in jvp.derivative} == {
+        "mul",
+        "dot_general",
+        "add_any",
+        "reduce_sum",
+    }
     assert [v.note for v in jvp.program.inputs] == ["x", "dx", "w"]
     assert {v.note for e in jvp.program.equations for v in e.outputs} >= {"y", "dy"}
     linear = next(r for r in ladder.rungs if r.name == "linearize")
@@ -78,6 +98,7 @@ def test_loops_custom_rules_and_inner_programs():
     @xlab.custom_jvp
     def double(z):
         return z * 2
+
     double.defjvp(lambda p, t: (double(p[0]), t[0] * 2.0))
 
     def fun(x):
@@ -89,14 +110,25 @@ def test_loops_custom_rules_and_inner_programs():
     assert ("mul", "custom rule of double") in rules(made, "jvp")
     assert ("mul", "jvp of sin → transpose of mul") in rules(made, "grad")
     jvp = made.rungs[1]
-    assert {rule for e, _ in jvp.program.walk() if e.id in jvp.derivative for rule in [e.rule]} >= {"jvp of sin", "jvp of tanh"}
+    assert {rule for e, _ in jvp.program.walk() if e.id in jvp.derivative for rule in [e.rule]} >= {
+        "jvp of sin",
+        "jvp of tanh",
+    }
 
 
-@pytest.mark.parametrize(("fun", "arg"), [
-    (lambda x: x, 1.0), (lambda x: jnp.ones(3), 1.0), (lambda a: jnp.linalg.solve(a, jnp.ones(3)).sum(), jnp.eye(3)),
-    (lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), 1.0), (lambda x: xlab.checkpoint(lambda y: jnp.sin(jnp.sin(y)))(x).sum(), jnp.ones(3)),
-    (lambda p: p["a"].sum() * p["b"], {"a": jnp.ones(3), "b": 2.0}), (lambda x: xlab.nn.logsumexp(x), xlab.ShapeDtypeStruct((3,), jnp.float32)),
-], ids=["identity", "constant", "solve", "cond", "checkpoint", "tree", "types only"])
+@pytest.mark.parametrize(
+    ("fun", "arg"),
+    [
+        (lambda x: x, 1.0),
+        (lambda x: jnp.ones(3), 1.0),
+        (lambda a: jnp.linalg.solve(a, jnp.ones(3)).sum(), jnp.eye(3)),
+        (lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), 1.0),
+        (lambda x: xlab.checkpoint(lambda y: jnp.sin(jnp.sin(y)))(x).sum(), jnp.ones(3)),
+        (lambda p: p["a"].sum() * p["b"], {"a": jnp.ones(3), "b": 2.0}),
+        (lambda x: xlab.nn.logsumexp(x), xlab.ShapeDtypeStruct((3,), jnp.float32)),
+    ],
+    ids=["identity", "constant", "solve", "cond", "checkpoint", "tree", "types only"],
+)
 def test_programs_of_every_make(fun, arg):
     made = observe.ladder(fun, arg)
     assert not [why for name, why in made.left_out if name != "grad" or "scalar-output" not in why]
@@ -106,17 +138,28 @@ def test_programs_of_every_make(fun, arg):
 def test_what_does_not_apply_says_why():
     made = observe.ladder(lambda i: lax.add(i, i), np.int32(3))
     assert [r.name for r in made.rungs] == ["f", "vmap", "shard_map"]
-    assert dict(made.left_out)["grad"].startswith("the first argument is not of real or complex numbers: int32")
+    assert dict(made.left_out)["grad"].startswith(
+        "the first argument is not of real or complex numbers: int32"
+    )
     whole = observe.ladder(lambda x: lax.sin(x), X, rungs=("grad", "hessian"))
-    assert "scalar-output" in dict(whole.left_out)["grad"] and "a rung is one of jvp" in dict(whole.left_out)["hessian"]
+    assert (
+        "scalar-output" in dict(whole.left_out)["grad"]
+        and "a rung is one of jvp" in dict(whole.left_out)["hessian"]
+    )
 
 
 def test_derivatives_and_batches_of_other_arguments():
     made = observe.ladder(loss, X, W, argnums=1, in_axes=(0, None))
     rung = {r.name: r for r in made.rungs}
     assert made.left_out == ()
-    assert [(v.note, v.type.shape) for v in rung["jvp"].program.inputs] == [("x", (3, 4)), ("w", (4, 2)), ("dw", (4, 2))]
-    assert "cos" not in {e.primitive for e, _ in rung["grad"].program.walk()}, "nothing of x is differentiated"
+    assert [(v.note, v.type.shape) for v in rung["jvp"].program.inputs] == [
+        ("x", (3, 4)),
+        ("w", (4, 2)),
+        ("dw", (4, 2)),
+    ]
+    assert "cos" not in {e.primitive for e, _ in rung["grad"].program.walk()}, (
+        "nothing of x is differentiated"
+    )
     assert [v.note for v in rung["linearize"].program.inputs] == ["dw"]
     own = observe.program(xlab.grad(loss, argnums=1), X, W)
     assert [e.text for e in rung["grad"].program.equations] == [e.text for e in own.equations]
@@ -127,12 +170,20 @@ def test_derivatives_and_batches_of_other_arguments():
     assert {both["jvp"].program.equations[i].primitive for i in range(2)} == {"sin", "cos"}
     assert len(both["grad"].program.outputs) == len(both["transpose"].program.outputs) == 2
     assert [v.type.shape for v in both["vmap"].program.inputs] == [(3, 2, 4), (4, 2, 2)]
-    assert [v.type.shape for v in both["shard_map"].program.inputs] == [(3, 2 * xlab.device_count(), 4), (4, 2 * xlab.device_count(), 2)]
+    assert [v.type.shape for v in both["shard_map"].program.inputs] == [
+        (3, 2 * xlab.device_count(), 4),
+        (4, 2 * xlab.device_count(), 2),
+    ]
 
 
 def test_options_that_do_not_fit():
-    for options, word in (({"argnums": 2}, "position"), ({"argnums": "w"}, "position"), ({"in_axes": (0,)}, "for each argument"),
-                          ({"in_axes": ("x", 0)}, "for each argument"), ({"in_axes": (-1, 0)}, "counted from 0")):
+    for options, word in (
+        ({"argnums": 2}, "position"),
+        ({"argnums": "w"}, "position"),
+        ({"in_axes": (0,)}, "for each argument"),
+        ({"in_axes": ("x", 0)}, "for each argument"),
+        ({"in_axes": (-1, 0)}, "counted from 0"),
+    ):
         with pytest.raises(ValueError, match=word):
             observe.ladder(loss, X, W, **options)
     made = observe.ladder(loss, X, W, rungs=("vmap",), in_axes=(None, 5))
@@ -145,14 +196,19 @@ def test_a_mesh_that_is_set_is_the_one_cut_over():
     with set_mesh(xlab.make_mesh((2, 4), ("data", "model"))):
         made = observe.ladder(loss, X, W, rungs=("shard_map",))
     assert made.rungs[1].program.inputs[0].type.shape == (4, 3, 4)
-    assert "{V:data}" in made.rungs[1].program.equations[0].nested[0].equations[0].outputs[0].type.text
+    assert (
+        "{V:data}" in made.rungs[1].program.equations[0].nested[0].equations[0].outputs[0].type.text
+    )
 
 
 def test_text_and_wire(ladder):
     assert Record.from_json(json.loads(json.dumps(ladder.to_json()))) == ladder
     lines = observe.text(ladder).splitlines()
     assert lines[0] == "ladder of loss   f → jvp → linearize → transpose → grad → vmap → shard_map"
-    assert any(line.split() == ["1", "←", "0", "jvp", "of", "sin", "e:f32[3,4]", "=", "cos", "a"] for line in lines)
+    assert any(
+        line.split() == ["1", "←", "0", "jvp", "of", "sin", "e:f32[3,4]", "=", "cos", "a"]
+        for line in lines
+    )
     assert repr(ladder) == observe.text(ladder)
     assert "more equation" in observe.text(ladder.rungs[1], limit=2)
     assert rule_counts(ladder.rungs[1])[0] == ("jvp of mul", 4)

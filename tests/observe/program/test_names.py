@@ -13,7 +13,10 @@ def test_equal_code_of_two_cells_keeps_its_own_file():
     text = "def f(x):\n    return x\n"
     first, second = (compile(text, file, "exec").co_consts[0] for file in ("cell one", "cell two"))
     assert first == second, "what a cache by code object cannot tell apart"
-    assert [names.source_of(Equation(code)).file for code in (first, second)] == ["cell one", "cell two"]
+    assert [names.source_of(Equation(code)).file for code in (first, second)] == [
+        "cell one",
+        "cell two",
+    ]
 
 
 def test_the_counter_of_a_loop_is_not_what_the_loop_is_assigned_to():
@@ -26,7 +29,12 @@ def test_the_counter_of_a_loop_is_not_what_the_loop_is_assigned_to():
         out = lax.fori_loop(0, 3, lambda i, v: lax.mul(v, np.float32(2)), x)
         return out
 
-    notes = {v.note for e, _ in observe.program(xlab.jit(f), np.float32(1)).walk() for v in e.outputs if v.type.dtype == "i32"}
+    notes = {
+        v.note
+        for e, _ in observe.program(xlab.jit(f), np.float32(1)).walk()
+        for v in e.outputs
+        if v.type.dtype == "i32"
+    }
     assert notes == {""}
 
 
@@ -56,7 +64,15 @@ def test_values_that_go_into_a_tuple_and_results_have_their_names():
 
     import xlab
 
-    expected = [("sin", "a"), ("cos", "b"), ("exp", "c"), ("log", "d"), ("neg", "e"), ("mul", "u"), ("mul", "v")]
+    expected = [
+        ("sin", "a"),
+        ("cos", "b"),
+        ("exp", "c"),
+        ("log", "d"),
+        ("neg", "e"),
+        ("mul", "u"),
+        ("mul", "v"),
+    ]
     assert notes(pairs, np.float32(1)) == expected
     assert notes(xlab.jit(pairs), np.float32(1)) == expected
 
@@ -72,7 +88,12 @@ def test_a_gradient_is_not_called_what_the_function_returns():
         return lost
 
     assert [n for _, n in notes(loss, np.float32(1))][-1] == "lost"
-    for f in (xlab.grad(loss), xlab.jit(xlab.grad(loss)), xlab.grad(xlab.jit(loss)), xlab.value_and_grad(loss)):
+    for f in (
+        xlab.grad(loss),
+        xlab.jit(xlab.grad(loss)),
+        xlab.grad(xlab.jit(loss)),
+        xlab.value_and_grad(loss),
+    ):
         assert [n for p, n in notes(f, np.float32(1)) if n] == []
 
 
@@ -92,6 +113,7 @@ def test_two_returns_and_nested_functions_name_nothing():
         def inner(y):
             wrong = square(y)
             return wrong
+
         return inner(x)
 
     assert notes(either, np.float32(1)) == notes(outer, np.float32(1)) == [("mul", "")]
@@ -113,8 +135,16 @@ def test_what_is_made_of_a_jitted_function_is_not_that_function():
         return lax.neg(f(x))
 
     assert [p for p, _ in notes(negative, np.float32(1))][-1] == "neg"
-    for made in (xlab.grad(f), xlab.value_and_grad(f), xlab.vmap(f), xlab.jacfwd(f), xlab.checkpoint(f)):
-        assert not any(hasattr(made, name) for name in ("lower", "trace", "eval_shape", "clear_cache"))
+    for made in (
+        xlab.grad(f),
+        xlab.value_and_grad(f),
+        xlab.vmap(f),
+        xlab.jacfwd(f),
+        xlab.checkpoint(f),
+    ):
+        assert not any(
+            hasattr(made, name) for name in ("lower", "trace", "eval_shape", "clear_cache")
+        )
         assert made.__wrapped__ is f
     assert "cos" in [p for p, _ in notes(xlab.grad(f), np.float32(1))]
     assert "cos" in str(xlab.jit(xlab.grad(f)).trace(np.float32(1)).jaxpr)

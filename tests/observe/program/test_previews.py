@@ -23,14 +23,30 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def looked():
-    child = subprocess.run([sys.executable, "-m", "tests.observe.previews"], capture_output=True, text=True, cwd=ROOT, timeout=300,
-                           env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "8"})
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.observe.previews"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "8"},
+    )
     found = {one["name"]: one for one in map(json.loads, child.stdout.splitlines())}
-    assert child.returncode == 0, f"ended with {child.returncode} after {list(found)}:\n{child.stderr[-2000:]}"
+    assert child.returncode == 0, (
+        f"ended with {child.returncode} after {list(found)}:\n{child.stderr[-2000:]}"
+    )
     return found
 
 
-GATHERS = ("lookup", "lookup of split ids", "gradient of lookup", "take", "take_along_axis", "permutation", "Explicit lookup")
+GATHERS = (
+    "lookup",
+    "lookup of split ids",
+    "gradient of lookup",
+    "take",
+    "take_along_axis",
+    "permutation",
+    "Explicit lookup",
+)
 
 
 @pytest.mark.parametrize("name", previews.PROGRAMS)
@@ -47,22 +63,35 @@ def test_is_looked_at(looked, name):
 def test_lookups_have_causes(looked, name):
     found = looked[name]
     assert found["kinds"] == ["all_reduce"] and found["fixes"][0]
-    assert found["reasons"][0].startswith("gather (line ") and "is split over" in found["reasons"][0]
-    assert found["partitioned"].rstrip().endswith("does not depend on it") and "sdy.all_reduce" in found["partitioned"]
+    assert (
+        found["reasons"][0].startswith("gather (line ") and "is split over" in found["reasons"][0]
+    )
+    assert (
+        found["partitioned"].rstrip().endswith("does not depend on it")
+        and "sdy.all_reduce" in found["partitioned"]
+    )
     said = found["partitioned"].rpartition("\n//")[2]
     assert "ended before its stage `local`" in said and "SIGSEGV" in said
-    assert not [n for n in found["notices"] if "local" in n]       # nothing that was asked is missing
+    assert not [n for n in found["notices"] if "local" in n]  # nothing that was asked is missing
 
 
-@pytest.mark.parametrize(("name", "primitive"), [("cumsum", "cumsum"), ("cummax", "cummax"), ("partly manual", "shard_map")])
+@pytest.mark.parametrize(
+    ("name", "primitive"),
+    [("cumsum", "cumsum"), ("cummax", "cummax"), ("partly manual", "shard_map")],
+)
 def test_running_sums_say_which_operation(looked, name, primitive):
     found = looked[name]
-    assert found["kinds"] == ["all_gather"] and found["reasons"][0].startswith(f"{primitive} (line ")
+    assert found["kinds"] == ["all_gather"] and found["reasons"][0].startswith(
+        f"{primitive} (line "
+    )
     assert "isPassthrough" in found["partitioned"]
 
 
 def test_losses_over_split_classes(looked):
-    assert "gather (line " in looked["cross-entropy"]["reasons"][0] and "`logits`" in looked["cross-entropy"]["reasons"][0]
+    assert (
+        "gather (line " in looked["cross-entropy"]["reasons"][0]
+        and "`logits`" in looked["cross-entropy"]["reasons"][0]
+    )
     assert "all_to_all" in looked["median"]["kinds"]
 
 
@@ -74,7 +103,9 @@ def test_looking_again_after_the_worker_was_killed_in_the_middle(monkeypatch, me
     with observe.record() as session:
         f(x)
     report = observe.report(session)
-    assert report.transfers and all("why is not known" in t.reason and "SIGKILL" in t.reason for t in report.transfers)
+    assert report.transfers and all(
+        "why is not known" in t.reason and "SIGKILL" in t.reason for t in report.transfers
+    )
     assert any("ended before its stage `propagated`" in n.text for n in report.notices)
     assert "SIGKILL" in report.programs[0].levels[1].text
     monkeypatch.undo()
@@ -82,7 +113,8 @@ def test_looking_again_after_the_worker_was_killed_in_the_middle(monkeypatch, me
         f(x)
     again = observe.report(session)
     assert all("dot_general (line" in t.reason for t in again.transfers) and again.notices == tuple(
-        n for n in again.notices if "preview" not in n.text)
+        n for n in again.notices if "preview" not in n.text
+    )
 
 
 def is_killed(*args):
@@ -106,7 +138,10 @@ def test_a_pass_that_hangs_is_ended(monkeypatch, mesh):
 def test_the_cell_magic(shell, capsys):
     shell.run_line_magic("load_ext", "xlab")
     shell.user_ns.update(np=np, jnp=jnp, i=np.arange(4), x=np.ones((32, 16), np.float32))
-    for code, collective in (("y = x[i] * 2", "all_reduce"), ("y = jnp.cumsum(x, 0)", "all_gather")):
+    for code, collective in (
+        ("y = x[i] * 2", "all_reduce"),
+        ("y = jnp.cumsum(x, 0)", "all_gather"),
+    ):
         shell.run_cell(f"%%xjit --mesh data=4,model=2 --in x=data,model\n{code}").raise_error()
         assert isinstance(shell.user_ns["y"], xlab.Array) and collective in capsys.readouterr().out
 
@@ -122,13 +157,21 @@ def test_transforms_over_split_dimensions(n, axes):
     there = xlab.device_put(x, NamedSharding(mesh, P(None, None, axes)))
     for lengths in ((n,), (2, n)):
         found = xlab.jit(lambda v, lengths=lengths: lax.fft(v, "fft", lengths))(there)
-        np.testing.assert_allclose(np.asarray(found), np.fft.fftn(x, axes=range(-len(lengths), 0)), atol=1e-4)
+        np.testing.assert_allclose(
+            np.asarray(found), np.fft.fftn(x, axes=range(-len(lengths), 0)), atol=1e-4
+        )
 
 
 def test_transforms_partly_by_hand():
     mesh = make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     x = np.random.RandomState(0).randn(4, 2, 8).astype(np.complex64)
-    f = xlab.shard_map(lambda v: lax.fft(v, "fft", (8,)), mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+    f = xlab.shard_map(
+        lambda v: lax.fft(v, "fft", (8,)),
+        mesh=mesh,
+        in_specs=P("x"),
+        out_specs=P("x"),
+        axis_names={"x"},
+    )
     found = xlab.jit(f)(xlab.device_put(x, NamedSharding(mesh, P("x", None, "y"))))
     np.testing.assert_allclose(np.asarray(found), np.fft.fft(x), atol=1e-4)
 
@@ -148,4 +191,6 @@ def test_what_stands_before_the_arguments_is_not_taken_for_them(mesh):
         f(x)
     report = observe.report(session)
     layouts = {layout.name: layout for layout in report.layouts}
-    assert layouts["x"].type.spec == ((), ("data",)) and not any("Error" in n.text for n in report.notices)
+    assert layouts["x"].type.spec == ((), ("data",)) and not any(
+        "Error" in n.text for n in report.notices
+    )

@@ -46,6 +46,7 @@ def test_a_wrapper_of_a_jitted_function_is_shown_as_it_is():
     @functools.wraps(inner)
     def logged(x):
         return lax.sin(inner(x))
+
     assert "sin" in str(observe.program(logged, X))
     assert "sin" in str(observe.what_if(logged, (X,)).programs[0])
     assert observe.program(inner, X).name == "<lambda>"
@@ -58,13 +59,22 @@ def test_letters_are_those_of_the_printed_program():
         if not e.nested:
             assert " ".join(v.name + ":" + v.type.text for v in e.outputs) in text
     labels = {e.primitive: e.nested_labels for e in p.equations if e.nested}
-    assert labels == {"scan": ("body",), "while": ("condition", "body"), "cond": ("branch 0", "branch 1")}
+    assert labels == {
+        "scan": ("body",),
+        "while": ("condition", "body"),
+        "cond": ("branch 0", "branch 1"),
+    }
 
 
 def test_every_form_of_a_sharded_program():
     compiled = xlab.jit(programs.dense).lower(*programs.sharded_operands()).compile()
     p = observe.program(compiled)
-    assert [level.name for level in p.levels] == ["stablehlo", "propagated", "partitioned", "optimized"]
+    assert [level.name for level in p.levels] == [
+        "stablehlo",
+        "propagated",
+        "partitioned",
+        "optimized",
+    ]
     for level in p.levels:
         lines = level.text.split("\n")
         assert "loc(" not in level.text
@@ -84,9 +94,18 @@ def test_stages_give_what_they_have():
     traced = jitted.trace(X, X)
     assert observe.program(traced).levels == ()
     assert [x.name for x in observe.program(traced.lower()).levels] == ["stablehlo"]
-    assert [x.name for x in observe.program(traced.lower().compile()).levels] == ["stablehlo", "optimized"]
-    assert observe.program(traced.jaxpr).counts == (("dot_general", 1), ("reduce_sum", 1), ("tanh", 1))
-    assert [x.name for x in observe.program(programs.dense, X, X, levels=["optimized"]).levels] == ["optimized"]
+    assert [x.name for x in observe.program(traced.lower().compile()).levels] == [
+        "stablehlo",
+        "optimized",
+    ]
+    assert observe.program(traced.jaxpr).counts == (
+        ("dot_general", 1),
+        ("reduce_sum", 1),
+        ("tanh", 1),
+    )
+    assert [x.name for x in observe.program(programs.dense, X, X, levels=["optimized"]).levels] == [
+        "optimized"
+    ]
 
 
 def test_collectives_name_their_axes():

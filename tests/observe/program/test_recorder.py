@@ -22,7 +22,7 @@ def test_cold_and_warm_calls_are_seen():
     assert [e.kind for e in session.events] == ["cache_hit", "execute"] * 2
     assert [s.name for s in session.subjects] == ["wave"]
     assert [p.steady for p in observe.phases(session) if p.kind == "execute"] == [False, True]
-    assert observe.timings(session) == ()       # it was compiled before: nothing cold, nothing measured
+    assert observe.timings(session) == ()  # it was compiled before: nothing cold, nothing measured
 
 
 def test_what_is_compiled_and_not_run_is_recorded():
@@ -94,7 +94,10 @@ def test_the_ledger_says_why_and_what_to_do():
     f(np.ones(9, np.float16))
     entries = [e for e in observe.ledger().entries if e.function == "ledger_step"]
     assert [e.nth for e in entries] == [1, 2, 3]
-    assert "`step_input` went from f32[8] to f32[9]" in entries[1].reason and "pad step_input" in entries[1].fix
+    assert (
+        "`step_input` went from f32[8] to f32[9]" in entries[1].reason
+        and "pad step_input" in entries[1].fix
+    )
     assert [d.cause for e in entries for d in e.differences] == ["shape", "dtype"]
     assert entries[1].differences[0].was == "f32[8]" and entries[1].source.file == __file__
 
@@ -114,6 +117,7 @@ def test_another_value_that_a_function_closes_over():
     def make(factor):
         def scaled_by(x):
             return lax.mul(x, factor)
+
         return scaled_by
 
     for factor in (np.float32(2), np.float32(2)), (2.0, 3.0):
@@ -121,7 +125,10 @@ def test_another_value_that_a_function_closes_over():
             xlab.jit(make(value))(X)
     last = compiles("scaled_by")[-1]
     assert last.differences == (observe.records.Difference("closure", "factor", "2.0", "3.0"),)
-    assert "`factor`, which went from 2.0 to 3.0" in last.reason and "static_argnames='factor'" in last.fix
+    assert (
+        "`factor`, which went from 2.0 to 3.0" in last.reason
+        and "static_argnames='factor'" in last.fix
+    )
 
 
 def test_another_jit_of_the_same_function():
@@ -131,7 +138,11 @@ def test_another_jit_of_the_same_function():
     for options in ({}, {}, {"donate_argnums": 0}, {"keep_unused": True}):
         xlab.jit(jitted_twice, **options)(xlab.device_put(X))
     entries = compiles("jitted_twice")
-    assert [d.cause for e in entries for d in e.differences] == ["donated set", "donated set", "option"]     # equal options share
+    assert [d.cause for e in entries for d in e.differences] == [
+        "donated set",
+        "donated set",
+        "option",
+    ]  # equal options share
     assert "another jit of `jitted_twice`" in entries[1].reason
 
 
@@ -149,17 +160,24 @@ def test_an_option_is_named():
     with xlab.default_matmul_precision("highest"):
         f(X)
     (difference,) = compiles("under_options")[-1].differences
-    assert difference.cause == "context" and "matmul_precision" in difference.what and "highest" in difference.now
+    assert (
+        difference.cause == "context"
+        and "matmul_precision" in difference.what
+        and "highest" in difference.now
+    )
 
 
-@pytest.mark.parametrize(("first", "second", "cause"), [
-    (np.float32(1) + X, np.ones((5, 1), np.float32), "shape"),
-    (X, X.astype(np.int32), "dtype"),
-    (np.float32(1), 1.0, "weak type"),
-    ({"a": X}, {"b": X}, "structure"),
-    (xlab.device_put(X), xlab.device_put(X, xlab.devices()[1]), "committed"),
-    (xlab.device_put(X, xlab.devices()[0]), xlab.device_put(X, xlab.devices()[1]), "sharding"),
-])
+@pytest.mark.parametrize(
+    ("first", "second", "cause"),
+    [
+        (np.float32(1) + X, np.ones((5, 1), np.float32), "shape"),
+        (X, X.astype(np.int32), "dtype"),
+        (np.float32(1), 1.0, "weak type"),
+        ({"a": X}, {"b": X}, "structure"),
+        (xlab.device_put(X), xlab.device_put(X, xlab.devices()[1]), "committed"),
+        (xlab.device_put(X, xlab.devices()[0]), xlab.device_put(X, xlab.devices()[1]), "sharding"),
+    ],
+)
 def test_each_cause_is_named_with_a_fix(first, second, cause):
     name = f"caused_by_{cause.replace(' ', '_')}"
     f = xlab.jit(lambda x: xlab.tree.map(lambda a: lax.neg(lax.mul(a, a)), x), name=name)
@@ -187,7 +205,9 @@ def test_another_backend_is_a_reason():
     program = f.trace(X)._program
     f(X)
     (executable,) = f._xlab_jit.executables.values()
-    owner = type("Owner", (), {"name": "on_a_backend", "executables": {(0, (On("cpu"),), None): executable}})
+    owner = type(
+        "Owner", (), {"name": "on_a_backend", "executables": {(0, (On("cpu"),), None): executable}}
+    )
     _, ((cause, what, _, _),) = explain.compile_miss(owner, program.closed, (0, (On("gpu"),), None))
     assert (cause, what) == ("backend", "x")
 
@@ -241,6 +261,7 @@ def test_after_a_recording_warm_calls_run_without_python(python_calls):
 
 def test_many_events_are_counted_not_kept(monkeypatch):
     from xlab.observe.program import recorder
+
     monkeypatch.setattr(recorder, "LIMIT", 4)
     with recorder.record() as session:
         session.events = type(session.events)(session.events, maxlen=4)

@@ -21,7 +21,12 @@ def wrapped(times, inner, around):
 
 
 def call(inside):
-    return {"record": "Equation", "id": 1, "primitive": "jit", "nested": [{"record": "Program", "name": "p", "equations": [inside]}]}
+    return {
+        "record": "Equation",
+        "id": 1,
+        "primitive": "jit",
+        "nested": [{"record": "Program", "name": "p", "equations": [inside]}],
+    }
 
 
 CALL = {"record": "Equation", "id": 1, "primitive": "add"}
@@ -49,15 +54,26 @@ def of_every_type():
         elif isinstance(value, tuple):
             for v in value:
                 walk(v)
+
     report = sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace"))
     for value in (*of_every_view(report, "a").values(), Drawing("timings")):
         walk(value)
-    return {name: {field: v for field, v in value.to_json().items() if field in needed(name) or len(json.dumps(v)) < 2000}
-            for name, (_, value) in found.items()}
+    return {
+        name: {
+            field: v
+            for field, v in value.to_json().items()
+            if field in needed(name) or len(json.dumps(v)) < 2000
+        }
+        for name, (_, value) in found.items()
+    }
 
 
 def needed(name):
-    return {"record", "schema", *(field for field, default in base._defaults[name] if default is dataclasses.MISSING)}
+    return {
+        "record",
+        "schema",
+        *(field for field, default in base._defaults[name] if default is dataclasses.MISSING),
+    }
 
 
 def read(data):
@@ -76,7 +92,11 @@ def test_every_field_of_every_record(name):
     refused = 0
     for field in (*fields, "schema", "record"):
         for odd in (*ODD, "nothing"):
-            changed = {k: v for k, v in {**data, field: ODD.get(odd, data)}.items() if k != field or odd != "nothing"}
+            changed = {
+                k: v
+                for k, v in {**data, field: ODD.get(odd, data)}.items()
+                if k != field or odd != "nothing"
+            }
             made, words = read(changed)
             if made is None:
                 assert field in words and len(words) < 800, (field, odd, words)
@@ -105,22 +125,59 @@ def big(mesh):
 TYPE = {"record": "Type", "dtype": "f32"}
 
 
-@pytest.mark.parametrize(("data", "words"), [
-    ({"record": "Layout", "name": "x", "type": TYPE, "mesh": big(1 << 62)}, r"^Layout\.mesh: axis_sizes must be from 1, and of up to 131,072 devices"),
-    (big(0), r"^MeshInfo: axis_sizes must be from 1"),
-    ({**big(2), "axis_names": ["a", "b"]}, r"^MeshInfo: axis_names, axis_sizes and axis_types are of 2, 1 and 0 axes"),
-    ({**big(4), "device_ids": [0, 1]}, r"^MeshInfo: device_ids has 2 entries for 4 devices"),
-    ({"record": "Memory", "buffers": [{"record": "Buffer", "name": "b", "size": 1, "end": 1 << 62}]}, r"^Memory: buffers\[0\] must start and end"),
-    ({"record": "Pair", "state": "<b>"}, r"^Pair: state must be one of same, .*given '<b>'"),
-    ({"record": "Report", "title": "t", "phases": [{"record": "Phase", "kind": "trace", "function": 3}]}, r"^Report\.phases\[0\]\.function must be text; given 3"),
-    ({"record": "Report", "title": "t", "programs": [{"record": "Program", "name": "p", "mesh": TYPE}]},
-     r"^Report\.programs\[0\]\.mesh must be a MeshInfo or null; given a dict of 2 with 'record' 'Type'"),
-    ({"record": "Value", "name": "x", "type": "f32[]", "mean": {"float": "1e3"}}, r"^Value\.mean must be a number.*given '1e3'"),
-    ({"record": "Level", "name": "hlo", "text": "", "links": [[1, [2]], [1, 2, 3]]}, r"^Level\.links\[1\] must be \[a whole number, a list of a whole number\]"),
-    (wrapped(99, CALL, call), None),
-    (wrapped(100, CALL, call), "more than 200 records are nested in one another$"),
-    ({"record": "Type", "dtype": "f32", "schema": 10 ** 5000}, "a number of 16610 bits, this xlab reads up to 2; upgrade"),
-])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            {"record": "Layout", "name": "x", "type": TYPE, "mesh": big(1 << 62)},
+            r"^Layout\.mesh: axis_sizes must be from 1, and of up to 131,072 devices",
+        ),
+        (big(0), r"^MeshInfo: axis_sizes must be from 1"),
+        (
+            {**big(2), "axis_names": ["a", "b"]},
+            r"^MeshInfo: axis_names, axis_sizes and axis_types are of 2, 1 and 0 axes",
+        ),
+        ({**big(4), "device_ids": [0, 1]}, r"^MeshInfo: device_ids has 2 entries for 4 devices"),
+        (
+            {
+                "record": "Memory",
+                "buffers": [{"record": "Buffer", "name": "b", "size": 1, "end": 1 << 62}],
+            },
+            r"^Memory: buffers\[0\] must start and end",
+        ),
+        ({"record": "Pair", "state": "<b>"}, r"^Pair: state must be one of same, .*given '<b>'"),
+        (
+            {
+                "record": "Report",
+                "title": "t",
+                "phases": [{"record": "Phase", "kind": "trace", "function": 3}],
+            },
+            r"^Report\.phases\[0\]\.function must be text; given 3",
+        ),
+        (
+            {
+                "record": "Report",
+                "title": "t",
+                "programs": [{"record": "Program", "name": "p", "mesh": TYPE}],
+            },
+            r"^Report\.programs\[0\]\.mesh must be a MeshInfo or null; given a dict of 2 with 'record' 'Type'",
+        ),
+        (
+            {"record": "Value", "name": "x", "type": "f32[]", "mean": {"float": "1e3"}},
+            r"^Value\.mean must be a number.*given '1e3'",
+        ),
+        (
+            {"record": "Level", "name": "hlo", "text": "", "links": [[1, [2]], [1, 2, 3]]},
+            r"^Level\.links\[1\] must be \[a whole number, a list of a whole number\]",
+        ),
+        (wrapped(99, CALL, call), None),
+        (wrapped(100, CALL, call), "more than 200 records are nested in one another$"),
+        (
+            {"record": "Type", "dtype": "f32", "schema": 10**5000},
+            "a number of 16610 bits, this xlab reads up to 2; upgrade",
+        ),
+    ],
+)
 def test_what_is_wrong_is_named(data, words):
     if words is None:
         made = Record.from_json(data)

@@ -81,18 +81,50 @@ def test_walk_visits_nested_programs_in_reading_order():
 
 
 def test_a_record_of_the_first_schema_is_still_read():
-    old = {"record": "Transfer", "kind": "all_gather", "reason": "`y` is f32[8], sin needs f32[8]", "schema": 1}
+    old = {
+        "record": "Transfer",
+        "kind": "all_gather",
+        "reason": "`y` is f32[8], sin needs f32[8]",
+        "schema": 1,
+    }
     made = Record.from_json(old)
-    assert made == r.Transfer("all_gather", reason=old["reason"]) and not made.full_rematerialization and made.value == ""
+    assert (
+        made == r.Transfer("all_gather", reason=old["reason"])
+        and not made.full_rematerialization
+        and made.value == ""
+    )
 
 
-@pytest.mark.parametrize(("old", "now"), [
-    ({"record": "Scheduled", "target": "t", "function": "f", "flights": [{"record": "Flight", "kind": "copy", "start": "a", "done": "b"}]},
-     targets.Scheduled("t", "f", async_operations=(targets.AsyncOperation("copy", "a", "b"),))),
-    ({"record": "Comparison", "left": "one", "right": "two"}, diff.Diff("one", "two")),
-    ({"record": "Value", "name": "x", "type": "f32[2]", "shards": [{"record": "Shard", "device": 1}]},
-     r.Value("x", "f32[2]", shards=(r.ShardSummary(1),))),
-    ({"record": "Trace", "program": {"record": "Program", "name": "f"}}, r.StepTrace(r.Program("f"))),
-], ids=["targets", "diff", "value", "trace"])
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        (
+            {
+                "record": "Scheduled",
+                "target": "t",
+                "function": "f",
+                "flights": [{"record": "Flight", "kind": "copy", "start": "a", "done": "b"}],
+            },
+            targets.Scheduled(
+                "t", "f", async_operations=(targets.AsyncOperation("copy", "a", "b"),)
+            ),
+        ),
+        ({"record": "Comparison", "left": "one", "right": "two"}, diff.Diff("one", "two")),
+        (
+            {
+                "record": "Value",
+                "name": "x",
+                "type": "f32[2]",
+                "shards": [{"record": "Shard", "device": 1}],
+            },
+            r.Value("x", "f32[2]", shards=(r.ShardSummary(1),)),
+        ),
+        (
+            {"record": "Trace", "program": {"record": "Program", "name": "f"}},
+            r.StepTrace(r.Program("f")),
+        ),
+    ],
+    ids=["targets", "diff", "value", "trace"],
+)
 def test_records_that_were_written_under_other_names_are_still_read(old, now):
     assert Record.from_json({**old, "schema": 1}) == now

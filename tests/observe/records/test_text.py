@@ -128,7 +128,11 @@ def test_report_header():
 
 
 def test_what_ended_before_it_was_compiled_has_no_number_of_collectives():
-    ended = r.Report("f", (r.Program("f", equations=(r.Equation(0, "sin"),)),), error=r.Failure("ValueError", "no"))
+    ended = r.Report(
+        "f",
+        (r.Program("f", equations=(r.Equation(0, "sin"),)),),
+        error=r.Failure("ValueError", "no"),
+    )
     assert text(ended).splitlines()[:2] == ["f   1 equation", ""]
     assert "collective" not in text(ended.replace(error=None)), "nobody looked"
     assert text(ended.replace(error=None, counted=True)).splitlines()[1] == "0 collectives"
@@ -154,9 +158,25 @@ def _all_records(value):
 
 def test_every_kind_of_record_has_a_text_form():
     failing = r.Failure("TypeError", "no", sample.source(3))
-    compared = Diff("f", "g", (Figure("memory", "peak", "1 B", "2 B"),), (Pair("changed", "a", "b"),))
+    compared = Diff(
+        "f", "g", (Figure("memory", "peak", "1 B", "2 B"),), (Pair("changed", "a", "b"),)
+    )
     laddered = Ladder("ladder of f", (Rung("f", REPORT.programs[0]),))
-    seen = {type(x): x for x in _all_records((REPORT.replace(error=failing, targets=(sample.scheduled(),)), compared, laddered, sample.resharding(REPORT), sample.weighed(REPORT), sample.ranking(REPORT), Drawing("timings"), sample.live(REPORT)))}
+    seen = {
+        type(x): x
+        for x in _all_records(
+            (
+                REPORT.replace(error=failing, targets=(sample.scheduled(),)),
+                compared,
+                laddered,
+                sample.resharding(REPORT),
+                sample.weighed(REPORT),
+                sample.ranking(REPORT),
+                Drawing("timings"),
+                sample.live(REPORT),
+            )
+        )
+    }
     assert {c.__name__ for c in seen} == set(base._classes)
     for made in seen.values():
         assert text(made)

@@ -36,26 +36,33 @@ def follow(fix, args, names):
     """The arguments as the advice says, read off its words."""
     placed = dict(zip(names, args))
     for name, spec in re.findall(r"`([^`]+)` the sharding (P\([^`]*?\))(?= and `| where)", fix):
-        placed[name] = xlab.device_put(placed[name], NamedSharding(programs.mesh(), eval(spec, {"P": P})))
+        placed[name] = xlab.device_put(
+            placed[name], NamedSharding(programs.mesh(), eval(spec, {"P": P}))
+        )
     return [placed[name] for name in names]
 
 
 @pytest.mark.parametrize("kind", ADVISED)
 def test_following_the_advice_takes_the_collective_away(kind):
     f, args = ADVISED[kind]
-    names = f.__code__.co_varnames[:len(args)]
+    names = f.__code__.co_varnames[: len(args)]
     before = [t for t in observe.transfers(f, *args) if t.instruction]
     advised = [t for t in before if t.tried]
     assert advised, "there is advice that was tried"
     for t in advised:
-        after = [x for x in observe.transfers(f, *follow(t.fix, args, names), tries=0) if x.instruction]
+        after = [
+            x for x in observe.transfers(f, *follow(t.fix, args, names), tries=0) if x.instruction
+        ]
 
         def alike(found, t=t):
             return sum((x.kind, x.equation, x.axes) == (t.kind, t.equation, t.axes) for x in found)
+
         assert alike(after) < alike(before), (t.fix, after)
         assert sum(x.sent_in_run for x in after) < sum(x.sent_in_run for x in before)
         old = {(x.kind, x.equation, x.axes) for x in before}
-        assert all(x.sent_in_run < t.sent_in_run for x in after if (x.kind, x.equation, x.axes) not in old)
+        assert all(
+            x.sent_in_run < t.sent_in_run for x in after if (x.kind, x.equation, x.axes) not in old
+        )
         assert sentences(t.reason, t.fix, t.tried).count("Remove it: ") == 1
 
 
@@ -63,7 +70,11 @@ def test_an_out_sharding_that_was_asked_for_can_be_left_to_the_compiler():
     f = xlab.jit(lambda x: x * 2, out_shardings=NamedSharding(programs.mesh(), P(None, "model")))
     x = ones(16, 32, spec=("data", None))
     (t,) = observe.transfers(f, x)
-    assert t.tried and t.fix == "leave this result's out_sharding to the compiler" and "is asked for as f32[16,32@model]" in t.reason
+    assert (
+        t.tried
+        and t.fix == "leave this result's out_sharding to the compiler"
+        and "is asked for as f32[16,32@model]" in t.reason
+    )
     assert observe.transfers(lambda x: x * 2, x) == ()
 
 
@@ -78,17 +89,27 @@ def loss(p, x):
 def test_gradient_synchronization_is_named_and_nobody_is_told_to_stop_it():
     p = {"up": ones(32, 64, spec=(None, None)), "down": ones(64, 32, spec=(None, None))}
     (t,) = observe.transfers(xlab.grad(loss), p, ones(16, 32, spec=("data", None)))
-    assert t.reason.startswith("2 values at once: gradient synchronization: dot_general (transpose of line") and not t.fix
+    assert (
+        t.reason.startswith(
+            "2 values at once: gradient synchronization: dot_general (transpose of line"
+        )
+        and not t.fix
+    )
 
 
 def test_only_the_sum_of_gradients_is_called_so():
     p = {"up": ones(32, 64, spec=(None, "model")), "down": ones(64, 32, spec=("model", None))}
     found = observe.transfers(xlab.grad(loss), p, ones(16, 32, spec=("data", None)))
-    assert [("gradient synchronization" in t.reason, t.axes) for t in found] == [(False, ("model",)), (True, ("data",))]
+    assert [("gradient synchronization" in t.reason, t.axes) for t in found] == [
+        (False, ("model",)),
+        (True, ("data",)),
+    ]
     assert not any("`x` the sharding P(None" in t.fix for t in found)
 
 
-@pytest.mark.parametrize(("down", "spec"), [(("data", None), ("data", None)), (("model", None), ("data", None))])
+@pytest.mark.parametrize(
+    ("down", "spec"), [(("data", None), ("data", None)), (("model", None), ("data", None))]
+)
 def test_no_advice_makes_every_device_compute_the_whole_batch(down, spec):
     p = {"up": ones(32, 64, spec=("data", None)), "down": ones(64, 32, spec=down)}
     for t in observe.transfers(xlab.grad(loss), p, ones(16, 32, spec=spec)):
@@ -96,10 +117,21 @@ def test_no_advice_makes_every_device_compute_the_whole_batch(down, spec):
 
 
 WITHOUT_DECISION = {
-    "roll": (lambda x: jnp.roll(x, 1, 0), "concatenate"), "flip": (lambda x: jnp.flip(x, 0), "rev"), "top_k": (lambda x: lax.top_k(x.T, 3), "top_k"),
-    "conv": (lambda x: lax.conv_general_dilated(x.reshape(1, 16, 32, 1), np.ones((3, 3, 1, 1), np.float32), (1, 1), "SAME",
-                                                dimension_numbers=("NHWC", "HWIO", "NHWC")), "conv_general_dilated"),
-    "scan of a sum": (lambda x: lax.associative_scan(jnp.add, x), "slice"), "qr": (lambda x: jnp.linalg.qr(x), "qr"),
+    "roll": (lambda x: jnp.roll(x, 1, 0), "concatenate"),
+    "flip": (lambda x: jnp.flip(x, 0), "rev"),
+    "top_k": (lambda x: lax.top_k(x.T, 3), "top_k"),
+    "conv": (
+        lambda x: lax.conv_general_dilated(
+            x.reshape(1, 16, 32, 1),
+            np.ones((3, 3, 1, 1), np.float32),
+            (1, 1),
+            "SAME",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        ),
+        "conv_general_dilated",
+    ),
+    "scan of a sum": (lambda x: lax.associative_scan(jnp.add, x), "slice"),
+    "qr": (lambda x: jnp.linalg.qr(x), "qr"),
     "solve": (lambda x: jnp.linalg.solve(x[:, :16] + np.eye(16, dtype=np.float32), x), "lu"),
 }
 
@@ -114,9 +146,16 @@ def test_collectives_that_no_decision_lists_name_their_operation_and_line(name):
 
 def test_types_in_reasons_are_those_of_the_values():
     x = ones(16, 32, spec=("data", "model"))
-    assert all("bool" not in t.reason for t in observe.transfers(lambda x: jnp.where(x > 0, x, 0.0).sum(), x))
+    assert all(
+        "bool" not in t.reason
+        for t in observe.transfers(lambda x: jnp.where(x > 0, x, 0.0).sum(), x)
+    )
     found = observe.transfers(lambda x: jnp.fft.fft(x), x)
-    assert found and all("<" not in t.reason + t.operand for t in found) and any("c64[16@data,32@model]" in t.reason for t in found)
+    assert (
+        found
+        and all("<" not in t.reason + t.operand for t in found)
+        and any("c64[16@data,32@model]" in t.reason for t in found)
+    )
     assert not any("is asked for" in t.reason for t in found), "nobody asked"
 
 
@@ -136,6 +175,11 @@ def test_more_tries_than_allowed_leave_advice_that_says_so():
 def test_what_explicit_axes_ask_for_is_the_users():
     mesh = xlab.make_mesh((4, 2), ("data", "model"))
     with xlab.set_mesh(mesh):
-        x, w = (xlab.device_put(np.ones((16, 16), np.float32), NamedSharding(mesh, P(*spec))) for spec in (("data", "model"), ("model", None)))
+        x, w = (
+            xlab.device_put(np.ones((16, 16), np.float32), NamedSharding(mesh, P(*spec)))
+            for spec in (("data", "model"), ("model", None))
+        )
         found = observe.transfers(lambda x, w: jnp.matmul(x, w, out_sharding=P("data", None)), x, w)
-    assert [(t.kind, t.origin, t.call) for t in found] == [("all_reduce", "user", "dot_general")] and "out_sharding asks for it" in found[0].reason
+    assert [(t.kind, t.origin, t.call) for t in found] == [
+        ("all_reduce", "user", "dot_general")
+    ] and "out_sharding asks for it" in found[0].reason

@@ -33,7 +33,7 @@ def replay(kind, groups, values, algorithm):
         for rank, d in enumerate(g):
             chunks[d] = np.zeros(total)
             if kind == "all_gather":
-                chunks[d][rank * size:(rank + 1) * size] = values[d]
+                chunks[d][rank * size : (rank + 1) * size] = values[d]
             else:
                 chunks[d][:] = values[d]
     for step in sorted({m.round for m in found}):
@@ -68,8 +68,10 @@ def test_messages_do_what_the_collective_does(algorithm, size):
 @pytest.mark.parametrize("algorithm", communication.ALGORITHMS)
 def test_all_to_all_delivers_every_chunk(algorithm):
     n, size = 5, 20
-    found = communication.messages("all_to_all", (tuple(range(n)),), bytes_in=size, algorithm=algorithm)
-    at = {(o, t): o for o in range(n) for t in range(n)}        # where the chunk from o to t is now
+    found = communication.messages(
+        "all_to_all", (tuple(range(n)),), bytes_in=size, algorithm=algorithm
+    )
+    at = {(o, t): o for o in range(n) for t in range(n)}  # where the chunk from o to t is now
     for m in found:
         assert at[m.origin, m.chunk] == m.source and m.size == size // n
         at[m.origin, m.chunk] = m.target
@@ -80,22 +82,35 @@ def test_bytes_sent_are_those_of_the_closed_formula():
     n, size = 4, 4096
     for kind in ("all_reduce", "all_gather", "reduce_scatter"):
         for algorithm in ("ring", "bidirectional"):
-            found = communication.messages(kind, (tuple(range(n)),), bytes_in=size, algorithm=algorithm)
+            found = communication.messages(
+                kind, (tuple(range(n)),), bytes_in=size, algorithm=algorithm
+            )
             sent = sum(m.size for m in found if m.source == 0)
             assert sent == communication.sent_per_device(kind, n, size)
-    direct = communication.messages("all_to_all", (tuple(range(n)),), bytes_in=size, algorithm="direct")
-    assert sum(m.size for m in direct if m.source == 0) == communication.sent_per_device("all_to_all", n, size)
+    direct = communication.messages(
+        "all_to_all", (tuple(range(n)),), bytes_in=size, algorithm="direct"
+    )
+    assert sum(m.size for m in direct if m.source == 0) == communication.sent_per_device(
+        "all_to_all", n, size
+    )
 
 
 def test_costs():
     link = communication.Interconnect("test", 2.0, 1000.0)
     n, s = 4, 8000
-    assert communication.cost("all_reduce", n, s, link=link)[0] == pytest.approx(2 * 3 * (2 + s / (4 * 1000)))
+    assert communication.cost("all_reduce", n, s, link=link)[0] == pytest.approx(
+        2 * 3 * (2 + s / (4 * 1000))
+    )
     assert communication.cost("all_gather", n, s, link=link)[0] == pytest.approx(3 * (2 + s / 1000))
-    assert communication.cost("reduce_scatter", n, s, link=link)[0] == pytest.approx(3 * (2 + s / 4000))
-    assert communication.cost("all_to_all", n, s, link=link)[0] == pytest.approx(3 * 2 + s * 3 / 2000)
-    assert communication.cost("all_to_all", n, s, link=link, algorithm="bidirectional")[0] == pytest.approx(
-        2 * 2 + s * (16 // 4) / (2 * 4) / 1000)
+    assert communication.cost("reduce_scatter", n, s, link=link)[0] == pytest.approx(
+        3 * (2 + s / 4000)
+    )
+    assert communication.cost("all_to_all", n, s, link=link)[0] == pytest.approx(
+        3 * 2 + s * 3 / 2000
+    )
+    assert communication.cost("all_to_all", n, s, link=link, algorithm="bidirectional")[
+        0
+    ] == pytest.approx(2 * 2 + s * (16 // 4) / (2 * 4) / 1000)
     us, formula = communication.cost("all_reduce", n, s, link=link, algorithm="bidirectional")
     assert us == pytest.approx(2 * 3 * (2 + s / 8000)) and "n=4" in formula and "8,000 B" in formula
     assert communication.cost("all_reduce", 1, s)[0] == 0
@@ -120,13 +135,19 @@ def test_groups_along_axes():
 def test_ranks_of_a_permute_count_by_position_and_a_broadcast_starts_at_its_root():
     rows = communication.groups_along(("i", "j"), (4, 2), ("j", "i"))
     permute = communication.CollectiveOp("collective_permute", ("j", "i"), perm=((0, 1),))
-    assert communication.pairs_along(communication.in_order(permute, rows), permute.perm) == ((0, 1),)
-    (row,) = communication.in_order(communication.CollectiveOp("collective_broadcast", ("i",), root=3), ((10, 11, 12, 13, 14),))
+    assert communication.pairs_along(communication.in_order(permute, rows), permute.perm) == (
+        (0, 1),
+    )
+    (row,) = communication.in_order(
+        communication.CollectiveOp("collective_broadcast", ("i",), root=3), ((10, 11, 12, 13, 14),)
+    )
     found = communication.messages("collective_broadcast", (row,), bytes_in=4)
     assert [(m.source, m.target) for m in found] == [(13, 14), (14, 10), (10, 11), (11, 12)]
 
 
-@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "collective_broadcast"])
+@pytest.mark.parametrize(
+    "kind", ["all_reduce", "all_gather", "reduce_scatter", "collective_broadcast"]
+)
 def test_bytes_sent_in_all_are_those_of_the_messages_of_a_ring(kind):
     groups = ((0, 1, 2, 3), (4, 5))
     found = communication.messages(kind, groups, bytes_in=1 << 12)

@@ -14,7 +14,9 @@ from xlab.sharding import PartitionSpec as P
 
 
 def operands():
-    return programs.put(np.ones((64, 128)), "data", None), programs.put(np.ones((128, 256)), None, "data")
+    return programs.put(np.ones((64, 128)), "data", None), programs.put(
+        np.ones((128, 256)), None, "data"
+    )
 
 
 def layer(x, w):
@@ -30,25 +32,45 @@ def tried():
 def test_what_if_is_what_placing_the_arguments_gives(tried):
     found = tried.weigh({1: ((), ("model",))})
     x, w = operands()
-    moved = xlab.jit(layer).lower(x, xlab.device_put(w, NamedSharding(programs.mesh(), P(None, "model")))).compile()
-    assert found.after.collectives == () == tuple(t for t in observe.transfers(moved) if t.instruction)
-    assert found.after.peak == observe.memory(moved).peak and found.before.added == 1 and found.before.sent == 3 * 32768
+    moved = (
+        xlab.jit(layer)
+        .lower(x, xlab.device_put(w, NamedSharding(programs.mesh(), P(None, "model"))))
+        .compile()
+    )
+    assert (
+        found.after.collectives == () == tuple(t for t in observe.transfers(moved) if t.instruction)
+    )
+    assert (
+        found.after.peak == observe.memory(moved).peak
+        and found.before.added == 1
+        and found.before.sent == 3 * 32768
+    )
     assert found.changed == (("w", "f32[128,256@data]", "f32[128,256@model]"),)
     assert Record.from_json(found.to_json()) == found
     said = observe.text(found).splitlines()
     assert said[0] == "layer: `w` as f32[128,256@model] instead of f32[128,256@data]"
-    assert [line.split() for line in said[2:5]] == [["collectives", "1", "0"], ["from", "disagreement", "1", "0"],
-                                                    ["sent", "per", "device", "98.3", "KB", "0", "B"]]
+    assert [line.split() for line in said[2:5]] == [
+        ["collectives", "1", "0"],
+        ["from", "disagreement", "1", "0"],
+        ["sent", "per", "device", "98.3", "KB", "0", "B"],
+    ]
     assert "now: all_gather over data" in said[-1]
 
 
 def test_a_mesh_larger_than_the_machine(tried):
     found = tried.weigh({1: ((), ("model",))}, {"data": 64, "model": 8})
-    assert found.after.mesh.size == 512 and found.after.arguments == (("x", "f32[64@data,128]"), ("w", "f32[128,256@model]"))
+    assert found.after.mesh.size == 512 and found.after.arguments == (
+        ("x", "f32[64@data,128]"),
+        ("w", "f32[128,256@model]"),
+    )
     assert found.after.collectives == () and found.after.peak < found.before.peak
-    assert len(xlab.devices()) == 8 and float(xlab.jit(layer)(*operands()).sum()) == 64 * 256, "what runs is as it was"
+    assert len(xlab.devices()) == 8 and float(xlab.jit(layer)(*operands()).sum()) == 64 * 256, (
+        "what runs is as it was"
+    )
     smaller = tried.weigh({}, {"data": 2})
-    assert smaller.after.mesh.axis_names == ("data",) and "mesh data=2 instead of" in observe.text(smaller)
+    assert smaller.after.mesh.axis_names == ("data",) and "mesh data=2 instead of" in observe.text(
+        smaller
+    )
 
 
 def test_the_search_ranks_and_says_what_it_left(tried):
@@ -57,7 +79,7 @@ def test_the_search_ranks_and_says_what_it_left(tried):
     assert len(ranked.found) == 9 and ranked.left == 0
     costs = [(p.predicted_us, p.peak) for p in ranked.found]
     assert costs == sorted(costs) and Record.from_json(ranked.to_json()) == ranked
-    both = tried.search(limit=30)       # 81 combinations: one argument after the other
+    both = tried.search(limit=30)  # 81 combinations: one argument after the other
     assert both.found[0].collectives == () and both.left == 81 - len(both.found) - both.refused
     assert "combinations not tried" in observe.text(both)
     assert tried.search(seconds=0.0).left == 80
@@ -71,7 +93,9 @@ def test_placements_give_each_axis_to_one_dimension_it_divides():
 
 def test_constraints_go_along_to_another_mesh_and_what_cannot_says_so():
     x, _ = operands()
-    manual = xlab.shard_map(lambda x: lax.psum(x, "data"), mesh=programs.mesh(), in_specs=P("data"), out_specs=P())
+    manual = xlab.shard_map(
+        lambda x: lax.psum(x, "data"), mesh=programs.mesh(), in_specs=P("data"), out_specs=P()
+    )
     stages = observe.Experiment(xlab.jit(manual), x)
     assert [t.kind for t in stages.now().collectives] == ["all_reduce"]
     with pytest.raises(ValueError, match="shard_map over the mesh"):
@@ -102,8 +126,10 @@ def test_arguments_that_are_unused_donated_or_nested():
 
 def explicit():
     mesh = make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
-    put = [xlab.device_put(np.ones(shape, np.float32), NamedSharding(mesh, P(*spec)))
-           for shape, spec in (((8, 16), ("data", None)), ((16, 4), (None, None)))]
+    put = [
+        xlab.device_put(np.ones(shape, np.float32), NamedSharding(mesh, P(*spec)))
+        for shape, spec in (((8, 16), ("data", None)), ((16, 4), (None, None)))
+    ]
     return mesh, *put
 
 
@@ -113,13 +139,22 @@ def test_explicit_types_are_traced_again(given):
     f = xlab.jit(lambda x, w: lax.tanh(x @ w))
     with observe.record() as session:
         f(x, w)
-    stages = {"function": lambda: observe.Experiment(f, x, w), "stage": lambda: observe.Experiment(f.lower(x, w).compile()),
-             "executable": lambda: observe.Experiment(session.subjects[0])}[given]()
+    stages = {
+        "function": lambda: observe.Experiment(f, x, w),
+        "stage": lambda: observe.Experiment(f.lower(x, w).compile()),
+        "executable": lambda: observe.Experiment(session.subjects[0]),
+    }[given]()
     listed = len(observe.ledger().entries)
     found = stages.weigh({0: ((), ()), 1: ((), ("model",))})
-    assert found.after.arguments == (("x", "f32[8,16]"), ("w", "f32[16,4@model]")) and found.before.arguments[0] == ("x", "f32[8@data,16]")
+    assert found.after.arguments == (
+        ("x", "f32[8,16]"),
+        ("w", "f32[16,4@model]"),
+    ) and found.before.arguments[0] == ("x", "f32[8@data,16]")
     other = stages.weigh({0: (("data",), ())}, {"data": 2, "model": 4})
-    assert other.after.mesh.text == "data=2 model=4" and other.after.mesh.axis_types == ("Explicit", "Explicit")
+    assert other.after.mesh.text == "data=2 model=4" and other.after.mesh.axis_types == (
+        "Explicit",
+        "Explicit",
+    )
     assert stages.search([1]).found and len(observe.ledger().entries) == listed
 
 
@@ -132,7 +167,7 @@ def test_explicit_placements_that_are_no_program_say_why():
     assert fixed.weigh({0: (("model",), ())}).after.arguments == (("x", "f32[8@model,16]"),)
     with pytest.raises(ValueError, match="names the mesh|is no program"):
         fixed.weigh({}, {"data": 8, "model": 1})
-    power = observe.Experiment(xlab.jit(lambda x, n: x ** n, static_argnums=1), x, 2)
+    power = observe.Experiment(xlab.jit(lambda x, n: x**n, static_argnums=1), x, 2)
     with pytest.raises(ValueError, match="static arguments.*what_if"):
         power.weigh({0: ((), ())})
 
@@ -140,17 +175,26 @@ def test_explicit_placements_that_are_no_program_say_why():
 def test_a_shard_map_over_the_current_mesh_goes_along():
     x, _ = operands()
     with set_mesh(programs.mesh()):
-        f = xlab.jit(lambda x: xlab.shard_map(lambda x: lax.psum(x, "data"), in_specs=P("data"), out_specs=P())(x))
+        f = xlab.jit(
+            lambda x: xlab.shard_map(
+                lambda x: lax.psum(x, "data"), in_specs=P("data"), out_specs=P()
+            )(x)
+        )
         stages = observe.Experiment(f, x)
         found = stages.weigh({}, {"data": 8, "model": 1})
-    assert found.after.mesh.text == "data=8 model=1" and [t.kind for t in found.after.collectives] == ["all_reduce"]
+    assert found.after.mesh.text == "data=8 model=1" and [
+        t.kind for t in found.after.collectives
+    ] == ["all_reduce"]
 
 
 def test_a_search_begins_with_the_present_placement_and_lists_it(tried):
     for limit in (1, 3, 64):
         found = tried.search(limit=limit).found
         (now,) = [p for p in found if p.title.startswith("now: ")]
-        assert now.predicted_us == pytest.approx(tried.now().predicted_us) and found[0].predicted_us <= now.predicted_us
+        assert (
+            now.predicted_us == pytest.approx(tried.now().predicted_us)
+            and found[0].predicted_us <= now.predicted_us
+        )
 
 
 def test_parts_of_a_fused_operation_are_shared_by_work():
@@ -166,7 +210,10 @@ def test_parts_of_a_fused_operation_are_shared_by_work():
     names = {n: e.primitive.name for n, e in stages.equations.items()}
     seen = 0
     for i in stages.hlo.instructions():
-        parts = {names[n]: part for n, part in fused_costs(stages.hlo, i, stages.hlo.equations_of(i)).items()}
+        parts = {
+            names[n]: part
+            for n, part in fused_costs(stages.hlo, i, stages.hlo.equations_of(i)).items()
+        }
         if {"tanh", "mul"} <= parts.keys():
             seen += 1
             assert parts["tanh"] > 5 * parts["mul"]

@@ -12,7 +12,9 @@ from xlab.sharding import NamedSharding, make_mesh
 from xlab.sharding import PartitionSpec as P
 
 
-@pytest.mark.parametrize("spec", [P(), P("a"), P(None, "b"), P("a", "b", "c"), P(("a", "b"), None, "c"), P(("c", "a"))])
+@pytest.mark.parametrize(
+    "spec", [P(), P("a"), P(None, "b"), P("a", "b", "c"), P(("a", "b"), None, "c"), P(("c", "a"))]
+)
 def test_blocks_are_slices_of_the_array(spec):
     mesh = make_mesh((2, 2, 2), ("a", "b", "c"))
     shape = (8, 4, 2)
@@ -39,7 +41,11 @@ def test_blocks_are_slices_of_the_array(spec):
 
 def test_of_an_array_and_its_text():
     made = observe.layout(programs.put(np.ones((8, 4)), "data", "model"))
-    assert repr(made).split("\n")[0].startswith("f32[8@data,4@model] over data=4 model=2: shard f32[2,2], 1 copy")
+    assert (
+        repr(made)
+        .split("\n")[0]
+        .startswith("f32[8@data,4@model] over data=4 model=2: shard f32[2,2], 1 copy")
+    )
     assert made.committed and made.mesh.device_ids == tuple(range(8))
 
 
@@ -48,15 +54,21 @@ def test_comparing_says_what_moves():
     a, b = NamedSharding(mesh, P("data", None)), NamedSharding(mesh, P(None, None))
     gathered = observe.compare(a, b, (8, 4))
     (messages,) = gathered.rounds
-    assert sum(n for _, _, n in messages) == 8 * 96 and gathered.bytes_out == 96     # each lacks three quarters of 128 B
+    assert (
+        sum(n for _, _, n in messages) == 8 * 96 and gathered.bytes_out == 96
+    )  # each lacks three quarters of 128 B
     assert observe.compare(b, a, (8, 4)).rounds == ()
-    swapped = observe.compare(NamedSharding(mesh, P("data", "model")), NamedSharding(mesh, P("model", "data")), (8, 8))
+    swapped = observe.compare(
+        NamedSharding(mesh, P("data", "model")), NamedSharding(mesh, P("model", "data")), (8, 8)
+    )
     before = observe.layout(NamedSharding(mesh, P("data", "model")), (8, 8))
     after = observe.layout(NamedSharding(mesh, P("model", "data")), (8, 8))
     held = {x.device: x.slices for x in before.blocks}
     want = 0
     for x in after.blocks:
-        common = [max(0, min(p[1], q[1]) - max(p[0], q[0])) for p, q in zip(x.slices, held[x.device])]
+        common = [
+            max(0, min(p[1], q[1]) - max(p[0], q[0])) for p, q in zip(x.slices, held[x.device])
+        ]
         want += 4 * (8 - common[0] * common[1])
     assert sum(n for _, _, n in swapped.rounds[0]) == want
     assert Record.from_json(swapped.to_json()) == swapped
@@ -68,14 +80,43 @@ def test_comparing_prefers_what_is_near_and_says_who_has_what():
     x = programs.put(np.ones((8, 8)), "data", None)
     moved = observe.compare(x, P(None, "model"), name="x", compiled=True)
     assert all(s % 2 == t % 2 and n == 32 for s, t, n in moved.messages), "along `data` only"
-    assert set(moved.sent.values()) == set(moved.received.values()) == {96} and dict(moved.kept) == dict.fromkeys(range(8), 32)
-    assert [t.kind for t in moved.transfers] == ["all_gather"] and "full rematerialization" in moved.warnings[0]
+    assert set(moved.sent.values()) == set(moved.received.values()) == {96} and dict(
+        moved.kept
+    ) == dict.fromkeys(range(8), 32)
+    assert [t.kind for t in moved.transfers] == [
+        "all_gather"
+    ] and "full rematerialization" in moved.warnings[0]
     said = observe.text(moved).splitlines()
     assert said[0] == "x: f32[8@data,8] → f32[8,8@model]"
     assert said[1] == "  24 messages, 768 B in all, at most 96 B from one device and 96 B to one"
-    assert said[4].split() == ["0", "[0:2,", "0:8]", "[0:8,", "0:4]", "32", "B", "96", "B", "2:", "32", "B,", "4:", "32", "B,", "6:", "32", "B", "96", "B"]
-    assert observe.compare(x, P(None, "data"), compiled=True).warnings == (), "an all_to_all does it"
-    assert "nothing moves" in observe.text(observe.compare(programs.put(np.ones((8, 8))), P("data")))
+    assert said[4].split() == [
+        "0",
+        "[0:2,",
+        "0:8]",
+        "[0:8,",
+        "0:4]",
+        "32",
+        "B",
+        "96",
+        "B",
+        "2:",
+        "32",
+        "B,",
+        "4:",
+        "32",
+        "B,",
+        "6:",
+        "32",
+        "B",
+        "96",
+        "B",
+    ]
+    assert observe.compare(x, P(None, "data"), compiled=True).warnings == (), (
+        "an all_to_all does it"
+    )
+    assert "nothing moves" in observe.text(
+        observe.compare(programs.put(np.ones((8, 8))), P("data"))
+    )
 
 
 def test_silent_replication_is_flagged():
@@ -83,7 +124,9 @@ def test_silent_replication_is_flagged():
     assert any("'model'" in w and "divides by 2" in w for w in made.warnings)
     assert observe.layout(NamedSharding(programs.mesh(), P()), (8, 8)).warnings == ()
     # Split over one axis and copied along another is data parallelism, not an oversight.
-    assert observe.layout(NamedSharding(programs.mesh(), P("data", None)), (1024, 1024)).warnings == ()
+    assert (
+        observe.layout(NamedSharding(programs.mesh(), P("data", None)), (1024, 1024)).warnings == ()
+    )
 
 
 def test_errors_teach():

@@ -18,10 +18,22 @@ def chain(x):
     return lax.reduce_sum(lax.mul(z, np.zeros((4, 4), np.float32)), (0, 1))
 
 
-@pytest.mark.parametrize(("what", "index"), [
-    ({"primitive": "mul"}, 1), ({"variable": "h"}, 0), ({"line": chain.__code__.co_firstlineno + 2}, 1), ({"above": 50.0}, 1),
-    ({"inf": True}, 3), ({"nan": True}, 4), ({"shape": ()}, 5), ({"equation": 2}, 2), ({"primitive": "mul", "after": 2}, 4),
-    ({"where": lambda outs: float(np.asarray(outs[0]).max()) > 50}, 1), ({"primitive": "mul", "nan": True}, 4)])
+@pytest.mark.parametrize(
+    ("what", "index"),
+    [
+        ({"primitive": "mul"}, 1),
+        ({"variable": "h"}, 0),
+        ({"line": chain.__code__.co_firstlineno + 2}, 1),
+        ({"above": 50.0}, 1),
+        ({"inf": True}, 3),
+        ({"nan": True}, 4),
+        ({"shape": ()}, 5),
+        ({"equation": 2}, 2),
+        ({"primitive": "mul", "after": 2}, 4),
+        ({"where": lambda outs: float(np.asarray(outs[0]).max()) > 50}, 1),
+        ({"primitive": "mul", "nan": True}, 4),
+    ],
+)
 def test_a_run_stops_behind_the_step(what, index):
     stepper = observe.Stepper(chain, np.abs(X) + 1)
     stop = stepper.break_at(**what)
@@ -33,17 +45,24 @@ def test_breakpoints_count_and_go_on():
     stepper = observe.Stepper(programs.control, X)
     stop = stepper.break_at(primitive="mul", after=10**6)
     stepper.run()
-    assert stepper.finished and stop.hits == sum(" = mul " in s.text for s in observe.steps(programs.control, X))
+    assert stepper.finished and stop.hits == sum(
+        " = mul " in s.text for s in observe.steps(programs.control, X)
+    )
     with pytest.raises(TypeError, match="something to stop at"):
         stepper.break_at()
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "abs > 0.5", "shape 8,4", "line 12", "equation 5", "var h", "dot_general"])
+@pytest.mark.parametrize(
+    "text",
+    ["nan", "inf", "abs > 0.5", "shape 8,4", "line 12", "equation 5", "var h", "dot_general"],
+)
 def test_texts_of_breakpoints(text):
     assert str(breakpoint_of(text)) == text
 
 
-@pytest.mark.parametrize("text", ["abs >", "line x", "__import__('os')", "a b c", "<b>", "shape " + "1" * 2000, "1" * 50])
+@pytest.mark.parametrize(
+    "text", ["abs >", "line x", "__import__('os')", "a b c", "<b>", "shape " + "1" * 2000, "1" * 50]
+)
 def test_other_texts_are_refused(text):
     with pytest.raises(ValueError, match="breakpoint"):
         breakpoint_of(text)
@@ -66,7 +85,9 @@ def test_a_replaced_value_stays_replaced_going_back():
     first = stepper.next()
     stepper.replace("h", np.ones((4, 4), np.float32))
     changed = stepper.next()
-    assert changed.outputs[0].max == 100.0 and stepper.goto(1).index == 0 and stepper.next() == changed
+    assert (
+        changed.outputs[0].max == 100.0 and stepper.goto(1).index == 0 and stepper.next() == changed
+    )
     stepper.goto(0)
     assert stepper.goto(2) == changed
     stepper.forget_replacements()
@@ -86,7 +107,9 @@ def test_two_precisions_and_a_compiled_run():
     assert observe.jitted_difference(f, jnp.asarray(X)) is None
     assert observe.jitted_difference(programs.control, X) is None
     with pytest.raises(ValueError, match="part"):
-        observe.first_difference(observe.Stepper(f, jnp.asarray(X)), observe.Stepper(lambda x: lax.sin(x), X))
+        observe.first_difference(
+            observe.Stepper(f, jnp.asarray(X)), observe.Stepper(lambda x: lax.sin(x), X)
+        )
 
 
 def test_a_run_knows_the_mesh_of_its_shard_map():
@@ -99,4 +122,5 @@ def test_a_run_knows_the_mesh_of_its_shard_map():
 
 def test_ten_thousand_equations_are_measured():
     from tests.benchmarks.stepping import measure
+
     assert all(value > 0 and goal > 0 for _, value, goal in measure())

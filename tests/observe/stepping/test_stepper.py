@@ -31,7 +31,14 @@ def test_the_result_is_the_eager_one(into):
 def test_paths_say_where():
     found = list(observe.steps(programs.control, X))
     paths = [p for s in found for p in s.path]
-    assert {"scan 1/3", "scan 2/3", "scan 3/3", "while 1", "while 0 condition", "cond branch 1"} <= set(paths)
+    assert {
+        "scan 1/3",
+        "scan 2/3",
+        "scan 3/3",
+        "while 1",
+        "while 0 condition",
+        "cond branch 1",
+    } <= set(paths)
     assert [s.index for s in found] == list(range(len(found)))
     scan = next(s for s in found if s.text.startswith(tuple("abcdefgh")) and " = scan[" in s.text)
     assert scan.path == () and found[scan.index - 1].path == ("scan 3/3",)
@@ -77,9 +84,16 @@ def test_running_to_a_place():
     source, first = inspect.getsourcelines(programs.control)
     line = first + next(i for i, text in enumerate(source) if "lax.cond(" in text)
     stepper.run_to(line=line)
-    assert any(e.id == stepper.next_equation and e.source.line == line for e, _ in stepper.program.walk())
+    assert any(
+        e.id == stepper.next_equation and e.source.line == line for e, _ in stepper.program.walk()
+    )
     stepper.goto(0)
-    assert stepper.run_to(where=lambda s: s.outputs[0].max is not None and s.outputs[0].max > 50).outputs[0].max > 50
+    assert (
+        stepper.run_to(where=lambda s: s.outputs[0].max is not None and s.outputs[0].max > 50)
+        .outputs[0]
+        .max
+        > 50
+    )
     assert stepper.run_to(primitive="no_such") is None
     with pytest.raises(TypeError, match="something to stop at"):
         stepper.run_to()
@@ -123,22 +137,36 @@ def test_what_if_inside_a_loop():
     assert step is not None or stepper.index == 0
     stepper.run_to(where=lambda s: " = mul " in s.text)
     frame = stepper._machine.stack[-1]
-    name = next(stepper._letters(v) for v, x in frame.env.items() if np.asarray(x).dtype == np.float32)
+    name = next(
+        stepper._letters(v) for v, x in frame.env.items() if np.asarray(x).dtype == np.float32
+    )
     stepper.replace(name, np.float32(10))
     assert float(stepper.result()) == 40.0
 
 
 def test_every_device_of_a_shard_map():
-    x, w = np.arange(64, dtype=np.float32).reshape(8, 8) / 64, np.arange(32, dtype=np.float32).reshape(8, 4) / 32
+    x, w = (
+        np.arange(64, dtype=np.float32).reshape(8, 8) / 64,
+        np.arange(32, dtype=np.float32).reshape(8, 4) / 32,
+    )
     f = programs.ring()
     stepper = observe.step(f)(x, w)
     found = {s.text.split(" = ")[1].split("[")[0]: s for s in stepper if s.path}
-    parts = [x[2 * i:2 * i + 2, 4 * j:4 * j + 4] @ w[4 * j:4 * j + 4] for i in range(4) for j in range(2)]
+    parts = [
+        x[2 * i : 2 * i + 2, 4 * j : 4 * j + 4] @ w[4 * j : 4 * j + 4]
+        for i in range(4)
+        for j in range(2)
+    ]
     before, after = found["dot_general"].outputs[0], found["psum_invariant"].outputs[0]
     assert before.type == "f32[2,4]" and [s.device for s in before.shards] == list(range(8))
-    np.testing.assert_allclose([s.mean for s in before.shards], [p.mean() for p in parts], rtol=1e-5)
-    np.testing.assert_allclose([s.mean for s in after.shards],
-                               [(parts[d // 2 * 2] + parts[d // 2 * 2 + 1]).mean() for d in range(8)], rtol=1e-5)
+    np.testing.assert_allclose(
+        [s.mean for s in before.shards], [p.mean() for p in parts], rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        [s.mean for s in after.shards],
+        [(parts[d // 2 * 2] + parts[d // 2 * 2 + 1]).mean() for d in range(8)],
+        rtol=1e-5,
+    )
     assert found["ppermute"].path == ("shard_map over data, model", "scan 3/3")
     same(stepper.result(), f(x, w))
 
@@ -146,6 +174,7 @@ def test_every_device_of_a_shard_map():
 def test_sharded_values_are_summarized_per_device_and_never_gathered(monkeypatch):
     x = programs.put(np.arange(32).reshape(8, 4), "data", "model")
     from xlab.observe.stepping import values
+
     value = values.summarize(x, "x")
     assert (value.min, value.max, value.mean) == (0.0, 31.0, 15.5)
     assert value.preview == (0.0, 1.0, 4.0, 5.0) and sum(value.histogram) == 32
@@ -155,10 +184,21 @@ def test_sharded_values_are_summarized_per_device_and_never_gathered(monkeypatch
     assert getattr(x, "_xlab_host", None) is None
 
 
-@pytest.mark.parametrize("value", [np.bool_(True), np.arange(5), np.array([1 + 2j]), np.array([np.nan, np.inf, 1.0], np.float32),
-                                   np.zeros((0, 3), np.float32), np.float16(3), np.ones((3, 2, 5), np.int8)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.bool_(True),
+        np.arange(5),
+        np.array([1 + 2j]),
+        np.array([np.nan, np.inf, 1.0], np.float32),
+        np.zeros((0, 3), np.float32),
+        np.float16(3),
+        np.ones((3, 2, 5), np.int8),
+    ],
+)
 def test_summaries_of_any_value(value):
     from xlab.observe.stepping.values import summarize
+
     made = summarize(value, "v")
     assert repr(Record.from_json(made.to_json())) == repr(made)
     if value.dtype.kind == "f" and value.size == 3:
@@ -189,7 +229,9 @@ def test_gradients_and_custom_rules():
 
 def test_donated_arguments_stay_alive():
     inner = xlab.jit(lambda x: lax.add(x, x), donate_argnums=0)
-    stepper = observe.step(lambda x: lax.mul(inner(x), np.float32(2)), into=False)(xlab.device_put(X))
+    stepper = observe.step(lambda x: lax.mul(inner(x), np.float32(2)), into=False)(
+        xlab.device_put(X)
+    )
     stepper.run()
     stepper.goto(1)
     same(stepper.result(), 4 * X)
@@ -197,6 +239,7 @@ def test_donated_arguments_stay_alive():
 
 def test_comparing_two_runs():
     from xlab.observe import first_difference
+
     a, b = observe.step(programs.control)(X), observe.step(programs.control)(X)
     assert first_difference(a, b) is None
     a, b = observe.step(programs.control)(X), observe.step(programs.control)(X + np.float32(0.1))
@@ -213,7 +256,9 @@ def test_going_back_runs_again_only_what_lies_behind_the_last_snapshot(monkeypat
     stepper = observe.step(long)(X)
     stepper.run()
     ran, step = [], machine.Machine.step
-    monkeypatch.setattr(machine.Machine, "step", lambda self, into=True: ran.append(1) or step(self, into))
+    monkeypatch.setattr(
+        machine.Machine, "step", lambda self, into=True: ran.append(1) or step(self, into)
+    )
     stepper.goto(1000)
     assert stepper.index == 1000 and 0 < len(ran) <= stepper._every
     ran.clear()
@@ -226,6 +271,7 @@ def test_random_keys_and_custom_vjp():
         def body(k, _):
             k, sub = xlab.random.split(k)
             return k, xlab.random.normal(sub, (2,))
+
         return lax.scan(body, key, None, length=2)[1]
 
     key = xlab.random.key(0)
@@ -243,8 +289,12 @@ def test_random_keys_and_custom_vjp():
 
 
 def test_what_if_on_every_device():
-    f = xlab.shard_map(lambda x: lax.psum(lax.neg(x), "model"), mesh=programs.mesh(), in_specs=programs.P("data", "model"),
-                       out_specs=programs.P("data", None))
+    f = xlab.shard_map(
+        lambda x: lax.psum(lax.neg(x), "model"),
+        mesh=programs.mesh(),
+        in_specs=programs.P("data", "model"),
+        out_specs=programs.P("data", None),
+    )
     x = np.ones((8, 4), np.float32)
     stepper = observe.step(f)(x)
     step = stepper.run_to(where=lambda s: " = neg " in s.text)
@@ -259,8 +309,13 @@ def test_what_if_on_every_device():
 
 def test_partly_manual_shard_map_and_branches_that_differ():
     mesh = programs.mesh()
-    f = xlab.shard_map(lambda x, w: lax.psum(programs.matmul(x, w), "model"), mesh=mesh, axis_names={"model"},
-                       in_specs=(programs.P(None, "model"), programs.P("model")), out_specs=programs.P())
+    f = xlab.shard_map(
+        lambda x, w: lax.psum(programs.matmul(x, w), "model"),
+        mesh=mesh,
+        axis_names={"model"},
+        in_specs=(programs.P(None, "model"), programs.P("model")),
+        out_specs=programs.P(),
+    )
     args = np.ones((8, 8), np.float32), np.ones((8, 4), np.float32)
     same(observe.step(f)(*args).result(), f(*args))
 
@@ -277,12 +332,20 @@ def test_a_loop_with_a_scalar_carry_inside_shard_map():
     mesh = programs.mesh()
 
     def body(x):
-        return lax.while_loop(lambda c: lax.lt(c[1], np.int32(3)), lambda c: (lax.mul(c[0], np.float32(2)), lax.add(c[1], np.int32(1))), (x, np.int32(0)))[0]
+        return lax.while_loop(
+            lambda c: lax.lt(c[1], np.int32(3)),
+            lambda c: (lax.mul(c[0], np.float32(2)), lax.add(c[1], np.int32(1))),
+            (x, np.int32(0)),
+        )[0]
 
     f = xlab.shard_map(body, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
     x = np.arange(8, dtype=np.float32)
     s = observe.step(f)(x)
-    assert [st.path[-1] for st in s if st.text.split()[2] == "add"] == ["while 1", "while 2", "while 3"]
+    assert [st.path[-1] for st in s if st.text.split()[2] == "add"] == [
+        "while 1",
+        "while 2",
+        "while 3",
+    ]
     np.testing.assert_array_equal(np.asarray(s.result()), np.asarray(f(x)))
 
 
@@ -296,7 +359,9 @@ def test_carry_and_slice_of_the_present_iteration_have_their_names():
     for step in s:
         if step.text.split()[2] == "mul":
             live = {v.note: v for v in s.live()}
-            assert [live[name].name for name in ("c", "t")] == [v.name for v in step.inputs], "both, by the names of the program too"
+            assert [live[name].name for name in ("c", "t")] == [v.name for v in step.inputs], (
+                "both, by the names of the program too"
+            )
             seen.append(tuple(live[name].preview[0] for name in ("c", "t")))
     assert seen == [(1, 2), (3, 3), (12, 4)]
 
@@ -309,19 +374,27 @@ def test_the_first_nan_is_no_infinity():
     s = observe.step(f)(np.float32(1))
     step = s.run_to_nan()
     assert step.text.split()[2] == "sub" and step.outputs[0].nans == 1
-    assert observe.step(lambda x: lax.exp(lax.mul(x, np.float32(-np.inf))))(np.float32(1)).run_to_nan() is None
+    assert (
+        observe.step(lambda x: lax.exp(lax.mul(x, np.float32(-np.inf))))(np.float32(1)).run_to_nan()
+        is None
+    )
 
 
 def test_a_replaced_value_is_that_of_one_iteration():
     def f(x):
-        return lax.scan(lambda c, t: ((d := lax.mul(c, t)), lax.add(d, np.float32(1))), np.float32(1), x)
+        return lax.scan(
+            lambda c, t: ((d := lax.mul(c, t)), lax.add(d, np.float32(1))), np.float32(1), x
+        )
 
     s = observe.step(f)(np.arange(1, 4, dtype=np.float32))
     name = s.next().outputs[0].name
     s.replace(name, np.float32(7))
     assert "(replaced)" in next(v for v in s.live() if v.name == name).note
     s.next()
-    assert s.next().outputs[0].name == name and "(replaced)" not in next(v for v in s.live() if v.name == name).note
+    assert (
+        s.next().outputs[0].name == name
+        and "(replaced)" not in next(v for v in s.live() if v.name == name).note
+    )
 
 
 def test_one_number_is_written_once():

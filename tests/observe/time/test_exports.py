@@ -27,10 +27,16 @@ def test_a_trace_has_every_phase_with_its_times(session, tmp_path):
     made = observe.phases(session).chrome_trace(path)
     assert json.loads(path.read_text()) == made
     shown = [e for e in made["traceEvents"] if e["ph"] in "Xi"]
-    assert [(e["ts"], e.get("dur", 0)) for e in shown] == [(p.start_us, p.duration_us) for p in observe.phases(session)]
+    assert [(e["ts"], e.get("dur", 0)) for e in shown] == [
+        (p.start_us, p.duration_us) for p in observe.phases(session)
+    ]
     compiled = next(e for e in shown if e["name"] == "compile traced")
     assert "never seen before" in compiled["args"]["reason"]
-    assert [e["args"]["run"] for e in shown if e["name"] == "run traced"] == ["first", "steady", "steady"]
+    assert [e["args"]["run"] for e in shown if e["name"] == "run traced"] == [
+        "first",
+        "steady",
+        "steady",
+    ]
 
 
 def test_a_recording_and_its_report_give_the_same_trace(session):
@@ -41,9 +47,15 @@ def test_a_recording_and_its_report_give_the_same_trace(session):
 
 
 def test_phases_that_overlap_get_rows_of_their_own():
-    phases = (Phase("trace", "a", 0.0, 10.0), Phase("trace", "inside", 2.0, 3.0, 1, 0), Phase("trace", "b", 5.0, 10.0),
-              Phase("trace", "c", 12.0, 1.0))
-    rows = {e["name"]: e["tid"] for e in observe.chrome_trace(phases)["traceEvents"] if e["ph"] == "X"}
+    phases = (
+        Phase("trace", "a", 0.0, 10.0),
+        Phase("trace", "inside", 2.0, 3.0, 1, 0),
+        Phase("trace", "b", 5.0, 10.0),
+        Phase("trace", "c", 12.0, 1.0),
+    )
+    rows = {
+        e["name"]: e["tid"] for e in observe.chrome_trace(phases)["traceEvents"] if e["ph"] == "X"
+    }
     assert rows == {"trace a": 1, "trace inside": 1, "trace b": 2, "trace c": 1}
 
 
@@ -63,7 +75,9 @@ def test_memory_is_drawn():
     memory = observe.memory(lambda x: lax.sin(x) @ x, np.ones((8, 8), np.float32))
     ax = memory.plot()
     assert len(ax.patches) == len(memory.buffers) and "peak" in ax.get_title()
-    assert sorted(p.get_width() for p in ax.patches) == sorted(b.end - b.start + 1 for b in memory.buffers)
+    assert sorted(p.get_width() for p in ax.patches) == sorted(
+        b.end - b.start + 1 for b in memory.buffers
+    )
     with pytest.raises(TypeError, match="given Phase"):
         Phase("trace", "f").plot()
     pyplot.close("all")

@@ -28,7 +28,11 @@ def trace_miss(name: str, fun, seen: dict, key: tuple, arg_names, was_cleared: b
         was_cleared: whether these were let go of on demand.
     """
     outermost = state.trace is EVAL
-    closure = {variable: _short(value) for variable, value in closed_over(fun).items()} if outermost else {}
+    closure = (
+        {variable: _short(value) for variable, value in closed_over(fun).items()}
+        if outermost
+        else {}
+    )
     notes = Provenance()
     if was_cleared and not seen:
         notes.reason, notes.differences = cleared(name)
@@ -39,7 +43,9 @@ def trace_miss(name: str, fun, seen: dict, key: tuple, arg_names, was_cleared: b
     if config.explain_cache_misses:
         code = getattr(fun, "__code__", None)
         where = f" defined at {code.co_filename}:{code.co_firstlineno}" if code else ""
-        logger.warning("tracing cache miss at %s: %s%s", source_info.describe_caller(), notes.reason, where)
+        logger.warning(
+            "tracing cache miss at %s: %s%s", source_info.describe_caller(), notes.reason, where
+        )
     notes.position, notes.made_by = origin_of(fun)
     if outermost:
         notes.traced = parts.traced(fun, arg_names, key, closure)
@@ -55,11 +61,15 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
     if not seen:
         return f"`{name}` was never seen before", ()
     in_tree, avals, static, context = key
-    best = max(reversed(seen), key=lambda old: _similarity(old, key))     # of equally near ones the latest
+    best = max(
+        reversed(seen), key=lambda old: _similarity(old, key)
+    )  # of equally near ones the latest
     old_tree, old_avals, old_static, old_context = best
     if old_tree != in_tree:
-        return (f"the structure of the arguments of `{name}` changed from {old_tree} to {in_tree}",
-                (("structure", name, str(old_tree), str(in_tree)),))
+        return (
+            f"the structure of the arguments of `{name}` changed from {old_tree} to {in_tree}",
+            (("structure", name, str(old_tree), str(in_tree)),),
+        )
     changes = []
     for i, (old, new) in enumerate(zip(old_avals, avals)):
         if old is new:
@@ -68,14 +78,25 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
         changes.append((_cause(old, new), arg, describe(old), describe(new)))
     if changes:
         more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
-        return ", ".join(f"`{arg}` went from {old} to {new}" for _, arg, old, new in changes[:3]) + more, tuple(changes)
+        return ", ".join(
+            f"`{arg}` went from {old} to {new}" for _, arg, old, new in changes[:3]
+        ) + more, tuple(changes)
     if old_static != static:
         was, now = parts.static_values(fun, old_static), parts.static_values(fun, static)
-        changes = [("static value", k, was.get(k, "nothing"), now.get(k, "nothing")) for k in {**was, **now} if was.get(k) != now.get(k)]
-        if not changes:     # different values that read the same
-            changes = [("static value", k, was[k], f"another {now[k]}") for k in now] or [("static value", name, "", "")]
-        return (f"the static argument of `{name}` changed: " + ", ".join(f"`{k}` went from {a} to {b}" for _, k, a, b in changes),
-                tuple(changes))
+        changes = [
+            ("static value", k, was.get(k, "nothing"), now.get(k, "nothing"))
+            for k in {**was, **now}
+            if was.get(k) != now.get(k)
+        ]
+        if not changes:  # different values that read the same
+            changes = [("static value", k, was[k], f"another {now[k]}") for k in now] or [
+                ("static value", name, "", "")
+            ]
+        return (
+            f"the static argument of `{name}` changed: "
+            + ", ".join(f"`{k}` went from {a} to {b}" for _, k, a, b in changes),
+            tuple(changes),
+        )
     if old_context != context:
         return _context(name, old_context, context)
     return f"`{name}` was traced before, but its program was not kept", ()
@@ -84,11 +105,23 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
 def _context(name, old, new) -> tuple[str, tuple]:
     """Names of the options that differ, or of the axes."""
     was, now = parts.options_by_name(old[0]), parts.options_by_name(new[0])
-    changes = tuple(("mesh" if "mesh" in option else "context", option, str(was.get(option)), str(now.get(option)))
-                    for option in {**was, **now} if was.get(option) != now.get(option))
+    changes = tuple(
+        (
+            "mesh" if "mesh" in option else "context",
+            option,
+            str(was.get(option)),
+            str(now.get(option)),
+        )
+        for option in {**was, **now}
+        if was.get(option) != now.get(option)
+    )
     if changes:
-        return ", ".join(f"the option `{option}` went from {a} to {b}" for _, option, a, b in changes), changes
-    return f"the configuration or the bound axes changed since `{name}` was traced", (("context", name, "", ""),)
+        return ", ".join(
+            f"the option `{option}` went from {a} to {b}" for _, option, a, b in changes
+        ), changes
+    return f"the configuration or the bound axes changed since `{name}` was traced", (
+        ("context", name, "", ""),
+    )
 
 
 # Of the latest functions by the place of their definition, what the last object made there closed over, as text.
@@ -108,13 +141,24 @@ def origin_of(fun) -> tuple[str, tuple[str, ...]]:
             return place, () if inside else around
         code = getattr(fun, "__code__", None)
         kind = type(fun).__name__ if code is None else code.co_qualname.partition(".")[0]
-        fun, around = fun.__wrapped__, (*around, "jit" if kind in ("PjitFunction", "donating") else kind)
+        fun, around = (
+            fun.__wrapped__,
+            (*around, "jit" if kind in ("PjitFunction", "donating") else kind),
+        )
 
 
 def _definition_site(fun) -> str:
     place = getattr(fun, "_xlab_location", None)
-    code = getattr(getattr(fun, "func", fun), "__code__", None)         # a partial stands where its function does
-    return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+    code = getattr(
+        getattr(fun, "func", fun), "__code__", None
+    )  # a partial stands where its function does
+    return (
+        place
+        if place is not None
+        else f"{code.co_filename}:{code.co_firstlineno}"
+        if code is not None
+        else ""
+    )
 
 
 def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
@@ -130,15 +174,24 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
     _objects[key] = now
     if was is None:
         return new
-    changes = tuple(("closure", v, was.get(v, "nothing"), now.get(v, "nothing"))
-                    for v in {**was, **now} if was.get(v) != now.get(v))
+    changes = tuple(
+        ("closure", v, was.get(v, "nothing"), now.get(v, "nothing"))
+        for v in {**was, **now}
+        if was.get(v) != now.get(v)
+    )
     if changes:
-        return ", ".join(f"`{name}` reads `{v}`, which went from {a} to {b}" for _, v, a, b in changes[:3]), changes
+        return ", ".join(
+            f"`{name}` reads `{v}`, which went from {a} to {b}" for _, v, a, b in changes[:3]
+        ), changes
     if "<locals>" in getattr(fun, "__qualname__", "<locals>"):
-        return (f"`{name}` is a new function object; one from the same line was compiled for itself",
-                (("function", name, "an earlier object", "a new object"),))
-    return (f"`{name}` was defined again, which made a new function object; the one before was compiled for itself",
-            (("definition", name, "an earlier definition", "the latest"),))
+        return (
+            f"`{name}` is a new function object; one from the same line was compiled for itself",
+            (("function", name, "an earlier object", "a new object"),),
+        )
+    return (
+        f"`{name}` was defined again, which made a new function object; the one before was compiled for itself",
+        (("definition", name, "an earlier definition", "the latest"),),
+    )
 
 
 def closed_over(fun) -> dict:
@@ -153,11 +206,15 @@ def closed_over(fun) -> dict:
     for variable, cell in zip(code.co_freevars, fun.__closure__ or ()):
         try:
             out[variable] = cell.cell_contents
-        except ValueError:          # not assigned yet
+        except ValueError:  # not assigned yet
             continue
     defaults = fun.__defaults__ or ()
-    parameters = code.co_varnames[:code.co_argcount]
-    return {**out, **dict(zip(parameters[len(parameters) - len(defaults):], defaults)), **(fun.__kwdefaults__ or {})}
+    parameters = code.co_varnames[: code.co_argcount]
+    return {
+        **out,
+        **dict(zip(parameters[len(parameters) - len(defaults) :], defaults)),
+        **(fun.__kwdefaults__ or {}),
+    }
 
 
 def _cause(old, new) -> str:
@@ -169,14 +226,21 @@ def _cause(old, new) -> str:
     return "type"
 
 
-_OPTIONS = {"donate_argnames": "donated set", "in_shardings": "sharding", "out_shardings": "sharding", "keep_unused": "option",
-            "compiler_options": "option"}
+_OPTIONS = {
+    "donate_argnames": "donated set",
+    "in_shardings": "sharding",
+    "out_shardings": "sharding",
+    "keep_unused": "option",
+    "compiler_options": "option",
+}
 
 
 def options_of(owner) -> dict:
     """The options of a jit that are part of what it compiles."""
     options = {option: getattr(owner, option) for option in _OPTIONS}
-    options["donate_argnames"] = owner.donate_argnames or owner.donate_argnums      # numbers where names are not known
+    options["donate_argnames"] = (
+        owner.donate_argnames or owner.donate_argnums
+    )  # numbers where names are not known
     return options
 
 
@@ -189,18 +253,34 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
     others = [k for k, e in owner.executables.items() if e.lowered.closed is closed]
     if not others:
         return _other_jit(owner, closed)
-    _, old, old_context, *layouts = max(others, key=lambda k: sum(a == b for a, b in zip(k[1], placements)))
+    _, old, old_context, *layouts = max(
+        others, key=lambda k: sum(a == b for a, b in zip(k[1], placements))
+    )
     changes = []
     for i, (was, now) in enumerate(zip(old, placements)):
         if was != now:
-            cause = "committed" if was is None or now is None else "sharding" if platform(was) == platform(now) else "backend"
-            changes.append((cause, closed.jaxpr.debug_info.arg_name(i), *map(parts.placement, (was, now))))
+            cause = (
+                "committed"
+                if was is None or now is None
+                else "sharding"
+                if platform(was) == platform(now)
+                else "backend"
+            )
+            changes.append(
+                (cause, closed.jaxpr.debug_info.arg_name(i), *map(parts.placement, (was, now)))
+            )
     if changes:
-        return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
+        return ", ".join(
+            f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]
+        ), tuple(changes)
     if layouts and old_context == context:
-        return (f"`{name}` was compiled ahead of time for arguments of another layout in memory",
-                (("layout", name, "as asked for", "the default"),))
-    return f"the current mesh changed from {old_context} to {context}", (("mesh", name, str(old_context), str(context)),)
+        return (
+            f"`{name}` was compiled ahead of time for arguments of another layout in memory",
+            (("layout", name, "as asked for", "the default"),),
+        )
+    return f"the current mesh changed from {old_context} to {context}", (
+        ("mesh", name, str(old_context), str(context)),
+    )
 
 
 def _other_jit(owner, closed) -> tuple[str, tuple]:
@@ -220,15 +300,29 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
     if before is None:
         return notes.reason or f"`{name}` was never seen before", notes.differences
     if owner.for_view:
-        return f"`{name}` is looked at as it is, without the options of the jit that compiled it", ()
-    changes = tuple((_option_cause(option, cause, before[1][option], options[option]), option,
-                     _short(before[1][option]), _short(options[option]))
-                    for option, cause in _OPTIONS.items() if before[1][option] != options[option])
+        return (
+            f"`{name}` is looked at as it is, without the options of the jit that compiled it",
+            (),
+        )
+    changes = tuple(
+        (
+            _option_cause(option, cause, before[1][option], options[option]),
+            option,
+            _short(before[1][option]),
+            _short(options[option]),
+        )
+        for option, cause in _OPTIONS.items()
+        if before[1][option] != options[option]
+    )
     if changes:
-        return (f"another jit of `{name}` compiled it with other options: "
-                + ", ".join(f"{option} went from {was} to {now}" for _, option, was, now in changes)), changes
-    return (f"another jit of `{name}` compiled it before, with another name or other static arguments",
-            (("jit", name, "an earlier jit", "another jit"),))
+        return (
+            f"another jit of `{name}` compiled it with other options: "
+            + ", ".join(f"{option} went from {was} to {now}" for _, option, was, now in changes)
+        ), changes
+    return (
+        f"another jit of `{name}` compiled it before, with another name or other static arguments",
+        (("jit", name, "an earlier jit", "another jit"),),
+    )
 
 
 def compile_ended(owner, closed) -> None:
@@ -240,10 +334,23 @@ def compile_ended(owner, closed) -> None:
 
 def _option_cause(option, cause, was, now) -> str:
     """Equal shardings in different formats differ in their layout."""
+
     def places(x):
-        return x.sharding if isinstance(x, Format) else tuple(map(places, x)) if isinstance(x, tuple) else x
+        return (
+            x.sharding
+            if isinstance(x, Format)
+            else tuple(map(places, x))
+            if isinstance(x, tuple)
+            else x
+        )
+
     return "layout" if option.endswith("_shardings") and places(was) == places(now) else cause
 
 
 def _similarity(old, new) -> tuple:
-    return (old[0] == new[0], sum(a is b for a, b in zip(old[1], new[1])), old[2] == new[2], old[3] == new[3])
+    return (
+        old[0] == new[0],
+        sum(a is b for a, b in zip(old[1], new[1])),
+        old[2] == new[2],
+        old[3] == new[3],
+    )

@@ -51,9 +51,16 @@ entries: deque[Entry] = deque(maxlen=LIMIT)
 """The latest compiles, oldest first."""
 
 
-
-def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: PlacementKey | None = None,
-        disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
+def add(
+    name: str,
+    closed: Any,
+    start_ns: int,
+    end_ns: int,
+    reason: str,
+    differences: tuple,
+    placed: PlacementKey | None = None,
+    disk: disk_cache.CacheLookup = disk_cache.NOTHING,
+) -> None:
     """Records a compile of a program."""
     if is_unlisted():
         return
@@ -61,17 +68,41 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
     notes = provenance(closed)
-    if position and not eager and (notes.made_by or source_info.is_internal(position.rpartition(":")[0] or position)):
+    if (
+        position
+        and not eager
+        and (notes.made_by or source_info.is_internal(position.rpartition(":")[0] or position))
+    ):
         called = _library_call(name)
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
     key = None if eager else notes.traced
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, notes.made_by,
-                         source_info.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
+    entries.append(
+        Entry(
+            name,
+            position,
+            start_ns,
+            end_ns - start_ns,
+            reason,
+            differences,
+            eager,
+            (key, placed),
+            disk,
+            notes.made_by,
+            source_info.shown_name(
+                position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position
+            )
+            or "",
+        )
+    )
 
 
-_CALLS = ("miss", "cache_miss", "call_donating")      # functions between a caller and a compile: the native dispatcher's, and those of a jit
+_CALLS = (
+    "miss",
+    "cache_miss",
+    "call_donating",
+)  # functions between a caller and a compile: the native dispatcher's, and those of a jit
 
 
 def _library_call(name: str) -> tuple[str, str] | None:
@@ -82,13 +113,19 @@ def _library_call(name: str) -> tuple[str, str] | None:
     while frame is not None and frame.f_code.co_name in _CALLS:
         frame = frame.f_back
     outer = frame
-    if outer is None or not source_info.is_internal(outer.f_code.co_filename) or _shows(outer.f_globals.get("__name__", "")):
+    if (
+        outer is None
+        or not source_info.is_internal(outer.f_code.co_filename)
+        or _shows(outer.f_globals.get("__name__", ""))
+    ):
         return None
     while outer.f_back is not None and source_info.is_internal(outer.f_back.f_code.co_filename):
         outer = outer.f_back
     user = outer.f_back
     code = outer.f_code
-    public = name if "<locals>" in code.co_qualname else code.co_name.strip("_<>")      # a decorator's wrapper has no name of its own
+    public = (
+        name if "<locals>" in code.co_qualname else code.co_name.strip("_<>")
+    )  # a decorator's wrapper has no name of its own
     return public, f"{user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
 
 

@@ -54,10 +54,20 @@ def number(thing: Any) -> int:
         return 0
 
 
-def traced(fun: Callable, names: tuple[str, ...], key: tuple, closure: Mapping[str, str]) -> TracingKey:
+def traced(
+    fun: Callable, names: tuple[str, ...], key: tuple, closure: Mapping[str, str]
+) -> TracingKey:
     """The parts of a key that tracing depends on."""
     in_tree, avals, static, context = key
-    return TracingKey(_shorten(str(in_tree)), names, avals, static_values(fun, static), context, closure, number(fun))
+    return TracingKey(
+        _shorten(str(in_tree)),
+        names,
+        avals,
+        static_values(fun, static),
+        context,
+        closure,
+        number(fun),
+    )
 
 
 def static_values(fun: Callable, static: tuple) -> dict[str, str]:
@@ -66,8 +76,11 @@ def static_values(fun: Callable, static: tuple) -> dict[str, str]:
         return {}
     by_place, by_name = static
     code = getattr(fun, "__code__", None)
-    parameters = code.co_varnames[:code.co_argcount] if code is not None else ()
-    found = {parameters[i] if i < len(parameters) else f"argument {i}": short(v.value) for i, v in by_place}
+    parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
+    found = {
+        parameters[i] if i < len(parameters) else f"argument {i}": short(v.value)
+        for i, v in by_place
+    }
     return {**found, **{name: short(v.value) for name, v in by_name}}
 
 
@@ -81,14 +94,19 @@ def parts(key: tuple[TracingKey | None, PlacementKey | None]) -> dict[str, str]:
         out.update((f"static {name}", text) for name, text in made.static.items())
         out.update((f"closed-over {name}", text) for name, text in made.closure.items())
         out["structure"] = made.structure
-        out.update((option, short(value)) for option, value in options_by_name(made.context[0]).items())
+        out.update(
+            (option, short(value)) for option, value in options_by_name(made.context[0]).items()
+        )
         out["axes"] = _shorten(str(made.context[1:]))
         out["function object"] = str(made.function)
     if placed is not None:
         for i, sharding in enumerate(placed.placements):
             name = _name(made, i) if made is not None else f"argument {i}"
             out[f"placement of {name}"] = placement(sharding)
-        out["backend"] = ", ".join(sorted({platform(s) for s in placed.placements if s is not None})) or client.default_backend()
+        out["backend"] = (
+            ", ".join(sorted({platform(s) for s in placed.placements if s is not None}))
+            or client.default_backend()
+        )
         out["current mesh"] = "none" if placed.mesh is None else _shorten(str(placed.mesh))
         out.update((option, short(value)) for option, value in placed.options.items())
         out["jit"] = str(placed.jit)
@@ -98,7 +116,7 @@ def parts(key: tuple[TracingKey | None, PlacementKey | None]) -> dict[str, str]:
 def options_by_name(values: tuple) -> dict[str, Any]:
     """A `trace_context` by name: the options, then pairs of a name and a value."""
     names = [flag.name for flag in FLAGS.values() if flag.traced]
-    return {**dict(zip(names, values)), **dict(values[len(names):])}
+    return {**dict(zip(names, values)), **dict(values[len(names) :])}
 
 
 def platform(sharding: Any) -> str:
@@ -136,12 +154,19 @@ def short(value: Any) -> str:
         return text if len(text) < 60 else text[:57] + "..."
     if type(value) in (tuple, list) and len(value) <= 8:
         left, right = "()" if type(value) is tuple else "[]"
-        return left + ", ".join(map(short, value)) + ("," if left == "(" and len(value) == 1 else "") + right
+        return (
+            left
+            + ", ".join(map(short, value))
+            + ("," if left == "(" and len(value) == 1 else "")
+            + right
+        )
     if hasattr(type(value), "dtype") and hasattr(type(value), "shape"):
         return f"an array of type {value.dtype}{list(value.shape)}"
     if type(value).__module__.startswith("xlab."):
         return _shorten(str(value))
-    return f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
+    return (
+        f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
+    )
 
 
 def _name(made: TracingKey, i: int) -> str:
@@ -149,4 +174,4 @@ def _name(made: TracingKey, i: int) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST else text[:LONGEST - 3] + "..."
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

@@ -9,9 +9,23 @@ Example:
 from importlib import import_module as _import_module
 
 # Where primitives are that a file of `lax` or another room does not hand on to `xlab.lax`.
-_ROOMS = ("xlab.lax", "xlab.lax.linalg", "xlab.compile.jit", "xlab.custom_derivatives", "xlab.ad_checkpoint", "xlab.random",
-          "xlab.parallel.put", "xlab.lax.call")
-_OTHER_NAMES = {"add_jaxvals_p": "add_any", "remat_p": "remat2", "name_p": "name", "psum_p": "psum", "jit_p": "jit"}
+_ROOMS = (
+    "xlab.lax",
+    "xlab.lax.linalg",
+    "xlab.compile.jit",
+    "xlab.custom_derivatives",
+    "xlab.ad_checkpoint",
+    "xlab.random",
+    "xlab.parallel.put",
+    "xlab.lax.call",
+)
+_OTHER_NAMES = {
+    "add_jaxvals_p": "add_any",
+    "remat_p": "remat2",
+    "name_p": "name",
+    "psum_p": "psum",
+    "jit_p": "jit",
+}
 
 
 def __getattr__(name: str):

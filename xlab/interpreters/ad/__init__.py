@@ -54,6 +54,6 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    if name == "add_jaxvals_p":       # the primitive that `lax` registers for sums of derivatives
+    if name == "add_jaxvals_p":  # the primitive that `lax` registers for sums of derivatives
         return add_jaxvals_primitive()
     raise AttributeError(f"module 'xlab.interpreters.ad' has no attribute {name!r}")

@@ -21,8 +21,10 @@ from xlab.errors import UnexpectedTracerError
 from xlab.interpreters import partial_eval as pe
 
 primitive_jvps = RuleTable(
-    "ad.primitive_jvps", "differentiate",
-    "rule(primals, tangents, **params) -> (primal out, tangent out)")
+    "ad.primitive_jvps",
+    "differentiate",
+    "rule(primals, tangents, **params) -> (primal out, tangent out)",
+)
 """`tangents` may hold `Zero`s; several results give lists. Worked example, for `neg`:
 `lambda primals, tangents: (neg(primals[0]), neg(tangents[0]))` with the zero handled, which `ad.deflinear` does."""
 
@@ -120,9 +122,13 @@ class JVPTrace(Trace):
             tangents = [Zero.of(p) if t is None else t for p, t in zip(primals, tangents)]
             rule = primitive_jvps.get(prim)
             if rule is None:
-                if not all((t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents):
+                if not all(
+                    (t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents
+                ):
                     raise primitive_jvps.missing(prim)
-                return self.parent.process_primitive(prim, primals, params)     # integers alone have no tangents
+                return self.parent.process_primitive(
+                    prim, primals, params
+                )  # integers alone have no tangents
             out, out_tangent = rule(primals, tangents, **params)
         finally:
             switch_trace(previous)
@@ -172,7 +178,8 @@ def closed_over(params) -> UnexpectedTracerError:
     """The error for a custom derivative rule that closes over a value being differentiated."""
     return UnexpectedTracerError(
         f"{params.get('name', 'a function')} has a custom derivative and closes over a value that is being "
-        f"differentiated: its rule cannot give a derivative for that value. Pass it as an argument instead.")
+        f"differentiated: its rule cannot give a derivative for that value. Pass it as an argument instead."
+    )
 
 
 def jvp(fun: Callable, primals: Sequence, tangents: Sequence):
@@ -194,7 +201,11 @@ def jvp_jaxpr(closed: ClosedJaxpr, nonzeros: Sequence[bool], instantiate: bool |
     Returns the program and which result tangents it gives; `instantiate` forces them to be given.
     """
     nonzeros = tuple(nonzeros)
-    force = (instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool) else tuple(instantiate)
+    force = (
+        (instantiate,) * len(closed.out_avals)
+        if isinstance(instantiate, bool)
+        else tuple(instantiate)
+    )
     return closed.memo(("jvp", nonzeros, force), lambda: _jvp_jaxpr(closed, nonzeros, force))
 
 
@@ -203,11 +214,14 @@ def _jvp_jaxpr(closed, nonzeros, force):
     aux = {}
 
     def run(*args):
-        primals = args[:len(in_avals)]
-        given = iter(args[len(in_avals):])
-        tangents = [next(given) if nz else Zero(a.to_tangent_aval()) for a, nz in zip(in_avals, nonzeros)]
-        outs, out_tangents = jvp(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs),
-                                 primals, tangents)
+        primals = args[: len(in_avals)]
+        given = iter(args[len(in_avals) :])
+        tangents = [
+            next(given) if nz else Zero(a.to_tangent_aval()) for a, nz in zip(in_avals, nonzeros)
+        ]
+        outs, out_tangents = jvp(
+            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), primals, tangents
+        )
         out_tangents = [instantiate_zeros(t) if f else t for t, f in zip(out_tangents, force)]
         aux["nonzero_out"] = nonzero_mask(out_tangents)
         return [*outs, *drop_zeros(out_tangents)]
@@ -234,7 +248,7 @@ def instantiate_zeros(t):
     if type(t) is not Zero:
         return t
     aval = t.aval
-    if type(aval) is AbstractRef:       # nothing collects its derivatives
+    if type(aval) is AbstractRef:  # nothing collects its derivatives
         return np.zeros((), dtypes.float0)
     if type(aval) is ShapedArray and aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
@@ -270,6 +284,7 @@ def add_tangents(x, y):
 
 def defjvp(prim, *rules):
     """One rule per operand: `rule(tangent, *operands, **params)`, or None where the derivative is zero."""
+
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
         total = None
@@ -277,11 +292,13 @@ def defjvp(prim, *rules):
             if r is not None and type(t) is not Zero:
                 total = add_tangents(total, r(t, *primals, **params))
         return out, Zero.of(out) if total is None else total
+
     primitive_jvps[prim] = rule
 
 
 def defjvp2(prim, *rules):
     """Like `defjvp`, for rules that also receive the answer: `rule(tangent, ans, *operands, **params)`."""
+
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
         total = None
@@ -289,6 +306,7 @@ def defjvp2(prim, *rules):
             if r is not None and type(t) is not Zero:
                 total = add_tangents(total, r(t, out, *primals, **params))
         return out, Zero.of(out) if total is None else total
+
     primitive_jvps[prim] = rule
 
 
@@ -299,7 +317,9 @@ def not_differentiable(prim, reason: str):
 
 def defzero(prim):
     """For primitives whose result has zero derivative (integers, comparisons, rounding)."""
+
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
         return out, ([Zero.of(o) for o in out] if prim.multiple_results else Zero.of(out))
+
     primitive_jvps[prim] = rule

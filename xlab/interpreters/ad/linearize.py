@@ -14,7 +14,9 @@ from xlab.interpreters.ad.jvp import JVPTrace, instantiate_zeros, nonzero_mask
 from xlab.interpreters.partial_eval import JaxprTrace
 
 
-def linearize(fun: Callable, primals: Sequence, label: str = "a function", *, instantiate: bool = True):
+def linearize(
+    fun: Callable, primals: Sequence, label: str = "a function", *, instantiate: bool = True
+):
     """Evaluates a flat function and records its derivative.
 
     Returns:

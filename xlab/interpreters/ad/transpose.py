@@ -28,9 +28,12 @@ from xlab.interpreters.ad.jvp import (
 )
 
 primitive_transposes = RuleTable(
-    "ad.primitive_transposes", "transpose",
+    "ad.primitive_transposes",
+    "transpose",
     "rule(cotangent, *operands, **params) -> a cotangent (or None) per operand, where linear operands are "
-    "UndefinedPrimal(aval)", required=False)
+    "UndefinedPrimal(aval)",
+    required=False,
+)
 """Worked example, for `neg`: `lambda ct, x: [neg(ct)]`. With several results the first argument is a list. The rule is
 called only when some cotangent is nonzero, or the primitive says `transposes_zeros`."""
 
@@ -64,7 +67,10 @@ class RefCotangent:
 
 def open_cotangents(operands) -> tuple[list[bool], list]:
     """Which operands are `RefCotangent`s, and the operands with the references in their place."""
-    return ([type(x) is RefCotangent for x in operands], [x.ref if type(x) is RefCotangent else x for x in operands])
+    return (
+        [type(x) is RefCotangent for x in operands],
+        [x.ref if type(x) is RefCotangent else x for x in operands],
+    )
 
 
 # `lax` registers what makes a reference to zeros of a reference's type, and what ends a reference.
@@ -92,11 +98,15 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
     Returns:
         One cotangent per input, `Zero` where nothing arrived, None for inputs that were values.
     """
-    if all(type(ct) is Zero for ct in cotangents) and not any(type(p) is RefCotangent for p in primals):
+    if all(type(ct) is Zero for ct in cotangents) and not any(
+        type(p) is RefCotangent for p in primals
+    ):
         return [Zero(p.aval.to_ct_aval()) if is_undefined_primal(p) else None for p in primals]
     values: dict[Var, object] = dict(zip(jaxpr.constvars, consts))
     linear: set[Var] = set()
-    cells: dict[Var, object] = {}     # for linear references: the references that collect their cotangents
+    cells: dict[
+        Var, object
+    ] = {}  # for linear references: the references that collect their cotangents
     for v, p in zip(jaxpr.invars, primals):
         if is_undefined_primal(p):
             linear.add(v)
@@ -115,7 +125,9 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
     cotangent: dict[Var, object] = {}
     try:
         for eqn in jaxpr.eqns:
-            if any(type(v) is Var and v in linear for v in eqn.invars) or (refs and any(v in linear for v in eqn.outvars)):
+            if any(type(v) is Var and v in linear for v in eqn.invars) or (
+                refs and any(v in linear for v in eqn.outvars)
+            ):
                 linear.update(eqn.outvars)
                 pending.append(eqn)
                 continue
@@ -130,21 +142,31 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         for eqn in reversed(pending):
             cts = [cotangent.pop(v, None) for v in eqn.outvars]
             touched = _linear_refs(eqn, linear) if refs else ()
-            if all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars)):
+            if all(ct is None for ct in cts) and not any(
+                v in cells for v in (*touched, *eqn.outvars)
+            ):
                 if not transposes_zeros(eqn):
                     continue
                 used = _used(jaxpr, jaxpr.outvars) if used is None else used
                 if id(eqn) not in used:
                     continue
-            state.source_info = Transposed(eqn.raw_source_info) if type(eqn.raw_source_info) is tuple else eqn.raw_source_info
+            state.source_info = (
+                Transposed(eqn.raw_source_info)
+                if type(eqn.raw_source_info) is tuple
+                else eqn.raw_source_info
+            )
             if refs and eqn.primitive.makes_ref:
                 cts = [_freeze(cells.pop(eqn.outvars[0]))]
             for v in touched:
                 if v not in cells:
                     cells[v] = _new_cell(v.aval)
-            cts = [Zero(v.aval.to_ct_aval()) if ct is None else ct for v, ct in zip(eqn.outvars, cts)]
-            operands = [_operand(v, cells) if type(v) is Var and v in linear else _read(values, v)
-                        for v in eqn.invars]
+            cts = [
+                Zero(v.aval.to_ct_aval()) if ct is None else ct for v, ct in zip(eqn.outvars, cts)
+            ]
+            operands = [
+                _operand(v, cells) if type(v) is Var and v in linear else _read(values, v)
+                for v in eqn.invars
+            ]
             rule = primitive_transposes.get(eqn.primitive)
             if rule is None:
                 raise primitive_transposes.missing(eqn.primitive)
@@ -157,9 +179,17 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
     finally:
         state.source_info = previous_source_info
     if refs:
-        cotangent.update({v: _freeze(cells[v]) for v, p in zip(jaxpr.invars, primals) if is_undefined_primal(p) and v in cells})
-    return [cotangent.get(v, Zero(v.aval.to_ct_aval())) if is_undefined_primal(p) else None
-            for v, p in zip(jaxpr.invars, primals)]
+        cotangent.update(
+            {
+                v: _freeze(cells[v])
+                for v, p in zip(jaxpr.invars, primals)
+                if is_undefined_primal(p) and v in cells
+            }
+        )
+    return [
+        cotangent.get(v, Zero(v.aval.to_ct_aval())) if is_undefined_primal(p) else None
+        for v, p in zip(jaxpr.invars, primals)
+    ]
 
 
 _reshard = None
@@ -190,8 +220,14 @@ def transposes_zeros(eqn) -> bool:
 def answers_zeros(jaxpr: Jaxpr, outvars: Sequence) -> bool:
     """Whether transposing a program at zero cotangents of these results may give nonzero cotangents."""
     used = _used(jaxpr, outvars)
-    return any(id(eqn) in used and (transposes_zeros(eqn) or any(answers_zeros(inner, inner.outvars) for inner in inner_jaxprs(eqn.params)))
-               for eqn in jaxpr.eqns)
+    return any(
+        id(eqn) in used
+        and (
+            transposes_zeros(eqn)
+            or any(answers_zeros(inner, inner.outvars) for inner in inner_jaxprs(eqn.params))
+        )
+        for eqn in jaxpr.eqns
+    )
 
 
 def _used(jaxpr, outvars) -> set[int]:
@@ -219,16 +255,26 @@ def _read(values, atom):
     return atom.val if type(atom) is Literal else values[atom]
 
 
-def transpose_jaxpr(closed: ClosedJaxpr, linear_in: Sequence[bool], nonzero_ct: Sequence[bool],
-                    refs: Sequence[bool] = ()) -> tuple[ClosedJaxpr, list[bool]]:
+def transpose_jaxpr(
+    closed: ClosedJaxpr,
+    linear_in: Sequence[bool],
+    nonzero_ct: Sequence[bool],
+    refs: Sequence[bool] = (),
+) -> tuple[ClosedJaxpr, list[bool]]:
     """The program that maps non-linear inputs and nonzero cotangents to cotangents of the linear inputs.
 
     Inputs marked in `refs` are linear references; the new program takes in their place those that collect their cotangents.
     Returns it with the list of which linear inputs get a cotangent (the others stay zero).
     """
-    linear_in, nonzero_ct, refs = tuple(linear_in), tuple(nonzero_ct), tuple(refs) if any(refs) else ()
-    return closed.memo(("transpose", linear_in, nonzero_ct, refs),
-                       lambda: _transpose_jaxpr(closed, linear_in, nonzero_ct, refs))
+    linear_in, nonzero_ct, refs = (
+        tuple(linear_in),
+        tuple(nonzero_ct),
+        tuple(refs) if any(refs) else (),
+    )
+    return closed.memo(
+        ("transpose", linear_in, nonzero_ct, refs),
+        lambda: _transpose_jaxpr(closed, linear_in, nonzero_ct, refs),
+    )
 
 
 def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
@@ -237,12 +283,16 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
     cts_in = [a.to_tangent_aval().to_ct_aval() for a, nz in zip(closed.out_avals, nonzero_ct) if nz]
 
     def run(*args):
-        values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
-        primals = [UndefinedPrimal(a) if lin else next(values)
-                   for a, lin in zip(closed.in_avals, linear_in)]
+        values, cts = iter(args[: len(values_in)]), iter(args[len(values_in) :])
+        primals = [
+            UndefinedPrimal(a) if lin else next(values)
+            for a, lin in zip(closed.in_avals, linear_in)
+        ]
         primals = collecting(primals, refs)
-        cotangents = [next(cts) if nz else Zero(a.to_tangent_aval().to_ct_aval())
-                      for a, nz in zip(closed.out_avals, nonzero_ct)]
+        cotangents = [
+            next(cts) if nz else Zero(a.to_tangent_aval().to_ct_aval())
+            for a, nz in zip(closed.out_avals, nonzero_ct)
+        ]
         given = backward_pass(closed.jaxpr, closed.consts, primals, cotangents)
         given = [ct for ct, lin in zip(given, linear_in) if lin]
         aux["nonzero"] = nonzero_mask(given)
@@ -254,7 +304,9 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
 
 def collecting(primals, refs) -> list:
     """The primals with those marked as `RefCotangent`s."""
-    return [RefCotangent(p) if r else p for p, r in zip(primals, refs)] if any(refs) else list(primals)
+    return (
+        [RefCotangent(p) if r else p for p, r in zip(primals, refs)] if any(refs) else list(primals)
+    )
 
 
 def get_primitive_transpose(prim) -> Callable:
@@ -269,22 +321,25 @@ def deflinear(prim, transpose: Callable):
 
 def deflinear2(prim, transpose=None):
     """For a primitive that is linear in all its operands together (`neg`, `reshape`, `concatenate`, ...)."""
+
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
         if all(type(t) is Zero for t in tangents):
             return out, (Zero.of(out) if not prim.multiple_results else [Zero.of(o) for o in out])
         return out, prim.bind(*map(instantiate_zeros, tangents), **params)
+
     primitive_jvps[prim] = rule
     if transpose is not None:
         primitive_transposes[prim] = transpose
 
 
-
 def check_one_side(name: str, x, y) -> None:
     """Raises where both operands of a product are linear inputs of the transposed function."""
     if is_undefined_primal(x) and is_undefined_primal(y):
-        raise TypeError(f"a function that is to be transposed must be linear, and {name} of two values that depend on its arguments, of types "
-                        f"{x.aval} and {y.aval}, is not. Transpose its derivative at a point (xlab.linearize, xlab.vjp).")
+        raise TypeError(
+            f"a function that is to be transposed must be linear, and {name} of two values that depend on its arguments, of types "
+            f"{x.aval} and {y.aval}, is not. Transpose its derivative at a point (xlab.linearize, xlab.vjp)."
+        )
 
 
 def defbilinear(prim, left_rule: Callable, right_rule: Callable):
@@ -292,13 +347,16 @@ def defbilinear(prim, left_rule: Callable, right_rule: Callable):
 
     `left_rule(ct, x, y, **params)` gives the cotangent of `x` (an UndefinedPrimal), `right_rule` that of `y`.
     """
-    defjvp(prim,
-           lambda t, x, y, **params: prim.bind(t, y, **params),
-           lambda t, x, y, **params: prim.bind(x, t, **params))
+    defjvp(
+        prim,
+        lambda t, x, y, **params: prim.bind(t, y, **params),
+        lambda t, x, y, **params: prim.bind(x, t, **params),
+    )
 
     def transpose(ct, x, y, **params):
         check_one_side(prim.name, x, y)
         if is_undefined_primal(x):
             return [left_rule(ct, x, y, **params), None]
         return [None, right_rule(ct, x, y, **params)]
+
     primitive_transposes[prim] = transpose

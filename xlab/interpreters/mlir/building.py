@@ -87,12 +87,14 @@ class ModuleContext:
     platforms: Sequence[str]
     axis_context: Any
     module: Any
-    text: Any = None                                  # the text context of the equation
+    text: Any = None  # the text context of the equation
     backend: Any = None
     keepalives: list = field(default_factory=list)
     host_callbacks: list = field(default_factory=list)
     lowering_parameters: LoweringParameters = LoweringParameters()
-    own: list = field(default_factory=list)           # functions in the program's module that the rule asked for
+    own: list = field(
+        default_factory=list
+    )  # functions in the program's module that the rule asked for
 
     @property
     def context(self):
@@ -177,10 +179,17 @@ def from_objects(prim, rule: Callable, cacheable: bool = True) -> Callable:
     def lower(ctx, *names, **params):
         types_in = [tensor_type(a) for a in ctx.avals_in]
         types_out = [tensor_type(a) for a in ctx.avals_out]
-        key = (tuple(ctx.avals_in), tuple(ctx.avals_out), tuple(params.items()), ctx.platform, ctx.mesh, ctx.manual)
+        key = (
+            tuple(ctx.avals_in),
+            tuple(ctx.avals_out),
+            tuple(params.items()),
+            ctx.platform,
+            ctx.mesh,
+            ctx.manual,
+        )
         try:
             template = kept.get(key)
-        except TypeError:       # a parameter that cannot be hashed
+        except TypeError:  # a parameter that cannot be hashed
             template = key = None
         if template is None:
             template, reusable = _template(prim, rule, ctx, types_in, types_out, params)
@@ -189,29 +198,50 @@ def from_objects(prim, rule: Callable, cacheable: bool = True) -> Callable:
                     kept.clear()
                 kept[key] = template
         symbol = place_functions(ctx, template, prim.name)
-        return ctx.ops(f"func.call @{symbol}({', '.join(names)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})",
-                       len(types_out))
+        return ctx.ops(
+            f"func.call @{symbol}({', '.join(names)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})",
+            len(types_out),
+        )
+
     lower.rule = rule
     return lower
 
 
 def _template(prim, rule, ctx, types_in, types_out, params) -> tuple[Template, bool]:
-    axes = (SPMDAxisContext(ctx.mesh, frozenset(ctx.manual)) if ctx.mesh is not None else ShardingContext(ctx.module.devices))
+    axes = (
+        SPMDAxisContext(ctx.mesh, frozenset(ctx.manual))
+        if ctx.mesh is not None
+        else ShardingContext(ctx.module.devices)
+    )
     seen: dict[str, ModuleContext] = {}
 
     def made(module):
         seen["ctx"] = ModuleContext((ctx.platform,), axes, module, ctx)
 
     def body(arguments):
-        given = rule(LoweringRuleContext(seen["ctx"], ctx.scope, None, prim, tuple(ctx.avals_in), tuple(ctx.avals_out),
-                                         platforms=(ctx.platform,)), *arguments, **params)
+        given = rule(
+            LoweringRuleContext(
+                seen["ctx"],
+                ctx.scope,
+                None,
+                prim,
+                tuple(ctx.avals_in),
+                tuple(ctx.avals_out),
+                platforms=(ctx.platform,),
+            ),
+            *arguments,
+            **params,
+        )
         return flatten(given)
+
     try:
         functions = _ir.build_function(types_in, types_out, body, made)
     except TypeError as e:
         if str(e).startswith("it gave"):
             name = getattr(rule, "__name__", "rule")
-            raise TypeError(f"the lowering rule {name} of '{prim.name}' must return MLIR values: {e}") from None
+            raise TypeError(
+                f"the lowering rule {name} of '{prim.name}' must return MLIR values: {e}"
+            ) from None
         raise
     symbols = [match[1].strip('"') for match in map(_SYMBOL.search, functions) if match]
     order = sorted(range(len(functions)), key=lambda i: symbols[i] != "function")
@@ -228,8 +258,14 @@ def flatten(given) -> list:
 
 def place_functions(ctx, template, name) -> str:
     """Adds the functions to the module under names of their own; returns that of the first."""
-    symbols = {s: ctx.module.unique_symbol(name if s == "function" else s) for s in template.symbols}
-    pattern = re.compile(r"@(" + "|".join(re.escape(s) for s in sorted(symbols, key=len, reverse=True)) + r")(?![\w.$-])")
+    symbols = {
+        s: ctx.module.unique_symbol(name if s == "function" else s) for s in template.symbols
+    }
+    pattern = re.compile(
+        r"@("
+        + "|".join(re.escape(s) for s in sorted(symbols, key=len, reverse=True))
+        + r")(?![\w.$-])"
+    )
     for text in template.functions:
         text = text.replace(f" {_LOCATION}", ctx.loc)
         ctx.module.functions.append(pattern.sub(lambda m: "@" + symbols[m[1]], text))
@@ -244,21 +280,43 @@ def _add_program(ctx: ModuleContext, closed: ClosedJaxpr, name: str) -> str:
     text, builder = ctx.text, ctx.text.module
     symbol = builder.unique_symbol(name)
     builder.keepalive.append(closed)
-    builder.numbers.update(dict.fromkeys(number_equations(closed.jaxpr), builder.numbers[id(text.eqn)]))
-    builder.functions.append(_module._function_text(builder, symbol, closed, text.scope, mesh=text.mesh, manual=text.manual))
+    builder.numbers.update(
+        dict.fromkeys(number_equations(closed.jaxpr), builder.numbers[id(text.eqn)])
+    )
+    builder.functions.append(
+        _module._function_text(
+            builder, symbol, closed, text.scope, mesh=text.mesh, manual=text.manual
+        )
+    )
     ctx.own.append(symbol)
     return symbol
 
 
-def call_program(ctx: LoweringRuleContext, closed: ClosedJaxpr, values: Sequence, name: str) -> list:
+def call_program(
+    ctx: LoweringRuleContext, closed: ClosedJaxpr, values: Sequence, name: str
+) -> list:
     """Calls an inner program on MLIR values from inside a rule."""
     symbol = _add_program(ctx.module_context, closed, name)
-    return _ir.call(ctx.module_context.module, symbol, [tensor_type(a) for a in closed.in_avals],
-                    [tensor_type(a) for a in closed.out_avals], values)
+    return _ir.call(
+        ctx.module_context.module,
+        symbol,
+        [tensor_type(a) for a in closed.in_avals],
+        [tensor_type(a) for a in closed.out_avals],
+        values,
+    )
 
 
-def jaxpr_subcomp(ctx: ModuleContext, jaxpr: Jaxpr | ClosedJaxpr, name_stack, tokens: TokenSet, consts_for_constvars: Sequence,
-                  *args, dim_var_values: Sequence = (), const_lowering: dict | None = None, outer_traceback=None):
+def jaxpr_subcomp(
+    ctx: ModuleContext,
+    jaxpr: Jaxpr | ClosedJaxpr,
+    name_stack,
+    tokens: TokenSet,
+    consts_for_constvars: Sequence,
+    *args,
+    dim_var_values: Sequence = (),
+    const_lowering: dict | None = None,
+    outer_traceback=None,
+):
     """Lowers a jaxpr on MLIR values from inside a rule.
 
     Returns:
@@ -268,7 +326,9 @@ def jaxpr_subcomp(ctx: ModuleContext, jaxpr: Jaxpr | ClosedJaxpr, name_stack, to
         jaxpr = jaxpr.jaxpr
     closed = pe.close_jaxpr(pe.convert_constvars_jaxpr(jaxpr))
     inner = LoweringRuleContext(ctx, str(name_stack or ""))
-    return call_program(inner, closed, [*consts_for_constvars, *args], closed.jaxpr.debug_info.name or "jaxpr"), tokens
+    return call_program(
+        inner, closed, [*consts_for_constvars, *args], closed.jaxpr.debug_info.name or "jaxpr"
+    ), tokens
 
 
 def core_call_lowering(ctx, *args, name: str, call_jaxpr, backend=None):
@@ -288,8 +348,14 @@ class LoweringResult(NamedTuple):
     shape_poly_state: Any = None
 
 
-def lower_jaxpr_to_module(module_name: str, jaxpr: ClosedJaxpr, *, platforms: Sequence[str] = ("cpu",), num_partitions: int = 1,
-                          **unused) -> LoweringResult:
+def lower_jaxpr_to_module(
+    module_name: str,
+    jaxpr: ClosedJaxpr,
+    *,
+    platforms: Sequence[str] = ("cpu",),
+    num_partitions: int = 1,
+    **unused,
+) -> LoweringResult:
     """A program as an MLIR module with a public function `main`.
 
     Example:
@@ -298,17 +364,26 @@ def lower_jaxpr_to_module(module_name: str, jaxpr: ClosedJaxpr, *, platforms: Se
         >>> "stablehlo.multiply" in str(lowered.module)
         True
     """
-    lowered = _module.lower_module(jaxpr, module_name.removeprefix("jit_"), platform=platforms[0], devices=num_partitions)
+    lowered = _module.lower_module(
+        jaxpr, module_name.removeprefix("jit_"), platform=platforms[0], devices=num_partitions
+    )
     return LoweringResult(_ir.parse(lowered.text), jaxpr, lowered.callbacks)
 
 
-def lower_jaxpr_to_fun(ctx: ModuleContext, name: str, jaxpr: ClosedJaxpr, effects: Sequence = (), **unused):
+def lower_jaxpr_to_fun(
+    ctx: ModuleContext, name: str, jaxpr: ClosedJaxpr, effects: Sequence = (), **unused
+):
     """Adds a program to the module of a rule as a function; returns the function's operation.
 
     Call it with `func.CallOp(function, values)`.
     """
     symbol = _add_program(ctx, jaxpr, name)
-    return _ir.declare(ctx.module, symbol, [tensor_type(a) for a in jaxpr.in_avals], [tensor_type(a) for a in jaxpr.out_avals])
+    return _ir.declare(
+        ctx.module,
+        symbol,
+        [tensor_type(a) for a in jaxpr.in_avals],
+        [tensor_type(a) for a in jaxpr.out_avals],
+    )
 
 
 def merge_mlir_modules(dst_module, sym_name: str, src_module, dst_symtab=None) -> str:

@@ -21,7 +21,9 @@ from xlab.interpreters.mlir.values import escape, tensor_type
 _PLATFORMS = {"gpu": ("gpu", "cuda", "rocm"), "cuda": ("cuda", "gpu"), "rocm": ("rocm", "gpu")}
 
 
-def register_lowering(prim, rule, platform: str | None = None, inline: bool = True, cacheable: bool = True):
+def register_lowering(
+    prim, rule, platform: str | None = None, inline: bool = True, cacheable: bool = True
+):
     """Registers the lowering rule of a primitive, for all platforms or for one.
 
     A rule is `rule(ctx, *operands, **params)`: it gets MLIR values and returns MLIR values, which it builds with the operations of
@@ -91,7 +93,8 @@ class _ByPlatform:
             raise NotImplementedError(
                 f"MLIR translation rule for primitive '{self.prim.name}' not found for platform {ctx.platform}: there is one for "
                 f"{', '.join(self.rules)} only. Register one with mlir.register_lowering({self.prim.name}_p, rule), for all "
-                f"platforms, or with platform={ctx.platform!r}.")
+                f"platforms, or with platform={ctx.platform!r}."
+            )
         return chosen(ctx, *args, **params)
 
 
@@ -103,7 +106,8 @@ def branch_for_platform(platform: str, platforms) -> int:
             return i
     raise NotImplementedError(
         f"platform_dependent has no branch for the platform {platform}: there is one for {', '.join(n for of in platforms for n in of)} only. "
-        f"Give one as {platform}=..., or for all platforms that are not named as default=...")
+        f"Give one as {platform}=..., or for all platforms that are not named as default=..."
+    )
 
 
 def unary(op: str):
@@ -116,6 +120,7 @@ def unary(op: str):
         aval = ctx.avals_out[0]
         t = aval.mlir or tensor_type(aval)
         return ctx.op(f"{head}{x} : {t} -> {t}" if arrow else f"{head}{x} : {t}")
+
     return rule
 
 
@@ -132,11 +137,13 @@ def binary(op: str):
         if b.shape != out.shape:
             y = ctx.broadcast_operand(y, b, out)
         return ctx.op(f"{head}{x}, {y} : {out.mlir or tensor_type(out)}")
+
     return rule
 
 
 def comparison(direction: str, kind_of):
     """Rule for `stablehlo.compare`; `kind_of(dtype)` says FLOAT, SIGNED or UNSIGNED."""
+
     @text_rule
     def rule(ctx, x, y, **_):
         a, b = ctx.avals_in
@@ -144,8 +151,11 @@ def comparison(direction: str, kind_of):
         wide = a if a.shape else b
         x, y = ctx.broadcast_operand(x, a, out), ctx.broadcast_operand(y, b, out)
         operand = tensor_type(wide.update(shape=out.shape))
-        return ctx.op(f"stablehlo.compare {direction}, {x}, {y}, {kind_of(wide.dtype)} : "
-                      f"({operand}, {operand}) -> {tensor_type(out)}")
+        return ctx.op(
+            f"stablehlo.compare {direction}, {x}, {y}, {kind_of(wide.dtype)} : "
+            f"({operand}, {operand}) -> {tensor_type(out)}"
+        )
+
     return rule
 
 
@@ -160,8 +170,17 @@ def custom_call(ctx, *args, **options):
     return _custom_call_text(ctx, *args, **options)
 
 
-def _custom_call_text(ctx, target: str, operands, types_in, types_out, *, config: str = "", extra: str = "",
-                      side_effect: bool = False) -> list[str]:
+def _custom_call_text(
+    ctx,
+    target: str,
+    operands,
+    types_in,
+    types_out,
+    *,
+    config: str = "",
+    extra: str = "",
+    side_effect: bool = False,
+) -> list[str]:
     attrs = [f'call_target_name = "{escape(target)}"', "api_version = 4 : i32"]
     if config:
         attrs.append(f"backend_config = {{{config}}}")
@@ -170,15 +189,20 @@ def _custom_call_text(ctx, target: str, operands, types_in, types_out, *, config
     if extra:
         attrs.append(extra)
     result = types_out[0] if len(types_out) == 1 else f"({', '.join(types_out)})"
-    return ctx.ops(f'"stablehlo.custom_call"({", ".join(operands)}) {{{", ".join(attrs)}}} : '
-                   f'({", ".join(types_in)}) -> {result}', len(types_out))
+    return ctx.ops(
+        f'"stablehlo.custom_call"({", ".join(operands)}) {{{", ".join(attrs)}}} : '
+        f"({', '.join(types_in)}) -> {result}",
+        len(types_out),
+    )
 
 
 def inline_call(param: str):
     """Rule for primitives that just run the inner program in the given parameter."""
+
     @text_rule
     def rule(ctx, *args, **params):
         return ctx.jaxpr(params[param], args)
+
     return rule
 
 
@@ -187,17 +211,24 @@ def lower_fun(fun, multiple_results: bool = True):
 
     `multiple_results` is accepted as in JAX and not needed. Operations keep the location of the equation they lower.
     """
+
     @functools.lru_cache(maxsize=1024)
     def program(avals, params):
         def flat(*args):
             out = fun(*args, **dict(params))
             return list(out) if isinstance(out, (list, tuple)) else [out]
+
         closed = pe.trace_to_closed_jaxpr(flat, avals)
         return closed, tuple(number_equations(closed.jaxpr))
 
     @text_rule
     def rule(ctx, *args, **params):
-        avals = tuple(a if type(a) is not ShapedArray or (a.mat.unreduced and not ctx.manual) else a.update(sharding=None, mat=INVARYING) for a in ctx.avals_in)
+        avals = tuple(
+            a
+            if type(a) is not ShapedArray or (a.mat.unreduced and not ctx.manual)
+            else a.update(sharding=None, mat=INVARYING)
+            for a in ctx.avals_in
+        )
         closed, equations = program(avals, tuple(params.items()))
         if isinstance(ctx, LoweringRuleContext):
             return call_program(ctx, closed, args, getattr(fun, "__name__", "fun"))
@@ -205,4 +236,5 @@ def lower_fun(fun, multiple_results: bool = True):
         module.keepalive.append(closed)
         module.numbers.update(dict.fromkeys(equations, module.numbers[id(ctx.eqn)]))
         return ctx.jaxpr(closed, args)
+
     return rule

@@ -22,9 +22,11 @@ from xlab.interpreters.mlir.shardings import MeshTable, constrain_results
 from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, tensor_type
 
 lowerings = RuleTable(
-    "mlir.lowerings", "lower",
+    "mlir.lowerings",
+    "lower",
     "rule(ctx, *operands, **params) -> the result(s), from MLIR values to MLIR values such as hlo.sine(x)",
-    registration="mlir.register_lowering({}_p, rule)")
+    registration="mlir.register_lowering({}_p, rule)",
+)
 """The rules as they are run: on text. Operands and results are SSA names, `ctx.avals_in` and `ctx.avals_out` give the types, and
 `ctx.op(text)` emits one operation and returns its name. `mlir.register_text_lowering` takes such rules, `mlir.register_lowering` rules
 that build operations. Worked example:
@@ -52,16 +54,32 @@ class LoweredModule:
 
     text: str
     name: str
-    hoisted: list[Any] = field(default_factory=list)     # constants passed before the arguments, as native code passes them
+    hoisted: list[Any] = field(
+        default_factory=list
+    )  # constants passed before the arguments, as native code passes them
     callbacks: list[Callable] = field(default_factory=list)
-    shards: bool = False                                   # names a mesh
-    ordered: tuple = ()                                    # effects with a token: leading argument and leading result
+    shards: bool = False  # names a mesh
+    ordered: tuple = ()  # effects with a token: leading argument and leading result
 
 
 class _ModuleBuilder:
-    def __init__(self, name: str, platform: str, devices: int, assignment: Sequence = (), typed_mesh: Any = None):
-        self.name, self.platform, self.devices, self.assignment = name, platform, devices, assignment
-        self.typed_mesh = typed_mesh     # the mesh that types speak of where no sharding of theirs names it
+    def __init__(
+        self,
+        name: str,
+        platform: str,
+        devices: int,
+        assignment: Sequence = (),
+        typed_mesh: Any = None,
+    ):
+        self.name, self.platform, self.devices, self.assignment = (
+            name,
+            platform,
+            devices,
+            assignment,
+        )
+        self.typed_mesh = (
+            typed_mesh  # the mesh that types speak of where no sharding of theirs names it
+        )
         self.meshes = MeshTable()
         self.functions: list[str] = []
         self.files: list[str] = []
@@ -107,9 +125,14 @@ class _ModuleBuilder:
         alias = self.places.get(place)
         if alias is None:
             alias = self.places[place] = f"#f{len(self.places)}"
-            until = (f":{place.end_column + 1}" if place.end_line == place.line
-                     else f"{place.end_line}:{place.end_column + 1}")
-            self.files.append(f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})')
+            until = (
+                f":{place.end_column + 1}"
+                if place.end_line == place.line
+                else f"{place.end_line}:{place.end_column + 1}"
+            )
+            self.files.append(
+                f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})'
+            )
         return alias
 
 
@@ -138,7 +161,9 @@ class Context:
         "scope",
     )
 
-    def __init__(self, module: _ModuleBuilder, fn: _FunctionNames, lines, scope, mesh=None, manual=()):
+    def __init__(
+        self, module: _ModuleBuilder, fn: _FunctionNames, lines, scope, mesh=None, manual=()
+    ):
         self.module, self._fn, self.lines, self.scope = module, fn, lines, scope
         self.mesh, self.manual = mesh, manual
         self.avals_in = self.avals_out = ()
@@ -204,17 +229,25 @@ class Context:
 
     def fill(self, value, aval) -> str:
         """An array with the same scalar everywhere."""
-        return self.constant(np.full((), value), aval) if not aval.shape else self.op(
-            constant_text(np.full((), value), aval.update(shape=())).replace(
-                f": {tensor_type(aval.update(shape=()))}", f": {tensor_type(aval)}"))
+        return (
+            self.constant(np.full((), value), aval)
+            if not aval.shape
+            else self.op(
+                constant_text(np.full((), value), aval.update(shape=())).replace(
+                    f": {tensor_type(aval.update(shape=()))}", f": {tensor_type(aval)}"
+                )
+            )
+        )
 
     def broadcast(self, x: str, aval_in, aval_out, dims=()) -> str:
         """`broadcast_in_dim` of `x`; `dims` places its dimensions in the result."""
         if aval_in.shape == aval_out.shape:
             return x
         dims = ", ".join(map(str, dims))
-        return self.op(f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : "
-                       f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}")
+        return self.op(
+            f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : "
+            f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}"
+        )
 
     def broadcast_operand(self, x: str, aval_in, aval_out) -> str:
         """An elementwise operand in the result's shape: scalars and dimensions of size 1 are repeated."""
@@ -224,9 +257,15 @@ class Context:
             target = aval_out.mlir or tensor_type(aval_out)
         else:
             target = tensor_type(aval_in.update(shape=aval_out.shape))
-        words = physical_aval(aval_in).ndim - aval_in.ndim      # trailing dimensions that a random key is made of
-        dims = ", ".join(map(str, (*range(aval_in.ndim), *range(aval_out.ndim, aval_out.ndim + words))))
-        return self.op(f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : ({tensor_type(aval_in)}) -> {target}")
+        words = (
+            physical_aval(aval_in).ndim - aval_in.ndim
+        )  # trailing dimensions that a random key is made of
+        dims = ", ".join(
+            map(str, (*range(aval_in.ndim), *range(aval_out.ndim, aval_out.ndim + words)))
+        )
+        return self.op(
+            f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : ({tensor_type(aval_in)}) -> {target}"
+        )
 
     def literal(self, atom: Literal) -> str:
         """The name of a literal of the program, written once per function and region."""
@@ -257,7 +296,7 @@ class Context:
     def take_tokens(self, effects, results: Sequence[str]) -> list[str]:
         """Keeps the tokens in front of an operation's results; returns the rest."""
         self._fn.tokens.update(zip(effects, results))
-        return list(results[len(effects):])
+        return list(results[len(effects) :])
 
     def with_tokens(self, effects, names: Sequence[str], body: Callable) -> list[str]:
         """Runs `body(names)` in a region whose leading names are tokens; its results, tokens in front."""
@@ -266,15 +305,20 @@ class Context:
         fn = self._fn
         outer, fn.tokens = fn.tokens, {**fn.tokens, **dict(zip(effects, names))}
         try:
-            outs = body(names[len(effects):])
+            outs = body(names[len(effects) :])
             return [*self.tokens(effects), *outs]
         finally:
             fn.tokens = outer
 
     # -- inner programs --------------------------------------------------------------------------------
 
-    def jaxpr(self, jaxpr: Jaxpr | ClosedJaxpr, args: Sequence[str], consts: Sequence[str] | None = None,
-              scope: str = "") -> list[str]:
+    def jaxpr(
+        self,
+        jaxpr: Jaxpr | ClosedJaxpr,
+        args: Sequence[str],
+        consts: Sequence[str] | None = None,
+        scope: str = "",
+    ) -> list[str]:
         """Writes the equations of an inner program here; returns the names of its results."""
         if isinstance(jaxpr, ClosedJaxpr):
             consts = [self.value(c) for c in jaxpr.consts]
@@ -294,18 +338,29 @@ class Context:
             return hoisted
         return self.constant(_host(x), aval_of(x))
 
-    def region(self, jaxpr, arg_names: Sequence[str], terminator: str = "stablehlo.return",
-               prologue: Callable | None = None, scope: str = "", types_out=None) -> str:
+    def region(
+        self,
+        jaxpr,
+        arg_names: Sequence[str],
+        terminator: str = "stablehlo.return",
+        prologue: Callable | None = None,
+        scope: str = "",
+        types_out=None,
+    ) -> str:
         """The text of a region `{ ... terminator results }` that runs an inner program on named values."""
         outer, self.lines = self.lines, []
         self._fn.constants.append({})
         try:
             args = prologue(self) if prologue is not None else arg_names
-            outs = self.jaxpr(jaxpr, args, scope=scope) if not callable(jaxpr) else jaxpr(self, args)
+            outs = (
+                self.jaxpr(jaxpr, args, scope=scope) if not callable(jaxpr) else jaxpr(self, args)
+            )
             if types_out is None:
                 closed = jaxpr
-                types_out = [tensor_type(a) for a in (
-                    closed.out_avals if hasattr(closed, "out_avals") else self.avals_out)]
+                types_out = [
+                    tensor_type(a)
+                    for a in (closed.out_avals if hasattr(closed, "out_avals") else self.avals_out)
+                ]
             if outs:
                 self.lines.append(f"    {terminator} {', '.join(outs)} : {', '.join(types_out)}")
             else:
@@ -315,8 +370,13 @@ class Context:
             self._fn.constants.pop()
             self.lines = outer
 
-    def block(self, types_in: Sequence[str], body: Callable, types_out: Sequence[str],
-              terminator: str = "stablehlo.return") -> str:
+    def block(
+        self,
+        types_in: Sequence[str],
+        body: Callable,
+        types_out: Sequence[str],
+        terminator: str = "stablehlo.return",
+    ) -> str:
         """A region `({ ^bb0(args): ... })` as text; `body(names)` emits operations and returns result names."""
         names = [self.fresh() for _ in types_in]
         outer, self.lines = self.lines, []
@@ -339,8 +399,10 @@ class Context:
         tokens = [TOKEN_TYPE] * len(ordered)
         types_in = ", ".join([*tokens, *(tensor_type(a) for a in closed.in_avals)])
         types_out = ", ".join([*tokens, *(tensor_type(a) for a in closed.out_avals)])
-        outs = self.ops(f"func.call @{symbol}({', '.join([*self.tokens(ordered), *args])}) : ({types_in}) -> ({types_out})",
-                        len(ordered) + len(closed.out_avals))
+        outs = self.ops(
+            f"func.call @{symbol}({', '.join([*self.tokens(ordered), *args])}) : ({types_in}) -> ({types_out})",
+            len(ordered) + len(closed.out_avals),
+        )
         return self.take_tokens(ordered, outs)
 
     def function(self, key, name: str, closed: ClosedJaxpr) -> str:
@@ -351,9 +413,16 @@ class Context:
         if symbol is None:
             symbol = module.shared[key] = module.unique_symbol(name)
             module.keepalive.append(closed)
-            module.functions.append(_function_text(
-                module, symbol, closed, f"{self.scope}/jit({name})" if self.scope else f"jit({name})",
-                mesh=self.mesh, manual=self.manual))
+            module.functions.append(
+                _function_text(
+                    module,
+                    symbol,
+                    closed,
+                    f"{self.scope}/jit({name})" if self.scope else f"jit({name})",
+                    mesh=self.mesh,
+                    manual=self.manual,
+                )
+            )
         return symbol
 
     def with_axes(self, mesh, manual):
@@ -390,8 +459,10 @@ def _sums_left(ctx) -> bool:
 def check_closed_over(x) -> None:
     """Raises where an array cannot become part of a program, because other processes hold some of it."""
     if not getattr(x, "is_fully_addressable", True) and not x.is_fully_replicated:
-        raise RuntimeError(f"a program closes over an array of type {x.aval.str_short()} that spans processes, so that it would be another "
-                           f"program in each. Pass the array as an argument of the function.")
+        raise RuntimeError(
+            f"a program closes over an array of type {x.aval.str_short()} that spans processes, so that it would be another "
+            f"program in each. Pass the array as an argument of the function."
+        )
 
 
 def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
@@ -423,14 +494,25 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
             else:
                 env.update(zip(outvars, out))
     except ValueError as e:
-        if not hasattr(e, "__notes__"):     # the innermost equation is the one
+        if not hasattr(e, "__notes__"):  # the innermost equation is the one
             e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source_info}.")
         raise
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
-def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, manual=(), public=False,
-                   arg_attributes=None, result_attributes=None, hoisted=()) -> str:
+def _function_text(
+    module,
+    symbol,
+    closed: ClosedJaxpr,
+    scope,
+    *,
+    mesh=None,
+    manual=(),
+    public=False,
+    arg_attributes=None,
+    result_attributes=None,
+    hoisted=(),
+) -> str:
     fn = _FunctionNames()
     lines: list[str] = []
     ctx = Context(module, fn, lines, scope, mesh, manual)
@@ -440,25 +522,48 @@ def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, man
     operands = [f"%arg{i}" for i in range(len(closed.in_avals))]
     fn.hoisted = {id(c): f"%const{i}" for i, c in enumerate(hoisted)}
     args = [*fn.tokens.values(), *fn.hoisted.values(), *operands]
-    types = [*tokens, *(tensor_type(aval_of(c)) for c in hoisted), *(tensor_type(a) for a in closed.in_avals)]
-    attributes = [*([" {jax.token = true}"] * len(ordered)), *([""] * len(hoisted)), *(arg_attributes or [""] * len(operands))]
+    types = [
+        *tokens,
+        *(tensor_type(aval_of(c)) for c in hoisted),
+        *(tensor_type(a) for a in closed.in_avals),
+    ]
+    attributes = [
+        *([" {jax.token = true}"] * len(ordered)),
+        *([""] * len(hoisted)),
+        *(arg_attributes or [""] * len(operands)),
+    ]
     header = ", ".join(f"{a}: {t}{x}" for a, t, x in zip(args, types, attributes))
     consts = [ctx.value(c) for c in closed.consts]
     outs = _lower_equations(ctx, closed.jaxpr, consts, operands)
     outs = [*ctx.tokens(ordered), *outs]
     out_types = [*tokens, *(tensor_type(a) for a in closed.out_avals)]
-    result_attributes = [*([" {jax.token = true}"] * len(ordered)), *(result_attributes or [""] * len(closed.out_avals))]
+    result_attributes = [
+        *([" {jax.token = true}"] * len(ordered)),
+        *(result_attributes or [""] * len(closed.out_avals)),
+    ]
     results = ", ".join(t + x for t, x in zip(out_types, result_attributes))
     visibility = "public" if public else "private"
     body = "\n".join(lines)
     ending = f"    return {', '.join(outs)} : {', '.join(out_types)}" if outs else "    return"
-    return (f"  func.func {visibility} @{symbol}({header}) -> ({results}) {{\n{body}\n{ending}\n  }}"
-            if lines else f"  func.func {visibility} @{symbol}({header}) -> ({results}) {{\n{ending}\n  }}")
+    return (
+        f"  func.func {visibility} @{symbol}({header}) -> ({results}) {{\n{body}\n{ending}\n  }}"
+        if lines
+        else f"  func.func {visibility} @{symbol}({header}) -> ({results}) {{\n{ending}\n  }}"
+    )
 
 
-def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devices: int = 1, assignment: Sequence = (),
-                 arg_attributes: Callable | None = None, result_attributes: Callable | None = None,
-                 numbers: dict[int, int] | None = None, typed_mesh: Any = None) -> LoweredModule:
+def lower_module(
+    closed: ClosedJaxpr,
+    name: str,
+    *,
+    platform: str = "cpu",
+    devices: int = 1,
+    assignment: Sequence = (),
+    arg_attributes: Callable | None = None,
+    result_attributes: Callable | None = None,
+    numbers: dict[int, int] | None = None,
+    typed_mesh: Any = None,
+) -> LoweredModule:
     """Lowers a program to a module with one public function `main`.
 
     `assignment` lists the devices in the program's order. `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
@@ -467,20 +572,37 @@ def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devic
     """
     module = _ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
-    hoisted = [c for c in _all_consts(closed)
-               if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT]
+    hoisted = [
+        c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT
+    ]
     for c in hoisted:
         check_closed_over(c)
     main = _function_text(
-        module, "main", closed, f"jit({name})", public=True,
+        module,
+        "main",
+        closed,
+        f"jit({name})",
+        public=True,
         arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
-        result_attributes=result_attributes(module.meshes) if result_attributes else None, hoisted=hoisted)
+        result_attributes=result_attributes(module.meshes) if result_attributes else None,
+        hoisted=hoisted,
+    )
     symbol = "jit_" + "".join(c if c.isalnum() or c in "_." else "_" for c in name)
     meshes = module.meshes.lines()
-    text = "\n".join([
-        *module.files, f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
-        *meshes, main, *module.functions, "}", ""])
-    return LoweredModule(text, name, hoisted, module.callbacks, bool(meshes), _effects.in_order(closed.effects))
+    text = "\n".join(
+        [
+            *module.files,
+            f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
+            *meshes,
+            main,
+            *module.functions,
+            "}",
+            "",
+        ]
+    )
+    return LoweredModule(
+        text, name, hoisted, module.callbacks, bool(meshes), _effects.in_order(closed.effects)
+    )
 
 
 _LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
@@ -488,7 +610,9 @@ _LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
 
 def strip_locations(text: str) -> str:
     """StableHLO text without locations, for reading."""
-    return "\n".join(_LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#"))
+    return "\n".join(
+        _LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#")
+    )
 
 
 def _all_consts(closed: ClosedJaxpr) -> list:

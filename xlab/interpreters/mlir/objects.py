@@ -66,7 +66,9 @@ def ir_constants(val: Any, *, const_lowering=None, aval=None) -> tuple:
             return tuple(made) if isinstance(made, (tuple, list)) else (made,)
     aval = physical_aval(aval if aval is not None else aval_of(val))
     value = val._host_value() if hasattr(val, "_host_value") else np.asarray(val)
-    attribute = _ir.objects().Attribute.parse(f"{dense_text(value, aval.dtype)} : {tensor_type(aval)}", _ir.context())
+    attribute = _ir.objects().Attribute.parse(
+        f"{dense_text(value, aval.dtype)} : {tensor_type(aval)}", _ir.context()
+    )
     return (_ir.dialect("stablehlo").ConstantOp(attribute).result,)
 
 
@@ -77,7 +79,7 @@ def ir_constant(val: Any, *, const_lowering=None, aval=None):
         >>> def rule(ctx, x):
         ...     return [hlo.add(x, ir_constant(np.float32(1.0)))]
     """
-    value, = ir_constants(val, const_lowering=const_lowering, aval=aval)
+    (value,) = ir_constants(val, const_lowering=const_lowering, aval=aval)
     return value
 
 
@@ -115,7 +117,9 @@ def ir_attribute(val: Any):
         return _attribute(f"{int(val)} : {dtypes.mlir_type(val.dtype)}")
     if isinstance(val, (np.floating, float)):
         dtype = val.dtype if isinstance(val, np.floating) else np.dtype(np.float64)
-        return ir.FloatAttr.get(dtype_to_ir_type(dtype), float(val), _ir.objects().Location.unknown(context))
+        return ir.FloatAttr.get(
+            dtype_to_ir_type(dtype), float(val), _ir.objects().Location.unknown(context)
+        )
     if isinstance(val, int):
         return _attribute(f"{val} : i64")
     if isinstance(val, str):
@@ -128,8 +132,10 @@ def ir_attribute(val: Any):
         return ir.DictAttr.get({k: ir_attribute(v) for k, v in val.items()}, context)
     if isinstance(val, np.ndarray):
         return _attribute(f"{dense_text(val, val.dtype)} : {tensor_type(aval_of(val))}")
-    raise TypeError(f"{val!r} of type {type(val).__name__} cannot become an MLIR attribute: give a bool, a number, a string, a "
-                    f"NumPy array, or a sequence or dict of these")
+    raise TypeError(
+        f"{val!r} of type {type(val).__name__} cannot become an MLIR attribute: give a bool, a number, a string, a "
+        f"NumPy array, or a sequence or dict of these"
+    )
 
 
 def shape_tensor(*ctx_and_sizes):
@@ -148,14 +154,26 @@ flatten_ir_types = flatten_ir_values
 def unflatten_ir_values_like_types(xs: Iterable, ys: Sequence) -> list:
     """A flat list of values nested as a list of types is."""
     values = iter(xs)
-    return [tuple(next(values) for _ in y) if isinstance(y, (tuple, list)) else next(values) for y in ys]
+    return [
+        tuple(next(values) for _ in y) if isinstance(y, (tuple, list)) else next(values) for y in ys
+    ]
 
 
-def custom_call_op(call_target_name: str, *, result_types: Sequence, operands: Sequence, backend_config: Any = None,
-                   has_side_effect: bool = False, result_shapes: Sequence | None = None, called_computations: Sequence[str] = (),
-                   api_version: int = 2, operand_output_aliases: dict[int, int] | None = None,
-                   operand_layouts: Sequence | None = None, result_layouts: Sequence | None = None,
-                   extra_attributes: dict | None = None):
+def custom_call_op(
+    call_target_name: str,
+    *,
+    result_types: Sequence,
+    operands: Sequence,
+    backend_config: Any = None,
+    has_side_effect: bool = False,
+    result_shapes: Sequence | None = None,
+    called_computations: Sequence[str] = (),
+    api_version: int = 2,
+    operand_output_aliases: dict[int, int] | None = None,
+    operand_layouts: Sequence | None = None,
+    result_layouts: Sequence | None = None,
+    extra_attributes: dict | None = None,
+):
     """Emits a `stablehlo.custom_call`; `backend_config` is a string, bytes, or (api_version 4) a dict of attributes."""
     ir = _ir.objects()
     if isinstance(backend_config, bytes):
@@ -163,29 +181,51 @@ def custom_call_op(call_target_name: str, *, result_types: Sequence, operands: S
     if api_version == 4 and backend_config is None:
         backend_config = {}
     attributes = {
-        "call_target_name": ir_attribute(call_target_name), "has_side_effect": ir_attribute(has_side_effect),
-        "api_version": i32_attr(api_version), "backend_config": ir_attribute("" if backend_config is None else backend_config),
-        "called_computations": ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(c, _ir.context()) for c in called_computations],
-                                                _ir.context()),
+        "call_target_name": ir_attribute(call_target_name),
+        "has_side_effect": ir_attribute(has_side_effect),
+        "api_version": i32_attr(api_version),
+        "backend_config": ir_attribute("" if backend_config is None else backend_config),
+        "called_computations": ir.ArrayAttr.get(
+            [ir.FlatSymbolRefAttr.get(c, _ir.context()) for c in called_computations], _ir.context()
+        ),
         **{k: ir_attribute(v) for k, v in (extra_attributes or {}).items()},
     }
     operands = list(operands)
     if result_shapes is not None:
-        attributes["indices_of_shape_operands"] = dense_int_elements(range(len(operands), len(operands) + len(result_shapes)))
+        attributes["indices_of_shape_operands"] = dense_int_elements(
+            range(len(operands), len(operands) + len(result_shapes))
+        )
         operands += list(result_shapes)
     if operand_output_aliases:
-        attributes["output_operand_aliases"] = _attribute("[" + ", ".join(
-            f"#stablehlo.output_operand_alias<output_tuple_indices = [{out if len(result_types) > 1 else ''}], "
-            f"operand_index = {i}, operand_tuple_indices = []>" for i, out in operand_output_aliases.items()) + "]")
+        attributes["output_operand_aliases"] = _attribute(
+            "["
+            + ", ".join(
+                f"#stablehlo.output_operand_alias<output_tuple_indices = [{out if len(result_types) > 1 else ''}], "
+                f"operand_index = {i}, operand_tuple_indices = []>"
+                for i, out in operand_output_aliases.items()
+            )
+            + "]"
+        )
     if operand_layouts is not None:
         attributes["operand_layouts"] = _layouts(operand_layouts)
         attributes["result_layouts"] = _layouts(result_layouts or ())
-    return ir.Operation.create("stablehlo.custom_call", results=list(result_types), operands=operands, attributes=attributes)
+    return ir.Operation.create(
+        "stablehlo.custom_call",
+        results=list(result_types),
+        operands=operands,
+        attributes=attributes,
+    )
 
 
 def _layouts(layouts):
-    return _attribute("[" + ", ".join(
-        f"dense<{list(d)}> : tensor<{len(d)}xindex>" if len(d) else "dense<> : tensor<0xindex>" for d in layouts) + "]")
+    return _attribute(
+        "["
+        + ", ".join(
+            f"dense<{list(d)}> : tensor<{len(d)}xindex>" if len(d) else "dense<> : tensor<0xindex>"
+            for d in layouts
+        )
+        + "]"
+    )
 
 
 def module_to_string(module, enable_debug_info: bool | None = None) -> str:

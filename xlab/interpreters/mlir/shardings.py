@@ -18,7 +18,9 @@ class MeshTable:
 
     def symbol(self, mesh, device_ids=None) -> str:
         """The symbol of a mesh (concrete or abstract); `device_ids` says in which order it uses the devices."""
-        return self.of_axes(tuple(mesh.shape.items()), tuple(device_ids) if device_ids is not None else None)
+        return self.of_axes(
+            tuple(mesh.shape.items()), tuple(device_ids) if device_ids is not None else None
+        )
 
     def of_axes(self, axes: tuple[tuple[str, int], ...], ids: tuple[int, ...] | None = None) -> str:
         """The symbol of a mesh by the names and sizes of its axes."""
@@ -36,7 +38,10 @@ class MeshTable:
         for (axes, ids), symbol in self._symbols.items():
             if axes and math.prod(size for _, size in axes) == devices and ids is None:
                 return symbol
-        return self._symbols.setdefault(((("device", devices),), None), f"mesh_{len(self._symbols)}" if self._symbols else "mesh")
+        return self._symbols.setdefault(
+            ((("device", devices),), None),
+            f"mesh_{len(self._symbols)}" if self._symbols else "mesh",
+        )
 
     def maximal(self, index: int) -> str:
         """The symbol of the mesh that is one device: number `index` of the program's devices."""
@@ -49,8 +54,11 @@ class MeshTable:
                 out.append(f"  sdy.mesh @{symbol} = <[], device_ids=[{ids[0]}]>")
                 continue
             parts = ", ".join(f'"{escape(str(n))}"={s}' for n, s in axes)
-            suffix = "" if ids is None or list(ids) == list(range(len(ids))) else \
-                f", device_ids=[{', '.join(map(str, ids))}]"
+            suffix = (
+                ""
+                if ids is None or list(ids) == list(range(len(ids)))
+                else f", device_ids=[{', '.join(map(str, ids))}]"
+            )
             out.append(f"  sdy.mesh @{symbol} = <[{parts}]{suffix}>")
         return out
 
@@ -58,8 +66,10 @@ class MeshTable:
 def _check_axis(name: str) -> None:
     """Refuses a name that ends the process: the partitioner reads escaped letters of a mesh's axes back and aborts."""
     if not name.isascii() or not name.isprintable() or "\\" in name:
-        raise ValueError(f"the mesh has an axis named {name!r}: the compiler reads names of axes in printable ASCII without backslashes only. "
-                         f"Make the mesh with another name for it, such as 'data'")
+        raise ValueError(
+            f"the mesh has an axis named {name!r}: the compiler reads names of axes in printable ASCII without backslashes only. "
+            f"Make the mesh with another name for it, such as 'data'"
+        )
 
 
 def constrain(ctx, x: str, aval, explicit=None) -> str:
@@ -76,12 +86,20 @@ def constrain(ctx, x: str, aval, explicit=None) -> str:
     for d in range(physical_aval(aval).ndim):
         axes = explicit.spec.axes_of(d) if d < aval.ndim else ()
         dims.append("{" + ", ".join([*(f'"{escape(str(a))}"' for a in axes), *free]) + "}")
-    kept = [f'"{escape(str(a))}"' for a in mesh.explicit_axes if a not in set(explicit.spec.axes())] if free else []
+    kept = (
+        [f'"{escape(str(a))}"' for a in mesh.explicit_axes if a not in set(explicit.spec.axes())]
+        if free
+        else []
+    )
     whole = f", replicated={{{', '.join(kept)}}}" if kept else ""
     if aval.mat.unreduced and not ctx.manual:
-        listed = ", ".join(f'"{escape(str(a))}"' for a in mesh.axis_names if a in aval.mat.unreduced)
+        listed = ", ".join(
+            f'"{escape(str(a))}"' for a in mesh.axis_names if a in aval.mat.unreduced
+        )
         whole += f", unreduced={{{listed}}}"
-    return ctx.op(f"sdy.sharding_constraint {x} <@{ctx.module.meshes.symbol(mesh)}, [{', '.join(dims)}]{whole}> : {tensor_type(aval)}")
+    return ctx.op(
+        f"sdy.sharding_constraint {x} <@{ctx.module.meshes.symbol(mesh)}, [{', '.join(dims)}]{whole}> : {tensor_type(aval)}"
+    )
 
 
 def constrain_sums(ctx, names, avals) -> list[str]:
@@ -92,21 +110,44 @@ def constrain_sums(ctx, names, avals) -> list[str]:
     mesh = ctx.module.typed_mesh
     if mesh is None or ctx.manual:
         return list(names)
-    return [constrain(ctx, x, a, a.explicit_sharding or NamedSharding(mesh, PartitionSpec())) if type(a) is ShapedArray and a.mat.unreduced else x
-            for x, a in zip(names, avals, strict=True)]
+    return [
+        constrain(ctx, x, a, a.explicit_sharding or NamedSharding(mesh, PartitionSpec()))
+        if type(a) is ShapedArray and a.mat.unreduced
+        else x
+        for x, a in zip(names, avals, strict=True)
+    ]
 
 
 def constrain_results(ctx, outs):
     """The results of the current equation, each held to the sharding its type states."""
-    explicit = next((a.explicit_sharding for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray and a.explicit_sharding is not None), None)
+    explicit = next(
+        (
+            a.explicit_sharding
+            for a in (*ctx.avals_out, *ctx.avals_in)
+            if type(a) is ShapedArray and a.explicit_sharding is not None
+        ),
+        None,
+    )
     if explicit is None:
         explicit = requested_sharding(ctx.params)
-    if explicit is None and ctx.module.typed_mesh is not None and any(
-            a.mat.unreduced for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray):
+    if (
+        explicit is None
+        and ctx.module.typed_mesh is not None
+        and any(a.mat.unreduced for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray)
+    ):
         explicit = NamedSharding(ctx.module.typed_mesh, PartitionSpec())
     if explicit is None:
         return outs
     if outs.__class__ is str:
-        return constrain(ctx, outs, ctx.avals_out[0], ctx.avals_out[0].explicit_sharding or NamedSharding(explicit.mesh, PartitionSpec()))
-    return [constrain(ctx, x, a, a.explicit_sharding or NamedSharding(explicit.mesh, PartitionSpec())) if type(a) is ShapedArray else x
-            for x, a in zip(outs, ctx.avals_out)]
+        return constrain(
+            ctx,
+            outs,
+            ctx.avals_out[0],
+            ctx.avals_out[0].explicit_sharding or NamedSharding(explicit.mesh, PartitionSpec()),
+        )
+    return [
+        constrain(ctx, x, a, a.explicit_sharding or NamedSharding(explicit.mesh, PartitionSpec()))
+        if type(a) is ShapedArray
+        else x
+        for x, a in zip(outs, ctx.avals_out)
+    ]

@@ -14,14 +14,18 @@ def physical_aval(aval: AbstractValue) -> AbstractValue:
     """The type that is computed with: extended dtypes (random keys) are arrays of their base dtype, float0 is bool."""
     if type(aval) is ShapedArray and dtypes.is_extended(aval.dtype):
         dtype = aval.dtype
-        return ShapedArray(aval.shape + tuple(dtype.base_shape), dtype.base_dtype, mat=aval.mat,
-                           memory_space=aval.memory_space)
+        return ShapedArray(
+            aval.shape + tuple(dtype.base_shape),
+            dtype.base_dtype,
+            mat=aval.mat,
+            memory_space=aval.memory_space,
+        )
     if type(aval) is ShapedArray and aval.dtype == dtypes.float0:
         return aval.update(dtype=np.dtype(bool))
     return _NO_DATA if aval is TOKEN else aval
 
 
-_NO_DATA = ShapedArray((0,), np.dtype(bool))      # how the runtime hands out tokens
+_NO_DATA = ShapedArray((0,), np.dtype(bool))  # how the runtime hands out tokens
 
 
 # The compiler counts bytes in 64 bits with a sign, and ends the process where that overflows.
@@ -31,13 +35,17 @@ _MOST_STEPS = 2**32
 
 
 def _check_size(aval: AbstractValue, dtype: np.dtype, shape: tuple[int, ...]) -> None:
-    size = math.prod(filter(None, shape))      # the compiler leaves a size of zero out as well
+    size = math.prod(filter(None, shape))  # the compiler leaves a size of zero out as well
     if size * dtype.itemsize > _MOST_BYTES:
-        raise ValueError(f"the sizes of an array of type {aval} multiply to {size:.3g} elements of {dtype.itemsize} bytes, expected "
-                         f"2**63 - 1 bytes at most, which is all a program can count: look at what its shape was made from")
+        raise ValueError(
+            f"the sizes of an array of type {aval} multiply to {size:.3g} elements of {dtype.itemsize} bytes, expected "
+            f"2**63 - 1 bytes at most, which is all a program can count: look at what its shape was made from"
+        )
     if 0 in shape and size > _MOST_STEPS:
-        raise ValueError(f"the sizes of an empty array of type {aval} multiply to {size:.3g} without its zeros, expected 2**32 at most: "
-                         f"the compiler walks over all of them. Look at what its shape was made from")
+        raise ValueError(
+            f"the sizes of an empty array of type {aval} multiply to {size:.3g} without its zeros, expected 2**32 at most: "
+            f"the compiler walks over all of them. Look at what its shape was made from"
+        )
 
 
 def tensor_type(aval: AbstractValue) -> str:
@@ -73,8 +81,11 @@ def scalar_text(value, dtype) -> str:
     rounded = np.asarray(value).astype(dtype)
     number = float(rounded)
     if math.isfinite(number) and dtype.itemsize in (4, 8) and np.dtype(dtype).kind == "f":
-        text = repr(number) if dtype.itemsize == 8 else np.format_float_scientific(
-            np.float32(number), unique=True, trim="k")
+        text = (
+            repr(number)
+            if dtype.itemsize == 8
+            else np.format_float_scientific(np.float32(number), unique=True, trim="k")
+        )
         if "e" in text:
             mantissa, exponent = text.split("e")
             return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"
@@ -101,7 +112,17 @@ def dense_text(value: np.ndarray, dtype) -> str:
 
 
 def _sub_byte(dtype) -> bool:
-    return str(np.dtype(dtype)) in ("int1", "uint1", "int4", "uint4", "int2", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
+    return str(np.dtype(dtype)) in (
+        "int1",
+        "uint1",
+        "int4",
+        "uint4",
+        "int2",
+        "uint2",
+        "float4_e2m1fn",
+        "float6_e2m3fn",
+        "float6_e3m2fn",
+    )
 
 
 def _nested(value, dtype) -> str:

@@ -7,39 +7,39 @@ derivative, transpose, batching (also over the axis it names), StableHLO, what i
 """
 
 from xlab.lax.collectives.all_gather import (
-                                       all_gather,
-                                       all_gather_invariant_p,
-                                       all_gather_p,
-                                       all_gather_reduced_p,
+    all_gather,
+    all_gather_invariant_p,
+    all_gather_p,
+    all_gather_reduced_p,
 )
 from xlab.lax.collectives.all_to_all import all_to_all, all_to_all_p, pswapaxes
 from xlab.lax.collectives.axis_index import axis_index, axis_index_p, axis_size
 from xlab.lax.collectives.casts import (
-                                       pcast,
-                                       preduced_p,
-                                       pvary_p,
-                                       reduced_vary_cast_p,
-                                       vary_unreduced_cast_p,
+    pcast,
+    preduced_p,
+    pvary_p,
+    reduced_vary_cast_p,
+    vary_unreduced_cast_p,
 )
 from xlab.lax.collectives.one_sided import precv, precv_p, psend, psend_p
 from xlab.lax.collectives.ppermute import pbroadcast, pbroadcast_p, ppermute, ppermute_p, pshuffle
 from xlab.lax.collectives.psum import (
-                                       pargmax,
-                                       pargmin,
-                                       pmax,
-                                       pmax_p,
-                                       pmean,
-                                       pmin,
-                                       pmin_p,
-                                       psum,
-                                       psum_invariant_p,
-                                       psum_p,
-                                       unreduced_psum_p,
+    pargmax,
+    pargmin,
+    pmax,
+    pmax_p,
+    pmean,
+    pmin,
+    pmin_p,
+    psum,
+    psum_invariant_p,
+    psum_p,
+    unreduced_psum_p,
 )
 from xlab.lax.collectives.psum_scatter import (
-                                       psum_scatter,
-                                       reduce_scatter_p,
-                                       unreduced_reduce_scatter_p,
+    psum_scatter,
+    reduce_scatter_p,
+    unreduced_reduce_scatter_p,
 )
 from xlab.lax.collectives.ragged_all_to_all import ragged_all_to_all, ragged_all_to_all_p
 

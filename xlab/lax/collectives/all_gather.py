@@ -41,7 +41,15 @@ from xlab.lax.slicing import dynamic_slice_in_dim
 __all__ = ["all_gather"]
 
 
-def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None, axis: int = 0, tiled: bool = False, to: str = "varying") -> Any:
+def all_gather(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Any:
     """Values of all members of a group: stacked along a new dimension, or concatenated along one (`tiled`).
 
     Args:
@@ -64,20 +72,30 @@ def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Seque
         raise ValueError(f"all_gather got to={to!r}; it takes 'varying', 'reduced' or 'invarying'")
     groups = canonical_groups(axis_index_groups, names, "all_gather", equal=True)
     if to != "varying" and groups is not None:
-        raise NotImplementedError(f"all_gather(to={to!r}) with axis_index_groups: the groups hold different values, so the result "
-                                  f"varies; leave out `to`")
+        raise NotImplementedError(
+            f"all_gather(to={to!r}) with axis_index_groups: the groups hold different values, so the result "
+            f"varies; leave out `to`"
+        )
     if not names:
         return x
     size = group_size(names, groups)
 
     def leaf(v):
         dim = canonical_axis(axis, aval_of(v).ndim + (not tiled))
-        params = {"all_gather_dimension": dim, "axis_name": names, "axis_size": size, "tiled": tiled}
+        params = {
+            "all_gather_dimension": dim,
+            "axis_name": names,
+            "axis_size": size,
+            "tiled": tiled,
+        }
         if to == "varying" or not mesh_names(names):
-            return all_gather_p.bind(require_varying("all_gather", v, names), axis_index_groups=groups, **params)
+            return all_gather_p.bind(
+                require_varying("all_gather", v, names), axis_index_groups=groups, **params
+            )
         if to == "invarying":
             return all_gather_invariant_p.bind(require_varying("all_gather", v, names), **params)
         return all_gather_reduced_p.bind(v, **params)
+
     return _tree.map(leaf, x)
 
 
@@ -100,7 +118,9 @@ def _reduced_aval(x, **params):
     names = set(params["axis_name"])
     need("all_gather_reduced", x, params["axis_name"], "varying")
     out, effects = _aval(x, **params)
-    return out.update(mat=x.mat.update(varying=x.mat.varying - names, reduced=x.mat.reduced | names)), effects
+    return out.update(
+        mat=x.mat.update(varying=x.mat.varying - names, reduced=x.mat.reduced | names)
+    ), effects
 
 
 def _lowering(ctx, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups=None):
@@ -113,12 +133,24 @@ def _lowering(ctx, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis
         x = ctx.broadcast(x, aval, wide, kept)
         aval = wide
     rows = groups_text(groups_of(ctx, axis_name, axis_index_groups))
-    return ctx.op(f'"stablehlo.all_gather"({x}) <{{all_gather_dim = {all_gather_dimension} : i64, {CHANNEL}, '
-                  f"replica_groups = {rows}, use_global_device_ids}}> : ({tensor_type(aval)}) -> {tensor_type(out)}")
+    return ctx.op(
+        f'"stablehlo.all_gather"({x}) <{{all_gather_dim = {all_gather_dimension} : i64, {CHANNEL}, '
+        f"replica_groups = {rows}, use_global_device_ids}}> : ({tensor_type(aval)}) -> {tensor_type(out)}"
+    )
 
 
 def _batch(prim):
-    def rule(axis, operands, dims, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups=None):
+    def rule(
+        axis,
+        operands,
+        dims,
+        *,
+        all_gather_dimension,
+        axis_name,
+        axis_size,
+        tiled,
+        axis_index_groups=None,
+    ):
         x, d, dim = operands[0], dims[0], all_gather_dimension
         extra = {"axis_index_groups": axis_index_groups} if prim is all_gather_p else {}
         if axis.name not in axis_name:
@@ -127,24 +159,48 @@ def _batch(prim):
                     dim += 1
                 elif not tiled:
                     d += 1
-            return prim.bind(x, all_gather_dimension=dim, axis_name=axis_name, axis_size=axis_size, tiled=tiled, **extra), d
+            return prim.bind(
+                x,
+                all_gather_dimension=dim,
+                axis_name=axis_name,
+                axis_size=axis_size,
+                tiled=tiled,
+                **extra,
+            ), d
         no_groups(axis_index_groups, "all_gather")
         x = batching.move_batch_dim_to(x, d, axis.size, 0)
         at = axis_name.index(axis.name)
-        outer, inner = axis_name[:at], axis_name[at + 1:]
+        outer, inner = axis_name[:at], axis_name[at + 1 :]
         rest = dict(tiled=False, **extra)
         if inner:
-            x = prim.bind(x, all_gather_dimension=dim + 1, axis_name=inner, axis_size=group_size(inner, None), **rest)
+            x = prim.bind(
+                x,
+                all_gather_dimension=dim + 1,
+                axis_name=inner,
+                axis_size=group_size(inner, None),
+                **rest,
+            )
         x = batching.moveaxis(x, 0, dim)
         if outer:
-            x = prim.bind(x, all_gather_dimension=dim, axis_name=outer, axis_size=group_size(outer, None), **rest)
+            x = prim.bind(
+                x,
+                all_gather_dimension=dim,
+                axis_name=outer,
+                axis_size=group_size(outer, None),
+                **rest,
+            )
         if not (inner or outer or tiled):
             return x, None
         shape = aval_of(x).shape
         folded = 1 + bool(inner) + bool(outer)
-        tail = shape[dim + folded:]
-        new = (*shape[:dim], axis_size * tail[0], *tail[1:]) if tiled else (*shape[:dim], axis_size, *tail)
+        tail = shape[dim + folded :]
+        new = (
+            (*shape[:dim], axis_size * tail[0], *tail[1:])
+            if tiled
+            else (*shape[:dim], axis_size, *tail)
+        )
         return reshape(x, new), None
+
     batching.axis_primitive_batchers[prim] = rule
 
 
@@ -160,8 +216,11 @@ all_gather_p = Primitive("all_gather", auto_pvary=False)
 all_gather_invariant_p = Primitive("all_gather_invariant", auto_pvary=False)
 all_gather_reduced_p = Primitive("all_gather_reduced", auto_pvary=False)
 # The transposes of the first and the last are sums that scatter and stand in psum_scatter.py.
-for _p, _rule, _back in ((all_gather_p, _aval, None), (all_gather_invariant_p, _invariant_aval, _invariant_transpose),
-                         (all_gather_reduced_p, _reduced_aval, None)):
+for _p, _rule, _back in (
+    (all_gather_p, _aval, None),
+    (all_gather_invariant_p, _invariant_aval, _invariant_transpose),
+    (all_gather_reduced_p, _reduced_aval, None),
+):
     _p.def_effectful_abstract_eval(_rule)
     ad.deflinear2(_p, _back)
     mlir.register_text_lowering(_p, _lowering)

@@ -32,7 +32,15 @@ from xlab.lax.shape import canonical_axis, expand_dims, reshape, squeeze
 __all__ = ["all_to_all", "pswapaxes"]
 
 
-def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *, axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Any:
+def all_to_all(
+    x: Any,
+    axis_name: AxisName,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    tiled: bool = False,
+) -> Any:
     """Exchanges a dimension with a named axis: it is cut over the members, and their blocks are put together again.
 
     Args:
@@ -61,13 +69,22 @@ def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *
         length = aval_of(v).shape[split]
 
         def bind(v, split, concat):
-            return all_to_all_p.bind(v, split_axis=split, concat_axis=concat, axis_name=axis_name, axis_index_groups=groups,
-                                     tiled=tiled)
+            return all_to_all_p.bind(
+                v,
+                split_axis=split,
+                concat_axis=concat,
+                axis_name=axis_name,
+                axis_index_groups=groups,
+                tiled=tiled,
+            )
+
         if tiled:
             return bind(v, split, concat)
         if length != size:
-            raise ValueError(f"all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
-                             f"{size} and {length} respectively. Use tiled=True to cut the dimension into blocks.")
+            raise ValueError(
+                f"all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
+                f"{size} and {length} respectively. Use tiled=True to cut the dimension into blocks."
+            )
         if split < concat:
             concat += 1
             v = expand_dims(v, (concat,))
@@ -76,10 +93,17 @@ def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *
             split += 1
         out = bind(v, split, concat)
         return out if split == concat else squeeze(out, (split,))
+
     return _tree.map(leaf, x)
 
 
-def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+def pswapaxes(
+    x: Any,
+    axis_name: AxisName,
+    axis: int,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+) -> Any:
     """Swaps a dimension with a named axis of the same size.
 
     Args:
@@ -109,8 +133,10 @@ def _aval(x, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
     n = group_size(names, axis_index_groups)
     shape = list(x.shape)
     if shape[split_axis] % n:
-        raise ValueError(f"all_to_all cuts dimension {split_axis} of {x} into {n} equal blocks (the size of {axis_name}), but "
-                         f"{shape[split_axis]} is not divisible by {n}")
+        raise ValueError(
+            f"all_to_all cuts dimension {split_axis} of {x} into {n} equal blocks (the size of {axis_name}), but "
+            f"{shape[split_axis]} is not divisible by {n}"
+        )
     shape[split_axis] //= n
     shape[concat_axis] *= n
     return ShapedArray(tuple(shape), x.dtype, mat=x.mat), effects_of(names)
@@ -121,25 +147,35 @@ def _lowering(ctx, x, *, split_axis, concat_axis, axis_name, axis_index_groups, 
     n = len(rows[0])
     if n == 1:
         return x
-    return ctx.op(f'"stablehlo.all_to_all"({x}) <{{{CHANNEL}, concat_dimension = {concat_axis} : i64, '
-                  f"replica_groups = {groups_text(rows)}, split_count = {n} : i64, split_dimension = {split_axis} : i64}}> : "
-                  f"({tensor_type(ctx.avals_in[0])}) -> {tensor_type(ctx.avals_out[0])}")
+    return ctx.op(
+        f'"stablehlo.all_to_all"({x}) <{{{CHANNEL}, concat_dimension = {concat_axis} : i64, '
+        f"replica_groups = {groups_text(rows)}, split_count = {n} : i64, split_dimension = {split_axis} : i64}}> : "
+        f"({tensor_type(ctx.avals_in[0])}) -> {tensor_type(ctx.avals_out[0])}"
+    )
 
 
 def _transpose(ct, x, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
-    return [all_to_all_p.bind(require_varying("all_to_all", ct, _names(axis_name)), split_axis=concat_axis, concat_axis=split_axis,
-                              axis_name=axis_name, axis_index_groups=axis_index_groups, tiled=tiled)]
+    return [
+        all_to_all_p.bind(
+            require_varying("all_to_all", ct, _names(axis_name)),
+            split_axis=concat_axis,
+            concat_axis=split_axis,
+            axis_name=axis_name,
+            axis_index_groups=axis_index_groups,
+            tiled=tiled,
+        )
+    ]
 
 
 def _split_dim(x, dim, n):
     shape = aval_of(x).shape
-    return reshape(x, (*shape[:dim], n, shape[dim] // n, *shape[dim + 1:]))
+    return reshape(x, (*shape[:dim], n, shape[dim] // n, *shape[dim + 1 :]))
 
 
 def _fold_dim(x, dim):
     """Joins a dimension with the next one."""
     shape = aval_of(x).shape
-    return reshape(x, (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2:]))
+    return reshape(x, (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))
 
 
 def _batch(axis, operands, dims, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
@@ -149,8 +185,14 @@ def _batch(axis, operands, dims, *, split_axis, concat_axis, axis_name, axis_ind
         if d is not None:
             split_axis += d <= split_axis
             concat_axis += d <= concat_axis
-        return all_to_all_p.bind(x, split_axis=split_axis, concat_axis=concat_axis, axis_name=axis_name,
-                                 axis_index_groups=axis_index_groups, tiled=tiled), d
+        return all_to_all_p.bind(
+            x,
+            split_axis=split_axis,
+            concat_axis=concat_axis,
+            axis_name=axis_name,
+            axis_index_groups=axis_index_groups,
+            tiled=tiled,
+        ), d
     no_groups(axis_index_groups, "all_to_all")
     x = batching.move_batch_dim_to(x, d, axis.size, 0)
     if len(names) > 1:
@@ -158,8 +200,8 @@ def _batch(axis, operands, dims, *, split_axis, concat_axis, axis_name, axis_ind
     single_name(names, axis.name, "all_to_all")
     # (batch, ...): the new batch dimension is the chunk index, and old batch entries are joined along `concat`.
     x = _split_dim(x, split_axis + 1, axis.size)
-    x = batching.moveaxis(x, 0, split_axis + 1)       # ..., chunk at split_axis, old batch behind it
-    x = batching.moveaxis(x, split_axis, 0)           # chunk in front, old batch at split_axis + 1
+    x = batching.moveaxis(x, 0, split_axis + 1)  # ..., chunk at split_axis, old batch behind it
+    x = batching.moveaxis(x, split_axis, 0)  # chunk in front, old batch at split_axis + 1
     x = batching.moveaxis(x, split_axis + 1, concat_axis + 1)
     return _fold_dim(x, concat_axis + 1), 0
 
@@ -167,31 +209,33 @@ def _batch(axis, operands, dims, *, split_axis, concat_axis, axis_name, axis_ind
 def _batch_several(axis, x, split, concat, names):
     """The mapped axis among others: chunks are numbered (outer, own, inner), and each part is exchanged over its own axes."""
     at = names.index(axis.name)
-    outer, inner = names[:at], names[at + 1:]
+    outer, inner = names[:at], names[at + 1 :]
     n_outer, n_inner = group_size(outer, None), group_size(inner, None)
     shape = aval_of(x).shape
     block = shape[split + 1] // (n_outer * axis.size * n_inner)
     # (batch, ..., outer, own, inner, block, ...)
-    x = reshape(x, (*shape[:split + 1], n_outer, axis.size, n_inner, block, *shape[split + 2:]))
-    for _ in range(3):                                 # chunk dimensions to the front: (outer, own, inner, batch, ...)
+    x = reshape(x, (*shape[: split + 1], n_outer, axis.size, n_inner, block, *shape[split + 2 :]))
+    for _ in range(3):  # chunk dimensions to the front: (outer, own, inner, batch, ...)
         x = batching.moveaxis(x, split + 3, 0)
     x = _exchange(x, 0, outer)
     x = _exchange(x, 2, inner)
     # Own chunk becomes the batch; the old batch becomes a source index between outer and inner.
-    x = batching.moveaxis(x, 3, 1)                     # (outer, batch, own, inner, ...)
-    x = batching.moveaxis(x, 2, 0)                     # (own, outer, batch, inner, ...)
-    for _ in range(3):                                 # sources in front of the dimension they are joined along
+    x = batching.moveaxis(x, 3, 1)  # (outer, batch, own, inner, ...)
+    x = batching.moveaxis(x, 2, 0)  # (own, outer, batch, inner, ...)
+    for _ in range(3):  # sources in front of the dimension they are joined along
         x = batching.moveaxis(x, 1, concat + 3)
     shape = aval_of(x).shape
     at = concat + 1
     size = shape[at] * shape[at + 1] * shape[at + 2] * shape[at + 3]
-    return reshape(x, (*shape[:at], size, *shape[at + 4:])), 0
+    return reshape(x, (*shape[:at], size, *shape[at + 4 :])), 0
 
 
 def _exchange(x, dim, names):
     if not names:
         return x
-    return all_to_all_p.bind(x, split_axis=dim, concat_axis=dim, axis_name=names, axis_index_groups=None, tiled=True)
+    return all_to_all_p.bind(
+        x, split_axis=dim, concat_axis=dim, axis_name=names, axis_index_groups=None, tiled=True
+    )
 
 
 all_to_all_p = Primitive("all_to_all", auto_pvary=False, context_dependent=True)

@@ -52,8 +52,12 @@ def axis_size(axis_name: AxisName) -> int:
 def _aval(*, axis_name):
     axis = find_axis(axis_name, "axis_index")
     varies = state.manual is not None and axis.kind == "mesh" and axis_name in state.manual
-    return (ShapedArray((), np.dtype(np.int32), mat=ManualAxisType((axis_name,)) if varies else INVARYING),
-            effects_of((axis_name,)))
+    return (
+        ShapedArray(
+            (), np.dtype(np.int32), mat=ManualAxisType((axis_name,)) if varies else INVARYING
+        ),
+        effects_of((axis_name,)),
+    )
 
 
 def _batch(axis, operands, dims, *, axis_name):
@@ -65,7 +69,9 @@ def _batch(axis, operands, dims, *, axis_name):
 def _lowering(ctx, *, axis_name):
     mesh = ctx.mesh
     if mesh is None or axis_name not in mesh.axis_names:
-        raise NameError(f"axis_index: the axis {axis_name!r} is not an axis of the mesh the program runs on")
+        raise NameError(
+            f"axis_index: the axis {axis_name!r} is not an axis of the mesh the program runs on"
+        )
     size = mesh.shape[axis_name]
     if size == 1:
         return ctx.constant(np.zeros((), np.int32), ShapedArray((), np.dtype(np.int32)))
@@ -84,12 +90,14 @@ def _lowering(ctx, *, axis_name):
         ctx.lines = outer
     names = ", ".join(f'"{n}"' for n in left)
     symbol = ctx.module.meshes.symbol(mesh)
-    return ctx.op(f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{symbol}, []>] manual_axes={{{names}}} () {{\n"
-                  f"{body}\n    }} : () -> tensor<i32>")
+    return ctx.op(
+        f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{symbol}, []>] manual_axes={{{names}}} () {{\n"
+        f"{body}\n    }} : () -> tensor<i32>"
+    )
 
 
 def _rank(ctx, mesh, axis_name, size):
-    after = mesh.axis_names[mesh.axis_names.index(axis_name) + 1:]
+    after = mesh.axis_names[mesh.axis_names.index(axis_name) + 1 :]
     unsigned = ShapedArray((), np.dtype(np.uint32))
     step = ctx.constant(np.asarray(math.prod([mesh.shape[n] for n in after]), np.uint32), unsigned)
     modulus = ctx.constant(np.asarray(size, np.uint32), unsigned)

@@ -44,7 +44,9 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     if not axes:
         return x
     if to not in ("unreduced", "reduced", "varying"):
-        raise ValueError(f"Got unexpected `to` value {to!r}. Allowed `to` values are: {{'unreduced', 'reduced', 'varying'}}")
+        raise ValueError(
+            f"Got unexpected `to` value {to!r}. Allowed `to` values are: {{'unreduced', 'reduced', 'varying'}}"
+        )
     if not _inside("pcast" if to != "varying" else "pvary", axes):
         return x
     axes = _in_mesh_order(axes)
@@ -53,9 +55,12 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
         source = vma_state("pcast", v, axes)
         prim = _CASTS.get((source, to))
         if prim is None:
-            raise ValueError(f"Unsupported pcast from={source}, to={to!r} of a value of type {v.aval if hasattr(v, 'aval') else v}. "
-                             f"Possible are {', '.join(f'{a} to {b}' for a, b in _CASTS)}")
+            raise ValueError(
+                f"Unsupported pcast from={source}, to={to!r} of a value of type {v.aval if hasattr(v, 'aval') else v}. "
+                f"Possible are {', '.join(f'{a} to {b}' for a, b in _CASTS)}"
+            )
         return prim.bind(v, axes=axes)
+
     return _tree.map(leaf, x)
 
 
@@ -71,7 +76,11 @@ def pvary(x, axis_name):
 def preduced(x, axis_name):
     """Marks an invarying value as reduced: its cotangent stays a sum of summands until it leaves."""
     axes = axis_name if isinstance(axis_name, tuple) else (axis_name,)
-    return _tree.map(lambda v: preduced_p.bind(v, axes=_in_mesh_order(axes)), x) if axes and _inside("preduced", axes) else x
+    return (
+        _tree.map(lambda v: preduced_p.bind(v, axes=_in_mesh_order(axes)), x)
+        if axes and _inside("preduced", axes)
+        else x
+    )
 
 
 def vary_unreduced_cast(x, axis_name):
@@ -85,7 +94,7 @@ def vary_unreduced_cast(x, axis_name):
 def vary(x, axes):
     """Casts a value to vary over more axes; inserted where operands are joined."""
     mat = mat_of(x)
-    if type(aval_of(x)) is not ShapedArray:     # a token has no data that could vary
+    if type(aval_of(x)) is not ShapedArray:  # a token has no data that could vary
         return x
     reduced = tuple(a for a in axes if a in mat.reduced)
     missing = tuple(a for a in axes if a not in mat.reduced and a not in mat.varying)
@@ -110,7 +119,9 @@ def match(x, mat):
 def _inside(api: str, axes) -> bool:
     """Whether types vary here; ValueError outside of `shard_map`."""
     if state.manual_mesh is None:
-        raise ValueError(f"{api} should be called under shard_map, which binds the mesh axes {axes}")
+        raise ValueError(
+            f"{api} should be called under shard_map, which binds the mesh axes {axes}"
+        )
     for a in axes:
         _trace.find_axis(a, api)
     return state.manual is not None
@@ -120,7 +131,9 @@ def _in_mesh_order(axes) -> tuple:
     mesh = state.manual_mesh
     if mesh is None or len(axes) < 2:
         return tuple(axes)
-    return tuple(sorted(axes, key=lambda a: mesh.axis_names.index(a) if a in mesh.axis_names else -1))
+    return tuple(
+        sorted(axes, key=lambda a: mesh.axis_names.index(a) if a in mesh.axis_names else -1)
+    )
 
 
 def _cast(name: str, change):
@@ -131,6 +144,7 @@ def _cast(name: str, change):
         if any(type(a) is int for a in axes):
             raise NotImplementedError(f"{name} works on mesh axes, not on array axes: got {axes}")
         return x.update(mat=change(x, frozenset(axes)))
+
     batching.defvectorized(prim)
     mlir.register_text_lowering(prim, lambda ctx, x, *, axes: x)
     return prim
@@ -139,22 +153,28 @@ def _cast(name: str, change):
 def _need(api, x, axes, have, what):
     wrong = axes - have
     if wrong:
-        raise ValueError(f"{api} needs a value that is {what} over {tuple(sorted(map(str, axes)))}, got {x}, which is not "
-                         f"{what} over {tuple(sorted(map(str, wrong)))}")
+        raise ValueError(
+            f"{api} needs a value that is {what} over {tuple(sorted(map(str, axes)))}, got {x}, which is not "
+            f"{what} over {tuple(sorted(map(str, wrong)))}"
+        )
 
 
 def _pvary_mat(x, axes):
     refuse_unfinished("pvary", x, axes)
     if axes & x.mat.varying:
-        raise ValueError(f"pvary over {tuple(sorted(map(str, axes)))} of a value of type {x}, which varies over "
-                         f"{tuple(sorted(map(str, axes & x.mat.varying)))} already")
+        raise ValueError(
+            f"pvary over {tuple(sorted(map(str, axes)))} of a value of type {x}, which varies over "
+            f"{tuple(sorted(map(str, axes & x.mat.varying)))} already"
+        )
     return x.mat.update(varying=x.mat.varying | axes)
 
 
 def _preduced_mat(x, axes):
     if axes & (x.mat.varying | x.mat.unreduced | x.mat.reduced):
-        raise ValueError(f"a value becomes reduced only over axes over which all its copies are equal: got {x} and axes "
-                         f"{tuple(sorted(map(str, axes)))}")
+        raise ValueError(
+            f"a value becomes reduced only over axes over which all its copies are equal: got {x} and axes "
+            f"{tuple(sorted(map(str, axes)))}"
+        )
     return x.mat.update(reduced=x.mat.reduced | axes)
 
 
@@ -173,13 +193,22 @@ preduced_p = _cast("preduced", _preduced_mat)
 vary_unreduced_cast_p = _cast("vary_unreduced_cast", _to_unreduced_mat)
 reduced_vary_cast_p = _cast("reduced_vary_cast", _from_reduced_mat)
 
-_CASTS = {("invarying", "varying"): pvary_p, ("invarying", "reduced"): preduced_p,
-          ("varying", "unreduced"): vary_unreduced_cast_p, ("reduced", "varying"): reduced_vary_cast_p}
+_CASTS = {
+    ("invarying", "varying"): pvary_p,
+    ("invarying", "reduced"): preduced_p,
+    ("varying", "unreduced"): vary_unreduced_cast_p,
+    ("reduced", "varying"): reduced_vary_cast_p,
+}
 
 # The transposes of the first two are sums and stand in psum.py.
 ad.deflinear2(pvary_p)
 ad.deflinear2(preduced_p)
-ad.deflinear2(vary_unreduced_cast_p, lambda ct, x, *, axes: [reduced_vary_cast_p.bind(ct, axes=axes)])
-ad.deflinear2(reduced_vary_cast_p, lambda ct, x, *, axes: [vary_unreduced_cast_p.bind(vary(ct, axes), axes=axes)])
+ad.deflinear2(
+    vary_unreduced_cast_p, lambda ct, x, *, axes: [reduced_vary_cast_p.bind(ct, axes=axes)]
+)
+ad.deflinear2(
+    reduced_vary_cast_p,
+    lambda ct, x, *, axes: [vary_unreduced_cast_p.bind(vary(ct, axes), axes=axes)],
+)
 
 _trace.set_pvary(vary, match)

@@ -27,12 +27,16 @@ def axis_names(axis_name: Any, api: str, *, lists: bool = True, ints: bool = Fal
     """The axes of a collective as a tuple; every named one must be bound, and none may come twice. `ints` are axes of the array."""
     if isinstance(axis_name, list):
         if not lists:
-            raise TypeError(f"{api} takes one axis name or a tuple of them, got the list {axis_name}; a list has no hash, so "
-                            f"it cannot be part of the program: write {tuple(axis_name)}")
+            raise TypeError(
+                f"{api} takes one axis name or a tuple of them, got the list {axis_name}; a list has no hash, so "
+                f"it cannot be part of the program: write {tuple(axis_name)}"
+            )
         axis_name = tuple(axis_name)
     if isinstance(axis_name, (set, frozenset)):
-        raise TypeError(f"{api} takes one axis name or a tuple of them, got the set {axis_name}: a set has no order, and the "
-                        f"order of the axes decides the ranks")
+        raise TypeError(
+            f"{api} takes one axis name or a tuple of them, got the set {axis_name}: a set has no order, and the "
+            f"order of the axes decides the ranks"
+        )
     names = axis_name if isinstance(axis_name, tuple) else (axis_name,)
     if len(set(names)) != len(names):
         raise ValueError(f"{api} got a repeated axis in {names}: each axis may be named once")
@@ -40,8 +44,10 @@ def axis_names(axis_name: Any, api: str, *, lists: bool = True, ints: bool = Fal
         if type(name) is not int:
             find_axis(name, api)
         elif not ints:
-            raise TypeError(f"{api} works over named axes, got {name}: an int is an axis of the array, over which psum, pmean, pmax and pmin "
-                            f"reduce. Give the name that shard_map, pmap or vmap(axis_name=...) binds")
+            raise TypeError(
+                f"{api} works over named axes, got {name}: an int is an axis of the array, over which psum, pmean, pmax and pmin "
+                f"reduce. Give the name that shard_map, pmap or vmap(axis_name=...) binds"
+            )
     return names
 
 
@@ -50,22 +56,28 @@ def whole(api: str, what: str, number: Any) -> int:
     try:
         return operator.index(number)
     except TypeError:
-        raise TypeError(f"{api}: {what} are whole numbers, the ranks along the axis; got {number!r} of type "
-                        f"{type(number).__name__}") from None
+        raise TypeError(
+            f"{api}: {what} are whole numbers, the ranks along the axis; got {number!r} of type "
+            f"{type(number).__name__}"
+        ) from None
 
 
 def no_keys(api: str, aval) -> None:
     """Random keys have no sum and no order."""
     if dtypes.is_extended(aval.dtype):
-        raise TypeError(f"{api} needs numbers, got {aval}: of random keys there is no sum and no order. all_gather, all_to_all, ppermute and "
-                        f"pbroadcast move them")
+        raise TypeError(
+            f"{api} needs numbers, got {aval}: of random keys there is no sum and no order. all_gather, all_to_all, ppermute and "
+            f"pbroadcast move them"
+        )
 
 
 def without_single(names) -> tuple:
     """The axes without mesh axes of size one, where the configuration drops those from types."""
     if not config.remove_size_one_mesh_axis_from_type:
         return names
-    return tuple(n for n in names if type(n) is int or find_axis(n).kind != "mesh" or find_axis(n).size > 1)
+    return tuple(
+        n for n in names if type(n) is int or find_axis(n).kind != "mesh" or find_axis(n).size > 1
+    )
 
 
 def size_of(names) -> int:
@@ -82,15 +94,23 @@ def canonical_groups(groups, names, api: str, *, equal: bool = False):
     try:
         groups = tuple(map(tuple, groups))
     except TypeError:
-        raise TypeError(f"{api}: axis_index_groups is a sequence of groups of ranks, such as [[0, 1], [2, 3]]; got {groups!r}") from None
-    groups = tuple(tuple(whole(api, "the members of axis_index_groups", i) for i in g) for g in groups)
+        raise TypeError(
+            f"{api}: axis_index_groups is a sequence of groups of ranks, such as [[0, 1], [2, 3]]; got {groups!r}"
+        ) from None
+    groups = tuple(
+        tuple(whole(api, "the members of axis_index_groups", i) for i in g) for g in groups
+    )
     size = size_of(names)
     if sorted(i for g in groups for i in g) != list(range(size)):
-        raise ValueError(f"{api}: axis_index_groups must cover all indices exactly once: the axes {names} have the indices 0 to "
-                         f"{size - 1}, got {groups}")
+        raise ValueError(
+            f"{api}: axis_index_groups must cover all indices exactly once: the axes {names} have the indices 0 to "
+            f"{size - 1}, got {groups}"
+        )
     if equal and len({len(g) for g in groups}) > 1:
-        raise ValueError(f"{api}: replica groups must be equally sized, got groups of sizes {[len(g) for g in groups]} in "
-                         f"{groups}")
+        raise ValueError(
+            f"{api}: replica groups must be equally sized, got groups of sizes {[len(g) for g in groups]} in "
+            f"{groups}"
+        )
     return groups
 
 
@@ -115,7 +135,9 @@ def mesh_names(names) -> tuple:
     """The names among them that are mesh axes with types to keep; none where types do not vary."""
     if state.manual is None:
         return ()
-    return tuple(n for n in names if type(n) is not int and find_axis(n).kind == "mesh" and n in state.manual)
+    return tuple(
+        n for n in names if type(n) is not int and find_axis(n).kind == "mesh" and n in state.manual
+    )
 
 
 def refuse_unfinished(api: str, aval, names) -> None:
@@ -124,10 +146,17 @@ def refuse_unfinished(api: str, aval, names) -> None:
     if bad:
         sums = aval.mat.unreduced & bad
         axes = tuple(sorted(map(str, sums or bad)))
-        advice = f"carry out the sum first, with psum(x, {axes})" if sums else (
-            f"cast it with pcast(x, {axes}, to='varying') if each device is to use the value on its own")
-        raise ValueError(f"{api} cannot accept args which are unreduced/reduced over the axes it runs on: got {aval}, which is "
-                         f"{'unreduced' if sums else 'reduced'} over {axes}; {advice}")
+        advice = (
+            f"carry out the sum first, with psum(x, {axes})"
+            if sums
+            else (
+                f"cast it with pcast(x, {axes}, to='varying') if each device is to use the value on its own"
+            )
+        )
+        raise ValueError(
+            f"{api} cannot accept args which are unreduced/reduced over the axes it runs on: got {aval}, which is "
+            f"{'unreduced' if sums else 'reduced'} over {axes}; {advice}"
+        )
 
 
 def require_varying(api: str, x, names):
@@ -139,8 +168,10 @@ def require_varying(api: str, x, names):
     refuse_unfinished(api, aval_of(x), over)
     missing = tuple(n for n in over if n not in mat.varying)
     if missing and not config.auto_pcast:
-        raise ValueError(f"{api} must be applied to a device-varying type, got {aval_of(x)}, which is the same along {missing}, and auto_pcast is "
-                         f"off: cast it with lax.pcast(x, {missing[0] if len(missing) == 1 else missing!r}, to='varying')")
+        raise ValueError(
+            f"{api} must be applied to a device-varying type, got {aval_of(x)}, which is the same along {missing}, and auto_pcast is "
+            f"off: cast it with lax.pcast(x, {missing[0] if len(missing) == 1 else missing!r}, to='varying')"
+        )
     return state.vary(x, missing) if missing else x
 
 
@@ -150,11 +181,21 @@ def vma_state(api: str, x, names) -> str | None:
     if not over:
         return None
     mat = mat_of(x)
-    states = {"varying" if n in mat.varying else "unreduced" if n in mat.unreduced else
-              "reduced" if n in mat.reduced else "invarying" for n in over}
+    states = {
+        "varying"
+        if n in mat.varying
+        else "unreduced"
+        if n in mat.unreduced
+        else "reduced"
+        if n in mat.reduced
+        else "invarying"
+        for n in over
+    }
     if len(states) > 1:
-        raise ValueError(f"{api} got a value of type {aval_of(x)} that is not in one state over the axes {over}: it is "
-                         f"{' and '.join(sorted(states))}. Use one call per axis.")
+        raise ValueError(
+            f"{api} got a value of type {aval_of(x)} that is not in one state over the axes {over}: it is "
+            f"{' and '.join(sorted(states))}. Use one call per axis."
+        )
     return states.pop()
 
 
@@ -162,8 +203,10 @@ def need(api: str, aval, names, state_name: str) -> None:
     """Raises unless the value is varying, unreduced, ... over all the axes; names those over which it is not."""
     wrong = tuple(n for n in names if n not in getattr(aval.mat, state_name))
     if wrong:
-        raise ValueError(f"{api} over {tuple(names)} needs a value that is {state_name} over them, got {aval}, which is not {state_name} over "
-                         f"{wrong}")
+        raise ValueError(
+            f"{api} over {tuple(names)} needs a value that is {state_name} over them, got {aval}, which is not {state_name} over "
+            f"{wrong}"
+        )
 
 
 # -- lowering ---------------------------------------------------------------------------------------------
@@ -177,7 +220,9 @@ def replica_groups(mesh, names, groups=None) -> list[list[int]]:
         >>> replica_groups(AbstractMesh((2, 2), ("i", "j")), ("i",))
         [[0, 2], [1, 3]]
     """
-    order = [i for i, n in enumerate(mesh.axis_names) if n not in names] + [mesh.axis_names.index(n) for n in names]
+    order = [i for i, n in enumerate(mesh.axis_names) if n not in names] + [
+        mesh.axis_names.index(n) for n in names
+    ]
     n = math.prod([mesh.shape[a] for a in names])
     rows = np.arange(mesh.size).reshape(mesh.axis_sizes).transpose(order).reshape(-1, n).tolist()
     if groups is None:
@@ -187,13 +232,19 @@ def replica_groups(mesh, names, groups=None) -> list[list[int]]:
 
 def groups_of(ctx, names, groups=None) -> list[list[int]]:
     if ctx.mesh is None:
-        raise NameError(f"the axes {names} of {ctx.eqn.primitive.name} are not bound to a mesh: run the program under shard_map")
+        raise NameError(
+            f"the axes {names} of {ctx.eqn.primitive.name} are not bound to a mesh: run the program under shard_map"
+        )
     unknown = [n for n in names if n not in ctx.mesh.axis_names]
     if unknown:
-        raise NameError(f"unbound axis name {unknown[0]!r} in {ctx.eqn.primitive.name}: the mesh of the program has the axes "
-                        f"{tuple(ctx.mesh.axis_names)}")
+        raise NameError(
+            f"unbound axis name {unknown[0]!r} in {ctx.eqn.primitive.name}: the mesh of the program has the axes "
+            f"{tuple(ctx.mesh.axis_names)}"
+        )
     if ctx.platform == "tpu" and groups is not None and len(set(map(len, groups))) > 1:
-        raise ValueError(f"{ctx.eqn.primitive.name}: axis_index_groups must have equal sizes on TPU, got groups of sizes {list(map(len, groups))}")
+        raise ValueError(
+            f"{ctx.eqn.primitive.name}: axis_index_groups must have equal sizes on TPU, got groups of sizes {list(map(len, groups))}"
+        )
     return replica_groups(ctx.mesh, names, groups)
 
 
@@ -208,9 +259,11 @@ def combining_op(ctx, op: str, x: str, combine: str, attributes: str, aval_in, a
     """A collective whose region combines two scalars."""
     scalar = tensor_type(aval_in.update(shape=(), mat=INVARYING))
     a, b, c = ctx.fresh(), ctx.fresh(), ctx.fresh()
-    return ctx.op(f'"stablehlo.{op}"({x}) <{{{attributes}}}> ({{\n    ^bb0({a}: {scalar}, {b}: {scalar}):\n'
-                  f"      {c} = stablehlo.{combine} {a}, {b} : {scalar}\n      stablehlo.return {c} : {scalar}\n    }}) : "
-                  f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}")
+    return ctx.op(
+        f'"stablehlo.{op}"({x}) <{{{attributes}}}> ({{\n    ^bb0({a}: {scalar}, {b}: {scalar}):\n'
+        f"      {c} = stablehlo.{combine} {a}, {b} : {scalar}\n      stablehlo.return {c} : {scalar}\n    }}) : "
+        f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}"
+    )
 
 
 def reshaped(ctx, x: str, aval_in, aval_out) -> str:
@@ -222,17 +275,19 @@ def inserted(shape, at: int, size: int) -> tuple:
 
 
 def without(shape, at: int) -> tuple:
-    return (*shape[:at], *shape[at + 1:])
+    return (*shape[:at], *shape[at + 1 :])
 
 
 def resized(shape, at: int, size: int) -> tuple:
-    return (*shape[:at], size, *shape[at + 1:])
+    return (*shape[:at], size, *shape[at + 1 :])
 
 
 def single_name(names, name, api: str):
     """Rules for the mapped axis itself that handle one name only."""
     if names != (name,):
-        raise NotImplementedError(f"{api} over several axes {names} of which vmap maps {name!r}: call {api} once per axis")
+        raise NotImplementedError(
+            f"{api} over several axes {names} of which vmap maps {name!r}: call {api} once per axis"
+        )
 
 
 def no_groups(groups, api: str):

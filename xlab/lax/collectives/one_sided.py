@@ -79,10 +79,14 @@ def psend(x: ArrayLike, axis_name: AxisName, perm: Sequence[tuple[int, int]]) ->
     """
     names = axis_names(axis_name, "psend")
     perm = checked_pairs("psend", perm, size_of(names))
-    return _tree.map(lambda v: psend_p.bind(require_varying("psend", v, names), axis_name=names, perm=perm), x)
+    return _tree.map(
+        lambda v: psend_p.bind(require_varying("psend", v, names), axis_name=names, perm=perm), x
+    )
 
 
-def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Array:
+def precv(
+    token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]
+) -> Array:
     """Receives the value sent by the `psend` that returned the token; ranks without a sender receive zeros.
 
     Args:
@@ -97,9 +101,13 @@ def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[
     except InvalidInputException:
         sent = None
     if sent is not TOKEN:
-        raise TypeError(f"precv takes a token, as psend gives it; got {token!r} of type {type(token).__name__}")
+        raise TypeError(
+            f"precv takes a token, as psend gives it; got {token!r} of type {type(token).__name__}"
+        )
     if not (hasattr(out_shape, "shape") and hasattr(out_shape, "dtype")):
-        raise TypeError(f"precv out_shape needs a shape and a dtype, as a ShapeDtypeStruct has them; got {out_shape!r}")
+        raise TypeError(
+            f"precv out_shape needs a shape and a dtype, as a ShapeDtypeStruct has them; got {out_shape!r}"
+        )
     kind = OutShape(tuple(out_shape.shape), dtypes.canonicalize_dtype(out_shape.dtype))
     return precv_p.bind(token, out_shape=kind, axis_name=names, perm=perm)
 
@@ -140,33 +148,47 @@ _sent: weakref.WeakKeyDictionary[Any, dict[tuple[Any, str], _Sent]] = weakref.We
 def _send_lowering(ctx, x, *, axis_name, perm):
     pairs = _pairs("psend", ctx, axis_name, perm)
     token = ctx.op("stablehlo.create_token : !stablehlo.token")
-    return ctx.op(f'"stablehlo.send"({x}, {token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> : '
-                  f"({ctx.type_in()}, {mlir.TOKEN_TYPE}) -> {mlir.TOKEN_TYPE}")
+    return ctx.op(
+        f'"stablehlo.send"({x}, {token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> : '
+        f"({ctx.type_in()}, {mlir.TOKEN_TYPE}) -> {mlir.TOKEN_TYPE}"
+    )
 
 
 def _recv_lowering(ctx, token, *, out_shape, axis_name, perm):
     pairs = _pairs("precv", ctx, axis_name, perm)
-    return ctx.ops(f'"stablehlo.recv"({token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> : ({mlir.TOKEN_TYPE}) -> '
-                   f"({ctx.type_out()}, {mlir.TOKEN_TYPE})", 2)[0]
+    return ctx.ops(
+        f'"stablehlo.recv"({token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> : ({mlir.TOKEN_TYPE}) -> '
+        f"({ctx.type_out()}, {mlir.TOKEN_TYPE})",
+        2,
+    )[0]
 
 
 def _pairs(name, ctx, axis_name, perm) -> str:
     if ctx.mesh is None:
-        raise NotImplementedError(f"{name} only supports manual sharding: run it under shard_map, over the axes {axis_name}")
+        raise NotImplementedError(
+            f"{name} only supports manual sharding: run it under shard_map, over the axes {axis_name}"
+        )
     return pairs_text(ctx, axis_name, perm)
 
 
 def _only_on_gpus(name, platform) -> NotImplementedError:
-    advice = (": for a trial, xlab.config.update('emulate_send_recv', True) makes a psend and its precv one collective_permute"
-              if platform == "cpu" else "; ppermute works on all platforms")
-    return NotImplementedError(f"{name} is currently only implemented on GPU, not on {platform}{advice}")
+    advice = (
+        ": for a trial, xlab.config.update('emulate_send_recv', True) makes a psend and its precv one collective_permute"
+        if platform == "cpu"
+        else "; ppermute works on all platforms"
+    )
+    return NotImplementedError(
+        f"{name} is currently only implemented on GPU, not on {platform}{advice}"
+    )
 
 
 def _send_elsewhere(ctx, x, *, axis_name, perm):
     if ctx.platform != "cpu" or not config.emulate_send_recv:
         raise _only_on_gpus("psend", ctx.platform)
     token = ctx.op("stablehlo.create_token : !stablehlo.token")
-    _sent.setdefault(ctx.module, {})[ctx._fn, token] = _Sent(x, ctx.avals_in[0], axis_name, perm, ctx.eqn.raw_source_info, [])
+    _sent.setdefault(ctx.module, {})[ctx._fn, token] = _Sent(
+        x, ctx.avals_in[0], axis_name, perm, ctx.eqn.raw_source_info, []
+    )
     return token
 
 
@@ -175,17 +197,25 @@ def _recv_elsewhere(ctx, token, *, out_shape, axis_name, perm):
         raise _only_on_gpus("precv", ctx.platform)
     sent = _sent.get(ctx.module, {}).get((ctx._fn, token))
     if sent is None:
-        raise ValueError("precv: its token does not come from a psend in the same program, directly or through optimization_barrier; "
-                         "the emulation on CPU follows tokens no further")
+        raise ValueError(
+            "precv: its token does not come from a psend in the same program, directly or through optimization_barrier; "
+            "the emulation on CPU follows tokens no further"
+        )
     if (sent.axis_name, sent.perm) != (axis_name, perm):
-        raise ValueError(f"precv over {axis_name} with {perm} got the token of a psend over {sent.axis_name} with {sent.perm}; "
-                         f"both sides of a communication must name the same axes and pairs")
+        raise ValueError(
+            f"precv over {axis_name} with {perm} got the token of a psend over {sent.axis_name} with {sent.perm}; "
+            f"both sides of a communication must name the same axes and pairs"
+        )
     if (sent.aval.shape, sent.aval.dtype) != tuple(out_shape):
-        raise ValueError(f"precv expects {out_shape}, but the psend of its token sends {sent.aval.str_short(False)}")
+        raise ValueError(
+            f"precv expects {out_shape}, but the psend of its token sends {sent.aval.str_short(False)}"
+        )
     sent.received.append(True)
     t = tensor_type(sent.aval)
-    return ctx.op(f'"stablehlo.collective_permute"({sent.value}) <{{{CHANNEL}, source_target_pairs = '
-                  f"{_pairs('precv', ctx, axis_name, perm)}}}> : ({t}) -> {t}")
+    return ctx.op(
+        f'"stablehlo.collective_permute"({sent.value}) <{{{CHANNEL}, source_target_pairs = '
+        f"{_pairs('precv', ctx, axis_name, perm)}}}> : ({t}) -> {t}"
+    )
 
 
 def warn_unreceived(ctx) -> None:
@@ -194,8 +224,12 @@ def warn_unreceived(ctx) -> None:
         if not sent.received:
             code, last, _ = sent.raw_source_info
             where = source_info.position(code, last) if code is not None else None
-            warnings.warn(f"psend of {sent.aval.str_short(False)} over {sent.axis_name}{f' at {where.file}:{where.line}' if where else ''} "
-                          f"is never received, so nothing is sent: give its token to precv", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"psend of {sent.aval.str_short(False)} over {sent.axis_name}{f' at {where.file}:{where.line}' if where else ''} "
+                f"is never received, so nothing is sent: give its token to precv",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def _barrier_lowering(ctx, *xs):
@@ -203,7 +237,13 @@ def _barrier_lowering(ctx, *xs):
     outs = _barrier(ctx, *xs)
     sent = _sent.get(ctx.module)
     if sent:
-        sent.update({(ctx._fn, new): sent[ctx._fn, old] for old, new in zip(xs, outs) if (ctx._fn, old) in sent})
+        sent.update(
+            {
+                (ctx._fn, new): sent[ctx._fn, old]
+                for old, new in zip(xs, outs)
+                if (ctx._fn, old) in sent
+            }
+        )
     return outs
 
 
@@ -212,7 +252,9 @@ def _barrier_lowering(ctx, *xs):
 
 def _not_own(name, axis, axis_name):
     if axis.name in axis_name:
-        raise NotImplementedError(f"{name} works between devices, under shard_map, and {axis.name!r} is an axis of vmap: use ppermute")
+        raise NotImplementedError(
+            f"{name} works between devices, under shard_map, and {axis.name!r} is an axis of vmap: use ppermute"
+        )
 
 
 def _send_batch(axis, operands, dims, *, axis_name, perm):
@@ -235,7 +277,10 @@ psend_p = Primitive("psend", auto_pvary=False, context_dependent=True)
 psend_p.def_effectful_abstract_eval(_send_aval)
 precv_p = Primitive("precv", auto_pvary=False, context_dependent=True)
 precv_p.def_effectful_abstract_eval(_recv_aval)
-for _p, _rule, _elsewhere in ((psend_p, _send_lowering, _send_elsewhere), (precv_p, _recv_lowering, _recv_elsewhere)):
+for _p, _rule, _elsewhere in (
+    (psend_p, _send_lowering, _send_elsewhere),
+    (precv_p, _recv_lowering, _recv_elsewhere),
+):
     ad.primitive_jvps.excuse(_p, "a token has no tangent")
     ad.primitive_transposes.excuse(_p, "a token has no cotangent")
     mlir.register_text_lowering(_p, _elsewhere)
@@ -244,6 +289,9 @@ batching.axis_primitive_batchers[psend_p] = _send_batch
 batching.axis_primitive_batchers[precv_p] = _recv_batch
 _barrier = mlir.lowerings[optimization_barrier_p]
 mlir.register_text_lowering(optimization_barrier_p, _barrier_lowering)
-collective_rules[precv_p] = lambda avals_in, avals_out, axis_name, perm, **_: CollectiveOp(          # what its psend gave away
-    "collective_permute", axis_name, "", size(avals_out), size(avals_out), perm=perm)
+collective_rules[precv_p] = lambda avals_in, avals_out, axis_name, perm, **_: (
+    CollectiveOp(  # what its psend gave away
+        "collective_permute", axis_name, "", size(avals_out), size(avals_out), perm=perm
+    )
+)
 arrivals[psend_p] = arrivals[precv_p] = everybody

@@ -59,7 +59,12 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     """
     names = axis_names(axis_name, "ppermute")
     perm = checked_pairs("ppermute", perm, size_of(names))
-    return _tree.map(lambda v: ppermute_p.bind(require_varying("ppermute", v, names), axis_name=names, perm=perm), x)
+    return _tree.map(
+        lambda v: ppermute_p.bind(
+            require_varying("ppermute", v, names), axis_name=names, perm=perm
+        ),
+        x,
+    )
 
 
 def checked_pairs(api: str, perm, size: int) -> tuple:
@@ -67,13 +72,19 @@ def checked_pairs(api: str, perm, size: int) -> tuple:
     try:
         pairs = tuple((s, d) for s, d in perm)
     except (TypeError, ValueError):
-        raise TypeError(f"{api} takes pairs of ranks (source, destination), such as [(0, 1), (1, 0)]; got {perm!r}") from None
-    pairs = tuple((whole(api, "the ranks of pairs", s), whole(api, "the ranks of pairs", d)) for s, d in pairs)
+        raise TypeError(
+            f"{api} takes pairs of ranks (source, destination), such as [(0, 1), (1, 0)]; got {perm!r}"
+        ) from None
+    pairs = tuple(
+        (whole(api, "the ranks of pairs", s), whole(api, "the ranks of pairs", d)) for s, d in pairs
+    )
     sources, destinations = [s for s, _ in pairs], [d for _, d in pairs]
     if len(set(sources)) != len(sources) or len(set(destinations)) != len(destinations):
         raise ValueError(f"{api} sources and destinations must be unique, got {pairs}.")
     if any(not 0 <= i < size for i in (*sources, *destinations)):
-        raise ValueError(f"{api} ranks must be at least 0 and less than {size}, the size of the axis; got {pairs}")
+        raise ValueError(
+            f"{api} ranks must be at least 0 and less than {size}, the size of the axis; got {pairs}"
+        )
     return pairs
 
 
@@ -116,15 +127,20 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
     size = size_of(names)
     source = whole("pbroadcast", "sources", source)
     if not 0 <= source < size:
-        raise ValueError(f"pbroadcast source must be at least 0 and less than {size}, the size of {axis_name!r}; got {source}")
+        raise ValueError(
+            f"pbroadcast source must be at least 0 and less than {size}, the size of {axis_name!r}; got {source}"
+        )
 
     def leaf(v):
         missing = [n for n in mesh_names(names) if n not in mat_of(v).varying]
         if missing:
             refuse_unfinished("pbroadcast", aval_of(v), missing)
-            raise ValueError(f"pbroadcast must be applied to a device-varying type, got {aval_of(v)}, which is the same on all devices "
-                             f"along {missing}")
+            raise ValueError(
+                f"pbroadcast must be applied to a device-varying type, got {aval_of(v)}, which is the same on all devices "
+                f"along {missing}"
+            )
         return pbroadcast_p.bind(v, axis_name=names, source=int(source))
+
     return _tree.map(leaf, x)
 
 
@@ -138,8 +154,10 @@ def _aval(x, *, axis_name, **_):
 
 def _lowering(ctx, x, *, axis_name, perm):
     t = tensor_type(ctx.avals_in[0])
-    return ctx.op(f'"stablehlo.collective_permute"({x}) <{{{CHANNEL}, source_target_pairs = {pairs_text(ctx, axis_name, perm)}}}> : '
-                  f"({t}) -> {t}")
+    return ctx.op(
+        f'"stablehlo.collective_permute"({x}) <{{{CHANNEL}, source_target_pairs = {pairs_text(ctx, axis_name, perm)}}}> : '
+        f"({t}) -> {t}"
+    )
 
 
 def pairs_text(ctx, axis_name, perm) -> str:
@@ -150,7 +168,13 @@ def pairs_text(ctx, axis_name, perm) -> str:
 
 
 def _transpose(ct, x, *, axis_name, perm):
-    return [ppermute_p.bind(require_varying("ppermute", ct, axis_name), axis_name=axis_name, perm=tuple((d, s) for s, d in perm))]
+    return [
+        ppermute_p.bind(
+            require_varying("ppermute", ct, axis_name),
+            axis_name=axis_name,
+            perm=tuple((d, s) for s, d in perm),
+        )
+    ]
 
 
 def _batch(axis, operands, dims, *, axis_name, perm):
@@ -202,18 +226,24 @@ def _broadcast_lowering(ctx, x, *, axis_name, source):
     n = len(rows[0])
     one, all_ = aval.update(shape=(1, *aval.shape)), aval.update(shape=inserted(aval.shape, 0, n))
     x = ctx.broadcast(x, aval, one, range(1, one.ndim))
-    x = ctx.op(f'"stablehlo.all_gather"({x}) <{{all_gather_dim = 0 : i64, {CHANNEL}, replica_groups = {groups_text(rows)}, '
-               f"use_global_device_ids}}> : ({tensor_type(one)}) -> {tensor_type(all_)}")
+    x = ctx.op(
+        f'"stablehlo.all_gather"({x}) <{{all_gather_dim = 0 : i64, {CHANNEL}, replica_groups = {groups_text(rows)}, '
+        f"use_global_device_ids}}> : ({tensor_type(one)}) -> {tensor_type(all_)}"
+    )
     limits = [f"{source}:{source + 1}", *(f"0:{s}" for s in aval.shape)]
-    x = ctx.op(f"stablehlo.slice {x} [{', '.join(limits)}] : ({tensor_type(all_)}) -> {tensor_type(one)}")
+    x = ctx.op(
+        f"stablehlo.slice {x} [{', '.join(limits)}] : ({tensor_type(all_)}) -> {tensor_type(one)}"
+    )
     return reshaped(ctx, x, one, aval)
 
 
 def _native_broadcast_lowering(ctx, x, *, axis_name, source):
     """The instruction of accelerators; the first of each group is the source."""
-    rows = [[row[source], *row[:source], *row[source + 1:]] for row in groups_of(ctx, axis_name)]
+    rows = [[row[source], *row[:source], *row[source + 1 :]] for row in groups_of(ctx, axis_name)]
     t = tensor_type(ctx.avals_in[0])
-    return ctx.op(f'"stablehlo.collective_broadcast"({x}) <{{{CHANNEL}, replica_groups = {groups_text(rows)}}}> : ({t}) -> {t}')
+    return ctx.op(
+        f'"stablehlo.collective_broadcast"({x}) <{{{CHANNEL}, replica_groups = {groups_text(rows)}}}> : ({t}) -> {t}'
+    )
 
 
 def _broadcast_transpose(ct, x, *, axis_name, source):
@@ -231,7 +261,9 @@ def _broadcast_batch(axis, operands, dims, *, axis_name, source):
     single_name(axis_name, axis.name, "pbroadcast")
     if d is None:
         return x, None
-    return slice_in_dim(x, source, source + 1, axis=d) if axis.size == 1 else _repeated(x, d, source, axis.size), d
+    return slice_in_dim(x, source, source + 1, axis=d) if axis.size == 1 else _repeated(
+        x, d, source, axis.size
+    ), d
 
 
 def _repeated(x, d, source, size):

@@ -53,7 +53,9 @@ from xlab.lax.slicing import dynamic_index_in_dim
 __all__ = ["pargmax", "pargmin", "pmax", "pmean", "pmin", "psum"]
 
 
-def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+def psum(
+    x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None
+) -> Any:
     """Sum over named axes: every member of a group receives the sum of the group's values.
 
     Args:
@@ -70,7 +72,9 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
     groups = canonical_groups(axis_index_groups, axes, "psum")
     if not axes:
         return x
-    return _tree.map(lambda v: (_psum if isinstance(v, Tracer) else _constant_sum)(v, axes, groups), x)
+    return _tree.map(
+        lambda v: (_psum if isinstance(v, Tracer) else _constant_sum)(v, axes, groups), x
+    )
 
 
 def _psum(x, axes, groups):
@@ -83,8 +87,10 @@ def _psum(x, axes, groups):
     if not over:
         return psum_p.bind(x, axes=axes, axis_index_groups=groups)
     if groups is not None:
-        raise NotImplementedError("psum with axis_index_groups under shard_map with check_vma=True: the groups hold different "
-                                  "sums, so the result would not be the same everywhere; use check_vma=False")
+        raise NotImplementedError(
+            "psum with axis_index_groups under shard_map with check_vma=True: the groups hold different "
+            "sums, so the result would not be the same everywhere; use check_vma=False"
+        )
     source = vma_state("psum", x, over)
     other = tuple(a for a in axes if a not in over)
     if other:
@@ -120,7 +126,9 @@ def _constant_sum(x, axes, groups):
     return mul(x, np.asarray(n).astype(aval_of(x).dtype)[()])
 
 
-def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+def pmean(
+    x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None
+) -> Any:
     """Mean over named axes; integers become floats.
 
     Args:
@@ -137,6 +145,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[i
     groups = canonical_groups(axis_index_groups, axes, "pmean")
     total = psum(x, axis_name, axis_index_groups=groups)
     uneven = groups is not None and len({len(g) for g in groups}) > 1
+
     # psum of the number one: what the members of a group count together, positional axes included.
     def mean(v, original):
         if uneven:
@@ -150,6 +159,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[i
             return v / n
         v = _floating(v)
         return div(v, np.asarray(n).astype(aval_of(v).dtype)[()])
+
     return _tree.map(mean, total, x)
 
 
@@ -157,7 +167,9 @@ def _floating(x):
     dtype = aval_of(x).dtype
     if dtypes.issubdtype(dtype, np.inexact):
         return x
-    return convert_element_type(x, dtypes.canonicalize_dtype(np.float64 if np.dtype(dtype).itemsize == 8 else np.float32))
+    return convert_element_type(
+        x, dtypes.canonicalize_dtype(np.float64 if np.dtype(dtype).itemsize == 8 else np.float32)
+    )
 
 
 def _own_group_size(axes, groups, dtype):
@@ -165,10 +177,18 @@ def _own_group_size(axes, groups, dtype):
     sizes = np.zeros(sum(map(len, groups)), np.int32)
     for g in groups:
         sizes[list(g)] = len(g)
-    return dynamic_index_in_dim(sizes, axis_index(axes if len(axes) > 1 else axes[0]), 0, keepdims=False)
+    return dynamic_index_in_dim(
+        sizes, axis_index(axes if len(axes) > 1 else axes[0]), 0, keepdims=False
+    )
 
 
-def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None, nan_safe: bool = False) -> Any:
+def pmax(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    nan_safe: bool = False,
+) -> Any:
     """Maximum over named axes. Across devices a NaN may or may not win, with `nan_safe` it does, for a second collective; no derivative.
 
     Args:
@@ -185,7 +205,13 @@ def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
     return _extremum(pmax_p, "pmax", x, axis_name, axis_index_groups, nan_safe)
 
 
-def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None, nan_safe: bool = False) -> Any:
+def pmin(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    nan_safe: bool = False,
+) -> Any:
     """Minimum over named axes; of NaN as `pmax`.
 
     Args:
@@ -210,7 +236,9 @@ def _extremum(prim, api, x, axis_name, axis_index_groups, nan_safe):
         aval = aval_of(v)
         no_keys(api, aval)
         if dtypes.issubdtype(aval.dtype, np.complexfloating):
-            raise TypeError(f"{api} needs numbers that have an order, got {aval}; take the real part or the absolute value")
+            raise TypeError(
+                f"{api} needs numbers that have an order, got {aval}; take the real part or the absolute value"
+            )
         over = {"axes": _positive(axes, aval.ndim), "axis_index_groups": groups}
         best = prim.bind(require_varying(api, v, axes), **over)
         if not nan_safe or not dtypes.issubdtype(aval.dtype, np.inexact):
@@ -218,6 +246,7 @@ def _extremum(prim, api, x, axis_name, axis_index_groups, nan_safe):
         v = require_varying(api, v, axes)
         found = pmax_p.bind(ne(v, v), **over)
         return select_n(found, best, full_like(best, np.nan))
+
     return _tree.map(leaf, x)
 
 
@@ -299,16 +328,28 @@ def _lowering(combine, bool_combine, reduction, identity):
         if not names:
             return x
         rows = groups_text(groups_of(ctx, names, axis_index_groups))
-        return combining_op(ctx, "all_reduce", x, op, f"{CHANNEL}, replica_groups = {rows}, use_global_device_ids", out, out)
+        return combining_op(
+            ctx,
+            "all_reduce",
+            x,
+            op,
+            f"{CHANNEL}, replica_groups = {rows}, use_global_device_ids",
+            out,
+            out,
+        )
+
     return rule
 
 
 def _batch(prim, api, of_copies):
     """Over the mapped axis itself the reduction is positional; `of_copies(x, n)` reduces `n` equal values."""
+
     def bind(x, axes, groups):
         if not axes:
             return x
-        return prim.bind(x, axes=axes, **({} if groups is _ABSENT else {"axis_index_groups": groups}))
+        return prim.bind(
+            x, axes=axes, **({} if groups is _ABSENT else {"axis_index_groups": groups})
+        )
 
     def rule(axis, operands, dims, *, axes, axis_index_groups=_ABSENT):
         x, d = operands[0], dims[0]
@@ -316,13 +357,20 @@ def _batch(prim, api, of_copies):
             if d is None or not any(type(a) is int for a in axes):
                 return bind(x, axes, axis_index_groups), d
             x = batching.moveaxis(x, d, 0)
-            return bind(x, tuple(a + 1 if type(a) is int else a for a in axes), axis_index_groups), 0
+            return bind(
+                x, tuple(a + 1 if type(a) is int else a for a in axes), axis_index_groups
+            ), 0
         if axis_index_groups is not _ABSENT:
             no_groups(axis_index_groups, api)
         if d is None:
-            return of_copies(bind(x, tuple(a for a in axes if a != axis.name), axis_index_groups), axis.size), None
-        shifted = tuple(d if a == axis.name else a + (a >= d) if type(a) is int else a for a in axes)
+            return of_copies(
+                bind(x, tuple(a for a in axes if a != axis.name), axis_index_groups), axis.size
+            ), None
+        shifted = tuple(
+            d if a == axis.name else a + (a >= d) if type(a) is int else a for a in axes
+        )
         return bind(x, shifted, axis_index_groups), None
+
     batching.axis_primitive_batchers[prim] = rule
 
 
@@ -350,8 +398,13 @@ psum_invariant_p = Primitive("psum_invariant", auto_pvary=False)
 unreduced_psum_p = Primitive("unreduced_psum", auto_pvary=False)
 pmax_p = Primitive("pmax", auto_pvary=False)
 pmin_p = Primitive("pmin", auto_pvary=False)
-for _p, _rule in ((psum_p, _aval), (pmax_p, _aval), (pmin_p, _aval), (psum_invariant_p, _invariant_aval),
-                  (unreduced_psum_p, _unreduced_aval)):
+for _p, _rule in (
+    (psum_p, _aval),
+    (pmax_p, _aval),
+    (pmin_p, _aval),
+    (psum_invariant_p, _invariant_aval),
+    (unreduced_psum_p, _unreduced_aval),
+):
     _p.def_effectful_abstract_eval(_rule)
 for _p in (psum_p, psum_invariant_p, unreduced_psum_p):
     mlir.register_text_lowering(_p, _lowering("add", "or", "add", _zero))
@@ -364,8 +417,11 @@ ad.deflinear2(psum_p, _psum_transpose)
 ad.deflinear2(psum_invariant_p, lambda ct, x, *, axes: [casts.vary(ct, axes)])
 ad.deflinear2(unreduced_psum_p, lambda ct, x, *, axes: [casts.preduced_p.bind(ct, axes=axes)])
 for _p in (pmax_p, pmin_p):
-    ad.not_differentiable(_p, f"{_p.name} has no derivative rule: it is not differentiable where values tie; differentiate "
-                              f"through all_gather and a maximum instead")
+    ad.not_differentiable(
+        _p,
+        f"{_p.name} has no derivative rule: it is not differentiable where values tie; differentiate "
+        f"through all_gather and a maximum instead",
+    )
 ad.primitive_transposes[casts.pvary_p] = lambda ct, x, *, axes: [bind_psum_invariant(ct, axes)]
 ad.primitive_transposes[casts.preduced_p] = lambda ct, x, *, axes: [_sum_cotangent(ct, axes)]
 
@@ -378,6 +434,12 @@ def _sum_cotangent(ct, axes):
     return unreduced_psum_p.bind(ct, axes=axes)
 
 
-for _p, _reduction in ((psum_p, "add"), (psum_invariant_p, "add"), (unreduced_psum_p, "add"), (pmax_p, "max"), (pmin_p, "min")):
+for _p, _reduction in (
+    (psum_p, "add"),
+    (psum_invariant_p, "add"),
+    (unreduced_psum_p, "add"),
+    (pmax_p, "max"),
+    (pmin_p, "min"),
+):
     collective_rules[_p] = reducing("all_reduce", _reduction)
     arrivals[_p] = everyone_alike

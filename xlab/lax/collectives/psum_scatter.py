@@ -44,7 +44,14 @@ from xlab.lax.shape import canonical_axis, reshape
 __all__ = ["psum_scatter"]
 
 
-def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Any:
+def psum_scatter(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+    tiled: bool = False,
+) -> Any:
     """The sum over named axes, cut along a dimension: the member of rank r keeps block r.
 
     Args:
@@ -70,13 +77,25 @@ def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, axi
         aval = aval_of(v)
         no_keys("psum_scatter", aval)
         if aval.dtype == np.bool_:
-            raise TypeError("psum_scatter adds values and does not accept bool; convert to int32 first")
-        params = {"axis_name": names, "scatter_dimension": canonical_axis(scatter_dimension, aval.ndim), "axis_size": size, "tiled": tiled}
+            raise TypeError(
+                "psum_scatter adds values and does not accept bool; convert to int32 first"
+            )
+        params = {
+            "axis_name": names,
+            "scatter_dimension": canonical_axis(scatter_dimension, aval.ndim),
+            "axis_size": size,
+            "tiled": tiled,
+        }
         if vma_state("psum_scatter", v, names) == "unreduced":
             if groups is not None:
-                raise NotImplementedError("psum_scatter of an unreduced value with axis_index_groups")
+                raise NotImplementedError(
+                    "psum_scatter of an unreduced value with axis_index_groups"
+                )
             return unreduced_reduce_scatter_p.bind(v, **params)
-        return reduce_scatter_p.bind(require_varying("psum_scatter", v, names), axis_index_groups=groups, **params)
+        return reduce_scatter_p.bind(
+            require_varying("psum_scatter", v, names), axis_index_groups=groups, **params
+        )
+
     return _tree.map(leaf, x)
 
 
@@ -84,41 +103,68 @@ def _shape(x, dim, n, tiled) -> tuple:
     size = x.shape[dim]
     if tiled:
         if size % n:
-            raise ValueError(f"tiled reduce_scatter operand scatter dimension size {size} must be divisible by shard_count {n} "
-                             f"(operand {x}, dimension {dim})")
+            raise ValueError(
+                f"tiled reduce_scatter operand scatter dimension size {size} must be divisible by shard_count {n} "
+                f"(operand {x}, dimension {dim})"
+            )
         return resized(x.shape, dim, size // n)
     if size != n:
-        raise ValueError(f"reduce_scatter operand scatter dimension size {size} must match shard count {n} (operand {x}, dimension "
-                         f"{dim}); use tiled=True to cut it into blocks")
+        raise ValueError(
+            f"reduce_scatter operand scatter dimension size {size} must match shard count {n} (operand {x}, dimension "
+            f"{dim}); use tiled=True to cut it into blocks"
+        )
     return without(x.shape, dim)
 
 
 def _aval(x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups=None):
     refuse_unfinished("psum_scatter", x, axis_name)
-    return ShapedArray(_shape(x, scatter_dimension, axis_size, tiled), x.dtype, x.weak_type, mat=x.mat), effects_of(axis_name)
+    return ShapedArray(
+        _shape(x, scatter_dimension, axis_size, tiled), x.dtype, x.weak_type, mat=x.mat
+    ), effects_of(axis_name)
 
 
 def _unreduced_aval(x, *, axis_name, scatter_dimension, axis_size, tiled):
     names = set(axis_name)
     need("unreduced_psum_scatter", x, axis_name, "unreduced")
     mat = x.mat.update(unreduced=x.mat.unreduced - names, varying=x.mat.varying | names)
-    return ShapedArray(_shape(x, scatter_dimension, axis_size, tiled), x.dtype, x.weak_type, mat=mat), effects_of(axis_name)
+    return ShapedArray(
+        _shape(x, scatter_dimension, axis_size, tiled), x.dtype, x.weak_type, mat=mat
+    ), effects_of(axis_name)
 
 
 def _lowering(ctx, x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups=None):
     aval, out = ctx.avals_in[0], ctx.avals_out[0]
     if 0 in out.shape:
         return ctx.fill(0, out)
-    scattered = aval.update(shape=resized(aval.shape, scatter_dimension, aval.shape[scatter_dimension] // axis_size))
+    scattered = aval.update(
+        shape=resized(aval.shape, scatter_dimension, aval.shape[scatter_dimension] // axis_size)
+    )
     rows = groups_text(groups_of(ctx, axis_name, axis_index_groups))
-    result = combining_op(ctx, "reduce_scatter", x, "add",
-                          f"{CHANNEL}, replica_groups = {rows}, scatter_dimension = {scatter_dimension} : i64, "
-                          f"use_global_device_ids", aval, scattered)
+    result = combining_op(
+        ctx,
+        "reduce_scatter",
+        x,
+        "add",
+        f"{CHANNEL}, replica_groups = {rows}, scatter_dimension = {scatter_dimension} : i64, "
+        f"use_global_device_ids",
+        aval,
+        scattered,
+    )
     return result if tiled else reshaped(ctx, result, scattered, out)
 
 
 def _batch(prim):
-    def rule(axis, operands, dims, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups=None):
+    def rule(
+        axis,
+        operands,
+        dims,
+        *,
+        axis_name,
+        scatter_dimension,
+        axis_size,
+        tiled,
+        axis_index_groups=None,
+    ):
         x, d, dim = operands[0], dims[0], scatter_dimension
         extra = {"axis_index_groups": axis_index_groups} if prim is reduce_scatter_p else {}
         if axis.name not in axis_name:
@@ -127,7 +173,14 @@ def _batch(prim):
                     dim += 1
                 elif not tiled:
                     d -= 1
-            return prim.bind(x, axis_name=axis_name, scatter_dimension=dim, axis_size=axis_size, tiled=tiled, **extra), d
+            return prim.bind(
+                x,
+                axis_name=axis_name,
+                scatter_dimension=dim,
+                axis_size=axis_size,
+                tiled=tiled,
+                **extra,
+            ), d
         no_groups(axis_index_groups, "psum_scatter")
         single_name(axis_name, axis.name, "psum_scatter")
         if d is None:
@@ -137,38 +190,76 @@ def _batch(prim):
         if not tiled:
             return x, dim
         shape = aval_of(x).shape
-        return reshape(x, (*shape[:dim], axis_size, shape[dim] // axis_size, *shape[dim + 1:])), dim
+        return reshape(
+            x, (*shape[:dim], axis_size, shape[dim] // axis_size, *shape[dim + 1 :])
+        ), dim
+
     batching.axis_primitive_batchers[prim] = rule
 
 
 def _transpose(ct, x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups):
-    return [all_gather_p.bind(require_varying("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension, axis_name=axis_name,
-                              axis_index_groups=axis_index_groups, axis_size=axis_size, tiled=tiled)]
+    return [
+        all_gather_p.bind(
+            require_varying("psum_scatter", ct, axis_name),
+            all_gather_dimension=scatter_dimension,
+            axis_name=axis_name,
+            axis_index_groups=axis_index_groups,
+            axis_size=axis_size,
+            tiled=tiled,
+        )
+    ]
 
 
 def _unreduced_transpose(ct, x, *, axis_name, scatter_dimension, axis_size, tiled):
-    return [all_gather_reduced_p.bind(require_varying("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension,
-                                      axis_name=axis_name, axis_size=axis_size, tiled=tiled)]
+    return [
+        all_gather_reduced_p.bind(
+            require_varying("psum_scatter", ct, axis_name),
+            all_gather_dimension=scatter_dimension,
+            axis_name=axis_name,
+            axis_size=axis_size,
+            tiled=tiled,
+        )
+    ]
 
 
 reduce_scatter_p = Primitive("reduce_scatter", auto_pvary=False)
 unreduced_reduce_scatter_p = Primitive("unreduced_reduce_scatter", auto_pvary=False)
 reduce_scatter_p.def_effectful_abstract_eval(_aval)
 unreduced_reduce_scatter_p.def_effectful_abstract_eval(_unreduced_aval)
-for _p, _back in ((reduce_scatter_p, _transpose), (unreduced_reduce_scatter_p, _unreduced_transpose)):
+for _p, _back in (
+    (reduce_scatter_p, _transpose),
+    (unreduced_reduce_scatter_p, _unreduced_transpose),
+):
     ad.deflinear2(_p, _back)
     mlir.register_text_lowering(_p, _lowering)
     _batch(_p)
 
 
-def _gather_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups):
-    return [reduce_scatter_p.bind(require_varying("all_gather", ct, axis_name), axis_name=axis_name, scatter_dimension=all_gather_dimension,
-                                  axis_index_groups=axis_index_groups, axis_size=axis_size, tiled=tiled)]
+def _gather_transpose(
+    ct, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups
+):
+    return [
+        reduce_scatter_p.bind(
+            require_varying("all_gather", ct, axis_name),
+            axis_name=axis_name,
+            scatter_dimension=all_gather_dimension,
+            axis_index_groups=axis_index_groups,
+            axis_size=axis_size,
+            tiled=tiled,
+        )
+    ]
 
 
 def _gather_reduced_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled):
-    return [unreduced_reduce_scatter_p.bind(ct, axis_name=axis_name, scatter_dimension=all_gather_dimension,
-                                            axis_size=axis_size, tiled=tiled)]
+    return [
+        unreduced_reduce_scatter_p.bind(
+            ct,
+            axis_name=axis_name,
+            scatter_dimension=all_gather_dimension,
+            axis_size=axis_size,
+            tiled=tiled,
+        )
+    ]
 
 
 ad.primitive_transposes[all_gather_p] = _gather_transpose

@@ -43,24 +43,34 @@ def with_outputs(closed: ClosedJaxpr, out_avals: Sequence) -> ClosedJaxpr:
 
         def fun(*args):
             outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
-            return [convert(o, a.dtype, a.weak_type) if isinstance(a, ShapedArray) else o
-                    for o, a in zip(outs, out_avals)]
+            return [
+                convert(o, a.dtype, a.weak_type) if isinstance(a, ShapedArray) else o
+                for o, a in zip(outs, out_avals)
+            ]
+
         return pe.trace_to_closed_jaxpr(fun, closed.in_avals, closed.jaxpr.debug_info)
+
     return closed.memo(("outputs", tuple(out_avals)), make)
 
 
-def reorder(closed: ClosedJaxpr, inputs: Sequence[int] | None = None, outputs: Sequence[int] | None = None) -> ClosedJaxpr:
+def reorder(
+    closed: ClosedJaxpr, inputs: Sequence[int] | None = None, outputs: Sequence[int] | None = None
+) -> ClosedJaxpr:
     """The program with inputs and outputs chosen by position."""
     j = closed.jaxpr
     invars = j.invars if inputs is None else [j.invars[i] for i in inputs]
     outvars = j.outvars if outputs is None else [j.outvars[i] for i in outputs]
-    return ClosedJaxpr(Jaxpr(j.constvars, invars, outvars, j.eqns, debug_info=j.debug_info), closed.consts)
+    return ClosedJaxpr(
+        Jaxpr(j.constvars, invars, outvars, j.eqns, debug_info=j.debug_info), closed.consts
+    )
 
 
 def add_inputs(closed: ClosedJaxpr, before: Sequence, after: Sequence) -> ClosedJaxpr:
     """The program with more inputs that it ignores."""
     j = closed.jaxpr
-    return ClosedJaxpr(j.replace(invars=[*map(Var, before), *j.invars, *map(Var, after)]), closed.consts)
+    return ClosedJaxpr(
+        j.replace(invars=[*map(Var, before), *j.invars, *map(Var, after)]), closed.consts
+    )
 
 
 # -- loops ----------------------------------------------------------------------------------------------
@@ -76,7 +86,9 @@ def settled(flags: Sequence[bool], step: Callable[[list[bool]], Sequence[bool]])
         flags = new
 
 
-def define_loop(prim: Primitive, flow: Callable[[dict], LoopFlow], params: Callable[[LoopFlow], dict]) -> None:
+def define_loop(
+    prim: Primitive, flow: Callable[[dict], LoopFlow], params: Callable[[LoopFlow], dict]
+) -> None:
     """Registers how values flow through a loop, and by that how it is pruned; `params(flow)` are the parameters of such a loop."""
     control_flow_rules[prim] = flow
     pe.dce_rules[prim] = functools.partial(_prune_loop, params)
@@ -92,17 +104,26 @@ def _prune_loop(params, used_outputs, eqn):
     if flow.cond is not None:
         _, asked = pe.dce_jaxpr(flow.cond.jaxpr, [True])
         carry = [c or a for c, a in zip(carry, asked[nc:])]
-    carry = settled(carry, lambda c: pe.dce_jaxpr(body.jaxpr, [*c, *ys])[1][nb:nb + k])
+    carry = settled(carry, lambda c: pe.dce_jaxpr(body.jaxpr, [*c, *ys])[1][nb : nb + k])
     rows = len(body.in_avals) - nb - k
-    new, used = pe.dce_jaxpr(body.jaxpr, [*carry, *ys], instantiate=[*[False] * nb, *carry, *[False] * rows])
+    new, used = pe.dce_jaxpr(
+        body.jaxpr, [*carry, *ys], instantiate=[*[False] * nb, *carry, *[False] * rows]
+    )
     used_in = [*[True] * nc, *used]
     if all(used_in) and all(ys):
         return used_in, eqn
-    flow = flow._replace(body=ClosedJaxpr(new, body.consts), num_consts=sum(used[:nb]), num_carry=sum(carry))
+    flow = flow._replace(
+        body=ClosedJaxpr(new, body.consts), num_consts=sum(used[:nb]), num_carry=sum(carry)
+    )
     if flow.cond is not None:
-        flow = flow._replace(cond=reorder(flow.cond, [*range(nc), *(nc + i for i, c in enumerate(carry) if c)]))
-    return used_in, eqn.replace(invars=[v for v, u in zip(eqn.invars, used_in) if u],
-                                outvars=[v for v, u in zip(eqn.outvars, (*carry, *ys)) if u], params={**eqn.params, **params(flow)})
+        flow = flow._replace(
+            cond=reorder(flow.cond, [*range(nc), *(nc + i for i, c in enumerate(carry) if c)])
+        )
+    return used_in, eqn.replace(
+        invars=[v for v, u in zip(eqn.invars, used_in) if u],
+        outvars=[v for v, u in zip(eqn.outvars, (*carry, *ys)) if u],
+        params={**eqn.params, **params(flow)},
+    )
 
 
 # -- types ----------------------------------------------------------------------------------------------
@@ -115,7 +136,9 @@ def describe(avals) -> str:
 def check_callables(api: str, **funs):
     for role, fun in funs.items():
         if not callable(fun):
-            raise TypeError(f"lax.{api}: {role} must be a function, got {fun!r} of type {type(fun).__name__}")
+            raise TypeError(
+                f"lax.{api}: {role} must be a function, got {fun!r} of type {type(fun).__name__}"
+            )
 
 
 def name_of(fun) -> str:
@@ -128,7 +151,13 @@ def join_weak(a: ShapedArray, b: ShapedArray):
         return a
     if not (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)):
         return None
-    if a.shape != b.shape or a.dtype != b.dtype or a.mat != b.mat or a.explicit_sharding != b.explicit_sharding or a.memory_space != b.memory_space:
+    if (
+        a.shape != b.shape
+        or a.dtype != b.dtype
+        or a.mat != b.mat
+        or a.explicit_sharding != b.explicit_sharding
+        or a.memory_space != b.memory_space
+    ):
         return None
     return a.update(weak_type=a.weak_type and b.weak_type)
 
@@ -142,7 +171,12 @@ def join_carry(given, got):
         return given
     if not (isinstance(given, ShapedArray) and isinstance(got, ShapedArray)):
         return None
-    if given.shape != got.shape or given.mat != got.mat or given.explicit_sharding != got.explicit_sharding or given.memory_space != got.memory_space:
+    if (
+        given.shape != got.shape
+        or given.mat != got.mat
+        or given.explicit_sharding != got.explicit_sharding
+        or given.memory_space != got.memory_space
+    ):
         return None
     if given.dtype == got.dtype:
         return given

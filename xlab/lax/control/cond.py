@@ -38,7 +38,9 @@ from xlab.lax.creation import zeros_like_aval
 from xlab.lax.shape import broadcast_in_dim
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = None) -> Any:
+def switch(
+    index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = None
+) -> Any:
     """Calls the branch with number `index` (clamped into range) on the operands.
 
     Args:
@@ -61,7 +63,9 @@ def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, opera
         check_callables("switch", **{f"branch_{i}": b})
     aval = aval_of(index)
     if aval.shape:
-        raise TypeError(f"lax.switch needs a scalar index, got {aval}. Under vmap the index of each example is a scalar.")
+        raise TypeError(
+            f"lax.switch needs a scalar index, got {aval}. Under vmap the index of each example is a scalar."
+        )
     if not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(f"lax.switch needs an integer index, got {aval}")
     if len(branches) == 1:
@@ -69,13 +73,22 @@ def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, opera
     if config.disable_jit and not is_tracer(index):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     index = convert_element_type(index, np.int32)
-    return choose("switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands)
+    return choose(
+        "switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands
+    )
 
 
 _ABSENT = object()
 
 
-def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _ABSENT, linear: Any = None) -> Any:
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable,
+    false_fun: Callable,
+    *operands: Any,
+    operand: Any = _ABSENT,
+    linear: Any = None,
+) -> Any:
     """Calls `true_fun` or `false_fun` on the operands; only the chosen one runs.
 
     Both must return the same structure, shapes and dtypes. Under vmap over `pred` both run and the result is selected.
@@ -96,25 +109,37 @@ def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: An
     idle_argument("cond", "linear", linear, "linearity is found out")
     if operand is not _ABSENT:
         operands = (operand, *operands)
-    elif len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
+    elif (
+        len(operands) == 2
+        and callable(false_fun)
+        and callable(operands[1])
+        and not callable(true_fun)
+    ):
         # The older form: an operand before each function.
         true_operand, when_true, false_operand, when_false = true_fun, false_fun, *operands
-        return cond(pred, lambda t, _: when_true(t), lambda _, f: when_false(f), true_operand, false_operand)
+        return cond(
+            pred, lambda t, _: when_true(t), lambda _, f: when_false(f), true_operand, false_operand
+        )
     check_callables("cond", true_fun=true_fun, false_fun=false_fun)
     try:
         aval = aval_of(pred)
     except TypeError:
-        raise TypeError(f"lax.cond takes a boolean scalar as its first argument, got {pred!r} of type "
-                        f"{type(pred).__name__}") from None
+        raise TypeError(
+            f"lax.cond takes a boolean scalar as its first argument, got {pred!r} of type "
+            f"{type(pred).__name__}"
+        ) from None
     if aval.shape:
-        raise TypeError(f"Pred must be a scalar, got {aval}. Reduce it with .all() or .any(), or use "
-                        f"xlab.numpy.where for an elementwise choice.")
+        raise TypeError(
+            f"Pred must be a scalar, got {aval}. Reduce it with .all() or .any(), or use "
+            f"xlab.numpy.where for an elementwise choice."
+        )
     if not (aval.dtype == np.bool_ or dtypes.issubdtype(aval.dtype, np.number)):
         raise TypeError(f"Pred type must be either boolean or number, got {aval}")
     if config.disable_jit and not is_tracer(pred):
         return true_fun(*operands) if pred else false_fun(*operands)
     if aval.dtype != np.bool_:
         from xlab.lax.comparison import ne
+
         pred = ne(pred, np.zeros((), aval.dtype)[()])
     return choose("cond", convert_element_type(pred, np.int32), (false_fun, true_fun), operands)
 
@@ -127,9 +152,11 @@ def choose(api, index, branches, operands, **params):
     first_tree = traced[0][2]
     for (_, _, tree), b in zip(traced[1:], branches[1:]):
         if tree != first_tree:
-            raise TypeError(f"lax.{api}: branch outputs must have the same pytree structure, but {name_of(branches[0])} returns "
-                            f"{first_tree} and {name_of(b)} returns {tree}")
-    out_avals = list(traced[0][0].out_avals)        # in weakness the first branch decides
+            raise TypeError(
+                f"lax.{api}: branch outputs must have the same pytree structure, but {name_of(branches[0])} returns "
+                f"{first_tree} and {name_of(b)} returns {tree}"
+            )
+    out_avals = list(traced[0][0].out_avals)  # in weakness the first branch decides
     for (closed, _, _), b in zip(traced[1:], branches[1:]):
         joined = [join_weak(x, y) for x, y in zip(out_avals, closed.out_avals)]
         if any(j is None for j in joined):
@@ -137,17 +164,21 @@ def choose(api, index, branches, operands, **params):
             hint = ""
             if any(getattr(x, "mat", None) != getattr(y, "mat", None) for x, y in wrong):
                 hint = " They vary over different mesh axes: make them agree with lax.pcast(x, axis, to='varying')."
-            raise TypeError(f"lax.{api}: branches must return equal types, but {name_of(branches[0])} gives "
-                            f"{describe(x for x, _ in wrong)} where {name_of(b)} gives {describe(y for _, y in wrong)}.{hint}")
+            raise TypeError(
+                f"lax.{api}: branches must return equal types, but {name_of(branches[0])} gives "
+                f"{describe(x for x, _ in wrong)} where {name_of(b)} gives {describe(y for _, y in wrong)}.{hint}"
+            )
     # Every branch takes what any branch closes over.
     consts = [c for _, cs, _ in traced for c in cs]
     n, seen, closed_branches = len(consts), 0, []
     for closed, cs, _ in traced:
         before = [aval_of(c) for c in consts[:seen]]
-        rest = [aval_of(c) for c in consts[seen + len(cs):]]
+        rest = [aval_of(c) for c in consts[seen + len(cs) :]]
         if n > len(cs):
-            closed = closed.memo(("widen", tuple(before), tuple(rest)),
-                                 lambda c=closed, b=before, r=rest, k=len(cs): _widen(c, b, r, k))
+            closed = closed.memo(
+                ("widen", tuple(before), tuple(rest)),
+                lambda c=closed, b=before, r=rest, k=len(cs): _widen(c, b, r, k),
+            )
         seen += len(cs)
         closed_branches.append(with_outputs(closed, out_avals))
     if any(map(is_ref, consts)):
@@ -165,9 +196,19 @@ def _share_refs(consts, branches):
     def shared(closed):
         def fun(*args):
             given = dict(zip(keep, args))
-            return eval_jaxpr(closed.jaxpr, closed.consts, *(given[s] for s in source), *args[len(keep):])
-        return closed.memo(("share", tuple(source)), lambda: pe.trace_to_closed_jaxpr(
-            fun, [*(closed.in_avals[i] for i in keep), *closed.in_avals[len(source):]], closed.debug_info))
+            return eval_jaxpr(
+                closed.jaxpr, closed.consts, *(given[s] for s in source), *args[len(keep) :]
+            )
+
+        return closed.memo(
+            ("share", tuple(source)),
+            lambda: pe.trace_to_closed_jaxpr(
+                fun,
+                [*(closed.in_avals[i] for i in keep), *closed.in_avals[len(source) :]],
+                closed.debug_info,
+            ),
+        )
+
     return [consts[i] for i in keep], list(map(shared, branches))
 
 
@@ -204,8 +245,10 @@ def _cond_jvp(primals, tangents, *, branches, **params):
     outs = cond_p.bind(index, *ops, *ad.drop_zeros(dots), branches=new, **params)
     n = len(union)
     given = iter(outs[n:])
-    return outs[:n], [next(given) if nz else ad.Zero(v.to_tangent_aval())
-                      for nz, v in zip(union, branches[0].out_avals)]
+    return outs[:n], [
+        next(given) if nz else ad.Zero(v.to_tangent_aval())
+        for nz, v in zip(union, branches[0].out_avals)
+    ]
 
 
 ad.primitive_jvps[cond_p] = _cond_jvp
@@ -228,7 +271,9 @@ def _cond_partial_eval(trace, args, *, branches, **params):
     known_outs = trace.run_known(cond_p.bind, index, *known_args, branches=known, **params)
     residuals = known_outs[n_known:]
     unknown_args = [x for x, u in zip(ops, unknown) if u]
-    outs = trace.record_unknown(cond_p, [index, *residuals, *unknown_args], dict(branches=waiting, **params))
+    outs = trace.record_unknown(
+        cond_p, [index, *residuals, *unknown_args], dict(branches=waiting, **params)
+    )
     k, w = iter(known_outs[:n_known]), iter(outs)
     return [next(w) if u else next(k) for u in union]
 
@@ -255,9 +300,15 @@ def _give_residuals(closed, n_known, slots, place):
     def fun(*args):
         outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
         mine = dict(zip(place, outs[n_known:]))
-        return [*outs[:n_known], *(mine[i] if i in mine else zeros_like_aval(s) for i, s in enumerate(slots))]
-    return closed.memo(("residuals", n_known, tuple(slots), tuple(place)),
-                       lambda: pe.trace_to_closed_jaxpr(fun, closed.in_avals, closed.jaxpr.debug_info))
+        return [
+            *outs[:n_known],
+            *(mine[i] if i in mine else zeros_like_aval(s) for i, s in enumerate(slots)),
+        ]
+
+    return closed.memo(
+        ("residuals", n_known, tuple(slots), tuple(place)),
+        lambda: pe.trace_to_closed_jaxpr(fun, closed.in_avals, closed.jaxpr.debug_info),
+    )
 
 
 def _take_residuals(closed, n_res, slots, place):
@@ -280,10 +331,14 @@ def _cond_transpose(cts, index, *ops, branches, **params):
     refs, ops = ad.open_cotangents(ops)
     transposed = [ad.transpose_jaxpr(b, linear, nonzero, refs) for b in branches]
     union = tuple(map(any, zip(*(nz for _, nz in transposed)))) if any(linear) else ()
-    lin_avals = [a.to_tangent_aval().to_ct_aval() for a, lin in zip(branches[0].in_avals, linear) if lin]
+    lin_avals = [
+        a.to_tangent_aval().to_ct_aval() for a, lin in zip(branches[0].in_avals, linear) if lin
+    ]
     new = tuple(_instantiate(c, nz, union, lin_avals) for c, nz in transposed)
     values = [x for x, lin in zip(ops, linear) if not lin]
-    outs = cond_p.bind(index, *values, *(ct for ct, nz in zip(cts, nonzero) if nz), branches=new, **params)
+    outs = cond_p.bind(
+        index, *values, *(ct for ct, nz in zip(cts, nonzero) if nz), branches=new, **params
+    )
     given = iter(outs)
     found = iter([next(given) if u else None for u in union])
     return [None, *(next(found) if lin else None for lin in linear)]
@@ -298,8 +353,11 @@ def _instantiate(closed, nonzero, wanted, avals):
         outs = iter(eval_jaxpr(closed.jaxpr, closed.consts, *args))
         pairs = [next(outs) if nz else zeros_like_aval(a) for nz, a in zip(nonzero, avals)]
         return [x for x, w in zip(pairs, wanted) if w]
-    return closed.memo(("instantiate", tuple(nonzero), tuple(wanted)),
-                       lambda: pe.trace_to_closed_jaxpr(fun, closed.in_avals, closed.jaxpr.debug_info))
+
+    return closed.memo(
+        ("instantiate", tuple(nonzero), tuple(wanted)),
+        lambda: pe.trace_to_closed_jaxpr(fun, closed.in_avals, closed.jaxpr.debug_info),
+    )
 
 
 ad.primitive_transposes[cond_p] = _cond_transpose
@@ -317,18 +375,22 @@ def _cond_batch(axis, args, dims, *, branches, **params):
         return outs, [0 if b else None for b in union]
     # A choice per example: all branches run, the results are selected.
     if any(isinstance(e, _effects.IO_EFFECTS) for b in branches for e in b.effects):
-        raise NotImplementedError("IO effect not supported in vmap-of-cond: with a predicate per example all branches run, and with "
-                                  "them their io_callback. Move it out of the branches, or map with lax.map")
+        raise NotImplementedError(
+            "IO effect not supported in vmap-of-cond: with a predicate per example all branches run, and with "
+            "them their io_callback. Move it out of the branches, or map with lax.map"
+        )
     index = batching.moveaxis(index, di, 0)
     ops = [x if b else batching.broadcast(x, axis.size, 0) for x, b in zip(ops, batched)]
     handed, unspread = _handed_through(branches, args[1:]), list(zip(args[1:], ds))
     results = []
     for i, b in enumerate(branches):
         closed, _ = batching.batch_jaxpr(b, axis, [True] * len(ops), True)
-        results.append(eval_jaxpr(closed.jaxpr, closed.consts, *(_only_where(index, i, x) for x in ops)))
+        results.append(
+            eval_jaxpr(closed.jaxpr, closed.consts, *(_only_where(index, i, x) for x in ops))
+        )
     outs = []
     for cases, source in zip(zip(*results), handed):
-        if source is not None:      # whatever is chosen
+        if source is not None:  # whatever is chosen
             outs.append(unspread[source])
             continue
         ndim = aval_of(cases[0]).ndim
@@ -345,7 +407,11 @@ def _handed_through(branches, operands) -> list[int | None]:
     out = []
     for vs in zip(*(b.jaxpr.outvars for b in branches)):
         found = [place.get(v) if type(v) is Var else None for v, place in zip(vs, places)]
-        out.append(found[0] if all(i is not None and operands[i] is operands[found[0]] for i in found) else None)
+        out.append(
+            found[0]
+            if all(i is not None and operands[i] is operands[found[0]] for i in found)
+            else None
+        )
     return out
 
 
@@ -353,8 +419,11 @@ def _only_where(index, i: int, x):
     """`x` for branch `i`, constant to derivatives in examples that take another branch: an infinite slope there would
     turn the zero cotangent of the result that is not selected into NaN."""
     aval = aval_of(x)
-    if not dtypes.issubdtype(aval.dtype, np.inexact) or not aval_of(index).mat.varying <= aval.mat.varying:
-        return x    # the last: what all devices share has to stay so for the branch's own casts
+    if (
+        not dtypes.issubdtype(aval.dtype, np.inexact)
+        or not aval_of(index).mat.varying <= aval.mat.varying
+    ):
+        return x  # the last: what all devices share has to stay so for the branch's own casts
     taken = eq(index, np.int32(i))
     if aval.ndim > 1:
         taken = broadcast_in_dim(taken, aval.shape, (0,))
@@ -369,11 +438,16 @@ def _cond_dce(used_outputs, eqn):
         return [False] * len(eqn.invars), None
     branches = eqn.params["branches"]
     used = list(map(any, zip(*(pe.dce_jaxpr(b.jaxpr, used_outputs)[1] for b in branches))))
-    new = tuple(ClosedJaxpr(pe.dce_jaxpr(b.jaxpr, used_outputs, instantiate=used)[0], b.consts) for b in branches)
+    new = tuple(
+        ClosedJaxpr(pe.dce_jaxpr(b.jaxpr, used_outputs, instantiate=used)[0], b.consts)
+        for b in branches
+    )
     used_in = [True, *used]
     return used_in, eqn.replace(
-        invars=[v for v, u in zip(eqn.invars, used_in) if u], outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u],
-        params={**eqn.params, "branches": new})
+        invars=[v for v, u in zip(eqn.invars, used_in) if u],
+        outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u],
+        params={**eqn.params, "branches": new},
+    )
 
 
 pe.dce_rules[cond_p] = _cond_dce
@@ -387,12 +461,23 @@ def _cond_lowering(ctx, index, *ops, branches, branches_platforms=None, **_):
     tokens = ctx.tokens(ordered)
 
     def branch(b):
-        return ctx.block([], lambda _names: ctx.with_tokens(ordered, tokens, lambda _: mlir.constrain_sums(ctx, ctx.jaxpr(b, mlir.constrain_sums(ctx, ops, b.in_avals)), b.out_avals)), types)
+        return ctx.block(
+            [],
+            lambda _names: ctx.with_tokens(
+                ordered,
+                tokens,
+                lambda _: mlir.constrain_sums(
+                    ctx, ctx.jaxpr(b, mlir.constrain_sums(ctx, ops, b.in_avals)), b.out_avals
+                ),
+            ),
+            types,
+        )
+
     regions = ", ".join(map(branch, branches))
-    outs = ctx.ops(f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({", ".join(types)})', len(types))
+    outs = ctx.ops(
+        f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({", ".join(types)})', len(types)
+    )
     return ctx.take_tokens(ordered, outs)
 
 
 mlir.register_text_lowering(cond_p, _cond_lowering)
-
-

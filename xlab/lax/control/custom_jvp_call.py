@@ -33,10 +33,19 @@ class _CustomJVPCall(CustomCall):
         consts, closed = hoisted(closed)
         invars = [trace.atom(x) for x in (*consts, *args)]
         rule = _Rule(jvp, len(consts))
-        return trace.record(self, invars, {"call_jaxpr": closed, "jvp": rule, "name": params["name"],
-                                               "num_consts": len(consts) + params["num_consts"],
-                                               "symbolic_zeros": params["symbolic_zeros"]},
-                            closed.out_avals, closed.effects)
+        return trace.record(
+            self,
+            invars,
+            {
+                "call_jaxpr": closed,
+                "jvp": rule,
+                "name": params["name"],
+                "num_consts": len(consts) + params["num_consts"],
+                "symbolic_zeros": params["symbolic_zeros"],
+            },
+            closed.out_avals,
+            closed.effects,
+        )
 
 
 class _Rule:
@@ -50,14 +59,20 @@ class _Rule:
 
     def __call__(self, *args):
         n = len(args) // 2
-        return self.rule(*args[self.skip:n], *args[n + self.skip:])
+        return self.rule(*args[self.skip : n], *args[n + self.skip :])
 
 
-custom_jvp_call_p = _CustomJVPCall("custom_jvp_call", multiple_results=True, auto_pvary=False, context_dependent=True)
+custom_jvp_call_p = _CustomJVPCall(
+    "custom_jvp_call", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 custom_jvp_call_p.takes_refs = True
-custom_jvp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
+custom_jvp_call_p.def_effectful_abstract_eval(
+    lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects)
+)
 ad.primitive_jvps.excuse(custom_jvp_call_p, "its own rule is called instead")
-batching.primitive_batchers.excuse(custom_jvp_call_p, "the function and its rule are batched together")
+batching.primitive_batchers.excuse(
+    custom_jvp_call_p, "the function and its rule are batched together"
+)
 
 
 def _transpose(cts, *operands, call_jaxpr, **params):
@@ -68,4 +83,6 @@ def _transpose(cts, *operands, call_jaxpr, **params):
 ad.primitive_transposes[custom_jvp_call_p] = _transpose
 control_flow_rules[custom_jvp_call_p] = lambda params: CallFlow(params["call_jaxpr"])
 discharge_rules[custom_jvp_call_p] = inline("call_jaxpr")
-mlir.register_text_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))
+mlir.register_text_lowering(
+    custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args)
+)

@@ -32,8 +32,14 @@ class _LinearSolveTuple(NamedTuple):
         return _LinearSolveTuple(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
 
-def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_solve: Callable | None = None,
-                        symmetric: bool = False, has_aux: bool = False) -> Any:
+def custom_linear_solve(
+    matvec: Callable,
+    b: Any,
+    solve: Callable,
+    transpose_solve: Callable | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """Solves `matvec(x) = b` by a given solver; derivatives solve the same system again.
 
     Args:
@@ -52,8 +58,12 @@ def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_sol
         >>> float(half(2.0, 3.0)), float(xlab.grad(half)(2.0, 3.0))
         (1.5, -0.75)
     """
-    check_callables("custom_linear_solve", matvec=matvec, solve=solve,
-                    **({} if transpose_solve is None else {"transpose_solve": transpose_solve}))
+    check_callables(
+        "custom_linear_solve",
+        matvec=matvec,
+        solve=solve,
+        **({} if transpose_solve is None else {"transpose_solve": transpose_solve}),
+    )
     flat, in_tree = args_tree(b)
     tree, avals = _tree.structure(b), [aval_of(x) for x in flat]
 
@@ -61,10 +71,13 @@ def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_sol
         def checked(x):
             out = fun(x)
             if aux and not (isinstance(out, tuple) and len(out) == 2):
-                raise ValueError(f"lax.custom_linear_solve: with has_aux=True, {role} must return a pair (x, aux), got "
-                                 f"{type(out).__name__}")
+                raise ValueError(
+                    f"lax.custom_linear_solve: with has_aux=True, {role} must return a pair (x, aux), got "
+                    f"{type(out).__name__}"
+                )
             _check_like(out[0] if aux else out, tree, avals, role)
             return out
+
         checked.__name__ = role
         return checked
 
@@ -81,38 +94,54 @@ def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_sol
         jaxprs = _LinearSolveTuple(matvec_jaxpr, None, solve_jaxpr, None)
         consts = _LinearSolveTuple(matvec_consts, (), solve_consts, ())
     else:
+
         def transposed(ct):
             primals = [*matvec_consts, *(ad.UndefinedPrimal(a) for a in avals)]
-            given = ad.backward_pass(matvec_jaxpr.jaxpr, matvec_jaxpr.consts, primals, _tree.leaves(ct))
-            return _tree.unflatten(tree, [ad.instantiate_zeros(x) for x in given[len(matvec_consts):]])
+            given = ad.backward_pass(
+                matvec_jaxpr.jaxpr, matvec_jaxpr.consts, primals, _tree.leaves(ct)
+            )
+            return _tree.unflatten(
+                tree, [ad.instantiate_zeros(x) for x in given[len(matvec_consts) :]]
+            )
+
         vecmat = shaped(transposed, "transpose of matvec")
         vecmat_jaxpr, vecmat_consts, _ = trace_body(vecmat, in_tree, avals)
-        transpose_jaxpr, transpose_consts, transpose_tree = solver(transpose_solve, vecmat, "transpose_solve")
+        transpose_jaxpr, transpose_consts, transpose_tree = solver(
+            transpose_solve, vecmat, "transpose_solve"
+        )
         if transpose_tree != out_tree:
-            raise ValueError(f"lax.custom_linear_solve: transpose_solve must return the structure of solve, {out_tree}, got "
-                             f"{transpose_tree}")
+            raise ValueError(
+                f"lax.custom_linear_solve: transpose_solve must return the structure of solve, {out_tree}, got "
+                f"{transpose_tree}"
+            )
         jaxprs = _LinearSolveTuple(matvec_jaxpr, vecmat_jaxpr, solve_jaxpr, transpose_jaxpr)
         consts = _LinearSolveTuple(matvec_consts, vecmat_consts, solve_consts, transpose_consts)
     lengths = _LinearSolveTuple(*map(len, consts))
-    outs = linear_solve_p.bind(*(c for part in consts for c in part), *flat, const_lengths=lengths, jaxprs=jaxprs)
+    outs = linear_solve_p.bind(
+        *(c for part in consts for c in part), *flat, const_lengths=lengths, jaxprs=jaxprs
+    )
     return _tree.unflatten(out_tree, outs)
 
 
 def _check_like(out, tree, avals, role):
     got_tree, got = _tree.structure(out), [aval_of(x) for x in _tree.leaves(out)]
     if [a.shape for a in got] != [a.shape for a in avals]:
-        raise ValueError(f"{role}() output shapes must match b, got {[a.shape for a in got]} and {[a.shape for a in avals]}")
+        raise ValueError(
+            f"{role}() output shapes must match b, got {[a.shape for a in got]} and {[a.shape for a in avals]}"
+        )
     if got_tree != tree:
         raise TypeError(f"{role}() output pytree structure must match b, got {got_tree} and {tree}")
 
 
-linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, auto_pvary=False, context_dependent=True)
+linear_solve_p = Primitive(
+    "custom_linear_solve", multiple_results=True, auto_pvary=False, context_dependent=True
+)
 
 
 @linear_solve_p.def_effectful_abstract_eval
 def _aval(*avals, const_lengths, jaxprs):
     n = sum(const_lengths)
-    for a, want in zip(avals[n:], jaxprs.solve.in_avals[const_lengths.solve:]):
+    for a, want in zip(avals[n:], jaxprs.solve.in_avals[const_lengths.solve :]):
         if a.shape != want.shape or a.dtype != want.dtype:
             raise TypeError(f"custom_linear_solve was traced for {want}, got {describe([a])}")
     return jaxprs.solve.out_avals, _effects.join(j.effects for j in jaxprs if j is not None)
@@ -122,7 +151,7 @@ def _split(args, lengths):
     """The constants of each program, and the right-hand side."""
     parts, start = [], 0
     for n in lengths:
-        parts.append(list(args[start:start + n]))
+        parts.append(list(args[start : start + n]))
         start += n
     return _LinearSolveTuple(*parts), list(args[start:])
 
@@ -136,28 +165,42 @@ def _jvp(primals, tangents, *, const_lengths, jaxprs):
     outs = linear_solve_p.bind(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
     consts, b = _split(primals, const_lengths)
     const_dots, b_dot = _split(tangents, const_lengths)
-    x, aux = outs[:len(b)], outs[len(b):]
+    x, aux = outs[: len(b)], outs[len(b) :]
     if not all(type(t) is ad.Zero for t in const_dots.matvec):
         matvec = jaxprs.matvec
         zeros = [ad.Zero.of(v) for v in x]
-        _, moved = ad.jvp(lambda *xs: eval_jaxpr(matvec.jaxpr, matvec.consts, *xs), [*consts.matvec, *x],
-                          [*const_dots.matvec, *zeros])
-        b_dot = [db if type(m) is ad.Zero else ad.add_tangents(db, neg(m)) for db, m in zip(b_dot, moved)]
+        _, moved = ad.jvp(
+            lambda *xs: eval_jaxpr(matvec.jaxpr, matvec.consts, *xs),
+            [*consts.matvec, *x],
+            [*const_dots.matvec, *zeros],
+        )
+        b_dot = [
+            db if type(m) is ad.Zero else ad.add_tangents(db, neg(m)) for db, m in zip(b_dot, moved)
+        ]
     if all(type(t) is ad.Zero for t in b_dot):
         return outs, [ad.Zero.of(o) for o in outs]
-    dots = linear_solve_p.bind(*_joined(consts, map(ad.instantiate_zeros, b_dot)), const_lengths=const_lengths, jaxprs=jaxprs)
-    return outs, [*dots[:len(b)], *map(ad.Zero.of, aux)]
+    dots = linear_solve_p.bind(
+        *_joined(consts, map(ad.instantiate_zeros, b_dot)),
+        const_lengths=const_lengths,
+        jaxprs=jaxprs,
+    )
+    return outs, [*dots[: len(b)], *map(ad.Zero.of, aux)]
 
 
 def _transpose(cts, *args, const_lengths, jaxprs):
     consts, b = _split(args, const_lengths)
     if jaxprs.transpose_solve is None:
-        raise TypeError("transpose_solve required for backwards mode automatic differentiation of custom_linear_solve: pass "
-                        "transpose_solve, or symmetric=True where the system is its own transpose")
-    cts = [ad.instantiate_zeros(ct) for ct in cts[:len(b)]]
-    outs = linear_solve_p.bind(*_joined(consts.transpose(), cts), const_lengths=const_lengths.transpose(),
-                               jaxprs=jaxprs.transpose())
-    return [*[None] * sum(const_lengths), *outs[:len(b)]]
+        raise TypeError(
+            "transpose_solve required for backwards mode automatic differentiation of custom_linear_solve: pass "
+            "transpose_solve, or symmetric=True where the system is its own transpose"
+        )
+    cts = [ad.instantiate_zeros(ct) for ct in cts[: len(b)]]
+    outs = linear_solve_p.bind(
+        *_joined(consts.transpose(), cts),
+        const_lengths=const_lengths.transpose(),
+        jaxprs=jaxprs.transpose(),
+    )
+    return [*[None] * sum(const_lengths), *outs[: len(b)]]
 
 
 def _batch(axis, args, dims, *, const_lengths, jaxprs):
@@ -169,10 +212,13 @@ def _batch(axis, args, dims, *, const_lengths, jaxprs):
 
     def of_solver(closed, flags, instantiate):
         n_aux = len(closed.out_avals) - n
-        return batching.batch_jaxpr(closed, axis, [*flags, *x_batched], [*instantiate, *[False] * n_aux])
+        return batching.batch_jaxpr(
+            closed, axis, [*flags, *x_batched], [*instantiate, *[False] * n_aux]
+        )
 
     def grow(found):
         return [a or f for a, f in zip(x_batched, found)]
+
     # Right-hand side and solution are batched together, part by part: each is the other's in the transposed system.
     while True:
         before = list(x_batched)
@@ -181,9 +227,14 @@ def _batch(axis, args, dims, *, const_lengths, jaxprs):
                 x_batched = grow(of_solver(closed, flags, [False] * n)[1][:n])
         if x_batched == before:
             break
-    new = _LinearSolveTuple(*(None if j is None else of_solver(j, f, x_batched)[0] for j, f in zip(jaxprs, batched)))
+    new = _LinearSolveTuple(
+        *(None if j is None else of_solver(j, f, x_batched)[0] for j, f in zip(jaxprs, batched))
+    )
     _, out_batched = of_solver(jaxprs.solve, batched.solve, x_batched)
-    b = [x if was or not now else batching.broadcast(x, axis.size, 0) for x, was, now in zip(b, b_batched, x_batched)]
+    b = [
+        x if was or not now else batching.broadcast(x, axis.size, 0)
+        for x, was, now in zip(b, b_batched, x_batched)
+    ]
     outs = linear_solve_p.bind(*_joined(consts, b), const_lengths=const_lengths, jaxprs=new)
     return outs, [0 if f else None for f in out_batched]
 
@@ -197,5 +248,6 @@ ad.primitive_jvps[linear_solve_p] = _jvp
 ad.primitive_transposes[linear_solve_p] = _transpose
 batching.axis_primitive_batchers[linear_solve_p] = _batch
 control_flow_rules[linear_solve_p] = lambda params: OpaqueFlow(
-    tuple((name, jaxpr) for name, jaxpr in params["jaxprs"]._asdict().items() if jaxpr is not None))
+    tuple((name, jaxpr) for name, jaxpr in params["jaxprs"]._asdict().items() if jaxpr is not None)
+)
 mlir.register_text_lowering(linear_solve_p, _lower)

@@ -24,7 +24,14 @@ from xlab.lax.shape import canonical_axis, concatenate, pad, reshape, rev
 from xlab.lax.slicing import slice_in_dim
 
 
-def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: Any, *, unroll: int | bool | None = None) -> Any:
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable,
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
     """Repeats `val = body_fun(i, val)` for `i` from `lower` to `upper - 1`.
 
     With Python int bounds the loop is a `scan` and has reverse-mode derivatives; otherwise it is a `while_loop`.
@@ -42,9 +49,16 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: 
     """
     check_callables("fori_loop", body_fun=body_fun)
     for name, bound in (("lower", lower), ("upper", upper)):
-        if not (dtypes.issubdtype(aval_of(bound).dtype, np.integer) or dtypes.issubdtype(aval_of(bound).dtype, np.floating)) \
-                or aval_of(bound).shape:
-            raise TypeError(f"fori_loop bounds must be integer scalars, got {name}={aval_of(bound)}")
+        if (
+            not (
+                dtypes.issubdtype(aval_of(bound).dtype, np.integer)
+                or dtypes.issubdtype(aval_of(bound).dtype, np.floating)
+            )
+            or aval_of(bound).shape
+        ):
+            raise TypeError(
+                f"fori_loop bounds must be integer scalars, got {name}={aval_of(bound)}"
+            )
     dtype = _dtype_of_bounds(aval_of(lower), aval_of(upper))
     if not is_tracer(lower) and not is_tracer(upper):
         first, last = int(lower), int(upper)
@@ -53,15 +67,25 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: 
         def step(carry, _):
             i, val = carry
             return (_next(i), body_fun(i, val)), None
+
         # The counter is an integer variable of the program, so the body may index with it.
         counter = np.asarray(first).astype(dtypes.canonicalize_dtype(int))[()]
-        (_, out), _ = scan(step, (counter, init_val), None, length=length, unroll=1 if unroll is None else unroll)
+        (_, out), _ = scan(
+            step, (counter, init_val), None, length=length, unroll=1 if unroll is None else unroll
+        )
         return out
     if unroll is not None and unroll is not False:
-        raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
-    first, last = (x if aval_of(x).dtype == dtype else convert_element_type(x, dtype) for x in (lower, upper))
-    _, _, out = while_loop(lambda s: lt(s[0], s[1]), lambda s: (_next(s[0]), s[1], body_fun(s[0], s[2])),
-                           (first, last, init_val))
+        raise ValueError(
+            "Can only use `unroll` in `fori_loop` if the loop bounds are statically known."
+        )
+    first, last = (
+        x if aval_of(x).dtype == dtype else convert_element_type(x, dtype) for x in (lower, upper)
+    )
+    _, _, out = while_loop(
+        lambda s: lt(s[0], s[1]),
+        lambda s: (_next(s[0]), s[1], body_fun(s[0], s[2])),
+        (first, last, init_val),
+    )
     return out
 
 
@@ -76,8 +100,10 @@ def _dtype_of_bounds(lower, upper):
     for weak, other in ((lower, upper), (upper, lower)):
         if weak.weak_type and not other.weak_type and weak.dtype.kind == other.dtype.kind:
             return other.dtype
-    raise TypeError(f"lower and upper arguments to fori_loop must have equal types, got {lower} and {upper}. Convert one of them "
-                    f"with .astype.")
+    raise TypeError(
+        f"lower and upper arguments to fori_loop must have equal types, got {lower} and {upper}. Convert one of them "
+        f"with .astype."
+    )
 
 
 def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
@@ -102,11 +128,20 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     whole, left = divmod(n, batch_size)
     parts = []
     if whole:
-        heads = [reshape(slice_in_dim(x, 0, whole * batch_size), (whole, batch_size, *aval_of(x).shape[1:])) for x in flat]
+        heads = [
+            reshape(
+                slice_in_dim(x, 0, whole * batch_size), (whole, batch_size, *aval_of(x).shape[1:])
+            )
+            for x in flat
+        ]
         _, ys = scan(lambda _, x: ((), _batched(f, x)), (), _tree.unflatten(tree, heads))
-        parts.append(_tree.map(lambda y: reshape(y, (whole * batch_size, *aval_of(y).shape[2:])), ys))
+        parts.append(
+            _tree.map(lambda y: reshape(y, (whole * batch_size, *aval_of(y).shape[2:])), ys)
+        )
     if left:
-        parts.append(_batched(f, _tree.unflatten(tree, [slice_in_dim(x, n - left, n) for x in flat])))
+        parts.append(
+            _batched(f, _tree.unflatten(tree, [slice_in_dim(x, n - left, n) for x in flat]))
+        )
     return parts[0] if len(parts) == 1 else _tree.map(lambda a, b: concatenate([a, b], 0), *parts)
 
 
@@ -119,10 +154,13 @@ def _batched(f, xs):
         nonlocal out_tree
         outs, out_tree = _tree.flatten(f(_tree.unflatten(tree, leaves)))
         return outs
+
     size = aval_of(flat[0]).shape[0]
     run, out_dims = batching.batch_flat(flat_fun, Axis(None, size, "vmap"), [0] * len(flat))
     outs = run(*flat)
-    return _tree.unflatten(out_tree, [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(outs, out_dims.dims)])
+    return _tree.unflatten(
+        out_tree, [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(outs, out_dims.dims)]
+    )
 
 
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
@@ -144,7 +182,9 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     axis = canonical_axis(axis, aval_of(flat[0]).ndim)
     sizes = {aval_of(x).shape[axis] for x in flat}
     if len(sizes) != 1:
-        raise ValueError(f"associative_scan needs arrays of equal size along axis {axis}, got {sorted(sizes)}")
+        raise ValueError(
+            f"associative_scan needs arrays of equal size along axis {axis}, got {sorted(sizes)}"
+        )
     if reverse:
         flat = [rev(x, (axis,)) for x in flat]
 
@@ -164,7 +204,9 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
         left = at_odds if n % 2 else [slice_in_dim(x, 0, half - 1, 1, axis) for x in at_odds]
         later = [slice_in_dim(x, 2, None, 2, axis) for x in xs]
         at_evens = combine(left, later) if n > 2 else later
-        at_evens = [concatenate([slice_in_dim(x, 0, 1, 1, axis), e], axis) for x, e in zip(xs, at_evens)]
+        at_evens = [
+            concatenate([slice_in_dim(x, 0, 1, 1, axis), e], axis) for x, e in zip(xs, at_evens)
+        ]
         return [_interleave(e, o, axis) for e, o in zip(at_evens, at_odds)]
 
     out = prefixes(flat) if sizes != {0} else flat
@@ -182,8 +224,10 @@ def _interleave(evens, odds, axis):
 
     def spread(x, low, high):
         return pad(x, zero, [(low, high, 1) if i == axis else (0, 0, 0) for i in range(ndim)])
+
     left, right = spread(evens, 0, int(a == b)), spread(odds, 1, int(a > b))
     if dtype == np.bool_:
         from xlab.lax.bits import bitwise_or
+
         return bitwise_or(left, right)
     return add(left, right)

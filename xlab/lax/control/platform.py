@@ -22,7 +22,9 @@ from xlab.lax.control.cond import choose
 __all__ = ["platform_dependent", "platform_index_p"]
 
 
-def platform_dependent(*args: Any, default: Callable | None = None, **per_platform: Callable) -> Any:
+def platform_dependent(
+    *args: Any, default: Callable | None = None, **per_platform: Callable
+) -> Any:
     """Calls the function given for the platform that the program will run on.
 
     All of them are traced and must return the same structure, shapes and dtypes; only one is compiled.
@@ -38,18 +40,30 @@ def platform_dependent(*args: Any, default: Callable | None = None, **per_platfo
         3.0
     """
     if "gpu" in per_platform:
-        raise ValueError("platform_dependent tells GPUs apart: use 'cuda' or 'rocm' instead of 'gpu'")
-    check_callables("platform_dependent", **per_platform, **({} if default is None else {"default": default}))
+        raise ValueError(
+            "platform_dependent tells GPUs apart: use 'cuda' or 'rocm' instead of 'gpu'"
+        )
+    check_callables(
+        "platform_dependent", **per_platform, **({} if default is None else {"default": default})
+    )
     root = state.trace
     while getattr(root, "parent", None) is not None:
         root = root.parent
     platforms = (*((name,) for name in per_platform), *(() if default is None else (None,)))
     if not platforms:
-        raise MissingRule("platform_dependent needs at least one function, for a platform (cpu=f) or for all others (default=f)")
+        raise MissingRule(
+            "platform_dependent needs at least one function, for a platform (cpu=f) or for all others (default=f)"
+        )
     branches = (*per_platform.values(), *(() if default is None else (default,)))
-    if not isinstance(root, pe.DynamicJaxprTrace):      # runs here and now
+    if not isinstance(root, pe.DynamicJaxprTrace):  # runs here and now
         return branches[mlir.branch_for_platform(_platform_of(args), platforms)](*args)
-    return choose("platform_dependent", platform_index_p.bind(platforms=platforms), branches, args, branches_platforms=platforms)
+    return choose(
+        "platform_dependent",
+        platform_index_p.bind(platforms=platforms),
+        branches,
+        args,
+        branches_platforms=platforms,
+    )
 
 
 def _platform_of(args) -> str:
@@ -68,7 +82,9 @@ batching.primitive_batchers.excuse(platform_index_p, "it has no operands")
 
 
 def _lowering(ctx, *, platforms):
-    return ctx.constant(np.int32(mlir.branch_for_platform(ctx.platform, platforms)), ctx.avals_out[0])
+    return ctx.constant(
+        np.int32(mlir.branch_for_platform(ctx.platform, platforms)), ctx.avals_out[0]
+    )
 
 
 mlir.register_text_lowering(platform_index_p, _lowering)

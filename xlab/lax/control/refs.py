@@ -35,17 +35,20 @@ def _scan_discharge(eqn, ref_mask, operands):
     nc, nr = p["num_consts"], p["num_carry"]
     body, final_refs = discharge_jaxpr(p["jaxpr"], ref_mask)
     n_out = len(p["jaxpr"].out_avals)
-    carried = [i for i in final_refs if i < nc]                 # constants that are written
-    stacked = [i for i in final_refs if i >= nc]                # xs that are written
+    carried = [i for i in final_refs if i < nc]  # constants that are written
+    stacked = [i for i in final_refs if i >= nc]  # xs that are written
     ends = {i: n_out + k for k, i in enumerate(final_refs)}
     constant = [i for i in range(nc) if i not in ends]
     ins = [*constant, *carried, *range(nc, len(operands))]
     outs = [*(ends[i] for i in carried), *range(n_out), *(ends[i] for i in stacked)]
     new = body.memo(("scan on values", nc), lambda: reorder(body, ins, outs))
     k = len(carried)
-    results = scan_p.bind(*(operands[i] for i in ins), **{**p, "jaxpr": new, "num_consts": len(constant), "num_carry": nr + k})
-    updates = {**dict(zip(carried, results[:k])), **dict(zip(stacked, results[k + n_out:]))}
-    return updates, results[k:k + n_out]
+    results = scan_p.bind(
+        *(operands[i] for i in ins),
+        **{**p, "jaxpr": new, "num_consts": len(constant), "num_carry": nr + k},
+    )
+    updates = {**dict(zip(carried, results[:k])), **dict(zip(stacked, results[k + n_out :]))}
+    return updates, results[k : k + n_out]
 
 
 def _while_discharge(eqn, ref_mask, operands):
@@ -53,7 +56,9 @@ def _while_discharge(eqn, ref_mask, operands):
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     if any(ref_mask[i] for i in _effects.written(p["cond_jaxpr"].effects)):
         return _while_testing(eqn, ref_mask, operands)
-    cond, _ = discharge_jaxpr(p["cond_jaxpr"], [*ref_mask[:nc], *[False] * (len(operands) - nc - nb)], ())
+    cond, _ = discharge_jaxpr(
+        p["cond_jaxpr"], [*ref_mask[:nc], *[False] * (len(operands) - nc - nb)], ()
+    )
     body, final_refs = discharge_jaxpr(p["body_jaxpr"], ref_mask[nc:])
     n_out = len(p["body_jaxpr"].out_avals)
     carried = [i for i in final_refs if i < nb]
@@ -63,12 +68,23 @@ def _while_discharge(eqn, ref_mask, operands):
     shared = [place.get(a) if c else None for a, c in zip(eqn.invars[:nc], ref_mask)]
     kept = [i for i in range(nc) if shared[i] is None]
     order_body = [*wide, *carried, *range(nb, nb + n_out)]
-    new_body = body.memo(("while on values", tuple(order_body)),
-                         lambda: reorder(body, order_body, [*range(n_out, n_out + k), *range(n_out)]))
-    new_cond = _condition(cond, kept, shared, [new_body.in_avals[len(wide) + j] for j in range(k)], nc)
+    new_body = body.memo(
+        ("while on values", tuple(order_body)),
+        lambda: reorder(body, order_body, [*range(n_out, n_out + k), *range(n_out)]),
+    )
+    new_cond = _condition(
+        cond, kept, shared, [new_body.in_avals[len(wide) + j] for j in range(k)], nc
+    )
     results = while_p.bind(
-        *(operands[i] for i in kept), *(operands[nc + i] for i in wide), *(operands[nc + i] for i in carried),
-        *operands[nc + nb:], cond_nconsts=len(kept), cond_jaxpr=new_cond, body_nconsts=len(wide), body_jaxpr=new_body)
+        *(operands[i] for i in kept),
+        *(operands[nc + i] for i in wide),
+        *(operands[nc + i] for i in carried),
+        *operands[nc + nb :],
+        cond_nconsts=len(kept),
+        cond_jaxpr=new_cond,
+        body_nconsts=len(wide),
+        body_jaxpr=new_body,
+    )
     return {nc + i: v for i, v in zip(carried, results)}, results[k:]
 
 
@@ -80,33 +96,55 @@ def _while_testing(eqn, ref_mask, operands):
     cond, cond_final_refs = discharge_jaxpr(p["cond_jaxpr"], [*ref_mask[:nc], *[False] * n_out])
     body, body_final_refs = discharge_jaxpr(p["body_jaxpr"], ref_mask[nc:])
     body_final_refs = [i for i in body_final_refs if i < nb]
-    first: dict[Var, int] = {}             # the first operand that is each variable: a reference may be given to both
+    first: dict[
+        Var, int
+    ] = {}  # the first operand that is each variable: a reference may be given to both
     same = [first.setdefault(v, i) if type(v) is Var else i for i, v in enumerate(eqn.invars)]
-    written = sorted({*(same[i] for i in cond_final_refs), *(same[nc + i] for i in body_final_refs)})
+    written = sorted(
+        {*(same[i] for i in cond_final_refs), *(same[nc + i] for i in body_final_refs)}
+    )
     fixed = [i for i in range(nc + nb) if same[i] == i and i not in written]
 
     def ask(values, carry):
         """The condition's result; what it wrote is stored in `values`, by operand number."""
-        pred, *new = eval_jaxpr(cond.jaxpr, cond.consts, *(values[same[i]] for i in range(nc)), *carry)
+        pred, *new = eval_jaxpr(
+            cond.jaxpr, cond.consts, *(values[same[i]] for i in range(nc)), *carry
+        )
         values.update({same[i]: v for i, v in zip(cond_final_refs, new)})
         return pred
 
     def step(*args):
         values = dict(zip((*fixed, *written), args))
-        outs = eval_jaxpr(body.jaxpr, body.consts, *(values[same[nc + i]] for i in range(nb)),
-                          *args[len(fixed) + len(written) + 1:])
+        outs = eval_jaxpr(
+            body.jaxpr,
+            body.consts,
+            *(values[same[nc + i]] for i in range(nb)),
+            *args[len(fixed) + len(written) + 1 :],
+        )
         values.update({same[nc + i]: v for i, v in zip(body_final_refs, outs[n_out:])})
         pred = ask(values, outs[:n_out])
         return [*(values[i] for i in written), pred, *outs[:n_out]]
+
     values = {i: operands[i] for i in (*fixed, *written)}
-    answer = ask(values, operands[nc + nb:])
-    init = [*(values[i] for i in written), answer, *operands[nc + nb:]]
+    answer = ask(values, operands[nc + nb :])
+    init = [*(values[i] for i in written), answer, *operands[nc + nb :]]
     constants = [operands[i] for i in fixed]
-    new_body = pe.trace_to_closed_jaxpr(step, list(map(aval_of, (*constants, *init))), p["body_jaxpr"].debug_info)
+    new_body = pe.trace_to_closed_jaxpr(
+        step, list(map(aval_of, (*constants, *init))), p["body_jaxpr"].debug_info
+    )
     at = len(written)
-    new_cond = pe.trace_to_closed_jaxpr(lambda *carry: [carry[at]], list(map(aval_of, init)), p["cond_jaxpr"].debug_info)
-    outs = while_p.bind(*constants, *init, cond_nconsts=0, cond_jaxpr=new_cond, body_nconsts=len(constants), body_jaxpr=new_body)
-    return dict(zip(written, outs[:at])), outs[at + 1:]
+    new_cond = pe.trace_to_closed_jaxpr(
+        lambda *carry: [carry[at]], list(map(aval_of, init)), p["cond_jaxpr"].debug_info
+    )
+    outs = while_p.bind(
+        *constants,
+        *init,
+        cond_nconsts=0,
+        cond_jaxpr=new_cond,
+        body_nconsts=len(constants),
+        body_jaxpr=new_body,
+    )
+    return dict(zip(written, outs[:at])), outs[at + 1 :]
 
 
 def _condition(cond: ClosedJaxpr, kept, shared, carried_avals, nc):
@@ -114,17 +152,22 @@ def _condition(cond: ClosedJaxpr, kept, shared, carried_avals, nc):
     n, k = len(kept), len(carried_avals)
 
     def run(*args):
-        constants, carried = iter(args[:n]), args[n:n + k]
+        constants, carried = iter(args[:n]), args[n : n + k]
         first = [next(constants) if s is None else carried[s] for s in shared]
-        return eval_jaxpr(cond.jaxpr, cond.consts, *first, *args[n + k:])
+        return eval_jaxpr(cond.jaxpr, cond.consts, *first, *args[n + k :])
+
     in_avals = [*(cond.in_avals[i] for i in kept), *carried_avals, *cond.in_avals[nc:]]
-    return cond.memo(("while on values", tuple(kept), tuple(shared), k),
-                     lambda: pe.trace_to_closed_jaxpr(run, in_avals, cond.debug_info))
+    return cond.memo(
+        ("while on values", tuple(kept), tuple(shared), k),
+        lambda: pe.trace_to_closed_jaxpr(run, in_avals, cond.debug_info),
+    )
 
 
 def _cond_discharge(eqn, ref_mask, operands):
     branches = eqn.params["branches"]
-    final_refs = sorted({i for b in branches for i in _effects.written(b.effects) if i >= 0 and ref_mask[i + 1]})
+    final_refs = sorted(
+        {i for b in branches for i in _effects.written(b.effects) if i >= 0 and ref_mask[i + 1]}
+    )
     new = tuple(discharge_jaxpr(b, ref_mask[1:], final_refs)[0] for b in branches)
     outs = cond_p.bind(*operands, **{**eqn.params, "branches": new})
     n = len(eqn.outvars)
@@ -146,7 +189,9 @@ def _while_partial_eval(trace, args, **params):
         if is_ref(x) and not trace.is_unknown(x):
             if id(x) not in copies:
                 now = trace.run_known(get_p.bind, x, tree=_WHOLE)
-                copies[id(x)] = trace.record_unknown(new_ref_p, (now,), {"memory_space": None, "kind": aval_of(x).kind})
+                copies[id(x)] = trace.record_unknown(
+                    new_ref_p, (now,), {"memory_space": None, "kind": aval_of(x).kind}
+                )
             recorded[i] = copies[id(x)]
     return split_while(trace, args, recorded, **params)
 
@@ -171,12 +216,17 @@ def _batched_on_values(prim, axis, operands, dims, params):
         updates, outs = discharge_rules[prim](eqn, ref_mask, values)
         written.update({i: len(outs) + k for k, i in enumerate(updates)})
         return [*outs, *updates.values()]
+
     fun, out_dims = batching.batch_flat(run, axis, dims)
     outs = fun(*given)
     for i, k in written.items():
         if dims[i] is None and out_dims.dims[k] is not None:
             raise unbatched("a set/swap", operands[i])
-        swap_p.bind(operands[i], batching.move_batch_dim_to(outs[k], out_dims.dims[k], axis.size, dims[i]), tree=_WHOLE)
+        swap_p.bind(
+            operands[i],
+            batching.move_batch_dim_to(outs[k], out_dims.dims[k], axis.size, dims[i]),
+            tree=_WHOLE,
+        )
     n = len(outs) - len(written)
     return outs[:n], out_dims.dims[:n]
 
@@ -193,6 +243,7 @@ def _with_refs_on_values(prim, wanted):
         if any(map(is_ref, operands)) and wanted(operands, dims, params):
             return _batched_on_values(prim, axis, operands, dims, params)
         return plain(axis, operands, dims, **params)
+
     batching.axis_primitive_batchers[prim] = rule
 
 
@@ -212,7 +263,9 @@ _with_refs_on_values(scan_p, _slices_a_batched_ref)
 
 @functools.lru_cache(maxsize=512)
 def _with_shared(prim, params, positions, context):
-    return jit(lambda *values: prim.bind(*(values[i] for i in positions), **dict(params)), name=prim.name)
+    return jit(
+        lambda *values: prim.bind(*(values[i] for i in positions), **dict(params)), name=prim.name
+    )
 
 
 caches.register(_with_shared.cache_clear)
@@ -220,6 +273,7 @@ caches.register(_with_shared.cache_clear)
 
 def _eagerly(prim):
     """Runs a primitive whose inner programs may use one reference each for itself: it is given once."""
+
     def impl(*args, **params):
         refs = [id(x) for x in args if type(x) is Ref]
         if len(set(refs)) == len(refs):
@@ -232,7 +286,10 @@ def _eagerly(prim):
                 i = place[id(x)] = len(values)
                 values.append(x)
             positions.append(i)
-        return _with_shared(prim, tuple(params.items()), tuple(positions), config.trace_context())(*values)
+        return _with_shared(prim, tuple(params.items()), tuple(positions), config.trace_context())(
+            *values
+        )
+
     prim.def_impl(impl)
 
 

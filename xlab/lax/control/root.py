@@ -15,7 +15,9 @@ from xlab.lax.control.common import args_tree, check_callables, trace_body
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
 
 
-def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve: Callable, has_aux: bool = False) -> Any:
+def custom_root(
+    f: Callable, initial_guess: Any, solve: Callable, tangent_solve: Callable, has_aux: bool = False
+) -> Any:
     """Finds `x` with `f(x) = 0` by a given solver; derivatives come from `f` at the solution.
 
     Args:
@@ -41,27 +43,36 @@ def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve:
 
     def check(got, role):
         if got != tree:
-            raise TypeError(f"{role}() output pytree structure must match initial_guess, got {got} and {tree}.")
+            raise TypeError(
+                f"{role}() output pytree structure must match initial_guess, got {got} and {tree}."
+            )
+
     f_jaxpr, f_consts, f_tree = trace_body(f, in_tree, avals)
     check(f_tree, "f")
     solve_jaxpr, solve_consts, out_tree = trace_body(lambda x: solve(f, x), in_tree, avals)
     if has_aux:
         children = out_tree.children()
         if len(children) != 2:
-            raise TypeError(f"lax.custom_root: with has_aux=True, solve must return a pair (solution, aux), got {out_tree}")
+            raise TypeError(
+                f"lax.custom_root: with has_aux=True, solve must return a pair (solution, aux), got {out_tree}"
+            )
         check(children[0], "solve")
     else:
         check(out_tree, "solve")
 
     def linear_solve(x, y):
         point = _tree.leaves(x)
-        _, _, jaxpr, consts = ad.linearize(lambda *xs: _tree.leaves(f(_tree.unflatten(tree, xs))), point, "f")
+        _, _, jaxpr, consts = ad.linearize(
+            lambda *xs: _tree.leaves(f(_tree.unflatten(tree, xs))), point, "f"
+        )
 
         def g(t):
             return _tree.unflatten(tree, eval_jaxpr(jaxpr, consts, *_tree.leaves(t)))
+
         out = tangent_solve(g, y)
         check(_tree.structure(out), "tangent_solve")
         return out
+
     pair, pair_tree = args_tree(initial_guess, initial_guess)
     linear_jaxpr, linear_consts, _ = trace_body(linear_solve, pair_tree, [aval_of(x) for x in pair])
 
@@ -72,17 +83,34 @@ def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve:
         return eval_jaxpr(solve_jaxpr.jaxpr, solve_jaxpr.consts, *args[start:])
 
     def _root_jvp(*values):
-        primals, tangents = values[:len(values) // 2], values[len(values) // 2:]
-        outs = state.trace.process_custom_jvp(custom_jvp_call_p, _custom_root, _root_jvp, primals, params)
+        primals, tangents = values[: len(values) // 2], values[len(values) // 2 :]
+        outs = state.trace.process_custom_jvp(
+            custom_jvp_call_p, _custom_root, _root_jvp, primals, params
+        )
         x, aux = outs[:n], outs[n:]
         # f(a, x(a)) = 0 gives df/dx dx = -df/da da.
-        _, moved = ad.jvp(lambda *xs: eval_jaxpr(f_jaxpr.jaxpr, f_jaxpr.consts, *xs), [*primals[:n_f], *x],
-                          [*tangents[:n_f], *(ad.Zero.of(v) for v in x)])
+        _, moved = ad.jvp(
+            lambda *xs: eval_jaxpr(f_jaxpr.jaxpr, f_jaxpr.consts, *xs),
+            [*primals[:n_f], *x],
+            [*tangents[:n_f], *(ad.Zero.of(v) for v in x)],
+        )
         if all(type(m) is ad.Zero for m in moved):
             return [*outs, *(ad.instantiate_zeros(ad.Zero.of(o)) for o in outs)]
-        dx = eval_jaxpr(linear_jaxpr.jaxpr, linear_jaxpr.consts, *primals[n_f:start], *x, *map(ad.instantiate_zeros, moved))
+        dx = eval_jaxpr(
+            linear_jaxpr.jaxpr,
+            linear_jaxpr.consts,
+            *primals[n_f:start],
+            *x,
+            *map(ad.instantiate_zeros, moved),
+        )
         return [*outs, *map(neg, dx), *(ad.instantiate_zeros(ad.Zero.of(a)) for a in aux)]
+
     params = {"name": "_custom_root", "num_consts": 0, "symbolic_zeros": False}
-    outs = state.trace.process_custom_jvp(custom_jvp_call_p, _custom_root, _root_jvp,
-                                          [*f_consts, *linear_consts, *solve_consts, *flat], params)
+    outs = state.trace.process_custom_jvp(
+        custom_jvp_call_p,
+        _custom_root,
+        _root_jvp,
+        [*f_consts, *linear_consts, *solve_consts, *flat],
+        params,
+    )
     return _tree.unflatten(out_tree, outs)

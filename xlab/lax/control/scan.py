@@ -35,8 +35,15 @@ from xlab.lax.creation import zeros_like_aval
 from xlab.lax.slicing import index_in_dim
 
 
-def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
-         _split_transpose: bool = False) -> Any:
+def scan(
+    f: Callable,
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> Any:
     """Repeats `carry, y = f(carry, x)` over the leading axis of `xs`.
 
     Args:
@@ -65,8 +72,10 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
         return _python_scan(f, init, xs_flat, xs_tree, n, reverse)
     for a in map(aval_of, xs_flat):
         if a.explicit_sharding is not None and a.explicit_sharding.spec[0] is not None:
-            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.explicit_sharding.spec} for xs of type {a} in scan over {name_of(f)}: "
-                             f"every device runs every iteration. Reshard it first (xlab.reshard).")
+            raise ValueError(
+                f"0th dimension of all xs should be replicated. Got {a.explicit_sharding.spec} for xs of type {a} in scan over {name_of(f)}: "
+                f"every device runs every iteration. Reshard it first (xlab.reshard)."
+            )
     x_avals = [a.without_dimension(0) for a in map(aval_of, xs_flat)]
     init_flat, init_tree = _tree.flatten(init)
     element = _tree.unflatten(xs_tree, x_avals)
@@ -76,16 +85,22 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
         body, consts, out_tree = trace_body(f, in_tree, in_avals)
         children = out_tree.children() if out_tree.num_leaves or out_tree.num_nodes > 1 else []
         if len(children) != 2:
-            raise TypeError(f"scan body output must be a pair (carry, y), but {name_of(f)} returns {out_tree}")
+            raise TypeError(
+                f"scan body output must be a pair (carry, y), but {name_of(f)} returns {out_tree}"
+            )
         carry_tree, y_tree = children
         if carry_tree != init_tree:
-            raise TypeError(f"scan carry output and input must have identical types and structure: {name_of(f)} takes a carry "
-                            f"of structure {init_tree} and returns {carry_tree}")
+            raise TypeError(
+                f"scan carry output and input must have identical types and structure: {name_of(f)} takes a carry "
+                f"of structure {init_tree} and returns {carry_tree}"
+            )
         nc = len(avals)
         joined = [join_carry(a, b) for a, b in zip(avals, body.out_avals[:nc])]
         if any(j is None for j in joined):
-            raise TypeError("scan body function carry input and carry output must have equal types. "
-                            + carry_mismatch("scan", name_of(f), avals, body.out_avals[:nc], joined))
+            raise TypeError(
+                "scan body function carry input and carry output must have equal types. "
+                + carry_mismatch("scan", name_of(f), avals, body.out_avals[:nc], joined)
+            )
         if all(j is a for j, a in zip(joined, avals)):
             break
         init_flat = list(map(as_carry, init_flat, avals, joined))
@@ -94,8 +109,17 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     if unroll is True or (unroll is not False and operator.index(unroll) > max(n, 1)):
         unroll = max(n, 1)
     unroll = max(1, operator.index(unroll))
-    outs = scan_p.bind(*consts, *init_flat, *xs_flat, reverse=bool(reverse), length=n, jaxpr=body,
-                       num_consts=len(consts), num_carry=nc, unroll=unroll)
+    outs = scan_p.bind(
+        *consts,
+        *init_flat,
+        *xs_flat,
+        reverse=bool(reverse),
+        length=n,
+        jaxpr=body,
+        num_consts=len(consts),
+        num_carry=nc,
+        unroll=unroll,
+    )
     return _tree.unflatten(init_tree, outs[:nc]), _tree.unflatten(y_tree, outs[nc:])
 
 
@@ -104,19 +128,30 @@ def _length(f, flat, xs, length) -> int:
     for x in flat:
         aval = aval_of(x)
         if not aval.shape:
-            raise ValueError(f"scan got value with no leading axis to scan over: {aval} among xs of {name_of(f)}")
+            raise ValueError(
+                f"scan got value with no leading axis to scan over: {aval} among xs of {name_of(f)}"
+            )
         sizes.add(aval.shape[0])
     if length is not None:
-        length = operator.index(concrete_or_error(length, "scan needs to know its `length` while tracing: use lax.fori_loop or "
-                                                          "lax.while_loop where it is data"))
+        length = operator.index(
+            concrete_or_error(
+                length,
+                "scan needs to know its `length` while tracing: use lax.fori_loop or "
+                "lax.while_loop where it is data",
+            )
+        )
         if length < 0:
             raise ValueError(f"scan length must not be negative, got {length}")
         if sizes - {length}:
-            raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes "
-                             f"{[aval_of(x).shape[0] for x in flat]}.")
+            raise ValueError(
+                f"scan got `length` argument of {length} which disagrees with leading axis sizes "
+                f"{[aval_of(x).shape[0] for x in flat]}."
+            )
         return length
     if len(sizes) > 1:
-        raise ValueError(f"scan got values with different leading axis sizes: {[aval_of(x).shape[0] for x in flat]}.")
+        raise ValueError(
+            f"scan got values with different leading axis sizes: {[aval_of(x).shape[0] for x in flat]}."
+        )
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")
     return sizes.pop()
@@ -124,14 +159,19 @@ def _length(f, flat, xs, length) -> int:
 
 def _python_scan(f, carry, xs_flat, xs_tree, n, reverse):
     from xlab.lax.shape import concatenate, expand_dims
+
     ys = []
-    for i in (reversed(range(n)) if reverse else range(n)):
-        carry, y = f(carry, _tree.unflatten(xs_tree, [index_in_dim(x, i, 0, False) for x in xs_flat]))
+    for i in reversed(range(n)) if reverse else range(n):
+        carry, y = f(
+            carry, _tree.unflatten(xs_tree, [index_in_dim(x, i, 0, False) for x in xs_flat])
+        )
         ys.append(y)
     if reverse:
         ys.reverse()
     if not ys:
-        raise ValueError("a scan of length zero cannot run under disable_jit: the type of its results is unknown")
+        raise ValueError(
+            "a scan of length zero cannot run under disable_jit: the type of its results is unknown"
+        )
     return carry, _tree.map(lambda *a: concatenate([expand_dims(v, (0,)) for v in a], 0), *ys)
 
 
@@ -142,11 +182,18 @@ scan_p.takes_refs = True
 @scan_p.def_effectful_abstract_eval
 def _scan_aval(*avals, jaxpr, length, num_carry, **_):
     outs = jaxpr.out_avals
-    return [*outs[:num_carry], *(a.with_dimension(0, length) for a in outs[num_carry:])], jaxpr.effects
+    return [
+        *outs[:num_carry],
+        *(a.with_dimension(0, length) for a in outs[num_carry:]),
+    ], jaxpr.effects
 
 
 def _parts(values, num_consts, num_carry):
-    return values[:num_consts], values[num_consts:num_consts + num_carry], values[num_consts + num_carry:]
+    return (
+        values[:num_consts],
+        values[num_consts : num_consts + num_carry],
+        values[num_consts + num_carry :],
+    )
 
 
 def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
@@ -154,8 +201,10 @@ def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
     c_t, i_t, x_t = _parts(tangents, num_consts, num_carry)
     c_nz, nz, x_nz = ad.nonzero_mask(c_t), ad.nonzero_mask(i_t), ad.nonzero_mask(x_t)
     n_ys = len(jaxpr.out_avals) - num_carry
+
     def derived(nz):
         return ad.jvp_jaxpr(jaxpr, [*c_nz, *nz, *x_nz], [*nz, *[False] * n_ys])
+
     nz = settled(nz, lambda nz: derived(nz)[1])
     new, out_nz = derived(nz)
     ys_nz = out_nz[num_carry:]
@@ -166,18 +215,44 @@ def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
     a, b, c = num_consts, num_carry, len(xs)
     base = a + b + c
     p1, p2 = base + len(c_dots), base + len(c_dots) + len(i_dots)
-    ins = [*range(a), *range(base, p1), *range(a, a + b), *range(p1, p2), *range(a + b, base), *range(p2, p2 + len(x_dots))]
+    ins = [
+        *range(a),
+        *range(base, p1),
+        *range(a, a + b),
+        *range(p1, p2),
+        *range(a + b, base),
+        *range(p2, p2 + len(x_dots)),
+    ]
     n_out = len(jaxpr.out_avals)
     n_ct = sum(nz)
-    outs_order = [*range(b), *range(n_out, n_out + n_ct), *range(b, n_out), *range(n_out + n_ct, n_out + n_ct + sum(ys_nz))]
-    body = new.memo(("scan order", tuple(ins), tuple(outs_order)), lambda: reorder(new, ins, outs_order))
-    outs = scan_p.bind(*consts, *c_dots, *init, *i_dots, *xs, *x_dots, jaxpr=body, num_consts=a + len(c_dots),
-                       num_carry=b + n_ct, **params)
-    carry, carry_t = outs[:b], iter(outs[b:b + n_ct])
-    ys, ys_t = outs[b + n_ct:b + n_ct + n_ys], iter(outs[b + n_ct + n_ys:])
+    outs_order = [
+        *range(b),
+        *range(n_out, n_out + n_ct),
+        *range(b, n_out),
+        *range(n_out + n_ct, n_out + n_ct + sum(ys_nz)),
+    ]
+    body = new.memo(
+        ("scan order", tuple(ins), tuple(outs_order)), lambda: reorder(new, ins, outs_order)
+    )
+    outs = scan_p.bind(
+        *consts,
+        *c_dots,
+        *init,
+        *i_dots,
+        *xs,
+        *x_dots,
+        jaxpr=body,
+        num_consts=a + len(c_dots),
+        num_carry=b + n_ct,
+        **params,
+    )
+    carry, carry_t = outs[:b], iter(outs[b : b + n_ct])
+    ys, ys_t = outs[b + n_ct : b + n_ct + n_ys], iter(outs[b + n_ct + n_ys :])
     zeros = _scan_aval(jaxpr=jaxpr, num_carry=num_carry, **params)[0]
     out_t = [next(carry_t) if n else None for n in nz] + [next(ys_t) if n else None for n in ys_nz]
-    return [*carry, *ys], [ad.Zero(z.to_tangent_aval()) if t is None else t for t, z in zip(out_t, zeros)]
+    return [*carry, *ys], [
+        ad.Zero(z.to_tangent_aval()) if t is None else t for t, z in zip(out_t, zeros)
+    ]
 
 
 ad.primitive_jvps[scan_p] = _scan_jvp
@@ -188,8 +263,10 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     c_u, x_u = [trace.is_unknown(v) for v in consts], [trace.is_unknown(v) for v in xs]
     u = [trace.is_unknown(v) for v in init]
     n_ys = len(jaxpr.out_avals) - num_carry
+
     def split(u):
         return pe.split_jaxpr(jaxpr, [*c_u, *u, *x_u], [*u, *[False] * n_ys])
+
     u = settled(u, lambda u: split(u)[2])
     known, unknown, out_u, res_avals = split(u)
     ys_u = out_u[num_carry:]
@@ -197,7 +274,9 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     kc, kr = sum(not f for f in c_u), sum(not f for f in u)
     n_known_out = sum(not f for f in out_u)
     # What each iteration would compute alike is computed once, before the loop.
-    before, known = known.memo(("scan invariant", kc, n_known_out), lambda: _take_out_invariant(known, kc, n_known_out))
+    before, known = known.memo(
+        ("scan invariant", kc, n_known_out), lambda: _take_out_invariant(known, kc, n_known_out)
+    )
     if before is not None:
         values = trace.run_known(eval_jaxpr, before.jaxpr, before.consts, *known_in[:kc])
         known_in, kc = [*values, *known_in], kc + len(values)
@@ -209,20 +288,35 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     stacked = [not c and not e for c, e in zip(constant, element)]
     keep = [*range(n_known_out), *(n_known_out + i for i, s in enumerate(stacked) if s)]
     known_body = known.memo(("scan known", tuple(keep)), lambda: reorder(known, None, keep))
-    outs = trace.run_known(scan_p.bind, *known_in, jaxpr=known_body, num_consts=kc, num_carry=kr, **params)
+    outs = trace.run_known(
+        scan_p.bind, *known_in, jaxpr=known_body, num_consts=kc, num_carry=kr, **params
+    )
     known_outs, stacks = outs[:n_known_out], iter(outs[n_known_out:])
     residuals = [known_in[i] if not s else next(stacks) for i, s in zip(where, stacked)]
     # The recorded scan: constants first, then the unknown carry, then stacked residuals and unknown elements.
     nr, n_uc, n_uu = len(res_avals), sum(c_u), sum(u)
     as_const = [i for i in range(nr) if constant[i]]
     as_x = [i for i in range(nr) if not constant[i]]
-    order = [*as_const, *range(nr, nr + n_uc), *range(nr + n_uc, nr + n_uc + n_uu), *as_x,
-             *range(nr + n_uc + n_uu, len(unknown.jaxpr.invars))]
+    order = [
+        *as_const,
+        *range(nr, nr + n_uc),
+        *range(nr + n_uc, nr + n_uc + n_uu),
+        *as_x,
+        *range(nr + n_uc + n_uu, len(unknown.jaxpr.invars)),
+    ]
     body = unknown.memo(("scan unknown", tuple(order)), lambda: reorder(unknown, order))
-    operands = [*(residuals[i] for i in as_const), *(v for v, f in zip(consts, c_u) if f),
-                *(v for v, f in zip(init, u) if f), *(residuals[i] for i in as_x), *(v for v, f in zip(xs, x_u) if f)]
-    new = trace.record_unknown(scan_p, operands, dict(
-        jaxpr=body, num_consts=len(as_const) + n_uc, num_carry=n_uu, **params))
+    operands = [
+        *(residuals[i] for i in as_const),
+        *(v for v, f in zip(consts, c_u) if f),
+        *(v for v, f in zip(init, u) if f),
+        *(residuals[i] for i in as_x),
+        *(v for v, f in zip(xs, x_u) if f),
+    ]
+    new = trace.record_unknown(
+        scan_p,
+        operands,
+        dict(jaxpr=body, num_consts=len(as_const) + n_uc, num_carry=n_uu, **params),
+    )
     k, w = iter(known_outs), iter(new)
     return [next(w) if f else next(k) for f in (*u, *ys_u)]
 
@@ -243,14 +337,20 @@ def _take_out_invariant(known: ClosedJaxpr, num_consts: int, num_results: int):
             fixed.update(eqn.outvars)
             eqns.append(eqn)
     given = {*j.constvars, *j.invars}
-    residuals = {v for v in j.outvars[num_results:] if type(v) is Var and v in fixed and v not in given}
+    residuals = {
+        v for v in j.outvars[num_results:] if type(v) is Var and v in fixed and v not in given
+    }
     if not residuals:
         return None, known
     made = [eqn for eqn in eqns if residuals.intersection(eqn.outvars)]
     taken = [v for eqn in made for v in eqn.outvars]
-    before = pe.dce_jaxpr_eqns(Jaxpr(j.constvars, j.invars[:num_consts], taken, eqns, debug_info=j.debug_info))
+    before = pe.dce_jaxpr_eqns(
+        Jaxpr(j.constvars, j.invars[:num_consts], taken, eqns, debug_info=j.debug_info)
+    )
     dropped = set(map(id, made))
-    rest = pe.dce_jaxpr_eqns(j.replace(invars=[*taken, *j.invars], eqns=[e for e in j.eqns if id(e) not in dropped]))
+    rest = pe.dce_jaxpr_eqns(
+        j.replace(invars=[*taken, *j.invars], eqns=[e for e in j.eqns if id(e) not in dropped])
+    )
     return ClosedJaxpr(before, known.consts), ClosedJaxpr(rest, known.consts)
 
 
@@ -266,7 +366,7 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
     res_x = [v for v, lin in zip(xs, x_lin) if not lin]
     c_avals = [v.aval.to_tangent_aval().to_ct_aval() for v, lin in zip(consts, c_lin) if lin]
     in_avals = jaxpr.in_avals
-    carry_avals = in_avals[num_consts:num_consts + num_carry]
+    carry_avals = in_avals[num_consts : num_consts + num_carry]
     n_rc, n_c, n_y = len(res_c), len(c_avals), len(ct_ys)
 
     def backward(*values):
@@ -275,32 +375,68 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
         ct_state, rest = rest[:num_carry], rest[num_carry:]
         ct_y, rx = rest[:n_y], iter(rest[n_y:])
         rc = iter(rc)
-        primals = [ad.UndefinedPrimal(a) if lin else next(rc) for a, lin in zip(in_avals[:num_consts], c_lin)]
+        primals = [
+            ad.UndefinedPrimal(a) if lin else next(rc)
+            for a, lin in zip(in_avals[:num_consts], c_lin)
+        ]
         primals += [ad.UndefinedPrimal(a) for a in carry_avals]
-        primals += [ad.UndefinedPrimal(a) if lin else next(rx)
-                    for a, lin in zip(in_avals[num_consts + num_carry:], x_lin)]
-        given = ad.backward_pass(jaxpr.jaxpr, jaxpr.consts, ad.collecting(primals, refs), [*ct_state, *ct_y])
+        primals += [
+            ad.UndefinedPrimal(a) if lin else next(rx)
+            for a, lin in zip(in_avals[num_consts + num_carry :], x_lin)
+        ]
+        given = ad.backward_pass(
+            jaxpr.jaxpr, jaxpr.consts, ad.collecting(primals, refs), [*ct_state, *ct_y]
+        )
         gc, gi, gx = _parts(given, num_consts, num_carry)
         gc = [g for g, lin in zip(gc, c_lin) if lin]
         sums = [ad.instantiate_zeros(ad.add_tangents(a, b)) for a, b in zip(ct_c, gc)]
-        return [*sums, *map(ad.instantiate_zeros, gi), *(ad.instantiate_zeros(g) for g, lin in zip(gx, x_lin) if lin)]
+        return [
+            *sums,
+            *map(ad.instantiate_zeros, gi),
+            *(ad.instantiate_zeros(g) for g, lin in zip(gx, x_lin) if lin),
+        ]
 
-    types = [*(aval_of(v) for v in res_c), *c_avals, *(aval_of(v) for v in ct_carry),
-             *(a.without_dimension(0) for a in map(aval_of, (*ct_ys, *res_x)))]
-    body = jaxpr.memo(("scan transpose", tuple(c_lin), tuple(x_lin), tuple(types), tuple(refs)), lambda: pe.trace_to_closed_jaxpr(
-        backward, types, jaxpr.jaxpr.debug_info))
-    outs = scan_p.bind(*res_c, *map(zeros_like_aval, c_avals), *ct_carry, *ct_ys, *res_x, jaxpr=body, num_consts=n_rc,
-                       num_carry=n_c + num_carry, length=length, reverse=not reverse, unroll=unroll)
-    out_c, out_i, out_x = iter(outs[:n_c]), outs[n_c:n_c + num_carry], iter(outs[n_c + num_carry:])
-    return [*(next(out_c) if lin else None for lin in c_lin),
-            *(ct if undefined(v) else None for ct, v in zip(out_i, init)),
-            *(next(out_x) if lin else None for lin in x_lin)]
+    types = [
+        *(aval_of(v) for v in res_c),
+        *c_avals,
+        *(aval_of(v) for v in ct_carry),
+        *(a.without_dimension(0) for a in map(aval_of, (*ct_ys, *res_x))),
+    ]
+    body = jaxpr.memo(
+        ("scan transpose", tuple(c_lin), tuple(x_lin), tuple(types), tuple(refs)),
+        lambda: pe.trace_to_closed_jaxpr(backward, types, jaxpr.jaxpr.debug_info),
+    )
+    outs = scan_p.bind(
+        *res_c,
+        *map(zeros_like_aval, c_avals),
+        *ct_carry,
+        *ct_ys,
+        *res_x,
+        jaxpr=body,
+        num_consts=n_rc,
+        num_carry=n_c + num_carry,
+        length=length,
+        reverse=not reverse,
+        unroll=unroll,
+    )
+    out_c, out_i, out_x = (
+        iter(outs[:n_c]),
+        outs[n_c : n_c + num_carry],
+        iter(outs[n_c + num_carry :]),
+    )
+    return [
+        *(next(out_c) if lin else None for lin in c_lin),
+        *(ct if undefined(v) else None for ct, v in zip(out_i, init)),
+        *(next(out_x) if lin else None for lin in x_lin),
+    ]
 
 
 ad.primitive_transposes[scan_p] = _scan_transpose
 # Cotangents of the carry are arrays, of zeros too, so that they reach the rules of custom_vjp functions in the body.
-scan_p.transposes_zeros = lambda p: p["jaxpr"].memo("answers zeros", lambda: ad.answers_zeros(
-    p["jaxpr"].jaxpr, p["jaxpr"].jaxpr.outvars[:p["num_carry"]]))
+scan_p.transposes_zeros = lambda p: p["jaxpr"].memo(
+    "answers zeros",
+    lambda: ad.answers_zeros(p["jaxpr"].jaxpr, p["jaxpr"].jaxpr.outvars[: p["num_carry"]]),
+)
 
 
 def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
@@ -309,28 +445,39 @@ def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
     consts, c_b = batching.move_batch_dims_to_front(consts, c_d)
     b, x_b = ([d is not None for d in part] for part in (i_d, x_d))
     n_ys = len(jaxpr.out_avals) - num_carry
+
     def batched(b):
         return batching.batch_jaxpr(jaxpr, axis, [*c_b, *b, *x_b], [*b, *[False] * n_ys])
+
     b = settled(b, lambda b: batched(b)[1])
     body, out_b = batched(b)
-    init = [batching.move_batch_dim_to(v, d, axis.size, 0) if f else v for v, d, f in zip(init, i_d, b)]
+    init = [
+        batching.move_batch_dim_to(v, d, axis.size, 0) if f else v for v, d, f in zip(init, i_d, b)
+    ]
     xs = [batching.moveaxis(v, d, 1) if d is not None else v for v, d in zip(xs, x_d)]
-    outs = scan_p.bind(*consts, *init, *xs, jaxpr=body, num_consts=num_consts, num_carry=num_carry, **params)
+    outs = scan_p.bind(
+        *consts, *init, *xs, jaxpr=body, num_consts=num_consts, num_carry=num_carry, **params
+    )
     return outs, [*(0 if f else None for f in b), *(1 if f else None for f in out_b[num_carry:])]
 
 
 batching.axis_primitive_batchers[scan_p] = _scan_batch
 
 
-define_loop(scan_p, lambda p: LoopFlow(p["jaxpr"], p["num_consts"], p["num_carry"], length=p["length"], reverse=p["reverse"]),
-            lambda flow: {"jaxpr": flow.body, "num_consts": flow.num_consts, "num_carry": flow.num_carry})
+define_loop(
+    scan_p,
+    lambda p: LoopFlow(
+        p["jaxpr"], p["num_consts"], p["num_carry"], length=p["length"], reverse=p["reverse"]
+    ),
+    lambda flow: {"jaxpr": flow.body, "num_consts": flow.num_consts, "num_carry": flow.num_carry},
+)
 
 
 def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, unroll):
     consts, init, xs = _parts(args, num_consts, num_carry)
     _, _, x_avals = _parts(jaxpr.in_avals, num_consts, num_carry)
     y_avals = jaxpr.out_avals[num_carry:]
-    stacked, x_whole = ctx.avals_out[num_carry:], ctx.avals_in[num_consts + num_carry:]
+    stacked, x_whole = ctx.avals_out[num_carry:], ctx.avals_in[num_consts + num_carry :]
     eqn_avals = ctx.avals_out
     i32 = aval_of(np.int32(0))
     ys = mlir.constrain_sums(ctx, [_zeros(ctx, a) for a in stacked], stacked)
@@ -340,10 +487,21 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
         carry = mlir.constrain_sums(ctx, carry, jaxpr.out_avals[:num_carry])
         buffers = mlir.constrain_sums(ctx, buffers, stacked)
         given = mlir.constrain_sums(ctx, consts, jaxpr.in_avals[:num_consts])
-        elements = mlir.constrain_sums(ctx, [_element(ctx, x, a, length, index) for x, a in zip(mlir.constrain_sums(ctx, xs, x_whole), x_avals)], x_avals)
-        outs = mlir.constrain_sums(ctx, ctx.jaxpr(jaxpr, [*given, *carry, *elements]), jaxpr.out_avals)
-        buffers = [_store(ctx, buffer, y, a, length, index)
-                   for buffer, y, a in zip(buffers, outs[num_carry:], y_avals)]
+        elements = mlir.constrain_sums(
+            ctx,
+            [
+                _element(ctx, x, a, length, index)
+                for x, a in zip(mlir.constrain_sums(ctx, xs, x_whole), x_avals)
+            ],
+            x_avals,
+        )
+        outs = mlir.constrain_sums(
+            ctx, ctx.jaxpr(jaxpr, [*given, *carry, *elements]), jaxpr.out_avals
+        )
+        buffers = [
+            _store(ctx, buffer, y, a, length, index)
+            for buffer, y, a in zip(buffers, outs[num_carry:], y_avals)
+        ]
         return outs[:num_carry], mlir.constrain_sums(ctx, buffers, stacked)
 
     def position(i):
@@ -356,30 +514,44 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
             carry, ys = one(position(i), carry, ys)
         return [*carry, *ys]
     ordered = _effects.in_order(jaxpr.effects)
-    types = [*[mlir.TOKEN_TYPE] * len(ordered), "tensor<i32>", *(mlir.tensor_type(a) for a in eqn_avals)]
+    types = [
+        *[mlir.TOKEN_TYPE] * len(ordered),
+        "tensor<i32>",
+        *(mlir.tensor_type(a) for a in eqn_avals),
+    ]
     if trips:
+
         def keep_going(names):
             limit = ctx.constant(np.int32(trips * unroll), i32)
-            return [ctx.op(f"stablehlo.compare LT, {names[len(ordered)]}, {limit}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>")]
+            return [
+                ctx.op(
+                    f"stablehlo.compare LT, {names[len(ordered)]}, {limit}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>"
+                )
+            ]
 
         def step(names):
-            i, state, buffers = names[0], names[1:1 + num_carry], names[1 + num_carry:]
+            i, state, buffers = names[0], names[1 : 1 + num_carry], names[1 + num_carry :]
             one_more = ctx.constant(np.int32(1), i32)
             for _ in range(unroll):
                 index = i
                 if reverse:
-                    index = ctx.op(f"stablehlo.subtract {ctx.constant(np.int32(length - 1), i32)}, {i} : tensor<i32>")
+                    index = ctx.op(
+                        f"stablehlo.subtract {ctx.constant(np.int32(length - 1), i32)}, {i} : tensor<i32>"
+                    )
                 state, buffers = one(index, state, buffers)
                 i = ctx.op(f"stablehlo.add {i}, {one_more} : tensor<i32>")
             return [i, *state, *buffers]
+
         zero = ctx.constant(np.int32(0), i32)
         cond = ctx.block(types, keep_going, ["tensor<i1>"])
         body = ctx.block(types, lambda names: ctx.with_tokens(ordered, names, step), types)
         joined = ", ".join(types)
         operands = ", ".join([*ctx.tokens(ordered), zero, *carry, *ys])
-        outs = ctx.ops(f'"stablehlo.while"({operands}) ({cond}, {body}) : ({joined}) -> ({joined})', len(types))
+        outs = ctx.ops(
+            f'"stablehlo.while"({operands}) ({cond}, {body}) : ({joined}) -> ({joined})', len(types)
+        )
         outs = ctx.take_tokens(ordered, outs)
-        carry, ys = outs[1:1 + num_carry], outs[1 + num_carry:]
+        carry, ys = outs[1 : 1 + num_carry], outs[1 + num_carry :]
     for i in range(length - rest, length):
         carry, ys = one(position(i), carry, ys)
     return [*carry, *ys]
@@ -387,8 +559,12 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
 
 def _zeros(ctx, aval):
     physical = physical_aval(aval)
-    return ctx.fill(np.zeros((), physical.dtype)[()] if physical.dtype.kind != "V" or physical.dtype.names is None else 0,
-                    physical)
+    return ctx.fill(
+        np.zeros((), physical.dtype)[()]
+        if physical.dtype.kind != "V" or physical.dtype.names is None
+        else 0,
+        physical,
+    )
 
 
 def _element(ctx, x, aval, length, index):
@@ -399,7 +575,9 @@ def _element(ctx, x, aval, length, index):
     starts = ", ".join([index, *[zero] * physical.ndim])
     types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
     sizes = ", ".join(map(str, (1, *physical.shape)))
-    piece = ctx.op(f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({whole}, {types}) -> {part}")
+    piece = ctx.op(
+        f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({whole}, {types}) -> {part}"
+    )
     (piece,) = mlir.constrain_sums(ctx, [piece], [aval.with_dimension(0, 1)])
     return ctx.op(f"stablehlo.reshape {piece} : ({part}) -> {mlir.tensor_type(physical)}")
 
@@ -413,7 +591,9 @@ def _store(ctx, buffer, y, aval, length, index):
     zero = ctx.constant(np.int32(0), aval_of(np.int32(0)))
     starts = ", ".join([index, *[zero] * physical.ndim])
     types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
-    return ctx.op(f"stablehlo.dynamic_update_slice {buffer}, {piece}, {starts} : ({whole}, {part}, {types}) -> {whole}")
+    return ctx.op(
+        f"stablehlo.dynamic_update_slice {buffer}, {piece}, {starts} : ({whole}, {part}, {types}) -> {whole}"
+    )
 
 
 mlir.register_text_lowering(scan_p, _scan_lowering)

@@ -61,13 +61,24 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     body, body_consts, init = fixed_point("while_loop", body_fun, in_tree, init)
     cond, cond_consts, cond_tree = trace_body(cond_fun, in_tree, [aval_of(x) for x in init])
     if len(cond.out_avals) != 1 or cond_tree.num_leaves != 1 or cond_tree.num_nodes != 1:
-        raise TypeError(f"cond_fun must return a boolean scalar, but {name_of(cond_fun)} returns {cond_tree}")
+        raise TypeError(
+            f"cond_fun must return a boolean scalar, but {name_of(cond_fun)} returns {cond_tree}"
+        )
     out = cond.out_avals[0]
     if out.shape or out.dtype != np.bool_:
-        raise TypeError(f"cond_fun must return a boolean scalar, but {name_of(cond_fun)} returns {out}. Reduce it with .all() "
-                        f"or .any().")
-    outs = while_p.bind(*cond_consts, *body_consts, *init, cond_nconsts=len(cond_consts), cond_jaxpr=cond,
-                        body_nconsts=len(body_consts), body_jaxpr=body)
+        raise TypeError(
+            f"cond_fun must return a boolean scalar, but {name_of(cond_fun)} returns {out}. Reduce it with .all() "
+            f"or .any()."
+        )
+    outs = while_p.bind(
+        *cond_consts,
+        *body_consts,
+        *init,
+        cond_nconsts=len(cond_consts),
+        cond_jaxpr=cond,
+        body_nconsts=len(body_consts),
+        body_jaxpr=body,
+    )
     return _tree.unflatten(_tree.structure(init_val), outs)
 
 
@@ -78,7 +89,9 @@ def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):
         body, consts, out_tree = trace_body(body_fun, in_tree, avals)
         want = in_tree.children()[0].children()[0]
         if out_tree != want:
-            raise TypeError(f"lax.{api}: {name_of(body_fun)} must return the structure of its input, {want}, got {out_tree}")
+            raise TypeError(
+                f"lax.{api}: {name_of(body_fun)} must return the structure of its input, {want}, got {out_tree}"
+            )
         joined = [join_carry(a, b) for a, b in zip(avals, body.out_avals)]
         if any(j is None for j in joined):
             raise TypeError(carry_mismatch(api, name_of(body_fun), avals, body.out_avals, joined))
@@ -90,11 +103,16 @@ def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):
 
 def carry_mismatch(api, name, given, got, joined) -> str:
     wrong = [i for i, j in enumerate(joined) if j is None]
-    lines = "; ".join(f"component {i} goes in as {given[i]} and comes out as {got[i]}" for i in wrong[:3])
+    lines = "; ".join(
+        f"component {i} goes in as {given[i]} and comes out as {got[i]}" for i in wrong[:3]
+    )
     hint = "Convert with .astype or reshape inside the body so that both agree."
     if any(getattr(given[i], "mat", None) != getattr(got[i], "mat", None) for i in wrong):
         hint = "They vary over different mesh axes: cast the initial value with lax.pcast(x, axis, to='varying')."
-    if any(getattr(given[i], "explicit_sharding", None) != getattr(got[i], "explicit_sharding", None) for i in wrong):
+    if any(
+        getattr(given[i], "explicit_sharding", None) != getattr(got[i], "explicit_sharding", None)
+        for i in wrong
+    ):
         hint = "They are sharded differently over Explicit mesh axes: bring one to the sharding of the other with xlab.reshard."
     return f"lax.{api}: {name} must keep the types of the loop's carry, but {lines}. {hint}"
 
@@ -105,12 +123,17 @@ while_p.takes_refs = True
 
 @while_p.def_effectful_abstract_eval
 def _while_aval(*avals, cond_nconsts, cond_jaxpr, body_jaxpr, **_):
-    return body_jaxpr.out_avals, _effects.join((cond_jaxpr.effects, _effects.moved(
-        body_jaxpr.effects, lambda i: i + cond_nconsts)))
+    return body_jaxpr.out_avals, _effects.join(
+        (cond_jaxpr.effects, _effects.moved(body_jaxpr.effects, lambda i: i + cond_nconsts))
+    )
 
 
 def _split(args, cond_nconsts, body_nconsts):
-    return args[:cond_nconsts], args[cond_nconsts:cond_nconsts + body_nconsts], args[cond_nconsts + body_nconsts:]
+    return (
+        args[:cond_nconsts],
+        args[cond_nconsts : cond_nconsts + body_nconsts],
+        args[cond_nconsts + body_nconsts :],
+    )
 
 
 def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
@@ -124,15 +147,30 @@ def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, bod
     init_dots = [ad.instantiate_zeros(t) for t, n in zip(init_t, nz) if n]
     # jvp_jaxpr takes (consts, carry, const tangents, carry tangents); the loop wants consts first.
     nb, nc = len(bc), len(init)
-    order = [*range(nb), *range(nb + nc, nb + nc + len(bc_dots)), *range(nb, nb + nc),
-             *range(nb + nc + len(bc_dots), nb + nc + len(bc_dots) + len(init_dots))]
+    order = [
+        *range(nb),
+        *range(nb + nc, nb + nc + len(bc_dots)),
+        *range(nb, nb + nc),
+        *range(nb + nc + len(bc_dots), nb + nc + len(bc_dots) + len(init_dots)),
+    ]
     body = new_body.memo(("order", tuple(order)), lambda: reorder(new_body, order))
     dots = tuple(v.to_tangent_aval() for v, n in zip(cond_jaxpr.in_avals[cond_nconsts:], nz) if n)
     cond = cond_jaxpr.memo(("ignore", dots), lambda: add_inputs(cond_jaxpr, (), dots))
-    outs = while_p.bind(*cc, *bc, *bc_dots, *init, *init_dots, cond_nconsts=cond_nconsts, cond_jaxpr=cond,
-                        body_nconsts=nb + len(bc_dots), body_jaxpr=body)
+    outs = while_p.bind(
+        *cc,
+        *bc,
+        *bc_dots,
+        *init,
+        *init_dots,
+        cond_nconsts=cond_nconsts,
+        cond_jaxpr=cond,
+        body_nconsts=nb + len(bc_dots),
+        body_jaxpr=body,
+    )
     given = iter(outs[nc:])
-    return outs[:nc], [next(given) if n else ad.Zero(a.to_tangent_aval()) for n, a in zip(nz, body_jaxpr.out_avals)]
+    return outs[:nc], [
+        next(given) if n else ad.Zero(a.to_tangent_aval()) for n, a in zip(nz, body_jaxpr.out_avals)
+    ]
 
 
 ad.primitive_jvps[while_p] = _while_jvp
@@ -141,14 +179,24 @@ ad.primitive_jvps[while_p] = _while_jvp
 def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
     """Runs the part of a loop that is known; the recorded loop, of operands `recorded`, repeats it beside the unknown part."""
     cc, bc, init = _split(args, cond_nconsts, body_nconsts)
-    params = {"cond_nconsts": cond_nconsts, "cond_jaxpr": cond_jaxpr, "body_nconsts": body_nconsts, "body_jaxpr": body_jaxpr}
+    params = {
+        "cond_nconsts": cond_nconsts,
+        "cond_jaxpr": cond_jaxpr,
+        "body_nconsts": body_nconsts,
+        "body_jaxpr": body_jaxpr,
+    }
     bc_u = [trace.is_unknown(x) for x in bc]
     carry_u = [trace.is_unknown(x) for x in init]
-    carry_u = settled(carry_u, lambda u: pe.split_jaxpr(body_jaxpr, [*bc_u, *u], [False] * len(u))[2])
+    carry_u = settled(
+        carry_u, lambda u: pe.split_jaxpr(body_jaxpr, [*bc_u, *u], [False] * len(u))[2]
+    )
     _, used = pe.dce_jaxpr(cond_jaxpr.jaxpr, [True])
     cond_unknown = any(trace.is_unknown(x) for x in cc) or any(
-        u and c for u, c in zip(used[cond_nconsts:], carry_u))
-    if cond_unknown or (all(carry_u) and not any(is_ref(x) and not trace.is_unknown(x) for x in args)):
+        u and c for u, c in zip(used[cond_nconsts:], carry_u)
+    )
+    if cond_unknown or (
+        all(carry_u) and not any(is_ref(x) and not trace.is_unknown(x) for x in args)
+    ):
         return trace.record_unknown(while_p, recorded, params)
     known_body, *_ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], carry_u)
     n_known = sum(not u for u in carry_u)
@@ -157,8 +205,15 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     cond = cond_jaxpr.memo(("keep", tuple(keep)), lambda: reorder(cond_jaxpr, keep))
     known_bc = [x for x, u in zip(bc, bc_u) if not u]
     known = trace.run_known(
-        while_p.bind, *cc, *known_bc, *(x for x, u in zip(init, carry_u) if not u), cond_nconsts=cond_nconsts,
-        cond_jaxpr=cond, body_nconsts=len(known_bc), body_jaxpr=body)
+        while_p.bind,
+        *cc,
+        *known_bc,
+        *(x for x, u in zip(init, carry_u) if not u),
+        cond_nconsts=cond_nconsts,
+        cond_jaxpr=cond,
+        body_nconsts=len(known_bc),
+        body_jaxpr=body,
+    )
     outs = trace.record_unknown(while_p, recorded, params)
     k = iter(known)
     return [o if u else next(k) for o, u in zip(outs, carry_u)]
@@ -168,7 +223,8 @@ def _while_transpose(*_, **__):
     raise ValueError(
         "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values: the "
         "number of iterations is unknown, so what they need later cannot be stored. Use lax.scan, lax.fori_loop with static "
-        "(Python int) bounds, or forward mode (jvp, jacfwd).")
+        "(Python int) bounds, or forward mode (jvp, jacfwd)."
+    )
 
 
 ad.primitive_transposes[while_p] = _while_transpose
@@ -182,53 +238,99 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
     cc_b, bc_b = [d is not None for d in cd], [d is not None for d in bd]
     carry_b = [d is not None for d in carry_d]
     body_in, body_out = body_jaxpr.jaxpr.invars[body_nconsts:], body_jaxpr.jaxpr.outvars
-    fixed = [d is None and v is o for d, v, o in zip(carry_d, body_in, body_out)]      # the same for all examples, however often they go round
+    fixed = [
+        d is None and v is o for d, v, o in zip(carry_d, body_in, body_out)
+    ]  # the same for all examples, however often they go round
 
     def once(b):
         if batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *b], False)[1][0]:
             b = [not f for f in fixed]
         return batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *b], b)[1]
+
     carry_b = settled(carry_b, once)
     cond, pred_b = batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *carry_b], False)
     body, _ = batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *carry_b], carry_b)
-    init = [x if d is not None or not b else batching.broadcast(x, axis.size, 0)
-            for x, d, b in zip(init, carry_d, carry_b)]
+    init = [
+        x if d is not None or not b else batching.broadcast(x, axis.size, 0)
+        for x, d, b in zip(init, carry_d, carry_b)
+    ]
     if not pred_b[0]:
-        outs = while_p.bind(*cc, *bc, *init, cond_nconsts=cond_nconsts, cond_jaxpr=cond, body_nconsts=body_nconsts,
-                            body_jaxpr=body)
+        outs = while_p.bind(
+            *cc,
+            *bc,
+            *init,
+            cond_nconsts=cond_nconsts,
+            cond_jaxpr=cond,
+            body_nconsts=body_nconsts,
+            body_jaxpr=body,
+        )
         return outs, [0 if b else None for b in carry_b]
     # A condition per example: go on while any holds, and keep the examples that are done as they are.
     if any(isinstance(e, _effects.IO_EFFECTS) for e in (*cond_jaxpr.effects, *body_jaxpr.effects)):
-        raise NotImplementedError("IO effects are not supported in while_loop with a batched predicate: the loop goes on for examples "
-                                  "that are done, and would repeat their io_callback. Map with lax.map instead of vmap")
+        raise NotImplementedError(
+            "IO effects are not supported in while_loop with a batched predicate: the loop goes on for examples "
+            "that are done, and would repeat their io_callback. Map with lax.map instead of vmap"
+        )
     nc = cond_nconsts
 
     def any_cond(*xs):
-        pred, = eval_jaxpr(cond.jaxpr, cond.consts, *xs)
+        (pred,) = eval_jaxpr(cond.jaxpr, cond.consts, *xs)
         return [reduce_or(pred, (0,))]
 
     def masked_body(*xs):
-        c, b, carry = xs[:nc], xs[nc:nc + body_nconsts], xs[nc + body_nconsts:]
-        pred, = eval_jaxpr(cond.jaxpr, cond.consts, *c, *carry)
+        c, b, carry = xs[:nc], xs[nc : nc + body_nconsts], xs[nc + body_nconsts :]
+        (pred,) = eval_jaxpr(cond.jaxpr, cond.consts, *c, *carry)
         new = eval_jaxpr(body.jaxpr, body.consts, *b, *carry)
-        return [select(broadcast_in_dim(pred, aval_of(o).shape, (0,)), n, o) if b else o for n, o, b in zip(new, carry, carry_b)]
+        return [
+            select(broadcast_in_dim(pred, aval_of(o).shape, (0,)), n, o) if b else o
+            for n, o, b in zip(new, carry, carry_b)
+        ]
+
     carry_avals = [aval_of(x) for x in init]
     cc_avals, bc_avals = [aval_of(x) for x in cc], [aval_of(x) for x in bc]
-    new_cond = cond.memo(("any", tuple(carry_avals)), lambda: pe.trace_to_closed_jaxpr(
-        any_cond, [*cc_avals, *carry_avals], cond.jaxpr.debug_info))
-    new_body = body.memo(("masked", id(cond), tuple(cc_avals), tuple(carry_b)), lambda: pe.trace_to_closed_jaxpr(
-        masked_body, [*cc_avals, *bc_avals, *carry_avals], body.jaxpr.debug_info))
-    outs = while_p.bind(*cc, *cc, *bc, *init, cond_nconsts=nc, cond_jaxpr=new_cond, body_nconsts=nc + body_nconsts,
-                        body_jaxpr=new_body)
+    new_cond = cond.memo(
+        ("any", tuple(carry_avals)),
+        lambda: pe.trace_to_closed_jaxpr(
+            any_cond, [*cc_avals, *carry_avals], cond.jaxpr.debug_info
+        ),
+    )
+    new_body = body.memo(
+        ("masked", id(cond), tuple(cc_avals), tuple(carry_b)),
+        lambda: pe.trace_to_closed_jaxpr(
+            masked_body, [*cc_avals, *bc_avals, *carry_avals], body.jaxpr.debug_info
+        ),
+    )
+    outs = while_p.bind(
+        *cc,
+        *cc,
+        *bc,
+        *init,
+        cond_nconsts=nc,
+        cond_jaxpr=new_cond,
+        body_nconsts=nc + body_nconsts,
+        body_jaxpr=new_body,
+    )
     return outs, [0 if b else None for b in carry_b]
 
 
 batching.axis_primitive_batchers[while_p] = _while_batch
 
 
-define_loop(while_p,
-            lambda p: LoopFlow(p["body_jaxpr"], p["body_nconsts"], len(p["body_jaxpr"].out_avals), p["cond_jaxpr"], p["cond_nconsts"]),
-            lambda flow: {"body_jaxpr": flow.body, "body_nconsts": flow.num_consts, "cond_jaxpr": flow.cond})
+define_loop(
+    while_p,
+    lambda p: LoopFlow(
+        p["body_jaxpr"],
+        p["body_nconsts"],
+        len(p["body_jaxpr"].out_avals),
+        p["cond_jaxpr"],
+        p["cond_nconsts"],
+    ),
+    lambda flow: {
+        "body_jaxpr": flow.body,
+        "body_nconsts": flow.num_consts,
+        "cond_jaxpr": flow.cond,
+    },
+)
 
 
 def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
@@ -236,13 +338,15 @@ def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jax
     ordered = _effects.in_order(ctx.eqn.effects)
     n = len(ordered)
     types = [*[mlir.TOKEN_TYPE] * n, *(mlir.tensor_type(a) for a in body_jaxpr.out_avals)]
-    again = _effects.in_order(cond_jaxpr.effects)   # the condition then runs in order, before the loop and after each body
+    again = _effects.in_order(
+        cond_jaxpr.effects
+    )  # the condition then runs in order, before the loop and after each body
 
     def held(carry):
         return mlir.constrain_sums(ctx, carry, body_jaxpr.out_avals)
 
     def constants(names, closed):
-        return mlir.constrain_sums(ctx, names, closed.in_avals[:len(names)])
+        return mlir.constrain_sums(ctx, names, closed.in_avals[: len(names)])
 
     def test(carry):
         return ctx.jaxpr(cond_jaxpr, [*constants(cc, cond_jaxpr), *held(carry)])
@@ -259,8 +363,10 @@ def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jax
     cond = ctx.block(types, lambda names: [names[n]] if again else test(names[n:]), ["tensor<i1>"])
     body = ctx.block(types, lambda names: ctx.with_tokens(ordered, names, step), types)
     joined = ", ".join(types)
-    outs = ctx.ops(f'"stablehlo.while"({", ".join([*ctx.tokens(ordered), *init])}) ({cond}, {body}) : ({joined}) -> ({joined})',
-                   len(types))
+    outs = ctx.ops(
+        f'"stablehlo.while"({", ".join([*ctx.tokens(ordered), *init])}) ({cond}, {body}) : ({joined}) -> ({joined})',
+        len(types),
+    )
     outs = ctx.take_tokens(ordered, outs)
     return outs[1:] if again else outs
 

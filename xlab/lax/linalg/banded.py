@@ -21,7 +21,9 @@ from xlab.lax.shape import pad
 __all__ = ["tridiagonal_solve", "tridiagonal_solve_p"]
 
 
-def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False) -> Array:
+def tridiagonal_solve(
+    dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
+) -> Array:
     """Solves `a x = b` for tridiagonal `a`; NaN where it is singular.
 
     Args:
@@ -44,10 +46,14 @@ def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, 
 
 def _shapes(dl, d, du, b, *, dtype, perturb_singular):
     if not dl == d == du:
-        raise TypeError(f"tridiagonal_solve requires that all diagonal arguments have the same shape. Got {dl}, {d} and {du}.")
+        raise TypeError(
+            f"tridiagonal_solve requires that all diagonal arguments have the same shape. Got {dl}, {d} and {du}."
+        )
     if b[0] != d[0]:
-        raise TypeError(f"The leading ndim-1 dimensions of b must equal the dimensions of the diagonals: got {d[0]} diagonal "
-                        f"elements and b with {b[0]} rows.")
+        raise TypeError(
+            f"The leading ndim-1 dimensions of b must equal the dimensions of the diagonals: got {d[0]} diagonal "
+            f"elements and b with {b[0]} rows."
+        )
     return b
 
 
@@ -89,8 +95,17 @@ def _jvp(primals, tangents, *, perturb_singular):
 
 def _transpose(ct, dl, d, du, b, *, perturb_singular):
     if any(map(is_undefined_primal, (dl, d, du))):
-        raise NotImplementedError("tridiagonal_solve is not linear in its matrix: it cannot be transposed to it")
-    return [None, None, None, tridiagonal_solve_p.bind(_later(du), d, _earlier(dl), ct, perturb_singular=perturb_singular)]
+        raise NotImplementedError(
+            "tridiagonal_solve is not linear in its matrix: it cannot be transposed to it"
+        )
+    return [
+        None,
+        None,
+        None,
+        tridiagonal_solve_p.bind(
+            _later(du), d, _earlier(dl), ct, perturb_singular=perturb_singular
+        ),
+    ]
 
 
 def _lowering(ctx, dl, d, du, b, *, perturb_singular):
@@ -99,9 +114,18 @@ def _lowering(ctx, dl, d, du, b, *, perturb_singular):
         return zeros(ctx, aval)
     batch = aval.shape[:-2]
     if perturb_singular:
-        return call(ctx, "tridiagonal_solve_perturbed_ffi", [dl, d, du, b], avals, [aval], len(batch))[0]
-    *_, x, info = call(ctx, "gtsv", [dl, d, du, b], avals, [*avals, aval.update(shape=batch, dtype=INT32)], len(batch),
-                       aliases=[(i, i) for i in range(4)])
+        return call(
+            ctx, "tridiagonal_solve_perturbed_ffi", [dl, d, du, b], avals, [aval], len(batch)
+        )[0]
+    *_, x, info = call(
+        ctx,
+        "gtsv",
+        [dl, d, du, b],
+        avals,
+        [*avals, aval.update(shape=batch, dtype=INT32)],
+        len(batch),
+        aliases=[(i, i) for i in range(4)],
+    )
     return nan_unless(ctx, lapack_ok(ctx, info, batch), batch, x, aval)
 
 

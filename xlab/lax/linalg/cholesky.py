@@ -32,7 +32,14 @@ from xlab.lax.reductions import reduce_sum
 from xlab.lax.shape import broadcast_in_dim
 from xlab.lax.transcendental import sqrt
 
-__all__ = ["cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p", "symmetric_product", "symmetric_product_p"]
+__all__ = [
+    "cholesky",
+    "cholesky_p",
+    "cholesky_update",
+    "cholesky_update_p",
+    "symmetric_product",
+    "symmetric_product_p",
+]
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
@@ -69,10 +76,26 @@ def _cholesky_jvp(primals, tangents):
         return l, Zero.of(l)
     # dl = l Φ(l⁻¹ dx l⁻ᴴ), where Φ takes the lower triangle and half of the diagonal.
     complexes = _e.complexes(aval_of(l).dtype)
-    right = triangular_solve_p.bind(l, dx, left_side=False, lower=True, transpose_a=True, conjugate_a=complexes,
-                                    unit_diagonal=False)
-    inner = tril(triangular_solve_p.bind(l, right, left_side=True, lower=True, transpose_a=False, conjugate_a=False,
-                                         unit_diagonal=False))
+    right = triangular_solve_p.bind(
+        l,
+        dx,
+        left_side=False,
+        lower=True,
+        transpose_a=True,
+        conjugate_a=complexes,
+        unit_diagonal=False,
+    )
+    inner = tril(
+        triangular_solve_p.bind(
+            l,
+            right,
+            left_side=True,
+            lower=True,
+            transpose_a=False,
+            conjugate_a=False,
+            unit_diagonal=False,
+        )
+    )
     shape, dtype = aval_of(l).shape, aval_of(l).dtype
     weights = add(dtype.type(1), eye(shape[-1], dtype))
     if len(shape) > 2:
@@ -81,14 +104,22 @@ def _cholesky_jvp(primals, tangents):
 
 
 def _cholesky_lowering(ctx, x):
-    aval, = ctx.avals_in
+    (aval,) = ctx.avals_in
     if not aval.size:
         return x
     if ctx.platform != "cpu":
         return ctx.op(f"stablehlo.cholesky {x}, lower = true : {ctx.type_out()}")
     batch = aval.shape[:-2]
-    out, info = call(ctx, "potrf", [x], [aval], [aval, aval.update(shape=batch, dtype=np.dtype(np.int32))], len(batch),
-                     f"uplo = {char('L')}", aliases=[(0, 0)])
+    out, info = call(
+        ctx,
+        "potrf",
+        [x],
+        [aval],
+        [aval, aval.update(shape=batch, dtype=np.dtype(np.int32))],
+        len(batch),
+        f"uplo = {char('L')}",
+        aliases=[(0, 0)],
+    )
     return nan_unless(ctx, lapack_ok(ctx, info, batch), batch, out, aval)
 
 
@@ -115,8 +146,10 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
 
 def _update_shapes(r, w, *, dtype):
     if r[0] != r[1] or w != r[1:]:
-        raise ValueError(f"Rank-1 update to Cholesky decomposition takes a square matrix and a vector of the same size as "
-                         f"input. Got shapes {r} and {w} instead")
+        raise ValueError(
+            f"Rank-1 update to Cholesky decomposition takes a square matrix and a vector of the same size as "
+            f"input. Got shapes {r} and {w} instead"
+        )
     return r
 
 
@@ -145,19 +178,32 @@ def _update(r, w):
         new = add(mul(c, row), mul(s, w))
         spread = broadcast_in_dim(new, shape, (*range(batch), batch + 1))
         return select(here, spread, r), sub(mul(c, w), mul(s, row))
+
     return repeat(n, rotate, (r, w))[0]
 
 
-cholesky_update_p = define("cholesky_update", _update_shapes, (2, 1), accepts=_e.floating,
-                           no_derivative="rotations of single rows have no derivative rule; differentiate "
-                                         "cholesky(r.T @ r + outer(w, w)) instead")
+cholesky_update_p = define(
+    "cholesky_update",
+    _update_shapes,
+    (2, 1),
+    accepts=_e.floating,
+    no_derivative="rotations of single rows have no derivative rule; differentiate "
+    "cholesky(r.T @ r + outer(w, w)) instead",
+)
 mlir.register_text_lowering(cholesky_update_p, mlir.lower_fun(_update))
 
 
 # -- products with the own transpose ----------------------------------------------------------------------
 
 
-def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False) -> Array:
+def symmetric_product(
+    a_matrix: ArrayLike,
+    c_matrix: ArrayLike,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Array:
     """`alpha * a @ a.T + beta * c` for symmetric `c`.
 
     Args:
@@ -175,17 +221,24 @@ def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float 
 
 def _product_shapes(a, c, *, dtype, **_):
     if c[0] != c[1] or a[0] != c[0]:
-        raise ValueError(f"symmetric_update expects a rectangular matrix of shape (m, n) and a square matrix of shape (m, m). "
-                         f"Got shapes {a} and {c}.")
+        raise ValueError(
+            f"symmetric_update expects a rectangular matrix of shape (m, n) and a square matrix of shape (m, m). "
+            f"Got shapes {a} and {c}."
+        )
     return c
 
 
 def _symmetric_product(a, c, *, alpha, beta):
     def factor(x):
         return aval_of(c).dtype.type(x)
+
     return add(mul(factor(alpha), product(a, matrix_transpose(a))), mul(factor(beta), c))
 
 
-symmetric_product_p = define("symmetric_product", _product_shapes, (2, 2),
-                             no_derivative="it stands for a single call of a library; differentiate a @ a.T instead")
+symmetric_product_p = define(
+    "symmetric_product",
+    _product_shapes,
+    (2, 2),
+    no_derivative="it stands for a single call of a library; differentiate a @ a.T instead",
+)
 mlir.register_text_lowering(symmetric_product_p, mlir.lower_fun(_symmetric_product))

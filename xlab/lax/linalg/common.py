@@ -36,8 +36,15 @@ INT32 = np.dtype(np.int32)
 # -- declaring a primitive --------------------------------------------------------------------------------
 
 
-def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results: bool = False,
-           accepts: Callable = _e.inexact, no_derivative: str | None = None) -> Primitive:
+def define(
+    name: str,
+    rule: Callable,
+    ranks: Sequence[int],
+    *,
+    multiple_results: bool = False,
+    accepts: Callable = _e.inexact,
+    no_derivative: str | None = None,
+) -> Primitive:
     """A primitive on arrays whose last dimensions are matrices or vectors, the others a batch common to all operands.
 
     Args:
@@ -52,13 +59,19 @@ def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results:
     def abstract(*avals, **params):
         for i, (a, r) in enumerate(zip(avals, ranks)):
             if a.ndim < r:
-                raise TypeError(f"Input {i} to {name} must have rank at least {r}, but got shape={a.shape}")
+                raise TypeError(
+                    f"Input {i} to {name} must have rank at least {r}, but got shape={a.shape}"
+                )
         _e.check_dtypes(name, avals, accepts)
-        batches = [a.shape[:a.ndim - r] for a, r in zip(avals, ranks)]
+        batches = [a.shape[: a.ndim - r] for a, r in zip(avals, ranks)]
         if any(b != batches[0] for b in batches):
-            raise TypeError(f"All inputs to {name} must have the same batch dimensions, but got {batches} of inputs with "
-                            f"shapes {[a.shape for a in avals]}")
-        out = rule(*(a.shape[a.ndim - r:] for a, r in zip(avals, ranks)), dtype=avals[0].dtype, **params)
+            raise TypeError(
+                f"All inputs to {name} must have the same batch dimensions, but got {batches} of inputs with "
+                f"shapes {[a.shape for a in avals]}"
+            )
+        out = rule(
+            *(a.shape[a.ndim - r :] for a, r in zip(avals, ranks)), dtype=avals[0].dtype, **params
+        )
         weak = all(a.weak_type for a in avals)
         if multiple_results:
             return [ShapedArray((*batches[0], *shape), dtype, weak) for shape, dtype in out]
@@ -69,6 +82,7 @@ def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results:
         return out, [0] * len(out) if multiple_results else 0
 
     sharding_rules[prim] = sharding_in_types.batched_matrices(name, ranks)
+
     def sharding_rule(ins, outs, **_):
         """Batch dimensions keep how they are sharded; matrices must be whole."""
         batch = [()] * (ins[0].ndim - ranks[0])
@@ -77,8 +91,10 @@ def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results:
                 if not axes or (d < len(batch) and batch[d] == axes):
                     continue
                 if d >= len(batch) or batch[d]:
-                    raise ShardingTypeError(f"{name} got operands of types {described(ins)}: it works on whole matrices, in batches sharded "
-                                            f"alike. Bring them to one piece with xlab.reshard.")
+                    raise ShardingTypeError(
+                        f"{name} got operands of types {described(ins)}: it works on whole matrices, in batches sharded "
+                        f"alike. Bring them to one piece with xlab.reshard."
+                    )
                 batch[d] = axes
         return [[*batch, *[()] * (o.ndim - len(batch))] for o in outs]
 
@@ -126,7 +142,16 @@ def char(letter: str) -> str:
     return f"{ord(letter)} : ui8"
 
 
-def call(ctx, name: str, operands: Sequence[str], avals, results, batch: int, config: str = "", aliases=()) -> list[str]:
+def call(
+    ctx,
+    name: str,
+    operands: Sequence[str],
+    avals,
+    results,
+    batch: int,
+    config: str = "",
+    aliases=(),
+) -> list[str]:
     """Emits a call of `lapack_<letter of the dtype><name>_ffi`; returns the names of its results.
 
     Args:
@@ -138,24 +163,39 @@ def call(ctx, name: str, operands: Sequence[str], avals, results, batch: int, co
         aliases: pairs (result, operand) that share a buffer.
     """
     if ctx.platform != "cpu":
-        raise MissingRule(f"MLIR translation rule for primitive '{ctx.eqn.primitive.name}' not found for platform {ctx.platform}: it calls "
-                          f"LAPACK, which computes on CPUs. Of linear algebra cholesky and triangular_solve are lowered for other platforms.")
+        raise MissingRule(
+            f"MLIR translation rule for primitive '{ctx.eqn.primitive.name}' not found for platform {ctx.platform}: it calls "
+            f"LAPACK, which computes on CPUs. Of linear algebra cholesky and triangular_solve are lowered for other platforms."
+        )
     lapack.ready()
     letter = _LETTERS.get(avals[0].dtype.name)
     if letter is None:
         raise NotImplementedError(
             f"Unsupported dtype {dtypes.name(avals[0].dtype)}: LAPACK computes in float32, float64, complex64 and complex128; "
-            f"convert with .astype first")
+            f"convert with .astype first"
+        )
     alias = ", ".join(
         f"#stablehlo.output_operand_alias<output_tuple_indices = [{out if len(results) > 1 else ''}], operand_index = {i}, "
-        f"operand_tuple_indices = []>" for out, i in aliases)
-    extra = [f'mhlo.frontend_attributes = {{num_batch_dims = "{batch}"}}',
-             f"operand_layouts = [{', '.join(_layout(a, batch) for a in avals)}]",
-             f"result_layouts = [{', '.join(_layout(a, batch) for a in results)}]",
-             f"output_operand_aliases = [{alias}]", f"sdy.sharding_rule = {_sharding_rule(avals, results, batch)}"]
+        f"operand_tuple_indices = []>"
+        for out, i in aliases
+    )
+    extra = [
+        f'mhlo.frontend_attributes = {{num_batch_dims = "{batch}"}}',
+        f"operand_layouts = [{', '.join(_layout(a, batch) for a in avals)}]",
+        f"result_layouts = [{', '.join(_layout(a, batch) for a in results)}]",
+        f"output_operand_aliases = [{alias}]",
+        f"sdy.sharding_rule = {_sharding_rule(avals, results, batch)}",
+    ]
     target = name if name.endswith("_ffi") else f"lapack_{letter}{name}_ffi"
-    return mlir.custom_call(ctx, target, operands, [mlir.tensor_type(a) for a in avals],
-                            [mlir.tensor_type(a) for a in results], config=config, extra=", ".join(extra))
+    return mlir.custom_call(
+        ctx,
+        target,
+        operands,
+        [mlir.tensor_type(a) for a in avals],
+        [mlir.tensor_type(a) for a in results],
+        config=config,
+        extra=", ".join(extra),
+    )
 
 
 def _layout(aval, batch: int) -> str:
@@ -173,6 +213,7 @@ def _sharding_rule(avals, results, batch: int) -> str:
         first = len(sizes)
         sizes.extend(aval.shape[batch:])
         return "[" + ", ".join(map(_factor, [*range(batch), *range(first, len(sizes))])) + "]"
+
     taken, given = (", ".join(map(factors, group)) for group in (avals, results))
     listed = ", ".join(f"{_factor(i)}={n}" for i, n in enumerate(sizes))
     return f"#sdy.op_sharding_rule<({taken})->({given}) {{{listed}}}, custom>"
@@ -186,8 +227,10 @@ def lapack_ok(ctx, info: str, batch: Sequence[int], direction: str = "EQ") -> st
     """Whether each matrix was decomposed: `info` compared with zero."""
     aval = ShapedArray(batch, INT32)
     t, zero = mlir.tensor_type(aval), ctx.fill(0, aval)
-    return ctx.op(f"stablehlo.compare {direction}, {info}, {zero}, SIGNED : ({t}, {t}) -> "
-                  f"{mlir.tensor_type(aval.update(dtype=np.dtype(bool)))}")
+    return ctx.op(
+        f"stablehlo.compare {direction}, {info}, {zero}, SIGNED : ({t}, {t}) -> "
+        f"{mlir.tensor_type(aval.update(dtype=np.dtype(bool)))}"
+    )
 
 
 def nan_unless(ctx, ok: str, batch: Sequence[int], x: str, aval) -> str:
@@ -195,7 +238,9 @@ def nan_unless(ctx, ok: str, batch: Sequence[int], x: str, aval) -> str:
     truth = aval.update(dtype=np.dtype(bool))
     ok = ctx.broadcast(ok, ShapedArray(batch, np.dtype(bool)), truth, range(len(batch)))
     nan = ctx.fill(complex(np.nan, np.nan) if aval.dtype.kind == "c" else np.nan, aval)
-    return ctx.op(f"stablehlo.select {ok}, {x}, {nan} : {mlir.tensor_type(truth)}, {mlir.tensor_type(aval)}")
+    return ctx.op(
+        f"stablehlo.select {ok}, {x}, {nan} : {mlir.tensor_type(truth)}, {mlir.tensor_type(aval)}"
+    )
 
 
 def zeros(ctx, aval) -> str:
@@ -255,22 +300,36 @@ def eye(n: int, dtype, m: int | None = None):
 
 
 def _band_equal(shape):
-    return eq(add(broadcasted_iota(INT32, shape, 0), INT32.type(0)), broadcasted_iota(INT32, shape, 1))
+    return eq(
+        add(broadcasted_iota(INT32, shape, 0), INT32.type(0)), broadcasted_iota(INT32, shape, 1)
+    )
 
 
 def _below(shape, k: int):
-    return ge(add(broadcasted_iota(INT32, shape, 0), INT32.type(k)), broadcasted_iota(INT32, shape, 1))
+    return ge(
+        add(broadcasted_iota(INT32, shape, 0), INT32.type(k)), broadcasted_iota(INT32, shape, 1)
+    )
 
 
 def _over_batch(mask, x):
     """A mask of one matrix for all matrices of x, cut as they are."""
     aval = aval_of(x)
-    return mask if aval.ndim == 2 else broadcast_in_dim(mask, aval.shape, (aval.ndim - 2, aval.ndim - 1), out_sharding=aval.explicit_sharding)
+    return (
+        mask
+        if aval.ndim == 2
+        else broadcast_in_dim(
+            mask, aval.shape, (aval.ndim - 2, aval.ndim - 1), out_sharding=aval.explicit_sharding
+        )
+    )
 
 
 def stacked(x, batch):
     """One matrix repeated over batch dimensions."""
-    return broadcast_in_dim(x, (*batch, *aval_of(x).shape), (len(batch), len(batch) + 1)) if batch else x
+    return (
+        broadcast_in_dim(x, (*batch, *aval_of(x).shape), (len(batch), len(batch) + 1))
+        if batch
+        else x
+    )
 
 
 def tril(x, k: int = 0):
@@ -288,7 +347,9 @@ def triu(x, k: int = 0):
 def _nothing(x):
     """Zeros like x, weak where it is."""
     aval = aval_of(x)
-    return broadcast_in_dim(_e.scalar_like(0, aval), aval.shape, (), out_sharding=aval.explicit_sharding)
+    return broadcast_in_dim(
+        _e.scalar_like(0, aval), aval.shape, (), out_sharding=aval.explicit_sharding
+    )
 
 
 def diagonal(x):

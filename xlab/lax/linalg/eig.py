@@ -47,8 +47,15 @@ class EigImplementation(enum.Enum):
     LAPACK = "lapack"
 
 
-def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
-        enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None, use_magma: bool | None = None) -> list[Array]:
+def eig(
+    x: ArrayLike,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
+) -> list[Array]:
     """Eigenvalues of square matrices, then left and right eigenvectors as columns, all complex.
 
     Args:
@@ -71,9 +78,13 @@ def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True, compute_right_e
     """
     if use_magma is not None:
         implementation = EigImplementation.MAGMA if use_magma else EigImplementation.CUSOLVER
-    return eig_p.bind(x, compute_left_eigenvectors=bool(compute_left_eigenvectors),
-                      compute_right_eigenvectors=bool(compute_right_eigenvectors),
-                      enable_eigvec_derivs=bool(enable_eigvec_derivs), implementation=implementation)
+    return eig_p.bind(
+        x,
+        compute_left_eigenvectors=bool(compute_left_eigenvectors),
+        compute_right_eigenvectors=bool(compute_right_eigenvectors),
+        enable_eigvec_derivs=bool(enable_eigvec_derivs),
+        implementation=implementation,
+    )
 
 
 def _shapes(x, *, dtype, compute_left_eigenvectors, compute_right_eigenvectors, **_):
@@ -82,12 +93,26 @@ def _shapes(x, *, dtype, compute_left_eigenvectors, compute_right_eigenvectors, 
     return [((n,), dtype), *[(x, dtype)] * (compute_left_eigenvectors + compute_right_eigenvectors)]
 
 
-def _jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs, implementation):
+def _jvp(
+    primals,
+    tangents,
+    *,
+    compute_left_eigenvectors,
+    compute_right_eigenvectors,
+    enable_eigvec_derivs,
+    implementation,
+):
     (x,), (dx,) = primals, tangents
 
     def bind(left, right):
-        return eig_p.bind(x, compute_left_eigenvectors=left, compute_right_eigenvectors=right,
-                          enable_eigvec_derivs=enable_eigvec_derivs, implementation=implementation)
+        return eig_p.bind(
+            x,
+            compute_left_eigenvectors=left,
+            compute_right_eigenvectors=right,
+            enable_eigvec_derivs=enable_eigvec_derivs,
+            implementation=implementation,
+        )
+
     if type(dx) is Zero:
         outs = bind(compute_left_eigenvectors, compute_right_eigenvectors)
         return outs, [Zero.of(o) for o in outs]
@@ -96,14 +121,19 @@ def _jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eigenvec
         raise NotImplementedError(
             "Derivatives of non-symmetric eigenvectors are only valid under assumptions on the input that cannot be checked: "
             "distinct eigenvalues, and a largest component of each eigenvector that stays the largest. Pass "
-            "enable_eigvec_derivs=True to xlab.lax.linalg.eig to say that they hold.")
+            "enable_eigvec_derivs=True to xlab.lax.linalg.eig to say that they hold."
+        )
     w, *found = bind(compute_left_eigenvectors, True)
     right = found[-1]
     dx = convert(dx, aval_of(w).dtype)
     # With x v = v diag(w), the diagonal of v⁻¹ dx v holds the tangents of w.
     scaled = solve(right, dx)
     inner = product(scaled, right) if vectors else None
-    dw = diagonal(inner) if vectors else reduce_sum(mul(scaled, matrix_transpose(right)), (aval_of(scaled).ndim - 1,))
+    dw = (
+        diagonal(inner)
+        if vectors
+        else reduce_sum(mul(scaled, matrix_transpose(right)), (aval_of(scaled).ndim - 1,))
+    )
     outs, out_tangents = [w], [dw]
     if compute_left_eigenvectors:
         left = found[0]
@@ -120,16 +150,28 @@ def _vectors(v, w, inner):
     aval = aval_of(v)
     rows = (aval.ndim - 2,)
     dv = product(v, mul(inverse_differences(w, aval.dtype), inner))
-    largest = eq(broadcasted_iota(np.int32, aval.shape, rows[0]), broadcast_over_columns(argmax(abs(v), rows[0], np.int32), aval.shape))
+    largest = eq(
+        broadcasted_iota(np.int32, aval.shape, rows[0]),
+        broadcast_over_columns(argmax(abs(v), rows[0], np.int32), aval.shape),
+    )
 
     def at_largest(x):
         return reduce_sum(select(largest, x, full_like(x, 0)), rows)
+
     along = neg(real(reduce_sum(mul(conj(v), dv), rows)))
     around = neg(div(imag(at_largest(dv)), real(at_largest(v))))
     return add(dv, mul(v, broadcast_over_columns(complex(along, around), aval.shape)))
 
 
-def _lowering(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs, implementation):
+def _lowering(
+    ctx,
+    x,
+    *,
+    compute_left_eigenvectors,
+    compute_right_eigenvectors,
+    enable_eigvec_derivs,
+    implementation,
+):
     if implementation not in (None, EigImplementation.LAPACK):
         raise ValueError("Only the lapack implementation is supported on CPU.")
     aval, w_aval = ctx.avals_in[0], ctx.avals_out[0]
@@ -138,12 +180,30 @@ def _lowering(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, 
     batch = aval.shape[:-2]
     vectors_aval = aval.update(dtype=w_aval.dtype)
     parts = [w_aval] if aval.dtype.kind == "c" else [w_aval.update(dtype=real_of(w_aval.dtype))] * 2
-    left, right = (char("V" if wanted else "N") for wanted in (compute_left_eigenvectors, compute_right_eigenvectors))
-    *w, vl, vr, info = call(ctx, "geev", [x], [aval], [*parts, vectors_aval, vectors_aval, w_aval.update(shape=batch, dtype=INT32)],
-                            len(batch), f"compute_left = {left}, compute_right = {right}")
-    values = w[0] if len(w) == 1 else ctx.op(f"stablehlo.complex {w[0]}, {w[1]} : {mlir.tensor_type(w_aval)}")
+    left, right = (
+        char("V" if wanted else "N")
+        for wanted in (compute_left_eigenvectors, compute_right_eigenvectors)
+    )
+    *w, vl, vr, info = call(
+        ctx,
+        "geev",
+        [x],
+        [aval],
+        [*parts, vectors_aval, vectors_aval, w_aval.update(shape=batch, dtype=INT32)],
+        len(batch),
+        f"compute_left = {left}, compute_right = {right}",
+    )
+    values = (
+        w[0]
+        if len(w) == 1
+        else ctx.op(f"stablehlo.complex {w[0]}, {w[1]} : {mlir.tensor_type(w_aval)}")
+    )
     ok = lapack_ok(ctx, info, batch)
-    outs = [values, *([vl] if compute_left_eigenvectors else []), *([vr] if compute_right_eigenvectors else [])]
+    outs = [
+        values,
+        *([vl] if compute_left_eigenvectors else []),
+        *([vr] if compute_right_eigenvectors else []),
+    ]
     return [nan_unless(ctx, ok, batch, o, a) for o, a in zip(outs, ctx.avals_out)]
 
 

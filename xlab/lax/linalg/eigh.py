@@ -43,8 +43,15 @@ class EighImplementation(enum.Enum):
     QDWH = "qdwh"
 
 
-def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
-         subset_by_index: tuple[int, int] | None = None, implementation: EighImplementation | None = None) -> tuple[Array, Array]:
+def eigh(
+    x: ArrayLike,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
+) -> tuple[Array, Array]:
     """Eigenvectors, as columns, and rising eigenvalues of Hermitian matrices.
 
     Args:
@@ -67,8 +74,15 @@ def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True, sor
     """
     if symmetrize_input:
         x = symmetrize(x)
-    return tuple(eigh_p.bind(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues), subset_by_index=subset_by_index,
-                             algorithm=implementation))
+    return tuple(
+        eigh_p.bind(
+            x,
+            lower=bool(lower),
+            sort_eigenvalues=bool(sort_eigenvalues),
+            subset_by_index=subset_by_index,
+            algorithm=implementation,
+        )
+    )
 
 
 def _shapes(x, *, dtype, lower, sort_eigenvalues, subset_by_index, algorithm):
@@ -84,7 +98,9 @@ def _jvp(primals, tangents, **params):
         return [v, w], [Zero.of(v), Zero.of(w)]
     aval = aval_of(v)
     if aval.shape[-1] != aval.shape[-2]:
-        raise NotImplementedError("eigh's derivative needs all eigenvalues: leave subset_by_index out")
+        raise NotImplementedError(
+            "eigh's derivative needs all eigenvalues: leave subset_by_index out"
+        )
     inner = product(product(adjoint(v), dx), v)
     dv = product(v, mul(inverse_differences(w, aval.dtype), inner))
     dw = diagonal(inner)
@@ -96,22 +112,39 @@ def inverse_differences(w, dtype):
     w = convert(w, dtype)
     *batch, n = aval_of(w).shape
     one, shape = stacked(eye(n, dtype), batch), (*batch, n, n)
-    return sub(integer_pow(sub(add(one, broadcast_over_columns(w, shape)), broadcast_over_rows(w, shape)), -1), one)
+    return sub(
+        integer_pow(
+            sub(add(one, broadcast_over_columns(w, shape)), broadcast_over_rows(w, shape)), -1
+        ),
+        one,
+    )
 
 
 def _lowering(ctx, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
     aval, (v_aval, w_aval) = ctx.avals_in[0], ctx.avals_out
     if subset_by_index not in (None, (0, aval.shape[-1])):
-        raise NotImplementedError("subset_by_index not supported on CPU and GPU: eigh computes all eigenvalues; take those you "
-                                  "need from its results")
+        raise NotImplementedError(
+            "subset_by_index not supported on CPU and GPU: eigh computes all eigenvalues; take those you "
+            "need from its results"
+        )
     if algorithm not in (None, EighImplementation.QR):
-        raise NotImplementedError(f"{algorithm} is not supported on CPU: use EighImplementation.QR or None")
+        raise NotImplementedError(
+            f"{algorithm} is not supported on CPU: use EighImplementation.QR or None"
+        )
     if not aval.size:
         return [x, zeros(ctx, w_aval)]
     batch = aval.shape[:-2]
     name = "heevd" if aval.dtype.kind == "c" else "syevd"
-    v, w, info = call(ctx, name, [x], [aval], [v_aval, w_aval, aval.update(shape=batch, dtype=INT32)], len(batch),
-                      f"mode = {char('V')}, uplo = {char('L' if lower else 'U')}", aliases=[(0, 0)])
+    v, w, info = call(
+        ctx,
+        name,
+        [x],
+        [aval],
+        [v_aval, w_aval, aval.update(shape=batch, dtype=INT32)],
+        len(batch),
+        f"mode = {char('V')}, uplo = {char('L' if lower else 'U')}",
+        aliases=[(0, 0)],
+    )
     ok = lapack_ok(ctx, info, batch)
     return [nan_unless(ctx, ok, batch, v, v_aval), nan_unless(ctx, ok, batch, w, w_aval)]
 

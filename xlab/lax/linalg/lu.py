@@ -80,10 +80,18 @@ def _lu_jvp(primals, tangents):
     if n > k:
         u = add(u, stacked(pad(eye(n - k, dtype), dtype.type(0), ((k, 0, 0), (k, 0, 0))), batch))
     # dx = dl u + l du gives l⁻¹ dx u⁻¹ = l⁻¹ dl + du u⁻¹: strictly lower and upper triangular.
-    inner = triangular_solve(l, take_rows(dx, permutation), left_side=True, lower=True, unit_diagonal=True)
+    inner = triangular_solve(
+        l, take_rows(dx, permutation), left_side=True, lower=True, unit_diagonal=True
+    )
     inner = triangular_solve(u, inner)
-    return ([out, pivots, permutation],
-            [add(product(l, tril(inner, -1)), product(triu(inner), u)), Zero.of(pivots), Zero.of(permutation)])
+    return (
+        [out, pivots, permutation],
+        [
+            add(product(l, tril(inner, -1)), product(triu(inner), u)),
+            Zero.of(pivots),
+            Zero.of(permutation),
+        ],
+    )
 
 
 def _corner(x, rows: int, columns: int):
@@ -98,7 +106,9 @@ def _grown(x, rows: int, columns: int):
     aval = aval_of(x)
     if not rows and not columns:
         return x
-    return pad(x, aval.dtype.type(0), (*[(0, 0, 0)] * (aval.ndim - 2), (0, rows, 0), (0, columns, 0)))
+    return pad(
+        x, aval.dtype.type(0), (*[(0, 0, 0)] * (aval.ndim - 2), (0, rows, 0), (0, columns, 0))
+    )
 
 
 def take_rows(x, permutation):
@@ -108,7 +118,13 @@ def take_rows(x, permutation):
     batch = tuple(range(n - 2))
     numbers = GatherDimensionNumbers((n - 1,), (n - 2,), (n - 2,), batch, batch)
     sizes = (*(min(d, 1) for d in shape[:-1]), shape[-1])
-    return gather(x, expand_dims(permutation, (n - 1,)), numbers, sizes, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
+    return gather(
+        x,
+        expand_dims(permutation, (n - 1,)),
+        numbers,
+        sizes,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
 
 
 def _lu_lowering(ctx, x):
@@ -117,13 +133,22 @@ def _lu_lowering(ctx, x):
     if not aval.size:
         order = ctx.op(f"stablehlo.iota dim = {len(batch)} : {mlir.tensor_type(permutation_aval)}")
         return [x, zeros(ctx, pivots_aval), order]
-    out, pivots, info = call(ctx, "getrf", [x], [aval], [out_aval, pivots_aval, pivots_aval.update(shape=batch)], len(batch),
-                             aliases=[(0, 0)])
+    out, pivots, info = call(
+        ctx,
+        "getrf",
+        [x],
+        [aval],
+        [out_aval, pivots_aval, pivots_aval.update(shape=batch)],
+        len(batch),
+        aliases=[(0, 0)],
+    )
     # LAPACK counts from one. A singular matrix has factors too: only bad arguments fail.
     one = ctx.fill(1, pivots_aval)
     pivots = ctx.op(f"stablehlo.subtract {pivots}, {one} : {mlir.tensor_type(pivots_aval)}")
     out = nan_unless(ctx, lapack_ok(ctx, info, batch, "GE"), batch, out, out_aval)
-    permutation, = lower_rule(ctx, _permutation, [pivots], [pivots_aval], permutation_size=aval.shape[-2])
+    (permutation,) = lower_rule(
+        ctx, _permutation, [pivots], [pivots_aval], permutation_size=aval.shape[-2]
+    )
     return [out, pivots, permutation]
 
 
@@ -149,8 +174,10 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
 
 def _permutation_shape(pivots, *, dtype, permutation_size):
     if permutation_size < pivots[0]:
-        raise ValueError(f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. Got "
-                         f"pivots size {pivots[0]}")
+        raise ValueError(
+            f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. Got "
+            f"pivots size {pivots[0]}"
+        )
     return (permutation_size,)
 
 
@@ -158,7 +185,10 @@ def _exchange(pivots, *, permutation_size):
     *batch, k = aval_of(pivots).shape
     last = len(batch)
     shape = (*batch, permutation_size)
-    places, pivot_places = broadcasted_iota(np.int32, shape, last), broadcasted_iota(np.int32, (*batch, k), last)
+    places, pivot_places = (
+        broadcasted_iota(np.int32, shape, last),
+        broadcasted_iota(np.int32, (*batch, k), last),
+    )
 
     def pick(where, x):
         """The one element of each row where `where` holds."""
@@ -168,11 +198,14 @@ def _exchange(pivots, *, permutation_size):
         here, there = eq(places, i), eq(places, pick(eq(pivot_places, i), pivots))
         mine, other = pick(here, permutation), pick(there, permutation)
         return select(here, other, select(there, mine, permutation))
+
     return repeat(k, step, places) if k else places
 
 
 _permutation = mlir.lower_fun(_exchange)
-lu_pivots_to_permutation_p = define("lu_pivots_to_permutation", _permutation_shape, (1,), accepts=lambda d: d == np.int32)
+lu_pivots_to_permutation_p = define(
+    "lu_pivots_to_permutation", _permutation_shape, (1,), accepts=lambda d: d == np.int32
+)
 ad.defzero(lu_pivots_to_permutation_p)
 mlir.register_text_lowering(lu_pivots_to_permutation_p, _permutation)
 
@@ -183,11 +216,21 @@ mlir.register_text_lowering(lu_pivots_to_permutation_p, _permutation)
 def lu_solve(factors, permutation, b, trans: int = 0):
     """Solves `op(x) y = b` from `lu(x)`, where `op` is nothing (0), the transpose (1) or its conjugate (2)."""
     if trans == 0:
-        y = triangular_solve(factors, take_rows(b, permutation), left_side=True, lower=True, unit_diagonal=True)
+        y = triangular_solve(
+            factors, take_rows(b, permutation), left_side=True, lower=True, unit_diagonal=True
+        )
         return triangular_solve(factors, y, left_side=True)
     conj = trans == 2
     y = triangular_solve(factors, b, left_side=True, transpose_a=True, conjugate_a=conj)
-    y = triangular_solve(factors, y, left_side=True, lower=True, transpose_a=True, conjugate_a=conj, unit_diagonal=True)
+    y = triangular_solve(
+        factors,
+        y,
+        left_side=True,
+        lower=True,
+        transpose_a=True,
+        conjugate_a=conj,
+        unit_diagonal=True,
+    )
     return take_rows(y, argsort(permutation, aval_of(permutation).ndim - 1))
 
 
@@ -198,6 +241,8 @@ def solve(a, b):
     """
     factors, _, permutation = lu_p.bind(stop_gradient(a))
     return custom_linear_solve(
-        lambda x: product(a, x), b,
+        lambda x: product(a, x),
+        b,
         solve=lambda _, x: lu_solve(factors, permutation, x),
-        transpose_solve=lambda _, x: lu_solve(factors, permutation, x, trans=1))
+        transpose_solve=lambda _, x: lu_solve(factors, permutation, x, trans=1),
+    )

@@ -30,8 +30,14 @@ __all__ = ["qdwh"]
 _QR_ABOVE = 100.0
 
 
-def qdwh(x: ArrayLike, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
-         dynamic_shape: tuple[int, int] | None = None) -> tuple[Array, Array, Array, Array]:
+def qdwh(
+    x: ArrayLike,
+    *,
+    is_hermitian: bool = False,
+    max_iterations: int | None = None,
+    eps: float | None = None,
+    dynamic_shape: tuple[int, int] | None = None,
+) -> tuple[Array, Array, Array, Array]:
     """Polar decomposition `x == u @ h` with orthonormal columns in `u` and positive semidefinite `h`.
 
     Args:
@@ -57,17 +63,27 @@ def qdwh(x: ArrayLike, *, is_hermitian: bool = False, max_iterations: int | None
     """
     shape, dtype = aval_of(x).shape, aval_of(x).dtype
     if len(shape) != 2 or shape[0] < shape[1]:
-        raise ValueError(f"The input matrix of shape M x N must have M >= N. Got shape {shape}; decompose the transpose, or map "
-                         f"over stacks of matrices with vmap.")
+        raise ValueError(
+            f"The input matrix of shape M x N must have M >= N. Got shape {shape}; decompose the transpose, or map "
+            f"over stacks of matrices with vmap."
+        )
     limit = 10 if max_iterations is None else max_iterations
     eps = float(np.finfo(dtype).eps) if eps is None else float(eps)
     if dynamic_shape is not None:
-        inside = bitwise_and(*(lt(broadcasted_iota(np.int32, shape, i), np.asarray(n, np.int32)[()] if isinstance(n, int) else n)
-                               for i, n in enumerate(dynamic_shape)))
+        inside = bitwise_and(
+            *(
+                lt(
+                    broadcasted_iota(np.int32, shape, i),
+                    np.asarray(n, np.int32)[()] if isinstance(n, int) else n,
+                )
+                for i, n in enumerate(dynamic_shape)
+            )
+        )
         x = select(inside, x, full_like(x, 0))
 
     def norm(v, axis):
         return reduce_max(reduce_sum(abs(v), (axis,)), (0,))
+
     one = real_of(dtype).type(1)
     scale = mul(rsqrt(norm(x, 0)), rsqrt(norm(x, 1)))
     u = mul(x, convert(select(eq(norm(x, 0), one * 0), full_like(scale, 1), scale), dtype))
@@ -78,6 +94,7 @@ def qdwh(x: ArrayLike, *, is_hermitian: bool = False, max_iterations: int | None
     def after(old, new):
         new = symmetrize(new) if is_hermitian else new
         return new, gt(_frobenius(sub(new, old)), tolerance)
+
     for a, b, c in weights:
         if c > _QR_ABOVE:
             u = after(u, _by_qr(u, a, b, c))[0]
@@ -87,15 +104,23 @@ def qdwh(x: ArrayLike, *, is_hermitian: bool = False, max_iterations: int | None
     def step(carry):
         count, u, _ = carry
         return (add(count, np.int32(1)), *after(u, _by_cholesky(u, 3.0, 1.0, 3.0)))
+
     if len(weights) < limit:
-        count, u, moving = while_loop(lambda carry: bitwise_and(carry[2], lt(carry[0], np.int32(limit))), step,
-                                      (np.int32(len(weights)), u, moving))
+        count, u, moving = while_loop(
+            lambda carry: bitwise_and(carry[2], lt(carry[0], np.int32(limit))),
+            step,
+            (np.int32(len(weights)), u, moving),
+        )
     else:
         count = full_like(scale, len(weights), np.int32)
     # One step of Newton and Schulz makes u orthonormal to working precision.
     u = sub(mul(dtype.type(1.5), u), product(mul(dtype.type(0.5), u), product(adjoint(u), u)))
-    return u, symmetrize(product(adjoint(u), x)), convert(count, np.int32, weak_type=True), bitwise_not(moving)
-
+    return (
+        u,
+        symmetrize(product(adjoint(u), x)),
+        convert(count, np.int32, weak_type=True),
+        bitwise_not(moving),
+    )
 
 
 def _weights(eps: float, limit: int):
@@ -115,7 +140,9 @@ def _weights(eps: float, limit: int):
 
 def _by_qr(u, a, b, c):
     dtype, (m, n) = aval_of(u).dtype, aval_of(u).shape
-    q, _ = qr(concatenate([mul(dtype.type(math.sqrt(c)), u), eye(n, dtype)], 0), full_matrices=False)
+    q, _ = qr(
+        concatenate([mul(dtype.type(math.sqrt(c)), u), eye(n, dtype)], 0), full_matrices=False
+    )
     turned = product(slice_in_dim(q, 0, m), adjoint(slice_in_dim(q, m, m + n)))
     return add(mul(dtype.type(b / c), u), mul(dtype.type((a - b / c) / math.sqrt(c)), turned))
 

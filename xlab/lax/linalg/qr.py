@@ -34,7 +34,13 @@ from xlab.lax.slicing import slice_in_dim
 __all__ = ["householder_product", "householder_product_p", "ormqr", "ormqr_p", "qr", "qr_p"]
 
 
-def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> tuple[Array, ...]:
+def qr(
+    x: ArrayLike,
+    *,
+    pivoting: bool = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
+) -> tuple[Array, ...]:
     """`x == q @ r` with orthonormal columns in `q` and upper triangular `r`.
 
     Args:
@@ -54,7 +60,11 @@ def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True, use_
         >>> np.allclose(abs(r), [[5, 1.4], [0, 0.2]], atol=1e-6)
         True
     """
-    return tuple(qr_p.bind(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
+    return tuple(
+        qr_p.bind(
+            x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma
+        )
+    )
 
 
 def _qr_shapes(x, *, dtype, pivoting, full_matrices, use_magma):
@@ -103,6 +113,7 @@ def _rest_of_q(q, dq, n: int):
     def times_inverse(x):
         """x w₁⁻¹"""
         return matrix_transpose(lu_solve(factors, permutation, matrix_transpose(x), trans=1))
+
     m = times_inverse(_rows(q1, n, rows))
     dm = times_inverse(sub(_rows(dq, n, rows), product(m, _rows(dq, 0, n))))
     return add(product(dq, adjoint(m)), product(w, adjoint(dm)))
@@ -122,7 +133,9 @@ def _qr_jvp(primals, tangents, *, pivoting, full_matrices, use_magma):
         # The first columns decide q; the others are rotated along.
         dq, dr = _thin_jvp(q, _columns(r, 0, m), _columns(dx, 0, m))
         rotated = product(q, _columns(r, m, n))
-        dr = concatenate([dr, add(product(adjoint(dq), rotated), product(adjoint(q), _columns(dx, m, n)))], last)
+        dr = concatenate(
+            [dr, add(product(adjoint(dq), rotated), product(adjoint(q), _columns(dx, m, n)))], last
+        )
     elif full_matrices and m > n:
         dq, dr = _thin_jvp(_columns(q, 0, n), _rows(r, 0, n), dx)
         dq = concatenate([dq, _rest_of_q(q, dq, n)], last)
@@ -140,11 +153,15 @@ def _padded_columns(ctx, x, aval, columns: int):
     out = aval.update(shape=(*aval.shape[:-1], columns))
     if extra < 0:
         bounds = ", ".join(f"0:{n}" for n in out.shape)
-        return ctx.op(f"stablehlo.slice {x} [{bounds}] : ({mlir.tensor_type(aval)}) -> {mlir.tensor_type(out)}"), out
+        return ctx.op(
+            f"stablehlo.slice {x} [{bounds}] : ({mlir.tensor_type(aval)}) -> {mlir.tensor_type(out)}"
+        ), out
     nothing, high = [0] * aval.ndim, [0] * (aval.ndim - 1) + [extra]
     scalar = aval.update(shape=())
-    return ctx.op(f"stablehlo.pad {x}, {zeros(ctx, scalar)}, low = {nothing}, high = {high}, interior = {nothing} : "
-                  f"({mlir.tensor_type(aval)}, {mlir.tensor_type(scalar)}) -> {mlir.tensor_type(out)}"), out
+    return ctx.op(
+        f"stablehlo.pad {x}, {zeros(ctx, scalar)}, low = {nothing}, high = {high}, interior = {nothing} : "
+        f"({mlir.tensor_type(aval)}, {mlir.tensor_type(scalar)}) -> {mlir.tensor_type(out)}"
+    ), out
 
 
 def _reflections(name: str, dtype) -> str:
@@ -166,17 +183,36 @@ def _qr_lowering(ctx, x, *, pivoting, full_matrices, use_magma):
     order = []
     if pivoting:
         free = ShapedArray((*batch, n), INT32)
-        packed, pivots, taus = call(ctx, "geqp3", [x, zeros(ctx, free)], [aval, free], [aval, free, taus_aval], nb,
-                                    aliases=[(0, 0), (1, 1)])
-        order.append(ctx.op(f"stablehlo.subtract {pivots}, {ctx.fill(1, free)} : {mlir.tensor_type(free)}"))
+        packed, pivots, taus = call(
+            ctx,
+            "geqp3",
+            [x, zeros(ctx, free)],
+            [aval, free],
+            [aval, free, taus_aval],
+            nb,
+            aliases=[(0, 0), (1, 1)],
+        )
+        order.append(
+            ctx.op(f"stablehlo.subtract {pivots}, {ctx.fill(1, free)} : {mlir.tensor_type(free)}")
+        )
     else:
         packed, taus = call(ctx, "geqrf", [x], [aval], [aval, taus_aval], nb, aliases=[(0, 0)])
     columns, columns_aval = _padded_columns(ctx, packed, aval, q_aval.shape[-1])
-    q, = call(ctx, _reflections("gqr", aval.dtype), [columns, taus], [columns_aval, taus_aval], [q_aval], nb, aliases=[(0, 0)])
+    (q,) = call(
+        ctx,
+        _reflections("gqr", aval.dtype),
+        [columns, taus],
+        [columns_aval, taus_aval],
+        [q_aval],
+        nb,
+        aliases=[(0, 0)],
+    )
     r = packed
     if r_aval.shape != aval.shape:
         bounds = ", ".join(f"0:{d}" for d in r_aval.shape)
-        r = ctx.op(f"stablehlo.slice {packed} [{bounds}] : ({mlir.tensor_type(aval)}) -> {mlir.tensor_type(r_aval)}")
+        r = ctx.op(
+            f"stablehlo.slice {packed} [{bounds}] : ({mlir.tensor_type(aval)}) -> {mlir.tensor_type(r_aval)}"
+        )
     return [q, _upper(ctx, r, r_aval), *order]
 
 
@@ -185,7 +221,9 @@ def _upper(ctx, x, aval):
     positions, truth = (mlir.tensor_type(aval.update(dtype=np.dtype(d))) for d in (np.int32, bool))
     i, j = (ctx.op(f"stablehlo.iota dim = {aval.ndim - back} : {positions}") for back in (2, 1))
     kept = ctx.op(f"stablehlo.compare LE, {i}, {j}, SIGNED : ({positions}, {positions}) -> {truth}")
-    return ctx.op(f"stablehlo.select {kept}, {x}, {zeros(ctx, aval)} : {truth}, {mlir.tensor_type(aval)}")
+    return ctx.op(
+        f"stablehlo.select {kept}, {x}, {zeros(ctx, aval)} : {truth}, {mlir.tensor_type(aval)}"
+    )
 
 
 qr_p = define("qr", _qr_shapes, (2,), multiple_results=True)
@@ -200,8 +238,13 @@ def _geqrf_lowering(ctx, x):
     return call(ctx, "geqrf", [x], [aval], [aval, taus_aval], aval.ndim - 2, aliases=[(0, 0)])
 
 
-geqrf_p = define("geqrf", lambda x, *, dtype: [(x, dtype), ((min(x),), dtype)], (2,), multiple_results=True,
-                 no_derivative="it gives reflections, which have no derivative rule; differentiate qr instead")
+geqrf_p = define(
+    "geqrf",
+    lambda x, *, dtype: [(x, dtype), ((min(x),), dtype)],
+    (2,),
+    multiple_results=True,
+    no_derivative="it gives reflections, which have no derivative rule; differentiate qr instead",
+)
 mlir.register_text_lowering(geqrf_p, _geqrf_lowering)
 
 
@@ -224,10 +267,14 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
 def _householder_shapes(a, taus, *, dtype):
     m, n = a
     if m < n:
-        raise ValueError(f"The first argument to householder_product must have at least as many rows as columns, got shape {a}")
+        raise ValueError(
+            f"The first argument to householder_product must have at least as many rows as columns, got shape {a}"
+        )
     if taus[0] > min(m, n):
-        raise ValueError(f"The second argument to householder_product must not have more rows than the minimum of the first "
-                         f"argument's rows and columns. Got {taus[0]} for a matrix of shape {a}")
+        raise ValueError(
+            f"The second argument to householder_product must not have more rows than the minimum of the first "
+            f"argument's rows and columns. Got {taus[0]} for a matrix of shape {a}"
+        )
     return a
 
 
@@ -235,15 +282,27 @@ def _householder_lowering(ctx, a, taus):
     aval = ctx.avals_in[0]
     if not aval.size:
         return a
-    return call(ctx, _reflections("gqr", aval.dtype), [a, taus], ctx.avals_in, [aval], aval.ndim - 2, aliases=[(0, 0)])[0]
+    return call(
+        ctx,
+        _reflections("gqr", aval.dtype),
+        [a, taus],
+        ctx.avals_in,
+        [aval],
+        aval.ndim - 2,
+        aliases=[(0, 0)],
+    )[0]
 
 
 _NO_DERIVATIVE = "a product of reflections has no derivative rule; differentiate qr instead"
-householder_product_p = define("householder_product", _householder_shapes, (2, 1), no_derivative=_NO_DERIVATIVE)
+householder_product_p = define(
+    "householder_product", _householder_shapes, (2, 1), no_derivative=_NO_DERIVATIVE
+)
 mlir.register_text_lowering(householder_product_p, _householder_lowering)
 
 
-def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
+def ormqr(
+    a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
+) -> Array:
     """`q @ c`, or `c @ q`, for the whole product `q` of the reflections that `a` and `taus` hold (see `householder_product`).
 
     Args:
@@ -258,10 +317,14 @@ def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, tra
 def _ormqr_shapes(a, taus, c, *, dtype, left, transpose):
     m, n = a
     if taus[0] > min(m, n):
-        raise ValueError(f"ormqr got {taus[0]} reflections in a matrix of shape {a}, which holds at most {min(m, n)}")
+        raise ValueError(
+            f"ormqr got {taus[0]} reflections in a matrix of shape {a}, which holds at most {min(m, n)}"
+        )
     if c[0 if left else 1] != m:
-        raise ValueError(f"ormqr with left={left} expects c to have the same number of {'rows' if left else 'columns'} as the "
-                         f"Householder matrix a has rows. Got a shape {a} and c shape {c}.")
+        raise ValueError(
+            f"ormqr with left={left} expects c to have the same number of {'rows' if left else 'columns'} as the "
+            f"Householder matrix a has rows. Got a shape {a} and c shape {c}."
+        )
     return c
 
 
@@ -270,7 +333,16 @@ def _ormqr_lowering(ctx, a, taus, c, *, left, transpose):
     if not av.size or not cv.size:
         return c
     config = f"left = {str(left).lower()}, transpose = {str(transpose).lower()}"
-    return call(ctx, _reflections("mqr", av.dtype), [a, taus, c], ctx.avals_in, [cv], cv.ndim - 2, config, aliases=[(0, 2)])[0]
+    return call(
+        ctx,
+        _reflections("mqr", av.dtype),
+        [a, taus, c],
+        ctx.avals_in,
+        [cv],
+        cv.ndim - 2,
+        config,
+        aliases=[(0, 2)],
+    )[0]
 
 
 ormqr_p = define("ormqr", _ormqr_shapes, (2, 1, 2), no_derivative=_NO_DERIVATIVE)

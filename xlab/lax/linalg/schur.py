@@ -21,8 +21,13 @@ from xlab.lax.linalg.common import (
 __all__ = ["hessenberg", "hessenberg_p", "schur", "schur_p", "tridiagonal", "tridiagonal_p"]
 
 
-def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
-          select_callable: Callable | None = None) -> tuple[Array, ...]:
+def schur(
+    x: ArrayLike,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Callable | None = None,
+) -> tuple[Array, ...]:
     """`x == z @ t @ z.conj().T` with unitary `z` and upper triangular `t` (for real x: with 2x2 blocks on its diagonal).
 
     Returns:
@@ -42,8 +47,12 @@ def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bo
         [[1. 2.]
          [0. 3.]]
     """
-    return schur_p.bind(x, compute_schur_vectors=bool(compute_schur_vectors), sort_eig_vals=bool(sort_eig_vals),
-                        select_callable=select_callable)
+    return schur_p.bind(
+        x,
+        compute_schur_vectors=bool(compute_schur_vectors),
+        sort_eig_vals=bool(sort_eig_vals),
+        select_callable=select_callable,
+    )
 
 
 def _schur_shapes(x, *, dtype, compute_schur_vectors, **_):
@@ -53,21 +62,39 @@ def _schur_shapes(x, *, dtype, compute_schur_vectors, **_):
 
 def _schur_lowering(ctx, x, *, compute_schur_vectors, sort_eig_vals, select_callable):
     if sort_eig_vals:
-        raise NotImplementedError("The sort feature of LAPACK's gees routine is not implemented: leave sort_eig_vals out")
+        raise NotImplementedError(
+            "The sort feature of LAPACK's gees routine is not implemented: leave sort_eig_vals out"
+        )
     aval = ctx.avals_in[0]
     if not aval.size:
         return [x] * len(ctx.avals_out)
     batch = aval.shape[:-2]
     parts = [aval.update(shape=aval.shape[:-1])] * (1 if aval.dtype.kind == "c" else 2)
     count = aval.update(shape=batch, dtype=INT32)
-    form, z, *_, info = call(ctx, "gees", [x], [aval], [aval, aval, *parts, count, count], len(batch),
-                             f"mode = {char('V' if compute_schur_vectors else 'N')}, sort = {char('N')}", aliases=[(0, 0)])
+    form, z, *_, info = call(
+        ctx,
+        "gees",
+        [x],
+        [aval],
+        [aval, aval, *parts, count, count],
+        len(batch),
+        f"mode = {char('V' if compute_schur_vectors else 'N')}, sort = {char('N')}",
+        aliases=[(0, 0)],
+    )
     ok = lapack_ok(ctx, info, batch)
-    return [nan_unless(ctx, ok, batch, o, aval) for o in ([form, z] if compute_schur_vectors else [form])]
+    return [
+        nan_unless(ctx, ok, batch, o, aval)
+        for o in ([form, z] if compute_schur_vectors else [form])
+    ]
 
 
-schur_p = define("schur", _schur_shapes, (2,), multiple_results=True,
-                 no_derivative="the Schur form has no derivative rule; differentiate eigh or eig instead")
+schur_p = define(
+    "schur",
+    _schur_shapes,
+    (2,),
+    multiple_results=True,
+    no_derivative="the Schur form has no derivative rule; differentiate eigh or eig instead",
+)
 mlir.register_text_lowering(schur_p, _schur_lowering)
 
 
@@ -91,14 +118,27 @@ def _hessenberg_lowering(ctx, a):
     if not aval.size:
         return [a, zeros(ctx, taus_aval)]
     batch, n = aval.shape[:-2], aval.shape[-1]
-    out, taus, info = call(ctx, "gehrd", [a], [aval], [aval, taus_aval, aval.update(shape=batch, dtype=INT32)], len(batch),
-                           f"high = {n} : i32, low = 1 : i32", aliases=[(0, 0)])
+    out, taus, info = call(
+        ctx,
+        "gehrd",
+        [a],
+        [aval],
+        [aval, taus_aval, aval.update(shape=batch, dtype=INT32)],
+        len(batch),
+        f"high = {n} : i32, low = 1 : i32",
+        aliases=[(0, 0)],
+    )
     ok = lapack_ok(ctx, info, batch)
     return [nan_unless(ctx, ok, batch, out, aval), nan_unless(ctx, ok, batch, taus, taus_aval)]
 
 
-hessenberg_p = define("hessenberg", _hessenberg_shapes, (2,), multiple_results=True,
-                      no_derivative="the reduction to Hessenberg form has no derivative rule")
+hessenberg_p = define(
+    "hessenberg",
+    _hessenberg_shapes,
+    (2,),
+    multiple_results=True,
+    no_derivative="the reduction to Hessenberg form has no derivative rule",
+)
 mlir.register_text_lowering(hessenberg_p, _hessenberg_lowering)
 
 
@@ -129,12 +169,25 @@ def _tridiagonal_lowering(ctx, a, *, lower):
         return [a, *(zeros(ctx, x) for x in ctx.avals_out[1:])]
     batch = aval.shape[:-2]
     name = "hetrd" if aval.dtype.kind == "c" else "sytrd"
-    *outs, info = call(ctx, name, [a], [aval], [*ctx.avals_out, aval.update(shape=batch, dtype=INT32)], len(batch),
-                       f"uplo = {char('L' if lower else 'U')}", aliases=[(0, 0)])
+    *outs, info = call(
+        ctx,
+        name,
+        [a],
+        [aval],
+        [*ctx.avals_out, aval.update(shape=batch, dtype=INT32)],
+        len(batch),
+        f"uplo = {char('L' if lower else 'U')}",
+        aliases=[(0, 0)],
+    )
     ok = lapack_ok(ctx, info, batch)
     return [nan_unless(ctx, ok, batch, o, x) for o, x in zip(outs, ctx.avals_out)]
 
 
-tridiagonal_p = define("tridiagonal", _tridiagonal_shapes, (2,), multiple_results=True,
-                       no_derivative="the reduction to tridiagonal form has no derivative rule; differentiate eigh instead")
+tridiagonal_p = define(
+    "tridiagonal",
+    _tridiagonal_shapes,
+    (2,),
+    multiple_results=True,
+    no_derivative="the reduction to tridiagonal form has no derivative rule; differentiate eigh instead",
+)
 mlir.register_text_lowering(tridiagonal_p, _tridiagonal_lowering)

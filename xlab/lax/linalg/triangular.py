@@ -27,8 +27,16 @@ from xlab.lax.shape import expand_dims, reshape, squeeze, transpose
 __all__ = ["triangular_solve", "triangular_solve_p"]
 
 
-def triangular_solve(a: ArrayLike, b: ArrayLike, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
-                     conjugate_a: bool = False, unit_diagonal: bool = False) -> Array:
+def triangular_solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
     """Solves `op(a) x = b`, or `x op(a) = b`, for triangular `a`.
 
     Args:
@@ -51,8 +59,15 @@ def triangular_solve(a: ArrayLike, b: ArrayLike, *, left_side: bool = False, low
     if vector:
         b = expand_dims(b, (-1 if left_side else -2,))
     conjugate_a = conjugate_a and aval_of(a).dtype.kind == "c"
-    out = triangular_solve_p.bind(a, b, left_side=bool(left_side), lower=bool(lower), transpose_a=bool(transpose_a),
-                                  conjugate_a=conjugate_a, unit_diagonal=bool(unit_diagonal))
+    out = triangular_solve_p.bind(
+        a,
+        b,
+        left_side=bool(left_side),
+        lower=bool(lower),
+        transpose_a=bool(transpose_a),
+        conjugate_a=conjugate_a,
+        unit_diagonal=bool(unit_diagonal),
+    )
     return squeeze(out, (-1 if left_side else -2,)) if vector else out
 
 
@@ -71,8 +86,16 @@ def _jvp_of_matrix(da, x, a, *, left_side, lower, transpose_a, conjugate_a, unit
     da = matrix_transpose(da) if transpose_a else da
 
     def solve(b):
-        return triangular_solve_p.bind(a, b, left_side=left_side, lower=lower, transpose_a=transpose_a,
-                                       conjugate_a=conjugate_a, unit_diagonal=unit_diagonal)
+        return triangular_solve_p.bind(
+            a,
+            b,
+            left_side=left_side,
+            lower=lower,
+            transpose_a=transpose_a,
+            conjugate_a=conjugate_a,
+            unit_diagonal=unit_diagonal,
+        )
+
     n, columns = aval_of(a).shape[-1], aval_of(x).shape[-1 if left_side else -2]
     if left_side:
         return product(solve(da), x) if n < columns else solve(product(da, x))
@@ -93,7 +116,9 @@ def _jvp(primals, tangents, **params):
 
 def _transpose(ct, a, b, *, transpose_a, **params):
     if is_undefined_primal(a):
-        raise NotImplementedError("triangular_solve is not linear in its matrix: it cannot be transposed to it")
+        raise NotImplementedError(
+            "triangular_solve is not linear in its matrix: it cannot be transposed to it"
+        )
     return [None, triangular_solve_p.bind(a, ct, transpose_a=not transpose_a, **params)]
 
 
@@ -123,16 +148,28 @@ def _lowering(ctx, a, b, *, left_side, lower, transpose_a, conjugate_a, unit_dia
     if not bv.size:
         return zeros(ctx, bv)
     if conjugate_a and not transpose_a:
-        a, = lower_rule(ctx, _conjugated, [a], [av])
-    if ctx.platform != "cpu" or not in_lapack(av.dtype):       # the compiler has a solver of its own, also of short floats
+        (a,) = lower_rule(ctx, _conjugated, [a], [av])
+    if ctx.platform != "cpu" or not in_lapack(
+        av.dtype
+    ):  # the compiler has a solver of its own, also of short floats
         kind = "NO_TRANSPOSE" if not transpose_a else "ADJOINT" if conjugate_a else "TRANSPOSE"
-        flags = ", ".join(f"{n} = {str(bool(v)).lower()}" for n, v in (
-            ("left_side", left_side), ("lower", lower), ("unit_diagonal", unit_diagonal)))
-        return ctx.op(f'"stablehlo.triangular_solve"({a}, {b}) <{{{flags}, transpose_a = #stablehlo<transpose {kind}>}}> : '
-                      f"({ctx.types_in()}) -> {ctx.type_out()}")
+        flags = ", ".join(
+            f"{n} = {str(bool(v)).lower()}"
+            for n, v in (
+                ("left_side", left_side),
+                ("lower", lower),
+                ("unit_diagonal", unit_diagonal),
+            )
+        )
+        return ctx.op(
+            f'"stablehlo.triangular_solve"({a}, {b}) <{{{flags}, transpose_a = #stablehlo<transpose {kind}>}}> : '
+            f"({ctx.types_in()}) -> {ctx.type_out()}"
+        )
     op = "N" if not transpose_a else "C" if conjugate_a else "T"
-    config = (f"diag = {char('U' if unit_diagonal else 'N')}, side = {char('L' if left_side else 'R')}, "
-              f"trans_x = {char(op)}, uplo = {char('L' if lower else 'U')}")
+    config = (
+        f"diag = {char('U' if unit_diagonal else 'N')}, side = {char('L' if left_side else 'R')}, "
+        f"trans_x = {char(op)}, uplo = {char('L' if lower else 'U')}"
+    )
     return call(ctx, "trsm", [a, b], [av, bv], [bv], bv.ndim - 2, config, aliases=[(0, 1)])[0]
 
 

@@ -15,7 +15,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-MAGICS = tuple(sorted(module.name for module in iter_modules(__path__) if module.name.startswith("x")))
+MAGICS = tuple(
+    sorted(module.name for module in iter_modules(__path__) if module.name.startswith("x"))
+)
 OVER_CELLS = ("xjit",)
 """Those that may stand over a cell, which the shell asks before it loads them."""
 
@@ -45,7 +47,7 @@ class Magic:
         return self._method
 
     @property
-    def __doc__(self) -> str | None:      # type: ignore[override]
+    def __doc__(self) -> str | None:  # type: ignore[override]
         return self._load().__doc__
 
     def __call__(self, *given: Any) -> Any:

@@ -19,8 +19,13 @@ from typing import Any, NamedTuple
 from xlab.notebook.options import names, unquoted
 from xlab.notebook.tracebacks import present
 
-_TOKEN = re.compile(r'''"""(?:\\.|.)*?"""|\'\'\'(?:\\.|.)*?\'\'\'|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|--[A-Za-z][\w-]*|.''', re.DOTALL)
-_VALUE = re.compile(r"""(?:\s*=\s*|\s+)((?!--[A-Za-z])(?:'[^']*'|"[^"]*"|\([^()]*\)|\[[^\[\]]*\]|\S)+)""")
+_TOKEN = re.compile(
+    r'''"""(?:\\.|.)*?"""|\'\'\'(?:\\.|.)*?\'\'\'|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|--[A-Za-z][\w-]*|.''',
+    re.DOTALL,
+)
+_VALUE = re.compile(
+    r"""(?:\s*=\s*|\s+)((?!--[A-Za-z])(?:'[^']*'|"[^"]*"|\([^()]*\)|\[[^\[\]]*\]|\S)+)"""
+)
 
 
 class Option(NamedTuple):
@@ -74,8 +79,10 @@ class Option(NamedTuple):
         given = names(text) if self.several else (text,)
         unknown = [word for word in given if self.choices and word not in self.choices]
         if unknown:
-            raise ValueError(f"--{self.name} takes {'some' if self.several else 'one'} of {', '.join(self.choices)}; "
-                             f"there is no {self.noun} {unknown[0]!r}")
+            raise ValueError(
+                f"--{self.name} takes {'some' if self.several else 'one'} of {', '.join(self.choices)}; "
+                f"there is no {self.noun} {unknown[0]!r}"
+            )
         if self.several:
             return given
         try:
@@ -90,6 +97,7 @@ def number_of_runs(least: int) -> Callable[[str], int]:
     >>> number_of_runs(0)("20")
     20
     """
+
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
             raise ValueError(f"a number of runs, at least {least}")
@@ -109,7 +117,14 @@ class Arguments:
         cell: whether it may stand over a cell.
     """
 
-    def __init__(self, name: str, options: Iterable[Option] = (), takes: str = "", python: bool = True, cell: bool = False):
+    def __init__(
+        self,
+        name: str,
+        options: Iterable[Option] = (),
+        takes: str = "",
+        python: bool = True,
+        cell: bool = False,
+    ):
         self.name, self.takes, self.python, self.cell = name, takes, python, cell
         self.options = {option.name: option for option in options}
 
@@ -134,7 +149,7 @@ class Arguments:
         rest = into = [""]
         at, depth = 0, 0
         while at < len(line):
-            token = _TOKEN.match(line, at)[0]      # type: ignore[index]
+            token = _TOKEN.match(line, at)[0]  # type: ignore[index]
             free = depth == 0 and (at == 0 or line[at - 1].isspace())
             if free and token.startswith("--") and len(token) > 2:
                 option = self._named(token[2:], bound)
@@ -144,10 +159,13 @@ class Arguments:
                     if option.python:
                         into = expressions.setdefault(option.name, [""])
                         given[option.name] = []
-                        at += len(re.match(r"\s*=?", line[at:])[0])      # type: ignore[index]
+                        at += len(re.match(r"\s*=?", line[at:])[0])  # type: ignore[index]
                         continue
                     at, value = self._value(option, line, at)
-                    given[option.name] = [*(given.get(option.name, ()) if option.repeated else ()), value]
+                    given[option.name] = [
+                        *(given.get(option.name, ()) if option.repeated else ()),
+                        value,
+                    ]
                     continue
             if token == "#" and depth == 0 and self.python:
                 break
@@ -162,10 +180,20 @@ class Arguments:
         values = {}
         for name, option in self.options.items():
             found = given.get(name, ())
-            values[option.attribute] = tuple(found) if option.repeated else found[-1] if found else option.default if option.example else False
+            values[option.attribute] = (
+                tuple(found)
+                if option.repeated
+                else found[-1]
+                if found
+                else option.default
+                if option.example
+                else False
+            )
         text = "".join(rest).strip()
         if text and not self.takes:
-            raise ValueError(f"%{self.name} takes {'only options' if self.options else 'nothing'}; given {text!r}{self._known()}")
+            raise ValueError(
+                f"%{self.name} takes {'only options' if self.options else 'nothing'}; given {text!r}{self._known()}"
+            )
         return SimpleNamespace(**values, rest=text, used=tuple(given), line=line)
 
     def _named(self, name: str, bound: Mapping[str, Any] | Iterable[str]) -> Option | None:
@@ -175,11 +203,15 @@ class Arguments:
         if self.python and name.partition("-")[0] in bound:
             return None
         near = difflib.get_close_matches(name, self.options, 1)
-        raise ValueError(f"%{self.name} has no option --{name}" + (f"; did you mean --{near[0]}?" if near else "") + self._known(not near))
+        raise ValueError(
+            f"%{self.name} has no option --{name}"
+            + (f"; did you mean --{near[0]}?" if near else "")
+            + self._known(not near)
+        )
 
     def _known(self, after_words: bool = True) -> str:
         known = ", ".join(option.written for option in self.options.values())
-        return (f"{'.' if after_words else ''} Its options are {known}" if known else "")
+        return f"{'.' if after_words else ''} Its options are {known}" if known else ""
 
     def _lacks_value(self, option: Option) -> ValueError:
         return ValueError(f"--{option.name} takes a value, such as {option.written}")
@@ -191,7 +223,9 @@ class Arguments:
             if line[at:].lstrip().startswith("="):
                 raise ValueError(f"--{option.name} takes no value; given {line[at:].strip()!r}")
             return at, True
-        if option.alone and (found is None or (unquoted(found[1]) not in option.choices and "=" not in found[0])):
+        if option.alone and (
+            found is None or (unquoted(found[1]) not in option.choices and "=" not in found[0])
+        ):
             return at, option.value(option.alone)
         if found is None:
             raise self._lacks_value(option)
@@ -200,13 +234,25 @@ class Arguments:
     def help(self, text: str) -> str:
         """The help of the magic, from the docstring of its method."""
         words = "[options] " * bool(self.options)
-        lines = [f"%%{self.name} {words}".rstrip(), f"%{self.name} {self.takes}"] if self.cell else [f"%{self.name} {words}{self.takes}".rstrip()]
+        lines = (
+            [f"%%{self.name} {words}".rstrip(), f"%{self.name} {self.takes}"]
+            if self.cell
+            else [f"%{self.name} {words}{self.takes}".rstrip()]
+        )
         lines += ["", inspect.cleandoc(text)]
         if self.options:
-            lines += ["", "Options:" if self.cell else "Options, before or after the rest of the line:"]
+            lines += [
+                "",
+                "Options:" if self.cell else "Options, before or after the rest of the line:",
+            ]
             for option in self.options.values():
                 choices = f" ({', '.join(option.choices)})" if option.choices else ""
-                lines += textwrap.wrap(option.help + choices, 100, initial_indent=f"  {option.written:28}  ", subsequent_indent=" " * 32)
+                lines += textwrap.wrap(
+                    option.help + choices,
+                    100,
+                    initial_indent=f"  {option.written:28}  ",
+                    subsequent_indent=" " * 32,
+                )
         return "\n".join(lines)
 
     def completions(self, line: str) -> tuple[str, ...] | None:
@@ -215,18 +261,23 @@ class Arguments:
             return tuple(f"--{name}" for name in self.options)
         asked = re.search(r"(?:^|\s)--([A-Za-z][\w-]*)(?:\s*=\s*|\s+)['\"]?([\w,]*)$", line)
         option = self.options.get(asked[1]) if asked else None
-        if option is not None and option.choices and (option.several or "," not in asked[2]):      # type: ignore[index]
+        if option is not None and option.choices and (option.several or "," not in asked[2]):  # type: ignore[index]
             return option.choices
         return None
 
 
-def takes(rest: str = "", *options: Option, python: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def takes(
+    rest: str = "", *options: Option, python: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares the arguments of a magic's method, which is called with them parsed; its errors show the user's lines and not its own.
 
     A method with a second argument is given the cell.
     """
+
     def declare(method: Callable[..., Any]) -> Callable[..., Any]:
-        declared = Arguments(method.__name__, options, rest, python, "cell" in inspect.signature(method).parameters)
+        declared = Arguments(
+            method.__name__, options, rest, python, "cell" in inspect.signature(method).parameters
+        )
 
         @functools.wraps(method)
         def magic(self: Any, line: str, *cell: str) -> Any:
@@ -237,7 +288,7 @@ def takes(rest: str = "", *options: Option, python: bool = True) -> Callable[[Ca
                     present(error, self.shell)
                 raise
 
-        magic.arguments = declared      # type: ignore[attr-defined]
+        magic.arguments = declared  # type: ignore[attr-defined]
         magic.__doc__ = declared.help(method.__doc__ or "")
         return magic
 

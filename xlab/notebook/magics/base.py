@@ -15,7 +15,9 @@ def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
     try:
         code = compile(text.strip(), f"<{what}>", "eval")
     except SyntaxError as error:
-        raise ValueError(f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}") from None
+        raise ValueError(
+            f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}"
+        ) from None
     return eval(code, shell.user_ns)
 
 

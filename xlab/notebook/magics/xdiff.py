@@ -23,10 +23,18 @@ class Xdiff(Magics):
     """`%xdiff`."""
 
     @line_magic
-    @takes("f(x) g(x)",
-           Option("mesh", "the mesh of --in, in place of the current one", "data=4,model=2"),
-           Option("in", "partition specs of the arguments of one call, by name; twice", "'x=data; w=None,model'", repeated=True, dest="ins"),
-           Option("repeat", "number of warm runs of each", "20", number_of_runs(0), default=0))
+    @takes(
+        "f(x) g(x)",
+        Option("mesh", "the mesh of --in, in place of the current one", "data=4,model=2"),
+        Option(
+            "in",
+            "partition specs of the arguments of one call, by name; twice",
+            "'x=data; w=None,model'",
+            repeated=True,
+            dest="ins",
+        ),
+        Option("repeat", "number of warm runs of each", "20", number_of_runs(0), default=0),
+    )
     def xdiff(self, given: SimpleNamespace) -> None:
         """Compares two calls, or one under two shardings: equations, collectives, memory, and with --repeat the time of warm runs.
 
@@ -36,10 +44,14 @@ class Xdiff(Magics):
         calls = two_calls(given.rest)
         specs = given.ins
         if len(calls) == 1 and len(specs) != 2:
-            raise ValueError("%xdiff takes two calls, %xdiff f(x) g(x), or one under two shardings: "
-                             "%xdiff f(x) --mesh data=4,model=2 --in 'x=data' --in 'x=None,model'")
+            raise ValueError(
+                "%xdiff takes two calls, %xdiff f(x) g(x), or one under two shardings: "
+                "%xdiff f(x) --mesh data=4,model=2 --in 'x=data' --in 'x=None,model'"
+            )
         if len(calls) == 2 and specs:
-            raise ValueError("--in gives one call two shardings; with two calls, place their arguments with xlab.device_put")
+            raise ValueError(
+                "--in gives one call two shardings; with two calls, place their arguments with xlab.device_put"
+            )
         sides = []
         for n in range(2):
             fun, args, kwargs, text = call_of(self.shell, calls[n % len(calls)], "xdiff")
@@ -64,7 +76,7 @@ def two_calls(text: str) -> list[str]:
     if _is_call(text):
         return [text]
     for space in re.finditer(r"\s+", text):
-        parts = [text[:space.start()], text[space.end():]]
+        parts = [text[: space.start()], text[space.end() :]]
         if all(map(_is_call, parts)):
             return parts
     raise ValueError(f"%xdiff takes two calls, such as %xdiff f(x) g(x); given {text!r}")
@@ -89,7 +101,11 @@ def _placed(fun: Any, args: tuple, kwargs: dict, text: str, over: Mesh) -> tuple
     bound = inspect.signature(fun).bind(*args, **kwargs)
     for name, spec in options.specs(text).items():
         if name not in bound.arguments:
-            raise NameError(f"--in names {name!r}, which is no argument of the call; its arguments are {', '.join(bound.arguments)}")
+            raise NameError(
+                f"--in names {name!r}, which is no argument of the call; its arguments are {', '.join(bound.arguments)}"
+            )
         sharding = options.named_sharding(over, spec, name)
-        bound.arguments[name] = xlab.tree.map(lambda x, s=sharding: xlab.device_put(x, s), bound.arguments[name])
+        bound.arguments[name] = xlab.tree.map(
+            lambda x, s=sharding: xlab.device_put(x, s), bound.arguments[name]
+        )
     return bound.args, bound.kwargs

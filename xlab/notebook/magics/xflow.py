@@ -22,21 +22,41 @@ class Xflow(Magics):
     """`%xflow`."""
 
     @line_magic
-    @takes("f(x, y)",
-           Option("target", "compile for a TPU that need not be there (needs the extra tpu)", "tpu:v5e:2x4"))
+    @takes(
+        "f(x, y)",
+        Option(
+            "target",
+            "compile for a TPU that need not be there (needs the extra tpu)",
+            "tpu:v5e:2x4",
+        ),
+    )
     def xflow(self, given: SimpleNamespace) -> None:
         """Compiles a call without running it and shows its collectives, yours and the partitioner's."""
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xflow")
         if given.target:
-            formatters.show(observe.target(given.target, fun, *args, **kwargs).replace(title=f"{text} on {given.target}"))
+            formatters.show(
+                observe.target(given.target, fun, *args, **kwargs).replace(
+                    title=f"{text} on {given.target}"
+                )
+            )
             return
         fun = jitted(self.shell, fun)
-        with suppress_warnings():           # what the compiler warns of stands in the reasons
+        with suppress_warnings():  # what the compiler warns of stands in the reasons
             transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:
             print(f"{text}: no collectives; every device works alone")
             return
         program = observe.program(fun, *args, levels=True, **kwargs)
         stages = program_stages(fun, args, kwargs)
-        formatters.show(Report(text, (program,), argument_layouts(stages), tuple(transfers), mesh=transfers[0].mesh, opens="collectives", counted=True),
-                      handlers=handlers([stages]))
+        formatters.show(
+            Report(
+                text,
+                (program,),
+                argument_layouts(stages),
+                tuple(transfers),
+                mesh=transfers[0].mesh,
+                opens="collectives",
+                counted=True,
+            ),
+            handlers=handlers([stages]),
+        )

@@ -20,16 +20,25 @@ class Xhlo(Magics):
     """`%xhlo`."""
 
     @line_magic
-    @takes("f(x, y)",
-           Option("stage", "only this form of it", "stablehlo", choices=LEVELS, noun="stage"),
-           Option("passes", "what each pass of the compiler changed; compiles a second time"))
+    @takes(
+        "f(x, y)",
+        Option("stage", "only this form of it", "stablehlo", choices=LEVELS, noun="stage"),
+        Option("passes", "what each pass of the compiler changed; compiles a second time"),
+    )
     def xhlo(self, given: SimpleNamespace) -> None:
         """Shows a program beside its later forms, line by line joined to its equations."""
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xhlo")
         compiled = jitted(self.shell, fun)
-        program = observe.program(compiled, *args, levels=(given.stage,) if given.stage else LEVELS, **kwargs)
+        program = observe.program(
+            compiled, *args, levels=(given.stage,) if given.stage else LEVELS, **kwargs
+        )
         if given.passes:
             passes = observe.passes(compiled, *args, all=True, **kwargs)
-            formatters.show(Report(f"passes of {text}", (program,), passes=passes, opens="passes"), plain=passes_text(passes))
+            formatters.show(
+                Report(f"passes of {text}", (program,), passes=passes, opens="passes"),
+                plain=passes_text(passes),
+            )
             return
-        formatters.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)
+        formatters.show(
+            program, plain="\n\n".join(observe.text(level) for level in program.levels) or None
+        )

@@ -26,21 +26,51 @@ class Xjit(Magics):
     """`%%xjit` and `%xjit`."""
 
     @line_cell_magic
-    @takes("f(x)",
-           Option("mesh", "make a mesh, or use the current one if it is the same", "'data=4,model=2'"),
-           Option("in", "partition specs of inputs, by name", "'x=data,None; w=None,model'", dest="ins"),
-           Option("out", "partition specs of outputs, by name", "'y=data'", dest="outs"),
-           Option("static", "names that stay Python values although they hold arrays", "n,m"),
-           Option("donate", "inputs whose memory the outputs may use", "x,y"),
-           Option("show", "only these parts of the report", "jaxpr,hlo,…", choices=options.PARTS, noun="part", several=True, default=()),
-           Option("hide", "all parts of the report but these", "memory,…", choices=options.PARTS, noun="part", several=True, default=()),
-           Option("no-run", "trace and compile, but do not run: needs shapes only"),
-           Option("repeat", "run again this often, for the steady time", "20", number_of_runs(0), default=0),
-           Option("passes", "capture the compiler's passes (compiles a second time)"),
-           Option("profile", "measure each operation"),
-           Option("target", "also compile for a TPU that need not be there, and set the two side by side (needs the extra tpu)", "tpu:v5e:4x4"),
-           Option("save", "write the report to a file", "report.html"),
-           Option("quiet", "run, but show no report"))
+    @takes(
+        "f(x)",
+        Option("mesh", "make a mesh, or use the current one if it is the same", "'data=4,model=2'"),
+        Option(
+            "in", "partition specs of inputs, by name", "'x=data,None; w=None,model'", dest="ins"
+        ),
+        Option("out", "partition specs of outputs, by name", "'y=data'", dest="outs"),
+        Option("static", "names that stay Python values although they hold arrays", "n,m"),
+        Option("donate", "inputs whose memory the outputs may use", "x,y"),
+        Option(
+            "show",
+            "only these parts of the report",
+            "jaxpr,hlo,…",
+            choices=options.PARTS,
+            noun="part",
+            several=True,
+            default=(),
+        ),
+        Option(
+            "hide",
+            "all parts of the report but these",
+            "memory,…",
+            choices=options.PARTS,
+            noun="part",
+            several=True,
+            default=(),
+        ),
+        Option("no-run", "trace and compile, but do not run: needs shapes only"),
+        Option(
+            "repeat",
+            "run again this often, for the steady time",
+            "20",
+            number_of_runs(0),
+            default=0,
+        ),
+        Option("passes", "capture the compiler's passes (compiles a second time)"),
+        Option("profile", "measure each operation"),
+        Option(
+            "target",
+            "also compile for a TPU that need not be there, and set the two side by side (needs the extra tpu)",
+            "tpu:v5e:4x4",
+        ),
+        Option("save", "write the report to a file", "report.html"),
+        Option("quiet", "run, but show no report"),
+    )
     def xjit(self, given: SimpleNamespace, cell: str | None = None) -> Any:
         """Compiles the cell as one function and shows how it was traced, sharded, compiled and run.
 
@@ -49,14 +79,18 @@ class Xjit(Magics):
         """
         if cell is None:
             if given.used:
-                raise ValueError(f"--{given.used[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call alone")
+                raise ValueError(
+                    f"--{given.used[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call alone"
+                )
             fun, args, kwargs, _ = call_of(self.shell, given.rest, "xjit")
             with recording(given.rest, self.shell) as run:
                 result = xlab.block_until_ready(jitted(self.shell, fun)(*args, **kwargs))
             show_report(run)
             return result
         if given.rest:
-            raise ValueError(f"%%xjit takes options, and the program in the lines below it; given {given.rest!r}")
+            raise ValueError(
+                f"%%xjit takes options, and the program in the lines below it; given {given.rest!r}"
+            )
         parts = frozenset(given.show or options.PARTS) - frozenset(given.hide)
         run = None
         place = cell_file(self.shell, "xjit", given.line, cell)
@@ -84,8 +118,14 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
     mesh = options.mesh_to_compile_for(given.mesh) if given.target else options.mesh(given.mesh)
     if given.target:
         targets.check(given.target)
-    made = Cell(place.source, names, filename=place.file, first_line=place.first,
-                static=options.names(given.static), named=tuple(outs))
+    made = Cell(
+        place.source,
+        names,
+        filename=place.file,
+        first_line=place.first,
+        static=options.names(given.static),
+        named=tuple(outs),
+    )
     _check_names(made, "--in", ins)
     _check_names(made, "--donate", options.names(given.donate))
     shardings = None
@@ -93,14 +133,18 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
         shardings = (tuple(options.named_sharding(mesh, s, n) for n, s in outs.items()), None)
     jitted = _jitted(made, shardings, options.names(given.donate))
     with set_mesh(mesh):
-        arguments = [_placed(value, ins.get(name), mesh, name)
-                     for name, value in zip(made.reads, made.arguments(), strict=True)]
+        arguments = [
+            _placed(value, ins.get(name), mesh, name)
+            for name, value in zip(made.reads, made.arguments(), strict=True)
+        ]
         run.doing = "compiling"
         if given.no_run or options.is_elsewhere(mesh):
             compiled = jitted.lower(*arguments).compile()
             _target(run, given, compiled)
             if not given.no_run:
-                print(f"compiled and not run: the mesh has {mesh.size} devices, this machine {xlab.device_count()}; all names are as they were")
+                print(
+                    f"compiled and not run: the mesh has {mesh.size} devices, this machine {xlab.device_count()}; all names are as they were"
+                )
             return None
         started = time.perf_counter()
         returned = xlab.block_until_ready(jitted(*arguments))
@@ -117,28 +161,38 @@ _jits: caches.Latest[tuple, Any] = caches.Latest(256)
 def _jitted(cell: Cell, shardings: Any, donated: tuple[str, ...]) -> Any:
     """The jitted function of a cell: the same object for equal cells, so that running a cell again compiles nothing."""
     function = cell.function()
-    return _jits.get_or_make((id(function), shardings, donated),
-                             lambda: xlab.jit(function, out_shardings=shardings, donate_argnames=donated or None))
+    return _jits.get_or_make(
+        (id(function), shardings, donated),
+        lambda: xlab.jit(function, out_shardings=shardings, donate_argnames=donated or None),
+    )
 
 
 def _check_names(cell: Cell, option: str, given: Any) -> None:
     for name in given:
         if name not in cell.reads:
-            raise NameError(f"{option} names {name!r}, which is no input of the cell; its inputs are "
-                            f"{', '.join(cell.reads) or 'none'} (names it reads that hold arrays)")
+            raise NameError(
+                f"{option} names {name!r}, which is no input of the cell; its inputs are "
+                f"{', '.join(cell.reads) or 'none'} (names it reads that hold arrays)"
+            )
 
 
 def _placed(value: Any, spec: Any, mesh: Any, name: str) -> Any:
     if spec is None:
         return value
     wanted = options.named_sharding(mesh, spec, name)
-    return options.typed(value, wanted) if options.is_elsewhere(mesh) else xlab.device_put(value, wanted)
+    return (
+        options.typed(value, wanted)
+        if options.is_elsewhere(mesh)
+        else xlab.device_put(value, wanted)
+    )
 
 
 def _repeat(jitted: Any, arguments: list[Any], given: Any) -> None:
     if given.repeat > 0:
         if given.donate:
-            raise ValueError("--repeat runs the cell again on the same inputs, which --donate has given away: use one of them")
+            raise ValueError(
+                "--repeat runs the cell again on the same inputs, which --donate has given away: use one of them"
+            )
         observe.time(jitted, *arguments, repeat=given.repeat)
 
 
@@ -148,8 +202,14 @@ def _target(run: Recording, given: Any, *call: Any) -> None:
         run.doing = f"compiling for {given.target}"
         with observe.paused():
             made = observe.scheduled(given.target, *call)
-        index = max((n for n, s in enumerate(run.session.subjects) if s.name == made.function), default=0)
-        run.session.targets = (made.replace(program=index, transfers=tuple(t.replace(program=index) for t in made.transfers)),)
+        index = max(
+            (n for n, s in enumerate(run.session.subjects) if s.name == made.function), default=0
+        )
+        run.session.targets = (
+            made.replace(
+                program=index, transfers=tuple(t.replace(program=index) for t in made.transfers)
+            ),
+        )
 
 
 def _extras(run: Recording, given: Any, jitted: Any, arguments: list[Any]) -> None:

@@ -22,6 +22,7 @@ def positions(example: str) -> Callable[[str], Any]:
     >>> positions("0,1")("1"), positions("None,0")("None, 0")
     (1, (None, 0))
     """
+
     def read(text: str) -> Any:
         try:
             return ast.literal_eval(text)
@@ -36,19 +37,35 @@ class Xladder(Magics):
     """`%xladder`."""
 
     @line_magic
-    @takes("f(x, y)",
-           Option("rungs", "the transformations, one under the other", "'grad, vmap(grad)'"),
-           Option("argnums", "the arguments that derivatives are of, as to grad", "0,1", positions("0,1"), default=0),
-           Option("in-axes", "the axes that batches are along, as to vmap", "None,0", positions("None,0")))
+    @takes(
+        "f(x, y)",
+        Option("rungs", "the transformations, one under the other", "'grad, vmap(grad)'"),
+        Option(
+            "argnums",
+            "the arguments that derivatives are of, as to grad",
+            "0,1",
+            positions("0,1"),
+            default=0,
+        ),
+        Option(
+            "in-axes", "the axes that batches are along, as to vmap", "None,0", positions("None,0")
+        ),
+    )
     def xladder(self, given: SimpleNamespace) -> None:
         """Shows what each transformation makes of a call: jvp, linearize, transpose, grad, vmap, shard_map; nothing runs.
 
         Every equation stands beside the rule that made it. Choose one: what it came from and what came from it lights up.
         Derivatives are those of the first argument and batches are along it, unless said otherwise.
         """
-        rungs = tuple(filter(None, (r.strip() for r in given.rungs.split(",")))) if given.rungs is not None else RUNGS
+        rungs = (
+            tuple(filter(None, (r.strip() for r in given.rungs.split(","))))
+            if given.rungs is not None
+            else RUNGS
+        )
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xladder")
-        made = observe.ladder(fun, *args, rungs=rungs, argnums=given.argnums, in_axes=given.in_axes, **kwargs)
+        made = observe.ladder(
+            fun, *args, rungs=rungs, argnums=given.argnums, in_axes=given.in_axes, **kwargs
+        )
         if given.rungs is not None and len(made.rungs) == 1:
             raise ValueError("; ".join(f"{name}: {why}" for name, why in made.left_out))
         formatters.show(made.replace(title=f"ladder of {text}"))

@@ -18,18 +18,34 @@ class Xmem(Magics):
     """`%xmem`."""
 
     @line_magic
-    @takes("step(params, x)",
-           Option("lines", "record the line of every array from now on: calls take a few microseconds longer", "on", choices=("on", "off"), alone="on"))
+    @takes(
+        "step(params, x)",
+        Option(
+            "lines",
+            "record the line of every array from now on: calls take a few microseconds longer",
+            "on",
+            choices=("on", "off"),
+            alone="on",
+        ),
+    )
     def xmem(self, given: SimpleNamespace) -> None:
         """Lists the arrays that are alive, largest first, with the cell that made them; with a call, the memory of its program."""
         if given.lines is not None:
             if given.rest:
-                raise ValueError(f"%xmem --lines takes on or off and stands alone; given {given.rest!r}")
+                raise ValueError(
+                    f"%xmem --lines takes on or off and stands alone; given {given.rest!r}"
+                )
             on = observe.track_arrays(given.lines == "on")
             if given.lines == "on" and not on:
-                print("lines cannot be recorded in this process: another package has the hook that calls are seen through")
+                print(
+                    "lines cannot be recorded in this process: another package has the hook that calls are seen through"
+                )
             else:
-                print("the line of every array made from now on is recorded; %xmem shows it" if on else "lines are not recorded any more")
+                print(
+                    "the line of every array made from now on is recorded; %xmem shows it"
+                    if on
+                    else "lines are not recorded any more"
+                )
             return
         if not given.rest:
             formatters.show(observe.live(self.shell.user_ns))
@@ -38,4 +54,13 @@ class Xmem(Magics):
         with observe.record() as session:
             observe.memory(jitted(self.shell, fun), *args, **kwargs)
         made = observe.report(session)
-        formatters.show(Report(text, made.programs, memory=made.memory, mesh=made.mesh, versions=made.versions, opens="memory"))
+        formatters.show(
+            Report(
+                text,
+                made.programs,
+                memory=made.memory,
+                mesh=made.mesh,
+                versions=made.versions,
+                opens="memory",
+            )
+        )

@@ -33,10 +33,12 @@ class Xshard(Magics):
     """`%xshard`."""
 
     @line_magic
-    @takes("x",
-           Option("shape", "of the array, where there is none", "8,4", shape_of),
-           Option("mesh", "the mesh of a spec, in place of the current one", "data=4,model=2"),
-           Option("target", "on chips that need not be there (needs the extra tpu)", "tpu:v5e:4x4"))
+    @takes(
+        "x",
+        Option("shape", "of the array, where there is none", "8,4", shape_of),
+        Option("mesh", "the mesh of a spec, in place of the current one", "data=4,model=2"),
+        Option("target", "on chips that need not be there (needs the extra tpu)", "tpu:v5e:4x4"),
+    )
     def xshard(self, given: SimpleNamespace) -> None:
         """Draws the layout of an array, a spec or a sharding; reads addressable shards only.
 
@@ -47,14 +49,20 @@ class Xshard(Magics):
         """
         text, shape = given.rest, given.shape
         if not text:
-            raise ValueError("%xshard takes an array, a sharding or a spec: %xshard x, "
-                             "%xshard P('data', None) --shape 8,4 --mesh data=4,model=2")
+            raise ValueError(
+                "%xshard takes an array, a sharding or a spec: %xshard x, "
+                "%xshard P('data', None) --shape 8,4 --mesh data=4,model=2"
+            )
         both = two_values(text)
         if both is not None:
             before, after = (self._placed(v, given) for v in map(self._value, both))
-            sized = next((x for x in (before, after) if not isinstance(x, (Sharding, PartitionSpec))), None)
+            sized = next(
+                (x for x in (before, after) if not isinstance(x, (Sharding, PartitionSpec))), None
+            )
             if sized is None and shape is None:
-                raise ValueError(f"two specs say how arrays lie, of any shape: %xshard {text} --shape 8,4")
+                raise ValueError(
+                    f"two specs say how arrays lie, of any shape: %xshard {text} --shape 8,4"
+                )
             name = both[0] if both[0].isidentifier() and sized is before else ""
             formatters.show(observe.compare(before, after, shape, name=name, compiled=True))
             return
@@ -67,8 +75,11 @@ class Xshard(Magics):
         elif isinstance(value, NamedSharding) and given.mesh:
             value = NamedSharding(options.mesh(given.mesh), value.spec)
         if isinstance(value, Sharding) and shape is None:
-            shape = tuple(value.mesh.shape[a] if isinstance(a, str) else 1 for a in value.spec) \
-                if isinstance(value, NamedSharding) else None
+            shape = (
+                tuple(value.mesh.shape[a] if isinstance(a, str) else 1 for a in value.spec)
+                if isinstance(value, NamedSharding)
+                else None
+            )
         formatters.show(value, shape)
 
     def _on_target(self, value: Any, given: SimpleNamespace, shape: tuple[int, ...] | None) -> None:
@@ -76,13 +87,26 @@ class Xshard(Magics):
         mesh = options.mesh_to_compile_for(given.mesh) if given.mesh else None
         sharding = value if isinstance(value, (Sharding, PartitionSpec)) else value.sharding
         if not isinstance(sharding, (NamedSharding, PartitionSpec)):
-            raise ValueError("--target lays a spec on the devices of a target: %xshard P('data', None) --shape 8,4 --mesh data=4,model=4 "
-                             "--target tpu:v5e:4x4")
+            raise ValueError(
+                "--target lays a spec on the devices of a target: %xshard P('data', None) --shape 8,4 --mesh data=4,model=4 "
+                "--target tpu:v5e:4x4"
+            )
         shape = shape if shape is not None else getattr(value, "shape", None)
-        spec, over = (sharding, mesh) if isinstance(sharding, PartitionSpec) else (sharding.spec, mesh or sharding.mesh)
+        spec, over = (
+            (sharding, mesh)
+            if isinstance(sharding, PartitionSpec)
+            else (sharding.spec, mesh or sharding.mesh)
+        )
         if over is None or shape is None:
             raise ValueError("a spec on a target needs --shape 8,4 and --mesh data=4,model=4")
-        formatters.show(observe.on_target(given.target, NamedSharding(over, spec), shape, dtype=getattr(value, "dtype", "float32")))
+        formatters.show(
+            observe.on_target(
+                given.target,
+                NamedSharding(over, spec),
+                shape,
+                dtype=getattr(value, "dtype", "float32"),
+            )
+        )
 
     def _placed(self, value: Any, given: SimpleNamespace) -> Any:
         """A spec on the mesh that `--mesh` gives; without it, on that of the other side."""
@@ -105,7 +129,7 @@ def two_values(text: str) -> tuple[str, str] | None:
     if _is_expression(text):
         return None
     for space in re.finditer(r"\s+", text):
-        left, right = text[:space.start()], text[space.end():]
+        left, right = text[: space.start()], text[space.end() :]
         if _is_expression(left) and _is_expression(right):
             return left, right
     return None

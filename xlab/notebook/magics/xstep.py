@@ -39,6 +39,7 @@ def mover(stepper: Any) -> Callable[[str, int, int], Step]:
         >>> [move(how, 1, -1).index for how in ("goto", "next", "over", "back", "first", "last", "nan")]
         [1, 2, 2, 0, 0, 2, 1]
     """
+
     def deep(step: Step | None) -> int:
         return len(step.path) if step is not None else 0
 
@@ -88,7 +89,9 @@ def numbers(text: str) -> np.ndarray:
     except (ValueError, RecursionError):
         made = np.asarray(None)
     if made.dtype.kind not in "iuf":
-        raise ValueError(f"a value is a number or nested lists of numbers, such as 0.5 or [[1, 2], [3, NaN]]; given {text[:60]!r}")
+        raise ValueError(
+            f"a value is a number or nested lists of numbers, such as 0.5 or [[1, 2], [3, NaN]]; given {text[:60]!r}"
+        )
     return made
 
 
@@ -105,6 +108,7 @@ def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
         >>> ask["restore"](index=2).outputs[0].infs, len(ask["whole"](index=2, name="d").preview)
         (0, 3)
     """
+
     def run(index: int, breakpoints: str) -> Step:
         stepper.breakpoints = list(breakpoints_of(breakpoints))
         stepper.goto(index + 1)
@@ -121,7 +125,9 @@ def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
         if is_native_array(old) and len(old.sharding.device_set) > 1 and new.shape == old.shape:
             new = device_put(np.asarray(new).astype(old.dtype), old.sharding)
         stepper.replace(name, new)
-        return here.replace(outputs=tuple(v for v in stepper.live() if v.name == name), text=f"{name} replaced")
+        return here.replace(
+            outputs=tuple(v for v in stepper.live() if v.name == name), text=f"{name} replaced"
+        )
 
     def restore(index: int) -> Step:
         stepper.forget_replacements()
@@ -130,12 +136,22 @@ def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
     def whole(index: int, name: str) -> Value:
         stepper.goto(index + 1)
         value = stepper.value(name)
-        short = next((v for v in stepper.live() if v.name == name), None) or observe.summarize(value, name)
+        short = next((v for v in stepper.live() if v.name == name), None) or observe.summarize(
+            value, name
+        )
         flat = np.asarray(getattr(value, "base", value)).reshape(-1)[:ENTRIES]
         flat = flat.astype(np.float32) if flat.dtype.kind == "V" else flat
-        return short.replace(preview=tuple(str(x) if flat.dtype.kind == "c" else x.item() for x in flat))
+        return short.replace(
+            preview=tuple(str(x) if flat.dtype.kind == "c" else x.item() for x in flat)
+        )
 
-    return {"move": mover(stepper), "run": run, "replace": replace, "restore": restore, "whole": whole}
+    return {
+        "move": mover(stepper),
+        "run": run,
+        "replace": replace,
+        "restore": restore,
+        "whole": whole,
+    }
 
 
 def parting(a: Any, b: Any) -> str:
@@ -152,8 +168,11 @@ def parting(a: Any, b: Any) -> str:
     if found is None:
         return "The runs agree: no result differs by more than 1 part in 1,000."
     here, there = found
-    rows = [f"  {word:5}  {v.name}  {v.type}  {'no finite entry' if v.min is None else f'{v.min:.6g} … {v.max:.6g}'}"
-            for p, q in zip(here.outputs, there.outputs) for word, v in (("here", p), ("there", q))]
+    rows = [
+        f"  {word:5}  {v.name}  {v.type}  {'no finite entry' if v.min is None else f'{v.min:.6g} … {v.max:.6g}'}"
+        for p, q in zip(here.outputs, there.outputs)
+        for word, v in (("here", p), ("there", q))
+    ]
     where = f" ({' ▸ '.join(here.path)})" if here.path else ""
     return "\n".join([f"The runs part at step {here.index + 1}{where}: {here.text}", *rows])
 
@@ -163,12 +182,19 @@ class Xstep(Magics):
     """`%xstep`."""
 
     @line_magic
-    @takes("f(x, y)", Option("against", "first say where the two runs part", "f(x, z)", python=True))
+    @takes(
+        "f(x, y)", Option("against", "first say where the two runs part", "f(x, z)", python=True)
+    )
     def xstep(self, given: SimpleNamespace) -> None:
         """Runs a call equation by equation on the real devices; the output can be scrubbed forwards and backwards."""
         fun, args, kwargs, _ = call_of(self.shell, given.rest, "xstep")
         if given.against:
             g, more, named, _ = call_of(self.shell, given.against, "xstep")
-            print(parting(observe.Stepper(fun, *args, budget=BUDGET, **kwargs), observe.Stepper(g, *more, budget=BUDGET, **named)))
+            print(
+                parting(
+                    observe.Stepper(fun, *args, budget=BUDGET, **kwargs),
+                    observe.Stepper(g, *more, budget=BUDGET, **named),
+                )
+            )
         stepper = observe.Stepper(fun, *args, budget=BUDGET, **kwargs)
         formatters.show(stepper.trace(), handlers=handlers(stepper))

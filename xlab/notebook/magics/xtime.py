@@ -17,15 +17,22 @@ from xlab.observe.program.stages import fresh
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
 
+
 @magics_class
 class Xtime(Magics):
     """`%xtime`."""
 
     @line_magic
-    @takes("f(x, y)",
-           Option("repeat", "number of warm runs (20)", "20", number_of_runs(1), default=20),
-           Option("cold", "measure a fresh copy of the function, from tracing and compiling on"),
-           Option("trace", "write the phases to a file that Perfetto (ui.perfetto.dev) opens", "trace.json"))
+    @takes(
+        "f(x, y)",
+        Option("repeat", "number of warm runs (20)", "20", number_of_runs(1), default=20),
+        Option("cold", "measure a fresh copy of the function, from tracing and compiling on"),
+        Option(
+            "trace",
+            "write the phases to a file that Perfetto (ui.perfetto.dev) opens",
+            "trace.json",
+        ),
+    )
     def xtime(self, given: SimpleNamespace) -> None:
         """Times a call: tracing, lowering, compiling, the first run, then warm runs with median and spread.
 
@@ -34,7 +41,10 @@ class Xtime(Magics):
         """
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xtime")
         compiled = jitted(self.shell, fun)
-        with analysis_only() if given.cold else nullcontext(), recording(text, self.shell, flagged=False) as run:    # no collectives in it
+        with (
+            analysis_only() if given.cold else nullcontext(),
+            recording(text, self.shell, flagged=False) as run,
+        ):  # no collectives in it
             if given.cold:
                 compiled = fresh(compiled)
             start = events.clock()
@@ -42,8 +52,12 @@ class Xtime(Magics):
             first = (events.clock() - start) / 1e3
             anew = given.cold or any(e.kind == "compile" for e in run.session.events)
             observe.time(compiled, *args, repeat=given.repeat, **kwargs)
-        run.session.measured = [t.replace(cold_us=first, note="") if anew and t.cold_us is None else
-                                t.replace(note=f"{t.note}; %xtime --cold measures anew" if t.note else "") for t in run.session.measured]
+        run.session.measured = [
+            t.replace(cold_us=first, note="")
+            if anew and t.cold_us is None
+            else t.replace(note=f"{t.note}; %xtime --cold measures anew" if t.note else "")
+            for t in run.session.measured
+        ]
         show_report(run, _PARTS, opens="timings")
         if given.trace:
             observe.chrome_trace(run.session, given.trace)

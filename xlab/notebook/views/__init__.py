@@ -25,8 +25,10 @@ from pkgutil import iter_modules
 from xlab.notebook.views.base import VIEWS, View
 from xlab.observe.records import Record
 
-for _name in sorted((module.name for module in iter_modules(__path__)), key=lambda name: name != "report"):
-    if _name != "widget":        # needs packages that need not be there
+for _name in sorted(
+    (module.name for module in iter_modules(__path__)), key=lambda name: name != "report"
+):
+    if _name != "widget":  # needs packages that need not be there
         import_module(f"{__name__}.{_name}")
 
 

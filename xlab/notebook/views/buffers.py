@@ -15,7 +15,12 @@ MOST_COLUMNS = 150
 """Steps of the curve: one attribute holds no more."""
 
 MOST_AT_PEAK = 12
-_KINDS = {"argument": "arguments", "output": "outputs", "temporary": "temporaries", "constant": "constants"}
+_KINDS = {
+    "argument": "arguments",
+    "output": "outputs",
+    "temporary": "temporaries",
+    "constant": "constants",
+}
 
 
 def places(buffers: tuple[Buffer, ...]) -> tuple[list[tuple[Buffer, int]], int]:
@@ -33,7 +38,10 @@ def places(buffers: tuple[Buffer, ...]) -> tuple[list[tuple[Buffer, int]], int]:
         groups.setdefault(b.allocation if b.allocation >= 0 else ("own", n), []).append(b)
     at = 0
     out = []
-    for group in sorted(groups.values(), key=lambda g: (min(order.get(b.kind, 9) for b in g), min(b.start for b in g), g[0].name)):
+    for group in sorted(
+        groups.values(),
+        key=lambda g: (min(order.get(b.kind, 9) for b in g), min(b.start for b in g), g[0].name),
+    ):
         low = min(b.offset for b in group)
         out += [(b, at + b.offset - low) for b in group]
         at += max(b.offset + b.size for b in group) - low
@@ -49,18 +57,44 @@ def map_node(m: Memory) -> Node | None:
     wide = (WIDTH - GUTTER) / steps
     tall = MAP_HEIGHT / max(total, 1)
     drawn = sorted(placed, key=lambda p: -p[0].size * (p[0].end - p[0].start + 1))[:MOST_DRAWN]
-    rects = [_rect(b, at, wide, tall, m) for b, at in sorted(drawn, key=lambda p: (p[0].start, -p[0].size))]
+    rects = [
+        _rect(b, at, wide, tall, m)
+        for b, at in sorted(drawn, key=lambda p: (p[0].start, -p[0].size))
+    ]
     top = CURVE_HEIGHT + 22
     peak = GUTTER + (m.peak_step + 0.5) * wide
-    marks = [
-        h("line", {"x1": f"{peak:.1f}", "x2": f"{peak:.1f}", "y1": 4, "y2": top + MAP_HEIGHT, "class": "xl-peak"}),
-        h("text", {"x": f"{min(peak + 4, WIDTH - 150):.1f}", "y": 13, "class": "xl-peak-word"}, f"peak {size_text(m.peak)}, step {m.peak_step}"),
-    ] if m.peak_step >= 0 else []
+    marks = (
+        [
+            h(
+                "line",
+                {
+                    "x1": f"{peak:.1f}",
+                    "x2": f"{peak:.1f}",
+                    "y1": 4,
+                    "y2": top + MAP_HEIGHT,
+                    "class": "xl-peak",
+                },
+            ),
+            h(
+                "text",
+                {"x": f"{min(peak + 4, WIDTH - 150):.1f}", "y": 13, "class": "xl-peak-word"},
+                f"peak {size_text(m.peak)}, step {m.peak_step}",
+            ),
+        ]
+        if m.peak_step >= 0
+        else []
+    )
     left = len(placed) - len(drawn)
     picture = h(
         "svg",
-        {"width": WIDTH, "height": top + MAP_HEIGHT + 22, "viewBox": f"0 0 {WIDTH} {top + MAP_HEIGHT + 22}", "class": "xl-map", "role": "img",
-         "aria-label": f"bytes alive over {steps} steps of the schedule, and the place of every buffer"},
+        {
+            "width": WIDTH,
+            "height": top + MAP_HEIGHT + 22,
+            "viewBox": f"0 0 {WIDTH} {top + MAP_HEIGHT + 22}",
+            "class": "xl-map",
+            "role": "img",
+            "aria-label": f"bytes alive over {steps} steps of the schedule, and the place of every buffer",
+        },
         *_curve(m, steps, wide),
         h("text", {"x": 0, "y": 13, "class": "xl-map-word"}, "alive"),
         h("text", {"x": 0, "y": top + 10, "class": "xl-map-word"}, "address"),
@@ -68,26 +102,51 @@ def map_node(m: Memory) -> Node | None:
         h("g", {"transform": f"translate(0 {top})"}, *rects),
         *marks,
         h("text", {"x": GUTTER, "y": top + MAP_HEIGHT + 15, "class": "xl-map-word"}, "step 0"),
-        h("text", {"x": WIDTH, "y": top + MAP_HEIGHT + 15, "class": "xl-map-word", "text-anchor": "end"}, f"{steps - 1}"),
+        h(
+            "text",
+            {"x": WIDTH, "y": top + MAP_HEIGHT + 15, "class": "xl-map-word", "text-anchor": "end"},
+            f"{steps - 1}",
+        ),
     )
-    return h("div", None, h("div", {"class": "xl-scroll"}, picture),
-             h("p", {"class": "xl-dim"}, f"{plural(left, 'small or short buffer')} not drawn") if left else None)
+    return h(
+        "div",
+        None,
+        h("div", {"class": "xl-scroll"}, picture),
+        h("p", {"class": "xl-dim"}, f"{plural(left, 'small or short buffer')} not drawn")
+        if left
+        else None,
+    )
 
 
 def _rect(b: Buffer, at: int, wide: float, tall: float, m: Memory) -> Node:
     x, y = GUTTER + b.start * wide, at * tall
     width, height = max((b.end - b.start + 1) * wide, 1.0), max(b.size * tall, 1.0)
     peak = m.peak_step < 0 or b.start <= m.peak_step <= b.end
-    tip = (f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}" + ("   at the peak" if peak and m.peak_step >= 0 else "")
-           + (f"   line {b.source.line}" if b.source else "") + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else ""))
+    tip = (
+        f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}"
+        + ("   at the peak" if peak and m.peak_step >= 0 else "")
+        + (f"   line {b.source.line}" if b.source else "")
+        + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else "")
+    )
     label = b.name if width > 7 * len(b.name) + 8 and height > 12 else ""
     return h(
         "g",
         {"data-eq": key(m.program, b.equation), "class": "xl-map-buffer"},
         h("title", None, tip),
-        h("rect", {"x": f"{x:.1f}", "y": f"{y:.1f}", "width": f"{width:.1f}", "height": f"{height:.1f}",
-                   "class": f"xl-part-{_KINDS.get(b.kind, 'temporaries')}" + ("" if peak else " xl-off")}),
-        h("text", {"x": f"{x + 4:.1f}", "y": f"{y + min(height / 2 + 4, 14):.1f}"}, label) if label else None,
+        h(
+            "rect",
+            {
+                "x": f"{x:.1f}",
+                "y": f"{y:.1f}",
+                "width": f"{width:.1f}",
+                "height": f"{height:.1f}",
+                "class": f"xl-part-{_KINDS.get(b.kind, 'temporaries')}"
+                + ("" if peak else " xl-off"),
+            },
+        ),
+        h("text", {"x": f"{x + 4:.1f}", "y": f"{y + min(height / 2 + 4, 14):.1f}"}, label)
+        if label
+        else None,
     )
 
 
@@ -98,12 +157,14 @@ def _curve(m: Memory, steps: int, wide: float) -> list[Node]:
     each = -(-steps // MOST_COLUMNS)
     points, at = [], -1.0
     for step in range(0, steps, each):
-        y = round(18 + CURVE_HEIGHT * (1 - max(alive[step:step + each]) / most), 1)
+        y = round(18 + CURVE_HEIGHT * (1 - max(alive[step : step + each]) / most), 1)
         if y != at:
             points.append(f"H{GUTTER + step * wide:.1f}V{y:g}")
             at = y
     base = 18 + CURVE_HEIGHT
-    return [h("path", {"d": f"M{GUTTER} {base}{''.join(points)}H{WIDTH}V{base}Z", "class": "xl-alive"})]
+    return [
+        h("path", {"d": f"M{GUTTER} {base}{''.join(points)}H{WIDTH}V{base}Z", "class": "xl-alive"})
+    ]
 
 
 def peak_node(m: Memory) -> Node | None:
@@ -114,15 +175,44 @@ def peak_node(m: Memory) -> Node | None:
     alive, inside = [(b, own) for b, own in found if own], sum(not own for _, own in found)
     total = max(1, sum(own for _, own in alive))
     rows = [
-        h("tr", {"data-eq": key(m.program, b.equation)}, h("td", None, h("code", None, b.name), h("small", None, f" {b.kind}")),
-          h("td", {"class": "n", "title": f"{own:,} B" + (f" of {b.size:,}, the others in larger buffers" if own < b.size else "")}, size_text(own)),
-          h("td", {"class": "n"}, f"{100 * own / total:.0f} %"), h("td", {"class": "n"}, b.source.line if b.source else ""))
+        h(
+            "tr",
+            {"data-eq": key(m.program, b.equation)},
+            h("td", None, h("code", None, b.name), h("small", None, f" {b.kind}")),
+            h(
+                "td",
+                {
+                    "class": "n",
+                    "title": f"{own:,} B"
+                    + (f" of {b.size:,}, the others in larger buffers" if own < b.size else ""),
+                },
+                size_text(own),
+            ),
+            h("td", {"class": "n"}, f"{100 * own / total:.0f} %"),
+            h("td", {"class": "n"}, b.source.line if b.source else ""),
+        )
         for b, own in alive[:MOST_AT_PEAK]
     ]
     left = alive[MOST_AT_PEAK:]
-    return h("div", None, table((("alive at the peak", ""), ("size", "n"), ("share", "n"), ("line", "n")), rows),
-             h("p", {"class": "xl-dim"}, f"{plural(len(left), 'more buffer')}, {size_text(sum(own for _, own in left))}") if left else None,
-             h("p", {"class": "xl-dim"}, f"{plural(inside, 'buffer')} lie{'s' * (inside == 1)} inside these and count{'s' * (inside == 1)} with them") if inside else None)
+    return h(
+        "div",
+        None,
+        table((("alive at the peak", ""), ("size", "n"), ("share", "n"), ("line", "n")), rows),
+        h(
+            "p",
+            {"class": "xl-dim"},
+            f"{plural(len(left), 'more buffer')}, {size_text(sum(own for _, own in left))}",
+        )
+        if left
+        else None,
+        h(
+            "p",
+            {"class": "xl-dim"},
+            f"{plural(inside, 'buffer')} lie{'s' * (inside == 1)} inside these and count{'s' * (inside == 1)} with them",
+        )
+        if inside
+        else None,
+    )
 
 
 def donations_node(m: Memory) -> Node | None:
@@ -130,11 +220,34 @@ def donations_node(m: Memory) -> Node | None:
     if not m.donated and not m.refused:
         return None
     size = {b.name: b.size for b in m.buffers if b.kind == "argument"}
-    rows = [h("tr", None, h("td", None, h("code", None, name)), h("td", {"class": "n"}, size_text(size[name]) if name in size else ""),
-              h("td", None, h("b", None, "✓ used: "), "a result lies in its memory")) for name in m.donated]
-    rows += [h("tr", {"class": "xl-refused"}, h("td", None, h("code", None, name)),
-               h("td", {"class": "n"}, size_text(size[name]) if name in size else ""), h("td", None, h("b", {"class": "xl-caution"}, "⚠ not used: "), why))
-             for name, why in m.refused]
+    rows = [
+        h(
+            "tr",
+            None,
+            h("td", None, h("code", None, name)),
+            h("td", {"class": "n"}, size_text(size[name]) if name in size else ""),
+            h("td", None, h("b", None, "✓ used: "), "a result lies in its memory"),
+        )
+        for name in m.donated
+    ]
+    rows += [
+        h(
+            "tr",
+            {"class": "xl-refused"},
+            h("td", None, h("code", None, name)),
+            h("td", {"class": "n"}, size_text(size[name]) if name in size else ""),
+            h("td", None, h("b", {"class": "xl-caution"}, "⚠ not used: "), why),
+        )
+        for name, why in m.refused
+    ]
     lost = [name for name, _ in m.refused]
-    return h("div", None, table((("donated", ""), ("size", "n"), ("what became of it", "")), rows),
-             warning(f"{plural(len(lost), 'donated argument')} gone after the call and of no use: {', '.join(lost[:6])}") if lost else None)
+    return h(
+        "div",
+        None,
+        table((("donated", ""), ("size", "n"), ("what became of it", "")), rows),
+        warning(
+            f"{plural(len(lost), 'donated argument')} gone after the call and of no use: {', '.join(lost[:6])}"
+        )
+        if lost
+        else None,
+    )

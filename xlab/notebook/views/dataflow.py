@@ -32,8 +32,17 @@ STILL_ROWS = 40
 MOST_MESSAGES = 4000
 """Messages per collective that are sent to the page; a longer schedule is cut and says so."""
 
-HEAD = (("op", ""), ("over", ""), ("in → out per device", "n"), ("× times", "n"), ("predicted", "n"), ("measured", "n"), ("wait", "n"),
-        ("origin", ""), ("line", "n"))
+HEAD = (
+    ("op", ""),
+    ("over", ""),
+    ("in → out per device", "n"),
+    ("× times", "n"),
+    ("predicted", "n"),
+    ("measured", "n"),
+    ("wait", "n"),
+    ("origin", ""),
+    ("line", "n"),
+)
 
 MEASURED = ("measured", "wait")
 """Columns that are there where a profile was taken."""
@@ -126,9 +135,16 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
             {"class": "n", "title": f"{t.bytes_in:,} B → {t.bytes_out:,} B"},
             f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
         ),
-        h("td", {"class": "n"}, (f"? ({t.runs} measured)" if t.runs else "?") if t.times is None else t.times),
+        h(
+            "td",
+            {"class": "n"},
+            (f"? ({t.runs} measured)" if t.runs else "?") if t.times is None else t.times,
+        ),
         h("td", {"class": "n", "title": t.formula or None}, time_text(t.predicted_us)),
-        *(h("td", {"class": "n"}, time_text(us) if us is not None else "–") for us in ((t.measured_us, t.wait_us) if measured else ())),
+        *(
+            h("td", {"class": "n"}, time_text(us) if us is not None else "–")
+            for us in ((t.measured_us, t.wait_us) if measured else ())
+        ),
         h(
             "td",
             {"class": "xl-added" if t.reshards else None},
@@ -149,8 +165,14 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
                 h(
                     "td",
                     {"colspan": len(HEAD)},
-                    h("div", None, sentences(t.reason, "") + " " * bool(t.fix),
-                      h("span", None, h("b", None, advice_word(t.tried)), sentences(t.fix, "")) if t.fix else None),
+                    h(
+                        "div",
+                        None,
+                        sentences(t.reason, "") + " " * bool(t.fix),
+                        h("span", None, h("b", None, advice_word(t.tried)), sentences(t.fix, ""))
+                        if t.fix
+                        else None,
+                    ),
                 ),
             )
         )
@@ -170,19 +192,56 @@ def totals(transfers: tuple[Transfer, ...], measured: bool = False) -> Node:
             entry[3] += (t.predicted_us or 0.0) * times
             entry[4] += (t.measured_us or 0.0) * (t.runs or 1)
             entry[5] += (t.wait_us or 0.0) * (t.runs or 1)
-    rows = [h("tr", {"data-over": name}, h("td", None, f"over {name}" if name else "one run of the program"), h("td", {"class": "n"}, f"{n:,}"),
-              h("td", {"class": "n"}, f"{runs:,}"), h("td", {"class": "n"}, size_text(moved)),
-              h("td", {"class": "n xl-predicted"}, time_text(us)), *((h("td", {"class": "n"}, time_text(taken)), h("td", {"class": "n"}, time_text(waited))) if measured else ()))
-            for name, (n, runs, moved, us, taken, waited) in sorted(found.items(), key=lambda item: (item[0] == "", item[0]))]
-    head = [("in all", ""), ("collectives", "n"), ("runs", "n"), ("sent per device", "n"), ("predicted", "n")]
-    return h("div", None, table([*head, ("measured", "n"), ("of it waiting", "n")] if measured else head, rows, "xl-totals"),
-             h("p", {"class": "xl-dim"}, "Loops of unknown length are counted once.") if any(t.times is None for t in transfers) else None,
-             h("p", {"class": "xl-dim"}, ESTIMATED), h("p", {"class": "xl-dim"}, WAITED) if measured else None)
+    rows = [
+        h(
+            "tr",
+            {"data-over": name},
+            h("td", None, f"over {name}" if name else "one run of the program"),
+            h("td", {"class": "n"}, f"{n:,}"),
+            h("td", {"class": "n"}, f"{runs:,}"),
+            h("td", {"class": "n"}, size_text(moved)),
+            h("td", {"class": "n xl-predicted"}, time_text(us)),
+            *(
+                (
+                    h("td", {"class": "n"}, time_text(taken)),
+                    h("td", {"class": "n"}, time_text(waited)),
+                )
+                if measured
+                else ()
+            ),
+        )
+        for name, (n, runs, moved, us, taken, waited) in sorted(
+            found.items(), key=lambda item: (item[0] == "", item[0])
+        )
+    ]
+    head = [
+        ("in all", ""),
+        ("collectives", "n"),
+        ("runs", "n"),
+        ("sent per device", "n"),
+        ("predicted", "n"),
+    ]
+    return h(
+        "div",
+        None,
+        table(
+            [*head, ("measured", "n"), ("of it waiting", "n")] if measured else head,
+            rows,
+            "xl-totals",
+        ),
+        h("p", {"class": "xl-dim"}, "Loops of unknown length are counted once.")
+        if any(t.times is None for t in transfers)
+        else None,
+        h("p", {"class": "xl-dim"}, ESTIMATED),
+        h("p", {"class": "xl-dim"}, WAITED) if measured else None,
+    )
 
 
 ESTIMATED = "Sent and predicted are estimates: what a bandwidth-optimal algorithm sends, on average over the devices, and how long the links chosen would take."
-WAITED = ("Measured is each time it ran, on its slowest device, waiting for the others included; collectives may overlap, so that the sum may be "
-          "longer than the program took.")
+WAITED = (
+    "Measured is each time it ran, on its slowest device, waiting for the others included; collectives may overlap, so that the sum may be "
+    "longer than the program took."
+)
 
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
@@ -254,8 +313,14 @@ def boxes_of(centers: Mapping[int, tuple[float, float]]) -> list[Box]:
     return [(x - 22, y - 17, x + 22, y + 17) for x, y in centers.values()]
 
 
-def label_place(s: tuple[float, float], c: tuple[float, float], e: tuple[float, float], n: tuple[float, float], text: str,
-                taken: list[Box]) -> tuple[float, float] | None:
+def label_place(
+    s: tuple[float, float],
+    c: tuple[float, float],
+    e: tuple[float, float],
+    n: tuple[float, float],
+    text: str,
+    taken: list[Box],
+) -> tuple[float, float] | None:
     """A free place for a curve's label, beside the curve; None if there is none. Marks the place as taken.
 
     >>> taken = []
@@ -268,13 +333,18 @@ def label_place(s: tuple[float, float], c: tuple[float, float], e: tuple[float, 
         for side in (1, -1):
             x, y = px + side * n[0] * 26, py + side * n[1] * 9 + 3
             box = (x - wide / 2, y - 9, x + wide / 2, y + 3)
-            if not any(box[0] < right and left < box[2] and box[1] < bottom and top < box[3] for left, top, right, bottom in taken):
+            if not any(
+                box[0] < right and left < box[2] and box[1] < bottom and top < box[3]
+                for left, top, right, bottom in taken
+            ):
                 taken.append(box)
                 return x, y
     return None
 
 
-def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: int, taken: list[Box]) -> Node:
+def arrow(
+    a: tuple[float, float], b: tuple[float, float], size: int, largest: int, taken: list[Box]
+) -> Node:
     """One message: a curve from device to device, with its bytes where there is room among what is `taken`.
 
     The page draws the same curve for the other rounds.
@@ -309,7 +379,9 @@ def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: in
                 "d": f"M{ex:.1f} {ey:.1f}L{tips[0][0]:.1f} {tips[0][1]:.1f}L{tips[1][0]:.1f} {tips[1][1]:.1f}Z",
             },
         ),
-        h("text", {"x": f"{at[0]:.1f}", "y": f"{at[1]:.1f}", "class": "xl-bytes"}, word) if at is not None else None,
+        h("text", {"x": f"{at[0]:.1f}", "y": f"{at[1]:.1f}", "class": "xl-bytes"}, word)
+        if at is not None
+        else None,
     )
 
 
@@ -322,25 +394,59 @@ def _edge(x: float, y: float, cx: float, cy: float) -> tuple[float, float]:
 def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> Node:
     """The Collectives tab: the table, totals, and one frame of the largest."""
     if not transfers:
-        return panel("collectives", "Collectives", h("p", {"class": "xl-dim"}, "No device sends anything to another."))
+        return panel(
+            "collectives",
+            "Collectives",
+            h("p", {"class": "xl-dim"}, "No device sends anything to another."),
+        )
     still, later = listed(transfers)
     measured = was_measured(transfers)
     lighter = len(transfers) - len(still) - len(later)
     children: list[Any] = [
-        h("div", {"class": "xl-scroll"},
-          table([c for c in HEAD if measured or c[0] not in MEASURED], rows(transfers, still), "xl-transfers")),
-        h("p", {"class": "xl-dim xl-later"}, f"{plural(len(later), 'lighter collective')} listed by the page's script") if later else None,
-        h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed") if lighter else None,
+        h(
+            "div",
+            {"class": "xl-scroll"},
+            table(
+                [c for c in HEAD if measured or c[0] not in MEASURED],
+                rows(transfers, still),
+                "xl-transfers",
+            ),
+        ),
+        h(
+            "p",
+            {"class": "xl-dim xl-later"},
+            f"{plural(len(later), 'lighter collective')} listed by the page's script",
+        )
+        if later
+        else None,
+        h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed")
+        if lighter
+        else None,
         totals(transfers, measured),
     ]
     found = mesh_of(transfers, mesh)
     if found and found.size > MOST_DEVICES:
         largest = max(transfers, key=weight)
-        children.append(h("div", {"class": "xl-stage", "data-transfer": transfers.index(largest)},
-                          h("p", {"class": "xl-dim"}, f"{found.size:,} devices: the page's script draws them")))
+        children.append(
+            h(
+                "div",
+                {"class": "xl-stage", "data-transfer": transfers.index(largest)},
+                h(
+                    "p",
+                    {"class": "xl-dim"},
+                    f"{found.size:,} devices: the page's script draws them",
+                ),
+            )
+        )
     elif found:
         largest = max(transfers, key=weight)
-        children.append(h("div", {"class": "xl-stage", "data-transfer": transfers.index(largest)}, frame(largest, found)))
+        children.append(
+            h(
+                "div",
+                {"class": "xl-stage", "data-transfer": transfers.index(largest)},
+                frame(largest, found),
+            )
+        )
     return panel("collectives", "Collectives", *children)
 
 
@@ -349,8 +455,11 @@ def mesh_of(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> MeshInfo 
     return mesh or next((t.mesh for t in transfers if t.mesh), None)
 
 
-def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
-                   arguments: Mapping[int, Sequence[Layout]] | None = None) -> list[dict[str, Any]]:
+def transfers_data(
+    transfers: tuple[Transfer, ...],
+    mesh: MeshInfo | None,
+    arguments: Mapping[int, Sequence[Layout]] | None = None,
+) -> list[dict[str, Any]]:
     """The page's data to predict and animate each collective; `arguments` of each program, for suggestions."""
     names = mesh.axis_names if mesh else ()
     out = []
@@ -360,16 +469,32 @@ def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
         rounds, what = rounds_of(t) if given else ([], "")
         here = dict(zip(t.mesh.axis_names, t.mesh.axis_sizes, strict=True)) if t.mesh else {}
         n, sizes = max(map(len, groups), default=1), [here[a] for a in t.axes if a in here]
-        out.append({
-            "name": clean(transfer_name(t)), "over": clean(transfer_over(t)), "kind": clean(t.kind), "what": what, "rounds": rounds,
-            "groups": [list(g) for g in groups] if not t.pairs else [], "pairs": [list(p) for p in t.pairs[:MOST_MESSAGES]],
-            "n": n, "sizes": sizes, "prices": prices(t, n, sizes, groups),
-            "bytes": t.bytes_in, "times": t.times, "us": finite(t.predicted_us), "measured": finite(t.measured_us), "wait": finite(t.wait_us),
-            "formula": clean(t.formula), "origin": clean(t.origin), "line": t.source.line if t.source else 0,
-            "axes": [clean(a) for a in t.axes], "key": key(t.program, t.equation),
-            "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0,
-            "attempt": attempt(t, (arguments or {}).get(t.program, ())),
-        })
+        out.append(
+            {
+                "name": clean(transfer_name(t)),
+                "over": clean(transfer_over(t)),
+                "kind": clean(t.kind),
+                "what": what,
+                "rounds": rounds,
+                "groups": [list(g) for g in groups] if not t.pairs else [],
+                "pairs": [list(p) for p in t.pairs[:MOST_MESSAGES]],
+                "n": n,
+                "sizes": sizes,
+                "prices": prices(t, n, sizes, groups),
+                "bytes": t.bytes_in,
+                "times": t.times,
+                "us": finite(t.predicted_us),
+                "measured": finite(t.measured_us),
+                "wait": finite(t.wait_us),
+                "formula": clean(t.formula),
+                "origin": clean(t.origin),
+                "line": t.source.line if t.source else 0,
+                "axes": [clean(a) for a in t.axes],
+                "key": key(t.program, t.equation),
+                "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0,
+                "attempt": attempt(t, (arguments or {}).get(t.program, ())),
+            }
+        )
     return out
 
 
@@ -378,19 +503,38 @@ def groups_of(t: Transfer) -> tuple[tuple[int, ...], ...]:
     if t.groups or t.mesh is None or not t.axes or not set(t.axes) <= set(t.mesh.axis_names):
         return t.groups
     ids = t.mesh.device_ids or tuple(range(t.mesh.size))
-    rows = communication.in_order(communication.CollectiveOp(t.kind, t.axes), communication.groups_along(t.mesh.axis_names, t.mesh.axis_sizes, t.axes))
+    rows = communication.in_order(
+        communication.CollectiveOp(t.kind, t.axes),
+        communication.groups_along(t.mesh.axis_names, t.mesh.axis_sizes, t.axes),
+    )
     return tuple(tuple(ids[i] for i in g) for g in rows)
 
 
-def prices(t: Transfer, n: int, sizes: Sequence[int], groups: Sequence[Sequence[int]]) -> list[list[float]] | None:
+def prices(
+    t: Transfer, n: int, sizes: Sequence[int], groups: Sequence[Sequence[int]]
+) -> list[list[float]] | None:
     """By algorithm, what the collective takes on any interconnect: steps, bytes of each, bytes over several links, and how many links."""
     if t.kind not in communication.collectives:
         return None
     if communication.by_pairs(t.kind):
-        found = [communication.permute_price(groups, t.pairs, t.bytes_in, way) for way in communication.ALGORITHMS]
+        found = [
+            communication.permute_price(groups, t.pairs, t.bytes_in, way)
+            for way in communication.ALGORITHMS
+        ]
     else:
-        found = [communication.price(t.kind, max(n, 2), t.bytes_in, way, sizes) for way in communication.ALGORITHMS]
-    return None if None in found else [[p.steps, p.size, p.load, p.links] if p.load else [p.steps, p.size] for p in found if p is not None]
+        found = [
+            communication.price(t.kind, max(n, 2), t.bytes_in, way, sizes)
+            for way in communication.ALGORITHMS
+        ]
+    return (
+        None
+        if None in found
+        else [
+            [p.steps, p.size, p.load, p.links] if p.load else [p.steps, p.size]
+            for p in found
+            if p is not None
+        ]
+    )
 
 
 def kinds(transfers: Sequence[Transfer]) -> dict[str, Any]:
@@ -399,7 +543,11 @@ def kinds(transfers: Sequence[Transfer]) -> dict[str, Any]:
     for kind in dict.fromkeys(t.kind for t in transfers if t.kind in communication.collectives):
         made = communication.collectives[kind]
         ways = (getattr(made, way) for way in communication.ALGORITHMS)
-        found[kind] = {"stages": list(made.stages), "reduces": made.reduces, "formulas": [made.formula if way is None else way.formula for way in ways]}
+        found[kind] = {
+            "stages": list(made.stages),
+            "reduces": made.reduces,
+            "formulas": [made.formula if way is None else way.formula for way in ways],
+        }
     return found
 
 
@@ -412,16 +560,28 @@ def attempt(t: Transfer, arguments: Sequence[Layout]) -> dict[str, Any] | None:
     entries = re.findall(r"None|'[^']*'|\([^)]*\)", found[3])
     spec = [re.findall(r"'([^']*)'", e) for e in entries]
     spec += [[]] * (len(arguments[at].type.shape) - len(spec))
-    return {"program": t.program, "argument": at, "spec": [[clean(a) for a in axes] for axes in spec], "text": clean(f"{found[1]} as {found[2]}")}
+    return {
+        "program": t.program,
+        "argument": at,
+        "spec": [[clean(a) for a in axes] for axes in spec],
+        "text": clean(f"{found[1]} as {found[2]}"),
+    }
 
 
 def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[str, Any]:
     """The rows that the script adds, the mesh, the interconnects to choose from, and what the predictions in the records assume."""
     found = mesh_of(transfers, mesh)
     alpha, beta, way = assumed(transfers)
-    return {"later": rows(transfers, listed(transfers)[1]),
-            "mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in communication.LINKS.values()],
-            "alpha": alpha, "beta": beta, "way": way, "kinds": kinds(transfers), "reducing": [k for k, c in communication.collectives.items() if c.reduces]}
+    return {
+        "later": rows(transfers, listed(transfers)[1]),
+        "mesh": mesh_data(found) if found else None,
+        "links": [[link.name, link.alpha, link.beta] for link in communication.LINKS.values()],
+        "alpha": alpha,
+        "beta": beta,
+        "way": way,
+        "kinds": kinds(transfers),
+        "reducing": [k for k, c in communication.collectives.items() if c.reduces],
+    }
 
 
 def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
@@ -432,12 +592,22 @@ def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
     """
     alpha, beta, way = communication.LINKS["cpu"].alpha, communication.LINKS["cpu"].beta, "ring"
     for t in transfers:
-        found = re.search(r"α=([\d.e+-]+) µs, β=([\d.e+-]+) GB/s", t.formula) or re.search(r"·([\d.e+-]+) µs \+ .*/\(([\d.e+-]+) GB/s\)", t.formula)
+        found = re.search(r"α=([\d.e+-]+) µs, β=([\d.e+-]+) GB/s", t.formula) or re.search(
+            r"·([\d.e+-]+) µs \+ .*/\(([\d.e+-]+) GB/s\)", t.formula
+        )
         if found:
             alpha, beta = float(found[1]), float(found[2]) * 1e3
             said = t.formula.split(":")[0]
             if not communication.by_pairs(t.kind):
-                return alpha, beta, "axes" if said == "all axes at once" else said if said in communication.ALGORITHMS else "ring"
+                return (
+                    alpha,
+                    beta,
+                    "axes"
+                    if said == "all axes at once"
+                    else said
+                    if said in communication.ALGORITHMS
+                    else "ring",
+                )
     return alpha, beta, way
 
 
@@ -462,13 +632,26 @@ class DataflowView(View):
 
     def data(self, record: Transfer) -> dict[str, Any]:
         """The rounds."""
-        return {"transfers": transfers_data((record,), record.mesh), "flow": flow_data((record,), record.mesh)}
+        return {
+            "transfers": transfers_data((record,), record.mesh),
+            "flow": flow_data((record,), record.mesh),
+        }
 
 
 def _report_data(report: Report) -> dict[str, Any]:
     mesh = report_mesh(report)
-    return {"transfers": transfers_data(report.transfers, mesh, arguments_of(report)), "flow": flow_data(report.transfers, mesh)}
+    return {
+        "transfers": transfers_data(report.transfers, mesh, arguments_of(report)),
+        "flow": flow_data(report.transfers, mesh),
+    }
 
 
-add_tab("collectives", "Collectives", 30,
-        lambda report: transfers_panel(report.transfers, report_mesh(report)) if report.transfers else None, _report_data)
+add_tab(
+    "collectives",
+    "Collectives",
+    30,
+    lambda report: (
+        transfers_panel(report.transfers, report_mesh(report)) if report.transfers else None
+    ),
+    _report_data,
+)

@@ -23,8 +23,11 @@ def rung_data(rung: Rung, program: dict[str, Any]) -> dict[str, Any]:
     place = {rule: n for n, rule in enumerate(rules)}
     ids = program["eqs"]["id"]
     return {
-        "name": clean(rung.name), "says": clean(rung.says),
-        "of": [origin.get(i, -1) for i in ids], "rule": [place[by_id[i]] for i in ids], "rules": [clean(short_rule(rule)) for rule in rules],
+        "name": clean(rung.name),
+        "says": clean(rung.says),
+        "of": [origin.get(i, -1) for i in ids],
+        "rule": [place[by_id[i]] for i in ids],
+        "rules": [clean(short_rule(rule)) for rule in rules],
         "derivative": [int(i in derivative) for i in ids],
     }
 
@@ -37,16 +40,40 @@ def rung_node(rung: Rung, index: int) -> Node:
     before = None
     for e, depth in equations[:SHOWN]:
         rule = rule_of(e, index)
-        rows.append(h("div", {"class": "xl-rung-row", "data-eq": f"{index}:{e.id}"},
-                      h("span", {"class": "xl-rule", "title": rule}, "" if rule == before else short_rule(rule)),
-                      h("code", {"class": "xl-d"}, "∂" if e.id in derivative else ""),
-                      h("code", None, "  " * depth + equation_row(e))))
+        rows.append(
+            h(
+                "div",
+                {"class": "xl-rung-row", "data-eq": f"{index}:{e.id}"},
+                h(
+                    "span",
+                    {"class": "xl-rule", "title": rule},
+                    "" if rule == before else short_rule(rule),
+                ),
+                h("code", {"class": "xl-d"}, "∂" if e.id in derivative else ""),
+                h("code", None, "  " * depth + equation_row(e)),
+            )
+        )
         before = rule
     more = len(equations) - SHOWN
-    return h("div", {"class": "xl-rung", "data-rung": index},
-             h("h3", None, h("code", None, rung.name), h("small", None, f" {plural(len(equations), 'equation')}   {rung.says}")),
-             h("p", {"class": "xl-rung-in"}, h("code", None, signature(rung.program))), *rows,
-             h("p", {"class": "xl-dim"}, f"{plural(more, 'more equation')}: with scripts on, all of it is here") if more > 0 else None)
+    return h(
+        "div",
+        {"class": "xl-rung", "data-rung": index},
+        h(
+            "h3",
+            None,
+            h("code", None, rung.name),
+            h("small", None, f" {plural(len(equations), 'equation')}   {rung.says}"),
+        ),
+        h("p", {"class": "xl-rung-in"}, h("code", None, signature(rung.program))),
+        *rows,
+        h(
+            "p",
+            {"class": "xl-dim"},
+            f"{plural(more, 'more equation')}: with scripts on, all of it is here",
+        )
+        if more > 0
+        else None,
+    )
 
 
 def rule_of(e: Equation, index: int) -> str:
@@ -55,10 +82,18 @@ def rule_of(e: Equation, index: int) -> str:
 
 
 def _python(program: Program) -> list[Node]:
-    lines = [f"{listing.first + i:>4}  {line}" for listing in program.sources for i, line in enumerate(listing.lines)]
+    lines = [
+        f"{listing.first + i:>4}  {line}"
+        for listing in program.sources
+        for i, line in enumerate(listing.lines)
+    ]
     pre = h("pre", {"class": "xl-code"})
     pre.append("\n".join(map(clean, lines[:SHOWN])))
-    cut = h("p", {"class": "xl-dim"}, f"{plural(len(lines) - SHOWN, 'more line')}: with scripts on, all of it is here")
+    cut = h(
+        "p",
+        {"class": "xl-dim"},
+        f"{plural(len(lines) - SHOWN, 'more line')}: with scripts on, all of it is here",
+    )
     return [pre, *([cut] if len(lines) > SHOWN else [])] if lines else []
 
 
@@ -76,13 +111,34 @@ class LadderView(View):
     def tree(self, record: Ladder) -> Node:
         """The rungs as text, then what was left out."""
         python = _python(record.rungs[0].program) if record.rungs else []
-        return h("article", {"class": "xl xl-report"},
-                 h("header", {"class": "xl-head"},
-                   h("p", {"class": "xl-sentence"}, h("strong", None, record.title),
-                     "   " + " → ".join(r.name for r in record.rungs))),
-                 panel("ladder", "Ladder",
-                       h("div", {"class": "xl-ladder-static"}, *python, *(rung_node(r, i) for i, r in enumerate(record.rungs))),
-                       *(h("p", {"class": "xl-dim"}, h("code", None, name), " is left out: ", why) for name, why in record.left_out)))
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            h(
+                "header",
+                {"class": "xl-head"},
+                h(
+                    "p",
+                    {"class": "xl-sentence"},
+                    h("strong", None, record.title),
+                    "   " + " → ".join(r.name for r in record.rungs),
+                ),
+            ),
+            panel(
+                "ladder",
+                "Ladder",
+                h(
+                    "div",
+                    {"class": "xl-ladder-static"},
+                    *python,
+                    *(rung_node(r, i) for i, r in enumerate(record.rungs)),
+                ),
+                *(
+                    h("p", {"class": "xl-dim"}, h("code", None, name), " is left out: ", why)
+                    for name, why in record.left_out
+                ),
+            ),
+        )
 
     def data(self, record: Ladder) -> dict[str, Any]:
         """The programs as columns, and beside each what its equations came from. The source is sent once."""
@@ -90,5 +146,8 @@ class LadderView(View):
         programs = [columns(r.program.replace(sources=sources)) for r in record.rungs]
         for program in programs[1:]:
             program["python"] = {"text": [], "number": []}
-        return {"title": clean(record.title), "programs": programs,
-                "ladder": [rung_data(r, p) for r, p in zip(record.rungs, programs, strict=True)]}
+        return {
+            "title": clean(record.title),
+            "programs": programs,
+            "ladder": [rung_data(r, p) for r, p in zip(record.rungs, programs, strict=True)],
+        }

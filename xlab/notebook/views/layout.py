@@ -33,6 +33,7 @@ MOST_LINES = 30
 ARROW = " → "
 MORE = re.compile(r"… (\d+) more steps …")
 
+
 def blocks_svg(layout: Layout) -> Node:
     """The array as blocks: the last two dimensions as a grid, leading ones as facets."""
     cuts, cells = places(layout)
@@ -118,13 +119,14 @@ def blocks_svg(layout: Layout) -> Node:
     )
 
 
-
 def layout_node(layout: Layout, opened: bool = True) -> Node:
     """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it."""
     body: list[Any] = []
     mesh = layout.mesh
     if mesh and mesh.size > MOST_DEVICES:
-        body.append(h("p", {"class": "xl-dim"}, f"{mesh.size:,} devices: the page's script draws them"))
+        body.append(
+            h("p", {"class": "xl-dim"}, f"{mesh.size:,} devices: the page's script draws them")
+        )
     elif mesh and mesh.size > 1 and layout.blocks:
         body.append(
             h(
@@ -156,28 +158,50 @@ def layout_node(layout: Layout, opened: bool = True) -> Node:
         *body,
     )
 
+
 _ORDER = {"argument": 0, "output": 1, "": 2, "intermediate": 3}
-_TITLES = {"argument": "Arguments", "output": "Outputs", "": "Arrays", "intermediate": "Intermediates"}
+_TITLES = {
+    "argument": "Arguments",
+    "output": "Outputs",
+    "": "Arrays",
+    "intermediate": "Intermediates",
+}
 
 
 def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
     """The Shardings tab without a script: some arguments and outputs drawn, those with warnings first, the others in a list."""
     if not layouts:
-        return panel("shardings", "Shardings", mesh_svg(mesh) if mesh else None,
-                     h("p", {"class": "xl-dim"}, "Every array is on one device."))
+        return panel(
+            "shardings",
+            "Shardings",
+            mesh_svg(mesh) if mesh else None,
+            h("p", {"class": "xl-dim"}, "Every array is on one device."),
+        )
     outside = [i for i, x in enumerate(layouts) if x.role != "intermediate"]
-    first = sorted(outside, key=lambda i: (not layouts[i].warnings, _ORDER.get(layouts[i].role, 2), i))
+    first = sorted(
+        outside, key=lambda i: (not layouts[i].warnings, _ORDER.get(layouts[i].role, 2), i)
+    )
     drawn = set(first[:MOST_DRAWN])
     children: list[Any] = []
     placed = sorted(range(len(layouts)), key=lambda i: _ORDER.get(layouts[i].role, 2))
     for role, group in itertools.groupby(placed, key=lambda i: layouts[i].role):
         found = list(group)
-        children.append(h("h3", None, _TITLES.get(role, role), h("small", None, f" {len(found):,}")))
-        pictures = [layout_node(layouts[i], bool(layouts[i].warnings) or n < MOST_OPEN) for n, i in enumerate(found) if i in drawn]
+        children.append(
+            h("h3", None, _TITLES.get(role, role), h("small", None, f" {len(found):,}"))
+        )
+        pictures = [
+            layout_node(layouts[i], bool(layouts[i].warnings) or n < MOST_OPEN)
+            for n, i in enumerate(found)
+            if i in drawn
+        ]
         children.append(h("div", {"class": "xl-layouts"}, pictures) if pictures else None)
         children.append(_listed([layouts[i] for i in found if i not in drawn]))
-    return panel("shardings", "Shardings", axis_legend(mesh) if mesh else None,
-                 h("div", {"class": "xl-layouts-static"}, children))
+    return panel(
+        "shardings",
+        "Shardings",
+        axis_legend(mesh) if mesh else None,
+        h("div", {"class": "xl-layouts-static"}, children),
+    )
 
 
 def _listed(layouts: list[Layout]) -> Node | None:
@@ -188,10 +212,24 @@ def _listed(layouts: list[Layout]) -> Node | None:
     shown = [*flagged, *(x for x in layouts if not x.warnings)][:MOST_LINES]
     lines = ["\n".join([layout_line(x), *(f"  ⚠ {w}" for w in x.warnings)]) for x in shown]
     more = len(layouts) - len(shown)
-    return h("details", None, h("summary", None, f"{plural(len(shown), 'more line')}" if not more else f"the first {len(shown)}"),
-             h("pre", None, "\n".join(lines)),
-             h("p", {"class": "xl-dim"}, f"{plural(more, 'more array')} not listed here: the page's script and "
-               "observe.text(report, limit=None) list all") if more else None)
+    return h(
+        "details",
+        None,
+        h(
+            "summary",
+            None,
+            f"{plural(len(shown), 'more line')}" if not more else f"the first {len(shown)}",
+        ),
+        h("pre", None, "\n".join(lines)),
+        h(
+            "p",
+            {"class": "xl-dim"},
+            f"{plural(more, 'more array')} not listed here: the page's script and "
+            "observe.text(report, limit=None) list all",
+        )
+        if more
+        else None,
+    )
 
 
 def layouts_data(layouts: tuple[Layout, ...]) -> dict[str, Any]:
@@ -209,11 +247,34 @@ def layouts_data(layouts: tuple[Layout, ...]) -> dict[str, Any]:
     rows, listed, warned = [], [], {}
     for i, x in enumerate(sorted(layouts, key=lambda x: _ORDER.get(x.role, 2))):
         at = meshes.setdefault(x.mesh, len(meshes)) if x.mesh is not None else -1
-        form = x.type, at, x.shard_shape, x.copies, x.bytes_per_device, x.bytes_total, x.memory_kind, x.committed
-        steps = (tuple(-2 - int(cut[1]) if (cut := MORE.fullmatch(s)) else word(s) for s in chain.split(ARROW)) for chain in x.why)
+        form = (
+            x.type,
+            at,
+            x.shard_shape,
+            x.copies,
+            x.bytes_per_device,
+            x.bytes_total,
+            x.memory_kind,
+            x.committed,
+        )
+        steps = (
+            tuple(
+                -2 - int(cut[1]) if (cut := MORE.fullmatch(s)) else word(s)
+                for s in chain.split(ARROW)
+            )
+            for chain in x.why
+        )
         why = tuple(chains.setdefault(c, len(chains)) for c in steps)
-        rows.append([forms.setdefault(form, len(forms)), _ORDER.get(x.role, 2), x.program, x.equation,
-                     whys.setdefault(why, len(whys)), word(x.name)])
+        rows.append(
+            [
+                forms.setdefault(form, len(forms)),
+                _ORDER.get(x.role, 2),
+                x.program,
+                x.equation,
+                whys.setdefault(why, len(whys)),
+                word(x.name),
+            ]
+        )
         if x.warnings:
             warned[i] = [clean(w) for w in x.warnings]
         if x.blocks and x.mesh is not None:
@@ -221,14 +282,35 @@ def layouts_data(layouts: tuple[Layout, ...]) -> dict[str, Any]:
             if known not in told:
                 told[known] = follows(x)
             if not told[known]:
-                listed.append([i, *(n for b in x.blocks for n in (b.device, *(e for s in b.slices for e in s)))])
+                listed.append(
+                    [
+                        i,
+                        *(
+                            n
+                            for b in x.blocks
+                            for n in (b.device, *(e for s in b.slices for e in s))
+                        ),
+                    ]
+                )
     return {
         "meshes": [mesh_data(m) for m in meshes],
         "words": list(words),
-        "forms": [{"type": clean(t.text), "dtype": clean(t.dtype), "shape": [n if isinstance(n, int) else -1 for n in t.shape],
-                   "spec": [list(map(clean, axes)) for axes in t.spec] if t.spec is not None else None, "mesh": at,
-                   "shard": list(shard), "copies": copies, "each": each, "total": total, "kind": clean(kind), "committed": committed}
-                  for t, at, shard, copies, each, total, kind, committed in forms],
+        "forms": [
+            {
+                "type": clean(t.text),
+                "dtype": clean(t.dtype),
+                "shape": [n if isinstance(n, int) else -1 for n in t.shape],
+                "spec": [list(map(clean, axes)) for axes in t.spec] if t.spec is not None else None,
+                "mesh": at,
+                "shard": list(shard),
+                "copies": copies,
+                "each": each,
+                "total": total,
+                "kind": clean(kind),
+                "committed": committed,
+            }
+            for t, at, shard, copies, each, total, kind, committed in forms
+        ],
         "chains": _columns(chains),
         "whys": _columns(whys),
         "rows": _columns(rows),
@@ -248,19 +330,30 @@ def _columns(rows: Iterable[Sequence[int]]) -> list[list[int]]:
 
 def mesh_data(mesh: MeshInfo) -> dict[str, Any]:
     """A mesh as the page draws it; ids and hosts only where they say something."""
-    return {"names": [clean(n) for n in mesh.axis_names], "sizes": list(mesh.axis_sizes),
-            "ids": list(mesh.device_ids) if mesh.device_ids != tuple(range(mesh.size)) else [],
-            "hosts": list(mesh.hosts) if len(set(mesh.hosts)) > 1 else []}
+    return {
+        "names": [clean(n) for n in mesh.axis_names],
+        "sizes": list(mesh.axis_sizes),
+        "ids": list(mesh.device_ids) if mesh.device_ids != tuple(range(mesh.size)) else [],
+        "hosts": list(mesh.hosts) if len(set(mesh.hosts)) > 1 else [],
+    }
 
 
 def follows(x: Layout) -> bool:
     """Whether the blocks follow from the spec, so that the page can compute them."""
     known = set(x.mesh.axis_names) if x.mesh else set()
     spec = x.type.spec
-    if spec is None or len(spec) != len(x.type.shape) or not all(a.split(":")[0] in known for axes in spec for a in axes):
+    if (
+        spec is None
+        or len(spec) != len(x.type.shape)
+        or not all(a.split(":")[0] in known for axes in spec for a in axes)
+    ):
         return False
     shape = tuple(n for n in x.type.shape if isinstance(n, int))
-    return x.mesh is not None and len(shape) == len(spec) and blocks_of(x.mesh, spec, shape) == x.blocks
+    return (
+        x.mesh is not None
+        and len(shape) == len(spec)
+        and blocks_of(x.mesh, spec, shape) == x.blocks
+    )
 
 
 class LayoutView(View):
@@ -278,14 +371,30 @@ class LayoutView(View):
     def tree(self, record: Layout) -> Node:
         """Blocks beside the mesh."""
         body = [axis_legend(record.mesh)] if record.mesh else []
-        return h("article", {"class": "xl xl-report"},
-                 panel("shardings", "Sharding", *body, h("div", {"class": "xl-layouts-static"}, layout_node(record))))
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            panel(
+                "shardings",
+                "Sharding",
+                *body,
+                h("div", {"class": "xl-layouts-static"}, layout_node(record)),
+            ),
+        )
 
     def data(self, record: Layout) -> dict[str, Any]:
         """The layout as the page draws it; small ones stand in the page already."""
-        return {"layouts": layouts_data((record,)) if record.mesh and record.mesh.size > MOST_DEVICES else None}
+        return {
+            "layouts": layouts_data((record,))
+            if record.mesh and record.mesh.size > MOST_DEVICES
+            else None
+        }
 
 
-add_tab("shardings", "Shardings", 20,
-        lambda report: layouts_panel(report.layouts, report_mesh(report)) if report.layouts else None,
-        lambda report: {"layouts": layouts_data(report.layouts)})
+add_tab(
+    "shardings",
+    "Shardings",
+    20,
+    lambda report: layouts_panel(report.layouts, report_mesh(report)) if report.layouts else None,
+    lambda report: {"layouts": layouts_data(report.layouts)},
+)

@@ -8,7 +8,12 @@ from typing import Any
 from xlab.notebook.views.draw import clean
 from xlab.observe.records import Level
 
-TITLES = {"stablehlo": "StableHLO", "propagated": "shardings propagated", "partitioned": "partitioned", "optimized": "compiled HLO"}
+TITLES = {
+    "stablehlo": "StableHLO",
+    "propagated": "shardings propagated",
+    "partitioned": "partitioned",
+    "optimized": "compiled HLO",
+}
 
 _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
 """Where an instruction comes from, as the compiler writes it: the page has it as links to equations and lines."""
@@ -25,7 +30,9 @@ def level_columns(level: Level) -> dict[str, Any]:
     ('ENTRY %e () -> f32[] {', [[2, 3]], [[0, 2], [3, 2]], [3])
     """
     lines = level.text.splitlines()
-    compiled = level.name == "optimized" or ":" in level.name      # this machine's module, or that of a target
+    compiled = (
+        level.name == "optimized" or ":" in level.name
+    )  # this machine's module, or that of a target
     order = _hlo_order(lines) if compiled else [i for i, line in enumerate(lines) if line.strip()]
     place = {old: new for new, old in enumerate(order)}
     shown = [lines[i] for i in order]
@@ -35,7 +42,9 @@ def level_columns(level: Level) -> dict[str, Any]:
         "name": TITLES.get(level.name, clean(level.name)),
         "language": "hlo" if compiled else "mlir",
         "lines": [clean(_METADATA.sub("", line)) for line in shown],
-        "links": [[place[line - 1] + 1, *found] for line, found in level.links if line - 1 in place],
+        "links": [
+            [place[line - 1] + 1, *found] for line, found in level.links if line - 1 in place
+        ],
         "heat": [[place[line - 1] + 1, us] for line, us in level.heat if line - 1 in place],
         "fold": fold,
         "closed": closed,
@@ -71,7 +80,7 @@ def _folds(lines: list[str]) -> list[list[int]]:
         if body.startswith("}") and open_at and open_at[-1][0] == indent:
             at = open_at.pop()[1]
             found.append([at, i - at])
-            if body.endswith("{"):      # `} do {`: the next region of the same operation
+            if body.endswith("{"):  # `} do {`: the next region of the same operation
                 open_at.append((indent, i))
         elif body.endswith("{"):
             open_at.append((indent, i))

@@ -17,8 +17,22 @@ def _size(size: int) -> Node:
 
 
 def _share(size: int, most: int) -> Node:
-    return h("td", {"class": "xl-live-share"}, h("span", {"class": "xl-track"}, h(
-        "span", {"class": "xl-bar xl-part-temporaries", "style": f"left:0;width:{100 * size / max(1, most):.1f}%", "title": f"{size:,} B"})))
+    return h(
+        "td",
+        {"class": "xl-live-share"},
+        h(
+            "span",
+            {"class": "xl-track"},
+            h(
+                "span",
+                {
+                    "class": "xl-bar xl-part-temporaries",
+                    "style": f"left:0;width:{100 * size / max(1, most):.1f}%",
+                    "title": f"{size:,} B",
+                },
+            ),
+        ),
+    )
 
 
 def lines_node(live: Live) -> Node | None:
@@ -26,11 +40,30 @@ def lines_node(live: Live) -> Node | None:
     if not live.lines:
         return None
     most = live.lines[0][2]
-    listed = [h("tr", None, h("td", None, h("code", None, where)), h("td", {"class": "n"}, count), _size(size), _share(size, most))
-            for where, count, size in live.lines[:MOST_LINES]]
+    listed = [
+        h(
+            "tr",
+            None,
+            h("td", None, h("code", None, where)),
+            h("td", {"class": "n"}, count),
+            _size(size),
+            _share(size, most),
+        )
+        for where, count, size in live.lines[:MOST_LINES]
+    ]
     left = live.lines[MOST_LINES:]
-    return h("div", None, table((("made in", ""), ("arrays", "n"), ("bytes", "n"), ("", "")), listed),
-             h("p", {"class": "xl-dim"}, f"{plural(len(left), 'more place')}, {size_text(sum(s for *_, s in left))}") if left else None)
+    return h(
+        "div",
+        None,
+        table((("made in", ""), ("arrays", "n"), ("bytes", "n"), ("", "")), listed),
+        h(
+            "p",
+            {"class": "xl-dim"},
+            f"{plural(len(left), 'more place')}, {size_text(sum(s for *_, s in left))}",
+        )
+        if left
+        else None,
+    )
 
 
 def devices_node(live: Live) -> Node | None:
@@ -38,47 +71,120 @@ def devices_node(live: Live) -> Node | None:
     if not live.devices:
         return None
     most = max(size for _, size in live.devices)
-    listed = [h("tr", None, h("td", {"class": "n"}, i), _size(size), _share(size, most)) for i, size in live.devices[:MOST_DEVICES]]
+    listed = [
+        h("tr", None, h("td", {"class": "n"}, i), _size(size), _share(size, most))
+        for i, size in live.devices[:MOST_DEVICES]
+    ]
     left = len(live.devices) - len(listed)
-    return h("div", None, table((("device", "n"), ("holds", "n"), ("", "")), listed),
-             h("p", {"class": "xl-dim"}, plural(left, "more device")) if left else None)
+    return h(
+        "div",
+        None,
+        table((("device", "n"), ("holds", "n"), ("", "")), listed),
+        h("p", {"class": "xl-dim"}, plural(left, "more device")) if left else None,
+    )
 
 
 def array_row(r: Row, most: int) -> Node:
     """One array, or those without a name that are alike."""
     a = r.array
     alone = r.number == 1 and a.source is not None
-    where = h("td", {"title": a.source.file if a.source and alone else None}, h("code", None, r.place),
-              h("small", None, f"  {a.source.text.strip()[:80]}") if a.source and alone and a.source.text else None)
-    called = h("code", None, a.name) if a.name else h("span", {"class": "xl-dim"}, f"{r.number:,} without a name" if r.number > 1 else "no name")
-    held = devices_text(a.devices) + (f", {a.memory_kind}" if a.memory_kind else "") + ("" if a.committed else ", uncommitted")
-    more = " · ".join(filter(None, (a.sharding, f"each {size_text(a.bytes)}" if r.number > 1 else "")))
-    return h("tr", None, h("td", None, called),
-             h("td", None, h("code", None, a.type), h("small", None, f"  {more}") if more else None),
-             _size(r.bytes), _share(r.bytes, most), h("td", None, held), where)
+    where = h(
+        "td",
+        {"title": a.source.file if a.source and alone else None},
+        h("code", None, r.place),
+        h("small", None, f"  {a.source.text.strip()[:80]}")
+        if a.source and alone and a.source.text
+        else None,
+    )
+    called = (
+        h("code", None, a.name)
+        if a.name
+        else h(
+            "span",
+            {"class": "xl-dim"},
+            f"{r.number:,} without a name" if r.number > 1 else "no name",
+        )
+    )
+    held = (
+        devices_text(a.devices)
+        + (f", {a.memory_kind}" if a.memory_kind else "")
+        + ("" if a.committed else ", uncommitted")
+    )
+    more = " · ".join(
+        filter(None, (a.sharding, f"each {size_text(a.bytes)}" if r.number > 1 else ""))
+    )
+    return h(
+        "tr",
+        None,
+        h("td", None, called),
+        h("td", None, h("code", None, a.type), h("small", None, f"  {more}") if more else None),
+        _size(r.bytes),
+        _share(r.bytes, most),
+        h("td", None, held),
+        where,
+    )
 
 
 def live_panel(live: Live) -> Node:
     """The whole picture."""
     count = len(live.arrays) + live.more
     if not count:
-        return panel("memory", "Live arrays", h("p", {"class": "xl-dim"}, "No array of xlab is alive."))
+        return panel(
+            "memory", "Live arrays", h("p", {"class": "xl-dim"}, "No array of xlab is alive.")
+        )
     shown = rows(live.arrays)[:MOST_ROWS]
     left = count - sum(r.number for r in shown)
     small = sum(r.bytes for r in shown)
     unknown = any(a.source is None for a in live.arrays)
-    note = ("lines are recorded" if live.tracked else "%xmem --lines records the line of every array from now on") + (
-        "; unknown: made before the extension was loaded" if unknown else "")
+    note = (
+        "lines are recorded"
+        if live.tracked
+        else "%xmem --lines records the line of every array from now on"
+    ) + ("; unknown: made before the extension was loaded" if unknown else "")
     return panel(
-        "memory", "Live arrays",
-        h("p", {"class": "xl-sentence"}, h("strong", None, size_text(live.total)), f" in {plural(count, 'array')}"
-          + (f" on {plural(len(live.devices), 'device')}: copies count once, a device holds at most {size_text(max(n for _, n in live.devices))}"
-             if len(live.devices) > 1 else "")),
+        "memory",
+        "Live arrays",
+        h(
+            "p",
+            {"class": "xl-sentence"},
+            h("strong", None, size_text(live.total)),
+            f" in {plural(count, 'array')}"
+            + (
+                f" on {plural(len(live.devices), 'device')}: copies count once, a device holds at most {size_text(max(n for _, n in live.devices))}"
+                if len(live.devices) > 1
+                else ""
+            ),
+        ),
         h("p", {"class": "xl-dim"}, note),
-        h("div", {"class": "xl-pair"}, lines_node(live), devices_node(live) if len(live.devices) > 1 else None),
-        h("div", {"class": "xl-scroll"}, table((("name", ""), ("array", ""), ("bytes", "n"), ("", ""), ("on", ""), ("made in", "")),
-                                               [array_row(r, shown[0].bytes) for r in shown], "xl-live-arrays")),
-        h("p", {"class": "xl-dim"}, f"{plural(left, 'smaller array')} not listed, {size_text(live.total - small)}") if left else None,
+        h(
+            "div",
+            {"class": "xl-pair"},
+            lines_node(live),
+            devices_node(live) if len(live.devices) > 1 else None,
+        ),
+        h(
+            "div",
+            {"class": "xl-scroll"},
+            table(
+                (
+                    ("name", ""),
+                    ("array", ""),
+                    ("bytes", "n"),
+                    ("", ""),
+                    ("on", ""),
+                    ("made in", ""),
+                ),
+                [array_row(r, shown[0].bytes) for r in shown],
+                "xl-live-arrays",
+            ),
+        ),
+        h(
+            "p",
+            {"class": "xl-dim"},
+            f"{plural(left, 'smaller array')} not listed, {size_text(live.total - small)}",
+        )
+        if left
+        else None,
     )
 
 

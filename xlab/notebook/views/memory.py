@@ -62,7 +62,14 @@ def memory_node(m: Memory) -> Node:
             peak_node(m),
             donations_node(m),
         ),
-        h("details", None, h("summary", None, f"{plural(len(m.buffers), 'buffer')}, largest first"), buffers_node(m)) if m.buffers else None,
+        h(
+            "details",
+            None,
+            h("summary", None, f"{plural(len(m.buffers), 'buffer')}, largest first"),
+            buffers_node(m),
+        )
+        if m.buffers
+        else None,
     ]
     return h("div", {"class": "xl-memory"}, *parts)
 
@@ -77,9 +84,11 @@ def buffers_node(m: Memory) -> Node | None:
     rows = []
     for b in shown:
         alive = m.peak_step < 0 or b.start <= m.peak_step <= b.end
-        tip = f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}" + (
-            "   at the peak" if alive and m.peak_step >= 0 else ""
-        ) + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else "")
+        tip = (
+            f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}"
+            + ("   at the peak" if alive and m.peak_step >= 0 else "")
+            + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else "")
+        )
         rows.append(
             h(
                 "tr",
@@ -159,4 +168,6 @@ class MemoryView(View):
         return h("article", {"class": "xl xl-report"}, memory_panel((record,)))
 
 
-add_tab("memory", "Memory", 50, lambda report: memory_panel(report.memory) if report.memory else None)
+add_tab(
+    "memory", "Memory", 50, lambda report: memory_panel(report.memory) if report.memory else None
+)

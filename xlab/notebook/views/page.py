@@ -98,7 +98,11 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     script = f"<script>{FIT}</script>\n"
     tabs: frozenset[str] | None = None
     if view.scripted:
-        tabs = frozenset(node[1]["data-tab"] for node in tree[2:] if not isinstance(node, str) and "data-tab" in node[1])
+        tabs = frozenset(
+            node[1]["data-tab"]
+            for node in tree[2:]
+            if not isinstance(node, str) and "data-tab" in node[1]
+        )
         packed = packed_data(payload)
         if len(packed) <= LARGEST:
             script = (
@@ -142,7 +146,16 @@ def frame(view: Any, record: Any, payload: dict[str, Any] | None = None) -> str:
     )
 
 
-_TALL = {"p": 24, "tr": 25, "h2": 48, "h3": 36, "summary": 24, "button": 28, "footer": 36, "figcaption": 20}
+_TALL = {
+    "p": 24,
+    "tr": 25,
+    "h2": 48,
+    "h3": 36,
+    "summary": 24,
+    "button": 28,
+    "footer": 36,
+    "figcaption": 20,
+}
 
 
 def estimate(tree: Any) -> int:
@@ -166,4 +179,8 @@ def _tall(node: Any) -> float:
         return _TALL["summary"]
     inside = [_tall(c) for c in children]
     beside = tag == "tr" or "xl-pair" in attributes.get("class", "")
-    return max(_TALL.get(tag, 0), (max(inside, default=0) if beside else sum(inside)) + (_TALL.get(tag, 0) if tag == "h2" else 0))
+    return max(
+        _TALL.get(tag, 0),
+        (max(inside, default=0) if beside else sum(inside))
+        + (_TALL.get(tag, 0) if tag == "h2" else 0),
+    )

@@ -46,7 +46,11 @@ def squeeze(value: Any) -> Any:
         return _lines(value) if LONG <= len(value) <= MOST_LINES and _wordy(value) else value
     if not isinstance(value[0], (list, dict)):
         return value
-    if len(value) < LONG or set(map(type, value)) != {list} or not set(map(type, chain.from_iterable(value))) <= {int}:
+    if (
+        len(value) < LONG
+        or set(map(type, value)) != {list}
+        or not set(map(type, chain.from_iterable(value))) <= {int}
+    ):
         return [squeeze(x) for x in value]
     # The first of each row follows the first of the row before, the others follow one another.
     flat: list[int] = []
@@ -64,7 +68,9 @@ def _steps(values: list[int]) -> list[int]:
 
 
 def _wordy(value: list[Any]) -> bool:
-    return all(type(x) is str and "\0" not in x for x in value) and sum(map(len, value)) >= WORDY * len(value)
+    return all(type(x) is str and "\0" not in x for x in value) and sum(
+        map(len, value)
+    ) >= WORDY * len(value)
 
 
 def _lines(lines: list[str]) -> dict[str, Any]:
@@ -80,14 +86,24 @@ def _lines(lines: list[str]) -> dict[str, Any]:
         for column, number in zip(columns[at], parts[1::2], strict=True):
             column.append(int(number))
         which.append(at)
-    return {"~t": [list(forms), which, [step for form in columns for column in form for step in _steps(column)]]}
+    return {
+        "~t": [
+            list(forms),
+            which,
+            [step for form in columns for column in form for step in _steps(column)],
+        ]
+    }
 
 
 def pack(value: Any) -> str:
     """JSON, gzip, base64: what the page unpacks with `DecompressionStream`."""
-    return pack_text(json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False))
+    return pack_text(
+        json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    )
 
 
 def pack_text(text: str) -> str:
     """Text as gzip in base64; of very long text the last percents are not worth the wait."""
-    return base64.b64encode(gzip.compress(text.encode(), 6 if len(text) < 2_000_000 else 1, mtime=0)).decode()
+    return base64.b64encode(
+        gzip.compress(text.encode(), 6 if len(text) < 2_000_000 else 1, mtime=0)
+    ).decode()

@@ -37,13 +37,31 @@ def passes_data(passes: tuple[Pass, ...], programs: int) -> dict[str, Any] | Non
     def numbers(texts: Iterable[str]) -> list[int]:
         return [lines.setdefault(text, len(lines)) for text in texts]
 
-    made = [{
-        "name": clean(p.name), "stage": clean(p.stage), "pipeline": clean(p.pipeline), "added": p.added, "removed": p.removed,
-        "changed": p.changed, "us": finite(p.duration_us), "runs": p.runs, "cut": clean(p.cut),
-        "before": numbers(p.before.split("\n")) if p.before else [],
-        "edits": [[at, len(gone), len(new), *numbers(new), *(numbers(gone) if before is None else [])] for at, gone, new in p.edits],
-    } for p, before, _ in modules(passes)]
-    return {"stages": STAGES, "program": 0 if programs == 1 else -1, "passes": made, "lines": [clean(text) for text in lines]}
+    made = [
+        {
+            "name": clean(p.name),
+            "stage": clean(p.stage),
+            "pipeline": clean(p.pipeline),
+            "added": p.added,
+            "removed": p.removed,
+            "changed": p.changed,
+            "us": finite(p.duration_us),
+            "runs": p.runs,
+            "cut": clean(p.cut),
+            "before": numbers(p.before.split("\n")) if p.before else [],
+            "edits": [
+                [at, len(gone), len(new), *numbers(new), *(numbers(gone) if before is None else [])]
+                for at, gone, new in p.edits
+            ],
+        }
+        for p, before, _ in modules(passes)
+    ]
+    return {
+        "stages": STAGES,
+        "program": 0 if programs == 1 else -1,
+        "passes": made,
+        "lines": [clean(text) for text in lines],
+    }
 
 
 def passes_panel(passes: tuple[Pass, ...]) -> Node:
@@ -55,24 +73,56 @@ def passes_panel(passes: tuple[Pass, ...]) -> Node:
     rows: list[Node | None] = []
     for p in changed:
         lines = p.diff.splitlines()
-        shown = lines[:min(MOST_DIFF, max(0, left))]
+        shown = lines[: min(MOST_DIFF, max(0, left))]
         left -= len(shown)
-        rows.append(h("details", {"class": "xl-pass xl-pass-static"}, _summary(p, most),
-                      h("pre", {"class": "xl-code xl-diff"}, *_lines(shown)),
-                      _note(f"{plural(len(lines) - len(shown), 'more line')}: with scripts on, all of it is here" if len(lines) > len(shown) else ""),
-                      _note(p.cut)))
+        rows.append(
+            h(
+                "details",
+                {"class": "xl-pass xl-pass-static"},
+                _summary(p, most),
+                h("pre", {"class": "xl-code xl-diff"}, *_lines(shown)),
+                _note(
+                    f"{plural(len(lines) - len(shown), 'more line')}: with scripts on, all of it is here"
+                    if len(lines) > len(shown)
+                    else ""
+                ),
+                _note(p.cut),
+            )
+        )
     if idle:
         runs, names = sum(p.runs for p in idle), len({p.name for p in idle})
-        rows.append(_note(f"{plural(runs, 'run')} of {names} {'pass' if names == 1 else 'passes'} changed nothing, or only write code"))
+        rows.append(
+            _note(
+                f"{plural(runs, 'run')} of {names} {'pass' if names == 1 else 'passes'} changed nothing, or only write code"
+            )
+        )
     return panel("passes", "Passes", h("div", {"class": "xl-passes-static"}, *rows))
 
 
 def _summary(p: Pass, most: int) -> Node:
-    bar = h("span", {"class": "xl-bar xl-compile-bar", "style": f"left:0;width:{100 * p.changed / most:.1f}%"})
-    return h("summary", None, h("code", None, p.name), h("small", None, f" {STAGES.get(p.stage, p.stage)} {p.pipeline if p.pipeline != p.stage else ''}"),
-             h("span", {"class": "xl-pass-n"}, h("span", {"class": "xl-came-n"}, f"+{p.added:,}"), " ", h("span", {"class": "xl-went-n"}, f"−{p.removed:,}"),
-               f" · {time_text(p.duration_us)}" if p.duration_us is not None else ""),
-             h("span", {"class": "xl-track"}, bar))
+    bar = h(
+        "span",
+        {"class": "xl-bar xl-compile-bar", "style": f"left:0;width:{100 * p.changed / most:.1f}%"},
+    )
+    return h(
+        "summary",
+        None,
+        h("code", None, p.name),
+        h(
+            "small",
+            None,
+            f" {STAGES.get(p.stage, p.stage)} {p.pipeline if p.pipeline != p.stage else ''}",
+        ),
+        h(
+            "span",
+            {"class": "xl-pass-n"},
+            h("span", {"class": "xl-came-n"}, f"+{p.added:,}"),
+            " ",
+            h("span", {"class": "xl-went-n"}, f"−{p.removed:,}"),
+            f" · {time_text(p.duration_us)}" if p.duration_us is not None else "",
+        ),
+        h("span", {"class": "xl-track"}, bar),
+    )
 
 
 def _note(text: str) -> Node | None:
@@ -89,5 +139,10 @@ def _lines(lines: list[str]) -> Iterator[Node | str]:
             yield from texts
 
 
-add_tab("passes", "Passes", 60, lambda report: passes_panel(report.passes) if report.passes else None,
-        lambda report: {"passes": passes_data(report.passes, len(report.programs))})
+add_tab(
+    "passes",
+    "Passes",
+    60,
+    lambda report: passes_panel(report.passes) if report.passes else None,
+    lambda report: {"passes": passes_data(report.passes, len(report.programs))},
+)

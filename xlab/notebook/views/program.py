@@ -51,18 +51,25 @@ def _columns(program: Program) -> dict[str, Any]:
     eqs: dict[str, list[Any]] = {
         k: [] for k in ("id", "row", "prog", "ins", "outs", "args", "src", "op", "scope", "extra")
     }
-    eq_id, eq_row, eq_prog, eq_ins, eq_outs, eq_args, eq_src, eq_op, eq_scope, eq_extra = (column.append for column in eqs.values())
+    eq_id, eq_row, eq_prog, eq_ins, eq_outs, eq_args, eq_src, eq_op, eq_scope, eq_extra = (
+        column.append for column in eqs.values()
+    )
     notes: dict[str, str] = {}
     letters: set[str] = set()
     numbers = iter(range(1 << 60))
-    types: dict[int, str] = {}      # texts by identity: many variables share a type
+    types: dict[int, str] = {}  # texts by identity: many variables share a type
     words: dict[str, str] = {"": ""}
 
     def named(variables: tuple[Variable, ...]) -> str:
         if len(variables) == 1:
             v = variables[0]
             return f"{v.name}:{types.get(id(v.type)) or types.setdefault(id(v.type), v.type.text)}"
-        return " ".join([f"{v.name}:{types.get(id(v.type)) or types.setdefault(id(v.type), v.type.text)}" for v in variables])
+        return " ".join(
+            [
+                f"{v.name}:{types.get(id(v.type)) or types.setdefault(id(v.type), v.type.text)}"
+                for v in variables
+            ]
+        )
 
     def short(given: str) -> str:
         found = words.get(given)
@@ -192,7 +199,13 @@ def equation_row(e: Equation, outs: str | None = None) -> str:
         outs = _names(e.outputs)
     if not e.text:
         params = f"[{e.params}]" if e.params else ""
-        return " ".join([part for part in (f"{outs} =" if outs else "", e.primitive + params, *e.inputs) if part])
+        return " ".join(
+            [
+                part
+                for part in (f"{outs} =" if outs else "", e.primitive + params, *e.inputs)
+                if part
+            ]
+        )
     if not any(v.type.spec for v in e.outputs):
         return e.text
     left, equals, right = e.text.partition(" = ")
@@ -203,7 +216,15 @@ def _extra(e: Equation) -> str:
     """What else the status line says of an equation: its scope, the rule that made it, mesh axes."""
     if not (e.rule or e.axes):
         return e.scope
-    return " · ".join(part for part in (e.scope, f"rule {e.rule}" if e.rule else "", f"over {','.join(e.axes)}" if e.axes else "") if part)
+    return " · ".join(
+        part
+        for part in (
+            e.scope,
+            f"rule {e.rule}" if e.rule else "",
+            f"over {','.join(e.axes)}" if e.axes else "",
+        )
+        if part
+    )
 
 
 def _names(variables: tuple[Variable, ...]) -> str:
@@ -291,11 +312,16 @@ def heat_shares(data: dict[str, Any]) -> tuple[dict[int, str], dict[int, str]]:
             rows[eqs["row"][k]] = us
 
     def shares(found: dict[int, float]) -> dict[int, str]:
-        return {i: "<1 %" if us < 0.005 * total else f"{100 * us / total:.0f} %" for i, us in found.items() if us and i >= 0}
+        return {
+            i: "<1 %" if us < 0.005 * total else f"{100 * us / total:.0f} %"
+            for i, us in found.items()
+            if us and i >= 0
+        }
+
     return shares(lines), shares(rows)
 
 
-_QUIET = re.compile(r', (?:backend_config|frontend_attributes|sharding)=\{.*\}$')
+_QUIET = re.compile(r", (?:backend_config|frontend_attributes|sharding)=\{.*\}$")
 
 
 def _pre(lines: list[str]) -> Node:
@@ -362,6 +388,14 @@ class ProgramView(View):
         return {"programs": [columns(record)]}
 
 
-add_tab("program", "Program", 10,
-        lambda report: programs_panel(report.programs, [columns(p) for p in report.programs]) if report.programs else None,
-        lambda report: {"programs": [columns(p) for p in report.programs]})
+add_tab(
+    "program",
+    "Program",
+    10,
+    lambda report: (
+        programs_panel(report.programs, [columns(p) for p in report.programs])
+        if report.programs
+        else None
+    ),
+    lambda report: {"programs": [columns(p) for p in report.programs]},
+)

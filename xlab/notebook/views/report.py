@@ -11,7 +11,12 @@ from xlab.observe.records import Failure, Notice, Report
 from xlab.observe.records.drawing import Drawing
 from xlab.observe.records.report import report_header
 
-FIGURE = Request("figure", {"of": Field(str, ("timings", "memory"))}, Drawing, "a part of the report as matplotlib draws it")
+FIGURE = Request(
+    "figure",
+    {"of": Field(str, ("timings", "memory"))},
+    Drawing,
+    "a part of the report as matplotlib draws it",
+)
 
 
 def drawn(tab: Tab, report: Report) -> Node | None:
@@ -83,7 +88,9 @@ def failure_node(f: Failure) -> Node:
 def notice_node(n: Notice) -> Node:
     """A note, warning or error, as a link to its place."""
     where = f" (line {n.source.line})" if n.source else ""
-    sign, style = {"error": ("✕ error ", "xl-error"), "info": ("note ", "xl-dim")}.get(n.severity, ("⚠ warning ", "xl-warn"))
+    sign, style = {"error": ("✕ error ", "xl-error"), "info": ("note ", "xl-dim")}.get(
+        n.severity, ("⚠ warning ", "xl-warn")
+    )
     return h(
         "p",
         {"class": style},
@@ -106,6 +113,7 @@ class ReportView(View):
 
     name = "report"
     record_type = Report
+
     @property
     def requests(self) -> tuple[Request, ...]:
         """A figure, and what the tabs ask."""
@@ -121,14 +129,24 @@ class ReportView(View):
         """Header, panels in reading order, versions."""
         panels = [node for node in (drawn(tab, record) for tab in tabs()) if node is not None]
         if not panels and record.error is None:
-            panels = [h("p", {"class": "xl-dim"}, "No collectives: no device sends anything to another." if record.counted else "Nothing was traced.")]
+            panels = [
+                h(
+                    "p",
+                    {"class": "xl-dim"},
+                    "No collectives: no device sends anything to another."
+                    if record.counted
+                    else "Nothing was traced.",
+                )
+            ]
         versions = "   ".join(f"{name} {version}" for name, version in record.versions)
         return h(
             "article",
             {"class": "xl xl-report"},
             header(record),
             *panels,
-            h("footer", {"class": "xl-foot"}, versions) if versions and not ended_before_a_program(record) else None,
+            h("footer", {"class": "xl-foot"}, versions)
+            if versions and not ended_before_a_program(record)
+            else None,
         )
 
     def data(self, record: Report) -> dict[str, Any]:

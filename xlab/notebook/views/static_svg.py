@@ -44,7 +44,12 @@ def static_svg(tree: Node) -> str | None:
     if any("xl-hatch" in node[1].get("class", "").split() for node in _nodes(parts)):
         parts = [*HATCH[2:], *parts]
     used = {name for node in _nodes(parts) for name in node[1].get("class", "").split()}
-    size = {"xmlns": "http://www.w3.org/2000/svg", "width": across - GAP, "height": tall, "style": "background:#fff"}
+    size = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "width": across - GAP,
+        "height": tall,
+        "style": "background:#fff",
+    }
     text = html(h("svg", size, h("style", None, _styles(frozenset(used))), parts))
     return text if len(text) <= LARGEST else None
 
@@ -55,7 +60,9 @@ def _first(node: Any) -> list[Node]:
         if found[0] == "svg" and float(found[1].get("width", 0)):
             return [found]
         if "xl-pair" in found[1].get("class", "").split():
-            drawings = [n for n in _nodes(found[2:]) if n[0] == "svg" and float(n[1].get("width", 0))]
+            drawings = [
+                n for n in _nodes(found[2:]) if n[0] == "svg" and float(n[1].get("width", 0))
+            ]
             if drawings:
                 return drawings
     return []
@@ -74,9 +81,17 @@ def _styles(used: frozenset[str]) -> str:
     out = []
     for selectors, body in _RULE.findall(_CONDITIONAL.sub("", assets.styles())):
         if selectors.strip() == ".xl":
-            out.append("svg{" + ";".join(d for d in body.split(";") if d.strip().startswith("--")) + "}")
-        kept = [s.strip() for s in selectors.split(",")
-                if ":" not in s and "[" not in s and (found := set(_CLASS.findall(s)) - {"xl"}) and found <= used]
+            out.append(
+                "svg{" + ";".join(d for d in body.split(";") if d.strip().startswith("--")) + "}"
+            )
+        kept = [
+            s.strip()
+            for s in selectors.split(",")
+            if ":" not in s
+            and "[" not in s
+            and (found := set(_CLASS.findall(s)) - {"xl"})
+            and found <= used
+        ]
         if kept:
             out.append(f"{','.join(s.removeprefix('.xl ') for s in kept)}{{{body}}}")
     return "".join(out)

@@ -48,7 +48,10 @@ REPLACE = Request(
 )
 
 RESTORE = Request(
-    "restore", {"index": _INDEX}, Step, "take every replaced value back and stand behind step `index`"
+    "restore",
+    {"index": _INDEX},
+    Step,
+    "take every replaced value back and stand behind step `index`",
 )
 
 WHOLE = Request(
@@ -63,7 +66,13 @@ def value_range(v: Value) -> str:
     """`-0.98…0.99  mean 0.01  2 NaN`."""
     parts = []
     if v.min is not None and v.max is not None:
-        parts.append((f"{significant(v.min)}…{significant(v.max)}" if v.min != v.max else significant(v.min)).replace("-", "−"))
+        parts.append(
+            (
+                f"{significant(v.min)}…{significant(v.max)}"
+                if v.min != v.max
+                else significant(v.min)
+            ).replace("-", "−")
+        )
     parts += [f"{n} {word}" for n, word in ((v.nans, "NaN"), (v.infs, "Inf")) if n]
     return "  ".join(parts)
 
@@ -75,7 +84,9 @@ def steps_data(trace: StepTrace) -> dict[str, Any]:
     entered = {v.name for s in trace.steps for v in s.inputs if ":" not in v.name} - known
     return {
         "program": columns(trace.program),
-        "joint": [e.id for e, _ in trace.program.walk() if e.axes],       # steps that all devices take together
+        "joint": [
+            e.id for e, _ in trace.program.walk() if e.axes
+        ],  # steps that all devices take together
         "total": max(trace.total, len(trace.steps)),
         "devices": list(trace.program.mesh.device_ids) if trace.program.mesh else [],
         "inputs": clean_json([v.to_json() for v in trace.inputs]),
@@ -92,7 +103,11 @@ def step_data(step: Step, entered: Collection[str] = ()) -> dict[str, Any]:
             "path": step.path,
             "dead": step.dead,
             "outputs": [v.to_json() for v in step.outputs],
-            **({"inputs": found} if (found := [v.to_json() for v in step.inputs if v.name in entered]) else {}),
+            **(
+                {"inputs": found}
+                if (found := [v.to_json() for v in step.inputs if v.name in entered])
+                else {}
+            ),
         }
     )
 
@@ -175,5 +190,10 @@ class StepperView(View):
         }
 
 
-add_tab("steps", "Steps", 80, lambda report: steps_panel(report.trace) if report.trace else None,
-        lambda report: {"steps": steps_data(report.trace) if report.trace else None})
+add_tab(
+    "steps",
+    "Steps",
+    80,
+    lambda report: steps_panel(report.trace) if report.trace else None,
+    lambda report: {"steps": steps_data(report.trace) if report.trace else None},
+)

@@ -53,7 +53,9 @@ def report_mesh(report: Report) -> MeshInfo | None:
     """The report's mesh, or the first one found in it."""
     if report.mesh:
         return report.mesh
-    return next((x.mesh for x in (*report.programs, *report.layouts, *report.transfers) if x.mesh), None)
+    return next(
+        (x.mesh for x in (*report.programs, *report.layouts, *report.transfers) if x.mesh), None
+    )
 
 
 def arguments_of(report: Report) -> dict[int, list[Layout]]:
@@ -68,8 +70,11 @@ def arguments_of(report: Report) -> dict[int, list[Layout]]:
 def placed_programs(report: Report) -> dict[int, tuple[str, list[Layout]]]:
     """Programs with arguments on a mesh, by name: what other placements can be tried on."""
     names = dict(enumerate(p.name for p in report.programs))
-    return {index: (names.get(index, report.title), found) for index, found in arguments_of(report).items()
-            if all(x.mesh is not None and x.type.spec is not None for x in found)}
+    return {
+        index: (names.get(index, report.title), found)
+        for index, found in arguments_of(report).items()
+        if all(x.mesh is not None and x.type.spec is not None for x in found)
+    }
 
 
 def ended_before_a_program(report: Report) -> bool:

@@ -18,19 +18,36 @@ MOST_LINES = 200
 def target_node(s: Scheduled) -> Node:
     """The numbers of both machines, asynchronous operations, and doubtful numbers."""
     head = (("", ""), ("", ""), ("this machine", "n"), (s.target, "n"), ("ratio", "n"))
-    rows = [_figure(f, n == 0) for _, group in groupby(s.figures, lambda f: f.group) for n, f in enumerate(group)]
-    return h("div", {"class": "xl-target"},
-             h("p", None, h("strong", None, s.target), headline(s).partition(s.target)[2]),
-             h("div", {"class": "xl-pair"},
-               h("div", {"class": "xl-figures"}, table(head, rows)),
-               flights_node(s) if s.async_operations else None),
-             *(h("p", {"class": "xl-warn"}, h("b", None, "⚠ not shown as fact: "), doubt) for doubt in s.doubts))
+    rows = [
+        _figure(f, n == 0)
+        for _, group in groupby(s.figures, lambda f: f.group)
+        for n, f in enumerate(group)
+    ]
+    return h(
+        "div",
+        {"class": "xl-target"},
+        h("p", None, h("strong", None, s.target), headline(s).partition(s.target)[2]),
+        h(
+            "div",
+            {"class": "xl-pair"},
+            h("div", {"class": "xl-figures"}, table(head, rows)),
+            flights_node(s) if s.async_operations else None,
+        ),
+        *(
+            h("p", {"class": "xl-warn"}, h("b", None, "⚠ not shown as fact: "), doubt)
+            for doubt in s.doubts
+        ),
+    )
 
 
 def _figure(f: Figure, first: bool) -> Node:
-    return h("tr", {"class": "xl-differs" if f.differs else None},
-             h("td", {"class": "xl-group"}, f.group if first else ""), h("td", None, f.what),
-             *(h("td", {"class": "n"}, value) for value in (f.left, f.right, f.ratio)))
+    return h(
+        "tr",
+        {"class": "xl-differs" if f.differs else None},
+        h("td", {"class": "xl-group"}, f.group if first else ""),
+        h("td", None, f.what),
+        *(h("td", {"class": "n"}, value) for value in (f.left, f.right, f.ratio)),
+    )
 
 
 def flights_node(s: Scheduled) -> Node:
@@ -38,25 +55,62 @@ def flights_node(s: Scheduled) -> Node:
     most = max(f.between for f in s.async_operations) or 1
     rows = [_flight(f, s.program, most) for f in s.async_operations[:MOST_FLIGHTS]]
     more = len(s.async_operations) - len(rows)
-    return h("div", {"class": "xl-async_operations xl-scroll"},
-             table((("started, and waited for later", ""), ("brings", "n"), ("from", ""), ("to", ""), ("work meanwhile", "")), rows),
-             h("p", {"class": "xl-dim"}, f"{plural(more, 'more operation')} not listed") if more > 0 else None)
+    return h(
+        "div",
+        {"class": "xl-async_operations xl-scroll"},
+        table(
+            (
+                ("started, and waited for later", ""),
+                ("brings", "n"),
+                ("from", ""),
+                ("to", ""),
+                ("work meanwhile", ""),
+            ),
+            rows,
+        ),
+        h("p", {"class": "xl-dim"}, f"{plural(more, 'more operation')} not listed")
+        if more > 0
+        else None,
+    )
 
 
 def _flight(f: AsyncOperation, program: int, most: int) -> Node:
     words = plural(f.between, "instruction")
-    return h("tr", {"data-eq": key(program, f.equation)},
-             h("td", None, h("b", None, f.kind)), h("td", {"class": "n"}, size_text(f.size)),
-             h("td", None, h("code", None, f.start)), h("td", None, h("code", None, f.done)),
-             h("td", None, h("span", {"class": "xl-track"}, h("span", {
-                 "class": "xl-bar xl-compile-bar" if f.between else "xl-bar xl-hit", "title": words,
-                 "style": f"left:0;width:{max(4.0, 100 * f.between / most):.0f}%"})), h("small", None, words if f.between else "none: waited for at once")))
+    return h(
+        "tr",
+        {"data-eq": key(program, f.equation)},
+        h("td", None, h("b", None, f.kind)),
+        h("td", {"class": "n"}, size_text(f.size)),
+        h("td", None, h("code", None, f.start)),
+        h("td", None, h("code", None, f.done)),
+        h(
+            "td",
+            None,
+            h(
+                "span",
+                {"class": "xl-track"},
+                h(
+                    "span",
+                    {
+                        "class": "xl-bar xl-compile-bar" if f.between else "xl-bar xl-hit",
+                        "title": words,
+                        "style": f"left:0;width:{max(4.0, 100 * f.between / most):.0f}%",
+                    },
+                ),
+            ),
+            h("small", None, words if f.between else "none: waited for at once"),
+        ),
+    )
 
 
 def targets_panel(targets: tuple[Scheduled, ...]) -> Node:
     """The Targets tab."""
-    return panel("targets", "Targets", *map(target_node, targets),
-                 h("p", {"class": "xl-dim"}, "The scheduled module stands beside the others in Program."))
+    return panel(
+        "targets",
+        "Targets",
+        *map(target_node, targets),
+        h("p", {"class": "xl-dim"}, "The scheduled module stands beside the others in Program."),
+    )
 
 
 class TargetsView(View):
@@ -81,10 +135,35 @@ class TargetsView(View):
         pre = h("pre", {"class": "xl-code"})
         pre.append("\n".join(line[:400] for line in lines[:MOST_LINES]))
         more = len(lines) - MOST_LINES
-        return h("article", {"class": "xl xl-report"}, panel(
-            "targets", self.title(record), target_node(record),
-            *([h("details", None, h("summary", None, f"scheduled module · {plural(len(lines), 'line')}"), pre,
-                 h("p", {"class": "xl-dim"}, f"{plural(more, 'more line')} not shown") if more > 0 else None)] if lines else [])))
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            panel(
+                "targets",
+                self.title(record),
+                target_node(record),
+                *(
+                    [
+                        h(
+                            "details",
+                            None,
+                            h("summary", None, f"scheduled module · {plural(len(lines), 'line')}"),
+                            pre,
+                            h("p", {"class": "xl-dim"}, f"{plural(more, 'more line')} not shown")
+                            if more > 0
+                            else None,
+                        )
+                    ]
+                    if lines
+                    else []
+                ),
+            ),
+        )
 
 
-add_tab("targets", "Targets", 70, lambda report: targets_panel(report.targets) if report.targets else None)
+add_tab(
+    "targets",
+    "Targets",
+    70,
+    lambda report: targets_panel(report.targets) if report.targets else None,
+)

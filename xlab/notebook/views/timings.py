@@ -52,7 +52,9 @@ def lanes(phases: tuple[Phase, ...]) -> list[list[Phase]]:
     return sorted(found.values(), key=lambda lane: lane[0].start_us)
 
 
-def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tuple[Pass, ...] = ()) -> Node:
+def waterfall(
+    phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tuple[Pass, ...] = ()
+) -> Node:
     """Rows of bars over one time axis, with what each row took in all and without what it called.
 
     Steady runs are a number at the end of the row, never part of the cold bars.
@@ -75,16 +77,43 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tu
             h(
                 "div",
                 {"class": "xl-lane"},
-                h("span", {"class": "xl-lane-name", "style": f"padding-left:{first.depth * 12}px", "title": first.function},
-                  ("└ " if first.depth else "") + first.function),
-                h("span", {"class": "xl-track"}, *(_bar(p, own[id(p)], begin, total) for p in lane)),
-                h("span", {"class": "xl-lane-end", "title": "first to last of this row"}, time_text(spent)),
-                h("span", {"class": "xl-lane-end", "title": "without what it called"}, time_text(itself)),
-                h("span", {"class": "xl-lane-end xl-lane-warm", "title": "steady runs: median ± spread"}, steady),
+                h(
+                    "span",
+                    {
+                        "class": "xl-lane-name",
+                        "style": f"padding-left:{first.depth * 12}px",
+                        "title": first.function,
+                    },
+                    ("└ " if first.depth else "") + first.function,
+                ),
+                h(
+                    "span",
+                    {"class": "xl-track"},
+                    *(_bar(p, own[id(p)], begin, total) for p in lane),
+                ),
+                h(
+                    "span",
+                    {"class": "xl-lane-end", "title": "first to last of this row"},
+                    time_text(spent),
+                ),
+                h(
+                    "span",
+                    {"class": "xl-lane-end", "title": "without what it called"},
+                    time_text(itself),
+                ),
+                h(
+                    "span",
+                    {"class": "xl-lane-end xl-lane-warm", "title": "steady runs: median ± spread"},
+                    steady,
+                ),
             )
         )
     scale = [
-        h("span", {"style": f"left:{100 * t / total:.2f}%"}, "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " "))
+        h(
+            "span",
+            {"style": f"left:{100 * t / total:.2f}%"},
+            "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " "),
+        )
         for t in ticks(total)
         if t < 0.96 * total or not t
     ]
@@ -92,8 +121,20 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tu
     return h(
         "div",
         {"class": "xl-waterfall"},
-        h("div", {"class": "xl-lane xl-scale"}, h("span", {"class": "xl-lane-name"}, ""), h("span", {"class": "xl-track"}, *scale),
-          *(h("span", {"class": "xl-lane-end" + name}, word) for word, name in (("cold" if cold else "in all", ""), ("self", ""), ("warm", " xl-lane-warm")))),
+        h(
+            "div",
+            {"class": "xl-lane xl-scale"},
+            h("span", {"class": "xl-lane-name"}, ""),
+            h("span", {"class": "xl-track"}, *scale),
+            *(
+                h("span", {"class": "xl-lane-end" + name}, word)
+                for word, name in (
+                    ("cold" if cold else "in all", ""),
+                    ("self", ""),
+                    ("warm", " xl-lane-warm"),
+                )
+            ),
+        ),
         *out,
         _passes(passes),
         h("p", {"class": "xl-dim"}, f"{plural(more, 'more row')} not drawn") if more else None,
@@ -104,12 +145,19 @@ def _bar(p: Phase, itself: float, begin: float, total: float) -> Node:
     left, width = 100 * (p.start_us - begin) / total, 100 * p.duration_us / total
     where = f" ({p.where})" if p.where else ""
     own_kind = p.kind in ("cache_hit", "cache_miss")
-    word = WORDS.get(p.kind, p.kind) + (where if own_kind else f": cache {p.cache}{where}" if p.cache else "")
+    word = WORDS.get(p.kind, p.kind) + (
+        where if own_kind else f": cache {p.cache}{where}" if p.cache else ""
+    )
     inside = f" ({time_text(itself)} itself)" if itself < 0.995 * p.duration_us else ""
-    tip = (f"{p.function}   {word}   {time_text(p.duration_us)}{inside}   from {time_text(p.start_us - begin)}"
-           + (f"   {p.reason}" if p.reason else "") + (f"   failed: {p.error}" if p.error else ""))
+    tip = (
+        f"{p.function}   {word}   {time_text(p.duration_us)}{inside}   from {time_text(p.start_us - begin)}"
+        + (f"   {p.reason}" if p.reason else "")
+        + (f"   failed: {p.error}" if p.error else "")
+    )
     # An event that takes no time is a tick; a hit is hollow.
-    kind = ("xl-hit" if p.cache == "hit" else f"xl-{p.kind}") + (" xl-tick" if own_kind and not p.duration_us else "")
+    kind = ("xl-hit" if p.cache == "hit" else f"xl-{p.kind}") + (
+        " xl-tick" if own_kind and not p.duration_us else ""
+    )
     return h(
         "span",
         {
@@ -118,7 +166,9 @@ def _bar(p: Phase, itself: float, begin: float, total: float) -> Node:
             "title": tip,
             "data-fn": p.function,
         },
-        f"{WORDS.get(p.kind, p.kind)}{where if p.cache == 'hit' else ''} {time_text(p.duration_us)}" if width > 7 else "",
+        f"{WORDS.get(p.kind, p.kind)}{where if p.cache == 'hit' else ''} {time_text(p.duration_us)}"
+        if width > 7
+        else "",
     )
 
 
@@ -132,18 +182,35 @@ def _passes(passes: tuple[Pass, ...]) -> Node | None:
     for p in timed:
         width = 100 * (p.duration_us or 0.0) / total
         tip = f"{p.name}   {p.stage}   {time_text(p.duration_us)}   {plural(p.changed, 'line')} changed"
-        if width >= 0.1:         # less is no pixel
-            bars.append(h("span", {"class": "xl-bar xl-pass-bar" + ("" if p.changed else " xl-idle"), "title": tip,
-                                   "style": f"left:{at:.3f}%;width:{width:.3f}%"}, p.name if width > 12 else ""))
+        if width >= 0.1:  # less is no pixel
+            bars.append(
+                h(
+                    "span",
+                    {
+                        "class": "xl-bar xl-pass-bar" + ("" if p.changed else " xl-idle"),
+                        "title": tip,
+                        "style": f"left:{at:.3f}%;width:{width:.3f}%",
+                    },
+                    p.name if width > 12 else "",
+                )
+            )
         at += width
     return h(
         "div",
         {"class": "xl-lane xl-lane-passes"},
-        h("span", {"class": "xl-lane-name", "title": "seen in a second compile, on a scale of their own"}, "passes *"),
+        h(
+            "span",
+            {"class": "xl-lane-name", "title": "seen in a second compile, on a scale of their own"},
+            "passes *",
+        ),
         h("span", {"class": "xl-track"}, *bars),
         h("span", {"class": "xl-lane-end"}, time_text(total)),
         h("span", {"class": "xl-lane-end"}, ""),
-        h("span", {"class": "xl-lane-end xl-lane-warm xl-dim"}, f"* {len(timed)} timed, on their own scale"),
+        h(
+            "span",
+            {"class": "xl-lane-end xl-lane-warm xl-dim"},
+            f"* {len(timed)} timed, on their own scale",
+        ),
     )
 
 
@@ -155,15 +222,29 @@ def phase_totals(phases: tuple[Phase, ...]) -> Node | None:
     for kind in kinds:
         found = [i for i, p in enumerate(phases) if p.kind == kind and not p.steady]
         outer = [i for i in found if not _inside(phases, i, kind)]
-        rows.append(h(
-            "tr",
-            None,
-            h("td", None, h("i", {"class": f"xl-key xl-{kind}"}), WORDS.get(kind, kind)),
-            h("td", {"class": "n"}, len(found)),
-            h("td", {"class": "n"}, time_text(sum(phases[i].duration_us for i in outer))),
-            h("td", {"class": "n"}, time_text(sum(own[i] for i in found))),
-        ))
-    return table((("phase, cold" if "compile" in kinds else "phase", ""), ("count", "n"), ("inclusive", "n"), ("exclusive", "n")), rows) if rows else None
+        rows.append(
+            h(
+                "tr",
+                None,
+                h("td", None, h("i", {"class": f"xl-key xl-{kind}"}), WORDS.get(kind, kind)),
+                h("td", {"class": "n"}, len(found)),
+                h("td", {"class": "n"}, time_text(sum(phases[i].duration_us for i in outer))),
+                h("td", {"class": "n"}, time_text(sum(own[i] for i in found))),
+            )
+        )
+    return (
+        table(
+            (
+                ("phase, cold" if "compile" in kinds else "phase", ""),
+                ("count", "n"),
+                ("inclusive", "n"),
+                ("exclusive", "n"),
+            ),
+            rows,
+        )
+        if rows
+        else None
+    )
 
 
 def _inside(phases: tuple[Phase, ...], i: int, kind: str) -> bool:
@@ -186,8 +267,14 @@ def cache_counts(phases: tuple[Phase, ...]) -> str:
     for p in phases:
         if p.kind in ("cache_hit", "cache_miss"):
             found.setdefault(p.where or "memory", Counter())[p.cache] += 1
-    words = (f"{where} " + ", ".join(f"{n} {kind if n == 1 else 'hits' if kind == 'hit' else 'misses'}" for kind, n in sorted(counts.items()))
-             for where, counts in sorted(found.items(), reverse=True))
+    words = (
+        f"{where} "
+        + ", ".join(
+            f"{n} {kind if n == 1 else 'hits' if kind == 'hit' else 'misses'}"
+            for kind, n in sorted(counts.items())
+        )
+        for where, counts in sorted(found.items(), reverse=True)
+    )
     return f"caches: {'; '.join(words)}" if found else ""
 
 
@@ -197,17 +284,36 @@ def timings_table(timings: tuple[Timing, ...]) -> Node | None:
         h(
             "tr",
             None,
-            h("td", None, t.function, h("small", {"class": "xl-dim"}, f" {t.note}") if t.note else None),
-            *(h("td", {"class": "n"}, "–" if us is None else time_text(us)) for us in (t.cold_us, t.warm_us, t.spread_us)),
+            h(
+                "td",
+                None,
+                t.function,
+                h("small", {"class": "xl-dim"}, f" {t.note}") if t.note else None,
+            ),
+            *(
+                h("td", {"class": "n"}, "–" if us is None else time_text(us))
+                for us in (t.cold_us, t.warm_us, t.spread_us)
+            ),
             h("td", {"class": "n"}, t.runs),
         )
         for t in timings
     ]
-    head = (("function", ""), ("cold (first call)", "n"), ("warm (median)", "n"), ("spread", "n"), ("runs", "n"))
+    head = (
+        ("function", ""),
+        ("cold (first call)", "n"),
+        ("warm (median)", "n"),
+        ("spread", "n"),
+        ("runs", "n"),
+    )
     return table(head, rows) if rows else None
 
 
-def timings_panel(phases: tuple[Phase, ...], timings: tuple[Timing, ...], ledger: Ledger | None, passes: tuple[Pass, ...] = ()) -> Node:
+def timings_panel(
+    phases: tuple[Phase, ...],
+    timings: tuple[Timing, ...],
+    ledger: Ledger | None,
+    passes: tuple[Pass, ...] = (),
+) -> Node:
     """The Timings tab."""
     children: list[Any] = []
     if phases:
@@ -227,8 +333,13 @@ def timings_data(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> dict
     """Records that the page can save as files."""
     if not phases and not timings:
         return None
-    return clean_json({"phases": [p.to_json() for p in phases[:MOST_SAVED]], "timings": [t.to_json() for t in timings],
-                       "more": max(0, len(phases) - MOST_SAVED)})
+    return clean_json(
+        {
+            "phases": [p.to_json() for p in phases[:MOST_SAVED]],
+            "timings": [t.to_json() for t in timings],
+            "more": max(0, len(phases) - MOST_SAVED),
+        }
+    )
 
 
 def _report_panel(report: Report) -> Node | None:
@@ -238,4 +349,10 @@ def _report_panel(report: Report) -> Node | None:
     return timings_panel(report.phases, report.timings, report.ledger, report.passes)
 
 
-add_tab("timings", "Timings", 40, _report_panel, lambda report: {"timings": timings_data(report.phases, report.timings)})
+add_tab(
+    "timings",
+    "Timings",
+    40,
+    _report_panel,
+    lambda report: {"timings": timings_data(report.phases, report.timings)},
+)

@@ -32,13 +32,23 @@ LONGEST = 100_000
 SECONDS = 20.0
 """How long a search that a page asks for may go on."""
 
-WHAT_IF = Request("what_if", {"program": Field(int, low=0, high=1 << 20), "placement": Field(str)}, WhatIf,
-                  "compile a program with its arguments placed otherwise, or for another mesh; `placement` is read as axis names and numbers")
-SEARCH = Request("search", {"program": Field(int, low=0, high=1 << 20), "placement": Field(str)}, Ranking,
-                 "try the placements of the arguments listed under `vary` and rank them")
+WHAT_IF = Request(
+    "what_if",
+    {"program": Field(int, low=0, high=1 << 20), "placement": Field(str)},
+    WhatIf,
+    "compile a program with its arguments placed otherwise, or for another mesh; `placement` is read as axis names and numbers",
+)
+SEARCH = Request(
+    "search",
+    {"program": Field(int, low=0, high=1 << 20), "placement": Field(str)},
+    Ranking,
+    "try the placements of the arguments listed under `vary` and rank them",
+)
 
 
-def read_placement(text: str) -> tuple[dict[int, tuple[tuple[str, ...], ...]], dict[str, int], tuple[int, ...]]:
+def read_placement(
+    text: str,
+) -> tuple[dict[int, tuple[tuple[str, ...], ...]], dict[str, int], tuple[int, ...]]:
     """Specs by argument, axis sizes, and arguments to vary, as a page wrote them; nothing but names and numbers passes.
 
     >>> read_placement('{"mesh": [["data", 4]], "specs": {"0": [["data"], []]}, "vary": [1]}')
@@ -47,8 +57,10 @@ def read_placement(text: str) -> tuple[dict[int, tuple[tuple[str, ...], ...]], d
     Raises:
         ValueError: it is anything else.
     """
-    wrong = ValueError('a placement is {"mesh": [[axis, size], …], "specs": {argument: [[axis, …] per dimension]}, "vary": [argument, …]}; '
-                       f"given {text[:80]!r}")
+    wrong = ValueError(
+        'a placement is {"mesh": [[axis, size], …], "specs": {argument: [[axis, …] per dimension]}, "vary": [argument, …]}; '
+        f"given {text[:80]!r}"
+    )
     if len(text) > LONGEST:
         raise wrong
     try:
@@ -58,19 +70,33 @@ def read_placement(text: str) -> tuple[dict[int, tuple[tuple[str, ...], ...]], d
     if not isinstance(given, dict) or not set(given) <= {"mesh", "specs", "vary"}:
         raise wrong
     mesh, specs, vary = given.get("mesh", []), given.get("specs", {}), given.get("vary", [])
-    fits = (isinstance(mesh, list) and all(isinstance(m, list) and len(m) == 2 and type(m[0]) is str and type(m[1]) is int for m in mesh)
-            and isinstance(specs, dict) and all(k.isdecimal() and k.isascii() and len(k) < 7 and _is_spec(v) for k, v in specs.items())
-            and isinstance(vary, list) and all(type(n) is int and n >= 0 for n in vary))
+    fits = (
+        isinstance(mesh, list)
+        and all(
+            isinstance(m, list) and len(m) == 2 and type(m[0]) is str and type(m[1]) is int
+            for m in mesh
+        )
+        and isinstance(specs, dict)
+        and all(
+            k.isdecimal() and k.isascii() and len(k) < 7 and _is_spec(v) for k, v in specs.items()
+        )
+        and isinstance(vary, list)
+        and all(type(n) is int and n >= 0 for n in vary)
+    )
     if not fits:
         raise wrong
     sizes = dict(mesh)
     if len(sizes) != len(mesh):
-        raise ValueError(f"a mesh names each axis once; given {', '.join(f'{n}={s}' for n, s in mesh)}")
+        raise ValueError(
+            f"a mesh names each axis once; given {', '.join(f'{n}={s}' for n, s in mesh)}"
+        )
     return {int(k): tuple(map(tuple, v)) for k, v in specs.items()}, sizes, tuple(vary)
 
 
 def _is_spec(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(axes, list) and all(type(a) is str for a in axes) for axes in value)
+    return isinstance(value, list) and all(
+        isinstance(axes, list) and all(type(a) is str for a in axes) for axes in value
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- pictures
@@ -84,10 +110,25 @@ def what_if_node(x: WhatIf) -> Node:
         most = max(a, b) or 1
         word = "same" if a == b else "less" if b < a else "more"
         sign = {"same": "=", "less": "▼ less", "more": "▲ more"}[word]
-        rows.append(h("tr", {"class": f"xl-is-{word}"}, h("td", None, what), h("td", {"class": "n"}, was), h("td", None, _bar(a / most)),
-                      h("td", {"class": "n"}, now), h("td", None, _bar(b / most)), h("td", {"class": "xl-verdict"}, sign)))
-    return h("div", {"class": "xl-whatif-result"}, h("p", None, h("b", None, change_line(x))), table(head, rows, "xl-weighed"),
-             h("div", {"class": "xl-pair"}, _side(x.before), _side(x.after)))
+        rows.append(
+            h(
+                "tr",
+                {"class": f"xl-is-{word}"},
+                h("td", None, what),
+                h("td", {"class": "n"}, was),
+                h("td", None, _bar(a / most)),
+                h("td", {"class": "n"}, now),
+                h("td", None, _bar(b / most)),
+                h("td", {"class": "xl-verdict"}, sign),
+            )
+        )
+    return h(
+        "div",
+        {"class": "xl-whatif-result"},
+        h("p", None, h("b", None, change_line(x))),
+        table(head, rows, "xl-weighed"),
+        h("div", {"class": "xl-pair"}, _side(x.before), _side(x.after)),
+    )
 
 
 def _bar(share: float) -> Node:
@@ -97,56 +138,136 @@ def _bar(share: float) -> Node:
 def _side(p: Placement) -> Node:
     shown = p.collectives[:MOST_COLLECTIVES]
     more = len(p.collectives) - len(shown)
-    return h("figure", {"class": "xl-weighed-side"}, h("figcaption", None, p.title, f" · mesh {p.mesh.text}" if p.mesh else ""),
-             h("ul", None, *(h("li", {"class": "xl-added" if t.reshards else None}, collective_line(t, "⚠")) for t in shown))
-             if shown else h("p", None, "no collectives"),
-             h("p", {"class": "xl-dim"}, plural(more, "more collective")) if more else None)
+    return h(
+        "figure",
+        {"class": "xl-weighed-side"},
+        h("figcaption", None, p.title, f" · mesh {p.mesh.text}" if p.mesh else ""),
+        h(
+            "ul",
+            None,
+            *(
+                h("li", {"class": "xl-added" if t.reshards else None}, collective_line(t, "⚠"))
+                for t in shown
+            ),
+        )
+        if shown
+        else h("p", None, "no collectives"),
+        h("p", {"class": "xl-dim"}, plural(more, "more collective")) if more else None,
+    )
 
 
 def ranking_node(x: Ranking) -> Node:
     """Placements in order, the time of each as a bar."""
     most = max((p.predicted_us for p in x.found), default=1) or 1
-    head = [("", "n"), ("placement", ""), ("collectives", "n"), ("sent per device", "n"), ("predicted", "n"), ("", ""), ("peak", "n")]
-    rows = [h("tr", {"data-rank": n - 1}, h("td", {"class": "n"}, n), h("td", None, h("code", None, p.title)),
-              h("td", {"class": "n"}, len(p.collectives)), h("td", {"class": "n"}, size_text(p.sent)), h("td", {"class": "n"}, time_text(p.predicted_us)),
-              h("td", None, _bar(p.predicted_us / most)), h("td", {"class": "n"}, size_text(p.peak)))
-            for n, p in enumerate(x.found[:MOST_PLACEMENTS], 1)]
+    head = [
+        ("", "n"),
+        ("placement", ""),
+        ("collectives", "n"),
+        ("sent per device", "n"),
+        ("predicted", "n"),
+        ("", ""),
+        ("peak", "n"),
+    ]
+    rows = [
+        h(
+            "tr",
+            {"data-rank": n - 1},
+            h("td", {"class": "n"}, n),
+            h("td", None, h("code", None, p.title)),
+            h("td", {"class": "n"}, len(p.collectives)),
+            h("td", {"class": "n"}, size_text(p.sent)),
+            h("td", {"class": "n"}, time_text(p.predicted_us)),
+            h("td", None, _bar(p.predicted_us / most)),
+            h("td", {"class": "n"}, size_text(p.peak)),
+        )
+        for n, p in enumerate(x.found[:MOST_PLACEMENTS], 1)
+    ]
     more = len(x.found) - len(rows)
     notes = [plural(more, "more placement")] * bool(more) + [left_line(x)] * bool(left_line(x))
-    return h("div", {"class": "xl-scroll"}, table(head, rows, "xl-ranking"), h("p", {"class": "xl-dim"}, "; ".join(notes)) if notes else None)
+    return h(
+        "div",
+        {"class": "xl-scroll"},
+        table(head, rows, "xl-ranking"),
+        h("p", {"class": "xl-dim"}, "; ".join(notes)) if notes else None,
+    )
 
 
 def code_of(function: str, arguments: Sequence[Layout]) -> str:
     """The Python code for the same question."""
-    specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_ARGUMENTS]) + (", …" if len(arguments) > MOST_ARGUMENTS else "")
+    specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_ARGUMENTS]) + (
+        ", …" if len(arguments) > MOST_ARGUMENTS else ""
+    )
     f = function if function.isidentifier() else "f"
-    return ("from xlab import observe\nfrom xlab.sharding import PartitionSpec as P\n\n"
-            f"tried = observe.Experiment({f}, *args)\n"
-            "print(tried.weigh({0: [['data'], []]}, {'data': 64, 'model': 8}))    # argument 0 as P('data', None), on 512 devices that need not be there\n"
-            "print(tried.search([0, 1]))    # the best placements of arguments 0 and 1\n"
-            f"# now: {specs}")
+    return (
+        "from xlab import observe\nfrom xlab.sharding import PartitionSpec as P\n\n"
+        f"tried = observe.Experiment({f}, *args)\n"
+        "print(tried.weigh({0: [['data'], []]}, {'data': 64, 'model': 8}))    # argument 0 as P('data', None), on 512 devices that need not be there\n"
+        "print(tried.search([0, 1]))    # the best placements of arguments 0 and 1\n"
+        f"# now: {specs}"
+    )
 
 
 def what_if_panel(programs: Mapping[int, tuple[str, Sequence[Layout]]]) -> Node:
     """The What if tab: without a kernel the arguments as they lie, and the code that tries other placements."""
     children = []
     for function, arguments in programs.values():
-        rows = [h("tr", None, h("td", None, h("code", None, x.name)), h("td", None, h("code", None, x.type.text)),
-                  h("td", None, h("code", None, spec_text(x.type.spec or ())))) for x in arguments[:MOST_ARGUMENTS]]
+        rows = [
+            h(
+                "tr",
+                None,
+                h("td", None, h("code", None, x.name)),
+                h("td", None, h("code", None, x.type.text)),
+                h("td", None, h("code", None, spec_text(x.type.spec or ()))),
+            )
+            for x in arguments[:MOST_ARGUMENTS]
+        ]
         more = len(arguments) - len(rows)
-        children += [h("h3", None, function), table([("argument", ""), ("type", ""), ("spec", "")], rows),
-                     h("p", {"class": "xl-dim"}, f"and {plural(more, 'more argument')}") if more > 0 else None,
-                     h("pre", {"class": "xl-code"}, code_of(function, arguments))]
-    return panel("whatif", "What if", h("div", {"class": "xl-whatif-static"},
-                 h("p", {"class": "xl-dim"}, "Other placements are compiled by a running kernel, never run. This is how to ask:"), *children))
+        children += [
+            h("h3", None, function),
+            table([("argument", ""), ("type", ""), ("spec", "")], rows),
+            h("p", {"class": "xl-dim"}, f"and {plural(more, 'more argument')}")
+            if more > 0
+            else None,
+            h("pre", {"class": "xl-code"}, code_of(function, arguments)),
+        ]
+    return panel(
+        "whatif",
+        "What if",
+        h(
+            "div",
+            {"class": "xl-whatif-static"},
+            h(
+                "p",
+                {"class": "xl-dim"},
+                "Other placements are compiled by a running kernel, never run. This is how to ask:",
+            ),
+            *children,
+        ),
+    )
 
 
 def what_if_data(programs: Mapping[int, tuple[str, Sequence[Layout]]]) -> list[dict[str, Any]]:
     """What the controls need: arguments with their specs, and the mesh."""
-    return [{"program": index, "name": clean(function), "mesh": mesh_data(arguments[0].mesh),
-             "args": [{"name": clean(x.name), "type": clean(x.type.text), "shape": list(x.type.shape),
-                       "spec": [list(map(clean, axes)) for axes in x.type.spec or ((),) * len(x.type.shape)]} for x in arguments]}
-            for index, (function, arguments) in programs.items() if arguments[0].mesh is not None]
+    return [
+        {
+            "program": index,
+            "name": clean(function),
+            "mesh": mesh_data(arguments[0].mesh),
+            "args": [
+                {
+                    "name": clean(x.name),
+                    "type": clean(x.type.text),
+                    "shape": list(x.type.shape),
+                    "spec": [
+                        list(map(clean, axes)) for axes in x.type.spec or ((),) * len(x.type.shape)
+                    ],
+                }
+                for x in arguments
+            ],
+        }
+        for index, (function, arguments) in programs.items()
+        if arguments[0].mesh is not None
+    ]
 
 
 class WhatIfView(View):
@@ -167,7 +288,11 @@ class WhatIfView(View):
 
     def tree(self, record: WhatIf) -> Node:
         """Numbers and collectives side by side."""
-        return h("article", {"class": "xl xl-report"}, panel("weighed", "What if", h("h3", None, record.function), what_if_node(record)))
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            panel("weighed", "What if", h("h3", None, record.function), what_if_node(record)),
+        )
 
 
 class RankingView(View):
@@ -188,7 +313,16 @@ class RankingView(View):
 
     def tree(self, record: Ranking) -> Node:
         """One table."""
-        return h("article", {"class": "xl xl-report"}, panel("ranking", self.title(record), h("h3", None, self.title(record)), ranking_node(record)))
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            panel(
+                "ranking",
+                self.title(record),
+                h("h3", None, self.title(record)),
+                ranking_node(record),
+            ),
+        )
 
 
 def _report_panel(report: Report) -> Node | None:
@@ -196,4 +330,11 @@ def _report_panel(report: Report) -> Node | None:
     return what_if_panel(placed) if placed else None
 
 
-add_tab("whatif", "What if", 90, _report_panel, lambda report: {"whatif": what_if_data(placed_programs(report))}, (WHAT_IF, SEARCH))
+add_tab(
+    "whatif",
+    "What if",
+    90,
+    _report_panel,
+    lambda report: {"whatif": what_if_data(placed_programs(report))},
+    (WHAT_IF, SEARCH),
+)

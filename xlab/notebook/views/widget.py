@@ -56,7 +56,10 @@ class ReportWidget(anywidget.AnyWidget):
     front = traitlets.Unicode().tag(sync=True)
 
     def __init__(
-        self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None,
+        self,
+        view: View,
+        record: Record,
+        handlers: Mapping[str, Handler] | None = None,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
         whole = view.payload(record)
@@ -79,7 +82,9 @@ class ReportWidget(anywidget.AnyWidget):
             self._stay()
         elif asked == "gone":
             self._stay()
-            with contextlib.suppress(RuntimeError):     # no event loop: it stays until its cell runs again
+            with contextlib.suppress(
+                RuntimeError
+            ):  # no event loop: it stays until its cell runs again
                 self._leave(WAIT + CALL)
         else:
             self.send(answer(self._view, self._handlers, message))
@@ -116,7 +121,7 @@ class ReportWidget(anywidget.AnyWidget):
         self._saved = {}
         layout = self.layout
         super().close()
-        layout.close()          # a widget of its own, which would stay behind
+        layout.close()  # a widget of its own, which would stay behind
         self._ended()
 
 

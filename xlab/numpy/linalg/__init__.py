@@ -14,4 +14,5 @@ from xlab.numpy.linalg.systems import *
 
 def __getattr__(name: str):
     from xlab.errors import no_attribute
+
     raise no_attribute("xlab.numpy.linalg", name, globals())

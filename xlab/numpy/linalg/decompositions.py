@@ -69,8 +69,11 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     (a,) = promoted_inexact("cholesky", a)
     if upper:
         # The lower factor of the transpose of what is read: its conjugate transpose is the upper one.
-        return hermitian_transpose(lax.linalg.cholesky(
-            a if symmetrize_input else hermitian_transpose(a), symmetrize_input=symmetrize_input))
+        return hermitian_transpose(
+            lax.linalg.cholesky(
+                a if symmetrize_input else hermitian_transpose(a), symmetrize_input=symmetrize_input
+            )
+        )
     return lax.linalg.cholesky(a, symmetrize_input=symmetrize_input)
 
 
@@ -101,7 +104,9 @@ def eigvals(a: ArrayLike) -> Array:
 
 
 @jit_when_eager(static=("UPLO", "symmetrize_input"))
-def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> tuple[Array, Array]:
+def eigh(
+    a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True
+) -> tuple[Array, Array]:
     """Rising eigenvalues and eigenvectors, as columns, of Hermitian matrices.
 
     Args:
@@ -158,14 +163,21 @@ def qr(a: ArrayLike, mode: str = "reduced") -> tuple[Array, Array] | Array:
         packed, taus = geqrf_p.bind(a)
         return QRResult(matrix_transpose(packed), taus)
     if mode not in ("reduced", "r", "full", "complete"):
-        raise ValueError(f"Unsupported QR decomposition mode '{mode}': expected 'reduced', 'complete', 'r' or 'raw'")
+        raise ValueError(
+            f"Unsupported QR decomposition mode '{mode}': expected 'reduced', 'complete', 'r' or 'raw'"
+        )
     q, r = lax.linalg.qr(a, full_matrices=mode == "complete")
     return r if mode == "r" else QRResult(q, r)
 
 
 @jit_when_eager(static=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
-def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
-        subset_by_index: tuple[int, int] | None = None) -> tuple[Array, Array, Array] | Array:
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> tuple[Array, Array, Array] | Array:
     """Singular values and vectors: `a == u * s @ vh`.
 
     Args:
@@ -182,7 +194,9 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     """
     (a,) = promoted_inexact("svd", a)
     if not hermitian:
-        out = lax.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+        out = lax.linalg.svd(
+            a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index
+        )
         return SVDResult(*out) if compute_uv else out
     w, v = eigh(a)
     last = aval_of(w).ndim - 1

@@ -57,19 +57,29 @@ def det(a: ArrayLike) -> Array:
     # Leibniz's sum over permutations, the even ones before the odd ones.
     total = None
     for number, places in enumerate(_PERMUTATIONS[n]):
-        term = math.prod((a[..., i, j] for i, j in enumerate(places[1:], 1)), start=a[..., 0, places[0]])
+        term = math.prod(
+            (a[..., i, j] for i, j in enumerate(places[1:], 1)), start=a[..., 0, places[0]]
+        )
         even = 2 * number < len(_PERMUTATIONS[n])
         total = term if total is None else total + term if even else total - term
     return total
 
 
-_PERMUTATIONS = {1: [(0,)], 2: [(0, 1), (1, 0)], 3: [(0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0), (0, 2, 1), (1, 0, 2)]}
+_PERMUTATIONS = {
+    1: [(0,)],
+    2: [(0, 1), (1, 0)],
+    3: [(0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0), (0, 2, 1), (1, 0, 2)],
+}
 
 
 def _parity(pivots, dtype):
     """1 or -1, as the number of exchanges is even or odd."""
     n = aval_of(pivots).shape[-1]
-    places = lax.broadcasted_iota(np.int32, aval_of(pivots).shape, aval_of(pivots).ndim - 1) if n else pivots
+    places = (
+        lax.broadcasted_iota(np.int32, aval_of(pivots).shape, aval_of(pivots).ndim - 1)
+        if n
+        else pivots
+    )
     odd = _r.sum(lax.ne(pivots, places), axis=-1, dtype=np.int32) % 2
     return lax.convert_element_type(1 - 2 * odd, dtype)
 
@@ -97,10 +107,17 @@ def _adjugate(a):
     pivot = diagonal(factors)
     rest, e = _r.prod(pivot[..., :-1], axis=-1), pivot[..., -1:]
     corner = last[:, None] & last[None, :]
-    inverted = lax.linalg.triangular_solve(factors, take_rows(stacked(_eye(n, a.dtype), batch), permutation), left_side=True,
-                                           lower=True, unit_diagonal=True)
+    inverted = lax.linalg.triangular_solve(
+        factors,
+        take_rows(stacked(_eye(n, a.dtype), batch), permutation),
+        left_side=True,
+        lower=True,
+        unit_diagonal=True,
+    )
     weighed = inverted * broadcast_over_rows(where(last, a.dtype.type(1), e), a.shape)
-    out = lax.linalg.triangular_solve(where(corner, a.dtype.type(1), factors), weighed, left_side=True)
+    out = lax.linalg.triangular_solve(
+        where(corner, a.dtype.type(1), factors), weighed, left_side=True
+    )
     return out * (rest * _parity(pivots, a.dtype))[..., None, None]
 
 
@@ -118,9 +135,13 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> tuple[Array, Array]:
     """
     a = _checked("slogdet", a)
     if method not in (None, "lu", "qr"):
-        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
+        raise ValueError(
+            f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'."
+        )
     if method == "qr" and a.dtype.kind == "c":
-        raise NotImplementedError("slogdet method='qr' not implemented for complex inputs: use method='lu'")
+        raise NotImplementedError(
+            "slogdet method='qr' not implemented for complex inputs: use method='lu'"
+        )
     return SlogdetResult(*_slogdet(a, method or "lu"))
 
 
@@ -136,8 +157,10 @@ def _slogdet_lu(a):
     sizes = lax.abs(pivot)
     singular = _r.any(lax.eq(sizes, lax.full_like(sizes, 0)), axis=-1)
     direction = _r.prod(sign(pivot), axis=-1) * _parity(pivots, a.dtype)
-    return (where(singular, a.dtype.type(0), direction),
-            where(singular, sizes.dtype.type(-np.inf), _r.sum(lax.log(sizes), axis=-1)))
+    return (
+        where(singular, a.dtype.type(0), direction),
+        where(singular, sizes.dtype.type(-np.inf), _r.sum(lax.log(sizes), axis=-1)),
+    )
 
 
 @custom_jvp
@@ -146,7 +169,9 @@ def _slogdet_qr(a):
     pivot = diagonal(packed)
     # Every reflection that is none has a factor of zero; the others turn space inside out.
     turns = where(lax.ne(taus, lax.full_like(taus, 0)), a.dtype.type(-1), a.dtype.type(1))
-    return _r.prod(sign(pivot), axis=-1) * _r.prod(turns, axis=-1), _r.sum(lax.log(lax.abs(pivot)), axis=-1)
+    return _r.prod(sign(pivot), axis=-1) * _r.prod(turns, axis=-1), _r.sum(
+        lax.log(lax.abs(pivot)), axis=-1
+    )
 
 
 def _slogdet_jvp(fun):
@@ -158,6 +183,7 @@ def _slogdet_jvp(fun):
             return (direction, size), (lax.full_like(direction, 0), slope)
         turn = lax.mul(direction, lax.complex(lax.full_like(size, 0), lax.imag(slope)))
         return (direction, size), (turn, lax.real(slope))
+
     return rule
 
 

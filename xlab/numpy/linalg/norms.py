@@ -16,7 +16,12 @@ __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
 @jit_when_eager(static=("ord", "axis", "keepdims"))
-def norm(x: ArrayLike, ord: int | float | str | None = None, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+def norm(
+    x: ArrayLike,
+    ord: int | float | str | None = None,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """Length of vectors or size of matrices.
 
     Args:
@@ -38,13 +43,17 @@ def norm(x: ArrayLike, ord: int | float | str | None = None, axis: AxisLike | No
             return lax.sqrt(_squares(x, tuple(range(x.ndim)), keepdims))
         axis = tuple(range(x.ndim))
         if len(axis) > 2:
-            raise ValueError(f"Improper number of axes for norm: axis={axis}. Pass one axis to compute a vector-norm, or two axes "
-                             f"to compute a matrix-norm.")
+            raise ValueError(
+                f"Improper number of axes for norm: axis={axis}. Pass one axis to compute a vector-norm, or two axes "
+                f"to compute a matrix-norm."
+            )
     axes = _r.axes_of("norm", axis, x.ndim)
     if len(axes) == 1:
         return _vector(x, ord, axes, keepdims)
     if len(axes) != 2:
-        raise ValueError(f"Improper number of axes for norm: {axis}; expected one for vectors or two for matrices")
+        raise ValueError(
+            f"Improper number of axes for norm: {axis}; expected one for vectors or two for matrices"
+        )
     return _matrix(x, ord, axes, keepdims)
 
 
@@ -61,13 +70,21 @@ def _vector(x, ord, axes, keepdims):
     if ord == -np.inf:
         return _r.min(lax.abs(x), axis=axes, keepdims=keepdims)
     if ord == 0:
-        return _r.sum(lax.ne(x, cast_operand(0, x.dtype)), axis=axes, keepdims=keepdims, dtype=lax.abs(x).dtype)
+        return _r.sum(
+            lax.ne(x, cast_operand(0, x.dtype)),
+            axis=axes,
+            keepdims=keepdims,
+            dtype=lax.abs(x).dtype,
+        )
     if ord == 1:
         return _r.sum(lax.abs(x), axis=axes, keepdims=keepdims)
     if isinstance(ord, str):
         raise ValueError(f"Invalid order {ord!r} for vector norm: expected a number")
     size = lax.abs(x)
-    return lax.pow(_r.sum(lax.pow(size, cast_operand(ord, size.dtype)), axis=axes, keepdims=keepdims), cast_operand(1 / ord, size.dtype))
+    return lax.pow(
+        _r.sum(lax.pow(size, cast_operand(ord, size.dtype)), axis=axes, keepdims=keepdims),
+        cast_operand(1 / ord, size.dtype),
+    )
 
 
 def _matrix(x, ord, axes, keepdims):
@@ -84,10 +101,19 @@ def _matrix(x, ord, axes, keepdims):
         s = lax.linalg.svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
         out = (_r.sum if ord == "nuc" else _r.max if ord > 0 else _r.min)(s, axis=-1)
         return expand_dims(out, axes) if keepdims else out
-    raise ValueError(f"Invalid order {str(ord)!r} for matrix norm: expected None, 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
+    raise ValueError(
+        f"Invalid order {str(ord)!r} for matrix norm: expected None, 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+    )
 
 
-def vector_norm(x: ArrayLike, /, *, axis: AxisLike | None = None, keepdims: bool = False, ord: int | float | str = 2) -> Array:
+def vector_norm(
+    x: ArrayLike,
+    /,
+    *,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    ord: int | float | str = 2,
+) -> Array:
     """Length of vectors along axes; of the flattened array by default.
 
     Args:
@@ -111,7 +137,9 @@ def _vector_norm(x, axis, keepdims, ord):
     return _vector(x, ord, _r.axes_of("vector_norm", axis, x.ndim), keepdims)
 
 
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str = "fro") -> Array:
+def matrix_norm(
+    x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str = "fro"
+) -> Array:
     """Size of the matrices in the last two axes.
 
     Args:

@@ -18,8 +18,18 @@ from xlab.numpy.operands import check
 from xlab.numpy.shape import broadcast_to, matrix_transpose
 from xlab.numpy.tensor_contractions import matmul, tensordot, vecdot
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace",
-           "vecdot"]
+__all__ = [
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_power",
+    "matrix_transpose",
+    "multi_dot",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
@@ -37,8 +47,10 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     a, b = check("cross", x1, x2)
     sizes = [aval_of(x).shape[axis] for x in (a, b)]
     if sizes != [3, 3]:
-        raise ValueError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but they have x1.shape[axis]={sizes[0]} "
-                         f"and x2.shape[axis]={sizes[1]}")
+        raise ValueError(
+            f"Both input arrays must be (arrays of) 3-dimensional vectors, but they have x1.shape[axis]={sizes[0]} "
+            f"and x2.shape[axis]={sizes[1]}"
+        )
     return _p.cross(a, b, axis=axis)
 
 
@@ -56,8 +68,10 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     a, b = check("outer", x1, x2)
     if (aval_of(a).ndim, aval_of(b).ndim) != (1, 1):
-        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={aval_of(a).ndim} "
-                         f"x2.ndim={aval_of(b).ndim}; numpy.outer flattens them")
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={aval_of(a).ndim} "
+            f"x2.ndim={aval_of(b).ndim}; numpy.outer flattens them"
+        )
     return _p.outer(a, b)
 
 
@@ -147,5 +161,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike | None = 
             terms.append(last + new)
             last = new
         else:
-            raise ValueError(f"multi_dot takes matrices (and vectors at the ends), got shape {aval_of(x).shape} at {i}")
+            raise ValueError(
+                f"multi_dot takes matrices (and vectors at the ends), got shape {aval_of(x).shape} at {i}"
+            )
     return einsum(f"{','.join(terms)}->{first}{last}", *arrays, precision=precision)

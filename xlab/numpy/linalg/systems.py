@@ -44,15 +44,23 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     if a.ndim < 2:
         raise ValueError(f"left hand array must be at least two dimensional; got a.shape={a.shape}")
     if a.shape[-1] != a.shape[-2]:
-        raise ValueError(f"solve takes square matrices, got a.shape={a.shape}; lstsq solves systems of other shapes")
+        raise ValueError(
+            f"solve takes square matrices, got a.shape={a.shape}; lstsq solves systems of other shapes"
+        )
     if b.ndim == 0:
-        raise ValueError(f"solve: b has shape (), which is no vector or matrix; a has shape {a.shape}")
+        raise ValueError(
+            f"solve: b has shape (), which is no vector or matrix; a has shape {a.shape}"
+        )
     if b.ndim > 1 and b.ndim == a.ndim - 1:
-        raise ValueError(f"Invalid shapes for solve: {a.shape}, {b.shape}. Right-hand sides are one vector or matrices: for a "
-                         f"batch of vectors use solve(a, b[..., None]).squeeze(-1).")
+        raise ValueError(
+            f"Invalid shapes for solve: {a.shape}, {b.shape}. Right-hand sides are one vector or matrices: for a "
+            f"batch of vectors use solve(a, b[..., None]).squeeze(-1)."
+        )
     n = a.shape[-1]
     if b.shape[-1 if b.ndim == 1 else -2] != n:
-        raise ValueError(f"solve: b of shape {b.shape} does not have the {n} rows of a, whose shape is {a.shape}")
+        raise ValueError(
+            f"solve: b of shape {b.shape} does not have the {n} rows of a, whose shape is {a.shape}"
+        )
     if b.ndim == 1:
         x = _solve_columns(a, broadcast_to(lax.expand_dims(b, (1,)), (*a.shape[:-2], n, 1)))
         return lax.squeeze(x, (x.ndim - 1,))
@@ -62,7 +70,9 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
         k = b.shape[-1]
         wide = reshape(moveaxis(b, -2, 0), (n, math.prod(batch) * k))
         return moveaxis(reshape(_solve_columns(a, wide), (n, *batch, k)), 0, -2)
-    return _solve_columns(broadcast_to(a, (*batch, n, n)), broadcast_to(b, (*batch, n, b.shape[-1])))
+    return _solve_columns(
+        broadcast_to(a, (*batch, n, n)), broadcast_to(b, (*batch, n, b.shape[-1]))
+    )
 
 
 @jit_when_eager
@@ -90,7 +100,13 @@ def _epsilon(dtype):
     return float(dtypes.finfo(dtype).eps)
 
 
-def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None) -> Array:
+def pinv(
+    a: ArrayLike,
+    rtol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rcond: ArrayLike | None = None,
+) -> Array:
     """The pseudo-inverse (Moore and Penrose).
 
     Args:
@@ -117,7 +133,9 @@ def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *
 
 @jit_when_eager(static=("hermitian",))
 def _pinv(a, rtol, hermitian):
-    return (_pinv_hermitian if hermitian else _pinv_general)(a, as_array(cast_operand(rtol, aval_of(lax.abs(a)).dtype)))
+    return (_pinv_hermitian if hermitian else _pinv_general)(
+        a, as_array(cast_operand(rtol, aval_of(lax.abs(a)).dtype))
+    )
 
 
 @custom_jvp
@@ -136,7 +154,11 @@ def _by_svd(a, rtol, hermitian):
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     cutoff = lax.expand_dims(rtol, (rtol.ndim,)) * _largest(s)
     s = where(s > cutoff, s, np.inf)
-    return matmul(hermitian_transpose(vh), hermitian_transpose(u) / s[..., None].astype(u.dtype), precision="highest")
+    return matmul(
+        hermitian_transpose(vh),
+        hermitian_transpose(u) / s[..., None].astype(u.dtype),
+        precision="highest",
+    )
 
 
 def _pinv_jvp(fun, hermitian):
@@ -151,6 +173,7 @@ def _pinv_jvp(fun, hermitian):
             for x in xs[1:]:
                 out = matmul(out, x, precision="highest")
             return out
+
         ph, dah = hermitian_transpose(p), hermitian_transpose(da)
         out = -times(p, da, p)
         if n >= m or hermitian:
@@ -160,6 +183,7 @@ def _pinv_jvp(fun, hermitian):
             w = times(p, ph, dah)
             out = out + w - times(times(w, a), p)
         return p, out
+
     return rule
 
 
@@ -167,7 +191,9 @@ _pinv_general.defjvp(_pinv_jvp(_pinv_general, False))
 _pinv_hermitian.defjvp(_pinv_jvp(_pinv_hermitian, True))
 
 
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False) -> tuple[Array, Array, Array, Array]:
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Array, Array, Array, Array]:
     """The smallest `x` that makes `norm(a @ x - b)` least.
 
     Args:
@@ -188,9 +214,13 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid
     """
     a, b = map(as_array, promoted_inexact("lstsq", a, b))
     if a.shape[:1] != b.shape[:1]:
-        raise ValueError(f"Leading dimensions of input arrays must match: got a of shape {a.shape} and b of shape {b.shape}")
+        raise ValueError(
+            f"Leading dimensions of input arrays must match: got a of shape {a.shape} and b of shape {b.shape}"
+        )
     if a.ndim != 2:
-        raise TypeError(f"lstsq takes one matrix, got {a.ndim}-dimensional a of shape {a.shape}; use vmap for stacks")
+        raise TypeError(
+            f"lstsq takes one matrix, got {a.ndim}-dimensional a of shape {a.shape}; use vmap for stacks"
+        )
     if b.ndim not in (1, 2):
         raise TypeError(f"lstsq takes one vector or matrix as b, got shape {b.shape}")
     m, n = a.shape
@@ -215,13 +245,22 @@ def _lstsq(a, b, cutoff):
         kept = (s > 0) & (s >= as_array(cast_operand(cutoff, real)) * s[0])
         rank = _r.sum(kept, dtype=np.int32)
         inverse = where(kept, 1 / where(kept, s, 1), 0)[:, None].astype(a.dtype)
-        x = matmul(hermitian_transpose(vh), inverse * matmul(hermitian_transpose(u), columns, precision="highest"),
-                   precision="highest")
+        x = matmul(
+            hermitian_transpose(vh),
+            inverse * matmul(hermitian_transpose(u), columns, precision="highest"),
+            precision="highest",
+        )
     residuals = norm(columns - matmul(a, x, precision="highest"), axis=0) ** 2
     return (x if b.ndim == 2 else lax.squeeze(x, (1,))), residuals, rank, s
 
 
-def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None) -> Array:
+def matrix_rank(
+    M: ArrayLike,
+    rtol: ArrayLike | None = None,
+    *,
+    hermitian: bool = False,
+    tol: ArrayLike | None = None,
+) -> Array:
     """How many singular values are not nearly zero.
 
     Args:
@@ -270,14 +309,18 @@ def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     (x,) = promoted_inexact("cond", x)
     x = as_array(x)
     if x.ndim < 2:
-        raise ValueError(f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={x.shape}")
+        raise ValueError(
+            f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={x.shape}"
+        )
     if not x.shape[-1] or not x.shape[-2]:
         raise ValueError(f"jnp.linalg.cond: input array must not be empty; got arr.shape={x.shape}")
     if p in (None, 2, -2):
         s = svd(x, compute_uv=False)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     if x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"jnp.linalg.cond: for p={p}, array must be square; got arr.shape={x.shape}")
+        raise ValueError(
+            f"jnp.linalg.cond: for p={p}, array must be square; got arr.shape={x.shape}"
+        )
     r = norm(x, ord=p, axis=(-2, -1)) * norm(inv(x), ord=p, axis=(-2, -1))
     # A singular matrix has an inverse of NaN; its condition is infinite, unless it held NaN itself.
     return where(isnan(r) & logical_not(_r.any(isnan(x), axis=(-2, -1))), np.inf, r)
@@ -299,13 +342,17 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None)
     a, b = map(as_array, check("tensorsolve", a, b))
     if axes is not None:
         a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
-    if a.shape[:b.ndim] != b.shape:
-        raise ValueError(f"After moving axes to end, leading shape of a must match shape of b. got a.shape={a.shape}, "
-                         f"b.shape={b.shape}")
-    rest = a.shape[b.ndim:]
+    if a.shape[: b.ndim] != b.shape:
+        raise ValueError(
+            f"After moving axes to end, leading shape of a must match shape of b. got a.shape={a.shape}, "
+            f"b.shape={b.shape}"
+        )
+    rest = a.shape[b.ndim :]
     if math.prod(rest) != b.size:
-        raise ValueError(f"Input arrays must have prod(a.shape[:b.ndim]) == prod(a.shape[b.ndim:]); got a.shape={a.shape}, "
-                         f"b.ndim={b.ndim}.")
+        raise ValueError(
+            f"Input arrays must have prod(a.shape[:b.ndim]) == prod(a.shape[b.ndim:]); got a.shape={a.shape}, "
+            f"b.ndim={b.ndim}."
+        )
     return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (b.size,))), rest)
 
 
@@ -326,6 +373,8 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
         raise ValueError(f"ind must be a positive integer; got ind={ind}")
     rows, columns = a.shape[:ind], a.shape[ind:]
     if math.prod(rows) != math.prod(columns):
-        raise ValueError(f"tensorinv is only possible when the product of the first `ind` dimensions equals that of the "
-                         f"remaining dimensions. got arr.shape={a.shape} with ind={ind}.")
+        raise ValueError(
+            f"tensorinv is only possible when the product of the first `ind` dimensions equals that of the "
+            f"remaining dimensions. got arr.shape={a.shape} with ind={ind}."
+        )
     return reshape(inv(reshape(a, (math.prod(rows), math.prod(columns)))), (*columns, *rows))

@@ -21,12 +21,16 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[str, int, 
     end = 0
     while end < min(len(a), len(b)) - start and a[len(a) - 1 - end] == b[len(b) - 1 - end]:
         end += 1
-    inner_a, inner_b = a[start:len(a) - end], b[start:len(b) - end]
+    inner_a, inner_b = a[start : len(a) - end], b[start : len(b) - end]
     blocks = _fewest(inner_a, inner_b)
     if blocks is None:
         found = SequenceMatcher(None, inner_a, inner_b, autojunk=False).get_matching_blocks()
         blocks = [(m.a, m.b, m.size) for m in found if m.size]
-    blocks = [(0, 0, start), *((i + start, j + start, n) for i, j, n in blocks), (len(a) - end, len(b) - end, end)]
+    blocks = [
+        (0, 0, start),
+        *((i + start, j + start, n) for i, j, n in blocks),
+        (len(a) - end, len(b) - end, end),
+    ]
     out: list[tuple[str, int, int, int, int]] = []
     i = j = 0
     for x, y, n in blocks:

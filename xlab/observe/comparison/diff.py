@@ -21,7 +21,9 @@ from xlab.observe.time.phases import time
 _MEMORY = ("arguments", "outputs", "temporaries", "peak")
 
 
-def diff(left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"), repeat: int = 0) -> Diff:
+def diff(
+    left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"), repeat: int = 0
+) -> Diff:
     """Compares two calls: equations, collectives, memory, and with `repeat` the time of warm runs.
 
     Args:
@@ -39,17 +41,31 @@ def diff(left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"
     """
     stages = [program_stages(call[0], call[1:]) for call in (left, right)]
     programs = [program(a, levels=("propagated",)) for a in stages]
-    figures = [*_equations(programs), *collective_figures(stages), *memory_figures(memory(stages[0]), memory(stages[1]))]
+    figures = [
+        *_equations(programs),
+        *collective_figures(stages),
+        *memory_figures(memory(stages[0]), memory(stages[1])),
+    ]
     if repeat:
         measured = [time(*call, repeat=repeat) for call in (left, right)]
         a, b = (t.warm_us or 0.0 for t in measured)
-        figures.append(Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), ratio(a, b)))
+        figures.append(
+            Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), ratio(a, b))
+        )
     return Diff(*names, tuple(figures), tuple(_pairs(*programs)), tuple(_communication(stages)))
 
 
 def ratio(left: float, right: float) -> str:
     """Right over left, unless one is zero or they agree to two digits."""
-    said = "" if not left or not right else f"×{right / left:.2g}" if right / left < 9.5 else f"×{right / left:.0f}" if right / left < 1000 else "×1000+"
+    said = (
+        ""
+        if not left or not right
+        else f"×{right / left:.2g}"
+        if right / left < 9.5
+        else f"×{right / left:.0f}"
+        if right / left < 1000
+        else "×1000+"
+    )
     return "" if said == "×1" else said
 
 
@@ -71,7 +87,9 @@ def collective_figures(stages: list[ProgramStages]) -> Iterator[Figure]:
             number, size = moved.get(t.kind, (0, 0))
             moved[t.kind] = number + 1, size + t.sent_in_run
         found.append(moved)
-    totals = [(sum(n for n, _ in moved.values()), sum(b for _, b in moved.values())) for moved in found]
+    totals = [
+        (sum(n for n, _ in moved.values()), sum(b for _, b in moved.values())) for moved in found
+    ]
     kinds = sorted({*found[0], *found[1]})
     if len(kinds) != 1:
         yield _moved("all", *totals)
@@ -93,24 +111,49 @@ def memory_figures(a: Memory, b: Memory, parts: Sequence[str] = _MEMORY) -> Iter
 
 def _pairs(left: Program, right: Program) -> Iterator[Pair]:
     """Arguments, then equations in reading order, matched by primitive, parameters and types, whatever their variables are called."""
-    rows = [[*_inputs(p), *(("  " * depth + _text(e), _key(e, depth), _specs(e.outputs)) for e, depth in p.walk())] for p in (left, right)]
+    rows = [
+        [
+            *_inputs(p),
+            *(
+                ("  " * depth + _text(e), _key(e, depth), _specs(e.outputs))
+                for e, depth in p.walk()
+            ),
+        ]
+        for p in (left, right)
+    ]
     for what, a, b, c, d in align([k for _, k, _ in rows[0]], [k for _, k, _ in rows[1]]):
         for n in range(max(b - a, d - c)):
             one = rows[0][a + n] if a + n < b else ("", None, None)
             other = rows[1][c + n] if c + n < d else ("", None, None)
-            state = ("same" if one[2] == other[2] else "placed") if what == "same" else \
-                "changed" if one[0] and other[0] else "left" if one[0] else "right"
-            texts = [_QUIET.sub("", text) if state in ("same", "placed") else text for text in (one[0], other[0])]
+            state = (
+                ("same" if one[2] == other[2] else "placed")
+                if what == "same"
+                else "changed"
+                if one[0] and other[0]
+                else "left"
+                if one[0]
+                else "right"
+            )
+            texts = [
+                _QUIET.sub("", text) if state in ("same", "placed") else text
+                for text in (one[0], other[0])
+            ]
             yield Pair(state, *texts)
 
 
-_QUIET = re.compile(r" ?\b(?:preferred_element_type=\w+|\w+=None|\w+=False|dimensions=None)(?= |\])")
+_QUIET = re.compile(
+    r" ?\b(?:preferred_element_type=\w+|\w+=None|\w+=False|dimensions=None)(?= |\])"
+)
 """Parameters that say nothing where both sides have them."""
 
 
 def _inputs(p: Program) -> Iterator[tuple[str, tuple, tuple]]:
     for n, v in enumerate(p.inputs):
-        yield f"in {v.name}:{v.type.text}" + (f"  {v.note}" if v.note and v.note != v.name else ""), ("in", n, v.type.replace(spec=None).text), _specs((v,))
+        yield (
+            f"in {v.name}:{v.type.text}" + (f"  {v.note}" if v.note and v.note != v.name else ""),
+            ("in", n, v.type.replace(spec=None).text),
+            _specs((v,)),
+        )
 
 
 def _specs(variables: tuple[Variable, ...]) -> tuple:
@@ -133,14 +176,35 @@ def _key(e: Equation, depth: int) -> tuple:
 
 def _communication(stages: list[ProgramStages]) -> Iterator[Pair]:
     """The collectives of both in the order they run, matched by what they do and how much they move."""
-    rows = [[(_collective(t), (t.kind, t.reduction, t.axes, t.bytes_in, t.times)) for t in transfers(one, tries=0)] for one in stages]
+    rows = [
+        [
+            (_collective(t), (t.kind, t.reduction, t.axes, t.bytes_in, t.times))
+            for t in transfers(one, tries=0)
+        ]
+        for one in stages
+    ]
     for what, a, b, c, d in align([k for _, k in rows[0]], [k for _, k in rows[1]]):
         for n in range(max(b - a, d - c)):
-            one, other = rows[0][a + n][0] if a + n < b else "", rows[1][c + n][0] if c + n < d else ""
-            yield Pair("same" if what == "same" else "changed" if one and other else "left" if one else "right", one, other)
+            one, other = (
+                rows[0][a + n][0] if a + n < b else "",
+                rows[1][c + n][0] if c + n < d else "",
+            )
+            yield Pair(
+                "same"
+                if what == "same"
+                else "changed"
+                if one and other
+                else "left"
+                if one
+                else "right",
+                one,
+                other,
+            )
 
 
 def _collective(t: Transfer) -> str:
     often = " in a loop" if t.times is None else f" × {t.times}" if t.times != 1 else ""
-    return (f"{transfer_name(t)} over {transfer_over(t)}  {size_text(t.bytes_in)} → {size_text(t.bytes_out)}{often}  {transfer_origin(t)}"
-            + (f", line {t.source.line}" if t.source else ""))
+    return (
+        f"{transfer_name(t)} over {transfer_over(t)}  {size_text(t.bytes_in)} → {size_text(t.bytes_out)}{often}  {transfer_origin(t)}"
+        + (f", line {t.source.line}" if t.source else "")
+    )

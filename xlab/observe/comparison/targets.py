@@ -44,10 +44,14 @@ def check(name: str) -> None:
     """Raises what `target` would raise before it compiles: for an unknown name, or without the TPU compiler."""
     wanted = topology(name)
     if tpu_target.library() is None:
-        raise ModuleNotFoundError(f"compiling for tpu:{wanted} needs the TPU compiler: {tpu_target.INSTALL}")
+        raise ModuleNotFoundError(
+            f"compiling for tpu:{wanted} needs the TPU compiler: {tpu_target.INSTALL}"
+        )
 
 
-def target(name: str, what: Any, *args: Any, link: str | communication.Interconnect = "ici", **kwargs: Any) -> Report:
+def target(
+    name: str, what: Any, *args: Any, link: str | communication.Interconnect = "ici", **kwargs: Any
+) -> Report:
     """A report of a program compiled ahead of time for another machine; nothing runs.
 
     It has the scheduled module, the collectives and the memory as that machine's compiler made them. Needs the extra `tpu`.
@@ -64,12 +68,31 @@ def target(name: str, what: Any, *args: Any, link: str | communication.Interconn
     stages, made = _compiled(name, program_stages(what, args, kwargs))
     used, doubts = _used(stages.name, made)
     low = stages.lowered
-    levels = ("stablehlo", *(("propagated", "partitioned") if len(low.devices) > 1 else ()), "optimized")
-    return Report(f"{stages.name} on {name}", (_program(stages, levels=levels),), transfers=_transfers(stages, link=link, tries=0), memory=(used,),
-                  mesh=mesh_info(stages.mesh), notices=tuple(_notices(name, stages, made, doubts)), opens="collectives", counted=True)
+    levels = (
+        "stablehlo",
+        *(("propagated", "partitioned") if len(low.devices) > 1 else ()),
+        "optimized",
+    )
+    return Report(
+        f"{stages.name} on {name}",
+        (_program(stages, levels=levels),),
+        transfers=_transfers(stages, link=link, tries=0),
+        memory=(used,),
+        mesh=mesh_info(stages.mesh),
+        notices=tuple(_notices(name, stages, made, doubts)),
+        opens="collectives",
+        counted=True,
+    )
 
 
-def scheduled(name: str, what: Any, *args: Any, link: str | communication.Interconnect = "ici", program: int = 0, **kwargs: Any) -> Scheduled:
+def scheduled(
+    name: str,
+    what: Any,
+    *args: Any,
+    link: str | communication.Interconnect = "ici",
+    program: int = 0,
+    **kwargs: Any,
+) -> Scheduled:
     """A program as the target's compiler schedules it, its numbers beside this machine's; nothing runs. Arguments as for `target`.
 
     Args:
@@ -79,13 +102,30 @@ def scheduled(name: str, what: Any, *args: Any, link: str | communication.Interc
     there, made = _compiled(name, here)
     used, doubts = _used(there.name, made)
     text = _hlo.readable(there.hlo.text)
-    figures = [*_instructions(here, there), *collective_figures([here, there]),
-               *memory_figures(_memory(here), used, ("arguments", "outputs", "temporaries", *(("peak",) if used.peak else ()))),
-               Figure("memory", "code", "", size_text(used.code)),        # the compiler for CPUs does not say
-               *_cost(here, there, made, doubts)]
-    return Scheduled(name, there.name, str(made["kind"]), len(made["devices"]), tuple(figures), tuple(async_operations(there.hlo)),
-                     Level(name, text, _hlo.links(_hlo.parse(text))), _transfers(there, link=link, program=program, tries=0), used,
-                     tuple(doubts), program)
+    figures = [
+        *_instructions(here, there),
+        *collective_figures([here, there]),
+        *memory_figures(
+            _memory(here),
+            used,
+            ("arguments", "outputs", "temporaries", *(("peak",) if used.peak else ())),
+        ),
+        Figure("memory", "code", "", size_text(used.code)),  # the compiler for CPUs does not say
+        *_cost(here, there, made, doubts),
+    ]
+    return Scheduled(
+        name,
+        there.name,
+        str(made["kind"]),
+        len(made["devices"]),
+        tuple(figures),
+        tuple(async_operations(there.hlo)),
+        Level(name, text, _hlo.links(_hlo.parse(text))),
+        _transfers(there, link=link, program=program, tries=0),
+        used,
+        tuple(doubts),
+        program,
+    )
 
 
 def on_target(name: str, sharding: Any, shape: Any, *, dtype: Any = "float32") -> Layout:
@@ -98,11 +138,17 @@ def on_target(name: str, sharding: Any, shape: Any, *, dtype: Any = "float32") -
     ids, hosts = tuple(made["devices"]), tuple(made["hosts"])
     here = _layout(sharding, shape, dtype=np.dtype(dtype))
     if here.mesh is None or here.mesh.size != len(ids):
-        raise ValueError(f"{name} has {plural(len(ids), 'device')} and the mesh has {here.mesh.size if here.mesh else 1}: choose a mesh or a "
-                         "topology with as many")
+        raise ValueError(
+            f"{name} has {plural(len(ids), 'device')} and the mesh has {here.mesh.size if here.mesh else 1}: choose a mesh or a "
+            "topology with as many"
+        )
     there = dict(zip(here.mesh.device_ids, ids, strict=True))
-    return here.replace(name=name, blocks=tuple(b.replace(device=there[b.device]) for b in here.blocks), memory_kind="",
-                        mesh=here.mesh.replace(device_ids=ids, hosts=hosts, platform=str(made["kind"])))
+    return here.replace(
+        name=name,
+        blocks=tuple(b.replace(device=there[b.device]) for b in here.blocks),
+        memory_kind="",
+        mesh=here.mesh.replace(device_ids=ids, hosts=hosts, platform=str(made["kind"])),
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- what was made
@@ -112,23 +158,34 @@ def _compiled(name: str, given: ProgramStages) -> tuple[ProgramStages, dict[str,
     wanted = topology(name)
     low = given.lowered
     text = low.module.text
-    made = tpu_target.compile_for(wanted, text if isinstance(text, str) else text.decode(), len(low.devices),
-                                  [s is None for s in low.out_shardings])
+    made = tpu_target.compile_for(
+        wanted,
+        text if isinstance(text, str) else text.decode(),
+        len(low.devices),
+        [s is None for s in low.out_shardings],
+    )
     stages = ProgramStages(given.closed, given.name, lowered=low)
-    stages.__dict__["hlo"] = _hlo.parse(made["hlo"])      # what the other machine would run, in place of this one's
+    stages.__dict__["hlo"] = _hlo.parse(
+        made["hlo"]
+    )  # what the other machine would run, in place of this one's
     return stages, made
 
 
 def _used(name: str, made: dict[str, Any]) -> tuple[Memory, list[str]]:
     """The memory that the target's compiler reports, and inconsistencies in the report."""
     stats = made["memory"]
-    parts = [stats[f"{part}_size_in_bytes"] for part in ("argument", "output", "temp", "alias", "generated_code")]
+    parts = [
+        stats[f"{part}_size_in_bytes"]
+        for part in ("argument", "output", "temp", "alias", "generated_code")
+    ]
     arguments, outputs, temporaries, aliased, code = parts
     peak = stats["peak_memory_in_bytes"]
     most = arguments + outputs + temporaries + code
     doubts = []
     if peak > most:
-        doubts.append(f"a peak of {size_text(peak)}, more than arguments, outputs, temporaries and code together ({size_text(most)})")
+        doubts.append(
+            f"a peak of {size_text(peak)}, more than arguments, outputs, temporaries and code together ({size_text(most)})"
+        )
         peak = 0
     return Memory(name, arguments, outputs, temporaries, aliased, code, peak), doubts
 
@@ -146,12 +203,16 @@ def _estimate(stages: ProgramStages, made: dict[str, Any], doubts: list[str]) ->
     return None if _loops(stages) else seconds * 1e6
 
 
-def _cost(here: ProgramStages, there: ProgramStages, made: dict[str, Any], doubts: list[str]) -> Iterator[Figure]:
+def _cost(
+    here: ProgramStages, there: ProgramStages, made: dict[str, Any], doubts: list[str]
+) -> Iterator[Figure]:
     cost = made["cost"]
     estimate = _estimate(there, made, doubts)
     if loops := _loops(there):
-        doubts.append(f"{_count(cost.get('flops', 0.0))} flops and {size_text(int(cost.get('bytes accessed', 0)))} accessed: what is in "
-                      f"{'a loop' if loops == 1 else 'loops'} is counted once, however often it runs")
+        doubts.append(
+            f"{_count(cost.get('flops', 0.0))} flops and {size_text(int(cost.get('bytes accessed', 0)))} accessed: what is in "
+            f"{'a loop' if loops == 1 else 'loops'} is counted once, however often it runs"
+        )
         return
     own = _compiling.cost_analysis(here.executable.native)
     for what, said in (("flops", _count), ("bytes accessed", lambda x: size_text(int(x)))):
@@ -176,7 +237,9 @@ def _count(number: float) -> str:
 
 def _instructions(here: ProgramStages, there: ProgramStages) -> Iterator[Figure]:
     mine, other = (list(stages.hlo.instructions()) for stages in (here, there))
-    yield Figure("program", "instructions", str(len(mine)), str(len(other)), ratio(len(mine), len(other)))
+    yield Figure(
+        "program", "instructions", str(len(mine)), str(len(other)), ratio(len(mine), len(other))
+    )
     for what, opcode in (("fusions", "fusion"), ("loops", "while")):
         a, b = (sum(i.opcode == opcode for i in found) for found in (mine, other))
         if a or b:
@@ -209,10 +272,20 @@ def async_operations(module: _hlo.Module) -> Iterator[AsyncOperation]:
             done = _done(i, users, fused)
             if done is None:
                 continue
-            between = [x for x in computation.instructions[order[i.name] + 1:order[done.name]]
-                       if x.opcode not in _IDLE and not x.opcode.endswith(("-start", "-done"))]
+            between = [
+                x
+                for x in computation.instructions[order[i.name] + 1 : order[done.name]]
+                if x.opcode not in _IDLE and not x.opcode.endswith(("-start", "-done"))
+            ]
             number = module.equations_of(i) or module.equations_of(done)
-            yield AsyncOperation(_flying(module, i), i.name, done.name, len(between), done.bytes, number[0] if number else -1)
+            yield AsyncOperation(
+                _flying(module, i),
+                i.name,
+                done.name,
+                len(between),
+                done.bytes,
+                number[0] if number else -1,
+            )
 
 
 def _done(start: Any, users: dict[str, list[Any]], fused: bool) -> Any:
@@ -220,9 +293,13 @@ def _done(start: Any, users: dict[str, list[Any]], fused: bool) -> Any:
     waiting, seen = [start], {start.name}
     while waiting:
         for user in users.get(waiting.pop(0).name, ()):
-            if user.opcode.endswith("-done") or (fused and user.opcode == "fusion" and "-done" in user.name):
+            if user.opcode.endswith("-done") or (
+                fused and user.opcode == "fusion" and "-done" in user.name
+            ):
                 return user
-            if user.name not in seen and (fused or user.opcode in _IDLE or user.opcode.endswith("-update")):
+            if user.name not in seen and (
+                fused or user.opcode in _IDLE or user.opcode.endswith("-update")
+            ):
                 seen.add(user.name)
                 waiting.append(user)
     return None
@@ -233,19 +310,40 @@ def _flying(module: _hlo.Module, i: Any) -> str:
         return i.kind
     for name in i.calls:
         inner = module.computations.get(name)
-        found = next((x.kind for x in inner.instructions if x.kind), None) if inner is not None else None
+        found = (
+            next((x.kind for x in inner.instructions if x.kind), None)
+            if inner is not None
+            else None
+        )
         if found:
             return found
     return str(i.opcode.removesuffix("-start")) if i.opcode != "fusion" else "collective"
 
 
-def _notices(name: str, stages: ProgramStages, made: dict[str, Any], doubts: list[str]) -> list[Notice]:
+def _notices(
+    name: str, stages: ProgramStages, made: dict[str, Any], doubts: list[str]
+) -> list[Notice]:
     count = plural(len(made["devices"]), "device")
-    out = [Notice("info", f"compiled for {name} ({made['kind']}, {count}) ahead of time; nothing ran, and predicted times are a model")]
+    out = [
+        Notice(
+            "info",
+            f"compiled for {name} ({made['kind']}, {count}) ahead of time; nothing ran, and predicted times are a model",
+        )
+    ]
     estimate = _estimate(stages, made, doubts)
     if estimate is not None:
-        out.append(Notice("info", f"the TPU compiler estimates at best {estimate:,.3g} µs a run; an estimate, not a measurement"))
+        out.append(
+            Notice(
+                "info",
+                f"the TPU compiler estimates at best {estimate:,.3g} µs a run; an estimate, not a measurement",
+            )
+        )
     begun = sum(1 for _ in async_operations(stages.hlo))
     if begun:
-        out.append(Notice("info", f"{plural(begun, 'asynchronous operation')} in the schedule: started, and waited for later"))
+        out.append(
+            Notice(
+                "info",
+                f"{plural(begun, 'asynchronous operation')} in the schedule: started, and waited for later",
+            )
+        )
     return out + [Notice("info", f"not shown as fact: {doubt}") for doubt in doubts]

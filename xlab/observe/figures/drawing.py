@@ -28,9 +28,9 @@ def drawing(record: Any, of: str = "timings") -> Drawing:
     elif memory is not None and not record.phases:
         raise ValueError("this report has no phases to draw: nothing was recorded")
     figure = Figure(figsize=(9, 4.2), layout="constrained")
-    FigureCanvasSVG(figure)         # no window, no pyplot: nothing of the notebook's own figures changes
+    FigureCanvasSVG(figure)  # no window, no pyplot: nothing of the notebook's own figures changes
     plot(record, figure.add_subplot())
     out = io.StringIO()
     figure.savefig(out, format="svg")
     text = out.getvalue()
-    return Drawing(of, parts=tuple(text[at:at + PIECE] for at in range(0, len(text), PIECE)))
+    return Drawing(of, parts=tuple(text[at : at + PIECE] for at in range(0, len(text), PIECE)))

@@ -55,9 +55,19 @@ def graph(program: Program, depth: int = 1) -> Graph:
     return _level(program.inputs, program.equations, ends, 0, depth)
 
 
-def _level(inputs: Sequence[Variable], equations: Sequence[Equation], ends: Sequence[Box], scope: int, depth: int) -> Graph:
+def _level(
+    inputs: Sequence[Variable],
+    equations: Sequence[Equation],
+    ends: Sequence[Box],
+    scope: int,
+    depth: int,
+) -> Graph:
     used = {name for e in equations for name in e.inputs} | {name for b in ends for name in b.uses}
-    boxes = [Box("input", v.note or v.name, v.type.text, v.name, makes=(v.name,)) for v in inputs if v.name in used]
+    boxes = [
+        Box("input", v.note or v.name, v.type.text, v.name, makes=(v.name,))
+        for v in inputs
+        if v.name in used
+    ]
 
     def part(e: Equation) -> str:
         parts = e.scope.split("/")
@@ -72,7 +82,16 @@ def _level(inputs: Sequence[Variable], equations: Sequence[Equation], ends: Sequ
             made = {v.name for e in run for v in e.outputs}
             needs = tuple(dict.fromkeys(n for e in run for n in e.inputs if n not in made))
             inside = _level((), run, (), scope + 1, depth - 1) if depth > 0 else None
-            boxes.append(Box("scope", name, f"{len(run)} equations", uses=needs, makes=tuple(made), inside=inside))
+            boxes.append(
+                Box(
+                    "scope",
+                    name,
+                    f"{len(run)} equations",
+                    uses=needs,
+                    makes=tuple(made),
+                    inside=inside,
+                )
+            )
         else:
             boxes += [_equation(e, depth) for e in run]
     return _joined([*boxes, *ends])
@@ -89,8 +108,16 @@ def _equation(e: Equation, depth: int) -> Box:
             inside.sources += [base + a for a in g.sources]
             inside.targets += [base + b for b in g.targets]
     first = e.outputs[0] if e.outputs else None
-    return Box("equation", e.primitive, first.type.text if first else "", first.note if first else "", e.inputs,
-               tuple(v.name for v in e.outputs), inside, bool(e.axes))
+    return Box(
+        "equation",
+        e.primitive,
+        first.type.text if first else "",
+        first.note if first else "",
+        e.inputs,
+        tuple(v.name for v in e.outputs),
+        inside,
+        bool(e.axes),
+    )
 
 
 def _joined(boxes: list[Box]) -> Graph:
@@ -120,9 +147,11 @@ def to_svg(program: Program, depth: int = 1) -> str:
     made = graph(program, depth)
     _place(made)
     assert made.drawing is not None
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {made.drawing.width + 32:.1f} {made.drawing.height + 24:.1f}" '
-           f'width="{made.drawing.width + 32:.0f}" height="{made.drawing.height + 24:.0f}" font-family="ui-monospace,Menlo,Consolas,monospace" '
-           f'font-size="12" role="img"><title>{_safe(program.name)}</title><rect width="100%" height="100%" fill="#fff"/>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {made.drawing.width + 32:.1f} {made.drawing.height + 24:.1f}" '
+        f'width="{made.drawing.width + 32:.0f}" height="{made.drawing.height + 24:.0f}" font-family="ui-monospace,Menlo,Consolas,monospace" '
+        f'font-size="12" role="img"><title>{_safe(program.name)}</title><rect width="100%" height="100%" fill="#fff"/>'
+    ]
     _draw(made, 16, 12, out)
     return "".join(out) + "</svg>"
 
@@ -131,13 +160,18 @@ def _place(g: Graph) -> GraphLayout:
     for box in g.boxes:
         if box.inside is not None and box.inside.boxes:
             inner = _place(box.inside)
-            box.width, box.height = max(inner.width + 20, len(box.label) * 7.3 + 60), inner.height + _HEAD + 10
+            box.width, box.height = (
+                max(inner.width + 20, len(box.label) * 7.3 + 60),
+                inner.height + _HEAD + 10,
+            )
         else:
             box.inside = None
             extra = len(box.name) + 1 if box.name and box.kind == "equation" else 0
             box.width = max(44, max(len(box.label) + extra, len(box.type) * 0.87) * 7.3 + 16)
             box.height = 34 if box.type else 22
-    g.drawing = sugiyama_layout([b.width for b in g.boxes], [b.height for b in g.boxes], g.sources, g.targets)
+    g.drawing = sugiyama_layout(
+        [b.width for b in g.boxes], [b.height for b in g.boxes], g.sources, g.targets
+    )
     return g.drawing
 
 
@@ -147,31 +181,50 @@ def _draw(g: Graph, dx: float, dy: float, out: list[str]) -> None:
     out.append('<g fill="none" stroke="#8793a0">')
     for x1, y1, x2, y2, _, _ in d.links:
         start, end, turn, low = x1 + dx, x2 + dx, max(y1, y2 - 26) + dy, y2 + dy
-        out.append(f'<path d="M{start:.1f} {y1 + dy:.1f}V{turn:.1f}C{start:.1f} {turn + 14:.1f} {end:.1f} {low - 14:.1f} {end:.1f} {low:.1f}"/>')
+        out.append(
+            f'<path d="M{start:.1f} {y1 + dy:.1f}V{turn:.1f}C{start:.1f} {turn + 14:.1f} {end:.1f} {low - 14:.1f} {end:.1f} {low:.1f}"/>'
+        )
     for lane in d.lanes:
         start, x, low = d.x[lane.source] + dx, lane.x + dx, lane.top + dy
         last = max(y for _, y in lane.targets) + dy
-        branches = "".join(f"M{x:.1f} {max(low + 22, y + dy - 22):.1f}C{x:.1f} {y + dy - 2:.1f} {d.x[t] + dx:.1f} {y + dy - 14:.1f} "
-                           f"{d.x[t] + dx:.1f} {y + dy:.1f}" for t, y in lane.targets)
-        out.append(f'<path stroke-opacity=".35" d="M{start:.1f} {low:.1f}C{start:.1f} {low + 14:.1f} {x:.1f} {low + 2:.1f} {x:.1f} {low + 22:.1f}'
-                   f'V{max(low + 22, last - 22):.1f}{branches}"/>')
+        branches = "".join(
+            f"M{x:.1f} {max(low + 22, y + dy - 22):.1f}C{x:.1f} {y + dy - 2:.1f} {d.x[t] + dx:.1f} {y + dy - 14:.1f} "
+            f"{d.x[t] + dx:.1f} {y + dy:.1f}"
+            for t, y in lane.targets
+        )
+        out.append(
+            f'<path stroke-opacity=".35" d="M{start:.1f} {low:.1f}C{start:.1f} {low + 14:.1f} {x:.1f} {low + 2:.1f} {x:.1f} {low + 22:.1f}'
+            f'V{max(low + 22, last - 22):.1f}{branches}"/>'
+        )
     out.append("</g>")
     for i, box in enumerate(g.boxes):
         x, y = d.x[i] - box.width / 2 + dx, d.y[i] + dy
         dash = ' stroke-dasharray="3 2"' if box.kind in ("input", "output") else ""
-        out.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{11 if dash else 4}" '
-                   f'fill="{"#f5f7f9" if box.inside else "#fff"}" stroke="{"#8a6100" if box.collective else "#8793a0"}"{dash}/>')
-        name = f' <tspan fill="#0b63a5" font-weight="400">{_safe(box.name)}</tspan>' if box.name and box.kind == "equation" else ""
+        out.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{11 if dash else 4}" '
+            f'fill="{"#f5f7f9" if box.inside else "#fff"}" stroke="{"#8a6100" if box.collective else "#8793a0"}"{dash}/>'
+        )
+        name = (
+            f' <tspan fill="#0b63a5" font-weight="400">{_safe(box.name)}</tspan>'
+            if box.name and box.kind == "equation"
+            else ""
+        )
         weight = "" if dash else ' font-weight="600"'
-        out.append(f'<text x="{x + 8:.1f}" y="{y + 15:.1f}"{weight}>{_safe(box.label)}{name}</text>')
+        out.append(
+            f'<text x="{x + 8:.1f}" y="{y + 15:.1f}"{weight}>{_safe(box.label)}{name}</text>'
+        )
         if box.inside:
             _draw(box.inside, x + 10, y + _HEAD, out)
         elif box.type:
-            out.append(f'<text x="{x + 8:.1f}" y="{y + 28:.1f}" font-size="10.5" fill="#5a6572">{_safe(box.type)}</text>')
+            out.append(
+                f'<text x="{x + 8:.1f}" y="{y + 28:.1f}" font-size="10.5" fill="#5a6572">{_safe(box.type)}</text>'
+            )
 
 
 def _safe(text: str) -> str:
-    return "".join(f"&#{ord(c)};" if c in "&<>\"'" or not c.isprintable() else c for c in text[:200])
+    return "".join(
+        f"&#{ord(c)};" if c in "&<>\"'" or not c.isprintable() else c for c in text[:200]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- Graphviz
@@ -188,7 +241,9 @@ def to_graphviz(program: Program, depth: int = 3) -> Any:
     try:
         import graphviz
     except ImportError:
-        raise ImportError("to_graphviz needs the Python package graphviz: pip install graphviz. to_svg() needs nothing.") from None
+        raise ImportError(
+            "to_graphviz needs the Python package graphviz: pip install graphviz. to_svg() needs nothing."
+        ) from None
 
     style = {"fontname": "monospace", "fontsize": "11"}
     made = graphviz.Digraph(program.name, graph_attr=style, node_attr={**style, "shape": "box"})
@@ -201,7 +256,10 @@ def _clusters(g: Graph, into: Any, numbers: Any, escape: Any) -> list[tuple[str,
     """Adds the boxes; returns the nodes where edges into and out of each box end."""
     ends: list[tuple[str, str]] = []
     for box in g.boxes:
-        words = [box.label + (f" {box.name}" if box.name and box.kind == "equation" else ""), box.type]
+        words = [
+            box.label + (f" {box.name}" if box.name and box.kind == "equation" else ""),
+            box.type,
+        ]
         label = "\\n".join(escape(w) for w in words if w)
         if box.inside is not None and box.inside.boxes:
             with into.subgraph(name=f"cluster_{next(numbers)}") as inner:
@@ -210,7 +268,13 @@ def _clusters(g: Graph, into: Any, numbers: Any, escape: Any) -> list[tuple[str,
             ends.append((inside[0][0], inside[-1][1]))
             continue
         node = f"n{next(numbers)}"
-        shape = {"shape": "oval", "style": "dashed"} if box.kind in ("input", "output") else {"color": "darkorange"} if box.collective else {}
+        shape = (
+            {"shape": "oval", "style": "dashed"}
+            if box.kind in ("input", "output")
+            else {"color": "darkorange"}
+            if box.collective
+            else {}
+        )
         into.node(node, label, **shape)
         ends.append((node, node))
     for a, b in zip(g.sources, g.targets):

@@ -40,7 +40,12 @@ class GraphLayout:
     height: float
 
 
-def sugiyama_layout(widths: Sequence[float], heights: Sequence[float], sources: Sequence[int], targets: Sequence[int]) -> GraphLayout:
+def sugiyama_layout(
+    widths: Sequence[float],
+    heights: Sequence[float],
+    sources: Sequence[int],
+    targets: Sequence[int],
+) -> GraphLayout:
     """Draws a graph whose edges go from earlier to later nodes.
 
     Args:
@@ -87,7 +92,14 @@ def sugiyama_layout(widths: Sequence[float], heights: Sequence[float], sources: 
     links = [(x[a], foot[a], x[b], y[b], owner[a], end) for a, b, end in zip(up, down, ends)]
     lanes, used = _lanes(far, layer, outs, y, foot, right - left)
     pace = min(5, 800 / used) if used else 0
-    return GraphLayout(x[:n], y[:n], links, lanes, right - left + (_GAP_X + pace * used if used else 0), max(0.0, top[layers] - _GAP_Y))
+    return GraphLayout(
+        x[:n],
+        y[:n],
+        links,
+        lanes,
+        right - left + (_GAP_X + pace * used if used else 0),
+        max(0.0, top[layers] - _GAP_Y),
+    )
 
 
 def _neighbors(n: int, of: Sequence[int], to: Sequence[int]) -> list[list[int]]:
@@ -154,7 +166,7 @@ def _places(row: list[int], half: list[float], up: list[int], down: list[int]) -
         pack(listed)
     for turn in range(10):
         beside = below if turn % 2 else above
-        for listed in (layers[1:] if turn % 2 == 0 else layers[-2::-1]):
+        for listed in layers[1:] if turn % 2 == 0 else layers[-2::-1]:
             for v in listed:
                 total = 0.0
                 for u in beside[v]:
@@ -168,14 +180,23 @@ def _places(row: list[int], half: list[float], up: list[int], down: list[int]) -
     return x
 
 
-def _lanes(far: list[int], layer: list[int], outs: list[list[int]], y: list[float], foot: list[float], right: float) -> tuple[list[Lane], int]:
+def _lanes(
+    far: list[int],
+    layer: list[int],
+    outs: list[list[int]],
+    y: list[float],
+    foot: list[float],
+    right: float,
+) -> tuple[list[Lane], int]:
     """Lanes are taken by who starts first, and free again below their last target."""
     busy: list[float] = []
     taken = []
     for v in sorted(far, key=foot.__getitem__):
         targets = tuple((t, y[t]) for t in outs[v] if layer[t] - layer[v] > REACH)
         lane = next((i for i, end in enumerate(busy) if end < foot[v]), len(busy))
-        busy[lane:lane + 1] = [max(end for _, end in targets)]
+        busy[lane : lane + 1] = [max(end for _, end in targets)]
         taken.append((lane, v, targets))
     pace = min(5, 800 / len(busy)) if busy else 0
-    return [Lane(right + _GAP_X + pace * lane, v, foot[v], targets) for lane, v, targets in taken], len(busy)
+    return [
+        Lane(right + _GAP_X + pace * lane, v, foot[v], targets) for lane, v, targets in taken
+    ], len(busy)

@@ -27,7 +27,7 @@ MOST = 100_000
 
 class _Known(NamedTuple):
     array: weakref.ref
-    code: CodeType | None      # and the instruction in it, where lines were recorded
+    code: CodeType | None  # and the instruction in it, where lines were recorded
     lasti: int
     cell: str = ""
     line: int = 0
@@ -66,7 +66,13 @@ def tracking() -> bool:
 
 
 def _after_call(_fun: Any, _args: Any, _kwargs: Any, result: Any) -> None:
-    _note_all((result,) if type(result) is _arrays.ArrayImpl else result if type(result) in (tuple, list) else _tree.leaves(result))
+    _note_all(
+        (result,)
+        if type(result) is _arrays.ArrayImpl
+        else result
+        if type(result) in (tuple, list)
+        else _tree.leaves(result)
+    )
 
 
 def _note_all(made: Any) -> None:
@@ -100,7 +106,11 @@ def note_cell(cell: str, source: str = "", names: dict[str, Any] | None = None) 
     """
     if not _client.started():
         return 0
-    fresh = {id(x): x for x in _client.live_arrays() if (found := _known.get(id(x))) is None or found.array() is not x}
+    fresh = {
+        id(x): x
+        for x in _client.live_arrays()
+        if (found := _known.get(id(x))) is None or found.array() is not x
+    }
     if not fresh:
         return 0
     lines = _assigned(source)
@@ -149,7 +159,9 @@ def origin(x: Any) -> Source | None:
         return Source(found.cell, found.line)
     place = position(found.code, found.lasti)
     function = "" if place.function == "<module>" else place.function
-    return Source(shown_name(place.file) or place.file, place.line, function=function, text=place.text())
+    return Source(
+        shown_name(place.file) or place.file, place.line, function=function, text=place.text()
+    )
 
 
 def forget() -> None:

@@ -18,7 +18,7 @@ class Allocation(NamedTuple):
     parameter: int = -1
     constant: bool = False
     result: bool = False
-    internal: bool = False      # tables of addresses, and what one operation keeps to itself
+    internal: bool = False  # tables of addresses, and what one operation keeps to itself
 
 
 class Placed(NamedTuple):
@@ -102,5 +102,11 @@ def _allocation(data: bytes) -> tuple[Allocation, list[tuple[int, int, int]]]:
             inner = {part: n for part, n in fields(value) if isinstance(n, int)}
             assigned.append((inner.get(1, 0), inner.get(2, 0), inner.get(3, 0)))
     parameter = found.get(6, 0) if found.get(5) else -1
-    return Allocation(found.get(1, 0), found.get(2, 0), parameter, bool(found.get(12)), bool(found.get(7)),
-                      bool(found.get(11) or found.get(3))), assigned
+    return Allocation(
+        found.get(1, 0),
+        found.get(2, 0),
+        parameter,
+        bool(found.get(12)),
+        bool(found.get(7)),
+        bool(found.get(11) or found.get(3)),
+    ), assigned

@@ -15,8 +15,19 @@ from xlab.observe.records import Buffer, Memory
 from xlab.observe.records import buffers as _buffer_records
 
 # Operations whose result is their operand's memory, or part of it.
-_ALIASES = frozenset({"bitcast", "tuple", "get-tuple-element", "optimization-barrier", "while", "copy-done", "all-reduce-done",
-                      "all-gather-done", "collective-permute-done"})
+_ALIASES = frozenset(
+    {
+        "bitcast",
+        "tuple",
+        "get-tuple-element",
+        "optimization-barrier",
+        "while",
+        "copy-done",
+        "all-reduce-done",
+        "all-gather-done",
+        "collective-permute-done",
+    }
+)
 # Of a loop's inner values, those that lie where the loop's own do.
 _CARRIED = ("parameter", "tuple", "get-tuple-element")
 _INDEX = re.compile(r"index=(\d+)")
@@ -41,15 +52,33 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
     # alive all through it, so that this is the most that can be alive.
     peak_step, alive = _buffer_records.peak(buffers)
     donated, refused = _donations(stages)
-    return Memory(stages.name, stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes, stats.alias_size_in_bytes,
-                  stats.generated_code_size_in_bytes, max(stats.peak_memory_in_bytes, alive), peak_step, buffers, donated, refused, program)
+    return Memory(
+        stages.name,
+        stats.argument_size_in_bytes,
+        stats.output_size_in_bytes,
+        stats.temp_size_in_bytes,
+        stats.alias_size_in_bytes,
+        stats.generated_code_size_in_bytes,
+        max(stats.peak_memory_in_bytes, alive),
+        peak_step,
+        buffers,
+        donated,
+        refused,
+        program,
+    )
 
 
 def _buffers(stages: ProgramStages) -> tuple[Buffer, ...]:
     """Buffers by birth."""
     native = stages.executable.native
     serialized = _compiling.buffer_assignment(native)
-    placed = _assignment.read(serialized, _compiling.hlo_modules(native)[0].as_serialized_hlo_module_proto()) if serialized else ()
+    placed = (
+        _assignment.read(
+            serialized, _compiling.hlo_modules(native)[0].as_serialized_hlo_module_proto()
+        )
+        if serialized
+        else ()
+    )
     buffers = _assigned(stages, placed) if placed else _counted(stages)
     return tuple(sorted(buffers, key=lambda b: (b.start, b.name)))
 
@@ -68,9 +97,15 @@ def _assigned(stages: ProgramStages, placed: tuple[_assignment.Placed, ...]) -> 
         i = by_name.get(p.instruction)
         where = callers.get(p.instruction, p.instruction)
         inner = where != p.instruction
-        if i is None or p.allocation.internal or not p.size or where not in lives.steps or (inner and i.opcode in _CARRIED):
+        if (
+            i is None
+            or p.allocation.internal
+            or not p.size
+            or where not in lives.steps
+            or (inner and i.opcode in _CARRIED)
+        ):
             continue
-        if not p.index and i.shape.startswith("("):      # a table of addresses
+        if not p.index and i.shape.startswith("("):  # a table of addresses
             continue
         start = lives.steps[where]
         stop = start if inner else lives.until(where, *p.index[:1])
@@ -83,7 +118,9 @@ def _assigned(stages: ProgramStages, placed: tuple[_assignment.Placed, ...]) -> 
             kind, start, stop = "constant", 0, end
         elif stop == end and not inner and (p.allocation.result or p.allocation.parameter >= 0):
             kind = "output"
-        out.append(_buffer(stages, i, shown, p.size, kind, start, stop, p.allocation.index, p.offset))
+        out.append(
+            _buffer(stages, i, shown, p.size, kind, start, stop, p.allocation.index, p.offset)
+        )
     return out
 
 
@@ -110,12 +147,31 @@ def _counted(stages: ProgramStages) -> list[Buffer]:
     return out
 
 
-def _buffer(stages: ProgramStages, i: _hlo.Instruction, name: str, size: int, kind: str, start: int, stop: int, allocation: int = -1,
-            offset: int = 0) -> Buffer:
+def _buffer(
+    stages: ProgramStages,
+    i: _hlo.Instruction,
+    name: str,
+    size: int,
+    kind: str,
+    start: int,
+    stop: int,
+    allocation: int = -1,
+    offset: int = 0,
+) -> Buffer:
     ids = stages.hlo.equations_of(i)
     eqn = stages.equations.get(ids[-1]) if ids else None
-    return Buffer(name, size, kind, start, stop, i.name, ids[-1] if eqn is not None else -1,
-                  _names.source_of(eqn) if eqn is not None else None, allocation, offset)
+    return Buffer(
+        name,
+        size,
+        kind,
+        start,
+        stop,
+        i.name,
+        ids[-1] if eqn is not None else -1,
+        _names.source_of(eqn) if eqn is not None else None,
+        allocation,
+        offset,
+    )
 
 
 class _Lives:
@@ -134,12 +190,19 @@ class _Lives:
                 last = self.steps[i.name]
                 if i.opcode == "get-tuple-element":
                     index = int(_INDEX.search(i.attributes)[1])  # type: ignore[index]  # HLO always writes it
-                    self._parts[operand, index] = max(self.until(i.name), self._parts.get((operand, index), 0))
+                    self._parts[operand, index] = max(
+                        self.until(i.name), self._parts.get((operand, index), 0)
+                    )
                     continue
                 if i.opcode == "tuple":
                     last = self.until(i.name, position)
                 elif i.opcode in aliases:
-                    last = max([self.until(i.name), *(step for (name, _), step in self._parts.items() if name == i.name)])
+                    last = max(
+                        [
+                            self.until(i.name),
+                            *(step for (name, _), step in self._parts.items() if name == i.name),
+                        ]
+                    )
                 self._whole[operand] = max(self._whole[operand], last)
 
     def until(self, name: str, part: int = -1) -> int:
@@ -177,8 +240,14 @@ def _donations(stages: ProgramStages) -> tuple[tuple[str, ...], tuple[tuple[str,
         else:
             refused.append((names[position], _not_placed(stages, i, position)))
     for i in low.refused:
-        name = low.closed.jaxpr.debug_info.arg_names[i] if i < len(low.closed.jaxpr.debug_info.arg_names) else f"argument {i}"
-        refused.append((name, "the program does not read it" if i not in low.kept else _no_match(stages, i)))
+        name = (
+            low.closed.jaxpr.debug_info.arg_names[i]
+            if i < len(low.closed.jaxpr.debug_info.arg_names)
+            else f"argument {i}"
+        )
+        refused.append(
+            (name, "the program does not read it" if i not in low.kept else _no_match(stages, i))
+        )
     return tuple(used), tuple(refused)
 
 
@@ -186,7 +255,11 @@ def _no_match(stages: ProgramStages, i: int) -> str:
     """Why no result can reuse a donated buffer: no result of its type, or another donated argument has it."""
     closed = stages.closed
     given = closed.in_avals[i]
-    alike = [a for a in closed.out_avals if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype]
+    alike = [
+        a
+        for a in closed.out_avals
+        if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype
+    ]
     if alike:
         count = "the only result" if len(alike) == 1 else f"each of the {len(alike)} results"
         return f"another donated argument takes {count} of its type, {given.str_short()}"
@@ -199,11 +272,16 @@ def _not_placed(stages: ProgramStages, i: int, position: int) -> str:
     """Why the compiler did not use a possible donation: other layouts or shardings, or its own choice."""
     closed, executable = stages.closed, stages.executable
     given, mine = closed.in_avals[i], executable.in_shardings[position]
-    others = [s for a, s in zip(closed.out_avals, executable.out_shardings)
-              if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype]
+    others = [
+        s
+        for a, s in zip(closed.out_avals, executable.out_shardings)
+        if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype
+    ]
     if others and not any(s.is_equivalent_to(mine, given.ndim) for s in others):
-        return (f"the result of its type, {given}, has another sharding: {_spec(others[0])}, the argument has {_spec(mine)}; "
-                f"ask for the same with out_shardings, or place the argument like the result")
+        return (
+            f"the result of its type, {given}, has another sharding: {_spec(others[0])}, the argument has {_spec(mine)}; "
+            f"ask for the same with out_shardings, or place the argument like the result"
+        )
     return f"no result of type {given} was placed in it by the compiler"
 
 

@@ -17,7 +17,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """
     at, end = 0, len(data)
     while at < end:
-        tag = data[at]              # most numbers are one byte, and a call for each would be most of the time
+        tag = data[at]  # most numbers are one byte, and a call for each would be most of the time
         at += 1
         if tag > 127:
             tag, at = _varint(data, at - 1)
@@ -33,10 +33,10 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
                 at += 1
             else:
                 size, at = _varint(data, at)
-            value, at = data[at:at + size], at + size
+            value, at = data[at : at + size], at + size
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
-            value, at = int.from_bytes(data[at:at + size], "little"), at + size
+            value, at = int.from_bytes(data[at : at + size], "little"), at + size
         else:
             raise ValueError(f"no protocol buffer: a field of kind {kind} at byte {at}")
         if at > end:
@@ -70,5 +70,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
-        if shift > 63:      # without an end, adding up what hostile data says would take the square of its length
-            raise ValueError(f"no protocol buffer: a number of more than ten bytes ends at byte {at}")
+        if (
+            shift > 63
+        ):  # without an end, adding up what hostile data says would take the square of its length
+            raise ValueError(
+                f"no protocol buffer: a number of more than ten bytes ends at byte {at}"
+            )

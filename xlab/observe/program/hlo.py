@@ -33,8 +33,10 @@ _ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=?]*)\]")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 _EQUATION = re.compile(r";e(\d+)")
-_CALLS = re.compile(r"\b(?:calls|to_apply|body|condition|branch_computations|true_computation|false_computation|"
-                    r"called_computations)=(\{[^}]*\}|%?[\w.\-]+)")
+_CALLS = re.compile(
+    r"\b(?:calls|to_apply|body|condition|branch_computations|true_computation|false_computation|"
+    r"called_computations)=(\{[^}]*\}|%?[\w.\-]+)"
+)
 _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
@@ -91,8 +93,11 @@ class Instruction:
 
     @property
     def calls(self) -> tuple[str, ...]:
-        return tuple(name for part in _CALLS.findall(self.attributes)
-                     for name in re.findall(r"[\w.\-]+", part))
+        return tuple(
+            name
+            for part in _CALLS.findall(self.attributes)
+            for name in re.findall(r"[\w.\-]+", part)
+        )
 
     @property
     def trip_count(self) -> int | None:
@@ -169,7 +174,19 @@ class Module:
         path = (*path, computation.name)
         for i in computation.instructions:
             yield i, times, conditional
-            if i.opcode in ("fusion", "reduce", "map", "scatter", "sort", "reduce-window", "select-and-scatter") or i.kind:
+            if (
+                i.opcode
+                in (
+                    "fusion",
+                    "reduce",
+                    "map",
+                    "scatter",
+                    "sort",
+                    "reduce-window",
+                    "select-and-scatter",
+                )
+                or i.kind
+            ):
                 continue
             inner_times, inner_conditional = times, conditional
             if i.opcode == "while":
@@ -179,7 +196,9 @@ class Module:
                 inner_conditional = True
             for name in i.calls:
                 if name in self.computations:
-                    yield from self._executed(self.computations[name], inner_times, inner_conditional, path)
+                    yield from self._executed(
+                        self.computations[name], inner_times, inner_conditional, path
+                    )
 
     def collectives(self) -> list[Collective]:
         """All collectives, in schedule order. One fused with computation that overlaps it counts once."""
@@ -187,7 +206,13 @@ class Module:
         found, seen = [], set()
         for i, times, conditional in self.executed():
             fused = i.opcode == "fusion"
-            inner = [x for name in i.calls for x in self.computations[name].instructions if x.kind] if fused else [i] if i.kind else []
+            inner = (
+                [x for name in i.calls for x in self.computations[name].instructions if x.kind]
+                if fused
+                else [i]
+                if i.kind
+                else []
+            )
             for x in inner:
                 channel = attribute(x.attributes, "channel_id") if fused else ""
                 if not channel or channel not in seen:
@@ -235,13 +260,22 @@ def parse(text: str) -> Module:
             if found is not None:
                 current.instructions.append(found)
     if not any(c.entry for c in computations.values()):
-        raise ValueError(f"the text has no ENTRY computation, so it is not an HLO module: it starts with {header[:60]!r}. "
-                         "Pass Compiled.as_text().")
+        raise ValueError(
+            f"the text has no ENTRY computation, so it is not an HLO module: it starts with {header[:60]!r}. "
+            "Pass Compiled.as_text()."
+        )
 
     def count(key):
         found = re.search(rf"\b{key}=(\d+)", header)
         return int(found.group(1)) if found else 1
-    return Module(name.group(1) if name else "", text, computations, count("num_partitions"), count("replica_count"))
+
+    return Module(
+        name.group(1) if name else "",
+        text,
+        computations,
+        count("num_partitions"),
+        count("replica_count"),
+    )
 
 
 def _instruction(line: str, number: int) -> Instruction | None:
@@ -257,9 +291,17 @@ def _instruction(line: str, number: int) -> Instruction | None:
         return None
     opcode = rest[:open_at]
     close = _closing(rest, open_at)
-    inside = rest[open_at + 1:close - 1]
-    return Instruction(head.group(2), opcode, shape, tuple(_OPERAND.findall(inside)), rest[close:].lstrip(", "), number,
-                       bool(head.group(1)), inside if opcode in ("parameter", "constant") else "")
+    inside = rest[open_at + 1 : close - 1]
+    return Instruction(
+        head.group(2),
+        opcode,
+        shape,
+        tuple(_OPERAND.findall(inside)),
+        rest[close:].lstrip(", "),
+        number,
+        bool(head.group(1)),
+        inside if opcode in ("parameter", "constant") else "",
+    )
 
 
 def _shape_end(line: str, at: int) -> int:
@@ -311,8 +353,8 @@ def attribute(attributes: str, key: str) -> str:
         elif c in ")]}":
             depth -= 1
         elif c == "," and depth == 0:
-            return attributes[found.end():i]
-    return attributes[found.end():]
+            return attributes[found.end() : i]
+    return attributes[found.end() :]
 
 
 def groups_of(text: str, devices: int) -> tuple[tuple[int, ...], ...]:
@@ -343,8 +385,12 @@ def _iota(text: str) -> np.ndarray:
     """`[groups,size]<=[dims]T(order)`: numbers in `dims`, transposed, cut into rows."""
     found = re.match(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text)
     if found is None:
-        raise ValueError(f"replica groups {text!r} are in no known form: expected '[g,n]<=[dims]T(order)'")
-    shape, dims, order = ([int(d) for d in part.split(",")] if part else [] for part in found.groups())
+        raise ValueError(
+            f"replica groups {text!r} are in no known form: expected '[g,n]<=[dims]T(order)'"
+        )
+    shape, dims, order = (
+        [int(d) for d in part.split(",")] if part else [] for part in found.groups()
+    )
     ids = np.arange(math.prod(dims)).reshape(dims)
     return (ids.transpose(order) if order else ids).reshape(shape)
 
@@ -353,7 +399,9 @@ def _mesh_groups(text: str) -> tuple[tuple[int, ...], ...]:
     """Groups along named axes of a mesh; an axis may be cut, `'a':(1)2` is its part of size 2 after 1."""
     found = re.match(r"mesh\[([^\]]*)\](.*)$", text)
     if found is None:
-        raise ValueError(f"replica groups {text!r} are in no known form: expected \"mesh['a'=2] {{'a'}}\"")
+        raise ValueError(
+            f"replica groups {text!r} are in no known form: expected \"mesh['a'=2] {{'a'}}\""
+        )
     axes = re.findall(r"'((?:[^'\\]|\\.)*)'=(\d+)", found.group(1))
     rest = found.group(2)
     total = math.prod(int(n) for _, n in axes)
@@ -361,27 +409,43 @@ def _mesh_groups(text: str) -> tuple[tuple[int, ...], ...]:
     if "device_ids=(" in rest:
         # Either listed, or numbers in the dims of `[4,2]T(1,0)`, transposed.
         at = rest.index("device_ids=(") + len("device_ids=")
-        inside = rest[at + 1:_closing(rest, at) - 1]
+        inside = rest[at + 1 : _closing(rest, at) - 1]
         tiled = re.match(r"\[([\d,]+)\](?:T\(([\d,]+)\))?", inside)
         if tiled:
             order = order.reshape([int(d) for d in tiled.group(1).split(",")])
-            order = order.transpose([int(d) for d in tiled.group(2).split(",")]) if tiled.group(2) else order
+            order = (
+                order.transpose([int(d) for d in tiled.group(2).split(",")])
+                if tiled.group(2)
+                else order
+            )
             order = order.reshape(-1)
         else:
             order = np.array([int(d) for d in inside.split(",")])
-    chosen = re.findall(r"'((?:[^'\\]|\\.)*)'(?::\((\d+)\)(\d+))?", rest[rest.rfind("{"):])
+    chosen = re.findall(r"'((?:[^'\\]|\\.)*)'(?::\((\d+)\)(\d+))?", rest[rest.rfind("{") :])
     # Cut every axis that is used in part into (before, part, after), then gather the used pieces at the end.
-    pieces: list[tuple[str, int, int]] = []          # axis, size before, size
+    pieces: list[tuple[str, int, int]] = []  # axis, size before, size
     for name, size in ((n, int(s)) for n, s in axes):
-        cuts = sorted({1, size, *(int(b) for a, b, _ in chosen if a == name and b),
-                       *(int(b) * int(p) for a, b, p in chosen if a == name and b)})
-        pieces += [(name, low, high // low) for low, high in itertools.pairwise(cuts)] or [(name, 1, 1)]
+        cuts = sorted(
+            {
+                1,
+                size,
+                *(int(b) for a, b, _ in chosen if a == name and b),
+                *(int(b) * int(p) for a, b, p in chosen if a == name and b),
+            }
+        )
+        pieces += [(name, low, high // low) for low, high in itertools.pairwise(cuts)] or [
+            (name, 1, 1)
+        ]
     sizes = [p[2] for p in pieces]
     used = []
     for name, before, part in chosen:
         size = dict(axes)[name]
         low, high = (int(before), int(before) * int(part)) if before else (1, int(size))
-        used += [k for k, (a, b, n) in enumerate(pieces) if a == name and low <= b and b * n <= high and (n > 1 or not before)]
+        used += [
+            k
+            for k, (a, b, n) in enumerate(pieces)
+            if a == name and low <= b and b * n <= high and (n > 1 or not before)
+        ]
     used = list(dict.fromkeys(used))
     grid = order.reshape(sizes)
     other = [k for k in range(len(pieces)) if k not in used]
@@ -389,16 +453,34 @@ def _mesh_groups(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, grid.transpose([*other, *used]).reshape(-1, length).tolist()))
 
 
-_REDUCTIONS = {"add": "add", "maximum": "max", "minimum": "min", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
+_REDUCTIONS = {
+    "add": "add",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "mul",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+}
 
 
-def _collective(module: Module, i: Instruction, local: dict[str, Instruction], times: Any, conditional: Any) -> Collective:
+def _collective(
+    module: Module, i: Instruction, local: dict[str, Instruction], times: Any, conditional: Any
+) -> Collective:
     devices = max(module.partitions, module.replicas)
     shapes = tuple(local[o].shape for o in i.operands if o in local)
-    pairs = tuple((int(a), int(b)) for a, b in re.findall(
-        r"\{(\d+),(\d+)\}", attribute(i.attributes, "source_target_pairs")))
+    pairs = tuple(
+        (int(a), int(b))
+        for a, b in re.findall(r"\{(\d+),(\d+)\}", attribute(i.attributes, "source_target_pairs"))
+    )
     written = re.search(r"replica_groups=(mesh\[.*?\{[^}]*\})", i.attributes)
-    groups = () if pairs else groups_of(written.group(1) if written else attribute(i.attributes, "replica_groups"), devices)
+    groups = (
+        ()
+        if pairs
+        else groups_of(
+            written.group(1) if written else attribute(i.attributes, "replica_groups"), devices
+        )
+    )
     reduction = ""
     for name in i.calls:
         body = module.computations.get(name)
@@ -408,9 +490,22 @@ def _collective(module: Module, i: Instruction, local: dict[str, Instruction], t
     channel = attribute(i.attributes, "channel_id")
     bytes_in = sum(map(shape_bytes, shapes))
     # The result of a start operation holds its operands too.
-    bytes_out = i.bytes - (bytes_in if i.opcode in ("all-gather-start", "collective-permute-start") else 0)
-    return Collective(i, i.kind, reduction, groups, pairs, bytes_in, bytes_out, int(channel) if channel else None,
-                      times, conditional, shapes)
+    bytes_out = i.bytes - (
+        bytes_in if i.opcode in ("all-gather-start", "collective-permute-start") else 0
+    )
+    return Collective(
+        i,
+        i.kind,
+        reduction,
+        groups,
+        pairs,
+        bytes_in,
+        bytes_out,
+        int(channel) if channel else None,
+        times,
+        conditional,
+        shapes,
+    )
 
 
 def readable(text: str) -> str:

@@ -71,9 +71,11 @@ class _Form(NamedTuple):
 
     def of_chosen(self, args: Sequence) -> Callable:
         """The function of the chosen arguments alone, the others being what they are in `args`."""
+
         def fun(*values: Any) -> Any:
             given = dict(zip(self.numbers, values, strict=True))
             return self.fun(*(given.get(i, x) for i, x in enumerate(args)))
+
         return fun
 
 
@@ -84,8 +86,14 @@ class _Does(NamedTuple):
     make: Callable[[_Form], _Form]
 
 
-def ladder(fun: Any, *args: Any, rungs: Sequence[str] = RUNGS, argnums: int | Sequence[int] = 0,
-           in_axes: int | Sequence[int | None] | None = None, **kwargs: Any) -> Ladder:
+def ladder(
+    fun: Any,
+    *args: Any,
+    rungs: Sequence[str] = RUNGS,
+    argnums: int | Sequence[int] = 0,
+    in_axes: int | Sequence[int | None] | None = None,
+    **kwargs: Any,
+) -> Ladder:
     """The programs of a function under each transformation; every equation has its origin and its rule.
 
     Args:
@@ -118,10 +126,15 @@ def ladder(fun: Any, *args: Any, rungs: Sequence[str] = RUNGS, argnums: int | Se
 
     def base(*xs: Any) -> Any:
         return _tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(xs)))
+
     base.__name__ = stages.name
 
     form = _Form(base, _types(args), _numbers(argnums, len(args)), _axes(in_axes, len(args)))
-    first = Rung("f", _program(stages).replace(name="f"), f"{stages.name}, as it is traced" if stages.name not in ("f", "<lambda>") else "")
+    first = Rung(
+        "f",
+        _program(stages).replace(name="f"),
+        f"{stages.name}, as it is traced" if stages.name not in ("f", "<lambda>") else "",
+    )
     origins = stages.equations
     made, left_out = [first], []
     for name in rungs:
@@ -136,7 +149,9 @@ def _numbers(argnums: Any, n: int) -> int | tuple[int, ...]:
     several = () if isinstance(argnums, int) else tuple(argnums)
     for number in several or (argnums,):
         if not isinstance(number, int) or not -n <= number < max(n, 1):
-            raise ValueError(f"argnums is the position of an argument, or of several; given {argnums!r} with {plural(n, 'argument')}")
+            raise ValueError(
+                f"argnums is the position of an argument, or of several; given {argnums!r} with {plural(n, 'argument')}"
+            )
     return tuple(sorted({number % n for number in several})) if several else argnums % max(n, 1)
 
 
@@ -144,8 +159,12 @@ def _axes(in_axes: Any, n: int) -> tuple[int | None, ...]:
     if in_axes is None:
         return (0, *(None,) * (n - 1))[:n]
     axes = (in_axes,) * n if isinstance(in_axes, int) else tuple(in_axes)
-    if len(axes) != n or not all(axis is None or (isinstance(axis, int) and axis >= 0) for axis in axes):
-        raise ValueError(f"in_axes has a dimension, counted from 0, or None for each argument; given {in_axes!r} with {plural(n, 'argument')}")
+    if len(axes) != n or not all(
+        axis is None or (isinstance(axis, int) and axis >= 0) for axis in axes
+    ):
+        raise ValueError(
+            f"in_axes has a dimension, counted from 0, or None for each argument; given {in_axes!r} with {plural(n, 'argument')}"
+        )
     return axes
 
 
@@ -153,6 +172,7 @@ def _types(args: tuple) -> tuple:
     def typed(x: Any) -> ShapeDtypeStruct:
         aval: Any = aval_of(x) if not isinstance(x, ShapeDtypeStruct) else x
         return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
     return _tree.map(typed, tuple(args))
 
 
@@ -160,15 +180,27 @@ def _rung(name: str, base: _Form, first: Program, origins: dict[int, JaxprEqn]) 
     words = [w for w in re.split(r"[()\s]+", name) if w and w != "f"]
     unknown = [w for w in words if w not in _DOES]
     if unknown or not words:
-        raise ValueError(f"a rung is one of {', '.join(RUNGS)}, or one of another, as vmap(grad); given {name!r}")
+        raise ValueError(
+            f"a rung is one of {', '.join(RUNGS)}, or one of another, as vmap(grad); given {name!r}"
+        )
     form = base
     with named_rules(), set_mesh(_mesh()) if "shard_map" in words else nullcontext():
         for word in reversed(words):
             form = _DOES[word].make(form)
-        stages = _linear_part(form) if words[0] == "linearize" else program_stages(form.fun, form.args)
+        stages = (
+            _linear_part(form) if words[0] == "linearize" else program_stages(form.fun, form.args)
+        )
     names = _input_names(base, words, first, form.tangents)
-    return _record(name, f"{_DOES[words[0]].says}{', of ' + name[len(words[0]) + 1:-1] if words[1:] else ''}", stages, words, first,
-                   origins, form.tangents, names)
+    return _record(
+        name,
+        f"{_DOES[words[0]].says}{', of ' + name[len(words[0]) + 1 : -1] if words[1:] else ''}",
+        stages,
+        words,
+        first,
+        origins,
+        form.tangents,
+        names,
+    )
 
 
 def _mesh() -> Mesh:
@@ -187,9 +219,11 @@ def _of_floats(form: _Form, what: str) -> None:
     for n, arg in zip(form.numbers, form.chosen, strict=True):
         leaves = _tree.leaves(arg)
         if not leaves or not all(dtypes.issubdtype(x.dtype, np.inexact) for x in leaves):
-            raise TypeError(f"{'the first argument' if n == 0 else f'argument {n}'} is not of real or complex numbers: "
-                            f"{', '.join(str(x.dtype) for x in leaves) or 'it is empty'}"
-                            + ("; argnums says which argument to differentiate" if len(form.args) > 1 else ""))
+            raise TypeError(
+                f"{'the first argument' if n == 0 else f'argument {n}'} is not of real or complex numbers: "
+                f"{', '.join(str(x.dtype) for x in leaves) or 'it is empty'}"
+                + ("; argnums says which argument to differentiate" if len(form.args) > 1 else "")
+            )
 
 
 def _jvp(form: _Form) -> _Form:
@@ -198,12 +232,16 @@ def _jvp(form: _Form) -> _Form:
     at, chosen = form.numbers[-1] + 1, form.chosen
 
     def fun(*xs: Any) -> Any:
-        args, tangents = (*xs[:at], *xs[at + len(chosen):]), xs[at:at + len(chosen)]
+        args, tangents = (*xs[:at], *xs[at + len(chosen) :]), xs[at : at + len(chosen)]
         return jvp(form.of_chosen(args), tuple(args[n] for n in form.numbers), tuple(tangents))
+
     before = len(_tree.leaves(form.args[:at]))
-    return form._replace(fun=fun, args=(*form.args[:at], *chosen, *form.args[at:]),
-                         in_axes=(*form.in_axes[:at], *(None,) * len(chosen), *form.in_axes[at:]),
-                         tangents=range(before, before + len(_tree.leaves(chosen))))
+    return form._replace(
+        fun=fun,
+        args=(*form.args[:at], *chosen, *form.args[at:]),
+        in_axes=(*form.in_axes[:at], *(None,) * len(chosen), *form.in_axes[at:]),
+        tangents=range(before, before + len(_tree.leaves(chosen))),
+    )
 
 
 def _pulled(form: _Form, args: tuple) -> Any:
@@ -222,8 +260,11 @@ def _linear_part(form: _Form) -> ProgramStages:
     def run(*xs: Any) -> Any:
         kept.append(_pulled(form, xs)[1])
         return ()
+
     jit(run).trace(*form.args)
-    return ProgramStages(ClosedJaxpr(kept[0].jaxpr, [0] * len(kept[0].jaxpr.constvars)), "linearize")
+    return ProgramStages(
+        ClosedJaxpr(kept[0].jaxpr, [0] * len(kept[0].jaxpr.constvars)), "linearize"
+    )
 
 
 def _transpose(form: _Form) -> _Form:
@@ -235,6 +276,7 @@ def _transpose(form: _Form) -> _Form:
         out, pullback = _pulled(form, xs)
         kept.append(pullback)
         return out, pullback.consts
+
     out, residuals = jit(values).trace(*form.args).out_info
     aux = _tree.structure(kept[0])
     if any(not dtypes.issubdtype(x.dtype, np.inexact) for x in _tree.leaves(out)):
@@ -242,6 +284,7 @@ def _transpose(form: _Form) -> _Form:
 
     def back(cotangent: Any, residuals: Any) -> Any:
         return _tree.unflatten(aux, residuals)(cotangent)
+
     return _Form(back, (out, list(residuals)), 0, (0, None))
 
 
@@ -256,7 +299,10 @@ def _vmap(form: _Form) -> _Form:
 
 def _batched(form: _Form, size: int) -> _Form:
     """The function of batches of `size`, along the dimension of each argument that `in_axes` says."""
-    if all(axis is None or not _tree.leaves(arg) for axis, arg in zip(form.in_axes, form.args, strict=True)):
+    if all(
+        axis is None or not _tree.leaves(arg)
+        for axis, arg in zip(form.in_axes, form.args, strict=True)
+    ):
         raise TypeError("vmap needs an argument")
 
     def batch(arg: Any, axis: int | None) -> Any:
@@ -264,26 +310,42 @@ def _batched(form: _Form, size: int) -> _Form:
             return arg
         for x in _tree.leaves(arg):
             if axis > len(x.shape):
-                raise ValueError(f"in_axes={axis} needs {plural(axis, 'dimension')} before the new one; given an array of shape {x.shape}")
-        return _tree.map(lambda x: ShapeDtypeStruct((*x.shape[:axis], size, *x.shape[axis:]), x.dtype), arg)
-    return form._replace(fun=vmap(form.fun, in_axes=form.in_axes), args=tuple(map(batch, form.args, form.in_axes)))
+                raise ValueError(
+                    f"in_axes={axis} needs {plural(axis, 'dimension')} before the new one; given an array of shape {x.shape}"
+                )
+        return _tree.map(
+            lambda x: ShapeDtypeStruct((*x.shape[:axis], size, *x.shape[axis:]), x.dtype), arg
+        )
+
+    return form._replace(
+        fun=vmap(form.fun, in_axes=form.in_axes), args=tuple(map(batch, form.args, form.in_axes))
+    )
 
 
 def _shard_map(form: _Form) -> _Form:
     mesh = get_mesh()
     axis = mesh.axis_names[0]
-    specs = tuple(PartitionSpec() if at is None else PartitionSpec(*(None,) * at, axis) for at in form.in_axes)
+    specs = tuple(
+        PartitionSpec() if at is None else PartitionSpec(*(None,) * at, axis) for at in form.in_axes
+    )
     on_each = _batched(form, EXAMPLES).fun
     whole = _batched(form, EXAMPLES * mesh.shape[axis])
-    return whole._replace(fun=shard_map(on_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(axis)))
+    return whole._replace(
+        fun=shard_map(on_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(axis))
+    )
 
 
 _DOES = {
     "jvp": _Does("values with their tangents: each primitive's rule gives both", _jvp),
     "linearize": _Does("only the tangents: what the values gave is constant", _linearize),
-    "transpose": _Does("the linear program backwards: from cotangents of results to cotangents of the argument", _transpose),
+    "transpose": _Does(
+        "the linear program backwards: from cotangents of results to cotangents of the argument",
+        _transpose,
+    ),
     "grad": _Does("the values forwards, then their linear program backwards from 1", _grad),
-    "vmap": _Does(f"a batch of {EXAMPLES} examples: each primitive's rule places the batch dimension", _vmap),
+    "vmap": _Does(
+        f"a batch of {EXAMPLES} examples: each primitive's rule places the batch dimension", _vmap
+    ),
     "shard_map": _Does(f"the batched program on each device, {EXAMPLES} examples each", _shard_map),
 }
 
@@ -291,8 +353,16 @@ _DOES = {
 # -------------------------------------------------------------------------------------------------------- the record
 
 
-def _record(name: str, says: str, stages: ProgramStages, words: list[str], first: Program, origins: dict[int, JaxprEqn],
-            tangents: range, names: tuple[list[str], list[str]]) -> Rung:
+def _record(
+    name: str,
+    says: str,
+    stages: ProgramStages,
+    words: list[str],
+    first: Program,
+    origins: dict[int, JaxprEqn],
+    tangents: range,
+    names: tuple[list[str], list[str]],
+) -> Rung:
     rules: dict[int, str] = {}
     links: list[tuple[int, int]] = []
 
@@ -301,22 +371,47 @@ def _record(name: str, says: str, stages: ProgramStages, words: list[str], first
             number = stages.numbers[id(eqn)]
             if number in rules:
                 continue
-            place = eqn.raw_source_info if isinstance(eqn.raw_source_info, Derived) or outer is None else outer.raw_source_info
+            place = (
+                eqn.raw_source_info
+                if isinstance(eqn.raw_source_info, Derived) or outer is None
+                else outer.raw_source_info
+            )
             rules[number] = f"{words[0]} itself"
             if isinstance(place, Derived):
                 links.append((number, place.origin))
-                rules[number] = _rule(eqn, place, origins[place.origin], words, inside=place is not eqn.raw_source_info)
+                rules[number] = _rule(
+                    eqn,
+                    place,
+                    origins[place.origin],
+                    words,
+                    inside=place is not eqn.raw_source_info,
+                )
             for _, inner in subjaxprs_of_params(eqn.params):
                 visit(open_jaxpr(inner), eqn if isinstance(eqn.raw_source_info, Derived) else outer)
+
     visit(stages.closed.jaxpr, None)
     if {"grad", "transpose"} & set(words):
         derivative = {n for n, rule in rules.items() if rule == _SUM or "transpose of" in rule}
     else:
-        derivative = set(rules) if words[0] == "linearize" else _tangents(stages, tangents) if words[0] == "jvp" else set()
+        derivative = (
+            set(rules)
+            if words[0] == "linearize"
+            else _tangents(stages, tangents)
+            if words[0] == "jvp"
+            else set()
+        )
     forward = words[0] in ("jvp", "linearize")
-    notes = _notes(first, dict(links), {n: e.primitive.name for n, e in stages.equations.items()}, derivative, forward)
+    notes = _notes(
+        first,
+        dict(links),
+        {n: e.primitive.name for n, e in stages.equations.items()},
+        derivative,
+        forward,
+    )
     record = _named(_program(stages), rules, notes).replace(name=name, sources=())
-    return Rung(name, _with_inputs(record, *names), says, tuple(sorted(links)), tuple(sorted(derivative)))
+    return Rung(
+        name, _with_inputs(record, *names), says, tuple(sorted(links)), tuple(sorted(derivative))
+    )
 
 
 _SUM = "sum of cotangents"
@@ -326,11 +421,20 @@ def _rule(eqn: JaxprEqn, place: Derived, origin: JaxprEqn, words: list[str], ins
     """The rules that made an equation; for equations without a rule, their origin as text."""
     chain = list(place.rules)
     name, of = eqn.primitive.name, origin.primitive.name
-    if of.startswith("custom_") and name != of and not inside and not (chain and chain[0].startswith(("jvp", "batch"))):
+    if (
+        of.startswith("custom_")
+        and name != of
+        and not inside
+        and not (chain and chain[0].startswith(("jvp", "batch")))
+    ):
         chain.insert(0, f"custom rule of {origin.params.get('name') or of}")
     backwards = bool({"grad", "transpose"} & set(words))
-    if backwards and eqn.primitive is ad.add_jaxvals_primitive() and name != of and not (
-            chain and chain[-1].startswith("transpose") and not inside):
+    if (
+        backwards
+        and eqn.primitive is ad.add_jaxvals_primitive()
+        and name != of
+        and not (chain and chain[-1].startswith("transpose") and not inside)
+    ):
         return _SUM
     if inside:
         return f"inside {' → '.join(chain) or of}"
@@ -359,7 +463,7 @@ def _tangents(stages: ProgramStages, tangents: range) -> set[int]:
             return reach(open_jaxpr(flow.jaxpr), given)
         if type(flow) is LoopFlow and flow.cond is None:
             return repeated(flow, given)
-        for _, body in flow.jaxprs if flow is not None else ():     # each may pass on all it is given
+        for _, body in flow.jaxprs if flow is not None else ():  # each may pass on all it is given
             reach(open_jaxpr(body), [any(given)] * len(body.in_avals))
         return [any(given)] * len(eqn.outvars)
 
@@ -371,6 +475,7 @@ def _tangents(stages: ProgramStages, tangents: range) -> set[int]:
             if again == carry:
                 return outs
             carry = again
+
     reach(stages.closed.jaxpr, [i in tangents for i in range(len(stages.closed.jaxpr.invars))])
     return found
 
@@ -378,9 +483,19 @@ def _tangents(stages: ProgramStages, tangents: range) -> set[int]:
 # ------------------------------------------------------------------------------------------------------------- names
 
 
-def _notes(first: Program, origin: dict[int, int], primitives: dict[int, str], derivative: set[int], forward: bool) -> dict[int, str]:
+def _notes(
+    first: Program,
+    origin: dict[int, int],
+    primitives: dict[int, str],
+    derivative: set[int],
+    forward: bool,
+) -> dict[int, str]:
     """What to call results: as the user called that of the equation they came from; its tangent with a `d` in front."""
-    called = {e.id: (e.outputs[0].note, e.primitive) for e, _ in first.walk() if len(e.outputs) == 1 and e.outputs[0].note}
+    called = {
+        e.id: (e.outputs[0].note, e.primitive)
+        for e, _ in first.walk()
+        if len(e.outputs) == 1 and e.outputs[0].note
+    }
     found: dict[str, int] = {}
     for number, of in origin.items():
         if of in called:
@@ -394,9 +509,16 @@ def _notes(first: Program, origin: dict[int, int], primitives: dict[int, str], d
 
 def _named(program: Program, rules: dict[int, str], notes: dict[int, str]) -> Program:
     """The program with the rule of every equation, and the names of what the user named."""
-    return program.replace(equations=tuple(
-        e.replace(rule=rules.get(e.id), nested=tuple(_named(p, rules, notes) for p in e.nested),
-                  outputs=tuple(v.replace(note=notes.get(e.id, "")) for v in e.outputs)) for e in program.equations))
+    return program.replace(
+        equations=tuple(
+            e.replace(
+                rule=rules.get(e.id),
+                nested=tuple(_named(p, rules, notes) for p in e.nested),
+                outputs=tuple(v.replace(note=notes.get(e.id, "")) for v in e.outputs),
+            )
+            for e in program.equations
+        )
+    )
 
 
 def _residual_names(form: _Form, first: Program) -> list[str]:
@@ -406,37 +528,68 @@ def _residual_names(form: _Form, first: Program) -> list[str]:
     def run(*xs: Any) -> Any:
         kept.extend(getattr(x, "variable", None) for x in _pulled(form, xs)[1].consts)
         return ()
+
     with named_rules():
         jaxpr = jit(run).trace(*form.args).jaxpr.jaxpr
-    called = {e.id: (e.outputs[0].note, e.primitive) for e, _ in first.walk() if len(e.outputs) == 1}
+    called = {
+        e.id: (e.outputs[0].note, e.primitive) for e, _ in first.walk() if len(e.outputs) == 1
+    }
     names: dict[Any, str] = dict(zip(jaxpr.invars, (v.note for v in first.inputs)))
     for eqn in jaxpr.eqns:
         note, primitive = called.get(getattr(eqn.raw_source_info, "origin", -1), ("", ""))
-        given = names.get(eqn.invars[0], "") if len(eqn.invars) == 1 and type(eqn.invars[0]) is not Literal else ""
+        given = (
+            names.get(eqn.invars[0], "")
+            if len(eqn.invars) == 1 and type(eqn.invars[0]) is not Literal
+            else ""
+        )
         if len(eqn.outvars) == 1:
-            names[eqn.outvars[0]] = note if primitive == eqn.primitive.name and note else f"{eqn.primitive.name}({given})" if given else ""
+            names[eqn.outvars[0]] = (
+                note
+                if primitive == eqn.primitive.name and note
+                else f"{eqn.primitive.name}({given})"
+                if given
+                else ""
+            )
     return [names.get(v, "") for v in kept]
 
 
-def _input_names(base: _Form, words: list[str], first: Program, tangents: range) -> tuple[list[str], list[str]]:
+def _input_names(
+    base: _Form, words: list[str], first: Program, tangents: range
+) -> tuple[list[str], list[str]]:
     """The user's names of a rung's inputs and of its constants; tangents and cotangents have a `d` in front."""
     names = [v.note for v in first.inputs]
     ends = [len(_tree.leaves(base.args[:n])) for n in range(len(base.args) + 1)]
-    directions = [f"d{name}" if name else "" for n in base.numbers for name in names[ends[n]:ends[n + 1]]] if base.args else []
+    directions = (
+        [f"d{name}" if name else "" for n in base.numbers for name in names[ends[n] : ends[n + 1]]]
+        if base.args
+        else []
+    )
     if {"jvp", "transpose", "linearize"} & set(words[1:]):
         return [], []
     if words[0] in ("linearize", "transpose"):
         kept = _residual_names(base, first) if len(words) == 1 else []
         if words[0] == "linearize":
             return directions, kept
-        last = next((v.note or v.name for e in first.equations for v in e.outputs if (v.name,) == first.outputs), "")
+        last = next(
+            (
+                v.note or v.name
+                for e in first.equations
+                for v in e.outputs
+                if (v.name,) == first.outputs
+            ),
+            "",
+        )
         return [f"d{last}", *kept] if last else [], []
-    names[tangents.start:tangents.start] = directions if tangents else []
+    names[tangents.start : tangents.start] = directions if tangents else []
     return names, []
 
 
 def _with_inputs(program: Program, inputs: list[str], constants: list[str]) -> Program:
     """The program with names of its inputs and constants; those without keep none."""
+
     def named(variables: tuple, names: list[str]) -> tuple:
         return tuple(v.replace(note=n) for v, n in zip(variables, [*names, *[""] * len(variables)]))
-    return program.replace(inputs=named(program.inputs, inputs), constants=named(program.constants, constants))
+
+    return program.replace(
+        inputs=named(program.inputs, inputs), constants=named(program.constants, constants)
+    )

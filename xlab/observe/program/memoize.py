@@ -14,7 +14,9 @@ from xlab.observe.program.stages import ProgramStages
 
 T = TypeVar("T")
 
-_answers: weakref.WeakKeyDictionary[Any, tuple[tuple[str, ...], dict[Any, Any]]] = weakref.WeakKeyDictionary()
+_answers: weakref.WeakKeyDictionary[Any, tuple[tuple[str, ...], dict[Any, Any]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def memoize(stages: ProgramStages, key: Hashable, make: Callable[[], T]) -> T:
@@ -32,7 +34,11 @@ def memoize(stages: ProgramStages, key: Hashable, make: Callable[[], T]) -> T:
     executable = stages.executable
     found = _answers.get(executable)
     if found is None:
-        named = {e.source_info.code.co_filename for e in stages.equations.values() if e.source_info.code is not None}
+        named = {
+            e.source_info.code.co_filename
+            for e in stages.equations.values()
+            if e.source_info.code is not None
+        }
         found = _answers[executable] = tuple(sorted(named)), {}
     files, kept = found
     whole = key, tuple(shown_name(file) for file in files)
@@ -40,7 +46,9 @@ def memoize(stages: ProgramStages, key: Hashable, make: Callable[[], T]) -> T:
         for old in [k for k in kept if k[0] == key]:
             del kept[old]
         made = make()
-        if stages.unknown:       # not cached: trying again may succeed, since the worker process may have been killed
+        if (
+            stages.unknown
+        ):  # not cached: trying again may succeed, since the worker process may have been killed
             return made
         kept[whole] = made
     return kept[whole]

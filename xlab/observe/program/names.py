@@ -97,7 +97,9 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, str]]
     if isinstance(target, ast.Name):
         yield value, target.id
     elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
-        if len(target.elts) == len(value.elts) and not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)):
+        if len(target.elts) == len(value.elts) and not any(
+            isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)
+        ):
             for t, v in zip(target.elts, value.elts):
                 yield from _paired(t, v)
 
@@ -111,22 +113,38 @@ def _assigned_by_place(code: Any, file: str) -> dict[int, str]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 for value, name in _paired(target, node.value):
-                    places[value.lineno, value.end_lineno, value.col_offset, value.end_col_offset] = name
-    return {2 * i: places[at] for i, at in enumerate(code.co_positions()) if at in places} if places else {}
+                    places[
+                        value.lineno, value.end_lineno, value.col_offset, value.end_col_offset
+                    ] = name
+    return (
+        {2 * i: places[at] for i, at in enumerate(code.co_positions()) if at in places}
+        if places
+        else {}
+    )
 
 
 def _returned(jaxpr: Jaxpr) -> dict[Var, str]:
     """The names of results in `return u, v`, of a function whose program is its own and not that of its gradient."""
     info = jaxpr.debug_info
     file, _, line = info.position.rpartition(":")
-    tree = _source_tree(file) if line.isdigit() and info.around is not None and set(info.around) <= _KEEP_RESULTS else None
+    tree = (
+        _source_tree(file)
+        if line.isdigit() and info.around is not None and set(info.around) <= _KEEP_RESULTS
+        else None
+    )
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.FunctionDef) and min([node.lineno, *(d.lineno for d in node.decorator_list)]) == int(line):
+        if isinstance(node, ast.FunctionDef) and min(
+            [node.lineno, *(d.lineno for d in node.decorator_list)]
+        ) == int(line):
             found = [r.value for r in _returns(node.body)]
             values = found[0].elts if len(found) == 1 and isinstance(found[0], ast.Tuple) else found
             if len(found) == 1 and len(values) == len(jaxpr.outvars):
                 pairs = zip(reversed(jaxpr.outvars), reversed(values))
-                return {v: value.id for v, value in pairs if isinstance(v, Var) and isinstance(value, ast.Name)}
+                return {
+                    v: value.id
+                    for v, value in pairs
+                    if isinstance(v, Var) and isinstance(value, ast.Name)
+                }
     return {}
 
 
@@ -139,7 +157,9 @@ def _returns(body: Any) -> Iterator[ast.Return]:
     for node in body:
         if isinstance(node, ast.Return):
             yield node
-        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        elif not isinstance(
+            node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+        ):
             yield from _returns(ast.iter_child_nodes(node))
 
 
@@ -157,7 +177,11 @@ def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
     if outer is not None:
         last.pop((outer.source_info.code, outer.source_info.lasti), None)
     inputs = {*jaxpr.constvars, *jaxpr.invars}
-    out = {v: name for v, name in (_returned(jaxpr) if outer is None else {}).items() if v not in inputs and not name.startswith("_")}
+    out = {
+        v: name
+        for v, name in (_returned(jaxpr) if outer is None else {}).items()
+        if v not in inputs and not name.startswith("_")
+    }
     for (code, lasti), eqn in last.items():
         name = _assigned(code).get(lasti) or _assigned_by_place(code, code.co_filename).get(lasti)
         if name and not name.startswith("_") and len(eqn.outvars) == 1:
@@ -169,9 +193,17 @@ def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
 def _place(code: Any, lasti: int, file: str) -> Source:
     # The file is part of the key: code objects of one text are equal wherever they were compiled.
     from xlab.core.source_info import position
+
     p = position(code, lasti)
     end = p.end_column if p.end_line == p.line else 0
-    return Source(shown_name(p.file) or p.file, p.line, p.column, end, p.function, linecache.getline(p.file, p.line).rstrip("\n"))
+    return Source(
+        shown_name(p.file) or p.file,
+        p.line,
+        p.column,
+        end,
+        p.function,
+        linecache.getline(p.file, p.line).rstrip("\n"),
+    )
 
 
 def is_transposed(eqn: JaxprEqn) -> bool:

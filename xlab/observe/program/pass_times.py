@@ -37,11 +37,16 @@ def plain(name: str) -> str:
 def timed(found: Sequence[Pass], places: Sequence[Place], events: Sequence[Any]) -> list[Pass]:
     """Passes with their times, those that changed nothing between them in the order they ran, and last what writes code."""
     pipelines = sorted((e for e in events if _PIPELINE.search(e.name)), key=lambda e: e.start_ns)
-    inside = [e for e in events if e not in pipelines and not _WRAPPER.search(e.name)
-              and any(s.start_ns <= e.start_ns and e.end_ns <= s.end_ns for s in pipelines)]
+    inside = [
+        e
+        for e in events
+        if e not in pipelines
+        and not _WRAPPER.search(e.name)
+        and any(s.start_ns <= e.start_ns and e.end_ns <= s.end_ns for s in pipelines)
+    ]
     took = _own_times(inside)
     runs = _runs(pipelines, inside)
-    seen: dict[int, int] = {}           # event: the pass that it is
+    seen: dict[int, int] = {}  # event: the pass that it is
     waiting = []
     for n, (p, place) in enumerate(zip(found, places, strict=True)):
         event = _event_of(p, place, runs, seen)
@@ -51,12 +56,12 @@ def timed(found: Sequence[Pass], places: Sequence[Place], events: Sequence[Any])
         waiting.append(_until(p, place, pipelines, inside))
     out: list[Pass] = []
     done = 0
-    for event in sorted(inside, key=lambda e: e.end_ns):        # as modules are written: when a pass ends
+    for event in sorted(inside, key=lambda e: e.end_ns):  # as modules are written: when a pass ends
         at = seen.get(id(event))
         if at is None:
             _idle(out, event.name, took[id(event)])
         else:
-            out += waiting[done:at + 1]
+            out += waiting[done : at + 1]
             done = max(done, at + 1)
     out += waiting[done:]
     rest: dict[str, list[float]] = {}
@@ -64,7 +69,10 @@ def timed(found: Sequence[Pass], places: Sequence[Place], events: Sequence[Any])
     for event in events:
         if id(event) not in held and (not _WRAPPER.search(event.name) or event.name == "Codegen"):
             rest.setdefault(event.name, []).append(event.duration_ns / 1e3)
-    return out + [Pass(name, "codegen", duration_us=sum(us), runs=len(us)) for name, us in sorted(rest.items(), key=lambda kv: -sum(kv[1]))]
+    return out + [
+        Pass(name, "codegen", duration_us=sum(us), runs=len(us))
+        for name, us in sorted(rest.items(), key=lambda kv: -sum(kv[1]))
+    ]
 
 
 def _runs(pipelines: Sequence[Any], inside: Sequence[Any]) -> dict[str, list[list[Any]]]:
@@ -76,7 +84,14 @@ def _runs(pipelines: Sequence[Any], inside: Sequence[Any]) -> dict[str, list[lis
     runs: dict[str, list[list[Any]]] = {}
     for span in pipelines:
         # What a pass calls is not a pass of the pipeline.
-        own = [e for e in direct[id(span)] if not any(o is not e and o.start_ns <= e.start_ns and e.end_ns <= o.end_ns for o in direct[id(span)])]
+        own = [
+            e
+            for e in direct[id(span)]
+            if not any(
+                o is not e and o.start_ns <= e.start_ns and e.end_ns <= o.end_ns
+                for o in direct[id(span)]
+            )
+        ]
         runs.setdefault(plain(_PIPELINE.sub("", span.name)), []).append(own)
     return runs
 
@@ -87,9 +102,15 @@ def _event_of(p: Pass, place: Place, runs: dict[str, list[list[Any]]], seen: dic
     if not 0 <= place.run < len(every):
         return None
     own = every[place.run]
-    named = [(event, plain(own[k + 1].name) if k + 1 < len(own) else _LAST) for k, event in enumerate(own)
-             if plain(event.name) == plain(p.name) and id(event) not in seen]
-    return next((e for e, following in named if following == plain(place.following)), named[0][0] if len(named) == 1 else None)
+    named = [
+        (event, plain(own[k + 1].name) if k + 1 < len(own) else _LAST)
+        for k, event in enumerate(own)
+        if plain(event.name) == plain(p.name) and id(event) not in seen
+    ]
+    return next(
+        (e for e, following in named if following == plain(place.following)),
+        named[0][0] if len(named) == 1 else None,
+    )
 
 
 def _own_times(events: Sequence[Any]) -> dict[int, float]:
@@ -111,9 +132,15 @@ def _until(p: Pass, place: Place, pipelines: Sequence[Any], inside: Sequence[Any
     if p.name == f"before {p.pipeline}":
         spans = [e for e in pipelines if plain(_PIPELINE.sub("", e.name)) == plain(place.pipeline)]
         began = spans[place.run] if 0 <= place.run < len(spans) else None
-        around = [e for e in inside if began is not None and e.start_ns <= began.start_ns and began.end_ns <= e.end_ns]
+        around = [
+            e
+            for e in inside
+            if began is not None and e.start_ns <= began.start_ns and began.end_ns <= e.end_ns
+        ]
         if around:
-            return p.replace(name=f"{min(around, key=lambda e: e.duration_ns).name} until {p.pipeline}")
+            return p.replace(
+                name=f"{min(around, key=lambda e: e.duration_ns).name} until {p.pipeline}"
+            )
     return p
 
 
@@ -123,6 +150,8 @@ def _idle(out: list[Pass], name: str, us: float) -> None:
         if out[n].changed:
             break
         if out[n].name == name:
-            out[n] = out[n].replace(duration_us=(out[n].duration_us or 0.0) + us, runs=out[n].runs + 1)
+            out[n] = out[n].replace(
+                duration_us=(out[n].duration_us or 0.0) + us, runs=out[n].runs + 1
+            )
             return
     out.append(Pass(name, "xla", duration_us=us))

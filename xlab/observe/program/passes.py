@@ -30,7 +30,9 @@ _EQUATION = re.compile(r'op_name="(?:[^"\\]|\\.)*?;e(\d+)(?:["/.])')
 _TABLES = re.compile(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)$")
 
 
-def passes(what: Any, *args: Any, all: bool = False, budget: int | None = BUDGET, **kwargs: Any) -> tuple[Pass, ...]:
+def passes(
+    what: Any, *args: Any, all: bool = False, budget: int | None = BUDGET, **kwargs: Any
+) -> tuple[Pass, ...]:
     """The compiler's passes in order: lines added and removed, the edits themselves, and time where the profiler saw them.
 
     Args:
@@ -53,7 +55,7 @@ def passes(what: Any, *args: Any, all: bool = False, budget: int | None = BUDGET
         keeper = _Keeper(budget)
         shardy = list(keeper.passes("shardy", _shardy(Path(folder))))
         found = list(keeper.passes("xla", _xla(Path(folder))))
-    every = timed(found, keeper.places[len(shardy):], list(taken.compiler_passes()))
+    every = timed(found, keeper.places[len(shardy) :], list(taken.compiler_passes()))
     # The profiler sees the partitioner's stages as one pass, `shardy-xla`.
     return tuple(p for p in (*shardy, *every) if all or p.changed)
 
@@ -62,9 +64,14 @@ def _compile(stages: ProgramStages, folder: str) -> None:
     low = stages.lowered
     options = {**low.compiler_options, "xla_dump_to": folder, "xla_dump_hlo_pass_re": ".*"}
     with analysis_only():
-        _compiling.compile_text(low.module.text, low.devices, partitions=len(low.devices),
-                                allow_propagation_to_outputs=[s is None for s in low.out_shardings], options=options,
-                                host_callbacks=low.module.callbacks)
+        _compiling.compile_text(
+            low.module.text,
+            low.devices,
+            partitions=len(low.devices),
+            allow_propagation_to_outputs=[s is None for s in low.out_shardings],
+            options=options,
+            host_callbacks=low.module.callbacks,
+        )
 
 
 # ------------------------------------------------------------------------------------------------------ what was written
@@ -91,7 +98,13 @@ def _xla(folder: Path) -> Iterator[_Written]:
     for _, pipeline, name, following, path in sorted(dumps, key=lambda d: d[0]):
         begins = name == "pipeline-start"
         runs[pipeline] += begins
-        yield _Written("" if begins else name, pipeline.replace("_", " "), following, hlo_lines(path.read_text(errors="replace")), runs[pipeline] - 1)
+        yield _Written(
+            "" if begins else name,
+            pipeline.replace("_", " "),
+            following,
+            hlo_lines(path.read_text(errors="replace")),
+            runs[pipeline] - 1,
+        )
 
 
 def hlo_lines(text: str) -> list[str]:
@@ -131,17 +144,26 @@ class _Keeper:
     def __init__(self, budget: int | None):
         self.left = budget if budget is not None else 1 << 60
         self.budget = budget
-        self.places: list[Place] = []           # where each pass ran
+        self.places: list[Place] = []  # where each pass ran
 
     def passes(self, stage: str, written: Iterator[_Written]) -> Iterator[Pass]:
         before: list[str] | None = None
-        joined = False          # whether the reader has the module before this pass
+        joined = False  # whether the reader has the module before this pass
         for made in written:
             if before is not None and made.lines != before:
                 # A pass without a name is what happened between two pipelines.
                 change = line_edits(before, made.lines)
-                added, removed = sum(len(new) for *_, new in change), sum(len(gone) for _, gone, _ in change)
-                found = Pass(made.name or f"before {made.pipeline}", stage, added, removed, pipeline=made.pipeline)
+                added, removed = (
+                    sum(len(new) for *_, new in change),
+                    sum(len(gone) for _, gone, _ in change),
+                )
+                found = Pass(
+                    made.name or f"before {made.pipeline}",
+                    stage,
+                    added,
+                    removed,
+                    pipeline=made.pipeline,
+                )
                 found, joined = self._kept(found, change, before, joined)
                 self.places.append(Place(made.pipeline, made.run, made.following))
                 yield found
@@ -151,12 +173,17 @@ class _Keeper:
         size = sum(len(line) + 1 for _, gone, new in change for line in (*gone, *new))
         whole = 0 if joined else sum(len(line) + 1 for line in before)
         if size > self.left:
-            return found.replace(cut=f"{size:,} characters of changes are not kept, beyond the {self.budget:,} that are; "
-                                     "observe.passes(…, budget=None) keeps all"), False
+            return found.replace(
+                cut=f"{size:,} characters of changes are not kept, beyond the {self.budget:,} that are; "
+                "observe.passes(…, budget=None) keeps all"
+            ), False
         self.left -= size
         if joined:
             return found.replace(edits=change), True
         if len(before) > MOST_LINES or whole > self.left:
-            return found.replace(edits=change, cut=f"the module has {len(before):,} lines: only those that change are kept"), False
+            return found.replace(
+                edits=change,
+                cut=f"the module has {len(before):,} lines: only those that change are kept",
+            ), False
         self.left -= whole
         return found.replace(edits=change, before="\n".join(before)), True

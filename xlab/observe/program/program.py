@@ -31,7 +31,9 @@ from xlab.observe.records import Equation, Level, MeshInfo, Program, Type, Varia
 LEVELS = ("stablehlo", "propagated", "partitioned", "optimized")
 
 
-def program(what: Any, *args: Any, levels: bool | Sequence[str] | None = None, **kwargs: Any) -> Program:
+def program(
+    what: Any, *args: Any, levels: bool | Sequence[str] | None = None, **kwargs: Any
+) -> Program:
     """The program of a function, a stage of `jit`, or a jaxpr, as a record.
 
     Args:
@@ -55,11 +57,13 @@ def program(what: Any, *args: Any, levels: bool | Sequence[str] | None = None, *
     if unknown:
         raise ValueError(f"unknown levels {sorted(unknown)}; there are {', '.join(LEVELS)}")
     if "partitioned" in levels:
-        stages.stage("local")        # brings the stages before it
+        stages.stage("local")  # brings the stages before it
     made = tuple(found for name in levels if (found := level(stages, name)) is not None)
     specs = _propagated_specs(stages) if "propagated" in levels else {}
     record = _Maker(stages, specs).program(stages.closed.jaxpr, stages.name, top=True)
-    return record.replace(sources=_names.listings(stages.equations.values()), levels=made, mesh=mesh_info(stages.mesh))
+    return record.replace(
+        sources=_names.listings(stages.equations.values()), levels=made, mesh=mesh_info(stages.mesh)
+    )
 
 
 class _Maker:
@@ -72,17 +76,25 @@ class _Maker:
     def variable(self, v: Var, note: str = "", spec: Any = None) -> Variable:
         return Variable(self.names(v), type_of(v.aval, spec), note)
 
-    def program(self, jaxpr: Jaxpr, name: str, top: bool = False, outer: JaxprEqn | None = None) -> Program:
+    def program(
+        self, jaxpr: Jaxpr, name: str, top: bool = False, outer: JaxprEqn | None = None
+    ) -> Program:
         notes = _names.user_names(jaxpr, outer)
         arg_names = jaxpr.debug_info.arg_names
         if len(arg_names) != len(jaxpr.invars):
             arg_names = ("",) * len(jaxpr.invars)
         specs = _argument_specs(self.stages) if top else {}
-        inputs = tuple(self.variable(v, n, specs.get(i)) for i, (v, n) in enumerate(zip(jaxpr.invars, arg_names)))
+        inputs = tuple(
+            self.variable(v, n, specs.get(i))
+            for i, (v, n) in enumerate(zip(jaxpr.invars, arg_names))
+        )
         return Program(
-            name, inputs, tuple(atom_text(a, self.names) for a in jaxpr.outvars),
+            name,
+            inputs,
+            tuple(atom_text(a, self.names) for a in jaxpr.outvars),
             tuple(self.variable(v) for v in jaxpr.constvars),
-            tuple(self.equation(e, notes) for e in jaxpr.eqns))
+            tuple(self.equation(e, notes) for e in jaxpr.eqns),
+        )
 
     def equation(self, eqn: JaxprEqn, notes: dict[Var, str]) -> Equation:
         number = self.stages.numbers[id(eqn)]
@@ -90,7 +102,11 @@ class _Maker:
         flow = flow_of(eqn)
         for label, inner in flow.jaxprs if flow is not None else ():
             body = open_jaxpr(inner)
-            nested.append(self.program(body, eqn.params.get("name") or body.debug_info.name or label, outer=eqn))
+            nested.append(
+                self.program(
+                    body, eqn.params.get("name") or body.debug_info.name or label, outer=eqn
+                )
+            )
             labels.append(label)
         specs = list(self.specs.get(number, ()))
         outputs = []
@@ -99,9 +115,18 @@ class _Maker:
             outputs.append(self.variable(v, notes.get(v, ""), spec))
         params = params_text(eqn, self.names)
         return Equation(
-            number, eqn.primitive.name, tuple(atom_text(a, self.names) for a in eqn.invars), tuple(outputs), params,
-            _names.source_of(eqn), eqn.source_info.scope, tuple(nested), tuple(labels),
-            equation_line(eqn, self.names, params), communication.axes_of(eqn.primitive, eqn.params))
+            number,
+            eqn.primitive.name,
+            tuple(atom_text(a, self.names) for a in eqn.invars),
+            tuple(outputs),
+            params,
+            _names.source_of(eqn),
+            eqn.source_info.scope,
+            tuple(nested),
+            tuple(labels),
+            equation_line(eqn, self.names, params),
+            communication.axes_of(eqn.primitive, eqn.params),
+        )
 
 
 def params_text(eqn: JaxprEqn, names: Names) -> str:
@@ -110,7 +135,9 @@ def params_text(eqn: JaxprEqn, names: Names) -> str:
     for key, value in shown_params(eqn):
         if isinstance(value, (Jaxpr, ClosedJaxpr)):
             continue
-        if isinstance(value, (tuple, list)) and any(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
+        if isinstance(value, (tuple, list)) and any(
+            isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value
+        ):
             continue
         out.append(f"{key}={' '.join(value_text(value, names, 0).split())}")
     return " ".join(out)
@@ -138,8 +165,14 @@ def type_of(aval: Any, spec: Any = None) -> Type:
         return Type("", label=aval.str_short())
     own = spec_of(aval.sharding, aval.ndim)
     mat = aval.mat
-    return Type(dtypes.short_name(aval.dtype), tuple(aval.shape), spec if spec is not None and not any(own or ()) else own,
-                tuple(sorted(map(str, mat.varying))), tuple(sorted(map(str, mat.unreduced))), bool(aval.weak_type))
+    return Type(
+        dtypes.short_name(aval.dtype),
+        tuple(aval.shape),
+        spec if spec is not None and not any(own or ()) else own,
+        tuple(sorted(map(str, mat.varying))),
+        tuple(sorted(map(str, mat.unreduced))),
+        bool(aval.weak_type),
+    )
 
 
 def spec_of(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...] | None:
@@ -147,7 +180,9 @@ def spec_of(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...] | None:
     spec = getattr(sharding, "spec", None)
     if spec is None:
         return None
-    return tuple(tuple(map(str, spec.axes_of(i) or ())) if i < len(spec) else () for i in range(ndim))
+    return tuple(
+        tuple(map(str, spec.axes_of(i) or ())) if i < len(spec) else () for i in range(ndim)
+    )
 
 
 def mesh_info(mesh: Any) -> MeshInfo | None:
@@ -156,20 +191,29 @@ def mesh_info(mesh: Any) -> MeshInfo | None:
         return None
     kinds = tuple(t.name for t in mesh.axis_types)
     names, sizes = tuple(map(str, mesh.axis_names)), tuple(int(n) for n in mesh.axis_sizes)
-    devices = getattr(mesh, "_devices", None) if not hasattr(mesh, "devices_in_order") else mesh.devices_in_order
+    devices = (
+        getattr(mesh, "_devices", None)
+        if not hasattr(mesh, "devices_in_order")
+        else mesh.devices_in_order
+    )
     if devices is None:
         return MeshInfo(names, sizes, axis_types=kinds)
     devices = tuple(devices)
     hosts = tuple(int(d.process_index) for d in devices)
-    return MeshInfo(names, sizes, tuple(int(d.id) for d in devices), str(devices[0].platform), hosts, kinds)
+    return MeshInfo(
+        names, sizes, tuple(int(d.id) for d in devices), str(devices[0].platform), hosts, kinds
+    )
 
 
 def _argument_specs(stages: ProgramStages) -> dict[int, Any]:
     if not stages.is_lowered:
         return {}
     low = stages.lowered
-    return {i: spec_of(s, len(low.closed.in_avals[i].shape)) for i, s in zip(low.kept, low.in_shardings)
-            if isinstance(low.closed.in_avals[i], ShapedArray)}
+    return {
+        i: spec_of(s, len(low.closed.in_avals[i].shape))
+        for i, s in zip(low.kept, low.in_shardings)
+        if isinstance(low.closed.in_avals[i], ShapedArray)
+    }
 
 
 # ------------------------------------------------------------------------------------------------------- levels
@@ -230,7 +274,7 @@ def mlir_level(name: str, text: str) -> Level:
             continue
         end = _TRAILING.search(line)
         if end:
-            line = line[:end.start()]
+            line = line[: end.start()]
             number = int(end.group(2)) if end.group(2) else defined.get(end.group(1))
             if number is not None:
                 links.append((len(shown) + 1, (number,)))
@@ -238,7 +282,9 @@ def mlir_level(name: str, text: str) -> Level:
     return Level(name, "\n".join(shown).strip("\n") + "\n", tuple(links))
 
 
-_VALUE_SHARDING = re.compile(r"sdy\.sharding = #sdy\.sharding_per_value<\[(.*?)\]>\}|out_sharding=(<@\w+, \[[^\]]*\][^>]*>)")
+_VALUE_SHARDING = re.compile(
+    r"sdy\.sharding = #sdy\.sharding_per_value<\[(.*?)\]>\}|out_sharding=(<@\w+, \[[^\]]*\][^>]*>)"
+)
 _DIMENSION = r'\{((?:[^"}]|"[^"]*")*)\}'
 _ONE = re.compile(rf"<@\w+, \[((?:{_DIMENSION}(?:, )?)*)\]")
 _HEX = re.compile(r"\\([0-9A-F]{2})")
@@ -256,8 +302,13 @@ def parse_sharding(text: str) -> tuple[tuple[str, ...], ...]:
     found = _ONE.search(text)
     if not found:
         return ()
-    return tuple(tuple(_unescaped(a.strip('"').replace('":', ":")) for a in re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', dim))
-                 for dim in re.findall(_DIMENSION, found.group(1)))
+    return tuple(
+        tuple(
+            _unescaped(a.strip('"').replace('":', ":"))
+            for a in re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', dim)
+        )
+        for dim in re.findall(_DIMENSION, found.group(1))
+    )
 
 
 def _unescaped(name: str) -> str:
@@ -272,10 +323,14 @@ def _unescaped(name: str) -> str:
 def result_shardings(line: str) -> list[tuple[tuple, tuple[int, ...]]]:
     """The `(spec, shape)` of each result of an operation, from a line of a propagated program."""
     found = _VALUE_SHARDING.search(line)
-    specs = re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", found.group(1) or found.group(2)) if found else []
+    specs = (
+        re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", found.group(1) or found.group(2))
+        if found
+        else []
+    )
     tail = line.rsplit("->", 1)[-1] if "->" in line else line.rsplit(" : ", 1)[-1]
     shapes = [tensor_shape(t) for t in _RESULTS.findall(tail)]
-    if "->" not in line:            # operands and result in one list, as of a select: the result stands last
+    if "->" not in line:  # operands and result in one list, as of a select: the result stands last
         shapes = shapes[-1:]
     out = []
     for i, shape in enumerate(shapes):
@@ -299,7 +354,8 @@ def _propagated_specs(stages: ProgramStages) -> dict[int, list[tuple]]:
     out: dict[int, list[tuple]] = {}
     for number, ids in made.links:
         line = lines[number - 1]
-        if " = " in line or line.lstrip().startswith("})"):      # the end of an operation with a region has its types
+        if " = " in line or line.lstrip().startswith(
+            "})"
+        ):  # the end of an operation with a region has its types
             out.setdefault(ids[0], [])[:0] = result_shardings(line)
     return out
-

@@ -106,6 +106,7 @@ def record(title: str = "") -> Iterator[Session]:
         ['trace', 'cache_miss', 'lower', 'compile', 'execute']
     """
     session = Session(title)
+
     # A listener of its own per recorder: the same function added twice would be removed twice.
     def listen(event: events.Event) -> None:
         session._listen(event)

@@ -31,14 +31,24 @@ from xlab.core.jaxpr import (
 )
 from xlab.observe.program import hlo, names
 
-_PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')      # where the compiler's words are about
+_PLACE = re.compile(
+    r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): '
+)  # where the compiler's words are about
 
 
 class ProgramStages:
     """A program and its stages."""
 
-    def __init__(self, closed: ClosedJaxpr, name: str, *, traced: Traced | None = None,
-                 lowered: MeshComputation | None = None, executable: Executable | None = None, origin: Any = None):
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        name: str,
+        *,
+        traced: Traced | None = None,
+        lowered: MeshComputation | None = None,
+        executable: Executable | None = None,
+        origin: Any = None,
+    ):
         self.closed, self.name = closed, name
         # The jitted function it was traced from, with the structure of its arguments, where these are known.
         self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
@@ -52,16 +62,22 @@ class ProgramStages:
             if self._traced is not None:
                 self._lowered = self._traced.lower()._lowered
             else:
-                self._lowered = lower(self.closed, self.name, Request([None] * len(self.closed.in_avals)))
+                self._lowered = lower(
+                    self.closed, self.name, Request([None] * len(self.closed.in_avals))
+                )
         return self._lowered
 
     @property
     def executable(self) -> Executable:
         if self._executable is None:
             traced = self._traced
-            if traced is not None and not any(isinstance(x, ShapeDtypeStruct) for x in traced._flat):
+            if traced is not None and not any(
+                isinstance(x, ShapeDtypeStruct) for x in traced._flat
+            ):
                 # What a call with these arguments runs, compiled once for both.
-                self._executable = traced._owner.executable(traced._program, traced._flat, traced._in_tree)
+                self._executable = traced._owner.executable(
+                    traced._program, traced._flat, traced._in_tree
+                )
                 self._lowered = self._executable.lowered
             else:
                 self._executable = Executable(self.lowered, AHEAD)
@@ -93,6 +109,7 @@ class ProgramStages:
                     found[number] = eqn
                     for _, inner in subjaxprs_of_params(eqn.params):
                         visit(open_jaxpr(inner))
+
         visit(self.closed.jaxpr)
         return found
 
@@ -107,9 +124,16 @@ class ProgramStages:
                 known = found.get(number, 0)
                 found[number] = None if often is None or known is None else known + often
                 name = eqn.primitive.name
-                inner = None if name == "while" or often is None else often * int(eqn.params["length"]) if name == "scan" else often
+                inner = (
+                    None
+                    if name == "while" or often is None
+                    else often * int(eqn.params["length"])
+                    if name == "scan"
+                    else often
+                )
                 for _, nested in subjaxprs_of_params(eqn.params):
                     visit(open_jaxpr(nested), inner)
+
         visit(self.closed.jaxpr, 1)
         return found
 
@@ -126,7 +150,9 @@ class ProgramStages:
     def stage(self, name: str) -> str | None:
         """The program at a stage of partitioning with locations; None for one device, and where `unstaged` says why there is none."""
         if name not in self._stages and not self.unstaged and len(self.lowered.devices) > 1:
-            self._stages = _partitioning.partition_stages(self.lowered.module.text, locations=True, last=name)
+            self._stages = _partitioning.partition_stages(
+                self.lowered.module.text, locations=True, last=name
+            )
         return self._stages.get(name)
 
     @property
@@ -134,8 +160,14 @@ class ProgramStages:
         """A sentence about a preview of partitioning that came to no end: before which stage, and why. Empty where it did."""
         stage, _, why = self._stages.get("failed", "").partition(": ")
         why = _PLACE.sub("", " ".join(why.split()))[:300]
-        return (f"the partitioner's preview of this program ended before its stage `{stage}`, where its text stops ({why}); what is "
-                "compiled and runs does not depend on it") if why else ""
+        return (
+            (
+                f"the partitioner's preview of this program ended before its stage `{stage}`, where its text stops ({why}); what is "
+                "compiled and runs does not depend on it"
+            )
+            if why
+            else ""
+        )
 
     @property
     def propagation(self) -> _propagation.Propagation:
@@ -148,19 +180,35 @@ class ProgramStages:
     def unknown(self) -> tuple[str, ...]:
         """Sentences on analyses that did not finish."""
         failed = self._propagation.failed if self._propagation is not None else ""
-        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged      # this stage exists although the analysis failed later
-        return tuple(filter(None, (ended, failed and f"how the values inside were decided to lie is not known: {failed}")))
+        ended = (
+            "" if self._stages.get("failed", "").startswith("local:") else self.unstaged
+        )  # this stage exists although the analysis failed later
+        return tuple(
+            filter(
+                None,
+                (
+                    ended,
+                    failed and f"how the values inside were decided to lie is not known: {failed}",
+                ),
+            )
+        )
 
     @property
     def before_arguments(self) -> list[str]:
         """What the lowered program takes before its arguments: tokens of ordered effects, and large constants."""
         module = self.lowered.module
-        return [*(f"token {i}" for i in range(len(module.ordered))), *(f"constant {i}" for i in range(len(module.hoisted)))]
+        return [
+            *(f"token {i}" for i in range(len(module.ordered))),
+            *(f"constant {i}" for i in range(len(module.hoisted))),
+        ]
 
     @property
     def parameter_names(self) -> list[str]:
         """The names of the lowered program's parameters."""
-        return [*self.before_arguments, *map(self.closed.jaxpr.debug_info.arg_name, self.lowered.kept)]
+        return [
+            *self.before_arguments,
+            *map(self.closed.jaxpr.debug_info.arg_name, self.lowered.kept),
+        ]
 
     @property
     def mesh(self) -> Any:
@@ -206,18 +254,32 @@ def fresh(jitted: Any) -> Any:
     (2, False)
     """
     of = jitted._xlab_jit
-    made = jit(_copy(of.fun), in_shardings=of.in_shardings, out_shardings=of.out_shardings, static_argnums=of.static_argnums,
-               static_argnames=of.static_argnames, donate_argnums=of.donate_argnums, donate_argnames=of.donate_argnames,
-               keep_unused=of.keep_unused, inline=of.inline, name=of.name, compiler_options=of.compiler_options)
+    made = jit(
+        _copy(of.fun),
+        in_shardings=of.in_shardings,
+        out_shardings=of.out_shardings,
+        static_argnums=of.static_argnums,
+        static_argnames=of.static_argnames,
+        donate_argnums=of.donate_argnums,
+        donate_argnames=of.donate_argnames,
+        keep_unused=of.keep_unused,
+        inline=of.inline,
+        name=of.name,
+        compiler_options=of.compiler_options,
+    )
     made._xlab_jit.for_view = True
-    made._xlab_jit.reason = f"a fresh copy of `{of.name}`, to measure a cold call; what is compiled of it stays"
+    made._xlab_jit.reason = (
+        f"a fresh copy of `{of.name}`, to measure a cold call; what is compiled of it stays"
+    )
     return made
 
 
 def _copy(fun: Any) -> Any:
     if type(fun) is not types.FunctionType:
         return functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
-    made = types.FunctionType(fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, fun.__closure__)
+    made = types.FunctionType(
+        fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, fun.__closure__
+    )
     made.__kwdefaults__ = fun.__kwdefaults__
     return functools.update_wrapper(made, fun)
 
@@ -234,28 +296,46 @@ def program_stages(what: Any, args: tuple = (), kwargs: dict | None = None) -> P
     stage = _stage(what)
     if stage is not None:
         if args or kwargs:
-            raise TypeError(f"{type(what).__name__} is already specialized to its arguments; given {len(args)} more. "
-                            "Pass it alone, or pass the function with arguments.")
+            raise TypeError(
+                f"{type(what).__name__} is already specialized to its arguments; given {len(args)} more. "
+                "Pass it alone, or pass the function with arguments."
+            )
         return stage
     if callable(what):
         if own(what, "trace") is None:
             what = jitted(what)
         traced = what.trace(*args, **kwargs)
         return ProgramStages(traced.jaxpr, traced.fun_name, traced=traced)
-    raise TypeError(f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
-                    f"given {what!r} of type {type(what).__name__}")
+    raise TypeError(
+        f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
+        f"given {what!r} of type {type(what).__name__}"
+    )
 
 
 def _stage(what: Any) -> ProgramStages | None:
     if isinstance(what, Compiled):
         low = what._executable.lowered
-        return ProgramStages(low.closed, low.name, lowered=low, executable=what._executable, origin=_origin(what._lowered))
+        return ProgramStages(
+            low.closed,
+            low.name,
+            lowered=low,
+            executable=what._executable,
+            origin=_origin(what._lowered),
+        )
     if isinstance(what, Executable):
         low = what.lowered
         owner, in_tree = what.made_by
-        return ProgramStages(low.closed, low.name, lowered=low, executable=what, origin=(made, in_tree) if (made := owner()) is not None else None)
+        return ProgramStages(
+            low.closed,
+            low.name,
+            lowered=low,
+            executable=what,
+            origin=(made, in_tree) if (made := owner()) is not None else None,
+        )
     if isinstance(what, Lowered):
-        return ProgramStages(what._lowered.closed, what.name, lowered=what._lowered, origin=_origin(what))
+        return ProgramStages(
+            what._lowered.closed, what.name, lowered=what._lowered, origin=_origin(what)
+        )
     if isinstance(what, MeshComputation):
         return ProgramStages(what.closed, what.name, lowered=what)
     if isinstance(what, Traced):
@@ -265,7 +345,6 @@ def _stage(what: Any) -> ProgramStages | None:
     if isinstance(what, ClosedJaxpr):
         return ProgramStages(what, what.jaxpr.debug_info.name)
     return None
-
 
 
 def _origin(stage: Lowered) -> Any:

@@ -72,5 +72,5 @@ __all__ = [
     "whatif",
 ]
 
-for _module in _iter_modules(__path__):        # reading a record needs every file that defines some
+for _module in _iter_modules(__path__):  # reading a record needs every file that defines some
     _import_module(f"{__name__}.{_module.name}")

@@ -17,11 +17,16 @@ from xlab.observe.pictures import picture
 SCHEMA = 2
 DEEPEST = 200
 """Records within one another that are read: a program of a hundred calls, each within the one before."""
-FORMER_NAMES = {"Comparison": "Diff", "Flight": "AsyncOperation", "Shard": "ShardSummary", "Trace": "StepTrace"}
+FORMER_NAMES = {
+    "Comparison": "Diff",
+    "Flight": "AsyncOperation",
+    "Shard": "ShardSummary",
+    "Trace": "StepTrace",
+}
 """Records that have another name now."""
 FORMER_FIELDS = {("Scheduled", "flights"): "async_operations"}
 """Fields that have another name now, by record and name then."""
-_BITS = 128     # of the longest number that is read; it stays a number of a page, and fits in a float
+_BITS = 128  # of the longest number that is read; it stays a number of a page, and fits in a float
 T = TypeVar("T")
 
 _classes: dict[str, type[Record]] = {}
@@ -57,17 +62,25 @@ class Record:
             ValueError: for what is none, or of a newer schema; a field that is missing or of another type is named.
         """
         if not isinstance(data, dict) or _class(data.get("record")) is None:
-            raise ValueError(f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
-                             f"given {_given(data)}. Pass what Record.to_json() returned.")
+            raise ValueError(
+                f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
+                f"given {_given(data)}. Pass what Record.to_json() returned."
+            )
         schema = data.get("schema", SCHEMA)
         if type(schema) is not int or schema < 1:
-            raise ValueError(f"{data['record']}.schema must be a number from 1 to {SCHEMA}; given {_given(schema)}")
+            raise ValueError(
+                f"{data['record']}.schema must be a number from 1 to {SCHEMA}; given {_given(schema)}"
+            )
         if schema > SCHEMA:
-            raise ValueError(f"this file has record schema {_given(schema)}, this xlab reads up to {SCHEMA}; upgrade xlab to open it.")
+            raise ValueError(
+                f"this file has record schema {_given(schema)}, this xlab reads up to {SCHEMA}; upgrade xlab to open it."
+            )
         try:
             return _decode(data, Record, data["record"], 0)
         except RecursionError:
-            raise ValueError(f"{data['record']}: its records are nested too deeply to be read here") from None
+            raise ValueError(
+                f"{data['record']}: its records are nested too deeply to be read here"
+            ) from None
 
     def contradiction(self) -> str:
         """Describes fields that contradict each other, empty if none do; called for records read from JSON."""
@@ -120,34 +133,53 @@ def _encode(value: Any) -> Any:
         return float(value) if math.isfinite(value) else {"float": repr(float(value))}
     if isinstance(value, (str, int)):
         return str(value) if isinstance(value, str) else int(value)
-    raise TypeError(f"a record holds str, int, float, bool, None, tuples and records; given {type(value).__name__}. "
-                    "Convert it (tuple(list), int(numpy integer), str(object)) where the record is made.")
+    raise TypeError(
+        f"a record holds str, int, float, bool, None, tuples and records; given {type(value).__name__}. "
+        "Convert it (tuple(list), int(numpy integer), str(object)) where the record is made."
+    )
 
 
 def _decode(data: Any, kind: Any, where: str, depth: int) -> Any:
     """The value of a field whose annotation is `kind`; ValueError where it cannot be that."""
     kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
     given = type(data)
-    if given in kinds or (data is None and type(None) in kinds) or (given is int and float in kinds):
+    if (
+        given in kinds
+        or (data is None and type(None) in kinds)
+        or (given is int and float in kinds)
+    ):
         if given is int and data.bit_length() > _BITS:
-            raise ValueError(f"{where} has {data.bit_length()} bits; numbers of a record have up to {_BITS}")
+            raise ValueError(
+                f"{where} has {data.bit_length()} bits; numbers of a record have up to {_BITS}"
+            )
         return data
     if isinstance(data, dict) and data.keys() == {"float"} and float in kinds:
         if data["float"] not in ("nan", "inf", "-inf"):
-            raise ValueError(f"{where} must be a number, {{'float': 'nan'}}, 'inf' or '-inf'; given {_given(data['float'])} for 'float'")
+            raise ValueError(
+                f"{where} must be a number, {{'float': 'nan'}}, 'inf' or '-inf'; given {_given(data['float'])} for 'float'"
+            )
         return float(data["float"])
     if isinstance(data, dict) and "record" in data:
         made = _class(data["record"])
         if made is None:
-            raise ValueError(f"{where}.record must be the name of a record; given {_given(data['record'])}")
+            raise ValueError(
+                f"{where}.record must be the name of a record; given {_given(data['record'])}"
+            )
         if any(isinstance(k, type) and issubclass(made, k) for k in kinds):
             return _decode_record(data, made, where, depth)
     if isinstance(data, (list, tuple)):
         for parts in (get_args(k) for k in kinds if get_origin(k) is tuple):
             if parts[-1] is Ellipsis:
-                return tuple([_decode(v, parts[0], f"{where}[{i}]", depth) for i, v in enumerate(data)])
+                return tuple(
+                    [_decode(v, parts[0], f"{where}[{i}]", depth) for i, v in enumerate(data)]
+                )
             if len(parts) == len(data):
-                return tuple([_decode(v, part, f"{where}[{i}]", depth) for i, (v, part) in enumerate(zip(data, parts))])
+                return tuple(
+                    [
+                        _decode(v, part, f"{where}[{i}]", depth)
+                        for i, (v, part) in enumerate(zip(data, parts))
+                    ]
+                )
     raise ValueError(f"{where} must be {' or '.join(map(_called, kinds))}; given {_given(data)}")
 
 
@@ -159,7 +191,11 @@ def _decode_record(data: dict[str, Any], made: Any, where: str, depth: int) -> A
     for name, kind in _kinds(made).items():
         if name in former:
             found[name] = _decode(data[former[name]], kind, f"{where}.{former[name]}", depth + 1)
-    missing = [name for name, default in _defaults[made.__name__] if default is dataclasses.MISSING and name not in found]
+    missing = [
+        name
+        for name, default in _defaults[made.__name__]
+        if default is dataclasses.MISSING and name not in found
+    ]
     if missing:
         raise ValueError(f"{where}.{missing[0]} is missing: every {made.__name__} has it")
     record = made(**found)
@@ -180,10 +216,20 @@ def _called(kind: Any) -> str:
     """The name of a type, for messages."""
     if get_origin(kind) is tuple:
         parts = get_args(kind)
-        return f"a list of {_called(parts[0])}" if parts[-1] is Ellipsis else f"[{', '.join(map(_called, parts))}]"
+        return (
+            f"a list of {_called(parts[0])}"
+            if parts[-1] is Ellipsis
+            else f"[{', '.join(map(_called, parts))}]"
+        )
     if isinstance(kind, UnionType):
         return " or ".join(map(_called, get_args(kind)))
-    return {type(None): "null", str: "text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, f"a {kind.__name__}")
+    return {
+        type(None): "null",
+        str: "text",
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+    }.get(kind, f"a {kind.__name__}")
 
 
 def _given(data: Any) -> str:
@@ -193,7 +239,13 @@ def _given(data: Any) -> str:
     if isinstance(data, (list, tuple)):
         return f"a list of {len(data)}"
     if isinstance(data, dict):
-        return f"a dict of {len(data)}" + (f" with 'record' {_given(data['record'])}" if "record" in data else "")
+        return f"a dict of {len(data)}" + (
+            f" with 'record' {_given(data['record'])}" if "record" in data else ""
+        )
     if type(data) is int and data.bit_length() > _BITS:
         return f"a number of {data.bit_length()} bits"
-    return repr(data) if data is None or isinstance(data, (bool, int, float)) else f"a {type(data).__name__}"
+    return (
+        repr(data)
+        if data is None or isinstance(data, (bool, int, float))
+        else f"a {type(data).__name__}"
+    )

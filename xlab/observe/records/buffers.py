@@ -62,8 +62,14 @@ def _within(change: dict[int, int], held: Sequence[Buffer]) -> None:
     edges = np.unique([edge for b in held for edge in (b.offset, b.offset + b.size)])
     sizes = np.diff(edges)
     taken = np.zeros(len(sizes), np.int64)
-    first, last = (np.searchsorted(edges, places) for places in ([b.offset for b in held], [b.offset + b.size for b in held]))
-    events = sorted([(b.end + 1, -1, n) for n, b in enumerate(held)] + [(b.start, 1, n) for n, b in enumerate(held)])
+    first, last = (
+        np.searchsorted(edges, places)
+        for places in ([b.offset for b in held], [b.offset + b.size for b in held])
+    )
+    events = sorted(
+        [(b.end + 1, -1, n) for n, b in enumerate(held)]
+        + [(b.start, 1, n) for n, b in enumerate(held)]
+    )
     for step, way, n in events:
         here = slice(first[n], last[n])
         before = taken[here] > 0
@@ -117,11 +123,18 @@ def alive_at(buffers: Sequence[Buffer], step: int) -> list[tuple[Buffer, int]]:
     """
     taken: dict[int, list[tuple[int, int]]] = {}
     out = []
-    for b in sorted((b for b in buffers if b.start <= step <= b.end), key=lambda b: (-b.size, b.name)):
+    for b in sorted(
+        (b for b in buffers if b.start <= step <= b.end), key=lambda b: (-b.size, b.name)
+    ):
         free = [(b.offset, b.offset + b.size)]
         if b.allocation >= 0:
             for low, high in taken.setdefault(b.allocation, []):
-                free = [piece for start, stop in free for piece in ((start, min(stop, low)), (max(start, high), stop)) if piece[0] < piece[1]]
+                free = [
+                    piece
+                    for start, stop in free
+                    for piece in ((start, min(stop, low)), (max(start, high), stop))
+                    if piece[0] < piece[1]
+                ]
             taken[b.allocation] += free
         out.append((b, sum(stop - start for start, stop in free)))
     return out

@@ -39,7 +39,11 @@ class Pair(Record):
 
     def contradiction(self) -> str:
         """A state that is none."""
-        return "" if self.state in MARKS else f"state must be one of {', '.join(MARKS)}; given {self.state[:40]!r}"
+        return (
+            ""
+            if self.state in MARKS
+            else f"state must be one of {', '.join(MARKS)}; given {self.state[:40]!r}"
+        )
 
 
 @record_type
@@ -56,8 +60,11 @@ class Diff(Record):
 def diff_text(c: Diff, o: Any) -> str:
     """The text form: the numbers with a mark at those that differ, the collectives, then the lines that differ and their neighbors."""
     rows = [("", "", c.left, c.right, "")]
-    rows += [("~" if f.differs else "", f"{f.group}: {f.what}", f.left, f.right, f.ratio)
-             for f in c.figures if f.group != "time" or o.times]
+    rows += [
+        ("~" if f.differs else "", f"{f.group}: {f.what}", f.left, f.right, f.ratio)
+        for f in c.figures
+        if f.group != "time" or o.times
+    ]
     lines = [table(rows, "llrrr")]
     if c.collectives:
         lines += ["collectives", *_side_by_side(c.collectives, range(len(c.collectives)))]
@@ -65,7 +72,9 @@ def diff_text(c: Diff, o: Any) -> str:
     if not changed:
         return "\n".join([*lines, f"the same {plural(len(c.pairs), 'line')}"])
     near = sorted({m for n in changed for m in range(n - 1, n + 2) if 0 <= m < len(c.pairs)})
-    return "\n".join([*lines, *(["program"] if c.collectives else []), *_side_by_side(c.pairs, near)])
+    return "\n".join(
+        [*lines, *(["program"] if c.collectives else []), *_side_by_side(c.pairs, near)]
+    )
 
 
 def _side_by_side(pairs: tuple[Pair, ...], shown: Sequence[int]) -> list[str]:

@@ -49,8 +49,10 @@ def short_rule(rule: str) -> str:
     """
     steps = rule.split(" → ")
     of = [step.partition(" of ")[2] for step in steps]
-    return " → ".join(step.partition(" of ")[0] if n + 1 < len(steps) and of[n] and of[n] == of[n + 1] else step
-                      for n, step in enumerate(steps))
+    return " → ".join(
+        step.partition(" of ")[0] if n + 1 < len(steps) and of[n] and of[n] == of[n + 1] else step
+        for n, step in enumerate(steps)
+    )
 
 
 def signature(program: Program) -> str:
@@ -61,7 +63,12 @@ def signature(program: Program) -> str:
     >>> signature(Program("f", inputs=(x,), outputs=("c",), constants=(Variable("b", Type("f32", (3,))),)))
     'a:f32[3] (x) | b:f32[3] → c'
     """
-    given, known = (" ".join(f"{v.name}:{v.type.text}" + f" ({v.note})" * (v.note not in ("", v.name)) for v in some) for some in (program.inputs, program.constants))
+    given, known = (
+        " ".join(
+            f"{v.name}:{v.type.text}" + f" ({v.note})" * (v.note not in ("", v.name)) for v in some
+        )
+        for some in (program.inputs, program.constants)
+    )
     return f"{given}{' | ' + known if known else ''} → {' '.join(program.outputs)}"
 
 
@@ -76,18 +83,33 @@ def ladder_text(ladder: Ladder, o: Any) -> str:
 def rung_text(rung: Rung, o: Any, first: bool = False) -> str:
     """One rung: the number of each equation, `←` the number of that in the first program, the rule, the equation."""
     equations = list(rung.program.walk())
-    shown = equations if o.limit is None else equations[:o.limit]
+    shown = equations if o.limit is None else equations[: o.limit]
     origin, derivative = dict(rung.links), set(rung.derivative)
     rows = []
     for e, depth in shown:
-        came = () if first else (f"← {origin[e.id]}" if e.id in origin else "",
-                                 ("∂ " if e.id in derivative else "  ") + short_rule(e.rule or ""))
+        came = (
+            ()
+            if first
+            else (
+                f"← {origin[e.id]}" if e.id in origin else "",
+                ("∂ " if e.id in derivative else "  ") + short_rule(e.rule or ""),
+            )
+        )
         rows.append((str(e.id), *came, "  " * depth + equation_text(e)))
     more = len(equations) - len(shown)
-    return "\n".join([
-        f"{rung.name}   {plural(len(equations), 'equation')}" + (f"   {rung.says}" if rung.says else ""),
-        "  in  " + signature(rung.program), *([table(rows, "rl" if first else "rrll")] if rows else []),
-        *([f"  … {plural(more, 'more equation')}: text(record, limit=None) shows all"] if more else [])])
+    return "\n".join(
+        [
+            f"{rung.name}   {plural(len(equations), 'equation')}"
+            + (f"   {rung.says}" if rung.says else ""),
+            "  in  " + signature(rung.program),
+            *([table(rows, "rl" if first else "rrll")] if rows else []),
+            *(
+                [f"  … {plural(more, 'more equation')}: text(record, limit=None) shows all"]
+                if more
+                else []
+            ),
+        ]
+    )
 
 
 def equation_text(e: Equation) -> str:

@@ -125,5 +125,11 @@ def _block_drawing(layout: Layout) -> list[str]:
     return lines
 
 
-add_form(Block, lambda b, o: f"device {b.device}: [{', '.join(f'{s}:{e}' for s, e in b.slices)}]" + (f" copy {b.copy}" if b.copy else ""))
+add_form(
+    Block,
+    lambda b, o: (
+        f"device {b.device}: [{', '.join(f'{s}:{e}' for s, e in b.slices)}]"
+        + (f" copy {b.copy}" if b.copy else "")
+    ),
+)
 add_form(Layout, _layout)

@@ -9,7 +9,19 @@ from xlab.observe.records.units import plural, table, time_text
 
 MOST_ROWS = 12
 
-_NTH = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_NTH = (
+    "",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
 
 
 @record_type
@@ -29,6 +41,7 @@ class Compilation(Record):
     `cache`: `disk hit` or `disk miss` where the persistent cache was asked, `disk` why it missed. `key` has `(part, text)` for parts that
     differ from an earlier key of the function; `earlier` are these keys, `(nth, parts)`, oldest first.
     """
+
     function: str
     nth: int = 1
     duration_us: float = 0.0
@@ -78,7 +91,9 @@ def sentence(c: Compilation, times: bool = True) -> str:
 
 def difference_text(d: Difference) -> str:
     """What changed, in one line."""
-    return f"{d.cause} of {d.what}: {d.was} → {d.now}" if d.what else f"{d.cause}: {d.was} → {d.now}"
+    return (
+        f"{d.cause} of {d.what}: {d.was} → {d.now}" if d.what else f"{d.cause}: {d.was} → {d.now}"
+    )
 
 
 def key_table(c: Compilation, limit: int | None = MOST_ROWS) -> str:
@@ -94,20 +109,30 @@ def key_table(c: Compilation, limit: int | None = MOST_ROWS) -> str:
     shown = c.earlier if limit is None else c.earlier[-limit:]
     now = dict(c.key)
     head = ("compile", *now)
-    rows = [(str(n), *(f"{value or '–'}{' *' if value != now.get(part) else ''}" for part, value in parts)) for n, parts in shown]
+    rows = [
+        (
+            str(n),
+            *(f"{value or '–'}{' *' if value != now.get(part) else ''}" for part, value in parts),
+        )
+        for n, parts in shown
+    ]
     left = c.nth - 1 - len(shown)
     note = [f"  {plural(left, 'older key')} not shown"] if left > 0 else []
-    return "\n".join([table([head, *rows, ("this", *(v or "–" for v in now.values()))], "r"), *note])
+    return "\n".join(
+        [table([head, *rows, ("this", *(v or "–" for v in now.values()))], "r"), *note]
+    )
 
 
 def compilation_text(c: Compilation, times: bool = False, limit: int | None = MOST_ROWS) -> str:
     """Head, the disk cache's word, what changed, the keys, the fix."""
     cached = {"disk hit": ", from disk", "disk miss": ", not on disk"}.get(c.cache, "")
-    head = f"{c.function}, compile {c.nth}{cached}" + (f", {time_text(c.duration_us)}" if times else "")
+    head = f"{c.function}, compile {c.nth}{cached}" + (
+        f", {time_text(c.duration_us)}" if times else ""
+    )
     lines = [head + (f": {c.reason}" if c.reason else "")]
     lines += [f"  {c.disk}"] if c.disk else []
     lines += ["  " + difference_text(d) for d in c.differences if d.cause != "disk cache"]
-    if c.nth > 2 and c.earlier:         # against one earlier key the differences say it all
+    if c.nth > 2 and c.earlier:  # against one earlier key the differences say it all
         lines += ["  " + line for line in key_table(c, limit).split("\n")]
     return "\n".join(lines + ([f"  fix: {c.fix}"] if c.fix else []))
 
@@ -117,11 +142,17 @@ def ledger_text(ledger: Ledger, times: bool = False, limit: int | None = None) -
     total = f", {time_text(sum(e.duration_us for e in ledger.entries))} in all" if times else ""
     shown = ledger.entries if limit is None else ledger.entries[-limit:]
     more = len(ledger.entries) - len(shown)
-    return "\n".join([
-        f"{plural(len(ledger.entries), 'compile')}{total}",
-        *([f"  … {plural(more, 'earlier compile')}: text(record, limit=None) shows all"] if more else []),
-        *("  " + compilation_text(e, times).replace("\n", "\n  ") for e in shown),
-    ])
+    return "\n".join(
+        [
+            f"{plural(len(ledger.entries), 'compile')}{total}",
+            *(
+                [f"  … {plural(more, 'earlier compile')}: text(record, limit=None) shows all"]
+                if more
+                else []
+            ),
+            *("  " + compilation_text(e, times).replace("\n", "\n  ") for e in shown),
+        ]
+    )
 
 
 add_form(Difference, lambda d, o: difference_text(d))

@@ -66,11 +66,21 @@ def rows(arrays: Sequence[LiveArray]) -> list[Row]:
     """
     groups: dict[object, list[LiveArray]] = {}
     for n, a in enumerate(arrays):
-        groups.setdefault(n if a.name else (a.type, a.bytes, a.devices, a.sharding, a.committed, a.memory_kind), []).append(a)
+        groups.setdefault(
+            n if a.name else (a.type, a.bytes, a.devices, a.sharding, a.committed, a.memory_kind),
+            [],
+        ).append(a)
     out = []
     for group in groups.values():
         made = sorted({place(a.source) for a in group})
-        out.append(Row(group[0], len(group), sum(a.bytes for a in group), made[0] if len(made) == 1 else f"{len(made)} places"))
+        out.append(
+            Row(
+                group[0],
+                len(group),
+                sum(a.bytes for a in group),
+                made[0] if len(made) == 1 else f"{len(made)} places",
+            )
+        )
     return sorted(out, key=lambda r: -r.bytes)
 
 
@@ -87,7 +97,11 @@ def devices_text(ids: tuple[int, ...]) -> str:
     ordered = sorted(ids)
     if ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"devices {ordered[0]}–{ordered[-1]}"
-    return "devices " + ", ".join(map(str, ordered[:8])) + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    return (
+        "devices "
+        + ", ".join(map(str, ordered[:8]))
+        + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    )
 
 
 def live_text(record: Live, options: Any = None) -> str:
@@ -97,17 +111,38 @@ def live_text(record: Live, options: Any = None) -> str:
         return "no array of xlab is alive"
     limit = getattr(options, "limit", None)
     shown = rows(record.arrays)[:limit]
-    listed = [("name", "array", "bytes", "on", "made in"),
-              *((r.array.name or (f"{r.number} without a name" if r.number > 1 else "–"), r.array.type, size_text(r.bytes), devices_text(r.array.devices),
-                 r.place) for r in shown)]
+    listed = [
+        ("name", "array", "bytes", "on", "made in"),
+        *(
+            (
+                r.array.name or (f"{r.number} without a name" if r.number > 1 else "–"),
+                r.array.type,
+                size_text(r.bytes),
+                devices_text(r.array.devices),
+                r.place,
+            )
+            for r in shown
+        ),
+    ]
     more = count - sum(r.number for r in shown)
     lines = [table(listed, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
-    lines.append(f"{size_text(record.total)} in {plural(count, 'array')}" + (", copies counted once" if len(record.devices) > 1 else ""))
+    lines.append(
+        f"{size_text(record.total)} in {plural(count, 'array')}"
+        + (", copies counted once" if len(record.devices) > 1 else "")
+    )
     if len(record.devices) > 1:
-        lines.append("per device: " + ", ".join(f"{i} {size_text(n)}" for i, n in record.devices[:16])
-                     + (f" and {len(record.devices) - 16} more" if len(record.devices) > 16 else ""))
+        lines.append(
+            "per device: "
+            + ", ".join(f"{i} {size_text(n)}" for i, n in record.devices[:16])
+            + (f" and {len(record.devices) - 16} more" if len(record.devices) > 16 else "")
+        )
     return "\n".join(lines)
 
 
 add_form(Live, live_text)
-add_form(LiveArray, lambda a, o: f"{a.name or 'an array'}: {a.type}, {size_text(a.bytes)} on {devices_text(a.devices)}, made in {place(a.source)}")
+add_form(
+    LiveArray,
+    lambda a, o: (
+        f"{a.name or 'an array'}: {a.type}, {size_text(a.bytes)} on {devices_text(a.devices)}, made in {place(a.source)}"
+    ),
+)

@@ -30,8 +30,19 @@ class Memory(Record):
 
     def contradiction(self) -> str:
         """A buffer alive for longer than any program."""
-        wrong = next((i for i, b in enumerate(self.buffers) if not all(-1 <= step < MOST_STEPS for step in (b.start, b.end))), None)
-        return "" if wrong is None else f"buffers[{wrong}] must start and end at steps up to {MOST_STEPS:,}"
+        wrong = next(
+            (
+                i
+                for i, b in enumerate(self.buffers)
+                if not all(-1 <= step < MOST_STEPS for step in (b.start, b.end))
+            ),
+            None,
+        )
+        return (
+            ""
+            if wrong is None
+            else f"buffers[{wrong}] must start and end at steps up to {MOST_STEPS:,}"
+        )
 
 
 def memory_text(m: Memory, o: Options) -> str:
@@ -50,7 +61,10 @@ def memory_text(m: Memory, o: Options) -> str:
     alive = [(b, own) for b, own in alive_at(m.buffers, m.peak_step) if own]
     if alive:
         shown = ", ".join(f"{b.name} {size_text(own)}" for b, own in alive[:6]) + (
-            f" and {len(alive) - 6} more, {size_text(sum(own for _, own in alive[6:]))}" if len(alive) > 6 else "")
+            f" and {len(alive) - 6} more, {size_text(sum(own for _, own in alive[6:]))}"
+            if len(alive) > 6
+            else ""
+        )
         lines.append(f"  alive at the peak: {shown}")
     if m.donated:
         lines.append("  donated and used: " + ", ".join(m.donated))

@@ -70,9 +70,13 @@ def line_edits(before: Sequence[str], after: Sequence[str]) -> Edits:
             a1, b1 = a1 - 1, b1 - 1
         if a0 == a1 or b0 == b1 or (a1 - a0) * (b1 - b0) <= _SMALL:
             if a0 < a1 or b0 < b1:
-                for tag, i, j, k, m in SequenceMatcher(None, before[a0:a1], after[b0:b1], autojunk=False).get_opcodes():
+                for tag, i, j, k, m in SequenceMatcher(
+                    None, before[a0:a1], after[b0:b1], autojunk=False
+                ).get_opcodes():
                     if tag != "equal":
-                        out.append((a0 + i, tuple(before[a0 + i:a0 + j]), tuple(after[b0 + k:b0 + m])))
+                        out.append(
+                            (a0 + i, tuple(before[a0 + i : a0 + j]), tuple(after[b0 + k : b0 + m]))
+                        )
             return
         held = _held(before, after, a0, a1, b0, b1)
         if not held:
@@ -91,18 +95,24 @@ _SMALL = 40_000
 """Pairs of lines that are compared one with another; larger stretches are first cut at lines that occur once."""
 
 
-def _held(before: Sequence[str], after: Sequence[str], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
+def _held(
+    before: Sequence[str], after: Sequence[str], a0: int, a1: int, b0: int, b1: int
+) -> list[tuple[int, int]]:
     """The anchors: the longest common sequence of lines that occur once in each range."""
     count_a, count_b = Counter(before[a0:a1]), Counter(after[b0:b1])
     place = {line: n for n, line in enumerate(after[b0:b1], b0) if count_b[line] == 1}
-    pairs = [(n, place[before[n]]) for n in range(a0, a1) if count_a[before[n]] == 1 and before[n] in place]
+    pairs = [
+        (n, place[before[n]])
+        for n in range(a0, a1)
+        if count_a[before[n]] == 1 and before[n] in place
+    ]
     ends: list[int] = []
     last: list[int] = []
     back: list[int] = []
     for n, (_, b) in enumerate(pairs):
         at = bisect.bisect_left(ends, b)
         back.append(last[at - 1] if at else -1)
-        ends[at:at + 1], last[at:at + 1] = [b], [n]
+        ends[at : at + 1], last[at : at + 1] = [b], [n]
     row, n = [], last[-1] if last else -1
     while n >= 0:
         row.append(pairs[n])
@@ -138,22 +148,47 @@ def modules(passes: Sequence[Pass]) -> Iterator[tuple[Pass, list[str] | None, li
 def passes_text(passes: Sequence[Pass], times: bool = False) -> str:
     """A table of the passes that changed something, and how many did not."""
     rows = [("pass", "stage", "pipeline", "added", "removed", *(("time",) if times else ()))]
-    rows += [(p.name, STAGES.get(p.stage, p.stage), p.pipeline, f"+{p.added}", f"−{p.removed}",
-              *((time_text(p.duration_us) if p.duration_us is not None else "",) if times else ())) for p in passes if p.changed]
+    rows += [
+        (
+            p.name,
+            STAGES.get(p.stage, p.stage),
+            p.pipeline,
+            f"+{p.added}",
+            f"−{p.removed}",
+            *((time_text(p.duration_us) if p.duration_us is not None else "",) if times else ()),
+        )
+        for p in passes
+        if p.changed
+    ]
     idle = sum(p.runs for p in passes if not p.changed)
-    return table(rows, "lllrrr") + (f"\n  {plural(idle, 'run')} of {plural(len({p.name for p in passes if not p.changed}), 'pass')[:-1]}es "
-                                    "that changed nothing, or only write code" if idle else "")
+    return table(rows, "lllrrr") + (
+        f"\n  {plural(idle, 'run')} of {plural(len({p.name for p in passes if not p.changed}), 'pass')[:-1]}es "
+        "that changed nothing, or only write code"
+        if idle
+        else ""
+    )
 
 
 def pass_text(p: Pass, o: Any) -> str:
     """One pass: how much it changed, then the lines."""
     head = f"{p.name}: +{p.added} −{p.removed} {'line' if p.changed == 1 else 'lines'}" + (
-        f", {time_text(p.duration_us)}" if o.times and p.duration_us is not None else "")
+        f", {time_text(p.duration_us)}" if o.times and p.duration_us is not None else ""
+    )
     lines = p.diff.splitlines()
-    shown = lines if o.limit is None else lines[:o.limit]
+    shown = lines if o.limit is None else lines[: o.limit]
     more = len(lines) - len(shown)
-    return "\n".join([head, *(f"  {line}" for line in shown), *([f"  … {plural(more, 'more line')}: text(record, limit=None) shows all"] if more else []),
-                      *([f"  ({p.cut})"] if p.cut else [])])
+    return "\n".join(
+        [
+            head,
+            *(f"  {line}" for line in shown),
+            *(
+                [f"  … {plural(more, 'more line')}: text(record, limit=None) shows all"]
+                if more
+                else []
+            ),
+            *([f"  ({p.cut})"] if p.cut else []),
+        ]
+    )
 
 
 add_form(Pass, pass_text)

@@ -61,12 +61,25 @@ class MeshInfo(Record):
 
     def contradiction(self) -> str:
         """Names, sizes and devices that do not make one mesh."""
-        if len(self.axis_names) != len(self.axis_sizes) or (self.axis_types and len(self.axis_types) != len(self.axis_names)):
-            return (f"axis_names, axis_sizes and axis_types are of {len(self.axis_names)}, {len(self.axis_sizes)} and {len(self.axis_types)} axes")
+        if len(self.axis_names) != len(self.axis_sizes) or (
+            self.axis_types and len(self.axis_types) != len(self.axis_names)
+        ):
+            return f"axis_names, axis_sizes and axis_types are of {len(self.axis_names)}, {len(self.axis_sizes)} and {len(self.axis_types)} axes"
         if any(n < 1 for n in self.axis_sizes) or self.size > MOST_DEVICES:
             return f"axis_sizes must be from 1, and of up to {MOST_DEVICES:,} devices"
-        wrong = next((name for name in ("device_ids", "hosts") if getattr(self, name) and len(getattr(self, name)) != self.size), "")
-        return f"{wrong} has {len(getattr(self, wrong))} entries for {self.size} devices" if wrong else ""
+        wrong = next(
+            (
+                name
+                for name in ("device_ids", "hosts")
+                if getattr(self, name) and len(getattr(self, name)) != self.size
+            ),
+            "",
+        )
+        return (
+            f"{wrong} has {len(getattr(self, wrong))} entries for {self.size} devices"
+            if wrong
+            else ""
+        )
 
     @property
     def size(self) -> int:

@@ -66,7 +66,9 @@ class Report(Record):
     counted: bool = False
 
 
-def report_header(report: Report, *, times: bool = True, caution: str = CAUTION) -> tuple[str, tuple[str, ...]]:
+def report_header(
+    report: Report, *, times: bool = True, caution: str = CAUTION
+) -> tuple[str, tuple[str, ...]]:
     """Return the report's sentence and its three numbers: time, collectives, peak memory."""
     mesh = report.mesh or next((p.mesh for p in report.programs if p.mesh), None)
     words = [report.title]
@@ -88,7 +90,8 @@ def report_header(report: Report, *, times: bool = True, caution: str = CAUTION)
     if report.transfers:
         least = "≥ " if any(t.times is None for t in report.transfers) else ""
         collectives += f" · {least}{size_text(moved)} sent per device" + (
-            f" · {added} added by the partitioner" + (f" {caution}" if any(t.reshards for t in report.transfers) else "")
+            f" · {added} added by the partitioner"
+            + (f" {caution}" if any(t.reshards for t in report.transfers) else "")
             if added
             else ""
         )
@@ -112,8 +115,21 @@ def _report(report: Report, o: Options) -> str:
         ("Phases", [phases_table(report.phases, o)] if report.phases else []),
         ("Timings", ["  " + timing_text(t, o) for t in report.timings if o.times or t.note]),
         ("Memory", ["  " + memory_text(m, o).replace("\n", "\n  ") for m in report.memory]),
-        ("Passes", ["  " + text(p, times=o.times, limit=0).splitlines()[0] for p in report.passes if p.changed]),
-        ("Targets", ["  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ") for t in report.targets]),
+        (
+            "Passes",
+            [
+                "  " + text(p, times=o.times, limit=0).splitlines()[0]
+                for p in report.passes
+                if p.changed
+            ],
+        ),
+        (
+            "Targets",
+            [
+                "  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ")
+                for t in report.targets
+            ],
+        ),
         (
             "Ledger",
             ["  " + ledger_text(report.ledger, o.times, o.limit).replace("\n", "\n  ")]

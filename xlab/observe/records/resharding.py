@@ -93,8 +93,10 @@ def headline(x: Resharding) -> tuple[str, str]:
 def memory_line(x: Resharding) -> str:
     """What a device holds before and after, and how many have the same."""
     a, b = x.before, x.after
-    return (f"each device holds {size_text(a.bytes_per_device)} ({plural(a.copies, 'copy')}) before, "
-            f"{size_text(b.bytes_per_device)} ({plural(b.copies, 'copy')}) after")
+    return (
+        f"each device holds {size_text(a.bytes_per_device)} ({plural(a.copies, 'copy')}) before, "
+        f"{size_text(b.bytes_per_device)} ({plural(b.copies, 'copy')}) after"
+    )
 
 
 def device_rows(x: Resharding) -> list[tuple[str, ...]]:
@@ -108,9 +110,20 @@ def device_rows(x: Resharding) -> list[tuple[str, ...]]:
     for block in x.after.blocks:
         d = block.device
         found = sources.get(d, [])
-        parts = ", ".join(f"{s}: {size_text(n)}" for s, n in found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
-        rows.append((str(d), slices_text(had[d]) if d in had else "nothing", slices_text(block.slices), size_text(kept.get(d, 0)),
-                     size_text(received.get(d, 0)), parts or "–", size_text(sent.get(d, 0))))
+        parts = ", ".join(f"{s}: {size_text(n)}" for s, n in found[:6]) + (
+            f" and {len(found) - 6} more" if len(found) > 6 else ""
+        )
+        rows.append(
+            (
+                str(d),
+                slices_text(had[d]) if d in had else "nothing",
+                slices_text(block.slices),
+                size_text(kept.get(d, 0)),
+                size_text(received.get(d, 0)),
+                parts or "–",
+                size_text(sent.get(d, 0)),
+            )
+        )
     return rows
 
 
@@ -133,7 +146,9 @@ def resharding_text(x: Resharding, o: Any) -> str:
     if x.messages:
         lines.append(table([HEAD, *rows[:limit]], "rllrrlr"))
         if len(rows) > limit:
-            lines.append(f"  … {plural(len(rows) - limit, 'more device')}: text(record, limit=None) shows all")
+            lines.append(
+                f"  … {plural(len(rows) - limit, 'more device')}: text(record, limit=None) shows all"
+            )
     lines += [f"  in a program: {in_program(t)}" for t in x.transfers]
     return "\n".join([*lines, *(f"  warning: {w}" for w in x.warnings)])
 

@@ -74,7 +74,9 @@ def _shard(s: ShardSummary, o: Options) -> str:
 def _range(v: Value | ShardSummary) -> str:
     parts = []
     if v.min is not None and v.max is not None:
-        parts.append(f"{significant(v.min)} … {significant(v.max)}" if v.min != v.max else significant(v.min))
+        parts.append(
+            f"{significant(v.min)} … {significant(v.max)}" if v.min != v.max else significant(v.min)
+        )
     if v.mean is not None and v.min != v.max:
         parts.append(f"mean {significant(v.mean)}")
     parts += [f"{n} {word}" for n, word in ((v.nans, "NaN"), (v.infs, "Inf")) if n]
@@ -89,7 +91,7 @@ def value_text(v: Value, o: Options) -> str:
         part
         for part in (
             f"{v.name}:{v.type}",
-            "" if v.type.endswith("[]") and entries else _range(v),          # one entry says it all
+            "" if v.type.endswith("[]") and entries else _range(v),  # one entry says it all
             f"[{entries}, …]" if entries and v.type[-2:] != "[]" else entries,
         )
         if part

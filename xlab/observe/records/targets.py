@@ -58,17 +58,32 @@ def headline(s: Scheduled) -> str:
 def scheduled_text(s: Scheduled, o: Any) -> str:
     """The text form: figures side by side, asynchronous operations, doubts."""
     rows = [("", "", "this machine", s.target, "")]
-    rows += [("~" if f.differs else "", f"{f.group}: {f.what}", f.left, f.right, f.ratio) for f in s.figures]
+    rows += [
+        ("~" if f.differs else "", f"{f.group}: {f.what}", f.left, f.right, f.ratio)
+        for f in s.figures
+    ]
     lines = [headline(s), table(rows, "llrrr")]
-    shown = s.async_operations if o.limit is None else s.async_operations[:o.limit]
+    shown = s.async_operations if o.limit is None else s.async_operations[: o.limit]
     if shown:
         lines.append("started, and waited for later:")
-        lines.append(table([("kind", "size", "start", "done", "work between"),
-                            *((f.kind, size_text(f.size), f.start, f.done, str(f.between)) for f in shown)], "lrllr"))
+        lines.append(
+            table(
+                [
+                    ("kind", "size", "start", "done", "work between"),
+                    *((f.kind, size_text(f.size), f.start, f.done, str(f.between)) for f in shown),
+                ],
+                "lrllr",
+            )
+        )
     if len(shown) < len(s.async_operations):
-        lines.append(f"  … {plural(len(s.async_operations) - len(shown), 'more operation')}: text(record, limit=None) shows all")
+        lines.append(
+            f"  … {plural(len(s.async_operations) - len(shown), 'more operation')}: text(record, limit=None) shows all"
+        )
     return "\n".join([*lines, *(f"not shown as fact: {doubt}" for doubt in s.doubts)])
 
 
 add_form(Scheduled, scheduled_text)
-add_form(AsyncOperation, lambda f, o: f"{f.kind} {size_text(f.size)}: {f.start} … {f.done}, {f.between} between")
+add_form(
+    AsyncOperation,
+    lambda f, o: f"{f.kind} {size_text(f.size)}: {f.start} … {f.done}, {f.between} between",
+)

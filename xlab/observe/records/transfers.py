@@ -79,12 +79,30 @@ class Transfer(Record):
         24.0
         """
         if not self.groups and not self.pairs:
-            sizes = dict(zip(self.mesh.axis_names, self.mesh.axis_sizes)) if self.mesh is not None else {}
-            known = bool(self.axes) and set(self.axes) <= set(sizes) and not communication.by_pairs(self.kind)
+            sizes = (
+                dict(zip(self.mesh.axis_names, self.mesh.axis_sizes))
+                if self.mesh is not None
+                else {}
+            )
+            known = (
+                bool(self.axes)
+                and set(self.axes) <= set(sizes)
+                and not communication.by_pairs(self.kind)
+            )
             n = math.prod(sizes[a] for a in self.axes) if known else 0
-            return communication.sent_in_all(self.kind, (tuple(range(n)),), (), self.bytes_in) / n if known else float(self.bytes_in)
-        devices = self.mesh.size if self.mesh is not None else len({d for g in (*self.groups, *self.pairs) for d in g})
-        return communication.sent_in_all(self.kind, self.groups, self.pairs, self.bytes_in) / max(1, devices)
+            return (
+                communication.sent_in_all(self.kind, (tuple(range(n)),), (), self.bytes_in) / n
+                if known
+                else float(self.bytes_in)
+            )
+        devices = (
+            self.mesh.size
+            if self.mesh is not None
+            else len({d for g in (*self.groups, *self.pairs) for d in g})
+        )
+        return communication.sent_in_all(self.kind, self.groups, self.pairs, self.bytes_in) / max(
+            1, devices
+        )
 
     @property
     def sent_in_run(self) -> int:
@@ -129,7 +147,11 @@ def sentences(reason: str, fix: str, tried: bool = True) -> str:
     >>> sentences("w is split", "keep it whole"), sentences("", "keep it whole", tried=False)
     ('w is split. Remove it: keep it whole.', 'Might remove it (not tried): keep it whole.')
     """
-    return " ".join(s + "." * (not s.endswith(".")) for s in (reason, f"{advice_word(tried)}{fix}" if fix else "") if s)
+    return " ".join(
+        s + "." * (not s.endswith("."))
+        for s in (reason, f"{advice_word(tried)}{fix}" if fix else "")
+        if s
+    )
 
 
 def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
@@ -153,7 +175,11 @@ def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
                 transfer_name(t),
                 transfer_over(t),
                 f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
-                str(t.times) if t.times is not None else f"? ({t.runs} measured)" if o.times and t.runs else "?",
+                str(t.times)
+                if t.times is not None
+                else f"? ({t.runs} measured)"
+                if o.times and t.runs
+                else "?",
                 time_text(t.predicted_us),
                 *measured,
                 transfer_origin(t),
@@ -161,13 +187,17 @@ def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
             )
         )
     lines = [table(rows, "llrrr" + ("rr" if o.times else "") + "ll")]
-    reasons = list(dict.fromkeys((transfer_name(t), t.reason, t.fix, t.tried) for t in shown if t.reason))
+    reasons = list(
+        dict.fromkeys((transfer_name(t), t.reason, t.fix, t.tried) for t in shown if t.reason)
+    )
     for name, reason, fix, tried in reasons:
         lines.append(f"  {name}: " + sentences(reason, fix, tried))
     if len(transfers) > 1:
         lines.append("  in one run: " + run_line(transfers))
     if o.times and any(t.measured_us is not None for t in shown):
-        lines.append("  measured: each time it ran, on its slowest device, waiting for the others included")
+        lines.append(
+            "  measured: each time it ran, on its slowest device, waiting for the others included"
+        )
     return "\n".join(lines + more)
 
 

@@ -58,7 +58,11 @@ class WhatIf(Record):
     def changed(self) -> tuple[tuple[str, str, str], ...]:
         """Arguments placed differently: name, type before, type after."""
         after = dict(self.after.arguments)
-        return tuple((name, was, after[name]) for name, was in self.before.arguments if name in after and after[name] != was)
+        return tuple(
+            (name, was, after[name])
+            for name, was in self.before.arguments
+            if name in after and after[name] != was
+        )
 
 
 @record_type
@@ -74,9 +78,15 @@ class Ranking(Record):
 def placement_of(report: Report, title: str = "") -> Placement:
     """What a report of one program says of its cost."""
     times = [(t, 1 if t.times is None else t.times) for t in report.transfers]
-    return Placement(title or report.title, report.mesh, tuple((x.name, x.type.text) for x in report.layouts if x.role == "argument"),
-                     tuple(t.replace(rounds=(), mesh=None, formula="") for t in report.transfers), sum(t.sent_in_run for t in report.transfers),
-                     sum((t.predicted_us or 0.0) * n for t, n in times), max((m.peak for m in report.memory), default=0))
+    return Placement(
+        title or report.title,
+        report.mesh,
+        tuple((x.name, x.type.text) for x in report.layouts if x.role == "argument"),
+        tuple(t.replace(rounds=(), mesh=None, formula="") for t in report.transfers),
+        sum(t.sent_in_run for t in report.transfers),
+        sum((t.predicted_us or 0.0) * n for t, n in times),
+        max((m.peak for m in report.memory), default=0),
+    )
 
 
 def side_by_side(before: Report, after: Report) -> WhatIf:
@@ -99,10 +109,22 @@ def cost_rows(x: WhatIf) -> list[tuple[str, str, str, float, float]]:
     """The numbers that are compared: what, before and after as text, then as numbers."""
     a, b = x.before, x.after
     return [
-        ("collectives", f"{len(a.collectives):,}", f"{len(b.collectives):,}", len(a.collectives), len(b.collectives)),
+        (
+            "collectives",
+            f"{len(a.collectives):,}",
+            f"{len(b.collectives):,}",
+            len(a.collectives),
+            len(b.collectives),
+        ),
         ("from disagreement", f"{a.added:,}", f"{b.added:,}", a.added, b.added),
         ("sent per device", size_text(a.sent), size_text(b.sent), a.sent, b.sent),
-        ("predicted", time_text(a.predicted_us), time_text(b.predicted_us), a.predicted_us, b.predicted_us),
+        (
+            "predicted",
+            time_text(a.predicted_us),
+            time_text(b.predicted_us),
+            a.predicted_us,
+            b.predicted_us,
+        ),
         ("peak per device", size_text(a.peak), size_text(b.peak), a.peak, b.peak),
     ]
 
@@ -125,39 +147,68 @@ def change_line(x: WhatIf) -> str:
 
 
 def _what_if(x: WhatIf, o: Any) -> str:
-    lines = [f"{x.function}: {change_line(x)}", table([("", x.before.title, x.after.title), *(row[:3] for row in cost_rows(x))], "lrr")]
+    lines = [
+        f"{x.function}: {change_line(x)}",
+        table([("", x.before.title, x.after.title), *(row[:3] for row in cost_rows(x))], "lrr"),
+    ]
     for side in (x.before, x.after):
         shown = side.collectives[:SHOWN]
         lines += [f"  {side.title}: {collective_line(t)}" for t in shown]
         if len(side.collectives) > len(shown):
-            lines.append(f"  {side.title}: … {plural(len(side.collectives) - len(shown), 'more collective')}")
+            lines.append(
+                f"  {side.title}: … {plural(len(side.collectives) - len(shown), 'more collective')}"
+            )
     return "\n".join(lines)
 
 
 def _placement(p: Placement, o: Any) -> str:
-    return (f"{p.title}: {plural(len(p.collectives), 'collective')}, {size_text(p.sent)} per device, {time_text(p.predicted_us)} predicted, "
-            f"peak {size_text(p.peak)}")
+    return (
+        f"{p.title}: {plural(len(p.collectives), 'collective')}, {size_text(p.sent)} per device, {time_text(p.predicted_us)} predicted, "
+        f"peak {size_text(p.peak)}"
+    )
 
 
 def left_line(x: Ranking) -> str:
     """The combinations that were not tried, as text."""
     parts = []
     if x.left:
-        parts.append(f"{plural(x.left, 'combination')} not tried: vary fewer arguments, or raise limit= or seconds=")
+        parts.append(
+            f"{plural(x.left, 'combination')} not tried: vary fewer arguments, or raise limit= or seconds="
+        )
     if x.refused:
         parts.append(f"{plural(x.refused, 'combination')} could not be compiled")
     return "; ".join(parts)
 
 
 def _ranking(x: Ranking, o: Any) -> str:
-    shown = x.found if o.limit is None else x.found[:max(1, o.limit // 10)]
-    rows = [("", "placement", "collectives", "sent per device", "predicted", "peak"),
-            *((str(n), p.title, str(len(p.collectives)), size_text(p.sent), time_text(p.predicted_us), size_text(p.peak))
-              for n, p in enumerate(shown, 1))]
+    shown = x.found if o.limit is None else x.found[: max(1, o.limit // 10)]
+    rows = [
+        ("", "placement", "collectives", "sent per device", "predicted", "peak"),
+        *(
+            (
+                str(n),
+                p.title,
+                str(len(p.collectives)),
+                size_text(p.sent),
+                time_text(p.predicted_us),
+                size_text(p.peak),
+            )
+            for n, p in enumerate(shown, 1)
+        ),
+    ]
     more = len(x.found) - len(shown)
-    return "\n".join([f"{x.function}: {plural(len(x.found), 'placement')}, the cheapest first", table(rows, "rlrrrr"),
-                      *([f"  … {plural(more, 'more placement')}: text(record, limit=None) shows all"] if more else []),
-                      *([f"  {left_line(x)}"] if left_line(x) else [])])
+    return "\n".join(
+        [
+            f"{x.function}: {plural(len(x.found), 'placement')}, the cheapest first",
+            table(rows, "rlrrrr"),
+            *(
+                [f"  … {plural(more, 'more placement')}: text(record, limit=None) shows all"]
+                if more
+                else []
+            ),
+            *([f"  {left_line(x)}"] if left_line(x) else []),
+        ]
+    )
 
 
 add_form(Placement, _placement)

@@ -21,7 +21,13 @@ MOST_EQUATIONS = 400
 """A program with more is not compiled again unasked."""
 
 
-def followed(stages: ProgramStages, found: Sequence[Transfer], tries: dict[int, tuple[Try, ...]], link: Any, most: int) -> list[Transfer]:
+def followed(
+    stages: ProgramStages,
+    found: Sequence[Transfer],
+    tries: dict[int, tuple[Try, ...]],
+    link: Any,
+    most: int,
+) -> list[Transfer]:
     """The collectives, each with the first advice that removes it: after it the collective is gone, nothing new sends as much,
     less is sent in all, and no device computes more.
 
@@ -31,13 +37,19 @@ def followed(stages: ProgramStages, found: Sequence[Transfer], tries: dict[int, 
     """
     out = list(found)
     if not tries or most < 1 or len(stages.equations) > MOST_EQUATIONS:
-        return [t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t for n, t in enumerate(out)]
+        return [
+            t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t
+            for n, t in enumerate(out)
+        ]
     try:
         trying = Experiment(stages, link=link)
     except ValueError:
         return out
     if not trying.mesh.are_all_axes_auto:
-        return [t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t for n, t in enumerate(out)]
+        return [
+            t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t
+            for n, t in enumerate(out)
+        ]
     known: dict[Try, tuple[Sequence[Transfer], float, int] | None] = {}
     before = _flops(stages), _memory(stages).peak
     # The heaviest first: what is left when the programs are used up costs least.
@@ -56,11 +68,19 @@ def followed(stages: ProgramStages, found: Sequence[Transfer], tries: dict[int, 
     return out
 
 
-def _compiled(trying: Experiment, given: Try, link: Any) -> tuple[Sequence[Transfer], float, int] | None:
+def _compiled(
+    trying: Experiment, given: Try, link: Any
+) -> tuple[Sequence[Transfer], float, int] | None:
     """The collectives, flops and peak of the program with what is tried; None where it cannot be compiled so."""
     with contextlib.suppress(ValueError, NotImplementedError, TypeError), analysis_only():
-        made = trying.placed({trying.arguments.index(n): spec for n, spec in given.specs}, free=given.free)
-        return [t for t in collectives(made, link)[0] if t.instruction], _flops(made), _memory(made).peak
+        made = trying.placed(
+            {trying.arguments.index(n): spec for n, spec in given.specs}, free=given.free
+        )
+        return (
+            [t for t in collectives(made, link)[0] if t.instruction],
+            _flops(made),
+            _memory(made).peak,
+        )
     return None
 
 
@@ -68,7 +88,12 @@ def _flops(stages: ProgramStages) -> float:
     return float(_compiling.cost_analysis(stages.executable.native).get("flops", 0.0))
 
 
-def _gone(t: Transfer, found: Sequence[Transfer], before: tuple[float, int], made: tuple[Sequence[Transfer], float, int]) -> str | None:
+def _gone(
+    t: Transfer,
+    found: Sequence[Transfer],
+    before: tuple[float, int],
+    made: tuple[Sequence[Transfer], float, int],
+) -> str | None:
     """What the advised program still sends, as text; None if the collective stays or something worse appears."""
     after, flops, peak = made
     there = [x for x in found if x.instruction]
@@ -76,14 +101,22 @@ def _gone(t: Transfer, found: Sequence[Transfer], before: tuple[float, int], mad
     new = list((now - old).elements())
     added = [x for x in after if _what(x) in new]
     sent = sum(x.sent_in_run for x in after)
-    if now[_what(t)] >= old[_what(t)] or sent >= sum(x.sent_in_run for x in there) or flops > 1.02 * before[0] + 64:
+    if (
+        now[_what(t)] >= old[_what(t)]
+        or sent >= sum(x.sent_in_run for x in there)
+        or flops > 1.02 * before[0] + 64
+    ):
         return None
     if any(x.sent_in_run >= t.sent_in_run for x in added):
         return None
     parts = []
     if added:
-        parts.append(f"{', '.join(dict.fromkeys(x.kind for x in added))} of {size_text(sum(x.sent_in_run for x in added))} sent per device "
-                     f"{'takes' if len(added) == 1 else 'take'} its place" if len(added) < 4 else f"{plural(len(added), 'smaller collective')} take its place")
+        parts.append(
+            f"{', '.join(dict.fromkeys(x.kind for x in added))} of {size_text(sum(x.sent_in_run for x in added))} sent per device "
+            f"{'takes' if len(added) == 1 else 'take'} its place"
+            if len(added) < 4
+            else f"{plural(len(added), 'smaller collective')} take its place"
+        )
     if peak > 1.02 * before[1]:
         parts.append(f"the peak goes from {size_text(before[1])} to {size_text(peak)}")
     return f" ({'; '.join(parts)})" if parts else ""

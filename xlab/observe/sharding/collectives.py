@@ -28,15 +28,24 @@ MOST_MESSAGES = 20_000
 """Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
 
 
-def collectives(stages: ProgramStages, link: str | communication.Interconnect = "cpu", algorithm: str = "ring", compile: bool = True,
-                program: int = 0) -> tuple[list[Transfer], dict[int, tuple[Try, ...]]]:
+def collectives(
+    stages: ProgramStages,
+    link: str | communication.Interconnect = "cpu",
+    algorithm: str = "ring",
+    compile: bool = True,
+    program: int = 0,
+) -> tuple[list[Transfer], dict[int, tuple[Try, ...]]]:
     """The collectives in the order they run, and what might take each away, by its position."""
     if isinstance(link, str):
         if link not in communication.LINKS:
-            raise ValueError(f"unknown link {link!r}: choose from {', '.join(communication.LINKS)}, or pass communication.Interconnect(name, α, β)")
+            raise ValueError(
+                f"unknown link {link!r}: choose from {', '.join(communication.LINKS)}, or pass communication.Interconnect(name, α, β)"
+            )
         link = communication.LINKS[link]
     elif not isinstance(link, communication.Interconnect):
-        raise TypeError(f"link is a name ({', '.join(communication.LINKS)}) or communication.Interconnect(name, α, β); given {link!r}")
+        raise TypeError(
+            f"link is a name ({', '.join(communication.LINKS)}) or communication.Interconnect(name, α, β); given {link!r}"
+        )
     written = list(_written(stages.closed.jaxpr, stages))
     if not compile:
         return [_user(w, [], stages, link, algorithm, program) for w in written], {}
@@ -56,7 +65,13 @@ class _Written:
     mesh: Any
 
 
-def _written(jaxpr: Jaxpr, stages: ProgramStages, times: int | None = 1, conditional: Any = False, mesh: Any = None) -> Iterator[_Written]:
+def _written(
+    jaxpr: Jaxpr,
+    stages: ProgramStages,
+    times: int | None = 1,
+    conditional: Any = False,
+    mesh: Any = None,
+) -> Iterator[_Written]:
     for eqn in jaxpr.eqns:
         rule = communication.collective_rules.get(eqn.primitive)
         if rule is not None:
@@ -73,10 +88,19 @@ def _written(jaxpr: Jaxpr, stages: ProgramStages, times: int | None = 1, conditi
             inner_conditional = True
         inner_mesh = eqn.params.get("mesh", mesh)
         for _, inner in subjaxprs_of_params(eqn.params):
-            yield from _written(open_jaxpr(inner), stages, inner_times, inner_conditional, inner_mesh)
+            yield from _written(
+                open_jaxpr(inner), stages, inner_times, inner_conditional, inner_mesh
+            )
 
 
-def _joined(stages: ProgramStages, written: list[_Written], link: Any, algorithm: Any, program: Any, ways: dict[int, tuple[Try, ...]]) -> Iterator[Transfer]:
+def _joined(
+    stages: ProgramStages,
+    written: list[_Written],
+    link: Any,
+    algorithm: Any,
+    program: Any,
+    ways: dict[int, tuple[Try, ...]],
+) -> Iterator[Transfer]:
     """Compiled collectives in schedule order, each matched with the equation that asked for it; `ways` gets what might take each away."""
     given = 0
     module = stages.hlo
@@ -89,20 +113,47 @@ def _joined(stages: ProgramStages, written: list[_Written], link: Any, algorithm
     done: set[int] = set()
     compiled = module.collectives()
     for c in compiled:
-        ids = module.equations_of(c.instruction) or _producer(module, c.instruction) or _consumer(module, c.instruction)
+        ids = (
+            module.equations_of(c.instruction)
+            or _producer(module, c.instruction)
+            or _consumer(module, c.instruction)
+        )
         mine = next((i for i in ids if i in by_equation), None)
         if mine is not None:
             done.add(mine)
             # One instruction may stand for several equations that the compiler combined.
-            together = [i for i in dict.fromkeys((*(i for i in ids if i in by_equation), *_combined(module, c, by_equation, makers)))
-                        if i not in done]
+            together = [
+                i
+                for i in dict.fromkeys(
+                    (
+                        *(i for i in ids if i in by_equation),
+                        *_combined(module, c, by_equation, makers),
+                    )
+                )
+                if i not in done
+            ]
             done.update(together)
             given += 1
             record = _user(by_equation[mine][0], [c], stages, link, algorithm, program)
-            lines = sorted({t.line for i in together if (t := _names.source_of(by_equation[i][0].eqn)) is not None})
-            yield record if not together else record.replace(
-                reason=f"{len(together) + 1} collectives in one instruction"
-                       + (f", with line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}" if lines else ""))
+            lines = sorted(
+                {
+                    t.line
+                    for i in together
+                    if (t := _names.source_of(by_equation[i][0].eqn)) is not None
+                }
+            )
+            yield (
+                record
+                if not together
+                else record.replace(
+                    reason=f"{len(together) + 1} collectives in one instruction"
+                    + (
+                        f", with line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
+                        if lines
+                        else ""
+                    )
+                )
+            )
             continue
         if all(len(g) < 2 for g in c.groups) and not any(s != d for s, d in c.pairs):
             continue
@@ -111,7 +162,11 @@ def _joined(stages: ProgramStages, written: list[_Written], link: Any, algorithm
         number = ids[0] if ids else -1
         cause = _joint_cause(known, ids, c, module)
         made = _added(stages, c, number, cause, read.get(number, ()), link, algorithm, program)
-        tries = cause.tries if cause is not None else whole(stages, _split_over(read.get(number, ()), made.axes), set(made.axes))
+        tries = (
+            cause.tries
+            if cause is not None
+            else whole(stages, _split_over(read.get(number, ()), made.axes), set(made.axes))
+        )
         if tries:
             ways[given] = tries
         given += 1
@@ -121,11 +176,18 @@ def _joined(stages: ProgramStages, written: list[_Written], link: Any, algorithm
             w = occurrences[0]
             record = _user(w, [], stages, link, algorithm, program)
             trivial = record.groups and all(len(g) < 2 for g in record.groups)
-            twin = next((by_equation[i][0] for i in done if _equal(by_equation[i][0].eqn, w.eqn)), None)
+            twin = next(
+                (by_equation[i][0] for i in done if _equal(by_equation[i][0].eqn, w.eqn)), None
+            )
             place = _names.source_of(twin.eqn) if twin is not None else None
-            yield record.replace(times=0, reason="one device per group: nothing to send" if trivial else
-                                 f"not in the compiled module: merged with the equal one{f' of line {place.line}' if place else ''}" if twin else
-                                 "not in the compiled module: the compiler removed it or merged it with another")
+            yield record.replace(
+                times=0,
+                reason="one device per group: nothing to send"
+                if trivial
+                else f"not in the compiled module: merged with the equal one{f' of line {place.line}' if place else ''}"
+                if twin
+                else "not in the compiled module: the compiler removed it or merged it with another",
+            )
 
 
 def _equal(a: JaxprEqn, b: JaxprEqn) -> bool:
@@ -138,21 +200,32 @@ def _combined(module: Any, c: _hlo.Collective, by_equation: Any, makers: Any) ->
     if len(c.operand_shapes) < 2:
         return []
     made = set(_operand_equations(module, c.instruction))
-    return [n for n, ws in by_equation.items() if ws[0].move.kind == c.kind and ws[0].move.reduction == c.reduction
-            and any(makers.get(v) in made for v in ws[0].eqn.invars if type(v) is Var)]
+    return [
+        n
+        for n, ws in by_equation.items()
+        if ws[0].move.kind == c.kind
+        and ws[0].move.reduction == c.reduction
+        and any(makers.get(v) in made for v in ws[0].eqn.invars if type(v) is Var)
+    ]
 
 
 def _operand_equations(module: _hlo.Module, instruction: _hlo.Instruction) -> list[int]:
     """Equations that made the operands of an instruction, operand by operand."""
     home = _home(module, instruction)
-    return [i for name in instruction.operands if name in home for i in module.equations_of(home[name])]
+    return [
+        i for name in instruction.operands if name in home for i in module.equations_of(home[name])
+    ]
 
 
 def _home(module: _hlo.Module, instruction: _hlo.Instruction) -> dict[str, _hlo.Instruction]:
-    return next(c for c in module.computations.values() if any(i is instruction for i in c.instructions)).by_name()
+    return next(
+        c for c in module.computations.values() if any(i is instruction for i in c.instructions)
+    ).by_name()
 
 
-def _joint_cause(known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.Module) -> Cause | None:
+def _joint_cause(
+    known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.Module
+) -> Cause | None:
     """The cause of a collective; for one combined from several, all of their causes."""
     if len(c.operand_shapes) < 2:
         return _cause(known, ids, c)
@@ -164,9 +237,17 @@ def _joint_cause(known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.
     reason, fix = gathered(found, len(c.operand_shapes))
     # What takes all of them away is one way for each, together.
     one: dict[int, tuple] = {n: spec for k in found if k.tries for n, spec in k.tries[0].specs}
-    together_ = Try(tuple(sorted(one.items())), tuple(sorted({n for k in found if k.tries for n in k.tries[0].free})))
-    return replace(found[0], reason=reason, fix=fix, operand=operands_text(c.operand_shapes),
-                   tries=(together_,) if all(k.tries for k in found) else ())
+    together_ = Try(
+        tuple(sorted(one.items())),
+        tuple(sorted({n for k in found if k.tries for n in k.tries[0].free})),
+    )
+    return replace(
+        found[0],
+        reason=reason,
+        fix=fix,
+        operand=operands_text(c.operand_shapes),
+        tries=(together_,) if all(k.tries for k in found) else (),
+    )
 
 
 def operands_text(shapes: Sequence[str]) -> str:
@@ -226,13 +307,24 @@ def _device_ids(stages: ProgramStages) -> list[int]:
     return [int(d.id) for d in stages.lowered.devices] if stages.is_lowered else []
 
 
-def _user(w: _Written, compiled: list[_hlo.Collective], stages: ProgramStages, link: Any, algorithm: Any, program: Any) -> Transfer:
+def _user(
+    w: _Written,
+    compiled: list[_hlo.Collective],
+    stages: ProgramStages,
+    link: Any,
+    algorithm: Any,
+    program: Any,
+) -> Transfer:
     move, mesh = w.move, w.mesh
-    names, sizes = (tuple(mesh.axis_names), tuple(mesh.axis_sizes)) if mesh is not None else ((), ())
+    names, sizes = (
+        (tuple(mesh.axis_names), tuple(mesh.axis_sizes)) if mesh is not None else ((), ())
+    )
     info = mesh_info(stages.mesh) or mesh_info(mesh)
     groups: tuple = ()
     if mesh is not None and all(a in names for a in move.axes):
-        groups = communication.in_order(move, communication.groups_along(names, sizes, move.axes, move.groups))
+        groups = communication.in_order(
+            move, communication.groups_along(names, sizes, move.axes, move.groups)
+        )
     pairs = communication.pairs_along(groups, move.perm) if move.perm else ()
     bytes_in, bytes_out, times = move.bytes_in, move.bytes_out, w.times
     instruction, kind, reason = "", move.kind, ""
@@ -241,19 +333,44 @@ def _user(w: _Written, compiled: list[_hlo.Collective], stages: ProgramStages, l
         c = compiled[0]
         instruction, times = c.instruction.name, c.times if c.times is not None else w.times
         reason = f"carried out as {c.kind}" if c.kind != kind else ""
-        kind, bytes_in, bytes_out, pairs, groups = c.kind, c.bytes_in, c.bytes_out, c.pairs, c.groups or groups
+        kind, bytes_in, bytes_out, pairs, groups = (
+            c.kind,
+            c.bytes_in,
+            c.bytes_out,
+            c.pairs,
+            c.groups or groups,
+        )
     if w.conditional:
-        reason = (reason + "; " if reason else "") + "runs in one branch of a cond: at most this often"
+        reason = (
+            reason + "; " if reason else ""
+        ) + "runs in one branch of a cond: at most this often"
     if kind == "ragged_all_to_all":
-        reason = (reason + "; " if reason else "") + "bytes are at most this: how much of the operand is sent is data"
+        reason = (
+            reason + "; " if reason else ""
+        ) + "bytes are at most this: how much of the operand is sent is data"
     ids = _device_ids(stages)
     if ids and (compiled or (mesh is not None and len(ids) == _count(sizes))):
         groups = tuple(tuple(ids[i] for i in g) for g in groups)
         pairs = tuple((ids[s], ids[d]) for s, d in pairs)
-    record = Transfer(kind, move.reduction, tuple(map(str, move.axes)), groups if not pairs else (), pairs, bytes_in, bytes_out,
-                      times, origin="user", call=call_name(w.eqn.primitive.name), reason=reason,
-                      operand=" ".join(v.aval.str_short() for v in w.eqn.invars), instruction=instruction,
-                      equation=w.equation, program=program, source=_names.source_of(w.eqn), mesh=info)
+    record = Transfer(
+        kind,
+        move.reduction,
+        tuple(map(str, move.axes)),
+        groups if not pairs else (),
+        pairs,
+        bytes_in,
+        bytes_out,
+        times,
+        origin="user",
+        call=call_name(w.eqn.primitive.name),
+        reason=reason,
+        operand=" ".join(v.aval.str_short() for v in w.eqn.invars),
+        instruction=instruction,
+        equation=w.equation,
+        program=program,
+        source=_names.source_of(w.eqn),
+        mesh=info,
+    )
     return predicted(record, link, algorithm, groups)
 
 
@@ -270,21 +387,43 @@ def call_name(primitive: str) -> str:
     return "psum_scatter" if name == "reduce_scatter" else name
 
 
-def _added(stages: ProgramStages, c: _hlo.Collective, equation: int, cause: Cause | None, read: Sequence[PartitionedValue], link: Any, algorithm: Any,
-           program: Any) -> Transfer:
+def _added(
+    stages: ProgramStages,
+    c: _hlo.Collective,
+    equation: int,
+    cause: Cause | None,
+    read: Sequence[PartitionedValue],
+    link: Any,
+    algorithm: Any,
+    program: Any,
+) -> Transfer:
     ids = _device_ids(stages)
 
     def device(i):
         return ids[i] if i < len(ids) else i
+
     eqn = stages.equations.get(equation)
     info = mesh_info(stages.mesh)
     groups = tuple(tuple(map(device, g)) for g in c.groups)
     pairs = tuple((device(s), device(d)) for s, d in c.pairs)
-    axes = () if info is None else axes_of_groups(info, groups) if groups else axes_of_pairs(info, pairs)
+    axes = (
+        ()
+        if info is None
+        else axes_of_groups(info, groups)
+        if groups
+        else axes_of_pairs(info, pairs)
+    )
     reason = cause.reason if cause else _unlisted(stages, eqn, c, axes, read)
-    whole_again = bool(cause and cause.rebuilt and c.kind == "all_gather" and c.bytes_out >= cause.rebuilt * _itemsize(c))
+    whole_again = bool(
+        cause
+        and cause.rebuilt
+        and c.kind == "all_gather"
+        and c.bytes_out >= cause.rebuilt * _itemsize(c)
+    )
     if whole_again:
-        reason += "; every device rebuilds the whole array to keep a part of it (full rematerialization)"
+        reason += (
+            "; every device rebuilds the whole array to keep a part of it (full rematerialization)"
+        )
     if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
         reason += "; the compiler brings the parts of the operand together instead of adding up parts of the result"
     if c.conditional:
@@ -294,17 +433,39 @@ def _added(stages: ProgramStages, c: _hlo.Collective, equation: int, cause: Caus
     asked = eqn is not None and (eqn.params.get("out_sharding") is not None or name == "reshard")
     if asked:
         reason = f"{'the reshard' if name == 'reshard' else 'out_sharding'} asks for it; {reason}"
-    record = Transfer(c.kind, c.reduction, axes, groups, pairs, c.bytes_in,
-                      c.bytes_out, c.times if c.times is not None else stages.times.get(equation), origin="user" if asked else "partitioner",
-                      call=name if asked else "", reason=reason, fix=cause.fix if cause else "",
-                      operand=cause.operand if cause and cause.operand else operands_text(c.operand_shapes),
-                      instruction=c.instruction.name, equation=equation if eqn is not None else -1, program=program,
-                      source=_names.source_of(eqn) if eqn is not None else None, mesh=info,
-                      value=cause.value if cause else "", needed=cause.needed if cause else "", full_rematerialization=whole_again)
+    record = Transfer(
+        c.kind,
+        c.reduction,
+        axes,
+        groups,
+        pairs,
+        c.bytes_in,
+        c.bytes_out,
+        c.times if c.times is not None else stages.times.get(equation),
+        origin="user" if asked else "partitioner",
+        call=name if asked else "",
+        reason=reason,
+        fix=cause.fix if cause else "",
+        operand=cause.operand if cause and cause.operand else operands_text(c.operand_shapes),
+        instruction=c.instruction.name,
+        equation=equation if eqn is not None else -1,
+        program=program,
+        source=_names.source_of(eqn) if eqn is not None else None,
+        mesh=info,
+        value=cause.value if cause else "",
+        needed=cause.needed if cause else "",
+        full_rematerialization=whole_again,
+    )
     return predicted(record, link, algorithm, groups)
 
 
-def _unlisted(stages: ProgramStages, eqn: JaxprEqn | None, c: _hlo.Collective, axes: tuple[str, ...], read: Sequence[PartitionedValue]) -> str:
+def _unlisted(
+    stages: ProgramStages,
+    eqn: JaxprEqn | None,
+    c: _hlo.Collective,
+    axes: tuple[str, ...],
+    read: Sequence[PartitionedValue],
+) -> str:
     """The reason of a collective that the partitioner does not list: its operation, and what of it is split."""
     if stages.stage("resharded") is None and stages.unstaged:
         return f"why is not known: {stages.unstaged}"
@@ -312,14 +473,25 @@ def _unlisted(stages: ProgramStages, eqn: JaxprEqn | None, c: _hlo.Collective, a
         return "the partitioner gave no location for it"
     what = f"{eqn.primitive.name}{place_text(eqn)}"
     split = _split_over(read, axes)
-    listed = " and ".join(dict.fromkeys(f"`{v.name}` {v.type.text}" if v.name else v.type.text for v in split[:2]))
-    does = {"collective_permute": "needs entries that neighbors hold", "all_gather": "is carried out on the whole array",
-            "all_to_all": "is carried out with another dimension split"}.get(c.kind, "is carried out with entries of other devices")
-    return f"{what} {does}" + (f": {listed} {'are' if ' and ' in listed else 'is'} split over {', '.join(axes)}" if listed else "")
+    listed = " and ".join(
+        dict.fromkeys(f"`{v.name}` {v.type.text}" if v.name else v.type.text for v in split[:2])
+    )
+    does = {
+        "collective_permute": "needs entries that neighbors hold",
+        "all_gather": "is carried out on the whole array",
+        "all_to_all": "is carried out with another dimension split",
+    }.get(c.kind, "is carried out with entries of other devices")
+    return f"{what} {does}" + (
+        f": {listed} {'are' if ' and ' in listed else 'is'} split over {', '.join(axes)}"
+        if listed
+        else ""
+    )
 
 
 def _split_over(read: Sequence[PartitionedValue], axes: Sequence[str]) -> list[PartitionedValue]:
-    return [v for v in read if any(a.split(":")[0] in axes for dim in v.type.spec or () for a in dim)]
+    return [
+        v for v in read if any(a.split(":")[0] in axes for dim in v.type.spec or () for a in dim)
+    ]
 
 
 def axes_of_pairs(mesh: MeshInfo, pairs: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
@@ -330,12 +502,20 @@ def axes_of_pairs(mesh: MeshInfo, pairs: tuple[tuple[int, int], ...]) -> tuple[s
     """
     ids = mesh.device_ids or tuple(range(mesh.size))
     at = {d: np.unravel_index(i, mesh.axis_sizes) for i, d in enumerate(ids)}
-    return tuple(n for k, n in enumerate(mesh.axis_names) if any(s in at and d in at and at[s][k] != at[d][k] for s, d in pairs))
+    return tuple(
+        n
+        for k, n in enumerate(mesh.axis_names)
+        if any(s in at and d in at and at[s][k] != at[d][k] for s, d in pairs)
+    )
 
 
 def _itemsize(c: _hlo.Collective) -> int:
     """Bytes of one element of what a collective moves."""
-    dims = c.operand_shapes[0].split("[")[1].split("]")[0] if c.operand_shapes and "[" in c.operand_shapes[0] else ""
+    dims = (
+        c.operand_shapes[0].split("[")[1].split("]")[0]
+        if c.operand_shapes and "[" in c.operand_shapes[0]
+        else ""
+    )
     return max(1, c.bytes_in // max(1, _count(d for d in dims.split(",") if d)))
 
 
@@ -356,18 +536,36 @@ def axes_of_groups(mesh: MeshInfo, groups: tuple[tuple[int, ...], ...]) -> tuple
     return ()
 
 
-def predicted(record: Transfer, link: communication.Interconnect, algorithm: str = "ring", groups: tuple = ()) -> Transfer:
+def predicted(
+    record: Transfer, link: communication.Interconnect, algorithm: str = "ring", groups: tuple = ()
+) -> Transfer:
     """The record with its messages, predicted time of one run and formula for an interconnect."""
     groups = groups or record.groups
     n = max(map(len, groups), default=1)
     if communication.by_pairs(record.kind):
-        hops, _, _, load, _ = communication.permute_price(groups, record.pairs, record.bytes_in, algorithm)
-        us, formula = communication.cost(record.kind, n, record.bytes_in, hops=hops, load=load, algorithm=algorithm, link=link)
+        hops, _, _, load, _ = communication.permute_price(
+            groups, record.pairs, record.bytes_in, algorithm
+        )
+        us, formula = communication.cost(
+            record.kind, n, record.bytes_in, hops=hops, load=load, algorithm=algorithm, link=link
+        )
     else:
-        sizes = dict(zip(record.mesh.axis_names, record.mesh.axis_sizes)) if record.mesh is not None else {}
-        us, formula = communication.cost(record.kind, n, record.bytes_in, algorithm=algorithm, link=link,
-                                   sizes=[sizes[a] for a in record.axes if a in sizes])
+        sizes = (
+            dict(zip(record.mesh.axis_names, record.mesh.axis_sizes))
+            if record.mesh is not None
+            else {}
+        )
+        us, formula = communication.cost(
+            record.kind,
+            n,
+            record.bytes_in,
+            algorithm=algorithm,
+            link=link,
+            sizes=[sizes[a] for a in record.axes if a in sizes],
+        )
     if communication.message_count(record.kind, groups, record.pairs) > MOST_MESSAGES:
         return record.replace(predicted_us=us, formula=formula)
-    found = communication.messages(record.kind, groups, record.pairs, bytes_in=record.bytes_in, algorithm=algorithm)
+    found = communication.messages(
+        record.kind, groups, record.pairs, bytes_in=record.bytes_in, algorithm=algorithm
+    )
     return record.replace(predicted_us=us, formula=formula, rounds=communication.rounds(found))

@@ -36,8 +36,10 @@ from xlab.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 LARGEST = 4096
 """Devices of the largest mesh that is compiled for."""
 
-_WHOLE = "Let it use the current mesh (shard_map without mesh=, and specs without one), or trace it again on the other mesh: " \
-         "observe.what_if(f, args, in_shardings=…, mesh=…)"
+_WHOLE = (
+    "Let it use the current mesh (shard_map without mesh=, and specs without one), or trace it again on the other mesh: "
+    "observe.what_if(f, args, in_shardings=…, mesh=…)"
+)
 
 Spec = Sequence[Sequence[str]]
 
@@ -51,8 +53,10 @@ def mesh_of(axes: Mapping[str, int], like: Mesh | None = None) -> Mesh:
     names, sizes = tuple(axes), tuple(axes.values())
     count = int(np.prod(sizes, dtype=np.int64))
     if not names or min(sizes) < 1 or count > LARGEST:
-        raise ValueError(f"a mesh to compile for has axes of at least one device and {LARGEST:,} in all; given "
-                         f"{', '.join(f'{n}={s}' for n, s in axes.items()) or 'no axis'}")
+        raise ValueError(
+            f"a mesh to compile for has axes of at least one device and {LARGEST:,} in all; given "
+            f"{', '.join(f'{n}={s}' for n, s in axes.items()) or 'no axis'}"
+        )
     if like is not None and dict(like.shape) == dict(axes):
         return like
     present = client.devices()
@@ -76,12 +80,16 @@ class Experiment:
         ((('x', 'f32[8,8@i]'),), 0)
     """
 
-    def __init__(self, what: Any, *args: Any, link: str | communication.Interconnect = "cpu", **kwargs: Any):
+    def __init__(
+        self, what: Any, *args: Any, link: str | communication.Interconnect = "cpu", **kwargs: Any
+    ):
         self.stages = program_stages(what, args, kwargs)
         self.link = link
         low = self.stages.lowered
         if low.mesh is None or not hasattr(low.mesh, "devices"):
-            raise ValueError(f"{self.stages.name} lies on no mesh: give an argument a NamedSharding, or set a mesh with xlab.set_mesh(mesh)")
+            raise ValueError(
+                f"{self.stages.name} lies on no mesh: give an argument a NamedSharding, or set a mesh with xlab.set_mesh(mesh)"
+            )
         self.mesh: Mesh = low.mesh
         avals = self.stages.closed.in_avals
         self.arguments = [i for i in low.kept if isinstance(avals[i], ShapedArray)]
@@ -95,7 +103,9 @@ class Experiment:
             self._now = placement_of(_report(self.stages, self.link), "now")
         return self._now
 
-    def weigh(self, specs: Mapping[int, Spec] | None = None, axes: Mapping[str, int] | None = None) -> WhatIf:
+    def weigh(
+        self, specs: Mapping[int, Spec] | None = None, axes: Mapping[str, int] | None = None
+    ) -> WhatIf:
         """The program as it is, beside the program with some arguments placed otherwise.
 
         Args:
@@ -108,12 +118,19 @@ class Experiment:
         """
         return WhatIf(self.stages.name, self.now(), self.placement(specs or {}, axes, "what if"))
 
-    def placement(self, specs: Mapping[int, Spec], axes: Mapping[str, int] | None = None, title: str = "") -> Placement:
+    def placement(
+        self, specs: Mapping[int, Spec], axes: Mapping[str, int] | None = None, title: str = ""
+    ) -> Placement:
         """The cost of one placement."""
         with analysis_only():
             return placement_of(_report(self.placed(specs, axes), self.link), title)
 
-    def placed(self, specs: Mapping[int, Spec], axes: Mapping[str, int] | None = None, free: Sequence[int] = ()) -> ProgramStages:
+    def placed(
+        self,
+        specs: Mapping[int, Spec],
+        axes: Mapping[str, int] | None = None,
+        free: Sequence[int] = (),
+    ) -> ProgramStages:
         """The program with some arguments placed otherwise; results numbered in `free` lie as the compiler likes."""
         mesh = mesh_of(axes, self.mesh) if axes else self.mesh
         low, avals = self.stages.lowered, self.stages.closed.in_avals
@@ -132,7 +149,9 @@ class Experiment:
         if not self.mesh.are_all_axes_auto:
             given = retraced(self.stages, mesh, shardings)
             if mesh is not self.mesh and names_mesh(given.closed, self.mesh):
-                raise ValueError(f"{self.stages.name} names the mesh {dict(self.mesh.shape)} inside, and cannot lie on another: {_WHOLE}")
+                raise ValueError(
+                    f"{self.stages.name} names the mesh {dict(self.mesh.shape)} inside, and cannot lie on another: {_WHOLE}"
+                )
             return given
         try:
             closed = on_mesh(self.stages.closed, self.mesh, mesh, self.stages.name)
@@ -143,22 +162,40 @@ class Experiment:
                 if not names_mesh(given.closed, self.mesh):
                     return given
             raise error
-        outs = [None if n in free else _moved(s, self.mesh, mesh, getattr(a, "ndim", 0))
-                for n, (s, a) in enumerate(zip(low.out_shardings, closed.out_avals))]
-        return lower(closed, low.name, Request(shardings, out_shardings=outs, donated=low.donated,
-                                               compiler_options=low.compiler_options))
+        outs = [
+            None if n in free else _moved(s, self.mesh, mesh, getattr(a, "ndim", 0))
+            for n, (s, a) in enumerate(zip(low.out_shardings, closed.out_avals))
+        ]
+        return lower(
+            closed,
+            low.name,
+            Request(
+                shardings,
+                out_shardings=outs,
+                donated=low.donated,
+                compiler_options=low.compiler_options,
+            ),
+        )
 
     def _spec(self, number: int, spec: Spec, mesh: Mesh) -> PartitionSpec:
         name, shape = self.names[number], self.shapes[number]
         used = list(itertools.chain(*spec))
         unknown = [a for a in used if a not in mesh.axis_names]
         if unknown or len(set(used)) < len(used) or len(spec) > len(shape):
-            raise ValueError(f"the spec of `{name}` names each of the axes {', '.join(map(str, mesh.axis_names))} at most once, over its "
-                             f"{len(shape)} dimensions; given {spec_text(tuple(tuple(axes) for axes in spec))}")
+            raise ValueError(
+                f"the spec of `{name}` names each of the axes {', '.join(map(str, mesh.axis_names))} at most once, over its "
+                f"{len(shape)} dimensions; given {spec_text(tuple(tuple(axes) for axes in spec))}"
+            )
         return PartitionSpec(*(tuple(axes) or None for axes in spec))
 
-    def search(self, arguments: Sequence[int] | None = None, axes: Mapping[str, int] | None = None, *, limit: int = 64,
-               seconds: float | None = None) -> Ranking:
+    def search(
+        self,
+        arguments: Sequence[int] | None = None,
+        axes: Mapping[str, int] | None = None,
+        *,
+        limit: int = 64,
+        seconds: float | None = None,
+    ) -> Ranking:
         """Tries the sensible placements of some arguments, by default all; those whose collectives cost least come first.
 
         The present placement is tried before all others and is one of the results. Where there are more combinations than `limit`, one
@@ -178,11 +215,15 @@ class Experiment:
 
         def cost(specs: tuple) -> tuple[float, float]:
             if specs not in tried:
-                if len(tried) >= limit or (seconds is not None and tried and time.perf_counter() - start > seconds):
+                if len(tried) >= limit or (
+                    seconds is not None and tried and time.perf_counter() - start > seconds
+                ):
                     raise TimeoutError
-                title = "now: " * (specs == present) + ", ".join(f"{self.names[i]} {spec_text(spec)}" for i, spec in zip(chosen, specs))
+                title = "now: " * (specs == present) + ", ".join(
+                    f"{self.names[i]} {spec_text(spec)}" for i, spec in zip(chosen, specs)
+                )
                 tried[specs] = None
-                with contextlib.suppress(ValueError):      # a dimension inside does not divide
+                with contextlib.suppress(ValueError):  # a dimension inside does not divide
                     tried[specs] = self.placement(dict(zip(chosen, specs)), axes, title)
             made = tried[specs]
             return (made.predicted_us, made.peak) if made is not None else (math.inf, math.inf)
@@ -198,9 +239,15 @@ class Experiment:
                 while best != before:
                     before = best
                     for k, choices in enumerate(options):
-                        best = min(((*best[:k], spec, *best[k + 1:]) for spec in choices), key=cost)
-        found = sorted((p for p in tried.values() if p is not None), key=lambda p: (p.predicted_us, p.peak))
-        return Ranking(self.stages.name, tuple(found), max(0, total - len(tried)), len(tried) - len(found))
+                        best = min(
+                            ((*best[:k], spec, *best[k + 1 :]) for spec in choices), key=cost
+                        )
+        found = sorted(
+            (p for p in tried.values() if p is not None), key=lambda p: (p.predicted_us, p.peak)
+        )
+        return Ranking(
+            self.stages.name, tuple(found), max(0, total - len(tried)), len(tried) - len(found)
+        )
 
     def _present(self, number: int) -> tuple[tuple[str, ...], ...]:
         """The current placement of an argument."""
@@ -208,10 +255,15 @@ class Experiment:
         s = dict(zip(low.kept, low.in_shardings)).get(self.arguments[number])
         if not isinstance(s, NamedSharding):
             return ((),) * len(self.shapes[number])
-        return tuple(tuple(s.spec.axes_of(d) or ()) if d < len(s.spec) else () for d in range(len(self.shapes[number])))
+        return tuple(
+            tuple(s.spec.axes_of(d) or ()) if d < len(s.spec) else ()
+            for d in range(len(self.shapes[number]))
+        )
 
 
-def placements_of(shape: Sequence[int], axes: Mapping[str, int]) -> Iterator[tuple[tuple[str, ...], ...]]:
+def placements_of(
+    shape: Sequence[int], axes: Mapping[str, int]
+) -> Iterator[tuple[tuple[str, ...], ...]]:
     """Every way to give each mesh axis to at most one dimension that it divides, those that split most first.
 
     >>> list(placements_of((4,), {"a": 2}))
@@ -224,22 +276,38 @@ def placements_of(shape: Sequence[int], axes: Mapping[str, int]) -> Iterator[tup
         for name, d in zip(names, place):
             if d < len(shape):
                 dims[d] = (*dims[d], name)
-        if all(n % int(np.prod([axes[a] for a in dim], dtype=np.int64)) == 0 for n, dim in zip(shape, dims)):
+        if all(
+            n % int(np.prod([axes[a] for a in dim], dtype=np.int64)) == 0
+            for n, dim in zip(shape, dims)
+        ):
             found.append(tuple(dims))
     found.sort(key=lambda dims: -sum(map(len, dims)))
     return iter(found)
 
 
 def _report(stages: ProgramStages, link: Any) -> Report:
-    return Report(stages.name, (), argument_layouts(stages), tuple(collectives(stages, link)[0]), memory=(_memory(stages),), mesh=mesh_info(stages.mesh), counted=True)
+    return Report(
+        stages.name,
+        (),
+        argument_layouts(stages),
+        tuple(collectives(stages, link)[0]),
+        memory=(_memory(stages),),
+        mesh=mesh_info(stages.mesh),
+        counted=True,
+    )
 
 
 def _moved(s: Any, old: Mesh, new: Mesh, ndim: int) -> Any:
     """A sharding on another mesh; axes that this mesh lacks are left out."""
     if not isinstance(s, NamedSharding):
         return s
-    kept = [tuple(a for a in (s.spec.axes_of(d) or ()) if a in new.axis_names) or None for d in range(min(len(s.spec), ndim))]
-    return NamedSharding(new if s.mesh == old else s.mesh, PartitionSpec(*kept), memory_kind=s.memory_kind)
+    kept = [
+        tuple(a for a in (s.spec.axes_of(d) or ()) if a in new.axis_names) or None
+        for d in range(min(len(s.spec), ndim))
+    ]
+    return NamedSharding(
+        new if s.mesh == old else s.mesh, PartitionSpec(*kept), memory_kind=s.memory_kind
+    )
 
 
 def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr:
@@ -256,7 +324,9 @@ def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr
         if isinstance(x, NamedSharding) and x.mesh == old:
             return _moved(x, old, new, len(x.spec))
         if x == old.abstract_mesh or x is old:
-            raise ValueError(f"{name} has a {where} over the mesh {dict(old.shape)}: its body is written for that shape. {_WHOLE}")
+            raise ValueError(
+                f"{name} has a {where} over the mesh {dict(old.shape)}: its body is written for that shape. {_WHOLE}"
+            )
         if isinstance(x, ClosedJaxpr):
             return ClosedJaxpr(jaxpr(x.jaxpr), x.consts)
         if isinstance(x, Jaxpr):
@@ -265,7 +335,11 @@ def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr
 
     def equation(eqn: JaxprEqn) -> JaxprEqn:
         params = {k: value(v, eqn.primitive.name) for k, v in eqn.params.items()}
-        return eqn if all(params[k] is v for k, v in eqn.params.items()) else eqn.replace(params=params)
+        return (
+            eqn
+            if all(params[k] is v for k, v in eqn.params.items())
+            else eqn.replace(params=params)
+        )
 
     def jaxpr(j: Jaxpr) -> Jaxpr:
         if id(j) not in done:

@@ -43,21 +43,33 @@ class Decisions:
             if cause.kind == "all_reduce":
                 self.partial.setdefault(cause.equation, []).extend(cause.axes)
 
-    def of(self, equation: int, shape: tuple[int | str, ...]) -> tuple[Spec, tuple[str, ...]] | None:
+    def of(
+        self, equation: int, shape: tuple[int | str, ...]
+    ) -> tuple[Spec, tuple[str, ...]] | None:
         """The spec of an equation's result, and the chains of steps that led to it; None where the equation left none."""
         value = next((v for v, s in self.values.get(equation, ()) if s == shape), None)
         if value is None:
             return None
         spec = self.specs.get(value, ((),) * len(shape))
-        return (spec if len(spec) == len(shape) else ((),) * len(shape)), self.why(value, spec, equation)
+        return (spec if len(spec) == len(shape) else ((),) * len(shape)), self.why(
+            value, spec, equation
+        )
 
     def why(self, value: int, spec: Spec, equation: int = -1) -> tuple[str, ...]:
         """One chain per mesh axis, earliest step first; axes that came the same way share one."""
         chains: dict[tuple[str, ...], list[str]] = {}
         for axis in itertools.chain(*spec):
             chains.setdefault(tuple(self._chain(value, axis)), []).append(axis)
-        summed = f"summed over {', '.join(dict.fromkeys(self.partial[equation]))} here" if equation in self.partial else ""
-        out = [(f"{', '.join(axes)}: " if len(chains) > 1 else "") + " → ".join(_cut(chain)) for chain, axes in chains.items() if chain]
+        summed = (
+            f"summed over {', '.join(dict.fromkeys(self.partial[equation]))} here"
+            if equation in self.partial
+            else ""
+        )
+        out = [
+            (f"{', '.join(axes)}: " if len(chains) > 1 else "") + " → ".join(_cut(chain))
+            for chain, axes in chains.items()
+            if chain
+        ]
         if summed:
             out = [f"{one} → {summed}" for one in out] if len(out) == 1 else [*out, summed]
         return tuple(out)
@@ -88,7 +100,9 @@ class Decisions:
             number = found.arguments.index(value)
             i = number - len(self.stages.before_arguments)
             given = getattr(low.in_shardings[i], "spec", None) if i >= 0 else None
-            return f"argument `{self.stages.parameter_names[number]}` was given" + (f" {given}" if given is not None else " it")
+            return f"argument `{self.stages.parameter_names[number]}` was given" + (
+                f" {given}" if given is not None else " it"
+            )
         return ""
 
     def _said(self, step: _propagation.PropagationStep) -> str:
@@ -107,7 +121,7 @@ def _cut(chain: tuple[str, ...]) -> list[str]:
     if len(chain) <= SHOWN_STEPS + 1:
         return list(chain)
     left = len(chain) - SHOWN_STEPS
-    return [*chain[:2], f"… {left} more steps …", *chain[-(SHOWN_STEPS - 2):]]
+    return [*chain[:2], f"… {left} more steps …", *chain[-(SHOWN_STEPS - 2) :]]
 
 
 def decisions(stages: ProgramStages) -> Decisions | None:
@@ -116,7 +130,9 @@ def decisions(stages: ProgramStages) -> Decisions | None:
     return Decisions(stages) if mesh is not None and mesh.device_ids else None
 
 
-def why_of(record: Program, name: str, decided: Decisions | None, final: Spec | None = None) -> tuple[str, ...]:
+def why_of(
+    record: Program, name: str, decided: Decisions | None, final: Spec | None = None
+) -> tuple[str, ...]:
     """The chains of the value a program calls `name`, empty for what no equation makes.
 
     Where the value leaves the program under `final` without an axis that the propagation gave it, the last chain says so.
@@ -132,11 +148,17 @@ def why_of(record: Program, name: str, decided: Decisions | None, final: Spec | 
                 spec, chains = found
                 kept = set(itertools.chain(*(final if final is not None else spec)))
                 lost = [a for a in itertools.chain(*spec) if a not in kept]
-                return (*chains, f"gathered over {', '.join(lost)} to leave the program") if lost else chains
+                return (
+                    (*chains, f"gathered over {', '.join(lost)} to leave the program")
+                    if lost
+                    else chains
+                )
     return ()
 
 
-def intermediates(stages: ProgramStages, record: Program, decided: Decisions | None, index: int = 0) -> Iterator[Layout]:
+def intermediates(
+    stages: ProgramStages, record: Program, decided: Decisions | None, index: int = 0
+) -> Iterator[Layout]:
     """The layout of every value that an equation of the program makes, inner programs included, in reading order.
 
     Values inside `shard_map` are each device's own and have no layout; the results of the program are left out.
@@ -159,7 +181,17 @@ def intermediates(stages: ProgramStages, record: Program, decided: Decisions | N
             if key not in blocks:
                 blocks[key] = blocks_of(mesh, spec, v.aval.shape)
             made += 1
-            yield _layout(variable.note or variable.name, v.aval, spec, mesh, blocks[key], made <= DRAWN, why, equation.id, index)
+            yield _layout(
+                variable.note or variable.name,
+                v.aval,
+                spec,
+                mesh,
+                blocks[key],
+                made <= DRAWN,
+                why,
+                equation.id,
+                index,
+            )
 
 
 def _global(program: Program) -> Iterator[Any]:
@@ -170,17 +202,39 @@ def _global(program: Program) -> Iterator[Any]:
                 yield from _global(inner)
 
 
-def _layout(name: str, aval: Any, spec: Spec, mesh: MeshInfo, blocks: tuple[Block, ...], drawn: bool, why: tuple[str, ...],
-            equation: int, index: int) -> Layout:
+def _layout(
+    name: str,
+    aval: Any,
+    spec: Spec,
+    mesh: MeshInfo,
+    blocks: tuple[Block, ...],
+    drawn: bool,
+    why: tuple[str, ...],
+    equation: int,
+    index: int,
+) -> Layout:
     shard = tuple(max(b.slices[d][1] - b.slices[d][0] for b in blocks) for d in range(aval.ndim))
     copies = max(b.copy for b in blocks) + 1
     itemsize = dtypes.itemsize(aval.dtype)
     typed = type_of(aval, spec)
     if typed.spec is None or not any(typed.spec):
         typed = typed.replace(spec=spec)
-    return Layout(name, typed, mesh, shard, blocks if drawn else (), copies, math.prod(shard) * itemsize, aval.size * itemsize, True,
-                  role="intermediate", why=why, equation=equation, program=index,
-                  warnings=(*uneven(typed.spec, typed.shape, mesh), *replicated(typed, mesh, copies, aval)))
+    return Layout(
+        name,
+        typed,
+        mesh,
+        shard,
+        blocks if drawn else (),
+        copies,
+        math.prod(shard) * itemsize,
+        aval.size * itemsize,
+        True,
+        role="intermediate",
+        why=why,
+        equation=equation,
+        program=index,
+        warnings=(*uneven(typed.spec, typed.shape, mesh), *replicated(typed, mesh, copies, aval)),
+    )
 
 
 _SUB = re.compile(r"(.+):\((\d+)\)(\d+)$")
@@ -207,7 +261,9 @@ def blocks_of(mesh: MeshInfo, spec: Spec, shape: tuple[int, ...]) -> tuple[Block
     cuts = [[_part(axis, mesh) for axis in axes] for axes in spec]
     seen: dict[Any, int] = {}
     out = []
-    for device, coordinates in zip(mesh.device_ids or range(mesh.size), itertools.product(*map(range, mesh.axis_sizes))):
+    for device, coordinates in zip(
+        mesh.device_ids or range(mesh.size), itertools.product(*map(range, mesh.axis_sizes))
+    ):
         slices = []
         for length, parts in zip(shape, cuts):
             number, count = 0, 1
@@ -232,6 +288,8 @@ def uneven(spec: Any, shape: Any, mesh: MeshInfo) -> tuple[str, ...]:
         count = math.prod(_part(a, mesh)[1] for a in axes)
         if length % count:
             padded = -(-length // count) * count
-            out.append(f"dimension {d} ({length}) does not divide by {count} ({', '.join(map(repr, axes))}): it is padded to {padded}, "
-                       f"{round(100 * (padded - length) / padded)}% of what the devices hold is padding")
+            out.append(
+                f"dimension {d} ({length}) does not divide by {count} ({', '.join(map(repr, axes))}): it is padded to {padded}, "
+                f"{round(100 * (padded - length) / padded)}% of what the devices hold is padding"
+            )
     return tuple(out)

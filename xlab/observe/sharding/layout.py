@@ -18,7 +18,9 @@ from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 Slices = tuple[tuple[int, int], ...]
 
 
-def layout(what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str = "", **more: Any) -> Layout:
+def layout(
+    what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str = "", **more: Any
+) -> Layout:
     """How an array, or an array of `shape` under a sharding, lies on devices.
 
     Args:
@@ -37,12 +39,17 @@ def layout(what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str =
     if isinstance(what, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:
-            raise ValueError(f"{what} needs a mesh: pass NamedSharding(mesh, {what}), or set one with xlab.set_mesh(mesh)")
+            raise ValueError(
+                f"{what} needs a mesh: pass NamedSharding(mesh, {what}), or set one with xlab.set_mesh(mesh)"
+            )
         what = NamedSharding(mesh, what)
     if isinstance(what, Sharding):
         if shape is None:
             raise TypeError(f"a sharding alone has no shape: layout(sharding, shape); given {what}")
-        sharding, aval = what, ShapedArray(shape, np.dtype(dtype) if not dtypes.is_dtype(dtype) else dtype)
+        sharding, aval = (
+            what,
+            ShapedArray(shape, np.dtype(dtype) if not dtypes.is_dtype(dtype) else dtype),
+        )
     else:
         if isinstance(what, KeyArray):
             what = what.base
@@ -51,16 +58,22 @@ def layout(what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str =
         elif is_native_array(what):
             sharding, aval, committed = what.sharding, what.aval, bool(what.committed)
         else:
-            raise TypeError(f"layout takes an array or a sharding with a shape, given {what!r} of type {type(what).__name__}")
+            raise TypeError(
+                f"layout takes an array or a sharding with a shape, given {what!r} of type {type(what).__name__}"
+            )
         if sharding is None:
             raise ValueError(f"{what} has no sharding to lay out")
     made = of_sharding(sharding, aval, name, committed, **more)
     if is_native_array(what) and what.is_deleted():
-        return made.replace(warnings=(*made.warnings, "it was deleted or donated: this is how it lay"))
+        return made.replace(
+            warnings=(*made.warnings, "it was deleted or donated: this is how it lay")
+        )
     return made
 
 
-def of_sharding(sharding: Sharding, aval: Any, name: str = "", committed: bool = True, **more: Any) -> Layout:
+def of_sharding(
+    sharding: Sharding, aval: Any, name: str = "", committed: bool = True, **more: Any
+) -> Layout:
     """The layout of a type under a sharding; `more` are further fields of the record."""
     devices = sharding.devices_in_order
     indices = sharding.devices_indices_map(aval.shape)
@@ -73,18 +86,36 @@ def of_sharding(sharding: Sharding, aval: Any, name: str = "", committed: bool =
         blocks.append(Block(int(device.id), slices, copy))
     shard = tuple(max(b.slices[d][1] - b.slices[d][0] for b in blocks) for d in range(aval.ndim))
     mesh = mesh_info(getattr(sharding, "mesh", None)) or MeshInfo(
-        ("device",), (len(devices),), tuple(int(d.id) for d in devices), str(devices[0].platform),
-        tuple(int(d.process_index) for d in devices))
+        ("device",),
+        (len(devices),),
+        tuple(int(d.id) for d in devices),
+        str(devices[0].platform),
+        tuple(int(d.process_index) for d in devices),
+    )
     itemsize = dtypes.itemsize(aval.dtype)
     typed = type_of(aval, spec_of(sharding, aval.ndim))
     if typed.spec is None or not any(typed.spec):
         typed = typed.replace(spec=spec_of(sharding, aval.ndim))
-    unreduced = tuple(sorted(map(str, getattr(getattr(sharding, "spec", None), "unreduced", ()) or ())))
+    unreduced = tuple(
+        sorted(map(str, getattr(getattr(sharding, "spec", None), "unreduced", ()) or ()))
+    )
     if unreduced:
         typed = typed.replace(unreduced=unreduced)
     copies = max(seen.values(), default=1)
-    return Layout(name, typed, mesh, shard, tuple(blocks), copies, math.prod(shard) * itemsize, aval.size * itemsize,
-                  committed, str(sharding.memory_kind or ""), warnings=replicated(typed, mesh, copies, aval), **more)
+    return Layout(
+        name,
+        typed,
+        mesh,
+        shard,
+        tuple(blocks),
+        copies,
+        math.prod(shard) * itemsize,
+        aval.size * itemsize,
+        committed,
+        str(sharding.memory_kind or ""),
+        warnings=replicated(typed, mesh, copies, aval),
+        **more,
+    )
 
 
 def replicated(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str, ...]:
@@ -93,14 +124,22 @@ def replicated(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str,
     if copies < 2 or size < 1 << 20 or typed.spec is None:
         return ()
     if any(typed.spec):
-        return ()       # split over some axis: copies along the others are a choice, as in data parallelism
+        return ()  # split over some axis: copies along the others are a choice, as in data parallelism
     out = []
     for axis, n in zip(mesh.axis_names, mesh.axis_sizes):
         if n < 2:
             continue
-        fits = [d for d, length in enumerate(typed.shape) if not typed.spec[d] and isinstance(length, int) and length % n == 0]
+        fits = [
+            d
+            for d, length in enumerate(typed.shape)
+            if not typed.spec[d] and isinstance(length, int) and length % n == 0
+        ]
         if fits:
-            out.append(f"every device along '{axis}' holds a copy; dimension {fits[0]} ({typed.shape[fits[0]]}) divides by {n}")
+            out.append(
+                f"every device along '{axis}' holds a copy; dimension {fits[0]} ({typed.shape[fits[0]]}) divides by {n}"
+            )
         else:
-            out.append(f"every device along '{axis}' holds a copy; no free dimension divides by {n}")
+            out.append(
+                f"every device along '{axis}' holds a copy; no free dimension divides by {n}"
+            )
     return tuple(out)

@@ -17,8 +17,17 @@ def argument_layouts(stages: ProgramStages, index: int = 0) -> tuple[Layout, ...
     """Layouts of a compiled program's arguments, those it does not use left out."""
     executable, closed = stages.executable, stages.closed
     names = closed.jaxpr.debug_info.arg_names
-    return tuple(of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "", role="argument", program=index)
-                 for i, sharding in zip(executable.kept, executable.in_shardings) if isinstance(closed.in_avals[i], ShapedArray))
+    return tuple(
+        of_sharding(
+            sharding,
+            executable.physical_in[i],
+            names[i] if i < len(names) else "",
+            role="argument",
+            program=index,
+        )
+        for i, sharding in zip(executable.kept, executable.in_shardings)
+        if isinstance(closed.in_avals[i], ShapedArray)
+    )
 
 
 def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[Layout, ...]:
@@ -33,7 +42,10 @@ def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[Layout, ...]
     for i, (sharding, aval) in enumerate(zip(executable.out_shardings, executable.physical_out)):
         if isinstance(aval, ShapedArray):
             name = record.outputs[i]
-            note = next((v.note for e in record.equations for v in e.outputs if v.name == name and v.note), "")
+            note = next(
+                (v.note for e in record.equations for v in e.outputs if v.name == name and v.note),
+                "",
+            )
             made = of_sharding(sharding, aval, note or name, role="output", program=index)
             out.append(made.replace(why=why_of(record, name, decided, made.type.spec)))
     return tuple(out)
@@ -49,7 +61,9 @@ def rebuilt(layouts: Sequence[Layout], moved: Sequence[Transfer]) -> Sequence[La
         here = [i for i, x in enumerate(out) if x.program == t.program]
         at = next((i for i in here if t.value and out[i].name == t.value), None)
         if at is None:
-            at = next((i for i in here if out[i].equation >= 0 and out[i].equation == t.equation), None)
+            at = next(
+                (i for i in here if out[i].equation >= 0 and out[i].equation == t.equation), None
+            )
         if at is not None:
             words = f"{an(t.kind)} rebuilds it whole on every device (full rematerialization): it is {t.operand}, {t.needed}"
             out[at] = out[at].replace(warnings=(*out[at].warnings, words))

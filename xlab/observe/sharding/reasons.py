@@ -29,8 +29,10 @@ from xlab.observe.records import Type
 
 _RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")
 _SSA = re.compile(r"%\w+(?:#\d+)?")
-_ARGUMENT = re.compile(r"(%arg\d+): tensor<([^>]*)>(?: \{[^%]*?sdy\.sharding = #sdy\.sharding<(@\w+, \[[^\]]*\])[^%]*?\})?")
-_AXES = re.compile(r'sdy\.all_reduce \{([^}]*)\}')
+_ARGUMENT = re.compile(
+    r"(%arg\d+): tensor<([^>]*)>(?: \{[^%]*?sdy\.sharding = #sdy\.sharding<(@\w+, \[[^\]]*\])[^%]*?\})?"
+)
+_AXES = re.compile(r"sdy\.all_reduce \{([^}]*)\}")
 
 
 @dataclass
@@ -38,18 +40,20 @@ class Cause:
     """One reshard or reduction of the partitioner: the equation it is for, what it does, and the sentences about it."""
 
     equation: int
-    kind: str                       # reshard or all_reduce
+    kind: str  # reshard or all_reduce
     reason: str
     fix: str
     operand: str = ""
-    reader: int = -1                # the equation that needed it
-    group: str = ""                 # what it has in common with others: the operation, its line, what happens
-    axes: tuple[str, ...] = ()      # what an all_reduce runs over
-    rebuilt: int = 0                # elements of an array that changes from one split to another with no axis in common
-    tries: tuple[Try, ...] = ()     # what to compile to see whether it goes, the likeliest first
+    reader: int = -1  # the equation that needed it
+    group: str = ""  # what it has in common with others: the operation, its line, what happens
+    axes: tuple[str, ...] = ()  # what an all_reduce runs over
+    rebuilt: int = (
+        0  # elements of an array that changes from one split to another with no axis in common
+    )
+    tries: tuple[Try, ...] = ()  # what to compile to see whether it goes, the likeliest first
     used: bool = False
-    value: str = ""                 # the user's name of what is moved
-    needed: str = ""                # what needs it otherwise, in words
+    value: str = ""  # the user's name of what is moved
+    needed: str = ""  # what needs it otherwise, in words
 
 
 class Try(NamedTuple):
@@ -98,19 +102,33 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
         closing = _closing(lines, number) if line.rstrip().endswith("({") else number
         equation = numbers.get(closing, -1)
         result_line = lines[closing - 1]
-        operands = _SSA.findall(line[match.end():])
+        operands = _SSA.findall(line[match.end() :])
         if op == "sdy.reshard":
             source = values.get(operands[0])
-            spec = parse_sharding(line[line.index("<@"):])
+            spec = parse_sharding(line[line.index("<@") :])
             shape = tensor_shape(re.findall(r"tensor<([^>]*)>", line)[-1])
             target = Type(source.type.dtype if source else _dtype(line), shape, spec)
             if source and _has_it(source.type.spec, spec):
                 values[result] = source._replace(type=target)
                 continue
             reader, reader_line = users.get((_function(lines, number), result), ("", 0))
-            result_number = _SSA.findall(lines[reader_line - 1]).index(result) if reader in _RETURNS else -1
-            found.append(_reshard(stages, equation, source, target, reader, numbers.get(reader_line, -1), result_number))
-            values[result] = source._replace(type=target, argument=-1) if source else PartitionedValue(target)
+            result_number = (
+                _SSA.findall(lines[reader_line - 1]).index(result) if reader in _RETURNS else -1
+            )
+            found.append(
+                _reshard(
+                    stages,
+                    equation,
+                    source,
+                    target,
+                    reader,
+                    numbers.get(reader_line, -1),
+                    result_number,
+                )
+            )
+            values[result] = (
+                source._replace(type=target, argument=-1) if source else PartitionedValue(target)
+            )
             continue
         typed = result_shardings(result_line)
         spec, shape = typed[0] if typed else ((), ())
@@ -118,20 +136,39 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
             source = values.get(operands[0])
             listed = _AXES.search(line)
             axes = tuple(re.findall(r'"([^"]*)"', listed.group(1))) if listed else ()
-            split = [v for name in operands_of.get(operands[0], ()) if (v := values.get(name)) is not None
-                     and any(_base(a) in axes for dim in v.type.spec or () for a in dim)]
+            split = [
+                v
+                for name in operands_of.get(operands[0], ())
+                if (v := values.get(name)) is not None
+                and any(_base(a) in axes for dim in v.type.spec or () for a in dim)
+            ]
             found.append(_reduction(stages, equation, axes, split))
-            values[result] = PartitionedValue(Type(_dtype(line), shape, spec), source.name if source else "", equation)
+            values[result] = PartitionedValue(
+                Type(_dtype(line), shape, spec), source.name if source else "", equation
+            )
         else:
             known = [v for name in operands if (v := values.get(name)) is not None]
             read.setdefault(equation, []).extend(known)
             operands_of[result] = tuple(operands)
             arrow = "->" in result_line
-            dtypes = re.findall(r"tensor<([^>]*)>", result_line.rsplit("->" if arrow else " : ", 1)[-1]) or [""]
+            dtypes = re.findall(
+                r"tensor<([^>]*)>", result_line.rsplit("->" if arrow else " : ", 1)[-1]
+            ) or [""]
             for k, (spec, shape) in enumerate(typed):
-                made_type = Type(_element(dtypes[min(k, len(dtypes) - 1)] if arrow else dtypes[-1]), shape, spec)
-                root = next((v.argument for v in known if v.argument >= 0 and v.type.shape == shape and v.type.spec == spec), -1)
-                values[f"{result}#{k}"] = PartitionedValue(made_type, _called(stages, equation, called, k, made_type), equation, root)
+                made_type = Type(
+                    _element(dtypes[min(k, len(dtypes) - 1)] if arrow else dtypes[-1]), shape, spec
+                )
+                root = next(
+                    (
+                        v.argument
+                        for v in known
+                        if v.argument >= 0 and v.type.shape == shape and v.type.spec == spec
+                    ),
+                    -1,
+                )
+                values[f"{result}#{k}"] = PartitionedValue(
+                    made_type, _called(stages, equation, called, k, made_type), equation, root
+                )
                 if k == 0:
                     values[result] = values[f"{result}#0"]
     return found, read
@@ -161,8 +198,11 @@ def together(found: list[Cause], values: int) -> tuple[str, str]:
         parts.append(causes_[0].reason + (f", and {alike} more like it" if alike else ""))
     left = sum(map(len, itertools.islice(groups.values(), SHOWN, None)))
     fixes = list(dict.fromkeys(k.fix for k in found if k.fix))
-    return (f"{values} values at once: " + "; ".join(parts) + (f"; and {left} more" if left else ""),
-            "; ".join(fixes[:SHOWN]) + (f"; and {len(fixes) - SHOWN} more" if len(fixes) > SHOWN else ""))
+    return (
+        f"{values} values at once: " + "; ".join(parts) + (f"; and {left} more" if left else ""),
+        "; ".join(fixes[:SHOWN])
+        + (f"; and {len(fixes) - SHOWN} more" if len(fixes) > SHOWN else ""),
+    )
 
 
 def _closing(lines: list[str], number: int) -> int:
@@ -191,7 +231,7 @@ def _users(lines: Any) -> dict[tuple[int, str], tuple[str, int]]:
             function = number - 1
             continue
         match = _RESULT.match(line)
-        body = line[match.end():] if match else line
+        body = line[match.end() :] if match else line
         op = match.group(2).strip('"') if match else line.split()[0] if line.split() else ""
         for name in _SSA.findall(body):
             out.setdefault((function, name), (op, number))
@@ -206,7 +246,9 @@ def _arguments(stages: ProgramStages, line: str) -> dict[str, PartitionedValue]:
         spec = parse_sharding("<" + sharding + ">") if sharding else ((),) * len(shape)
         position = int(ssa.removeprefix("%arg"))
         number = kept[position - before] if position >= before else -1
-        out[ssa] = PartitionedValue(Type(_element(tensor), shape, spec), names[position], -1, number)
+        out[ssa] = PartitionedValue(
+            Type(_element(tensor), shape, spec), names[position], -1, number
+        )
     return out
 
 
@@ -241,7 +283,9 @@ def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Va
             yield from _all_names(open_jaxpr(inner), eqn)
 
 
-def _called(stages: ProgramStages, equation: int, called: dict[Var, str], index: int, found: Type) -> str:
+def _called(
+    stages: ProgramStages, equation: int, called: dict[Var, str], index: int, found: Type
+) -> str:
     """The user's name of an equation's result; empty if it has none, or is inside the lowering."""
     eqn = stages.equations.get(equation)
     if eqn is None or index >= len(eqn.outvars):
@@ -274,21 +318,45 @@ def _place(stages: ProgramStages, equation: int) -> str:
 def place_text(eqn: JaxprEqn) -> str:
     """The line of an equation, and whether it goes backwards through it."""
     source, backwards = _names.source_of(eqn), _names.is_transposed(eqn)
-    return f" ({'transpose of ' * backwards}line {source.line})" if source else " (backward pass)" if backwards else ""
+    return (
+        f" ({'transpose of ' * backwards}line {source.line})"
+        if source
+        else " (backward pass)"
+        if backwards
+        else ""
+    )
 
 
 def spec_text(spec: tuple | None) -> str:
     """A spec as people write it: `P('data', None)`."""
-    parts = ["None" if not axes else repr(axes[0]) if len(axes) == 1 else "(" + ", ".join(map(repr, axes)) + ")" for axes in spec or ()]
+    parts = [
+        "None"
+        if not axes
+        else repr(axes[0])
+        if len(axes) == 1
+        else "(" + ", ".join(map(repr, axes)) + ")"
+        for axes in spec or ()
+    ]
     return f"P({', '.join(parts)})"
 
 
 def _has_it(before: Any, after: Any) -> bool:
     """Whether a reshard sends nothing: dimensions are unchanged or split further."""
-    return all(tuple(b)[:len(a)] == tuple(a) for a, b in zip(before or ((),) * len(after), after, strict=True))
+    return all(
+        tuple(b)[: len(a)] == tuple(a)
+        for a, b in zip(before or ((),) * len(after), after, strict=True)
+    )
 
 
-def _reshard(stages: Any, equation: Any, source: PartitionedValue | None, target: Type, reader: str, reader_equation: int, result: int) -> Cause:
+def _reshard(
+    stages: Any,
+    equation: Any,
+    source: PartitionedValue | None,
+    target: Type,
+    reader: str,
+    reader_equation: int,
+    result: int,
+) -> Cause:
     before = source.type.text if source else "another sharding"
     name = _said(stages, source)
     argument = source.argument if source else -1
@@ -298,24 +366,46 @@ def _reshard(stages: Any, equation: Any, source: PartitionedValue | None, target
         asked = stages.lowered.out_shardings
         given = 0 <= result < len(asked) and asked[result] is not None
         subject = f"{name} is {before}"
-        wants = f"the result is asked for as {target.text}" if given else \
-            f"the result lies as {target.text}: the compiler chose it, no out_sharding did"
+        wants = (
+            f"the result is asked for as {target.text}"
+            if given
+            else f"the result lies as {target.text}: the compiler chose it, no out_sharding did"
+        )
         tries = (Try(free=(result,)), *tries) if given else ()
     else:
         needed = reader_equation if reader_equation >= 0 else equation
         what = _primitive(stages, needed) or reader
         inside = source is not None and source.equation == needed and not source.name
         verb = "works on" if inside else "needs"
-        subject = f"a value inside {what}{_place(stages, needed)} is {before}" if inside else f"{name} is {before}"
+        subject = (
+            f"a value inside {what}{_place(stages, needed)} is {before}"
+            if inside
+            else f"{name} is {before}"
+        )
         wants = f"{'a later step of it' if inside else what + _place(stages, needed)} {verb} {target.text}"
         if source is not None and source.name and argument < 0:
             fix = f"give `{source.name}` the sharding {spec_text(target.spec)} where it is made, with xlab.lax.with_sharding_constraint"
     group = f"{what}{_place(stages, reader_equation)} {before} {target.text}"
-    kept = source is not None and any(set(a) & set(b) for a, b in zip(source.type.spec or (), target.spec or ()))
-    moved = source is not None and any(source.type.spec or ()) and any(target.spec or ()) and not kept
+    kept = source is not None and any(
+        set(a) & set(b) for a, b in zip(source.type.spec or (), target.spec or ())
+    )
+    moved = (
+        source is not None and any(source.type.spec or ()) and any(target.spec or ()) and not kept
+    )
     rebuilt = math.prod(n for n in target.shape if isinstance(n, int)) if moved else 0
-    return Cause(equation, "reshard", f"{subject}, {wants}", fix, before, reader_equation, group, rebuilt=rebuilt, tries=tries,
-                 value=source.name if source is not None else "", needed=wants)
+    return Cause(
+        equation,
+        "reshard",
+        f"{subject}, {wants}",
+        fix,
+        before,
+        reader_equation,
+        group,
+        rebuilt=rebuilt,
+        tries=tries,
+        value=source.name if source is not None else "",
+        needed=wants,
+    )
 
 
 def _reduction(stages: Any, equation: Any, axes: Any, split: list[PartitionedValue]) -> Cause:
@@ -326,13 +416,23 @@ def _reduction(stages: Any, equation: Any, axes: Any, split: list[PartitionedVal
         reason = f"gradient synchronization: {what} sums along a dimension that is split over {along}, and the parts of this gradient are added up"
     elif split:
         listed = " and ".join(f"{_said(stages, v)} {v.type.text}" for v in split[:2])
-        reason = (f"{what} combines along a dimension of {listed} that is split over {along}: "
-                  "each device has a part of the result")
+        reason = (
+            f"{what} combines along a dimension of {listed} that is split over {along}: "
+            "each device has a part of the result"
+        )
         tries = whole(stages, split, set(map(_base, axes)))
     else:
         reason = f"{what} leaves a part of its result on each device along {along}"
-    return Cause(equation, "all_reduce", reason, "", split[0].type.text if split else "", group=f"{what} {along}",
-                 axes=tuple(map(_base, axes)), tries=tries)
+    return Cause(
+        equation,
+        "all_reduce",
+        reason,
+        "",
+        split[0].type.text if split else "",
+        group=f"{what} {along}",
+        axes=tuple(map(_base, axes)),
+        tries=tries,
+    )
 
 
 def whole(stages: Any, split: list[PartitionedValue], axes: set[str]) -> tuple[Try, ...]:
@@ -343,12 +443,17 @@ def whole(stages: Any, split: list[PartitionedValue], axes: set[str]) -> tuple[T
     out = []
     avals, lying = stages.closed.in_avals, {v.argument: v.type.spec or () for v in split}
     sizes = dict(stages.lowered.mesh.shape) if stages.lowered.mesh is not None else {}
-    bare = {n: tuple(tuple(a for a in dim if _base(a) not in axes) for dim in spec) for n, spec in lying.items()}
+    bare = {
+        n: tuple(tuple(a for a in dim if _base(a) not in axes) for dim in spec)
+        for n, spec in lying.items()
+    }
     for n in sorted(lying, key=lambda n: -avals[n].nbytes):
         for d, dim in enumerate(lying[n]):
             ways = math.prod(sizes.get(a, 1) for a in (*dim, *axes))
             if not any(_base(a) in axes for a in dim) and ways and avals[n].shape[d] % ways == 0:
-                moved = tuple((*old, *sorted(axes)) if k == d else old for k, old in enumerate(bare[n]))
+                moved = tuple(
+                    (*old, *sorted(axes)) if k == d else old for k, old in enumerate(bare[n])
+                )
                 out.append(_try({**bare, n: moved}))
                 break
     return (*out, _try(bare))
@@ -361,8 +466,14 @@ def _try(specs: dict[int, tuple]) -> Try:
 def advice(stages: Any, given: Try) -> str:
     """The advice, as text: how to get the placement that was tried."""
     named = stages.closed.jaxpr.debug_info.arg_name
-    parts = [f"give {' and '.join(f'`{named(n)}` the sharding {spec_text(spec)}' for n, spec in given.specs)} where "
-             f"{'it is' if len(given.specs) == 1 else 'they are'} made"] if given.specs else []
+    parts = (
+        [
+            f"give {' and '.join(f'`{named(n)}` the sharding {spec_text(spec)}' for n, spec in given.specs)} where "
+            f"{'it is' if len(given.specs) == 1 else 'they are'} made"
+        ]
+        if given.specs
+        else []
+    )
     if given.free:
         parts.append("leave this result's out_sharding to the compiler")
     return ", and ".join(parts)
@@ -377,12 +488,21 @@ def _synchronizes(stages: Any, equation: int) -> bool:
     eqn = stages.equations.get(equation)
     if eqn is None or not _names.is_transposed(eqn):
         return False
-    home = next(((jaxpr, outer) for jaxpr, outer in _bodies(stages.closed.jaxpr) if any(e is eqn for e in jaxpr.eqns)), None)
+    home = next(
+        (
+            (jaxpr, outer)
+            for jaxpr, outer in _bodies(stages.closed.jaxpr)
+            if any(e is eqn for e in jaxpr.eqns)
+        ),
+        None,
+    )
     if home is None:
         return False
     jaxpr, outer = home
     reached = set(eqn.outvars)
-    after = itertools.islice(jaxpr.eqns, next(i for i, e in enumerate(jaxpr.eqns) if e is eqn) + 1, None)
+    after = itertools.islice(
+        jaxpr.eqns, next(i for i, e in enumerate(jaxpr.eqns) if e is eqn) + 1, None
+    )
     for e in after:
         if any(type(v) is Var and v in reached for v in e.invars):
             if e.primitive.name in _HEAVY:
@@ -390,7 +510,9 @@ def _synchronizes(stages: Any, equation: int) -> bool:
             reached.update(e.outvars)
     flow = None if outer is None else flow_of(outer)
     carried = flow.num_carry if isinstance(flow, LoopFlow) else 0
-    return not any(type(v) is Var and v in reached and n < carried for n, v in enumerate(jaxpr.outvars))
+    return not any(
+        type(v) is Var and v in reached and n < carried for n, v in enumerate(jaxpr.outvars)
+    )
 
 
 def _bodies(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Jaxpr, JaxprEqn | None]]:

@@ -20,8 +20,16 @@ from xlab.observe.sharding.transfers import transfers
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 
 
-def compare(before: Any, after: Any, shape: Any = None, *, dtype: Any = np.float32, name: str = "", compiled: bool = False,
-            link: str | communication.Interconnect = "cpu") -> Resharding:
+def compare(
+    before: Any,
+    after: Any,
+    shape: Any = None,
+    *,
+    dtype: Any = np.float32,
+    name: str = "",
+    compiled: bool = False,
+    link: str | communication.Interconnect = "cpu",
+) -> Resharding:
     """What moves when an array goes from one layout to another: what stays, and who sends how many bytes to whom.
 
     Every device fetches what it lacks from the nearest device that has it: along as few axes of the mesh as possible.
@@ -40,20 +48,43 @@ def compare(before: Any, after: Any, shape: Any = None, *, dtype: Any = np.float
         0
     """
     if shape is None:
-        found = next((x for x in (before, after) if hasattr(x, "shape") and hasattr(x, "dtype")), None)
+        found = next(
+            (x for x in (before, after) if hasattr(x, "shape") and hasattr(x, "dtype")), None
+        )
         if found is not None:
             shape, dtype = found.shape, found.dtype
-    mesh = next((m for x in (before, after) for m in (getattr(getattr(x, "sharding", x), "mesh", None),) if hasattr(m, "devices")),
-                None)
+    mesh = next(
+        (
+            m
+            for x in (before, after)
+            for m in (getattr(getattr(x, "sharding", x), "mesh", None),)
+            if hasattr(m, "devices")
+        ),
+        None,
+    )
     before, after = (_on(x, mesh) for x in (before, after))
-    a, b = (x if isinstance(x, Layout) else layout(x, shape, dtype=dtype, name=name) if isinstance(x, Sharding)
-            else layout(x, name=name) for x in (before, after))
+    a, b = (
+        x
+        if isinstance(x, Layout)
+        else layout(x, shape, dtype=dtype, name=name)
+        if isinstance(x, Sharding)
+        else layout(x, name=name)
+        for x in (before, after)
+    )
     if a.type.shape != b.type.shape:
-        raise ValueError(f"the layouts are of different shapes, {a.type.shape} and {b.type.shape}: nothing to compare")
+        raise ValueError(
+            f"the layouts are of different shapes, {a.type.shape} and {b.type.shape}: nothing to compare"
+        )
     messages, kept = _moves(a, b)
     carried: tuple[Transfer, ...] = ()
     if compiled:
-        carried = _in_program(getattr(before, "sharding", before), getattr(after, "sharding", after), shape, dtype, link)
+        carried = _in_program(
+            getattr(before, "sharding", before),
+            getattr(after, "sharding", after),
+            shape,
+            dtype,
+            link,
+        )
     return Resharding(a, b, messages, kept, carried, _flags(a, b, carried))
 
 
@@ -63,12 +94,17 @@ def _on(x: Any, mesh: Any) -> Any:
         return x
     mesh = mesh if mesh is not None else get_mesh()
     if mesh is None or mesh.empty:
-        raise ValueError(f"{x} needs a mesh: pass NamedSharding(mesh, {x}), or set one with xlab.set_mesh(mesh)")
+        raise ValueError(
+            f"{x} needs a mesh: pass NamedSharding(mesh, {x}), or set one with xlab.set_mesh(mesh)"
+        )
     return NamedSharding(mesh, x)
 
 
 def _in_program(before: Any, after: Any, shape: Any, dtype: Any, link: Any) -> tuple[Transfer, ...]:
-    if not (isinstance(before, NamedSharding) and isinstance(after, NamedSharding)) or before.devices_in_order != after.devices_in_order:
+    if (
+        not (isinstance(before, NamedSharding) and isinstance(after, NamedSharding))
+        or before.devices_in_order != after.devices_in_order
+    ):
         return ()
     struct = ShapeDtypeStruct(shape, dtype, sharding=before)
     with analysis_only():
@@ -81,12 +117,16 @@ def _flags(a: Layout, b: Layout, carried: tuple[Transfer, ...]) -> tuple[str, ..
     out = list(b.warnings)
     for t in carried:
         if t.kind == "all_gather" and b.bytes_per_device < b.bytes_total <= t.bytes_out:
-            out.append(f"inside a program every device rebuilds the whole array, {size_text(b.bytes_total)}, to keep "
-                       f"{size_text(b.bytes_per_device)} of it (full rematerialization)")
+            out.append(
+                f"inside a program every device rebuilds the whole array, {size_text(b.bytes_total)}, to keep "
+                f"{size_text(b.bytes_per_device)} of it (full rematerialization)"
+            )
     return tuple(out)
 
 
-def _moves(a: Layout, b: Layout) -> tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]:
+def _moves(
+    a: Layout, b: Layout
+) -> tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]:
     """Messages, and what each device keeps of what it has."""
     total = math.prod(n for n in a.type.shape if isinstance(n, int))
     itemsize = a.bytes_total // total if total else 0
@@ -131,7 +171,14 @@ def _nearest(place: dict[int, tuple[int, ...]], target: int, devices: list[int])
     to = place.get(target)
     if to is None:
         return devices[0]
-    return min(devices, key=lambda d: (sum(p != q for p, q in zip(place[d], to)), sum(abs(p - q) for p, q in zip(place[d], to)), d))
+    return min(
+        devices,
+        key=lambda d: (
+            sum(p != q for p, q in zip(place[d], to)),
+            sum(abs(p - q) for p, q in zip(place[d], to)),
+            d,
+        ),
+    )
 
 
 def _meet(a: Slices, b: Slices) -> Slices | None:
@@ -145,8 +192,8 @@ def _without(piece: Slices, common: Slices) -> list[Slices]:
     rest = list(piece)
     for d, ((start, stop), (low, high)) in enumerate(zip(piece, common)):
         if start < low:
-            out.append((*rest[:d], (start, low), *rest[d + 1:]))
+            out.append((*rest[:d], (start, low), *rest[d + 1 :]))
         if high < stop:
-            out.append((*rest[:d], (high, stop), *rest[d + 1:]))
+            out.append((*rest[:d], (high, stop), *rest[d + 1 :]))
         rest[d] = (low, high)
     return out

@@ -21,21 +21,34 @@ def retraced(stages: ProgramStages, mesh: Mesh, shardings: Sequence[Any]) -> Mes
     """
     advice = "call observe.what_if(f, args, in_shardings=…, mesh=…) with the function itself"
     if stages.origin is None:
-        raise ValueError(f"the function of {stages.name} is not known any more, and with other placements it is another program: {advice}")
+        raise ValueError(
+            f"the function of {stages.name} is not known any more, and with other placements it is another program: {advice}"
+        )
     owner, in_tree = stages.origin
     if owner.static_argnums or owner.static_argnames:
-        raise ValueError(f"{stages.name} has static arguments, whose values are not known any more: {advice}")
+        raise ValueError(
+            f"{stages.name} has static arguments, whose values are not known any more: {advice}"
+        )
     avals = stages.closed.in_avals
     if len(avals) != in_tree.num_leaves or not all(isinstance(a, ShapedArray) for a in avals):
         raise ValueError(f"{stages.name} takes arguments that are no arrays: {advice}")
-    flat = [ShapeDtypeStruct(a.shape, a.dtype, sharding=s if isinstance(s, NamedSharding) else None, weak_type=a.weak_type)
-            for a, s in zip(avals, shardings)]
+    flat = [
+        ShapeDtypeStruct(
+            a.shape,
+            a.dtype,
+            sharding=s if isinstance(s, NamedSharding) else None,
+            weak_type=a.weak_type,
+        )
+        for a, s in zip(avals, shardings)
+    ]
     try:
         with set_mesh(mesh):
             program = owner.program(flat, in_tree, ())
             return owner.lower(program, tuple(x.sharding for x in flat), flat, in_tree)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{stages.name} is no program with its arguments placed so: {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"{stages.name} is no program with its arguments placed so: {type(error).__name__}: {error}"
+        ) from error
 
 
 def names_mesh(closed: ClosedJaxpr, mesh: Mesh) -> bool:
@@ -46,6 +59,7 @@ def names_mesh(closed: ClosedJaxpr, mesh: Mesh) -> bool:
     >>> names_mesh(xlab.make_jaxpr(lambda x: x + 1)(np.ones(3)), make_mesh((1,), ("i",)))
     False
     """
+
     def within(x: Any) -> bool:
         if isinstance(x, (tuple, list)):
             return any(map(within, x))
@@ -53,6 +67,10 @@ def names_mesh(closed: ClosedJaxpr, mesh: Mesh) -> bool:
             x = x.jaxpr
         if hasattr(x, "eqns"):
             return any(within(v) for e in x.eqns for v in e.params.values())
-        return x is mesh or x == mesh.abstract_mesh or getattr(x, "mesh", None) in (mesh, mesh.abstract_mesh)
+        return (
+            x is mesh
+            or x == mesh.abstract_mesh
+            or getattr(x, "mesh", None) in (mesh, mesh.abstract_mesh)
+        )
 
     return within(closed)

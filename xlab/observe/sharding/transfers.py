@@ -27,8 +27,16 @@ class Transfers(tuple):
         return plot_transfers(self, ax)
 
 
-def transfers(what: Any, *args: Any, link: str | communication.Interconnect = "cpu", algorithm: str = "ring", compile: bool = True,
-              program: int = 0, tries: int = TRIES, **kwargs: Any) -> tuple[Transfer, ...]:
+def transfers(
+    what: Any,
+    *args: Any,
+    link: str | communication.Interconnect = "cpu",
+    algorithm: str = "ring",
+    compile: bool = True,
+    program: int = 0,
+    tries: int = TRIES,
+    **kwargs: Any,
+) -> tuple[Transfer, ...]:
     """The collectives of a program in the order they run.
 
     Args:
@@ -59,7 +67,9 @@ def totals(found: tuple[Transfer, ...]) -> dict[str, int]:
     return out
 
 
-def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] | None = None, **kwargs: Any) -> None:
+def assert_collectives(
+    fun: Any, args: tuple = (), *, allow: Mapping[str, int] | None = None, **kwargs: Any
+) -> None:
     """Raises unless a program's collectives are exactly those allowed, by kind and number in the compiled module.
 
     Args:
@@ -76,9 +86,11 @@ def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] |
     left = dict(allow or {})
     unknown = set(left) - set(communication.collectives)
     if unknown:
-        raise ValueError(f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(communication.collectives))}")
+        raise ValueError(
+            f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(communication.collectives))}"
+        )
     unexpected = []
-    for t in transfers(fun, *args, **kwargs):       # what is wrong with the first few is worth a compile
+    for t in transfers(fun, *args, **kwargs):  # what is wrong with the first few is worth a compile
         if not t.instruction:
             continue
         if left.get(t.kind, 0) > 0:
@@ -90,7 +102,16 @@ def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] |
     lines = []
     for t in unexpected:
         where = f" at {t.source.file}:{t.source.line}" if t.source else ""
-        who = f"written as {t.call}" if t.origin == "user" else f"added by the partitioner: {t.reason}"
-        lines.append(f"  {t.kind} over {', '.join(t.axes) or 'part of the mesh'}, {t.bytes_in:,} B → {t.bytes_out:,} B per device"
-                     f"{where}, {who}" + (f". {advice_word(t.tried)}{t.fix}" if t.fix else ""))
-    raise AssertionError(f"{len(unexpected)} unexpected collective(s), allowed were {dict(allow or {}) or 'none'}:\n" + "\n".join(lines))
+        who = (
+            f"written as {t.call}"
+            if t.origin == "user"
+            else f"added by the partitioner: {t.reason}"
+        )
+        lines.append(
+            f"  {t.kind} over {', '.join(t.axes) or 'part of the mesh'}, {t.bytes_in:,} B → {t.bytes_out:,} B per device"
+            f"{where}, {who}" + (f". {advice_word(t.tried)}{t.fix}" if t.fix else "")
+        )
+    raise AssertionError(
+        f"{len(unexpected)} unexpected collective(s), allowed were {dict(allow or {}) or 'none'}:\n"
+        + "\n".join(lines)
+    )

@@ -26,8 +26,16 @@ from xlab.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, get_mesh
 LIMIT = 64
 
 
-def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shardings: Any = None, mesh: Mesh | None = None,
-            link: str | communication.Interconnect = "cpu", title: str = "") -> Report:
+def what_if(
+    fun: Any,
+    args: Sequence[Any],
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    mesh: Mesh | None = None,
+    link: str | communication.Interconnect = "cpu",
+    title: str = "",
+) -> Report:
     """The costs of a program with its arguments placed otherwise: compiled, never run, no data moved.
 
     Args:
@@ -49,19 +57,38 @@ def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shar
     if mesh is not None and mesh.empty:
         mesh = None
     args = tuple(args)
-    given = in_shardings if isinstance(in_shardings, tuple) and not isinstance(in_shardings, PartitionSpec) else (
-        in_shardings,) * len(args)
+    given = (
+        in_shardings
+        if isinstance(in_shardings, tuple) and not isinstance(in_shardings, PartitionSpec)
+        else (in_shardings,) * len(args)
+    )
     specs = _tree.broadcast_prefix(given, args, is_leaf=_is_leaf)
     leaves, treedef = _tree.flatten(args)
     avals: list[Any] = [aval_of(x) for x in leaves]
-    typed = [ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type) for a, s in zip(avals, specs)]
-    outs = out_shardings if out_shardings is None else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
+    typed = [
+        ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type)
+        for a, s in zip(avals, specs)
+    ]
+    outs = (
+        out_shardings
+        if out_shardings is None
+        else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
+    )
     inner = getattr(own(fun, "_xlab_jit"), "fun", fun)
     with analysis_only():
-        stages = program_stages(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
+        stages = program_stages(
+            jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile()
+        )
     found = _transfers(stages, link=link, tries=0)
-    return Report(title or stages.name, (_program(stages),), program_layouts(stages), found, memory=(_memory(stages),),
-                  mesh=mesh_info(mesh), counted=True)
+    return Report(
+        title or stages.name,
+        (_program(stages),),
+        program_layouts(stages),
+        found,
+        memory=(_memory(stages),),
+        mesh=mesh_info(mesh),
+        counted=True,
+    )
 
 
 def _is_leaf(x: Any) -> bool:
@@ -80,7 +107,9 @@ def _sharding(s: Any, mesh: Any) -> Any:
 
 def predicted_us(report: Report) -> float:
     """Predicted microseconds of a report's collectives, loops multiplied."""
-    return sum((t.predicted_us or 0.0) * (1 if t.times is None else t.times) for t in report.transfers)
+    return sum(
+        (t.predicted_us or 0.0) * (1 if t.times is None else t.times) for t in report.transfers
+    )
 
 
 def peak_bytes(report: Report) -> int:
@@ -88,8 +117,15 @@ def peak_bytes(report: Report) -> int:
     return max((m.peak for m in report.memory), default=0)
 
 
-def search_shardings(fun: Any, args: Sequence[Any], mesh: Mesh | None = None, *, arguments: Sequence[int] | None = None,
-                     link: str | communication.Interconnect = "cpu", limit: int = LIMIT) -> tuple[Report, ...]:
+def search_shardings(
+    fun: Any,
+    args: Sequence[Any],
+    mesh: Mesh | None = None,
+    *,
+    arguments: Sequence[int] | None = None,
+    link: str | communication.Interconnect = "cpu",
+    limit: int = LIMIT,
+) -> tuple[Report, ...]:
     """Tries the sensible placements of chosen arguments and ranks them: predicted communication first, then peak memory.
 
     Args:
@@ -101,24 +137,41 @@ def search_shardings(fun: Any, args: Sequence[Any], mesh: Mesh | None = None, *,
     """
     mesh = mesh if mesh is not None else get_mesh()
     if mesh is None or mesh.empty:
-        raise ValueError("search_shardings needs a mesh: pass one, or set it with xlab.set_mesh(mesh)")
+        raise ValueError(
+            "search_shardings needs a mesh: pass one, or set it with xlab.set_mesh(mesh)"
+        )
     leaves, treedef = _tree.flatten(tuple(args))
     chosen = range(len(leaves)) if arguments is None else arguments
     options = [_specs(aval_of(x), mesh) if i in chosen else [None] for i, x in enumerate(leaves)]
     combinations = itertools.product(*options)
     found = []
     for specs in itertools.islice(combinations, limit):
-        title = ", ".join("as placed" if s is None else spec_text(tuple(_axes(s, d) for d in range(len(getattr(aval_of(x), "shape", ())))))
-                          for s, x in zip(specs, leaves))
+        title = ", ".join(
+            "as placed"
+            if s is None
+            else spec_text(tuple(_axes(s, d) for d in range(len(getattr(aval_of(x), "shape", ())))))
+            for s, x in zip(specs, leaves)
+        )
         own = [s if s is not None else getattr(x, "sharding", None) for s, x in zip(specs, leaves)]
         try:
-            found.append(what_if(fun, args, in_shardings=_tree.unflatten(treedef, own), mesh=mesh, link=link, title=title))
-        except ValueError:       # a dimension that does not divide somewhere inside
+            found.append(
+                what_if(
+                    fun,
+                    args,
+                    in_shardings=_tree.unflatten(treedef, own),
+                    mesh=mesh,
+                    link=link,
+                    title=title,
+                )
+            )
+        except ValueError:  # a dimension that does not divide somewhere inside
             continue
     found.sort(key=lambda r: (predicted_us(r), peak_bytes(r)))
     left = sum(1 for _ in combinations)
     if left and found:
-        found[-1] = found[-1].replace(title=f"{found[-1].title} (and {left} combinations not tried: limit={limit})")
+        found[-1] = found[-1].replace(
+            title=f"{found[-1].title} (and {left} combinations not tried: limit={limit})"
+        )
     return tuple(found)
 
 

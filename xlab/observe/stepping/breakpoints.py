@@ -27,7 +27,10 @@ _FORMS = (
     (re.compile(r"line +(\d{1,9})"), lambda m: {"line": int(m[1])}),
     (re.compile(r"(?:var|variable) +([^\s;]+)"), lambda m: {"variable": m[1]}),
     (re.compile(r"abs *> *(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)"), lambda m: {"above": float(m[1])}),
-    (re.compile(r"shape +[(\[]?([\d, ]*)[)\]]?"), lambda m: {"shape": tuple(map(int, re.findall(r"\d+", m[1])))}),
+    (
+        re.compile(r"shape +[(\[]?([\d, ]*)[)\]]?"),
+        lambda m: {"shape": tuple(map(int, re.findall(r"\d+", m[1])))},
+    ),
     (re.compile(r"(?:primitive +)?([a-z_]\w*)"), lambda m: {"primitive": m[1]}),
 )
 
@@ -75,17 +78,35 @@ class Breakpoint:
     hits: int = 0
 
     def __post_init__(self) -> None:
-        if not (self.nan or self.inf) and all(x is None for x in (self.equation, self.primitive, self.line, self.variable,
-                                                                  self.above, self.shape, self.where)):
-            raise TypeError("a breakpoint needs something to stop at: equation=, primitive=, line=, variable=, nan=True, "
-                            "inf=True, above=, shape= or where=")
+        if not (self.nan or self.inf) and all(
+            x is None
+            for x in (
+                self.equation,
+                self.primitive,
+                self.line,
+                self.variable,
+                self.above,
+                self.shape,
+                self.where,
+            )
+        ):
+            raise TypeError(
+                "a breakpoint needs something to stop at: equation=, primitive=, line=, variable=, nan=True, "
+                "inf=True, above=, shape= or where="
+            )
 
     def __str__(self) -> str:
-        parts = [f"equation {self.equation}" if self.equation is not None else "", self.primitive or "",
-                 f"line {self.line}" if self.line is not None else "", f"var {self.variable}" if self.variable else "",
-                 "nan" if self.nan else "", "inf" if self.inf else "", f"abs > {self.above:g}" if self.above is not None else "",
-                 f"shape {','.join(map(str, self.shape))}" if self.shape is not None else "",
-                 getattr(self.where, "__name__", "where") if self.where else ""]
+        parts = [
+            f"equation {self.equation}" if self.equation is not None else "",
+            self.primitive or "",
+            f"line {self.line}" if self.line is not None else "",
+            f"var {self.variable}" if self.variable else "",
+            "nan" if self.nan else "",
+            "inf" if self.inf else "",
+            f"abs > {self.above:g}" if self.above is not None else "",
+            f"shape {','.join(map(str, self.shape))}" if self.shape is not None else "",
+            getattr(self.where, "__name__", "where") if self.where else "",
+        ]
         return " and ".join(filter(None, parts))
 
     def hit(self, stepper: Stepping, done: Executed) -> bool:
@@ -101,20 +122,30 @@ class Breakpoint:
             return False
         if self.primitive is not None and eqn.primitive.name != self.primitive:
             return False
-        if self.line is not None and ((source := _names.source_of(eqn)) is None or source.line != self.line):
+        if self.line is not None and (
+            (source := _names.source_of(eqn)) is None or source.line != self.line
+        ):
             return False
         outs = list(done.outputs)
         if self.variable is not None:
-            outs = [x for v, x in zip(eqn.outvars, outs) if self.variable in stepper.names_of(done.jaxpr, v)]
+            outs = [
+                x
+                for v, x in zip(eqn.outvars, outs)
+                if self.variable in stepper.names_of(done.jaxpr, v)
+            ]
             if not outs:
                 return False
         if self.nan and not any(holds(x, np.isnan) for x in outs):
             return False
         if self.inf and not any(holds(x, np.isinf) for x in outs):
             return False
-        if self.above is not None and not any(holds(x, lambda a: np.abs(a) > self.above) for x in outs):
+        if self.above is not None and not any(
+            holds(x, lambda a: np.abs(a) > self.above) for x in outs
+        ):
             return False
-        if self.shape is not None and not any(tuple(np.shape(x))[done.local:] == tuple(self.shape) for x in outs):
+        if self.shape is not None and not any(
+            tuple(np.shape(x))[done.local :] == tuple(self.shape) for x in outs
+        ):
             return False
         return self.where is None or bool(self.where(outs))
 
@@ -134,8 +165,10 @@ def breakpoint_of(text: str) -> Breakpoint:
         for form, made in _FORMS:
             if found := form.fullmatch(short):
                 return Breakpoint(**made(found))
-    raise ValueError(f"a breakpoint is `nan`, `inf`, `abs > 100`, `shape 8,4`, `line 12`, `equation 5`, `var h` or the name of a "
-                     f"primitive such as `dot_general`; given {text[:60]!r}")
+    raise ValueError(
+        f"a breakpoint is `nan`, `inf`, `abs > 100`, `shape 8,4`, `line 12`, `equation 5`, `var h` or the name of a "
+        f"primitive such as `dot_general`; given {text[:60]!r}"
+    )
 
 
 def breakpoints_of(text: str) -> list[Breakpoint]:
@@ -149,9 +182,15 @@ def holds(x: Any, test: Callable[[np.ndarray], Any]) -> bool:
     """Whether an entry of a value passes a test; shards are looked at where they lie, and keys pass none."""
     if isinstance(x, KeyArray):
         return False
-    parts = [s.data._host_value() for s in x.addressable_shards] if is_native_array(x) else [np.asarray(x)]
+    parts = (
+        [s.data._host_value() for s in x.addressable_shards]
+        if is_native_array(x)
+        else [np.asarray(x)]
+    )
     for part in parts:
-        part = part.astype(np.float32) if part.dtype.kind == "V" and part.dtype.names is None else part
+        part = (
+            part.astype(np.float32) if part.dtype.kind == "V" and part.dtype.names is None else part
+        )
         if part.dtype.kind in "fciu" and test(part).any():
             return True
     return False

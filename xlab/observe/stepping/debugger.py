@@ -49,8 +49,14 @@ class DebuggerFrame:
             if not text:
                 break
             depth = len(text) - len(text.lstrip())
-            if indent is not None and number > self.lineno and text.strip() and depth <= indent and self.function != "<module>":
-                break   # the next function
+            if (
+                indent is not None
+                and number > self.lineno
+                and text.strip()
+                and depth <= indent
+                and self.function != "<module>"
+            ):
+                break  # the next function
             if number == self.first_line:
                 indent = depth
             lines.append(f"{'->' if number == self.lineno else '  '}  {text.rstrip()}")
@@ -58,8 +64,15 @@ class DebuggerFrame:
         return f"> {self.filename}({self.lineno})\n" + "\n".join(lines)
 
 
-def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_frames: int | None = None, ordered: bool = False,
-               token: Any = None, **kwargs: Any) -> None:
+def breakpoint(
+    *,
+    backend: str | None = None,
+    filter_frames: bool = True,
+    num_frames: int | None = None,
+    ordered: bool = False,
+    token: Any = None,
+    **kwargs: Any,
+) -> None:
     """Stops the program here when it runs, and asks for commands: `help` lists them, `c` goes on.
 
     Args:
@@ -71,17 +84,31 @@ def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_fr
     Where nobody can be asked (no terminal, no input), the place and its variables are printed and the program goes on.
     """
     if backend not in _FRONT_ENDS:
-        raise ValueError(f"xlab.debug.breakpoint knows the backends {', '.join(map(repr, _FRONT_ENDS))}; got {backend!r}")
+        raise ValueError(
+            f"xlab.debug.breakpoint knows the backends {', '.join(map(repr, _FRONT_ENDS))}; got {backend!r}"
+        )
     frames = _frames(sys._getframe(1), filter_frames, num_frames)
     dynamic: list[Any] = []
-    kept = [(frame, {name: _taken_apart(value, dynamic) for name, value in frame.locals.items()}
-             if frame.locals is not frame.globals else None) for frame in frames]
+    kept = [
+        (
+            frame,
+            {name: _taken_apart(value, dynamic) for name, value in frame.locals.items()}
+            if frame.locals is not frame.globals
+            else None,
+        )
+        for frame in frames
+    ]
 
     def stop(*values: Any) -> None:
-        made = [frame if parts is None else replace(frame, locals={name: put(values) for name, put in parts.items()})
-                for frame, parts in kept]
+        made = [
+            frame
+            if parts is None
+            else replace(frame, locals={name: put(values) for name, put in parts.items()})
+            for frame, parts in kept
+        ]
         with _one_at_a_time:
             Prompt(made).run()
+
     stop.__name__ = "breakpoint"
     debug_callback(stop, *dynamic, ordered=ordered, **kwargs)
 
@@ -92,7 +119,7 @@ def _taken_apart(value: Any, dynamic: list[Any]) -> Callable[[Any], Any]:
         warnings.simplefilter("ignore")
         try:
             leaves, tree = _tree.flatten(value)
-        except Exception:    # a tree that cannot be taken apart stays as it is
+        except Exception:  # a tree that cannot be taken apart stays as it is
             leaves = []
     slots = {}
     for i, x in enumerate(leaves):
@@ -101,17 +128,30 @@ def _taken_apart(value: Any, dynamic: list[Any]) -> Callable[[Any], Any]:
             dynamic.append(x)
     if not slots:
         return lambda _: value
-    return lambda values: _tree.unflatten(tree, [values[slots[i]] if i in slots else x for i, x in enumerate(leaves)])
+    return lambda values: _tree.unflatten(
+        tree, [values[slots[i]] if i in slots else x for i, x in enumerate(leaves)]
+    )
 
 
-def _frames(frame: FrameType | None, filter_frames: bool, num_frames: int | None) -> list[DebuggerFrame]:
+def _frames(
+    frame: FrameType | None, filter_frames: bool, num_frames: int | None
+) -> list[DebuggerFrame]:
     """The user's frames, innermost first."""
     found: list[DebuggerFrame] = []
     while frame is not None and (num_frames is None or len(found) < num_frames):
         code = frame.f_code
         if not (filter_frames and is_internal(code.co_filename)):
             values = frame.f_globals if frame.f_locals is frame.f_globals else dict(frame.f_locals)
-            found.append(DebuggerFrame(code.co_filename, code.co_name, frame.f_lineno, code.co_firstlineno, values, frame.f_globals))
+            found.append(
+                DebuggerFrame(
+                    code.co_filename,
+                    code.co_name,
+                    frame.f_lineno,
+                    code.co_firstlineno,
+                    values,
+                    frame.f_globals,
+                )
+            )
         frame = frame.f_back
     return found
 
@@ -137,8 +177,10 @@ class Prompt(cmd.Cmd):
             self.cmdloop()
         except (bdb.BdbQuit, KeyboardInterrupt):
             raise
-        except Exception as e:    # a kernel without a front end, closed or captured input
-            self._say(f"no input can be asked for here ({type(e).__name__}: {e}); at the breakpoint:")
+        except Exception as e:  # a kernel without a front end, closed or captured input
+            self._say(
+                f"no input can be asked for here ({type(e).__name__}: {e}); at the breakpoint:"
+            )
             self._summary()
 
     def _say(self, text: str) -> None:
@@ -217,5 +259,17 @@ class Prompt(cmd.Cmd):
         return True
 
     do_l, do_ll, do_a, do_locals, do_w, do_bt, do_u, do_d, do_c, do_cont, do_q, do_exit = (
-        do_list, do_longlist, do_args, do_args, do_where, do_where, do_up, do_down, do_continue, do_continue, do_quit, do_quit)
+        do_list,
+        do_longlist,
+        do_args,
+        do_args,
+        do_where,
+        do_where,
+        do_up,
+        do_down,
+        do_continue,
+        do_continue,
+        do_quit,
+        do_quit,
+    )
     do_h = cmd.Cmd.do_help

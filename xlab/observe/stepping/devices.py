@@ -40,13 +40,23 @@ class Devices:
         """The frame of a body with each device's operands; None where it cannot be entered (nested, or of extended types)."""
         inner = eqn.params["jaxpr"]
         jaxpr = inner.jaxpr if hasattr(inner, "jaxpr") else inner
-        if jaxpr.constvars or not hasattr(eqn.params["mesh"], "devices_in_order") or not all(map(_plain, _avals(jaxpr))):
+        if (
+            jaxpr.constvars
+            or not hasattr(eqn.params["mesh"], "devices_in_order")
+            or not all(map(_plain, _avals(jaxpr)))
+        ):
             return None
         mode = cls(eqn)
         local = [v.aval for v in jaxpr.invars]
-        args = mode._bind(mode._program("in", local, local, [], stack_out=True), values, eqn.params["in_specs"],
-                          (mode.spec,) * len(local))
-        return Frame(jaxpr, list(args), f"shard_map over {', '.join(map(str, mode.axes))}", eqn), mode
+        args = mode._bind(
+            mode._program("in", local, local, [], stack_out=True),
+            values,
+            eqn.params["in_specs"],
+            (mode.spec,) * len(local),
+        )
+        return Frame(
+            jaxpr, list(args), f"shard_map over {', '.join(map(str, mode.axes))}", eqn
+        ), mode
 
     # -- what the machine asks for ---------------------------------------------------------------------
 
@@ -57,7 +67,9 @@ class Devices:
             jaxpr = self.made[id(eqn)] = self._one(eqn)
             self.keep.append(eqn)
         with user_context(eqn.source_info):
-            return list(self._bind(jaxpr, given, (self.spec,) * len(given), (self.spec,) * len(eqn.outvars)))
+            return list(
+                self._bind(jaxpr, given, (self.spec,) * len(given), (self.spec,) * len(eqn.outvars))
+            )
 
     def take(self, x, i):
         return dynamic_index_in_dim(x, np.int32(i), 1, keepdims=False)
@@ -68,7 +80,9 @@ class Devices:
     def truth(self, x: Any) -> bool:
         found = np.asarray(x)
         if found.all() != found.any():
-            raise ValueError("the devices disagree on the loop's condition, so they cannot be stepped together: use over() here")
+            raise ValueError(
+                "the devices disagree on the loop's condition, so they cannot be stepped together: use over() here"
+            )
         return bool(found.all())
 
     def index(self, x: Any) -> int | None:
@@ -83,8 +97,14 @@ class Devices:
         inner = eqn.params["jaxpr"]
         jaxpr = inner.jaxpr if hasattr(inner, "jaxpr") else inner
         local = [v.aval for v in jaxpr.outvars]
-        return list(self._bind(self._program("out", local, local, [], stack_in=True), outs, (self.spec,) * len(local),
-                               eqn.params["out_specs"]))
+        return list(
+            self._bind(
+                self._program("out", local, local, [], stack_in=True),
+                outs,
+                (self.spec,) * len(local),
+                eqn.params["out_specs"],
+            )
+        )
 
     # -- programs of one equation ----------------------------------------------------------------------
 
@@ -93,12 +113,25 @@ class Devices:
         ins = [a.aval for a in atoms]
         fresh = [Var(a) for a in ins]
         given = iter(fresh)
-        inner = eqn.replace(invars=[a if type(a) is Literal else next(given) for a in eqn.invars],
-                            outvars=[Var(v.aval) for v in eqn.outvars])
-        return self._program(None, ins, [v.aval for v in eqn.outvars], [inner], fresh, inner.outvars, True, True)
+        inner = eqn.replace(
+            invars=[a if type(a) is Literal else next(given) for a in eqn.invars],
+            outvars=[Var(v.aval) for v in eqn.outvars],
+        )
+        return self._program(
+            None, ins, [v.aval for v in eqn.outvars], [inner], fresh, inner.outvars, True, True
+        )
 
-    def _program(self, key: Any, ins: Any, outs: Any, eqns: Any, variables: Any = None, results: Any = None,
-                 stack_in: Any = False, stack_out: Any = False) -> Jaxpr:
+    def _program(
+        self,
+        key: Any,
+        ins: Any,
+        outs: Any,
+        eqns: Any,
+        variables: Any = None,
+        results: Any = None,
+        stack_in: Any = False,
+        stack_out: Any = False,
+    ) -> Jaxpr:
         """`eqns` between taking the device dimension off the inputs and putting it on the results."""
         variables = variables or [Var(a) for a in ins]
         results = results or variables
@@ -115,8 +148,15 @@ class Devices:
     def _bind(self, jaxpr, values, in_specs, out_specs):
         if not jaxpr.outvars:
             return []
-        return shard_map_p.bind(*values, jaxpr=jaxpr, mesh=self.mesh, in_specs=tuple(in_specs), out_specs=tuple(out_specs),
-                                check_vma=False, newly_manual_axes=self.names)
+        return shard_map_p.bind(
+            *values,
+            jaxpr=jaxpr,
+            mesh=self.mesh,
+            in_specs=tuple(in_specs),
+            out_specs=tuple(out_specs),
+            check_vma=False,
+            newly_manual_axes=self.names,
+        )
 
 
 def _avals(jaxpr: Jaxpr) -> Any:
@@ -126,7 +166,11 @@ def _avals(jaxpr: Jaxpr) -> Any:
 
 
 def _plain(aval: Any) -> bool:
-    return isinstance(aval, ShapedArray) and isinstance(aval.dtype, np.dtype) and aval.dtype.names is None
+    return (
+        isinstance(aval, ShapedArray)
+        and isinstance(aval.dtype, np.dtype)
+        and aval.dtype.names is None
+    )
 
 
 def _stacked(aval: ShapedArray) -> ShapedArray:

@@ -15,7 +15,9 @@ from xlab.observe.stepping.stepper import Stepper
 from xlab.observe.stepping.values import summarize
 
 
-def first_difference(a: Stepper, b: Stepper, *, rtol: float = 1e-3, atol: float = 0.0) -> tuple[Step, Step] | None:
+def first_difference(
+    a: Stepper, b: Stepper, *, rtol: float = 1e-3, atol: float = 0.0
+) -> tuple[Step, Step] | None:
     """Runs two steppers side by side; the first steps whose results differ by more than the tolerance, where both then stand.
 
     Conversions between types that only one of the programs has (float32 against bfloat16) are passed over.
@@ -38,8 +40,10 @@ def first_difference(a: Stepper, b: Stepper, *, rtol: float = 1e-3, atol: float 
             elif _converts(y):
                 y = b._advance(b.into)
             else:
-                raise ValueError(f"the programs part at steps {a.index - 1} and {b.index - 1}: {x.eqn.primitive.name} and "
-                                 f"{y.eqn.primitive.name}")
+                raise ValueError(
+                    f"the programs part at steps {a.index - 1} and {b.index - 1}: {x.eqn.primitive.name} and "
+                    f"{y.eqn.primitive.name}"
+                )
         if x is None or y is None:
             break
         if not all(close(p, q, rtol, atol) for p, q in zip(x.outputs, y.outputs)):
@@ -48,7 +52,9 @@ def first_difference(a: Stepper, b: Stepper, *, rtol: float = 1e-3, atol: float 
     return None
 
 
-def jitted_difference(fun: Any, *args: Any, rtol: float = 1e-5, atol: float = 1e-6, **kwargs: Any) -> tuple[Step, Value] | None:
+def jitted_difference(
+    fun: Any, *args: Any, rtol: float = 1e-5, atol: float = 1e-6, **kwargs: Any
+) -> tuple[Step, Value] | None:
     """The first equation whose compiled result differs from the stepped one by more than the tolerance.
 
     The program is compiled once more with the result of every equation as an output, so compiled values may be rounded
@@ -83,7 +89,9 @@ def close(p: Any, q: Any, rtol: float, atol: float) -> bool:
     """Whether two values agree within the tolerance; NaN agrees with NaN."""
     p, q = _plain(p), _plain(q)
     wide = np.complex128 if "c" in (p.dtype.kind, q.dtype.kind) else np.float64
-    return p.shape == q.shape and bool(np.allclose(p.astype(wide), q.astype(wide), rtol=rtol, atol=atol, equal_nan=True))
+    return p.shape == q.shape and bool(
+        np.allclose(p.astype(wide), q.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
+    )
 
 
 def _converts(done: Executed) -> bool:

@@ -14,14 +14,23 @@ class Frame:
 
     __slots__ = ("dirty", "env", "eqn", "jaxpr", "label", "last", "loop", "pc")
 
-    def __init__(self, jaxpr: Jaxpr, values: list, label: str, eqn: JaxprEqn | None = None, loop: Loop | None = None):
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        values: list,
+        label: str,
+        eqn: JaxprEqn | None = None,
+        loop: Loop | None = None,
+    ):
         self.jaxpr, self.label, self.eqn, self.loop = jaxpr, label, eqn, loop
         self.last = last_uses(jaxpr)
         self.dirty = False
         self.start(values)
 
     def start(self, values: list) -> None:
-        self.env: dict[Var, Any] = dict(zip([*self.jaxpr.constvars, *self.jaxpr.invars], values, strict=True))
+        self.env: dict[Var, Any] = dict(
+            zip([*self.jaxpr.constvars, *self.jaxpr.invars], values, strict=True)
+        )
         self.pc = 0
 
     def read(self, atom: Any) -> Any:
@@ -68,7 +77,12 @@ class Loop:
 class Scan(Loop):
     def __init__(self, operands: Any, flow: LoopFlow, take: Any):
         _, self.consts, self.carry, self.xs = flow.split(operands)
-        self.body, self.length, self.reverse, self.take = flow.body, int(flow.length or 0), flow.reverse, take
+        self.body, self.length, self.reverse, self.take = (
+            flow.body,
+            int(flow.length or 0),
+            flow.reverse,
+            take,
+        )
         self.ys: tuple = ()
         self.index = -1
 
@@ -77,8 +91,8 @@ class Scan(Loop):
 
     def next(self, outs):
         if outs is not None:
-            self.carry = outs[:len(self.carry)]
-            self.ys = (*self.ys, outs[len(self.carry):])
+            self.carry = outs[: len(self.carry)]
+            self.ys = (*self.ys, outs[len(self.carry) :])
         self.index += 1
         if self.index >= self.length:
             return None

@@ -25,7 +25,7 @@ class Plain:
 
     def run(self, eqn: JaxprEqn, values: list) -> list:
         params = eqn.params
-        if "donated_invars" in params:     # earlier steps still need the operands
+        if "donated_invars" in params:  # earlier steps still need the operands
             params = {**params, "donated_invars": (False,) * len(values)}
         with user_context(eqn.source_info):
             out = eqn.primitive.bind(*values, **params)
@@ -47,7 +47,19 @@ class Plain:
         return list(values)
 
 
-ENTERED = frozenset({"scan", "while", "cond", "jit", "custom_jvp_call", "custom_vjp_call", "remat2", "checkpoint", "shard_map"})
+ENTERED = frozenset(
+    {
+        "scan",
+        "while",
+        "cond",
+        "jit",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "remat2",
+        "checkpoint",
+        "shard_map",
+    }
+)
 """Primitives whose programs are walked through; any other equation is one step."""
 
 
@@ -59,9 +71,9 @@ class Executed(NamedTuple):
     outputs: list
     path: tuple[str, ...]
     dead: list[Var]
-    jaxpr: Jaxpr       # the program it belongs to
+    jaxpr: Jaxpr  # the program it belongs to
     note: str
-    local: bool        # each device has its own values
+    local: bool  # each device has its own values
 
 
 class Machine:
@@ -170,7 +182,9 @@ class Machine:
 
     def _values(self, frame: Frame, atoms: Any) -> list:
         """Values as the programs of the current mode take them: where each device has its own, a literal is one on each."""
-        return [self.mode.constants([a.val])[0] if type(a) is Literal else frame.read(a) for a in atoms]
+        return [
+            self.mode.constants([a.val])[0] if type(a) is Literal else frame.read(a) for a in atoms
+        ]
 
     def _outputs(self, frame: Frame) -> list:
         return self._values(frame, frame.jaxpr.outvars)
@@ -192,7 +206,14 @@ class Machine:
         if type(flow) is LoopFlow:
             if flow.length == 0:
                 return None
-            return self._loop(Scan(values, flow, mode.take) if flow.cond is None else While(values, flow, mode.truth), name, eqn, mode)
+            return self._loop(
+                Scan(values, flow, mode.take)
+                if flow.cond is None
+                else While(values, flow, mode.truth),
+                name,
+                eqn,
+                mode,
+            )
         if type(flow) is BranchFlow:
             which = mode.index(values[0])
             if which is None:
@@ -218,7 +239,9 @@ class Machine:
         if found is None:
             return None
         closed, values = found
-        return Frame(closed.jaxpr, [*mode.constants(closed.consts), *values], label, eqn, loop), mode
+        return Frame(
+            closed.jaxpr, [*mode.constants(closed.consts), *values], label, eqn, loop
+        ), mode
 
 
 def can_run() -> bool:

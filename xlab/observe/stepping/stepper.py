@@ -46,9 +46,13 @@ class Stepper:
         (True, 0, False)
     """
 
-    def __init__(self, fun: Any, *args: Any, into: bool = True, budget: int = BUDGET, **kwargs: Any):
+    def __init__(
+        self, fun: Any, *args: Any, into: bool = True, budget: int = BUDGET, **kwargs: Any
+    ):
         if not can_run():
-            raise TypeError("stepping runs on concrete arrays; it cannot be used while a function is being traced")
+            raise TypeError(
+                "stepping runs on concrete arrays; it cannot be used while a function is being traced"
+            )
         self.stages, self._flat, self._out_tree = _start(fun, args, kwargs)
         self.into, self.budget = into, budget
         closed = self.stages.closed
@@ -59,7 +63,9 @@ class Stepper:
         self._last: Executed | None = None
         self._snapshots: list[tuple] = [(self._machine.snapshot(), None)]
         self._every = 16
-        self._replaced: dict[int, Any] = {}      # by identity: another iteration's value of the variable is its own
+        self._replaced: dict[
+            int, Any
+        ] = {}  # by identity: another iteration's value of the variable is its own
         self._wholes: set[int] = set()
         self._edits: dict[int, tuple] = {}
         self.breakpoints: list[Breakpoint | Callable[[Stepper], bool]] = []
@@ -83,7 +89,9 @@ class Stepper:
         """The program as a record."""
         if (found := getattr(self, "_record", None)) is None:
             made = _program(self.stages)
-            found = self._record = made.replace(mesh=made.mesh or mesh_of(self.stages.equations.values(), self._flat))
+            found = self._record = made.replace(
+                mesh=made.mesh or mesh_of(self.stages.equations.values(), self._flat)
+            )
         return found
 
     @property
@@ -98,15 +106,20 @@ class Stepper:
     def inputs(self) -> tuple[Value, ...]:
         """The arguments, summarized."""
         names = self.stages.closed.jaxpr.debug_info.arg_names
-        return tuple(self._value(x, self._letters(v), names[i] if i < len(names) else "")
-                     for i, (v, x) in enumerate(zip(self.stages.closed.jaxpr.invars, self._flat)))
+        return tuple(
+            self._value(x, self._letters(v), names[i] if i < len(names) else "")
+            for i, (v, x) in enumerate(zip(self.stages.closed.jaxpr.invars, self._flat))
+        )
 
     def live(self) -> tuple[Value, ...]:
         """The variables of the innermost program that are still needed, summarized."""
         frame = self._machine.stack[-1]
         local = self._machine.mode is not self._machine.plain
-        return tuple(self._value(x, self._letters(v), self._note(frame.jaxpr, v), local)
-                     for v, x in frame.env.items() if isinstance(v, Var))
+        return tuple(
+            self._value(x, self._letters(v), self._note(frame.jaxpr, v), local)
+            for v, x in frame.env.items()
+            if isinstance(v, Var)
+        )
 
     def value(self, name: str) -> Any:
         """The array that a variable (its letter, or the user's name) holds now, searched from the innermost program out.
@@ -149,7 +162,9 @@ class Stepper:
         if index < 0:
             raise IndexError(f"step numbers count from 0, given {index}")
         start, last = max((s for s in self._snapshots if s[0][2] <= index), key=lambda s: s[0][2])
-        if index < self.index or self._last is None or start[2] > self.index:      # the nearest place kept
+        if (
+            index < self.index or self._last is None or start[2] > self.index
+        ):  # the nearest place kept
             self._last = last
             self._machine.restore(start)
         while self.index < index and not self.finished:
@@ -173,8 +188,15 @@ class Stepper:
         """A variable's letter, and what the user called it (empty where nothing)."""
         return self._letters(v), self._note(jaxpr, v)
 
-    def run_to(self, *, equation: int | None = None, primitive: str | None = None, line: int | None = None,
-               variable: str | None = None, where: Callable[[Step], bool] | None = None) -> Step | None:
+    def run_to(
+        self,
+        *,
+        equation: int | None = None,
+        primitive: str | None = None,
+        line: int | None = None,
+        variable: str | None = None,
+        where: Callable[[Step], bool] | None = None,
+    ) -> Step | None:
         """Runs until the next equation is the one asked for, or until a step satisfies `where`.
 
         Args:
@@ -186,22 +208,28 @@ class Stepper:
             The last step taken, or None when nothing was found and the program ended.
         """
         if equation is primitive is line is variable is where is None:
-            raise TypeError("run_to needs something to stop at: equation=, primitive=, line=, variable= or where=")
+            raise TypeError(
+                "run_to needs something to stop at: equation=, primitive=, line=, variable= or where="
+            )
         moved = False
         while not self.finished:
             self._machine.settle(self.into)
             eqn = self._machine.next_equation
             if moved and eqn is not None:
                 source = _names.source_of(eqn)
-                if ((equation is not None and self.stages.numbers.get(id(eqn)) == equation)
-                        or (primitive is not None and eqn.primitive.name == primitive)
-                        or (line is not None and source is not None and source.line == line)):
+                if (
+                    (equation is not None and self.stages.numbers.get(id(eqn)) == equation)
+                    or (primitive is not None and eqn.primitive.name == primitive)
+                    or (line is not None and source is not None and source.line == line)
+                ):
                     return self._record_of(self._last)
             done = self._advance(self.into)
             moved = True
             if done is None:
                 break
-            if variable is not None and any(variable in (self._letters(v), self._note(done.jaxpr, v)) for v in done.eqn.outvars):
+            if variable is not None and any(
+                variable in (self._letters(v), self._note(done.jaxpr, v)) for v in done.eqn.outvars
+            ):
                 return self._record_of(done)
             step = self._record_of(done)
             if where is not None and step is not None and where(step):
@@ -212,7 +240,11 @@ class Stepper:
         """Runs to the first equation whose result has a NaN or an infinity that its operands had not; None if there is none."""
         while not self.finished:
             done = self._advance(self.into)
-            if done is not None and any(map(_infinite, done.outputs)) and not any(map(_infinite, done.inputs)):
+            if (
+                done is not None
+                and any(map(_infinite, done.outputs))
+                and not any(map(_infinite, done.inputs))
+            ):
                 return self._record_of(done)
         return None
 
@@ -220,7 +252,11 @@ class Stepper:
         """Runs to the first equation whose result has a NaN that its operands had not; None if there is none."""
         while not self.finished:
             done = self._advance(self.into)
-            if done is not None and any(map(_nan, done.outputs)) and not any(map(_nan, done.inputs)):
+            if (
+                done is not None
+                and any(map(_nan, done.outputs))
+                and not any(map(_nan, done.inputs))
+            ):
                 return self._record_of(done)
         return None
 
@@ -232,13 +268,17 @@ class Stepper:
         if old.shape != new.shape or old.dtype != new.dtype:
             value = np.asarray(value).astype(old.dtype)
             if value.shape != old.shape:
-                raise TypeError(f"`{name}` is {old}; a value of shape {list(value.shape)} cannot replace it")
+                raise TypeError(
+                    f"`{name}` is {old}; a value of shape {list(value.shape)} cannot replace it"
+                )
         frame.env[v] = value
-        for f in self._machine.stack[self._machine.stack.index(frame):]:
+        for f in self._machine.stack[self._machine.stack.index(frame) :]:
             f.dirty = True
         self._replaced[id(value)] = value
         self._forget()
-        self._snapshots = [s for s in self._snapshots if s[0][2] < self.index] + [(self._machine.snapshot(), self._last)]
+        self._snapshots = [s for s in self._snapshots if s[0][2] < self.index] + [
+            (self._machine.snapshot(), self._last)
+        ]
         self._edits[self.index] = self._snapshots[-1][0]
 
     def forget_replacements(self) -> None:
@@ -266,7 +306,9 @@ class Stepper:
         now = self.index
         if (into is False and self.into is not False) != (now in self._wholes):
             self._forget()
-            self._wholes = {n for n in self._wholes if n < now} | ({now} if into is False else set())
+            self._wholes = {n for n in self._wholes if n < now} | (
+                {now} if into is False else set()
+            )
         return self._advance(into)
 
     def _forget(self) -> None:
@@ -276,7 +318,13 @@ class Stepper:
         self._edits = {n: saved for n, saved in self._edits.items() if n <= now}
 
     def _stops(self, done: Executed) -> bool:
-        return sum(b.hit(self, done) if isinstance(b, Breakpoint) else b(self) for b in self.breakpoints) > 0      # all count
+        return (
+            sum(
+                b.hit(self, done) if isinstance(b, Breakpoint) else b(self)
+                for b in self.breakpoints
+            )
+            > 0
+        )  # all count
 
     def _advance(self, into: Any) -> Executed | None:
         machine = self._machine
@@ -284,16 +332,22 @@ class Stepper:
         machine.settle(into)
         if machine.finished:
             return None
-        if machine.count and machine.count % self._every == 0 and machine.count > self._snapshots[-1][0][2]:
+        if (
+            machine.count
+            and machine.count % self._every == 0
+            and machine.count > self._snapshots[-1][0][2]
+        ):
             self._save()
         self._last = machine.step(into)
-        if machine.count in self._edits:      # what the user replaced here stays replaced
+        if machine.count in self._edits:  # what the user replaced here stays replaced
             machine.restore(self._edits[machine.count])
         return self._last
 
     def _save(self) -> None:
         self._snapshots.append((self._machine.snapshot(), self._last))
-        while len(self._snapshots) > 2 and (len(self._snapshots) > SNAPSHOTS or self._kept() > self.budget):
+        while len(self._snapshots) > 2 and (
+            len(self._snapshots) > SNAPSHOTS or self._kept() > self.budget
+        ):
             # Every other one goes; the first, with the arguments only, always stays.
             self._snapshots = self._snapshots[::2]
             self._every *= 2
@@ -311,13 +365,17 @@ class Stepper:
             for v in reversed([v for v in frame.env if isinstance(v, Var)]):
                 if name in (self._letters(v), self._note(frame.jaxpr, v)):
                     return frame, v
-        live = ", ".join(self._letters(v) for f in self._machine.stack for v in f.env if isinstance(v, Var))
+        live = ", ".join(
+            self._letters(v) for f in self._machine.stack for v in f.env if isinstance(v, Var)
+        )
         raise KeyError(f"no live variable {name!r} here; there are {live or 'none'}")
 
     def _note(self, jaxpr: Jaxpr, v: Var) -> str:
         notes = self._notes.get(id(jaxpr))
         if notes is None:
-            notes = _names.user_names(jaxpr, next((f.eqn for f in self._machine.stack if f.jaxpr is jaxpr), None))
+            notes = _names.user_names(
+                jaxpr, next((f.eqn for f in self._machine.stack if f.jaxpr is jaxpr), None)
+            )
             names = jaxpr.debug_info.arg_names
             if len(names) == len(jaxpr.invars):
                 notes = {**dict(zip(jaxpr.invars, names)), **notes}
@@ -338,14 +396,26 @@ class Stepper:
         if done is None:
             return None
         eqn, jaxpr = done.eqn, done.jaxpr
-        inputs = tuple(self._value(x, literal_text(a)) if isinstance(a, Literal) else
-                       self._value(x, self._letters(a), self._note(jaxpr, a), done.local)
-                       for a, x in zip(eqn.invars, done.inputs))
-        outputs = tuple(self._value(x, self._letters(v), self._note(jaxpr, v) or done.note, done.local)
-                        for v, x in zip(eqn.outvars, done.outputs))
-        return Step(self.index - 1, self.stages.numbers.get(id(eqn), -1), inputs, outputs, done.path,
-                    tuple(self._letters(v) for v in done.dead), _names.source_of(eqn),
-                    equation_line(eqn, self._letters, params_text(eqn, self._letters)))
+        inputs = tuple(
+            self._value(x, literal_text(a))
+            if isinstance(a, Literal)
+            else self._value(x, self._letters(a), self._note(jaxpr, a), done.local)
+            for a, x in zip(eqn.invars, done.inputs)
+        )
+        outputs = tuple(
+            self._value(x, self._letters(v), self._note(jaxpr, v) or done.note, done.local)
+            for v, x in zip(eqn.outvars, done.outputs)
+        )
+        return Step(
+            self.index - 1,
+            self.stages.numbers.get(id(eqn), -1),
+            inputs,
+            outputs,
+            done.path,
+            tuple(self._letters(v) for v in done.dead),
+            _names.source_of(eqn),
+            equation_line(eqn, self._letters, params_text(eqn, self._letters)),
+        )
 
     def __iter__(self) -> Iterator[Step]:
         while (found := self.next()) is not None:
@@ -360,6 +430,7 @@ def _start(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, An
     from xlab.compile.jit import jit
     from xlab.compile.stages import Compiled, Lowered, Traced
     from xlab.core.jaxpr import ClosedJaxpr
+
     if isinstance(fun, ClosedJaxpr):
         if len(args) != len(fun.in_avals):
             raise TypeError(f"the jaxpr takes {len(fun.in_avals)} values, given {len(args)}")
@@ -368,7 +439,9 @@ def _start(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, An
         fun = fun.traced if isinstance(fun, Lowered) else fun.lowered.traced
     if not isinstance(fun, Traced):
         if not callable(fun):
-            raise TypeError(f"a function and its arguments are needed, given {fun!r} of type {type(fun).__name__}")
+            raise TypeError(
+                f"a function and its arguments are needed, given {fun!r} of type {type(fun).__name__}"
+            )
         traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args, **kwargs)
         return program_stages(traced), list(traced._flat), traced.out_tree
     flat = _tree.leaves((args, kwargs)) if args or kwargs else list(fun._flat)
@@ -388,8 +461,10 @@ def step(fun: Callable, *, into: bool = True, budget: int = BUDGET) -> Callable[
         >>> float(step(lambda x: xlab.lax.exp(x))(np.float32(0)).result())
         1.0
     """
+
     def start(*args: Any, **kwargs: Any) -> Stepper:
         return Stepper(fun, *args, into=into, budget=budget, **kwargs)
+
     return start
 
 

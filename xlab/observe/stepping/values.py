@@ -15,12 +15,14 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.observe.records import ShardSummary, Value
 
 BINS = 16
-CELLS = 8          # a heat map has at most so many rows and columns
+CELLS = 8  # a heat map has at most so many rows and columns
 PREVIEW = 6
-SAMPLE = 1 << 22   # of larger arrays, histogram and heat map look at every k-th entry
+SAMPLE = 1 << 22  # of larger arrays, histogram and heat map look at every k-th entry
 
 
-def summarize(value: Any, name: str = "", *, note: str = "", heat: bool = True, local: bool = False) -> Value:
+def summarize(
+    value: Any, name: str = "", *, note: str = "", heat: bool = True, local: bool = False
+) -> Value:
     """A value as a record. With `local` the leading dimension counts devices, and each one's part is a value of its own.
 
     >>> import numpy as np
@@ -29,7 +31,9 @@ def summarize(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
     ('f32[3]', 1.0, 2.0, 1, (1.0, 2.0))
     """
     if isinstance(value, KeyArray):
-        inner = summarize(value.base, name, note=note or f"key data of {aval_of(value)}", heat=False)
+        inner = summarize(
+            value.base, name, note=note or f"key data of {aval_of(value)}", heat=False
+        )
         return inner.replace(type=aval_of(value).str_short())
     aval = aval_of(value)
     if not isinstance(aval, ShapedArray):
@@ -37,12 +41,25 @@ def summarize(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
     if is_native_array(value) and value.is_deleted():
         return Value(name, aval.str_short(), note="deleted or donated")
     text = aval.update(shape=aval.shape[1:]).str_short() if local else aval.str_short()
-    if not is_native_array(value) or (len(value.sharding.device_set) == 1 and value.is_fully_addressable and not local):
+    if not is_native_array(value) or (
+        len(value.sharding.device_set) == 1 and value.is_fully_addressable and not local
+    ):
         data = _numbers(np.asarray(value._host_value() if is_native_array(value) else value))
         stats = _Statistics(data)
         low, high, mean = stats.range
-        return Value(name, aval.str_short(), low, high, mean, stats.nans, stats.infs, _preview(data), stats.histogram(low, high),
-                     _heat(data) if heat else (), note=note)
+        return Value(
+            name,
+            aval.str_short(),
+            low,
+            high,
+            mean,
+            stats.nans,
+            stats.infs,
+            _preview(data),
+            stats.histogram(low, high),
+            _heat(data) if heat else (),
+            note=note,
+        )
     # Copies count once; every device of this process is shown.
     parts = value.addressable_shards
     if not value.is_fully_addressable:
@@ -57,7 +74,17 @@ def summarize(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
             seen.add(span)
             own.append((shard.index, data, stats))
         low, high, mean = stats.range
-        shards.append(ShardSummary(int(shard.device.id), low, high, mean, stats.nans, stats.infs, _heat(data) if heat else ()))
+        shards.append(
+            ShardSummary(
+                int(shard.device.id),
+                low,
+                high,
+                mean,
+                stats.nans,
+                stats.infs,
+                _heat(data) if heat else (),
+            )
+        )
     finite = [s for _, _, s in own if s.count]
     low = min((s.range[0] for s in finite), default=None)
     high = max((s.range[1] for s in finite), default=None)
@@ -66,9 +93,24 @@ def summarize(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
     histogram: tuple[int, ...] = ()
     if count:
         histogram = tuple(int(n) for n in np.sum([s.histogram(low, high) for s in finite], axis=0))
-    first = next((data for index, data, _ in own if all(not s.start for s in index)), own[0][1] if own else None)
-    return Value(name, text, low, high, mean, sum(s.nans for _, _, s in own), sum(s.infs for _, _, s in own),
-                 _preview(first) if first is not None else (), histogram, (), tuple(shards), note)
+    first = next(
+        (data for index, data, _ in own if all(not s.start for s in index)),
+        own[0][1] if own else None,
+    )
+    return Value(
+        name,
+        text,
+        low,
+        high,
+        mean,
+        sum(s.nans for _, _, s in own),
+        sum(s.infs for _, _, s in own),
+        _preview(first) if first is not None else (),
+        histogram,
+        (),
+        tuple(shards),
+        note,
+    )
 
 
 def _numbers(data: np.ndarray) -> np.ndarray:
@@ -108,7 +150,9 @@ class _Statistics:
         if high <= low:
             return (*(0,) * (BINS // 2), int(flat.size), *(0,) * (BINS - BINS // 2 - 1))
         with np.errstate(over="ignore", invalid="ignore"):
-            place = np.clip(((flat - low) * (BINS / (float(high) - float(low)))).astype(np.int64), 0, BINS - 1)
+            place = np.clip(
+                ((flat - low) * (BINS / (float(high) - float(low)))).astype(np.int64), 0, BINS - 1
+            )
         return tuple(int(n) for n in np.bincount(place, minlength=BINS))
 
 
@@ -138,7 +182,9 @@ def _heat(data: np.ndarray) -> tuple[tuple[float, ...], ...]:
         rows = min(rows, table.shape[0])
         row_edges = np.arange(rows) * table.shape[0] // rows
     with np.errstate(invalid="ignore", over="ignore"):
-        sums = np.add.reduceat(np.add.reduceat(table.astype(np.float64), row_edges, axis=0), column_edges, axis=1)
+        sums = np.add.reduceat(
+            np.add.reduceat(table.astype(np.float64), row_edges, axis=0), column_edges, axis=1
+        )
     heights = np.diff([*row_edges, table.shape[0]])
     widths = np.diff([*column_edges, table.shape[1]])
     return tuple(tuple(float(x) for x in row) for row in sums / np.outer(heights, widths))

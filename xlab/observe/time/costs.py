@@ -8,7 +8,18 @@ from collections.abc import Sequence
 
 from xlab.observe.program import hlo as _hlo
 
-_FREE = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "broadcast", "iota", "reshape"))
+_FREE = frozenset(
+    (
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "broadcast",
+        "iota",
+        "reshape",
+    )
+)
 _SLOW = frozenset(("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "sine", "cosine", "tan", "logistic", "power", "sqrt",
                    "rsqrt", "cbrt", "erf", "atan2", "divide", "remainder"))  # fmt: skip
 SLOW = 10.0
@@ -17,7 +28,9 @@ SLOW = 10.0
 _DIMS = re.compile(r"\[([\d,]*)\]")
 
 
-def fused_costs(module: _hlo.Module, instruction: _hlo.Instruction, equations: Sequence[int]) -> dict[int, float]:
+def fused_costs(
+    module: _hlo.Module, instruction: _hlo.Instruction, equations: Sequence[int]
+) -> dict[int, float]:
     """The part of an instruction's work that each of some equations has; the parts add up to one.
 
     >>> m = _hlo.parse('''HloModule m
@@ -47,7 +60,11 @@ def fused_costs(module: _hlo.Module, instruction: _hlo.Instruction, equations: S
             for n in mine:
                 work[n] += _work(i, here) / len(mine)
     total = sum(work.values())
-    return {n: part / total for n, part in work.items()} if total else dict.fromkeys(equations, 1.0 / len(equations))
+    return (
+        {n: part / total for n, part in work.items()}
+        if total
+        else dict.fromkeys(equations, 1.0 / len(equations))
+    )
 
 
 def _work(i: _hlo.Instruction, here: dict[str, _hlo.Instruction]) -> float:
@@ -58,10 +75,18 @@ def _work(i: _hlo.Instruction, here: dict[str, _hlo.Instruction]) -> float:
     operands = [here[name].shape for name in i.operands if name in here]
     if i.opcode == "dot" and operands:
         dims = _sizes(operands[0])
-        contracted = [dims[int(d)] for d in re.findall(r"\d+", _hlo.attribute(i.attributes, "lhs_contracting_dims"))]
+        contracted = [
+            dims[int(d)]
+            for d in re.findall(r"\d+", _hlo.attribute(i.attributes, "lhs_contracting_dims"))
+        ]
         return 2.0 * out * math.prod(contracted)
     if i.opcode == "convolution" and len(operands) > 1:
-        return 2.0 * out * _elements(operands[1]) / max(1, _sizes(i.shape)[-1] if _sizes(i.shape) else 1)
+        return (
+            2.0
+            * out
+            * _elements(operands[1])
+            / max(1, _sizes(i.shape)[-1] if _sizes(i.shape) else 1)
+        )
     if i.opcode in ("reduce", "reduce-window", "sort", "scatter", "all-reduce"):
         return float(sum(map(_elements, operands)))
     return out * (SLOW if i.opcode in _SLOW else 1.0)
@@ -73,4 +98,6 @@ def _sizes(shape: str) -> list[int]:
 
 
 def _elements(shape: str) -> float:
-    return float(sum(math.prod(int(d) for d in dims.split(",") if d) for dims in _DIMS.findall(shape)))
+    return float(
+        sum(math.prod(int(d) for d in dims.split(",") if d) for dims in _DIMS.findall(shape))
+    )

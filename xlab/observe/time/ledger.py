@@ -59,21 +59,39 @@ def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
         same.append(entry)
         if entry.eager and not eager:
             continue
-        if session is None or session.start_ns <= entry.start_ns <= (session.end_ns or events.clock()):
+        if session is None or session.start_ns <= entry.start_ns <= (
+            session.end_ns or events.clock()
+        ):
             chosen.append((entry, same, len(same)))
     texts: dict[int, dict[str, str]] = {}
     out = []
     for entry, same, nth in chosen:
         name, reason, place = _shown(entry)
-        key, earlier = _against(same[:nth], MOST_EARLIER if nth == len(same) else FEWER_EARLIER, texts)
-        out.append(Compilation(
-            name, nth, entry.duration_ns / 1e3, reason, _fix(entry), tuple(Difference(*d) for d in (*entry.differences, *entry.disk.differences)),
-            place, f"disk {entry.disk.found}" if entry.disk.found else "", entry.disk.reason, key, earlier,
-            sum(e.duration_ns for e in same[:nth]) / 1e3))
+        key, earlier = _against(
+            same[:nth], MOST_EARLIER if nth == len(same) else FEWER_EARLIER, texts
+        )
+        out.append(
+            Compilation(
+                name,
+                nth,
+                entry.duration_ns / 1e3,
+                reason,
+                _fix(entry),
+                tuple(Difference(*d) for d in (*entry.differences, *entry.disk.differences)),
+                place,
+                f"disk {entry.disk.found}" if entry.disk.found else "",
+                entry.disk.reason,
+                key,
+                earlier,
+                sum(e.duration_ns for e in same[:nth]) / 1e3,
+            )
+        )
     return Ledger(tuple(out))
 
 
-def _against(same: list[_ledger.Entry], most: int, texts: dict[int, dict[str, str]]) -> tuple[Any, Any]:
+def _against(
+    same: list[_ledger.Entry], most: int, texts: dict[int, dict[str, str]]
+) -> tuple[Any, Any]:
     """The parts of the last key that are not the same in all, and these parts of the keys before it, oldest first."""
     *before, last = same
     if not before or last.key == (None, None):
@@ -85,15 +103,28 @@ def _against(same: list[_ledger.Entry], most: int, texts: dict[int, dict[str, st
     now = texts[last.number]
     names = list(dict.fromkeys((*now, *(part for e in before for part in texts[e.number]))))
     moved = [n for n in names if any(texts[e.number].get(n) != now.get(n) for e in before)]
-    if all(any(texts[e.number].get(n) != now.get(n) for n in moved if n not in _OBJECTS) for e in before):
-        moved = [n for n in moved if n not in _OBJECTS]        # other values make other objects: the values tell
+    if all(
+        any(texts[e.number].get(n) != now.get(n) for n in moved if n not in _OBJECTS)
+        for e in before
+    ):
+        moved = [
+            n for n in moved if n not in _OBJECTS
+        ]  # other values make other objects: the values tell
     shown = moved[:MOST_PARTS]
-    more = (("…", f"{len(moved) - MOST_PARTS} more parts differ"),) if len(moved) > MOST_PARTS else ()
+    more = (
+        (("…", f"{len(moved) - MOST_PARTS} more parts differ"),) if len(moved) > MOST_PARTS else ()
+    )
     which: dict[str, dict[str, str]] = {n: {} for n in shown if n in _OBJECTS}
 
     def row(entry: _ledger.Entry) -> tuple[tuple[str, str], ...]:
         found = texts[entry.number]
-        return (*((n, _ordinal(which[n], found.get(n, "")) if n in which else found.get(n, "")) for n in shown), *more)
+        return (
+            *(
+                (n, _ordinal(which[n], found.get(n, "")) if n in which else found.get(n, ""))
+                for n in shown
+            ),
+            *more,
+        )
 
     first = len(same) - len(before)
     earlier = tuple((first + i, row(entry)) for i, entry in enumerate(before))
@@ -113,12 +144,22 @@ def _shown(entry: _ledger.Entry) -> tuple[str, str, Source | None]:
     file, _, line = entry.position.rpartition(":")
     if line.isdigit():
         cell = entry.shown or shown_name(file)
-        name = "".join(f"{outer}(" for outer in entry.made_by) + entry.name + ")" * len(entry.made_by)
-        return name, entry.reason.replace(f"`{entry.name}`", f"`{name}`"), Source(cell or file, int(line), function=entry.name)
+        name = (
+            "".join(f"{outer}(" for outer in entry.made_by) + entry.name + ")" * len(entry.made_by)
+        )
+        return (
+            name,
+            entry.reason.replace(f"`{entry.name}`", f"`{name}`"),
+            Source(cell or file, int(line), function=entry.name),
+        )
     cell = (entry.shown or shown_name(entry.position)) if entry.position else None
     if cell is None:
         return entry.name, entry.reason, None
-    return cell, entry.reason.replace(f"`{entry.name}`", f"`{cell}`"), Source(cell, 1, function=cell)
+    return (
+        cell,
+        entry.reason.replace(f"`{entry.name}`", f"`{cell}`"),
+        Source(cell, 1, function=cell),
+    )
 
 
 _LONG = {"f": "float", "i": "int", "u": "uint", "c": "complex", "bf": "bfloat"}
@@ -137,5 +178,9 @@ def _fix(entry: _ledger.Entry) -> str:
     if cause == "closure" and not entry.position.rpartition(":")[2].isdigit():
         return f"{what} = xlab.numpy.asarray({what}) makes it an input of the cell"
     if cause in ("definition", "function") and not entry.position.rpartition(":")[2].isdigit():
-        return "run the cell with the same text and the same Python values: a program is made for each"
-    return _FIXES.get("option" if cause == "sharding" and what.endswith("_shardings") else cause, "").format(what=what, dtype=repr(_dtype(entry)))
+        return (
+            "run the cell with the same text and the same Python values: a program is made for each"
+        )
+    return _FIXES.get(
+        "option" if cause == "sharding" and what.endswith("_shardings") else cause, ""
+    ).format(what=what, dtype=repr(_dtype(entry)))

@@ -41,11 +41,14 @@ def phases(session: Session) -> Phases:
     """
     order = sorted(session.events, key=lambda e: (e.start_ns, -e.end_ns, e.depth))
     out: list[Phase] = []
-    open_: dict[int, list[tuple[int, int]]] = {}     # thread: (index, end) of enclosing spans
+    open_: dict[int, list[tuple[int, int]]] = {}  # thread: (index, end) of enclosing spans
     ran: set[int] = set()
     for event in order:
         stack = open_.setdefault(event.thread, [])
-        while stack and (stack[-1][1] < event.end_ns or (stack[-1][1] <= event.start_ns and event.end_ns > event.start_ns)):
+        while stack and (
+            stack[-1][1] < event.end_ns
+            or (stack[-1][1] <= event.start_ns and event.end_ns > event.start_ns)
+        ):
             stack.pop()
         steady = False
         if event.kind == "execute":
@@ -53,11 +56,25 @@ def phases(session: Session) -> Phases:
             steady = key in ran
             ran.add(key)
         is_cache = event.kind in ("cache_hit", "cache_miss")
-        out.append(Phase(
-            event.kind, str(event.attrs.get("name", "")), (event.start_ns - session.start_ns) / 1e3, event.duration_ns / 1e3,
-            len(stack), stack[-1][0] if stack else -1, event.kind.removeprefix("cache_") if is_cache else str(event.attrs.get("disk", "")),
-            str(event.attrs.get("cache", "")) if is_cache else "disk" if "disk" in event.attrs else "", str(event.attrs.get("reason", "")), steady,
-            type(event.error).__name__ if event.error is not None else ""))
+        out.append(
+            Phase(
+                event.kind,
+                str(event.attrs.get("name", "")),
+                (event.start_ns - session.start_ns) / 1e3,
+                event.duration_ns / 1e3,
+                len(stack),
+                stack[-1][0] if stack else -1,
+                event.kind.removeprefix("cache_") if is_cache else str(event.attrs.get("disk", "")),
+                str(event.attrs.get("cache", ""))
+                if is_cache
+                else "disk"
+                if "disk" in event.attrs
+                else "",
+                str(event.attrs.get("reason", "")),
+                steady,
+                type(event.error).__name__ if event.error is not None else "",
+            )
+        )
         if event.end_ns > event.start_ns:
             stack.append((len(out) - 1, event.end_ns))
     return Phases(out)
@@ -79,21 +96,29 @@ def self_times(found: Sequence[Phase]) -> list[float]:
 def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing, ...]:
     """Cold time per function of the recording (trace, lower, compile and first run); warm times come from `time`."""
     cold: dict[str, float] = {}
-    eager = {e.name for e in session.executables if is_eager(e)} - {s.name for s in session.subjects}
+    eager = {e.name for e in session.executables if is_eager(e)} - {
+        s.name for s in session.subjects
+    }
     ran: set[int] = set()
     nested: list[tuple[int, int, int]] = []
     for event in sorted(session.events, key=lambda e: (e.start_ns, -e.end_ns)):
         name = str(event.attrs.get("name", ""))
-        if name in eager or event.error is not None or event.kind not in ("trace", "lower", "compile", "execute"):
+        if (
+            name in eager
+            or event.error is not None
+            or event.kind not in ("trace", "lower", "compile", "execute")
+        ):
             continue
-        if any(t == event.thread and s <= event.start_ns and event.end_ns <= e for t, s, e in nested):
+        if any(
+            t == event.thread and s <= event.start_ns and event.end_ns <= e for t, s, e in nested
+        ):
             continue
         if event.kind == "execute":
             key = id(event.attrs.get("executable"))
             if key in ran:
                 continue
             ran.add(key)
-            if name not in cold:      # compiled before the recording began: not a cold run
+            if name not in cold:  # compiled before the recording began: not a cold run
                 continue
         nested.append((event.thread, event.start_ns, event.end_ns))
         cold[name] = cold.get(name, 0.0) + event.duration_ns / 1e3
@@ -101,7 +126,13 @@ def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing
     out = []
     for name, us in cold.items():
         found = warm.pop(name, None)
-        out.append(found.replace(cold_us=us, note="") if found is not None and found.cold_us is None else found if found is not None else Timing(name, us))
+        out.append(
+            found.replace(cold_us=us, note="")
+            if found is not None and found.cold_us is None
+            else found
+            if found is not None
+            else Timing(name, us)
+        )
     return (*out, *warm.values())
 
 
@@ -124,17 +155,24 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
         start = events.clock()
         wait(fun(*args, **kwargs))
         first = (events.clock() - start) / 1e3
-        compiled = bool(_ledger.entries) and (_ledger.entries[-1].number if before[0] else 0) > before[1]
-        wait(fun(*args, **kwargs))        # the call that fills the native cache is not steady yet
+        compiled = (
+            bool(_ledger.entries) and (_ledger.entries[-1].number if before[0] else 0) > before[1]
+        )
+        wait(fun(*args, **kwargs))  # the call that fills the native cache is not steady yet
         spent = []
         for _ in range(repeat):
             start = events.clock()
             wait(fun(*args, **kwargs))
             spent.append((events.clock() - start) / 1e3)
-    low, high = (statistics.quantiles(spent, n=4)[::2] if repeat > 1 else (spent[0], spent[0]))
-    name = str(getattr(fun, "__name__", None) or getattr(getattr(fun, "_lowered", None), "name", "function"))
+    low, high = statistics.quantiles(spent, n=4)[::2] if repeat > 1 else (spent[0], spent[0])
+    name = str(
+        getattr(fun, "__name__", None)
+        or getattr(getattr(fun, "_lowered", None), "name", "function")
+    )
     note = "compiled before" if not compiled and own(fun, "lower") is not None else ""
-    made = Timing(name, first if compiled else None, statistics.median(spent), high - low, repeat, note)
+    made = Timing(
+        name, first if compiled else None, statistics.median(spent), high - low, repeat, note
+    )
     for session in active():
         session.measured.append(made)
     return made
@@ -151,16 +189,22 @@ def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[
         [('compile f', 0.0, 20.0), ('run f', 20.0, 5.0)]
     """
     if isinstance(what, Session):
-        return trace_events(what.title or "xlab", phases(what), timings(what, tuple(what.measured)), path)
+        return trace_events(
+            what.title or "xlab", phases(what), timings(what, tuple(what.measured)), path
+        )
     if isinstance(what, Report):
         return trace_events(what.title or "xlab", what.phases, what.timings, path)
     if isinstance(what, tuple) and all(isinstance(p, Phase) for p in what):
         return trace_events("xlab", what, (), path)
-    raise TypeError(f"chrome_trace takes a recording, a report, or the phases of one; given {type(what).__name__}")
+    raise TypeError(
+        f"chrome_trace takes a recording, a report, or the phases of one; given {type(what).__name__}"
+    )
 
 
 def _uncallable(fun):
-    raise TypeError(f"time takes a function and its arguments, given {fun!r} of type {type(fun).__name__}")
+    raise TypeError(
+        f"time takes a function and its arguments, given {fun!r} of type {type(fun).__name__}"
+    )
 
 
 def wait(result: Any) -> Any:

@@ -83,7 +83,9 @@ def times_of(taken: Any, stages: ProgramStages) -> Times:
     for event in taken.instructions:
         if event.hlo_op in by_name and event.hlo_module in (module.name, ""):
             # Every execution inside a loop counts: a run is the sum over its executions on one device.
-            here = spans.setdefault(event.hlo_op, {}).setdefault((event.run, event.device), [0.0, 0.0, 0])
+            here = spans.setdefault(event.hlo_op, {}).setdefault(
+                (event.run, event.device), [0.0, 0.0, 0]
+            )
             here[0] += event.duration_ns / 1e3
             here[1] += event.wait_ns / 1e3
             here[2] += 1
@@ -96,7 +98,7 @@ def times_of(taken: Any, stages: ProgramStages) -> Times:
         out.instructions[name] = Measured(name, us, waited, len(runs), max(1, round(times)))
     for name, measured in out.instructions.items():
         if by_name[name].opcode in ("while", "conditional", "call"):
-            continue                      # the instructions inside are measured themselves
+            continue  # the instructions inside are measured themselves
         ids = [i for i in module.equations_of(by_name[name]) if i in stages.equations]
         parts = fused_costs(module, by_name[name], ids)
         for i, part in parts.items():
@@ -106,8 +108,12 @@ def times_of(taken: Any, stages: ProgramStages) -> Times:
     return out
 
 
-def heat(taken: Any, subjects: Sequence[ProgramStages], programs: Sequence[Program],
-         transfers: Sequence[Transfer]) -> tuple[list[Program], list[Transfer]]:
+def heat(
+    taken: Any,
+    subjects: Sequence[ProgramStages],
+    programs: Sequence[Program],
+    transfers: Sequence[Transfer],
+) -> tuple[list[Program], list[Transfer]]:
     """Programs and transfers with what a profile measured of them."""
     made, moved = list(programs), list(transfers)
     for index, stages in enumerate(subjects):
@@ -118,15 +124,31 @@ def heat(taken: Any, subjects: Sequence[ProgramStages], programs: Sequence[Progr
             continue
         lines = {i.name: i.line for i in _optimized(stages).instructions()}
         levels = tuple(
-            level.replace(heat=tuple(sorted((lines[n], m.us) for n, m in found.instructions.items() if n in lines)))
-            if level.name == "optimized" else level for level in made[index].levels)
-        made[index] = made[index].replace(heat=tuple(sorted(found.equations.items())), levels=levels, shared=tuple(sorted(found.shared)))
-        moved = [t.replace(measured_us=m.us / m.times, wait_us=m.wait_us / m.times, runs=m.times)
-                 if t.program == index and (m := found.instructions.get(t.instruction)) is not None else t for t in moved]
+            level.replace(
+                heat=tuple(
+                    sorted((lines[n], m.us) for n, m in found.instructions.items() if n in lines)
+                )
+            )
+            if level.name == "optimized"
+            else level
+            for level in made[index].levels
+        )
+        made[index] = made[index].replace(
+            heat=tuple(sorted(found.equations.items())),
+            levels=levels,
+            shared=tuple(sorted(found.shared)),
+        )
+        moved = [
+            t.replace(measured_us=m.us / m.times, wait_us=m.wait_us / m.times, runs=m.times)
+            if t.program == index and (m := found.instructions.get(t.instruction)) is not None
+            else t
+            for t in moved
+        ]
     return made, moved
 
 
 def _optimized(stages: ProgramStages) -> Any:
     """The module as the level shows it, so that line numbers agree."""
     from xlab.observe.program import hlo
+
     return hlo.parse(hlo.readable(stages.hlo.text))

@@ -14,4 +14,5 @@ from xlab.scipy.linalg.systems import *
 
 def __getattr__(name: str):
     from xlab.errors import no_attribute
+
     raise no_attribute("xlab.scipy.linalg", name, globals())

@@ -24,8 +24,18 @@ def _eigh(a, lower):
     return w, v
 
 
-def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
-         turbo: bool = True, eigvals: tuple[int, int] | None = None, type: int = 1, check_finite: bool = True) -> Array | tuple[Array, Array]:
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: tuple[int, int] | None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Array | tuple[Array, Array]:
     """Rising eigenvalues and eigenvectors, as columns, of Hermitian matrices.
 
     Args:
@@ -42,18 +52,30 @@ def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_o
         [1. 2.]
     """
     if b is not None:
-        raise NotImplementedError("Only the b=None case of eigh is implemented; with l = cholesky(b), solve for inv(l) @ a @ "
-                                  "inv(l).T")
+        raise NotImplementedError(
+            "Only the b=None case of eigh is implemented; with l = cholesky(b), solve for inv(l) @ a @ "
+            "inv(l).T"
+        )
     if type != 1:
         raise NotImplementedError("Only the type=1 case of eigh is implemented.")
     if eigvals is not None:
-        raise NotImplementedError("Only the eigvals=None case of eigh is implemented: take those you need from the results.")
+        raise NotImplementedError(
+            "Only the eigvals=None case of eigh is implemented: take those you need from the results."
+        )
     w, v = _eigh(a, bool(lower))
     return w if eigvals_only else (w, v)
 
 
-def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, select: str = "a", select_range: tuple[float, float] | None = None,
-                     tol: float | None = None, key: Array | None = None) -> Array | tuple[Array, Array]:
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    *,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Array | None = None,
+) -> Array | tuple[Array, Array]:
     """Rising eigenvalues and eigenvectors of a symmetric tridiagonal matrix.
 
     Args:
@@ -73,23 +95,33 @@ def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, 
     """
     d, e = map(as_array, check("eigh_tridiagonal", d, e))
     if d.dtype != e.dtype:
-        raise TypeError(f"diagonal and off-diagonal values must have same dtype, got {d.dtype} and {e.dtype}")
+        raise TypeError(
+            f"diagonal and off-diagonal values must have same dtype, got {d.dtype} and {e.dtype}"
+        )
     if d.dtype not in (np.float32, np.float64):
-        raise TypeError(f"Only float32 and float64 inputs are supported as inputs to eigh_tridiagonal, got {d.dtype} and "
-                        f"{e.dtype}")
+        raise TypeError(
+            f"Only float32 and float64 inputs are supported as inputs to eigh_tridiagonal, got {d.dtype} and "
+            f"{e.dtype}"
+        )
     if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):
-        raise TypeError(f"eigh_tridiagonal takes a diagonal of n and an off-diagonal of n - 1 elements, got shapes {d.shape} and "
-                        f"{e.shape}; use vmap for stacks")
+        raise TypeError(
+            f"eigh_tridiagonal takes a diagonal of n and an off-diagonal of n - 1 elements, got shapes {d.shape} and "
+            f"{e.shape}; use vmap for stacks"
+        )
     if select not in ("a", "i", "v"):
         raise ValueError(f"select must have a value in 'a', 'i' and 'v', got {select!r}")
     if select == "v":
-        raise NotImplementedError("eigh_tridiagonal(..., select='v') is not implemented: the number of results would depend on "
-                                  "values; take all and select")
+        raise NotImplementedError(
+            "eigh_tridiagonal(..., select='v') is not implemented: the number of results would depend on "
+            "values; take all and select"
+        )
     if select == "i" and select_range is None:
         raise ValueError("for select='i', select_range must be specified.")
-    first, last = (0, d.shape[0] - 1) if select == "a" else (int(select_range[0]), int(select_range[1]))
+    first, last = (
+        (0, d.shape[0] - 1) if select == "a" else (int(select_range[0]), int(select_range[1]))
+    )
     w, v = _tridiagonal(d, e)
-    w, v = w[first:last + 1], v[:, first:last + 1]
+    w, v = w[first : last + 1], v[:, first : last + 1]
     return w if eigvals_only else (w, v)
 
 
@@ -97,11 +129,15 @@ def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, 
 def _tridiagonal(d, e):
     n = d.shape[0]
     i, j = (lax.broadcasted_iota(np.int32, (n, n), k) for k in (0, 1))
-    full = lax.select(lax.eq(i, j), lax.broadcast_in_dim(d, (n, n), (0,)), lax.full((n, n), 0, d.dtype))
+    full = lax.select(
+        lax.eq(i, j), lax.broadcast_in_dim(d, (n, n), (0,)), lax.full((n, n), 0, d.dtype)
+    )
     if n > 1:
         # Row i + 1 holds e[i] left of the diagonal; only that triangle is read.
         shifted = lax.pad(e, d.dtype.type(0), ((1, 0, 0),))
-        full = lax.select(lax.eq(i, lax.add(j, np.int32(1))), lax.broadcast_in_dim(shifted, (n, n), (0,)), full)
+        full = lax.select(
+            lax.eq(i, lax.add(j, np.int32(1))), lax.broadcast_in_dim(shifted, (n, n), (0,)), full
+        )
     v, w = lax.linalg.eigh(full, symmetrize_input=False)
     return w, v
 
@@ -127,7 +163,9 @@ def _lu(a, permute_l):
     return lax.convert_element_type(p, real), l, u
 
 
-def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, ...]:
+def lu(
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, ...]:
     """Elimination with row exchanges: `a == p @ l @ u`.
 
     Args:
@@ -152,7 +190,14 @@ def _qr(a, mode, pivoting):
     return tuple(rest) if mode == "r" else (q, *rest)
 
 
-def qr(a: ArrayLike, overwrite_a: bool = False, lwork: None = None, mode: str = "full", pivoting: bool = False, check_finite: bool = True) -> tuple[Array, ...]:
+def qr(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: None = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Array, ...]:
     """Orthonormal columns and an upper triangular factor: `a == q @ r`.
 
     Args:
@@ -169,7 +214,9 @@ def qr(a: ArrayLike, overwrite_a: bool = False, lwork: None = None, mode: str = 
         [[5.]]
     """
     if mode not in ("full", "r", "economic"):
-        raise ValueError(f"Unsupported QR decomposition mode '{mode}': expected 'full', 'economic' or 'r'")
+        raise ValueError(
+            f"Unsupported QR decomposition mode '{mode}': expected 'full', 'economic' or 'r'"
+        )
     return _qr(a, mode, bool(pivoting))
 
 
@@ -182,11 +229,15 @@ def _qr_multiply(a, c, mode, pivoting, conjugate):
     if vector:
         c = lax.expand_dims(c, (1 if mode == "left" else 0,))
     if mode == "left" and c.shape[-2] != k:
-        raise ValueError(f"Array shapes are not compatible for Q @ c operation: a has shape {a.shape} so Q has {k} columns, but c "
-                         f"has {c.shape[-2]} rows (expected {k}).")
+        raise ValueError(
+            f"Array shapes are not compatible for Q @ c operation: a has shape {a.shape} so Q has {k} columns, but c "
+            f"has {c.shape[-2]} rows (expected {k})."
+        )
     if mode == "right" and c.shape[-1] != m:
-        raise ValueError(f"Array shapes are not compatible for c @ Q operation: a has shape {a.shape} so Q has {m} rows, but c "
-                         f"has {c.shape[-1]} columns (expected {m}).")
+        raise ValueError(
+            f"Array shapes are not compatible for c @ Q operation: a has shape {a.shape} so Q has {m} rows, but c "
+            f"has {c.shape[-1]} columns (expected {m})."
+        )
     q, r, *order = lax.linalg.qr(a, full_matrices=False, pivoting=pivoting)
     if conjugate and q.dtype.kind == "c":
         q = lax.conj(q)
@@ -196,8 +247,15 @@ def _qr_multiply(a, c, mode, pivoting, conjugate):
     return out, r, *order
 
 
-def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False, overwrite_a: bool = False,
-                overwrite_c: bool = False) -> tuple[Array, ...]:
+def qr_multiply(
+    a: ArrayLike,
+    c: ArrayLike,
+    mode: str = "right",
+    pivoting: bool = False,
+    conjugate: bool = False,
+    overwrite_a: bool = False,
+    overwrite_c: bool = False,
+) -> tuple[Array, ...]:
     """`c @ q`, or `q @ c`, for the orthonormal factor of `a`, with its other factor.
 
     Args:
@@ -217,11 +275,19 @@ def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool 
 def _svd(a, full_matrices, compute_uv, driver):
     (a,) = promoted_inexact("svd", a)
     algorithm = lax.linalg.SvdAlgorithm.QR if driver == "gesvd" else None
-    return lax.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, algorithm=algorithm)
+    return lax.linalg.svd(
+        a, full_matrices=full_matrices, compute_uv=compute_uv, algorithm=algorithm
+    )
 
 
-def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
-        lapack_driver: str = "gesdd") -> Array | tuple[Array, Array, Array]:
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Array | tuple[Array, Array, Array]:
     """Singular values and vectors: `a == u * s @ vh`.
 
     Args:
@@ -240,7 +306,14 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, overw
     return _svd(a, bool(full_matrices), bool(compute_uv), lapack_driver)
 
 
-def polar(a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float | None = None, max_iterations: int | None = None) -> tuple[Array, Array]:
+def polar(
+    a: ArrayLike,
+    side: str = "right",
+    *,
+    method: str = "qdwh",
+    eps: float | None = None,
+    max_iterations: int | None = None,
+) -> tuple[Array, Array]:
     """`a == u @ p`, or `p @ u`, with orthonormal `u` and positive semidefinite `p`.
 
     Args:
@@ -266,8 +339,10 @@ def polar(a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float
         raise ValueError(f"Unknown polar decomposition method {method}: expected 'qdwh' or 'svd'.")
     m, n = a.shape[-2:]
     if method == "qdwh" and (m < n) != (side == "left"):
-        raise NotImplementedError(f"method='qdwh' takes matrices of shape (m, n) with m >= n for side='right' and m < n for "
-                                  f"side='left', got {a.shape} with side={side!r}; method='svd' takes all")
+        raise NotImplementedError(
+            f"method='qdwh' takes matrices of shape (m, n) with m >= n for side='right' and m < n for "
+            f"side='left', got {a.shape} with side={side!r}; method='svd' takes all"
+        )
     return _polar(a, side, method, eps, max_iterations)
 
 
@@ -276,8 +351,13 @@ def _polar(a, side, method, eps, max_iterations):
     if method == "svd":
         u, s, vh = lax.linalg.svd(a, full_matrices=False)
         s = lax.convert_element_type(s, a.dtype)
-        p = (matmul(hermitian_transpose(vh) * s[..., None, :], vh, precision="highest") if side == "right"
-             else matmul(u * s[..., None, :], hermitian_transpose(u), precision="highest"))
+        p = (
+            matmul(hermitian_transpose(vh) * s[..., None, :], vh, precision="highest")
+            if side == "right"
+            else matmul(u * s[..., None, :], hermitian_transpose(u), precision="highest")
+        )
         return matmul(u, vh, precision="highest"), p
-    u, p, _, _ = lax.linalg.qdwh(a if side == "right" else hermitian_transpose(a), eps=eps, max_iterations=max_iterations)
+    u, p, _, _ = lax.linalg.qdwh(
+        a if side == "right" else hermitian_transpose(a), eps=eps, max_iterations=max_iterations
+    )
     return (u, p) if side == "right" else (hermitian_transpose(u), p)

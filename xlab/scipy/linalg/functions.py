@@ -29,9 +29,18 @@ __all__ = ["expm", "expm_frechet", "funm", "sqrtm"]
 
 # Norms up to which an approximant of each degree is exact (Higham, 2005), by precision.
 _DEGREES = {
-    np.dtype(np.float32): ((3, 4.258730016922831e-1), (5, 1.880152677804762), (7, 3.925724783138660)),
-    np.dtype(np.float64): ((3, 1.495585217958292e-2), (5, 2.539398330063230e-1), (7, 9.504178996162932e-1),
-                           (9, 2.097847961257068), (13, 5.371920351148152)),
+    np.dtype(np.float32): (
+        (3, 4.258730016922831e-1),
+        (5, 1.880152677804762),
+        (7, 3.925724783138660),
+    ),
+    np.dtype(np.float64): (
+        (3, 1.495585217958292e-2),
+        (5, 2.539398330063230e-1),
+        (7, 9.504178996162932e-1),
+        (9, 2.097847961257068),
+        (13, 5.371920351148152),
+    ),
 }
 
 
@@ -76,9 +85,13 @@ def _expm_of_one(A, upper_triangular, max_squarings):
     limit = degrees[-1][1]
     size = lax.stop_gradient(size)
     squarings = lax.max(size.dtype.type(0), lax.ceil(log2(size / limit)))
-    scaled = A / lax.convert_element_type(2 ** squarings, A.dtype)
-    places = _r.sum(size >= np.asarray([bound for _, bound in degrees[:-1]], size.dtype), dtype=np.int32)
-    p, q = lax.switch(places, [lambda a, degree=degree: _pade(a, degree) for degree, _ in degrees], scaled)
+    scaled = A / lax.convert_element_type(2**squarings, A.dtype)
+    places = _r.sum(
+        size >= np.asarray([bound for _, bound in degrees[:-1]], size.dtype), dtype=np.int32
+    )
+    p, q = lax.switch(
+        places, [lambda a, degree=degree: _pade(a, degree) for degree, _ in degrees], scaled
+    )
     if upper_triangular:
         out = lax.linalg.triangular_solve(q, p, left_side=True)
     else:
@@ -86,14 +99,19 @@ def _expm_of_one(A, upper_triangular, max_squarings):
 
     def again(k, x):
         return lax.cond(k < squarings, lambda x: _times(x, x), lambda x: x, x)
+
     out = repeat(max_squarings, again, out)
     return where(squarings > max_squarings, np.nan, out)
 
 
 def _pade(A, degree):
     """Numerator and denominator of the diagonal Padé approximant."""
-    c = [math.factorial(2 * degree - k) * math.factorial(degree) // (math.factorial(k) * math.factorial(degree - k))
-         for k in range(degree + 1)]
+    c = [
+        math.factorial(2 * degree - k)
+        * math.factorial(degree)
+        // (math.factorial(k) * math.factorial(degree - k))
+        for k in range(degree + 1)
+    ]
     c = [x / c[-1] for x in c]
     identity = eye(A.shape[0], dtype=A.dtype)
     square = _times(A, A)
@@ -121,7 +139,9 @@ def _sum_of(factors, terms):
     return total
 
 
-def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Array | tuple[Array, Array]:
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
+) -> Array | tuple[Array, Array]:
     """The exponential of `A`, and its derivative in the direction of `E`.
 
     Args:
@@ -140,7 +160,9 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise ValueError(f"expected A to be a square matrix, got A.shape={A.shape}")
     if A.shape != E.shape:
-        raise ValueError(f"expected A and E to be the same shape, got A.shape={A.shape} E.shape={E.shape}")
+        raise ValueError(
+            f"expected A and E to be the same shape, got A.shape={A.shape} E.shape={E.shape}"
+        )
     both = _expm_frechet(A, E)
     return both if compute_expm else both[1]
 
@@ -173,9 +195,14 @@ def _by_columns(t, start, column):
         matrix = where(inside, matrix, zero)
         pivots = diagonal(matrix)
         # Rows below the part, and pivots of zero, stand for themselves.
-        matrix = where((i == k) & (where(above, pivots, 0) == 0)[:, None], matrix.dtype.type(1), matrix)
-        solution = lax.linalg.triangular_solve(matrix, where(above, right, 0)[:, None], left_side=True)[:, 0]
+        matrix = where(
+            (i == k) & (where(above, pivots, 0) == 0)[:, None], matrix.dtype.type(1), matrix
+        )
+        solution = lax.linalg.triangular_solve(
+            matrix, where(above, right, 0)[:, None], left_side=True
+        )[:, 0]
         return where((k == j) & above[:, None], solution[:, None], done)
+
     return repeat(n, step, diagonal_only)
 
 
@@ -211,6 +238,7 @@ def _sqrtm(A):
         own = lax.dynamic_index_in_dim(root, j, 0, keepdims=False)
         n = aval_of(t).shape[0]
         return done + own * eye(n, dtype=t.dtype), lax.dynamic_index_in_dim(t, j, 1, keepdims=False)
+
     u = _by_columns(t, root, column)
     return _times(_times(z, u), hermitian_transpose(z))
 
@@ -248,8 +276,12 @@ def _parlett(t, z, values):
         # In f t = t f, column j says (t - t_jj) x = (f - f_jj) t_j for the part above the diagonal.
         at = lambda v, axis=0: lax.dynamic_index_in_dim(v, j, axis, keepdims=False)
         own = where(above, at(t, 1), 0)
-        right = _times(where(above[None, :] & above[:, None], done, 0), own[:, None])[:, 0] - at(values) * own
+        right = (
+            _times(where(above[None, :] & above[:, None], done, 0), own[:, None])[:, 0]
+            - at(values) * own
+        )
         return t - at(eigenvalues) * eye(n, dtype=t.dtype), right
+
     f = _by_columns(t, values, column)
     out = _times(_times(z, f), hermitian_transpose(z))
     tol = float(np.finfo(t.dtype).eps)
@@ -257,8 +289,13 @@ def _parlett(t, z, values):
     gaps = where(eye(n, dtype=bool), np.inf, gaps)
     smallest = lax.min(_r.min(gaps), lax.abs(t[0, 0])) if n else lax.full((), 1, gaps.dtype)
     smallest = where(smallest == 0, tol, smallest)
-    error = where(_r.all(isfinite(out)),
-                  lax.min(gaps.dtype.type(1), lax.max(gaps.dtype.type(tol), tol / smallest * _norm1(triu(t, 1)))), np.inf)
+    error = where(
+        _r.all(isfinite(out)),
+        lax.min(
+            gaps.dtype.type(1), lax.max(gaps.dtype.type(tol), tol / smallest * _norm1(triu(t, 1)))
+        ),
+        np.inf,
+    )
     return out, error
 
 

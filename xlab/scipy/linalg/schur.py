@@ -38,7 +38,9 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
          [0. 3.]]
     """
     if output not in ("real", "complex"):
-        raise ValueError(f"Expected 'output' to be either 'real' or 'complex', got output={output!r}.")
+        raise ValueError(
+            f"Expected 'output' to be either 'real' or 'complex', got output={output!r}."
+        )
     return _schur(a, output)
 
 
@@ -67,7 +69,9 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     """
     T, Z = map(as_array, check("rsf2csf", T, Z))
     if T.ndim != 2 or T.shape[0] != T.shape[1]:
-        raise ValueError(f"rsf2csf takes one square matrix as T, got shape {T.shape}; use vmap for stacks")
+        raise ValueError(
+            f"rsf2csf takes one square matrix as T, got shape {T.shape}; use vmap for stacks"
+        )
     if Z.shape != T.shape:
         raise ValueError(f"Input array shapes must match: Z: {Z.shape} vs. T: {T.shape}")
     return _rsf2csf(T, Z)
@@ -84,11 +88,15 @@ def _rsf2csf(T, Z):
     def rotation(T, m):
         """The rotation of rows m - 1 and m that makes their block triangular."""
         block = lax.dynamic_slice(T, (m - 1, m - 1), (2, 2))
-        w, = lax.linalg.eig(block, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+        (w,) = lax.linalg.eig(
+            block, compute_left_eigenvectors=False, compute_right_eigenvectors=False
+        )
         x, y = w[0] - block[1, 1], block[1, 0]
         length = lax.sqrt(lax.square(lax.abs(x)) + lax.square(lax.abs(y)))
         c, s = x / length, y / length
-        return lax.reshape(lax.concatenate([lax.reshape(v, (1,)) for v in (lax.conj(c), s, -s, c)], 0), (2, 2))
+        return lax.reshape(
+            lax.concatenate([lax.reshape(v, (1,)) for v in (lax.conj(c), s, -s, c)], 0), (2, 2)
+        )
 
     def turn(k, carry):
         m = np.int32(n - 1) - k
@@ -101,20 +109,30 @@ def _rsf2csf(T, Z):
             rows = where((places >= m - 1)[None, :], matmul(g, rows, precision="highest"), rows)
             T = lax.dynamic_update_slice(T, rows, (m - 1, np.int32(0)))
             columns = lax.dynamic_slice(T, (np.int32(0), m - 1), (n, 2))
-            columns = where((places <= m)[:, None], matmul(columns, gh, precision="highest"), columns)
+            columns = where(
+                (places <= m)[:, None], matmul(columns, gh, precision="highest"), columns
+            )
             T = lax.dynamic_update_slice(T, columns, (np.int32(0), m - 1))
-            columns = matmul(lax.dynamic_slice(Z, (np.int32(0), m - 1), (n, 2)), gh, precision="highest")
+            columns = matmul(
+                lax.dynamic_slice(Z, (np.int32(0), m - 1), (n, 2)), gh, precision="highest"
+            )
             return T, lax.dynamic_update_slice(Z, columns, (np.int32(0), m - 1))
+
         T, _ = carry
         block = lax.abs(lax.dynamic_slice(T, (m - 1, m - 1), (2, 2)))
-        T, Z = lax.cond(block[1, 0] > eps * (block[0, 0] + block[1, 1]), apply, lambda carry: carry, carry)
+        T, Z = lax.cond(
+            block[1, 0] > eps * (block[0, 0] + block[1, 1]), apply, lambda carry: carry, carry
+        )
         return lax.dynamic_update_slice(T, lax.full((1, 1), 0, dtype), (m, m - 1)), Z
+
     if n > 1:
         T, Z = repeat(n - 1, turn, (T, Z))
     return T, Z
 
 
-def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array | tuple[Array, Array]:
+def hessenberg(
+    a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array | tuple[Array, Array]:
     """`a == q @ h @ q.conj().T` with unitary `q` and zeros in `h` below the first subdiagonal.
 
     Args:
@@ -131,7 +149,9 @@ def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False,
     """
     a = as_array(*check("hessenberg", a))
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ValueError(f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}")
+        raise ValueError(
+            f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}"
+        )
     return _hessenberg(a, bool(calc_q))
 
 

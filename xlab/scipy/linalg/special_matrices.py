@@ -31,7 +31,9 @@ def _vector(x, name: str, least: int = 0):
     x = as_array(x)
     x = lax.expand_dims(x, (0,)) if x.ndim == 0 else x
     if x.shape[-1] < least:
-        raise ValueError(f"{name}: the length of the argument along its last axis must be at least {least}; got shape {x.shape}.")
+        raise ValueError(
+            f"{name}: the length of the argument along its last axis must be at least {least}; got shape {x.shape}."
+        )
     return x
 
 
@@ -51,7 +53,9 @@ def block_diag(*arrs: ArrayLike) -> Array:
     arrs = [as_array(x) for x in promoted("block_diag", *arrs)]
     for i, x in enumerate(arrs):
         if x.ndim > 2:
-            raise ValueError(f"Arguments to block_diag must have at most 2 dimensions, got shape {x.shape} at argument {i}.")
+            raise ValueError(
+                f"Arguments to block_diag must have at most 2 dimensions, got shape {x.shape} at argument {i}."
+            )
     blocks = [lax.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in arrs]
     width = sum(x.shape[1] for x in blocks)
     rows, before = [], 0
@@ -108,13 +112,20 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
         c, r = (_vector(x, "toeplitz") for x in promoted("toeplitz", c, r))
     m, n = c.shape[-1], r.shape[-1]
     i, j = _grid(m, n)
-    return _joined(c, r, i - j + n - 1, lambda c, r: concatenate([lax.rev(r, (r.ndim - 1,))[..., :-1], c], axis=-1))
+    return _joined(
+        c,
+        r,
+        i - j + n - 1,
+        lambda c, r: concatenate([lax.rev(r, (r.ndim - 1,))[..., :-1], c], axis=-1),
+    )
 
 
 def _joined(c, r, index, join):
     """A matrix of elements of a column and a row, put one after the other."""
     if not index.size:
-        return lax.full((*lax.broadcast_shapes(c.shape[:-1], r.shape[:-1]), *index.shape), 0, c.dtype)
+        return lax.full(
+            (*lax.broadcast_shapes(c.shape[:-1], r.shape[:-1]), *index.shape), 0, c.dtype
+        )
     batch = lax.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     c, r = (broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
     return strip_weak_type(join(c, r)[..., index])
@@ -210,6 +221,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
         low = np.minimum(i, j)
         beside = (abs(i - j) == 1) & ((low - first) % 2 == 0) & (low >= first)
         return where(i == j, on_diagonal[..., None, :], asarray(beside.astype(a.dtype)))
+
     return matmul(blocks(0), blocks(1), precision="highest")
 
 
@@ -231,8 +243,10 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     f, s = (_vector(x, "leslie") for x in promoted("leslie", f, s))
     n = f.shape[-1]
     if s.shape[-1] != n - 1:
-        raise ValueError(f"Incorrect lengths for f and s. The length of s along the last axis must be one less than the length of "
-                         f"f; got f shape {f.shape} and s shape {s.shape}.")
+        raise ValueError(
+            f"Incorrect lengths for f and s. The length of s along the last axis must be one less than the length of "
+            f"f; got f shape {f.shape} and s shape {s.shape}."
+        )
     i, j = _grid(n, n)
     survival = lax.pad(s, lax.full_like(s, 0, shape=()), (*[(0, 0, 0)] * (s.ndim - 1), (0, 1, 0)))
     below = where(i == j + 1, survival[..., None, :], 0)
@@ -378,9 +392,17 @@ def invhilbert(n: int) -> Array:
     n = _order(n)
 
     def element(i, j):
-        return ((-1) ** (i + j) * (i + j + 1) * math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1)
-                * math.comb(i + j, i) ** 2)
-    return _float(np.array([[float(element(i, j)) for j in range(n)] for i in range(n)]).reshape(n, n))
+        return (
+            (-1) ** (i + j)
+            * (i + j + 1)
+            * math.comb(n + i, n - j - 1)
+            * math.comb(n + j, n - i - 1)
+            * math.comb(i + j, i) ** 2
+        )
+
+    return _float(
+        np.array([[float(element(i, j)) for j in range(n)] for i in range(n)]).reshape(n, n)
+    )
 
 
 _KINDS = ("symmetric", "lower", "upper")
@@ -393,7 +415,9 @@ def _pascal(n, kind, alternating: bool):
     n = _order(n)
     lower = np.array([[math.comb(i, j) for j in range(n)] for i in range(n)], object).reshape(n, n)
     if alternating:
-        lower = lower * np.array([[(-1) ** (i + j) for j in range(n)] for i in range(n)], object).reshape(n, n)
+        lower = lower * np.array(
+            [[(-1) ** (i + j) for j in range(n)] for i in range(n)], object
+        ).reshape(n, n)
     if kind == "symmetric":
         lower = lower.T @ lower if alternating else lower @ lower.T
     return _float((lower.T if kind == "upper" else lower).astype(np.float64))

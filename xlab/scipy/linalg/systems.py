@@ -22,8 +22,18 @@ from xlab.numpy.searching import where
 from xlab.numpy.shape import broadcast_to
 from xlab.numpy.tensor_contractions import matmul
 
-__all__ = ["cho_factor", "cho_solve", "cholesky", "det", "inv", "lu_factor", "lu_solve", "solve", "solve_sylvester",
-           "solve_triangular"]
+__all__ = [
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "det",
+    "inv",
+    "lu_factor",
+    "lu_solve",
+    "solve",
+    "solve_sylvester",
+    "solve_triangular",
+]
 
 
 def spread(name: str, a, b):
@@ -31,11 +41,15 @@ def spread(name: str, a, b):
     n = a.shape[-1]
     vectors = b.ndim == 1 or b.ndim == a.ndim - 1
     if not b.ndim:
-        raise ValueError(f"{name}: b has shape (), which is no vector or matrix; a has shape {a.shape}")
+        raise ValueError(
+            f"{name}: b has shape (), which is no vector or matrix; a has shape {a.shape}"
+        )
     if vectors:
         b = lax.expand_dims(b, (b.ndim,))
     if b.shape[-2] != n:
-        raise ValueError(f"{name}: the right-hand side has {b.shape[-2]} rows and the matrix, of shape {a.shape}, has {n}")
+        raise ValueError(
+            f"{name}: the right-hand side has {b.shape[-2]} rows and the matrix, of shape {a.shape}, has {n}"
+        )
     batch = lax.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return broadcast_to(a, (*batch, n, n)), broadcast_to(b, (*batch, n, b.shape[-1])), vectors
 
@@ -61,7 +75,9 @@ def _cholesky(a, lower):
     return hermitian_transpose(lax.linalg.cholesky(hermitian_transpose(a), symmetrize_input=False))
 
 
-def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+def cholesky(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array:
     """The triangular factor of positive definite matrices, `a == u.conj().mT @ u`; NaN where they are not.
 
     Args:
@@ -79,7 +95,9 @@ def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check
     return _cholesky(a, bool(lower))
 
 
-def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, bool]:
+def cho_factor(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, bool]:
     """The factor that `cho_solve` takes, with the triangle it is in.
 
     Args:
@@ -101,12 +119,21 @@ def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, che
 def _cho_solve(c, b, lower):
     c, b = map(as_array, promoted_inexact("cho_solve", c, b))
     c, b, vectors = spread("cho_solve", square("cho_solve", c), b)
-    b = lax.linalg.triangular_solve(c, b, left_side=True, lower=lower, transpose_a=not lower, conjugate_a=not lower)
-    b = lax.linalg.triangular_solve(c, b, left_side=True, lower=lower, transpose_a=lower, conjugate_a=lower)
+    b = lax.linalg.triangular_solve(
+        c, b, left_side=True, lower=lower, transpose_a=not lower, conjugate_a=not lower
+    )
+    b = lax.linalg.triangular_solve(
+        c, b, left_side=True, lower=lower, transpose_a=lower, conjugate_a=lower
+    )
     return column(b, vectors)
 
 
-def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True) -> Array:
+def cho_solve(
+    c_and_lower: tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
     """Solves `a @ x == b` from what `cho_factor(a)` gave.
 
     Args:
@@ -154,7 +181,9 @@ def _lu_factor(a):
     return lax.linalg.lu(a)[:2]
 
 
-def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]:
     """Triangular factors in one array, and row exchanges, for `lu_solve`.
 
     Args:
@@ -176,10 +205,18 @@ def _solve_factored(factors, pivots, b, trans):
     factors, b = map(as_array, promoted_inexact("lu_solve", factors, b))
     factors, b, vectors = spread("lu_solve", square("lu_solve", factors), b)
     permutation = lax.linalg.lu_pivots_to_permutation(as_array(pivots), factors.shape[-1])
-    return column(_lu_solve(factors, broadcast_to(permutation, factors.shape[:-1]), b, trans), vectors)
+    return column(
+        _lu_solve(factors, broadcast_to(permutation, factors.shape[:-1]), b, trans), vectors
+    )
 
 
-def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Array:
+def lu_solve(
+    lu_and_piv: tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
     """Solves `op(a) @ x == b` from what `lu_factor(a)` gave.
 
     Args:
@@ -193,8 +230,16 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int =
     return _solve_factored(*lu_and_piv, b, trans)
 
 
-def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False, debug: bool = False,
-          check_finite: bool = True, assume_a: str = "gen") -> Array:
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+) -> Array:
     """Solves `a @ x == b`.
 
     Args:
@@ -211,7 +256,9 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = F
         [0. 1.]
     """
     if assume_a not in ("gen", "sym", "her", "pos"):
-        raise ValueError(f"Expected assume_a to be one of 'gen', 'sym', 'her' and 'pos'; got {assume_a!r}")
+        raise ValueError(
+            f"Expected assume_a to be one of 'gen', 'sym', 'her' and 'pos'; got {assume_a!r}"
+        )
     if assume_a != "pos":
         return _linalg.solve(a, b)
     return _solve_positive(a, b, bool(lower))
@@ -223,24 +270,53 @@ def _solve_positive(a, b, lower):
     a, b, vectors = spread("solve", square("solve", a), b)
     factor = _cholesky(lax.stop_gradient(a), lower)
     # The transpose of a Hermitian matrix is its conjugate.
-    x = lax.custom_linear_solve(lambda x: matmul(a, x, precision="highest"), b, solve=lambda _, b: _cho_solve(factor, b, lower),
-                                transpose_solve=lambda _, b: conjugate(_cho_solve(factor, conjugate(b), lower)))
+    x = lax.custom_linear_solve(
+        lambda x: matmul(a, x, precision="highest"),
+        b,
+        solve=lambda _, b: _cho_solve(factor, b, lower),
+        transpose_solve=lambda _, b: conjugate(_cho_solve(factor, conjugate(b), lower)),
+    )
     return column(x, vectors)
 
 
-_TRANS = {0: (False, False), "N": (False, False), 1: (True, False), "T": (True, False), 2: (True, True), "C": (True, True)}
+_TRANS = {
+    0: (False, False),
+    "N": (False, False),
+    1: (True, False),
+    "T": (True, False),
+    2: (True, True),
+    "C": (True, True),
+}
 
 
 @jit_when_eager(static=("lower", "transpose", "conjugate", "unit"))
 def _solve_triangular(a, b, lower, transpose, conjugate, unit):
     a, b = map(as_array, promoted_inexact("solve_triangular", a, b))
     a, b, vectors = spread("solve_triangular", square("solve_triangular", a), b)
-    return column(lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, transpose_a=transpose, conjugate_a=conjugate,
-                                              unit_diagonal=unit), vectors)
+    return column(
+        lax.linalg.triangular_solve(
+            a,
+            b,
+            left_side=True,
+            lower=lower,
+            transpose_a=transpose,
+            conjugate_a=conjugate,
+            unit_diagonal=unit,
+        ),
+        vectors,
+    )
 
 
-def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False,
-                     debug: Any = None, check_finite: bool = True) -> Array:
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    debug: Any = None,
+    check_finite: bool = True,
+) -> Array:
     """Solves `op(a) @ x == b` for triangular `a`.
 
     Args:
@@ -261,12 +337,18 @@ def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bo
         raise ValueError(f"Invalid 'trans' value {trans}: expected 0 or 'N', 1 or 'T', 2 or 'C'")
     a, b = check("solve_triangular", a, b)
     if np.ndim(b) > 1 and np.ndim(a) == np.ndim(b) + 1:
-        warnings.warn("solve_triangular: batched 1D solves with b.ndim > 1 are deprecated. Use solve_triangular(a, b[..., "
-                      "None]).squeeze(-1).", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "solve_triangular: batched 1D solves with b.ndim > 1 are deprecated. Use solve_triangular(a, b[..., "
+            "None]).squeeze(-1).",
+            FutureWarning,
+            stacklevel=2,
+        )
     return _solve_triangular(a, b, bool(lower), *_TRANS[trans], bool(unit_diagonal))
 
 
-def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8) -> Array:
+def solve_sylvester(
+    A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
+) -> Array:
     """Solves `A @ X + X @ B == C`.
 
     Args:
@@ -282,15 +364,24 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
         [[2.]]
     """
     if method not in ("schur", "eigen"):
-        raise ValueError(f"Unrecognized method {method}. The two valid methods are either \"schur\" or \"eigen\".")
+        raise ValueError(
+            f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".'
+        )
     return _sylvester(A, B, C, method, float(tol))
 
 
 @jit_when_eager(static=("method", "tol"))
 def _sylvester(A, B, C, method, tol):
     A, B, C = map(as_array, promoted_inexact("solve_sylvester", A, B, C))
-    if A.shape[:-1] != A.shape[1:] or B.shape[:-1] != B.shape[1:] or C.shape != (*A.shape[:1], *B.shape[:1]) or A.ndim != 2:
-        raise ValueError(f"Incompatible shapes for Sylvester equation: A: {A.shape} B: {B.shape} C: {C.shape}")
+    if (
+        A.shape[:-1] != A.shape[1:]
+        or B.shape[:-1] != B.shape[1:]
+        or C.shape != (*A.shape[:1], *B.shape[:1])
+        or A.ndim != 2
+    ):
+        raise ValueError(
+            f"Incompatible shapes for Sylvester equation: A: {A.shape} B: {B.shape} C: {C.shape}"
+        )
     real = A.dtype.kind != "c"
     dtype = np.result_type(A.dtype, np.complex64)
     F = C.astype(dtype)
@@ -300,6 +391,7 @@ def _sylvester(A, B, C, method, tol):
         for x in xs[1:]:
             out = matmul(out, x, precision="highest")
         return out
+
     if method == "eigen":
         (left, u), (right, v) = _linalg.eig(A), _linalg.eig(B)
         Y = _linalg.solve(u, times(F, v)) / (left[:, None] + right[None, :])
@@ -308,8 +400,13 @@ def _sylvester(A, B, C, method, tol):
         (r, u), (s, v) = (lax.linalg.schur(x.astype(dtype)) for x in (A, B))
         left, right = diagonal(r), diagonal(s)
         F = times(hermitian_transpose(u), F, v)
-        identity = lax.convert_element_type(lax.eq(lax.broadcasted_iota(np.int32, r.shape, 0),
-                                                   lax.broadcasted_iota(np.int32, r.shape, 1)), dtype)
+        identity = lax.convert_element_type(
+            lax.eq(
+                lax.broadcasted_iota(np.int32, r.shape, 0),
+                lax.broadcasted_iota(np.int32, r.shape, 1),
+            ),
+            dtype,
+        )
         places = lax.iota(np.int32, s.shape[0])
 
         def one_column(k, Y):
@@ -319,9 +416,13 @@ def _sylvester(A, B, C, method, tol):
             shifted = r + identity * lax.dynamic_index_in_dim(here, k, 0, keepdims=True)
             y = lax.linalg.triangular_solve(shifted, known, left_side=True)
             return where((places == k)[None, :], y, Y)
+
         Y = repeat(s.shape[0], one_column, lax.full_like(F, 0))
         X = times(u, Y, hermitian_transpose(v))
-    gaps, sizes = lax.abs(left[:, None] + right[None, :]), lax.abs(left[:, None]) + lax.abs(right[None, :])
+    gaps, sizes = (
+        lax.abs(left[:, None] + right[None, :]),
+        lax.abs(left[:, None]) + lax.abs(right[None, :]),
+    )
     near = _r.any(gaps <= max(tol, float(np.finfo(dtype).eps)) * sizes)
     X = where(near, np.nan, lax.real(X) if real else X)
     return X.astype(A.dtype)

@@ -23,7 +23,16 @@ from xlab.numpy.arithmetic import as_array
 __all__ = ["bicgstab", "cg", "gmres"]
 
 
-def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None) -> tuple[Any, None]:
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+) -> tuple[Any, None]:
     """Solves `A x = b` by conjugate gradients; `A` is symmetric and positive definite.
 
     Args:
@@ -40,7 +49,16 @@ def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, 
     return _solve(_cg, A, b, x0, tol, atol, maxiter, M, symmetric=True)
 
 
-def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None) -> tuple[Any, None]:
+def bicgstab(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+) -> tuple[Any, None]:
     """Solves `A x = b` by stabilised biconjugate gradients; arguments and results as for `cg`, any regular `A`.
 
     Args:
@@ -57,8 +75,18 @@ def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float =
     return _solve(_bicgstab, A, b, x0, tol, atol, maxiter, M)
 
 
-def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20, maxiter: int | None = None, M: Any = None,
-          solve_method: str = "batched") -> tuple[Any, Any]:
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int = 20,
+    maxiter: int | None = None,
+    M: Any = None,
+    solve_method: str = "batched",
+) -> tuple[Any, Any]:
     """Solves `A x = b` by minimal residuals over growing Krylov spaces; arguments as for `cg`, any regular `A`.
 
     Args:
@@ -68,25 +96,47 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.
     if solve_method not in ("batched", "incremental"):
         raise ValueError(f"solve_method must be 'batched' or 'incremental', got {solve_method!r}")
     size = sum(np.size(x) for x in _tree.leaves(b))
-    return _solve(partial(_gmres, restart=min(restart, max(size, 1))), A, b, x0, tol, atol, maxiter, M)
+    return _solve(
+        partial(_gmres, restart=min(restart, max(size, 1))), A, b, x0, tol, atol, maxiter, M
+    )
 
 
 def _solve(method, A, b, x0, tol, atol, maxiter, M, symmetric=False):
     b = _tree.map(as_array, b)
     x0 = _tree.map(jnp.zeros_like, b) if x0 is None else _tree.map(as_array, x0)
     if _tree.structure(x0) != _tree.structure(b) or any(
-            x.shape != y.shape for x, y in zip(_tree.leaves(x0), _tree.leaves(b))):
-        raise ValueError(f"arrays in x0 and b must have matching shapes: {_shapes(x0)} vs {_shapes(b)}")
+        x.shape != y.shape for x, y in zip(_tree.leaves(x0), _tree.leaves(b))
+    ):
+        raise ValueError(
+            f"arrays in x0 and b must have matching shapes: {_shapes(x0)} vs {_shapes(b)}"
+        )
     maxiter = 10 * sum(x.size for x in _tree.leaves(b)) if maxiter is None else maxiter
     matvec, inverse = _function(A, "A"), (lambda x: x) if M is None else _function(M, "M")
 
     def first(matvec, right):
-        return method(matvec, right, x0, jnp.maximum(tol * jnp.sqrt(_dot(right, right)), atol), maxiter, inverse)
+        return method(
+            matvec,
+            right,
+            x0,
+            jnp.maximum(tol * jnp.sqrt(_dot(right, right)), atol),
+            maxiter,
+            inverse,
+        )
 
     def transposed(matvec, right):
         zeros = _tree.map(jnp.zeros_like, right)
-        return method(matvec, right, zeros, jnp.maximum(tol * jnp.sqrt(_dot(right, right)), atol), maxiter, inverse)
-    return lax.custom_linear_solve(matvec, b, solve=first, transpose_solve=transposed, symmetric=symmetric), None
+        return method(
+            matvec,
+            right,
+            zeros,
+            jnp.maximum(tol * jnp.sqrt(_dot(right, right)), atol),
+            maxiter,
+            inverse,
+        )
+
+    return lax.custom_linear_solve(
+        matvec, b, solve=first, transpose_solve=transposed, symmetric=symmetric
+    ), None
 
 
 def _function(A, name) -> Callable:
@@ -94,7 +144,9 @@ def _function(A, name) -> Callable:
         return A
     A = as_array(A)
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
-        raise ValueError(f"linear operator {name} must be a square matrix, but has shape: {A.shape}")
+        raise ValueError(
+            f"linear operator {name} must be a square matrix, but has shape: {A.shape}"
+        )
     return lambda x: A @ x
 
 
@@ -104,11 +156,17 @@ def _shapes(tree):
 
 def _dot(x, y):
     """The real part of the inner product."""
-    return sum((jnp.vdot(a, b).real for a, b in zip(_tree.leaves(x), _tree.leaves(y), strict=True)), start=np.float32(0))
+    return sum(
+        (jnp.vdot(a, b).real for a, b in zip(_tree.leaves(x), _tree.leaves(y), strict=True)),
+        start=np.float32(0),
+    )
 
 
 def _inner(x, y):
-    return sum((jnp.vdot(a, b) for a, b in zip(_tree.leaves(x), _tree.leaves(y), strict=True)), start=np.float32(0))
+    return sum(
+        (jnp.vdot(a, b) for a, b in zip(_tree.leaves(x), _tree.leaves(y), strict=True)),
+        start=np.float32(0),
+    )
 
 
 def _add(x, scale, y):
@@ -132,6 +190,7 @@ def _cg(matvec, b, x, limit, maxiter, inverse):
         z = inverse(r)
         new = _dot(r, z)
         return x, r, _add(z, new / gamma, p), new, k + 1
+
     return lax.while_loop(going, step, (x, r, z, gamma, 0))[0]
 
 
@@ -162,6 +221,7 @@ def _bicgstab(matvec, b, x, limit, maxiter, inverse):
         r = _tree.map(lambda a, b: jnp.where(done, a, b), s, _add(s, -omega, t))
         broken = (new == 0) | ((omega == 0) & ~done)
         return x, r, p, q, new, alpha, omega, jnp.where(broken, -11, k + 1)
+
     return lax.while_loop(going, step, (x, r, zeros, zeros, one, one, one, 0))[0]
 
 
@@ -174,7 +234,9 @@ def _gmres(matvec, b, x, limit, maxiter, inverse, restart):
 
     def whole(vector):
         parts = jnp.split(vector, np.cumsum([leaf.size for leaf in leaves])[:-1].tolist())
-        return _tree.unflatten(structure, [p.reshape(leaf.shape).astype(leaf.dtype) for p, leaf in zip(parts, leaves)])
+        return _tree.unflatten(
+            structure, [p.reshape(leaf.shape).astype(leaf.dtype) for p, leaf in zip(parts, leaves)]
+        )
 
     def apply(vector):
         return flat(inverse(matvec(whole(vector))))
@@ -183,7 +245,11 @@ def _gmres(matvec, b, x, limit, maxiter, inverse, restart):
         return flat(inverse(_add(b, -1, matvec(whole(vector)))))
 
     right = flat(inverse(b))
-    tolerance = limit * jnp.linalg.norm(right) / jnp.maximum(jnp.linalg.norm(flat(b)), jnp.finfo(dtype).tiny)
+    tolerance = (
+        limit
+        * jnp.linalg.norm(right)
+        / jnp.maximum(jnp.linalg.norm(flat(b)), jnp.finfo(dtype).tiny)
+    )
 
     def cycle(state):
         x, r, norm, k = state
@@ -195,22 +261,27 @@ def _gmres(matvec, b, x, limit, maxiter, inverse, restart):
             w = apply(basis[j])
             before = jnp.linalg.norm(w)
             column = jnp.zeros(restart + 1, dtype)
-            for _ in range(2):      # once more, for what rounding left
+            for _ in range(2):  # once more, for what rounding left
                 part = basis.conj() @ w
                 w = w - part @ basis
                 column = column + part
             size = jnp.linalg.norm(w)
             lost = size <= jnp.finfo(dtype).eps * before
             basis = basis.at[j + 1].set(jnp.where(lost, 0, w / jnp.where(lost, 1, size)))
-            return basis, table.at[:, j].set(column.at[j + 1].set(jnp.where(lost, 0, size).astype(dtype)))
+            return basis, table.at[:, j].set(
+                column.at[j + 1].set(jnp.where(lost, 0, size).astype(dtype))
+            )
+
         basis, table = lax.fori_loop(0, restart, extend, (basis, table))
         target = jnp.zeros(restart + 1, dtype).at[0].set(norm.astype(dtype))
         weights = jnp.linalg.lstsq(table, target)[0]
         x = x + weights @ basis[:-1]
         r = residual(x)
         return x, r, jnp.linalg.norm(r), k + 1
+
     start = flat(x)
     r = residual(start)
-    found = lax.while_loop(lambda s: (s[2] > tolerance) & (s[3] < maxiter), cycle, (start, r, jnp.linalg.norm(r), 0))
+    found = lax.while_loop(
+        lambda s: (s[2] > tolerance) & (s[3] < maxiter), cycle, (start, r, jnp.linalg.norm(r), 0)
+    )
     return whole(found[0])
-

@@ -21,7 +21,9 @@ def i0(x: ArrayLike) -> Array:
         >>> round(float(special.i0(1.0)), 4)
         1.2661
     """
-    return jnp.exp(jnp.sign(x) * x) * lax.bessel_i0e(x)     # the size by the sign: no slope at zero, as the scaled function
+    return jnp.exp(jnp.sign(x) * x) * lax.bessel_i0e(
+        x
+    )  # the size by the sign: no slope at zero, as the scaled function
 
 
 @special
@@ -68,7 +70,7 @@ def _bessel_jn(z, v, n_iter):
     safe = jnp.where(zero, jnp.ones_like(z), z)
     ratios, ratio = {}, jnp.zeros_like(z)
     for k in range(top, 0, -1):
-        ratio = safe / (2 * k - safe * ratio)             # of order k to order k - 1
+        ratio = safe / (2 * k - safe * ratio)  # of order k to order k - 1
         ratios[k] = ratio
     relative, product = [jnp.ones_like(z)], jnp.ones_like(z)
     total = jnp.ones_like(z)

@@ -9,11 +9,30 @@ from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike, AxisLike
 from xlab.scipy.special.functions import number, special, with_slopes
 
-__all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_softmax", "logit", "logsumexp", "rel_entr", "softmax", "xlog1py",
-           "xlogy"]
+__all__ = [
+    "boxcox",
+    "boxcox1p",
+    "entr",
+    "expit",
+    "kl_div",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "rel_entr",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+]
 
 
-def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = None, keepdims: bool = False, return_sign: bool = False, where: ArrayLike | None = None) -> Array | tuple[Array, Array]:
+def logsumexp(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Array | tuple[Array, Array]:
     """Logarithm of the sum of exponentials, without overflow; see `xlab.nn.logsumexp`.
 
     Args:

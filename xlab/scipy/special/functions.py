@@ -16,7 +16,13 @@ from xlab.numpy.operands import aligned, check, promoted_inexact, strip_weak_typ
 from xlab.transforms.custom_jvp import custom_jvp
 
 
-def special(fun: Callable | None = None, *, complexes: bool = False, weak: bool = True, keywords: tuple[str, ...] = ()):
+def special(
+    fun: Callable | None = None,
+    *,
+    complexes: bool = False,
+    weak: bool = True,
+    keywords: tuple[str, ...] = (),
+):
     """Decorates a function of floating point arrays of one dtype and one rank; integers are brought to floats first.
 
     Args:
@@ -34,9 +40,12 @@ def special(fun: Callable | None = None, *, complexes: bool = False, weak: bool 
         args, rest = args[:count], args[count:]
         args = [as_array(x) for x in promoted_inexact(name, *args)]
         if not complexes and dtypes.issubdtype(args[0].dtype, np.complexfloating):
-            raise ValueError(f"{name} does not take complex arguments, got dtype {dtypes.name(args[0].dtype)}")
+            raise ValueError(
+                f"{name} does not take complex arguments, got dtype {dtypes.name(args[0].dtype)}"
+            )
         out = fun(*aligned(name, *args), *rest, **kwargs)
         return out if weak else strip_weak_type(out)
+
     return jit_when_eager(whole, static=keywords) if keywords else jit_when_eager(whole)
 
 
@@ -45,16 +54,22 @@ def float_only(name: str, x):
     (x,) = check(name, x)
     x = as_array(x)
     if x.dtype not in (np.float32, np.float64):
-        raise TypeError(f"{name} takes float32 or float64, got dtype {dtypes.name(x.dtype)}; convert with astype")
+        raise TypeError(
+            f"{name} takes float32 or float64, got dtype {dtypes.name(x.dtype)}; convert with astype"
+        )
     return x
 
 
 def with_slopes(*slopes: Callable | None):
     """Gives a function of arrays its partial derivatives, `slope(ans, *args)` each; None where it is zero."""
+
     def decorate(fun: Callable):
         wrapped = custom_jvp(fun)
-        wrapped.defjvps(*(None if s is None else lambda t, ans, *args, s=s: s(ans, *args) * t for s in slopes))
+        wrapped.defjvps(
+            *(None if s is None else lambda t, ans, *args, s=s: s(ans, *args) * t for s in slopes)
+        )
         return wrapped
+
     return decorate
 
 

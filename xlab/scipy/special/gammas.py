@@ -66,7 +66,9 @@ def loggamma(x: ArrayLike) -> Array:
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """Factorials as floating point numbers; 0 for negative `n`."""
     if exact:
-        raise NotImplementedError("factorial with exact=True needs integers without bound: use math.factorial on the host")
+        raise NotImplementedError(
+            "factorial with exact=True needs integers without bound: use math.factorial on the host"
+        )
     return _factorial(n)
 
 
@@ -85,7 +87,9 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """Derivative of order `n`, an integer, of `digamma`."""
     n, x = check("polygamma", n, x)
     if not dtypes.issubdtype(dtype_of(n), np.integer):
-        raise ValueError(f"polygamma takes an order of integer type, got dtype {dtypes.name(dtype_of(n))}")
+        raise ValueError(
+            f"polygamma takes an order of integer type, got dtype {dtypes.name(dtype_of(n))}"
+        )
     return _polygamma(n, x)
 
 
@@ -130,7 +134,16 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return lax.betainc(*jnp.broadcast_arrays(a, b, x))
 
 
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+_STIRLING = (
+    1 / 12,
+    -1 / 360,
+    1 / 1260,
+    -1 / 1680,
+    1 / 1188,
+    -691 / 360360,
+    1 / 156,
+    -3617 / 122400,
+)
 
 
 def _stirling_rest(x):
@@ -157,12 +170,24 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     small = jnp.where(big, a, number(1, a))
     # Stirling's formula with its large parts cancelled by hand.
     ratio = lax.log1p(small / large)
-    mixed = lax.lgamma(small) + _stirling_rest(large) - _stirling_rest(large + small) + small - small * jnp.log(large) - (
-        small + large - 0.5) * ratio
+    mixed = (
+        lax.lgamma(small)
+        + _stirling_rest(large)
+        - _stirling_rest(large + small)
+        + small
+        - small * jnp.log(large)
+        - (small + large - 0.5) * ratio
+    )
     both = big & (a >= 8)
     s = jnp.where(both, a, number(8, a))
-    two = (0.5 * (math.log(2 * math.pi) - jnp.log(large)) - (s - 0.5) * lax.log1p(large / s) - large * lax.log1p(s / large)
-           + _stirling_rest(s) + _stirling_rest(large) - _stirling_rest(s + large))
+    two = (
+        0.5 * (math.log(2 * math.pi) - jnp.log(large))
+        - (s - 0.5) * lax.log1p(large / s)
+        - large * lax.log1p(s / large)
+        + _stirling_rest(s)
+        + _stirling_rest(large)
+        - _stirling_rest(s + large)
+    )
     return jnp.where(both, two, jnp.where(big, mixed, plain))
 
 
@@ -179,11 +204,15 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
         A sum of logarithms of gamma functions (DLMF 35.3.4).
     """
     if is_tracer(d):
-        raise ConcretizationTypeError("multigammaln needs its dimension d as a Python number: the number of terms depends on it. "
-                                      "Make the argument static.")
+        raise ConcretizationTypeError(
+            "multigammaln needs its dimension d as a Python number: the number of terms depends on it. "
+            "Make the argument static."
+        )
     d = float(np.asarray(d))
     if d > 2**16:
-        raise OverflowError(f"multigammaln adds a term per dimension, which is too many for d={d:g}; it goes up to {2**16}")
+        raise OverflowError(
+            f"multigammaln adds a term per dimension, which is too many for d={d:g}; it goes up to {2**16}"
+        )
     (a,) = (as_array(v) for v in promoted_inexact("multigammaln", a))
     total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
     for j in range(math.ceil(d)):
@@ -197,7 +226,10 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     return _poch(*jnp.broadcast_arrays(z, m))
 
 
-@with_slopes(lambda ans, z, m: ans * (lax.digamma(z + m) - lax.digamma(z)), lambda ans, z, m: ans * lax.digamma(z + m))
+@with_slopes(
+    lambda ans, z, m: ans * (lax.digamma(z + m) - lax.digamma(z)),
+    lambda ans, z, m: ans * lax.digamma(z + m),
+)
 def _poch(z, m):
     ratio = gammasgn(z + m) * gammasgn(z) * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z))
     return jnp.where(m == 0, number(1, z), ratio)
@@ -224,7 +256,7 @@ def _comb(n, k):
     return jnp.where(possible, ways, number(0, ways))
 
 
-MOST_BERNOULLI = 1_000      # exact fractions: minutes beyond
+MOST_BERNOULLI = 1_000  # exact fractions: minutes beyond
 
 
 @functools.cache
@@ -243,9 +275,13 @@ def bernoulli(n: int) -> Array:
     """The Bernoulli numbers B0 to Bn."""
     n = operator.index(n)
     if not 0 <= n <= MOST_BERNOULLI:
-        raise ValueError(f"bernoulli takes an integer from 0 to {MOST_BERNOULLI}, got {n}; B(260) is more than a double holds")
+        raise ValueError(
+            f"bernoulli takes an integer from 0 to {MOST_BERNOULLI}, got {n}; B(260) is more than a double holds"
+        )
     with np.errstate(over="ignore"):
-        return jnp.asarray(np.asarray(_bernoulli_numbers(n)).astype(dtypes.canonicalize_dtype(float)))
+        return jnp.asarray(
+            np.asarray(_bernoulli_numbers(n)).astype(dtypes.canonicalize_dtype(float))
+        )
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
@@ -255,7 +291,9 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
         Its derivative in `x`: the Euler-Maclaurin formula (DLMF 25.11.5). The value is the compiler's.
     """
     if q is None:
-        raise NotImplementedError("the Riemann zeta function as such is not there: zeta(x, 1) is its value for x > 1")
+        raise NotImplementedError(
+            "the Riemann zeta function as such is not there: zeta(x, 1) is its value for x > 1"
+        )
     return _zeta(x, q)
 
 

@@ -18,7 +18,14 @@ from xlab.numpy.operands import check
 __all__ = ["sph_harm_y"]
 
 
-def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, diff_n: int | None = None, n_max: int | None = None) -> Array:
+def sph_harm_y(
+    n: ArrayLike,
+    m: ArrayLike,
+    theta: ArrayLike,
+    phi: ArrayLike,
+    diff_n: int | None = None,
+    n_max: int | None = None,
+) -> Array:
     """Spherical harmonics of degree `n` and order `m` at polar angle `theta` and azimuth `phi`.
 
     Args:
@@ -33,16 +40,22 @@ def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, dif
         0.2821
     """
     if diff_n is not None:
-        raise NotImplementedError("sph_harm_y gives values only: the 'diff_n' argument is not supported. Use xlab.jvp")
+        raise NotImplementedError(
+            "sph_harm_y gives values only: the 'diff_n' argument is not supported. Use xlab.jvp"
+        )
     n, m, theta, phi = check("sph_harm_y", n, m, theta, phi)
     if n_max is None:
         if is_tracer(n):
-            raise ConcretizationTypeError("sph_harm_y runs a recurrence up to the largest degree: give n_max= where n is traced")
+            raise ConcretizationTypeError(
+                "sph_harm_y runs a recurrence up to the largest degree: give n_max= where n is traced"
+            )
         n_max = int(np.max(np.asarray(n)))
     n, m, theta, phi = (jnp.asarray(v) for v in (n, m, theta, phi))
     for name, value in (("n", n), ("m", m)):
         if not dtypes.issubdtype(value.dtype, np.integer):
-            raise TypeError(f"sph_harm_y takes integers as {name}, got dtype {dtypes.name(value.dtype)}")
+            raise TypeError(
+                f"sph_harm_y takes integers as {name}, got dtype {dtypes.name(value.dtype)}"
+            )
     return _harmonics(n, m, theta, phi, n_max=int(n_max))
 
 
@@ -55,14 +68,18 @@ def _harmonics(n, m, theta, phi, n_max):
     # Normalized Legendre functions: degree = order first, then up in degree.
     sectoral = jnp.full_like(theta, math.sqrt(1 / (4 * math.pi)))
     for k in range(1, n_max + 1):
-        sectoral = jnp.where(k <= order, -sectoral * sin * math.sqrt((2 * k + 1) / (2 * k)), sectoral)
+        sectoral = jnp.where(
+            k <= order, -sectoral * sin * math.sqrt((2 * k + 1) / (2 * k)), sectoral
+        )
     before, current = jnp.zeros_like(theta), sectoral
     result = jnp.where(n == order, current, jnp.zeros_like(theta))
     square = order * order
     for k in range(1, n_max + 1):
         gap = jnp.maximum(k * k - square, 1).astype(dtype)
         lead = jnp.sqrt((4 * k * k - 1) / gap)
-        last = jnp.sqrt(jnp.maximum((k - 1) ** 2 - square, 0).astype(dtype) / max(4 * (k - 1) ** 2 - 1, 1))
+        last = jnp.sqrt(
+            jnp.maximum((k - 1) ** 2 - square, 0).astype(dtype) / max(4 * (k - 1) ** 2 - 1, 1)
+        )
         up = k > order
         new = jnp.where(up, lead * (cos * current - last * before), current)
         before = jnp.where(up, current, before)

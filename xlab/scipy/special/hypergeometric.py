@@ -25,13 +25,18 @@ def _sum(x, ratio):
     def step(k, term, total):
         term = term * ratio(k - 1) * x
         return (jnp.abs(term) > small * jnp.abs(total)) | (term * 0 != 0), term, total + term
+
     return until_settled(step, (jnp.ones_like(x), jnp.ones_like(x)), _MOST_TERMS)[1]
 
 
 def _slope_in(fun, i):
     """The derivative of `fun` in its argument number `i`, forwards through its series."""
+
     def slope(ans, *args):
-        return jvp(lambda v: fun(*args[:i], v, *args[i + 1:]), (args[i],), (lax.full_like(args[i], 1),))[1]
+        return jvp(
+            lambda v: fun(*args[:i], v, *args[i + 1 :]), (args[i],), (lax.full_like(args[i], 1),)
+        )[1]
+
     return slope
 
 
@@ -72,7 +77,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 def _kummer_value(a, b, x):
     """For x < 0 through exp(x) M(b - a, b, -x), and where |x| is large through the asymptotic series."""
-    ends = _is_pole(a)                                     # a polynomial
+    ends = _is_pole(a)  # a polynomial
     turned = (x < 0) & ~ends
     first, size = jnp.where(turned, b - a, a), jnp.where(turned, -x, x)
     far = (jnp.abs(x) > 80) & ~ends
@@ -138,7 +143,11 @@ def _gauss_value(a, b, c, x):
     gap = jnp.where(near_one, 1 - z, number(0.05, x))
     e = jnp.where(near_one, excess, number(0.5, x))
     first = _gamma_ratio([c, e], [c - a, c - other]) * _gauss_series(a, other, 1 - e, gap)
-    second = _gamma_ratio([c, -e], [a, other]) * jnp.exp(e * jnp.log(gap)) * _gauss_series(c - a, c - other, 1 + e, gap)
+    second = (
+        _gamma_ratio([c, -e], [a, other])
+        * jnp.exp(e * jnp.log(gap))
+        * _gauss_series(c - a, c - other, 1 + e, gap)
+    )
     value = jnp.where(near_one, first + second, plain)
     return jnp.where(turned, jnp.exp(-a * lax.log1p(-at)) * value, value)
 

@@ -35,23 +35,32 @@ def _eps(x):
 
 def _power_sum(x, ratio, first, weight):
     """The sum of weight(k) times terms that grow by ratio(k) each, from k = 1."""
+
     def step(k, term, total):
         term = term * ratio(k)
         part = term * weight(k)
         return jnp.abs(part) > _eps(x) * 0.1 * jnp.abs(total), term, total + part
+
     return until_settled(step, first, _MOST_TERMS)[1]
 
 
 def _tail_fraction(n, x):
     """`exp(x) E_n(x)` for x > 1, by the continued fraction 1/(x+n- 1n/(x+n+2- 2(n+1)/(x+n+4- ...)))."""
+
     def step(i, b, c, d, h):
         top = -i * (n - 1 + i)
         b = b + 2
         d = 1 / (top * d + b)
         c = b + top / c
         return jnp.abs(c * d - 1) > _eps(x), b, c, d, h * c * d
+
     b = x + n
-    huge = jnp.full_like(x, 1 / float(dtypes.finfo(aval_of(x).dtype if x.dtype.kind != "c" else x.real.dtype).tiny) ** 0.5)
+    huge = jnp.full_like(
+        x,
+        1
+        / float(dtypes.finfo(aval_of(x).dtype if x.dtype.kind != "c" else x.real.dtype).tiny)
+        ** 0.5,
+    )
     return until_settled(step, (b, huge, 1 / b, 1 / b), _MOST_TERMS)[3]
 
 
@@ -99,7 +108,11 @@ def _expi(x):
     turn = 25 if x.dtype == np.float32 else 45
     small, large = (x > 0) & (x <= turn), x > turn
     at = jnp.where(small, x, number(1, x))
-    near = _power_sum(x, lambda k: at / k, (jnp.ones_like(x), jnp.zeros_like(x)), lambda k: 1 / k) + jnp.log(at) + _EULER
+    near = (
+        _power_sum(x, lambda k: at / k, (jnp.ones_like(x), jnp.zeros_like(x)), lambda k: 1 / k)
+        + jnp.log(at)
+        + _EULER
+    )
     # Beyond, the asymptotic series: its terms shrink until k = x.
     far = jnp.where(large, x, number(100, x))
     total, term = jnp.ones_like(x), jnp.ones_like(x)
@@ -141,6 +154,7 @@ def _expn(n, x):
         going = (jnp.abs(part) > _eps(x) * 0.1 * jnp.abs(total)) | (kth < order)
         grown = jnp.where(kth < order - 1, harmonic + 1 / k, harmonic)
         return going, power * -at / k, grown, total + part
+
     zeros = jnp.zeros_like(x)
     near = until_settled(step, (jnp.ones_like(x), zeros, zeros), _MOST_TERMS)[2]
     far_at = jnp.where(large, x, number(100, x))
@@ -190,7 +204,9 @@ def _turn(x):
     return size, far, jnp.where(far, size, number(10, x)), jnp.where(size <= 4, size, number(1, x))
 
 
-@with_slopes(lambda ans, x: jnp.where(x == 0, number(1, x), jnp.sin(x) / jnp.where(x == 0, number(1, x), x)))
+@with_slopes(
+    lambda ans, x: jnp.where(x == 0, number(1, x), jnp.sin(x) / jnp.where(x == 0, number(1, x), x))
+)
 def _si(x):
     size, far, large, small = _turn(x)
     terms = [(-1) ** k / (math.factorial(2 * k + 1) * (2 * k + 1)) for k in range(18)]
@@ -234,10 +250,15 @@ def fresnel(x: ArrayLike) -> tuple[Array, Array]:
 def _fresnel_pair(x):
     size = jnp.abs(x)
     small = jnp.where(size <= 1.6, size, number(1, x))
-    fourth = small ** 4
+    fourth = small**4
     half = math.pi / 2
-    sines = [(-1) ** n * half ** (2 * n + 1) / (math.factorial(2 * n + 1) * (4 * n + 3)) for n in range(16)]
-    cosines = [(-1) ** n * half ** (2 * n) / (math.factorial(2 * n) * (4 * n + 1)) for n in range(16)]
+    sines = [
+        (-1) ** n * half ** (2 * n + 1) / (math.factorial(2 * n + 1) * (4 * n + 3))
+        for n in range(16)
+    ]
+    cosines = [
+        (-1) ** n * half ** (2 * n) / (math.factorial(2 * n) * (4 * n + 1)) for n in range(16)
+    ]
     # Above, through the Faddeeva function; the angle in half turns, so that large arguments keep their phase.
     large = jnp.where((size > 1.6) & (size < 1e5), size, number(2, x))
     turns = jnp.mod(large * large, 4)
@@ -245,10 +266,13 @@ def _fresnel_pair(x):
     argument = lax.complex(large, large) * (math.sqrt(math.pi) / 2)
     pair = (1 + 1j) / 2 * (1 - phase * _faddeeva(argument))
     near = size <= 1.6
-    s = jnp.where(near, small ** 3 * polynomial(fourth, sines[::-1]), jnp.imag(pair))
+    s = jnp.where(near, small**3 * polynomial(fourth, sines[::-1]), jnp.imag(pair))
     c = jnp.where(near, small * polynomial(fourth, cosines[::-1]), jnp.real(pair))
     beyond = size >= 1e5
-    return [jnp.where(jnp.isnan(x), x, jnp.sign(x) * jnp.where(beyond, number(0.5, x), v)) for v in (s, c)]
+    return [
+        jnp.where(jnp.isnan(x), x, jnp.sign(x) * jnp.where(beyond, number(0.5, x), v))
+        for v in (s, c)
+    ]
 
 
 @with_slopes(lambda ans, x: jnp.sin(jnp.mod(x * x, 4) * (math.pi / 2)))
@@ -300,10 +324,14 @@ def _spence(x):
     y = jnp.where(positive, x, number(1, x))
     z = jnp.where(inverted, 1 / y, y)
     reflected = z < 0.5
-    gap = jnp.where(reflected, z, 1 - z)                   # 1 minus the point of evaluation
+    gap = jnp.where(reflected, z, 1 - z)  # 1 minus the point of evaluation
     value = gap * chebyshev(2 * gap, _SPENCE)
-    value = jnp.where(reflected, math.pi ** 2 / 6 - jnp.log(z) * lax.log1p(-jnp.where(reflected, z, number(0.5, x))) - value, value)
+    value = jnp.where(
+        reflected,
+        math.pi**2 / 6 - jnp.log(z) * lax.log1p(-jnp.where(reflected, z, number(0.5, x))) - value,
+        value,
+    )
     logs = jnp.log(y)
     value = jnp.where(inverted, -0.5 * logs * logs - value, value)
-    value = jnp.where(x == 0, number(math.pi ** 2 / 6, x), value)
+    value = jnp.where(x == 0, number(math.pi**2 / 6, x), value)
     return jnp.where(positive | (x == 0), value, number(np.nan, x))

@@ -21,7 +21,18 @@ from xlab.scipy.special.functions import (
 )
 from xlab.transforms.custom_jvp import custom_jvp
 
-__all__ = ["dawsn", "erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri", "owens_t", "wofz"]
+__all__ = [
+    "dawsn",
+    "erf",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "log_ndtr",
+    "ndtr",
+    "ndtri",
+    "owens_t",
+    "wofz",
+]
 
 
 @special
@@ -106,7 +117,9 @@ def _dawson(x):
     for n in range(-reach, reach + 1, 2):
         total = total + jnp.exp(-jnp.square(offset - n * step)) / (center + n)
     far = 1 / (2 * jnp.where(x == 0, number(1, x), x))
-    total = jnp.where(jnp.abs(x) < 1e3, total * number(1 / math.sqrt(math.pi), x), far * (1 + 2 * far * far))
+    total = jnp.where(
+        jnp.abs(x) < 1e3, total * number(1 / math.sqrt(math.pi), x), far * (1 + 2 * far * far)
+    )
     return jnp.where(jnp.abs(x) < 0.25, near, total)
 
 
@@ -236,7 +249,10 @@ def _owen_slope_h(ans, h, a):
     return -jnp.exp(-0.5 * h * h) * lax.erf(a * h * math.sqrt(0.5)) / (2 * math.sqrt(2 * math.pi))
 
 
-@with_slopes(_owen_slope_h, lambda ans, h, a: jnp.exp(-0.5 * h * h * (1 + a * a)) / (2 * math.pi * (1 + a * a)))
+@with_slopes(
+    _owen_slope_h,
+    lambda ans, h, a: jnp.exp(-0.5 * h * h * (1 + a * a)) / (2 * math.pi * (1 + a * a)),
+)
 def _owen(h, a):
     size, slope = jnp.abs(h), jnp.abs(a)
     steep = slope > 1
@@ -264,7 +280,7 @@ def _faddeeva_coefficients(n: int = 40) -> tuple[float, tuple[float, ...]]:
     t = scale * np.tan(np.arange(-m + 1, m) * np.pi / (2 * m))
     f = np.concatenate([[0.0], np.exp(-t * t) * (scale * scale + t * t)])
     spectrum = np.real(np.fft.fft(np.fft.fftshift(f))) / (2 * m)
-    return scale, tuple(float(c) for c in spectrum[1:n + 1][::-1])
+    return scale, tuple(float(c) for c in spectrum[1 : n + 1][::-1])
 
 
 @special(complexes=True, weak=False)
@@ -276,7 +292,9 @@ def wofz(z: ArrayLike) -> Array:
     """
     if dtypes.issubdtype(z.dtype, np.complexfloating):
         return _faddeeva(z)
-    z = z if z.dtype in (np.float32, np.float64) else z.astype(np.float32)      # complex numbers have no shorter parts
+    z = (
+        z if z.dtype in (np.float32, np.float64) else z.astype(np.float32)
+    )  # complex numbers have no shorter parts
     return _faddeeva(lax.complex(z, jnp.zeros_like(z)))
 
 
@@ -286,6 +304,8 @@ def _faddeeva(z):
     upper = jnp.imag(z) >= 0
     at = jnp.where(upper, z, -z)
     below = scale - 1j * at
-    value = 2 * polynomial((scale + 1j * at) / below, coefficients) / (below * below) + 1 / (math.sqrt(math.pi) * below)
+    value = 2 * polynomial((scale + 1j * at) / below, coefficients) / (below * below) + 1 / (
+        math.sqrt(math.pi) * below
+    )
     reflected = jnp.where(upper, jnp.zeros_like(z), z)
     return jnp.where(upper, value, 2 * jnp.exp(-reflected * reflected) - value)

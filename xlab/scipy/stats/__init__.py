@@ -24,7 +24,9 @@ __all__ = [*_DISTRIBUTIONS, "rankdata", "sem"]
 def __getattr__(name: str):
     if name in _DISTRIBUTIONS:
         return _import_module(f"xlab.scipy.stats.{name}")
-    raise AttributeError(f"module 'xlab.scipy.stats' has no attribute {name!r}. There are {', '.join(__all__)}.")
+    raise AttributeError(
+        f"module 'xlab.scipy.stats' has no attribute {name!r}. There are {', '.join(__all__)}."
+    )
 
 
 def __dir__():

@@ -20,7 +20,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         loc: shift of the distribution.
     """
     x = k - loc
-    return jnp.where((x == 0) | (x == 1), special.xlogy(x, p) + special.xlog1py(1 - x, -p), -jnp.inf)
+    return jnp.where(
+        (x == 0) | (x == 1), special.xlogy(x, p) + special.xlog1py(1 - x, -p), -jnp.inf
+    )
 
 
 @density(strong=True)

@@ -23,7 +23,11 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     x = k - loc
     within = jnp.clip(jnp.floor(x), 0, n)
     ways = -jnp.log1p(n) - special.betaln(n - within + 1, within + 1)
-    return jnp.where((x >= 0) & (x <= n), ways + special.betaln(within + a, n - within + b) - special.betaln(a, b), -jnp.inf)
+    return jnp.where(
+        (x >= 0) & (x <= n),
+        ways + special.betaln(within + a, n - within + b) - special.betaln(a, b),
+        -jnp.inf,
+    )
 
 
 @density(strong=True)

@@ -23,7 +23,11 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     x = k - loc
     within = jnp.clip(x, 0, n)
     ways = special.gammaln(n + 1) - special.gammaln(within + 1) - special.gammaln(n - within + 1)
-    return jnp.where((x >= 0) & (x <= n), ways + special.xlogy(within, p) + special.xlog1py(n - within, -p), -jnp.inf)
+    return jnp.where(
+        (x >= 0) & (x <= n),
+        ways + special.xlogy(within, p) + special.xlog1py(n - within, -p),
+        -jnp.inf,
+    )
 
 
 @density

@@ -21,7 +21,14 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z >= 0, special.xlogy(df / 2 - 1, jnp.maximum(z, 0) / 2) - z / 2 - special.gammaln(df / 2) - jnp.log(2 * scale), -jnp.inf)
+    return jnp.where(
+        z >= 0,
+        special.xlogy(df / 2 - 1, jnp.maximum(z, 0) / 2)
+        - z / 2
+        - special.gammaln(df / 2)
+        - jnp.log(2 * scale),
+        -jnp.inf,
+    )
 
 
 @density
@@ -35,7 +42,12 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z >= 0, jnp.exp(special.xlogy(df / 2 - 1, jnp.maximum(z, 0) / 2) - z / 2 - special.gammaln(df / 2)) / (2 * scale), 0)
+    return jnp.where(
+        z >= 0,
+        jnp.exp(special.xlogy(df / 2 - 1, jnp.maximum(z, 0) / 2) - z / 2 - special.gammaln(df / 2))
+        / (2 * scale),
+        0,
+    )
 
 
 @density

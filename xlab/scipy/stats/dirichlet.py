@@ -20,13 +20,19 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     if alpha.ndim != 1:
         raise ValueError(f"`alpha` must be one-dimensional; got alpha.shape={alpha.shape}")
     if x.shape[0] not in (alpha.shape[0], alpha.shape[0] - 1):
-        raise ValueError(f"`x` must have either the same number of entries as `alpha` or one entry fewer; got x.shape={x.shape}, "
-                         f"alpha.shape={alpha.shape}")
+        raise ValueError(
+            f"`x` must have either the same number of entries as `alpha` or one entry fewer; got x.shape={x.shape}, "
+            f"alpha.shape={alpha.shape}"
+        )
     if x.shape[0] != alpha.shape[0]:
         x = jnp.concatenate([x, 1 - x.sum(axis=0, keepdims=True)])
     inside = jnp.all(x > 0, axis=0) & (jnp.abs(x.sum(axis=0) - 1) < 1e-6)
     weights = lax.expand_dims(alpha, range(1, x.ndim))
-    log = special.gammaln(alpha.sum()) - special.gammaln(alpha).sum() + special.xlogy(weights - 1, x).sum(axis=0)
+    log = (
+        special.gammaln(alpha.sum())
+        - special.gammaln(alpha).sum()
+        + special.xlogy(weights - 1, x).sum(axis=0)
+    )
     return jnp.where(inside, log, -np.inf)
 
 

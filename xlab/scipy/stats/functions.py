@@ -30,6 +30,7 @@ def density(fun: Callable | None = None, *, strong: bool = False) -> Callable:
     def whole(*args):
         out = fun(*aligned(name, *(as_array(x) for x in promoted_inexact(name, *args))))
         return lax.convert_element_type(out, out.dtype) if strong else out
+
     run = jit_when_eager(functools.update_wrapper(whole, fun, updated=()))
 
     @functools.wraps(fun)
@@ -37,18 +38,23 @@ def density(fun: Callable | None = None, *, strong: bool = False) -> Callable:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return run(*bound.args)
+
     return call
 
 
 def log_mass(a: ArrayLike, b: ArrayLike) -> Array:
     """The logarithm of the normal distribution's mass between two points, from the tail where it is accurate."""
+
     def left(a, b):
         return _log_difference(special.log_ndtr(b), special.log_ndtr(a))
+
     straddles = (a <= 0) & (b > 0)
     low, high = jnp.where(a > 0, -b, a), jnp.where(a > 0, -a, b)
     # Each branch is computed everywhere, at harmless points where it is not taken, so that no derivative is nan.
     tail = left(jnp.where(straddles, -1.0, low), jnp.where(straddles, 0.0, high))
-    middle = jnp.log1p(-special.ndtr(jnp.where(straddles, a, 0.0)) - special.ndtr(-jnp.where(straddles, b, 1.0)))
+    middle = jnp.log1p(
+        -special.ndtr(jnp.where(straddles, a, 0.0)) - special.ndtr(-jnp.where(straddles, b, 1.0))
+    )
     return lax.select(*jnp.broadcast_arrays(straddles, middle, tail))
 
 

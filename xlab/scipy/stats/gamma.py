@@ -21,7 +21,11 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z >= 0, special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a) - jnp.log(scale), -jnp.inf)
+    return jnp.where(
+        z >= 0,
+        special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a) - jnp.log(scale),
+        -jnp.inf,
+    )
 
 
 @density
@@ -35,7 +39,9 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z >= 0, jnp.exp(special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a)) / scale, 0)
+    return jnp.where(
+        z >= 0, jnp.exp(special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a)) / scale, 0
+    )
 
 
 @density

@@ -20,7 +20,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         loc: shift of the distribution.
     """
     x = k - loc
-    return jnp.where((x >= 1) & (jnp.round(x) == x), jnp.log(p) + special.xlog1py(x - 1, -p), -jnp.inf)
+    return jnp.where(
+        (x >= 1) & (jnp.round(x) == x), jnp.log(p) + special.xlog1py(x - 1, -p), -jnp.inf
+    )
 
 
 @density(strong=True)

@@ -24,7 +24,9 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     (p,) = promoted_inexact("multinomial.logpmf", p)
     p, x, n = as_array(p), as_array(x), as_array(n)
     counts = x.astype(p.dtype)
-    log = special.gammaln(n.astype(p.dtype) + 1) + (special.xlogy(counts, p) - special.gammaln(counts + 1)).sum(axis=-1)
+    log = special.gammaln(n.astype(p.dtype) + 1) + (
+        special.xlogy(counts, p) - special.gammaln(counts + 1)
+    ).sum(axis=-1)
     return jnp.where(x.sum(axis=-1) == n, log, -np.inf)
 
 

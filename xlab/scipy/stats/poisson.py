@@ -20,7 +20,9 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
         loc: shift of the distribution.
     """
     x = k - loc
-    return jnp.where((x >= 0) & (jnp.round(x) == x), special.xlogy(x, mu) - special.gammaln(x + 1) - mu, -jnp.inf)
+    return jnp.where(
+        (x >= 0) & (jnp.round(x) == x), special.xlogy(x, mu) - special.gammaln(x + 1) - mu, -jnp.inf
+    )
 
 
 @density

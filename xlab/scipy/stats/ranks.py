@@ -12,7 +12,9 @@ from xlab.numpy.operands import promoted_inexact
 __all__ = ["rankdata", "sem"]
 
 
-def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Array:
+def rankdata(
+    a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Array:
     """The rank of each value among all, or along an axis, from 1; equal values share one as `method` says.
 
     Args:
@@ -22,7 +24,9 @@ def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, 
         nan_policy: "propagate" is available.
     """
     if nan_policy != "propagate":
-        raise NotImplementedError(f"rankdata: nan_policy={nan_policy!r} is not available, only 'propagate'")
+        raise NotImplementedError(
+            f"rankdata: nan_policy={nan_policy!r} is not available, only 'propagate'"
+        )
     if method not in ("average", "min", "max", "dense", "ordinal"):
         raise ValueError(f"unknown method {method!r}: choose average, min, max, dense or ordinal")
     a = as_array(a)
@@ -48,7 +52,14 @@ def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, 
     return 0.5 * (starts[dense] + starts[dense - 1] + 1).astype(result)
 
 
-def sem(a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Array:
+def sem(
+    a: ArrayLike,
+    axis: int | None = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Array:
     """The standard error of the mean.
 
     Args:

@@ -23,8 +23,13 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return (special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * jnp.log(df * math.pi)
-            - (df + 1) / 2 * jnp.log1p(z * z / df) - jnp.log(scale))
+    return (
+        special.gammaln((df + 1) / 2)
+        - special.gammaln(df / 2)
+        - 0.5 * jnp.log(df * math.pi)
+        - (df + 1) / 2 * jnp.log1p(z * z / df)
+        - jnp.log(scale)
+    )
 
 
 @density
@@ -38,5 +43,10 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.exp(special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * jnp.log(df * math.pi)
-                   - (df + 1) / 2 * jnp.log1p(z * z / df) - jnp.log(scale))
+    return jnp.exp(
+        special.gammaln((df + 1) / 2)
+        - special.gammaln(df / 2)
+        - 0.5 * jnp.log(df * math.pi)
+        - (df + 1) / 2 * jnp.log1p(z * z / df)
+        - jnp.log(scale)
+    )

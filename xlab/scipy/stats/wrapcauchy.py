@@ -14,10 +14,18 @@ __all__ = ["logpdf", "pdf"]
 @density
 def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The logarithm of the density of the wrapped Cauchy distribution."""
-    return jnp.where((x >= 0) & (x <= 2 * math.pi), jnp.log1p(-c * c) - math.log(2 * math.pi) - jnp.log1p(c * c - 2 * c * jnp.cos(x)), -jnp.inf)
+    return jnp.where(
+        (x >= 0) & (x <= 2 * math.pi),
+        jnp.log1p(-c * c) - math.log(2 * math.pi) - jnp.log1p(c * c - 2 * c * jnp.cos(x)),
+        -jnp.inf,
+    )
 
 
 @density
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The density of the wrapped Cauchy distribution."""
-    return jnp.where((x >= 0) & (x <= 2 * math.pi), jnp.exp(jnp.log1p(-c * c) - math.log(2 * math.pi) - jnp.log1p(c * c - 2 * c * jnp.cos(x))), 0)
+    return jnp.where(
+        (x >= 0) & (x <= 2 * math.pi),
+        jnp.exp(jnp.log1p(-c * c) - math.log(2 * math.pi) - jnp.log1p(c * c - 2 * c * jnp.cos(x))),
+        0,
+    )
