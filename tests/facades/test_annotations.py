@@ -8,8 +8,16 @@ from importlib import import_module
 
 import pytest
 
-ROOMS = ["xlab.lax", "xlab.lax.linalg", "xlab.nn", "xlab.nn.initializers", "xlab.numpy", "xlab.numpy.fft", "xlab.numpy.linalg", "xlab.random", "xlab.scipy.fft", "xlab.scipy.integrate", "xlab.scipy.linalg",
-         "xlab.scipy.ndimage", "xlab.scipy.signal", "xlab.scipy.sparse.linalg", "xlab.scipy.special", "xlab.scipy.stats.norm", "xlab"]  # fmt: skip
+from xlab.scipy import stats
+
+ROOMS = [
+    "xlab",
+    *(f"xlab.{room}" for room in ("lax", "nn", "numpy", "random")),
+    *(f"xlab.{room}" for room in ("lax.linalg", "nn.initializers", "numpy.fft", "numpy.linalg")),
+    *(f"xlab.scipy.{room}" for room in ("fft", "integrate", "linalg", "ndimage", "signal")),
+    *(f"xlab.scipy.{room}" for room in ("sparse.linalg", "special")),
+    *(f"xlab.scipy.stats.{name}" for name in stats._DISTRIBUTIONS),
+]
 
 
 def functions(room):
