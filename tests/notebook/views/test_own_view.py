@@ -224,3 +224,28 @@ def test_views_load_no_widget_and_a_record_no_view():
         "import xlab.notebook.views; assert 'anywidget' not in sys.modules and 'xlab.notebook.views.widget' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_view_that_is_defined_in_a_cell_has_no_files():
+    """The module of a notebook has no `__file__`, and files that happen to stand in the working folder are nobody's."""
+    before = assets.digest()
+    names = {"__name__": "__main__"}
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = type(sys)("__main__")
+    try:
+        exec(RECORD.replace("Sizes", "CellSizes"), names)
+        exec(
+            "from xlab.notebook.views.base import View\n"
+            "class CellSizesView(View):\n"
+            "    name, record_type = 'cell_sizes', CellSizes\n"
+            "    def tree(self, record):\n"
+            "        return ['p', {}, record.title]\n",
+            names,
+        )
+        assert "<p>&lt;b></p>" in html(
+            view_for(names["CellSizes"]("<b>")).tree(names["CellSizes"]("<b>"))
+        )
+    finally:
+        sys.modules["__main__"] = main
+        VIEWS[:] = [view for view in VIEWS if view.name != "cell_sizes"]
+    assert assets.digest() == before
