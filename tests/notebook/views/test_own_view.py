@@ -20,7 +20,7 @@ from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.page_codec import pack_text
 from xlab.notebook.views.tabs import remove_tab, tabs
-from xlab.observe.records import Record
+from xlab.observe.records import Record, base
 
 HERE = Path(__file__).parent
 
@@ -96,6 +96,7 @@ def own(tmp_path, monkeypatch):
     VIEWS[:] = [view for view in VIEWS if view.name != "sizes"]
     remove_tab("sizes")
     assets.remove("sizes")
+    del base._classes["Sizes"]
     for name in [name for name in sys.modules if name.split(".")[0] == "own_view"]:
         del sys.modules[name]
 
@@ -248,4 +249,5 @@ def test_a_view_that_is_defined_in_a_cell_has_no_files():
     finally:
         sys.modules["__main__"] = main
         VIEWS[:] = [view for view in VIEWS if view.name != "cell_sizes"]
+        base._classes.pop("CellSizes", None)
     assert assets.digest() == before
