@@ -1,4 +1,4 @@
-// What JupyterLab draws of an output in a notebook that its reader did not run.
+// What JupyterLab draws of an output: in a notebook that its reader did not run, and where the live view is drawn already.
 import assert from "node:assert";
 import { Element } from "./dom.mjs";
 
@@ -22,11 +22,22 @@ class Panel {
   node = new Element("div");
   widgets = [];
   isAttached = true;
+  addWidget(widget) {
+    this.widgets.push(widget);
+    this.node.append(widget.node);
+  }
 }
+Object.defineProperty(Element.prototype, "isConnected", { get() { return this.parentNode !== null; } });
+const watching = [];
+globalThis.MutationObserver = class {
+  constructor(look) { watching.push(look); }
+  observe() {}
+  disconnect() {}
+};
 globalThis.addEventListener = () => {};
 await import(script);
 let factory;
-const registry = { mimeTypes: [], addFactory: (given) => (factory = given) };
+const registry = { mimeTypes: [], addFactory: (given) => (factory ??= given) };
 const of = (module) => ({ any: { get: async () => () => module } });
 _JUPYTERLAB.xlab.init({ "@jupyterlab/notebook": of({ INotebookTracker: {} }), "@lumino/widgets": of({ Panel }) });
 const plugin = (await _JUPYTERLAB.xlab.get())().default;
@@ -43,4 +54,17 @@ assert.equal(attributes.sandbox, "allow-scripts");
 assert.equal(attributes.style, "width:100%;height:300px;border:0");
 assert.ok(attributes.srcdoc.endsWith(page));
 assert.match(attributes.srcdoc, /^<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none';/);
+
+// A second factory of live views, which JupyterLab may be given at any time, leaves a view alone that is drawn.
+const LIVE = "application/vnd.jupyter.widget-view+json";
+const live = { node: new Element("div"), gone: false, dispose() { this.gone = true; }, renderModel: async () => {} };
+Object.assign(registry, { mimeTypes: [LIVE], createRenderer: () => live });
+const other = factory.createRenderer();
+await other.renderModel({ trusted: true, data: { "text/html": "an iframe" } });
+const drawn = new Element("div");
+drawn.className = "xl-live";
+live.node.append(drawn);
+watching.at(-1)();
+registry.addFactory({ mimeTypes: [LIVE] });
+assert.ok(!live.gone && other.node.contains(drawn), "a drawn view stays");
 console.log(attributes.srcdoc.match(/content="([^"]*)"/)[1]);

@@ -113,7 +113,7 @@ def test_passes_are_rebuilt_followed_and_searched(tmp_path):
 
 
 @needs_node
-def test_a_page_of_others_stands_in_a_frame_that_is_ours():
+def test_a_page_of_others_stands_in_a_frame_that_is_ours_and_a_drawn_view_stays():
     """No attribute of their frame, such as `onload`, comes to JupyterLab's own page."""
     script = assets.ROOT.parent / "labextension" / "outputs.js"
     assert run_node(HERE / "outputs.test.mjs", script.as_uri()).strip() == page.POLICY

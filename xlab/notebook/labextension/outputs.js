@@ -53,9 +53,9 @@
 
     /** Asks for the live view beside the page, and puts it in its place once it is drawn. */
     enliven(model, page) {
+      if (!page.parentNode) return; // the live view stands in its place already
       this.seen?.disconnect();
       for (const widget of [...this.widgets]) widget.dispose();
-      if (!page.isConnected && this.isAttached) return;
       if (!model.trusted || !this.registry.mimeTypes.includes(LIVE)) return;
       const live = this.registry.createRenderer(LIVE);
       Object.assign(live.node.style, { height: 0, overflow: "hidden", visibility: "hidden" });
