@@ -107,6 +107,20 @@ def test_it_is_a_record_and_a_view(own):
     assert view_for(record).name == "sizes" and "x: 4096" in view_for(record).static_html(record)
 
 
+def test_a_live_page_is_sent_the_views_that_are_there_by_then(own):
+    pytest.importorskip("anywidget")
+    from xlab.notebook.views import widget
+
+    assets.remove("sizes")
+    before = widget.front()
+    assets.add(Path(own.__file__).parent, "sizes")
+    try:
+        assert widget.front() != before and "together ${" in widget._fronts[0].module
+        assert ".xl-size{color:red}" in widget._fronts[0].css and widget.front() == widget.front()
+    finally:
+        widget._fronts.clear()
+
+
 def test_it_is_a_tab_of_every_report(own, tmp_path):
     report = sample.report()
     assert [tab.name for tab in tabs()].index("sizes") == [tab.name for tab in tabs()].index(
