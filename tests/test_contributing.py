@@ -187,6 +187,7 @@ def test_a_view(tmp_path, monkeypatch):
         views.VIEWS[:] = [view for view in views.VIEWS if view.name != "dtypes"]
         remove_tab("dtypes")
         assets.remove("dtypes")
+        records.base._classes.pop("Dtypes", None)
         for name in ("xlab.notebook.views.dtypes", "xlab.observe.records.dtypes"):
             sys.modules.pop(name, None)
         vars(views).pop("dtypes", None), vars(records).pop("dtypes", None)

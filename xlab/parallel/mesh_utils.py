@@ -74,13 +74,14 @@ def create_hybrid_device_mesh(
 ) -> np.ndarray:
     """A mesh over several groups of devices: axis sizes are products of those within a group and those between groups.
 
-    A group (granule) is the devices of one process.
+    A group (granule) is the devices of one process. The options that concern slices, or hardware with a physical topology, change
+    nothing here.
 
     Args:
         mesh_shape: number of devices along each mesh axis within a granule.
         dcn_mesh_shape: number of granules along each mesh axis.
         devices: the devices; all by default.
-        process_is_granule: whether a granule is a process instead of a slice.
+        process_is_granule: whether a granule is a process instead of a slice; here it always is.
         should_sort_granules_by_key: whether granules are ordered by their number.
         allow_split_physical_axes: whether a mesh axis may take part of a physical axis (TPU).
 

@@ -458,7 +458,7 @@ class _Pmapped:
                 )
 
     def staged(self, fun, args, kwargs):
-        """The arguments as global arrays of all processes; in one process unchanged."""
+        """The types of the arguments as global arrays of all processes; in one process the arguments."""
         if not _processes.joined() or not self.spans():
             return args, kwargs
         flat, in_tree, axes = self.flatten(args, kwargs)

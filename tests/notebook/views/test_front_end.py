@@ -16,7 +16,7 @@ from tests.observe import programs
 from xlab import numpy as jnp
 from xlab import observe
 from xlab.notebook import assets
-from xlab.notebook.views import VIEWS, view_for
+from xlab.notebook.views import VIEWS, page, view_for
 from xlab.notebook.views.page_codec import squeeze
 from xlab.notebook.views.passes import passes_data
 from xlab.notebook.views.program import columns
@@ -110,6 +110,13 @@ def test_passes_are_rebuilt_followed_and_searched(tmp_path):
         )
     )
     assert run_node(HERE / "passes.test.mjs", parts, data).strip() == "ok"
+
+
+@needs_node
+def test_a_page_of_others_stands_in_a_frame_that_is_ours_and_a_drawn_view_stays():
+    """No attribute of their frame, such as `onload`, comes to JupyterLab's own page."""
+    script = assets.ROOT.parent / "labextension" / "outputs.js"
+    assert run_node(HERE / "outputs.test.mjs", script.as_uri()).strip() == page.POLICY
 
 
 @needs_node

@@ -20,7 +20,7 @@ from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.page_codec import pack_text
 from xlab.notebook.views.tabs import remove_tab, tabs
-from xlab.observe.records import Record
+from xlab.observe.records import Record, base
 
 HERE = Path(__file__).parent
 
@@ -96,6 +96,7 @@ def own(tmp_path, monkeypatch):
     VIEWS[:] = [view for view in VIEWS if view.name != "sizes"]
     remove_tab("sizes")
     assets.remove("sizes")
+    del base._classes["Sizes"]
     for name in [name for name in sys.modules if name.split(".")[0] == "own_view"]:
         del sys.modules[name]
 
@@ -104,6 +105,20 @@ def test_it_is_a_record_and_a_view(own):
     record = own.sizes(sample.report())
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
     assert view_for(record).name == "sizes" and "x: 4096" in view_for(record).static_html(record)
+
+
+def test_a_live_page_is_sent_the_views_that_are_there_by_then(own):
+    pytest.importorskip("anywidget")
+    from xlab.notebook.views import widget
+
+    assets.remove("sizes")
+    before = widget.front()
+    assets.add(Path(own.__file__).parent, "sizes")
+    try:
+        assert widget.front() != before and "together ${" in widget._fronts[0].module
+        assert ".xl-size{color:red}" in widget._fronts[0].css and widget.front() == widget.front()
+    finally:
+        widget._fronts.clear()
 
 
 def test_it_is_a_tab_of_every_report(own, tmp_path):
@@ -224,3 +239,29 @@ def test_views_load_no_widget_and_a_record_no_view():
         "import xlab.notebook.views; assert 'anywidget' not in sys.modules and 'xlab.notebook.views.widget' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_a_view_that_is_defined_in_a_cell_has_no_files():
+    """The module of a notebook has no `__file__`, and files that happen to stand in the working folder are nobody's."""
+    before = assets.digest()
+    names = {"__name__": "__main__"}
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = type(sys)("__main__")
+    try:
+        exec(RECORD.replace("Sizes", "CellSizes"), names)
+        exec(
+            "from xlab.notebook.views.base import View\n"
+            "class CellSizesView(View):\n"
+            "    name, record_type = 'cell_sizes', CellSizes\n"
+            "    def tree(self, record):\n"
+            "        return ['p', {}, record.title]\n",
+            names,
+        )
+        assert "<p>&lt;b></p>" in html(
+            view_for(names["CellSizes"]("<b>")).tree(names["CellSizes"]("<b>"))
+        )
+    finally:
+        sys.modules["__main__"] = main
+        VIEWS[:] = [view for view in VIEWS if view.name != "cell_sizes"]
+        base._classes.pop("CellSizes", None)
+    assert assets.digest() == before

@@ -192,3 +192,15 @@ def test_a_cut_file_is_refused_by_json():
     for at in range(0, len(whole), len(whole) // 50):
         with pytest.raises(ValueError):
             Record.from_json(json.loads(whole[:at]))
+
+
+def test_a_record_without_a_text_form_shows_its_fields():
+    @base.record_type
+    class Plain(Record):
+        name: str
+        size: int = 3
+
+    try:
+        assert repr(Plain("x")) == text(Plain("x")) == "Plain(name='x', size=3)"
+    finally:
+        del base._classes["Plain"], base._defaults["Plain"]

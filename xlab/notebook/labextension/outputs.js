@@ -4,22 +4,35 @@
   const OURS = "application/vnd.xlab.view+json";
   const LIVE = "application/vnd.jupyter.widget-view+json";
   const PAGE = "text/html";
+  // What a saved page may do (`views/page.py`), said once more before a page that need not say it.
+  const POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
   const soon = 400;
   const outputs = new Set();
 
-  /** The saved page; one that was run by others than the reader stands in a frame that can reach nothing. */
+  /** The saved page; one that was run by others than the reader stands in a frame of our own, which can reach nothing. */
   function saved(model) {
     const made = document.createElement("template");
     made.innerHTML = String(model.data[PAGE] ?? "");
-    if (!model.trusted) {
-      const frame = made.content.querySelector("iframe");
-      frame?.setAttribute("sandbox", "allow-scripts");
-      made.content.replaceChildren(...(frame ? [frame] : []));
-    }
     const node = document.createElement("div");
     node.className = "xl-saved";
-    node.append(made.content);
+    if (model.trusted) node.append(made.content);
+    else {
+      const page = made.content.querySelector("iframe")?.getAttribute("srcdoc");
+      if (page) node.append(apart(page, made.content.querySelector("iframe")));
+    }
     return node;
+  }
+
+  /** A frame for a page of others. Of theirs it has the page, the title and the height: any other attribute could be a script of Lab's own page. */
+  function apart(page, theirs) {
+    const frame = document.createElement("iframe");
+    const tall = Number(/height:\s*(\d+)px/.exec(theirs.getAttribute("style") ?? "")?.[1] ?? 640);
+    frame.setAttribute("sandbox", "allow-scripts");
+    frame.setAttribute("title", theirs.getAttribute("title") ?? "");
+    frame.setAttribute("loading", "lazy");
+    frame.setAttribute("style", `width:100%;height:${Math.min(tall, 1000)}px;border:0`);
+    frame.setAttribute("srcdoc", `<!doctype html><meta http-equiv="Content-Security-Policy" content="${POLICY}">${page}`);
+    return frame;
   }
 
   const outputOf = (Panel) => class extends Panel {
@@ -40,9 +53,9 @@
 
     /** Asks for the live view beside the page, and puts it in its place once it is drawn. */
     enliven(model, page) {
+      if (!page.parentNode) return; // the live view stands in its place already
       this.seen?.disconnect();
       for (const widget of [...this.widgets]) widget.dispose();
-      if (!page.isConnected && this.isAttached) return;
       if (!model.trusted || !this.registry.mimeTypes.includes(LIVE)) return;
       const live = this.registry.createRenderer(LIVE);
       Object.assign(live.node.style, { height: 0, overflow: "hidden", visibility: "hidden" });

@@ -70,7 +70,9 @@ class View:
         super().__init_subclass__(**options)
         if "record_type" in cls.__dict__:
             VIEWS[:] = [view for view in VIEWS if view.record_type is not cls.record_type] + [cls()]
-            assets.add(Path(sys.modules[cls.__module__].__file__ or "").parent, cls.name)
+            file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+            if file is not None:  # a view that is defined in a cell has no files
+                assets.add(Path(file).parent, cls.name)
 
     def title(self, record: Any) -> str:
         """One line that names the record."""

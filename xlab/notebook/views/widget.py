@@ -37,9 +37,14 @@ _fronts: list[Front] = []
 
 
 def front() -> str:
-    """The name of this kernel's `Front`, made when first asked for."""
-    if not _fronts or _fronts[0].comm is None:
-        _fronts[:] = [Front(module=assets.module(), css=assets.styles())]
+    """The name of this kernel's `Front`, made when first asked for, and again when a view with files has been added since."""
+    module, css = assets.module(), assets.styles()
+    if (
+        not _fronts
+        or _fronts[0].comm is None
+        or (_fronts[0].module, _fronts[0].css) != (module, css)
+    ):
+        _fronts[:] = [Front(module=module, css=css)]
     return str(_fronts[0].model_id)
 
 

@@ -95,9 +95,13 @@ class Record:
         return picture("axes")(self, ax)
 
     def __repr__(self) -> str:
-        if _text_form:
-            return _text_form[0](self)
-        return f"{type(self).__name__}({', '.join(f'{k}={getattr(self, k)!r}' for k, _ in _defaults[type(self).__name__])})"
+        return _text_form[0](self) if _text_form else fields_text(self)
+
+
+def fields_text(record: Record) -> str:
+    """The text of a record that has no form of its own: its fields."""
+    name = type(record).__name__
+    return f"{name}({', '.join(f'{k}={getattr(record, k)!r}' for k, _ in _defaults[name])})"
 
 
 @dataclass_transform(frozen_default=True)

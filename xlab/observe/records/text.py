@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xlab.observe.records.base import set_text_form
+from xlab.observe.records.base import Record, fields_text, set_text_form
 from xlab.observe.records.units import plural
 
 LIMIT = 200
@@ -54,6 +54,8 @@ def text(record: Any, *, times: bool = False, limit: int | None = LIMIT) -> str:
             return table(record, options)
         return "\n".join(text(item, times=times, limit=limit) for item in record)
     form = _forms.get(type(record))
+    if form is None and isinstance(record, Record):
+        return fields_text(record)
     if form is None:
         raise TypeError(
             f"text() takes a record of xlab.observe or a tuple of them; given {type(record).__name__}."

@@ -248,7 +248,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   };
   bin.push(tidy);
 
-  /** The colour of a device's blocks: its place along the axes that the collective runs over. */
+  /** The color of a device's blocks: its place along the axes that the collective runs over. */
   const shadeOf = (t, device) => {
     const coordinates = coordinatesOf(mesh, position.get(device) ?? 0);
     const k = Math.max(0, mesh.names.indexOf(t.axes[0]));
@@ -328,7 +328,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     const player = makePlayer({ length: Math.max(1, rounds + 1), label: "round", bin: local, name: (r) => (r < rounds ? `round ${r + 1} of ${rounds}` : `after ${rounds} round${rounds > 1 ? "s" : ""}`), show: (r, animate) => draw(t, schedule, r, animate && !still()) });
     stage.querySelector(".xl-player")?.remove();
     if (rounds) about.append(player.el);
-    legend.textContent = !rounds || t.n > mostChunks ? "" : t.reduces ? "A cell is a piece of the array: as full as there are parts summed in it." : `A cell is a block of the array: its colour${boxWide - 8 >= 10 * schedule.chunks ? " and number say" : " says"} which device it comes from.`;
+    legend.textContent = !rounds || t.n > mostChunks ? "" : t.reduces ? "A cell is a piece of the array: as full as there are parts summed in it." : `A cell is a block of the array: its color${boxWide - 8 >= 10 * schedule.chunks ? " and number say" : " says"} which device it comes from.`;
     about.append(legend);
     for (const row of section.querySelectorAll("tr[data-row]")) row.classList.toggle("xl-chosen", +row.dataset.row === i);
   }
