@@ -41,6 +41,13 @@ _HOME = {
 }  # fmt: skip
 
 __all__ = sorted(_HOME)
+_ROOMS = (
+    "comparison",
+    "figures",
+    "records",
+    "sharding",
+    "stepping",
+)  # the others share their name with a function
 
 
 class _Room(types.ModuleType):
@@ -52,6 +59,8 @@ class _Room(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         home = _HOME.get(name)
+        if name in _ROOMS:
+            return importlib.import_module(f"xlab.observe.{name}")
         if home is None:
             raise AttributeError(f"xlab.observe has no {name!r}; it has {', '.join(__all__)}")
         value = getattr(importlib.import_module(f"xlab.observe.{home}"), name)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -128,3 +130,9 @@ def test_a_record_of_the_first_schema_is_still_read():
 )
 def test_records_that_were_written_under_other_names_are_still_read(old, now):
     assert Record.from_json({**old, "schema": 1}) == now
+
+
+def test_rooms_are_attributes_of_observe():
+    code = "import xlab.observe; print(xlab.observe.records.Record.__name__, xlab.observe.stepping.__name__)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert ran.stdout.split() == ["Record", "xlab.observe.stepping"], ran.stderr
