@@ -334,7 +334,12 @@ def _pow_jvp(primals, tangents):
     if type(tx) is not Zero:
         # y x^(y-1), and 0 where y is 0 even at x = 0
         exponent = _as_like(y, x)
-        base = select(eq(exponent, _zero_of(exponent)), nonzero, x)
+        shape = aval_of(exponent).shape
+        if shape and shape != aval_of(x).shape:
+            like = full_like(out, 1)  # sizes of 1 meet others
+            base = select(eq(mul(exponent, like), _zero_of(out)), mul(nonzero, like), mul(x, like))
+        else:
+            base = select(eq(exponent, _zero_of(exponent)), nonzero, x)
         total = mul(tx, mul(exponent, pow_p.bind(base, sub(exponent, _one(x)))))
     if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
         # x^y log x, and 0 at x = 0
