@@ -146,6 +146,25 @@ def test_which_arguments_are_taken():
         assert b.is_deleted() and not a.is_deleted()
 
 
+@pytest.mark.parametrize("static, donated", [(-2, 1), ((2,), -1), (-1, -2), ((0, -1), 1)])
+def test_positions_from_either_end_among_any_number_of_arguments(static, donated):
+    f = xlab.jit(
+        lambda *xs: [x + 1 for x in xs if isinstance(x, xlab.Array)],
+        static_argnums=static,
+        donate_argnums=donated,
+    )
+    numbers = [static] if isinstance(static, int) else static
+    fixed = {n % 3 for n in numbers}
+    taken = {donated % 3} - fixed
+    for _ in range(3):
+        xs = ["static" if i in fixed else jnp.ones(8) for i in range(3)]
+        given = [d for x in xlab.tree.leaves(f.lower(*xs).args_info) for d in [x.donated]]
+        f(*xs)
+        assert given == [i in taken for i in range(3) if i not in fixed]
+        for i in {*range(3)} - fixed:
+            assert xs[i].is_deleted() == (i in taken)
+
+
 def test_a_jit_that_donates_is_a_jit():
     f = xlab.jit(lambda v: v + 1, donate_argnums=0)
     for _ in range(3):
