@@ -146,7 +146,7 @@ def test_which_arguments_are_taken():
         assert b.is_deleted() and not a.is_deleted()
 
 
-@pytest.mark.parametrize("static, donated", [(-2, 1), ((2,), -1), (-1, -2), ((0, -1), 1)])
+@pytest.mark.parametrize(("static", "donated"), [(-2, 1), ((2,), -1), (-1, -2), ((0, -1), 1)])
 def test_positions_from_either_end_among_any_number_of_arguments(static, donated):
     f = xlab.jit(
         lambda *xs: [x + 1 for x in xs if isinstance(x, xlab.Array)],

@@ -441,7 +441,7 @@ class TestRefused:
             xlab.jit(lambda p: 0)({"k": [1.0, "text"]})
 
     @pytest.mark.parametrize(
-        "options, args, path, option",
+        ("options", "args", "path", "option"),
         [
             ({}, (1.0, 2.0, "text"), "xs[1]", {"static_argnums": 2}),
             ({"static_argnums": 1}, (1.0, 2.0, "text"), "xs[1]", {"static_argnums": 2}),

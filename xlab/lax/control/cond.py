@@ -37,7 +37,6 @@ from xlab.lax.convert import convert_element_type, stop_gradient
 from xlab.lax.creation import zeros_like_aval
 from xlab.lax.shape import broadcast_in_dim
 
-
 _ABSENT = object()
 
 
