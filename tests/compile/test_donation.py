@@ -1,7 +1,9 @@
 """Buffers that are given away: what becomes of the array, and what whoever uses it again is told."""
 
 import functools
+import gc
 import inspect
+import weakref
 
 import numpy as np
 import pytest
@@ -190,6 +192,23 @@ def test_a_jit_that_donates_is_a_jit():
     assert not y.is_deleted()
     f.clear_cache()
     assert f._cache_size() == 0 and float(f(y)[0]) == 2.0
+
+
+@pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}])
+def test_an_object_that_holds_a_jit_of_its_method_is_freed(options):
+    class Model:
+        def __init__(self):
+            self.step = xlab.jit(self.plain_step, **options)
+
+        def plain_step(self, v):
+            return v + 1
+
+    model = Model()
+    model.step(jnp.ones(8))
+    seen = weakref.ref(model)
+    del model
+    gc.collect()
+    assert seen() is None
 
 
 def test_the_line_is_that_of_a_users_call_in_records_too():
