@@ -1,7 +1,9 @@
 """Buffers that are given away: what becomes of the array, and what whoever uses it again is told."""
 
 import functools
+import gc
 import inspect
+import weakref
 
 import numpy as np
 import pytest
@@ -146,6 +148,25 @@ def test_which_arguments_are_taken():
         assert b.is_deleted() and not a.is_deleted()
 
 
+@pytest.mark.parametrize(("static", "donated"), [(-2, 1), ((2,), -1), (-1, -2), ((0, -1), 1)])
+def test_positions_from_either_end_among_any_number_of_arguments(static, donated):
+    f = xlab.jit(
+        lambda *xs: [x + 1 for x in xs if isinstance(x, xlab.Array)],
+        static_argnums=static,
+        donate_argnums=donated,
+    )
+    numbers = [static] if isinstance(static, int) else static
+    fixed = {n % 3 for n in numbers}
+    taken = {donated % 3} - fixed
+    for _ in range(3):
+        xs = ["static" if i in fixed else jnp.ones(8) for i in range(3)]
+        given = [d for x in xlab.tree.leaves(f.lower(*xs).args_info) for d in [x.donated]]
+        f(*xs)
+        assert given == [i in taken for i in range(3) if i not in fixed]
+        for i in {*range(3)} - fixed:
+            assert xs[i].is_deleted() == (i in taken)
+
+
 def test_a_jit_that_donates_is_a_jit():
     f = xlab.jit(lambda v: v + 1, donate_argnums=0)
     for _ in range(3):
@@ -171,6 +192,23 @@ def test_a_jit_that_donates_is_a_jit():
     assert not y.is_deleted()
     f.clear_cache()
     assert f._cache_size() == 0 and float(f(y)[0]) == 2.0
+
+
+@pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}])
+def test_an_object_that_holds_a_jit_of_its_method_is_freed(options):
+    class Model:
+        def __init__(self):
+            self.step = xlab.jit(self.plain_step, **options)
+
+        def plain_step(self, v):
+            return v + 1
+
+    model = Model()
+    model.step(jnp.ones(8))
+    seen = weakref.ref(model)
+    del model
+    gc.collect()
+    assert seen() is None
 
 
 def test_the_line_is_that_of_a_users_call_in_records_too():

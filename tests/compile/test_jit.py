@@ -440,6 +440,27 @@ class TestRefused:
         with pytest.raises(TypeError, match=r"p\['k'\]\[1\]"):
             xlab.jit(lambda p: 0)({"k": [1.0, "text"]})
 
+    @pytest.mark.parametrize(
+        ("options", "args", "path", "option"),
+        [
+            ({}, (1.0, 2.0, "text"), "xs[1]", {"static_argnums": 2}),
+            ({"static_argnums": 1}, (1.0, 2.0, "text"), "xs[1]", {"static_argnums": 2}),
+            ({"static_argnums": 0}, (1, "text"), "xs[0]", {"static_argnums": 1}),
+            ({"static_argnums": 1}, ("text", 2), "first", {"static_argnames": "first"}),
+        ],
+    )
+    def test_one_of_any_number_of_arguments(self, options, args, path, option):
+        """Named by its place in the call, with an option that marks it static."""
+
+        def f(first, *xs):
+            return 0
+
+        with pytest.raises(TypeError) as caught:
+            xlab.jit(f, **options)(*args)
+        (said,) = (f"{k}={v!r}" for k, v in option.items())
+        assert f"argument `{path}`" in str(caught.value) and f"jit(f, {said})" in str(caught.value)
+        xlab.jit(f, **option)
+
     def test_huge_integers(self):
         with pytest.raises(OverflowError):
             xlab.jit(lambda x: x)(2**40)

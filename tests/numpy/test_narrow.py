@@ -48,6 +48,13 @@ def test_piecewise_takes_lists():
             jnp.piecewise(jnp.ones(3), *wrong)
 
 
+@pytest.mark.parametrize("axis", [1, -2])
+def test_bits_along_an_axis_that_is_not_there(axis):
+    for f in (jnp.packbits, jnp.unpackbits):
+        with pytest.raises(ValueError, match=f"axis {axis} is out of bounds"):
+            f(jnp.ones(8, "uint8"), axis=axis)
+
+
 def test_hard_tanh_of_unsigned_integers():
     x = jnp.array([0, 1, 5], "uint8")
     np.testing.assert_array_equal(xlab.nn.hard_tanh(x), np.uint8([0, 1, 1]))

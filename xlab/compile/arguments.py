@@ -72,19 +72,24 @@ class Arguments:
         """What errors call the leaves of the arguments that are not static."""
         return argument_names(self.fun, in_tree, n, [i for i, _ in static[0]] if static else ())
 
+    def positions(self, n: int) -> tuple[int, list[int]]:
+        """How many positional arguments a call has of which `n` are not static, and the positions of those."""
+        for total in range(n + len(self.static_argnums), n, -1):
+            fixed = {i % total for i in self.static_argnums if -total <= i < total}
+            if total - len(fixed) == n:
+                return total, [i for i in range(total) if i not in fixed]
+        return n, list(range(n))
+
     def donated(self, in_tree, n: int) -> tuple[bool, ...]:
         """Which leaves of the arguments are donated."""
         if not self.donate_argnums and not self.donate_argnames:
             return (False,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        static = self.static_argnums
+        numbers = {*self.donate_argnums}
         out = [False] * n
-        positions = {
-            i - sum(0 <= s < i for s in static) if i >= 0 else i + sum(i < s < 0 for s in static)
-            for i in self.donate_argnums
-        }
-        for i, a in enumerate(args):
-            if i in positions or i - len(args) in positions:
+        total, dynamic = self.positions(len(args))
+        for i, a in zip(dynamic, args):
+            if i in numbers or i - total in numbers:
                 for leaf in _tree.leaves(a):
                     out[leaf] = True
         for k, v in kwargs.items():
@@ -229,6 +234,19 @@ def put_back(static, args, kwargs):
     for i, s in static[0]:
         args.insert(i, s.value)
     return tuple(args), {**kwargs, **{k: s.value for k, s in static[1]}}
+
+
+def static_option(fun: Callable, path: str) -> str:
+    """How to mark the argument that `Arguments.names` called `path` static: by name, or by number if it is one of `*args`."""
+    root, _, rest = path.replace(".", "[").partition("[")
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return f"static_argnums={rest.split(']')[0]}"
+    for i, p in enumerate(parameters):
+        if p.kind is p.VAR_POSITIONAL and p.name == root:
+            return f"static_argnums={i + int(rest.split(']')[0])}"
+    return f"static_argnames={root!r}"
 
 
 def is_sharding_leaf(x) -> bool:

@@ -19,7 +19,13 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import layouts, memory_cache, runtime_checks, stages
-from xlab.compile.arguments import Arguments, check_outermost, is_sharding_leaf, put_back
+from xlab.compile.arguments import (
+    Arguments,
+    check_outermost,
+    is_sharding_leaf,
+    put_back,
+    static_option,
+)
 from xlab.compile.devices import deprecated_device_sharding
 from xlab.compile.donating import donating
 from xlab.compile.executable import Executable
@@ -137,7 +143,7 @@ class _Jit(Arguments):
                 raise InvalidInputException(
                     f"cannot call jit({self.name}): argument `{path}` is {x!r} of type {type(x).__name__}, which is not "
                     f"an array value. Convert it, or mark it static: "
-                    f"jit({self.name}, static_argnames={path.split('[')[0].split('.')[0]!r})"
+                    f"jit({self.name}, {static_option(self.fun, path)})"
                 ) from e
         names = functools.partial(self.names, in_tree, len(flat), static)
         refs = AbstractRef in map(type, avals)

@@ -473,8 +473,9 @@ def attach(wrapped, owner, native):
         clear_cache,
     )
     wrapped._xlab_jit = owner
-    if wrapped is not native:
-        wrapped._cache_size, wrapped._clear_cache = native._cache_size, native._clear_cache
+    if wrapped is not native:  # native methods are no part of what the garbage collector sees
+        wrapped._cache_size = lambda: native._cache_size()
+        wrapped._clear_cache = lambda: native._clear_cache()
 
 
 def _format(aval, sharding, layout) -> Format:

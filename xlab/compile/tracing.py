@@ -152,18 +152,13 @@ def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[st
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
         return tuple(f"args[{i}]" for i in range(n))
-    roots = []
     star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-    plain = [
-        p.name
-        for i, p in enumerate(parameters)
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and i not in static
+    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    dynamic = [i for i in range(len(args) + len(static)) if i not in static]
+    roots = [
+        plain[i] if i < len(plain) else f"{star or 'args'}[{i - len(plain)}]"
+        for i in dynamic[: len(args)]
     ]
-    for i in range(len(args)):
-        if i < len(plain):
-            roots.append(plain[i])
-        else:
-            roots.append(f"{star or 'args'}[{i - len(plain)}]")
     names = []
     for root, arg in zip(roots, args):
         names.extend(root + _tree.keystr(path) for path, _ in _tree.flatten_with_path(arg)[0])

@@ -8,6 +8,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.array import Array
 from xlab.core.typing import ArrayLike
+from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
@@ -40,7 +41,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     if not (dtypes.issubdtype(dtype_of(a), np.integer) or dtype_of(a) == np.bool_):
         raise TypeError("Expected an input array of integer or boolean data type")
     shifts = _shifts("packbits", bitorder)
-    a, axis = (ravel(a), 0) if axis is None else (as_array(a), axis % ndim_of(a))
+    a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
     bits = lax.convert_element_type(truth(a), np.uint8)
     n = bits.shape[axis]
     bits = lax.pad(
@@ -79,7 +80,7 @@ def unpackbits(
     if dtype_of(a) != np.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")
     shifts = _shifts("unpackbits", bitorder)
-    a, axis = (ravel(a), 0) if axis is None else (as_array(a), axis % ndim_of(a))
+    a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
     shape = (*a.shape[: axis + 1], 8, *a.shape[axis + 1 :])
     wide = lax.broadcast_in_dim(a, shape, [i + (i > axis) for i in range(a.ndim)])
     bits = lax.bitwise_and(

@@ -110,7 +110,7 @@ def asarray(
     Args:
         a: an array, a number, or nested sequences of them.
         dtype: the dtype of the result; by default that of the operands.
-        order: 'C' or 'K': the only orders that arrays here have.
+        order: has to be None or 'K': arrays have no strides.
         copy: whether to copy; None copies where needed.
         device: a device or sharding the result is put on.
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a

@@ -177,7 +177,7 @@ def cumulative_sum(
 
     Args:
         x: an array.
-        axis: the axis or axes to work along; all of them by default.
+        axis: the axis to run along; may be left out for a vector alone.
         dtype: the dtype of the result; by default that of the operands.
         include_initial: whether the result begins with 0.
 
@@ -202,7 +202,7 @@ def cumulative_prod(
 
     Args:
         x: an array.
-        axis: the axis or axes to work along; all of them by default.
+        axis: the axis to run along; may be left out for a vector alone.
         dtype: the dtype of the result; by default that of the operands.
         include_initial: whether the result begins with 1.
 

@@ -264,7 +264,7 @@ def ifftn(
     Args:
         a: an array.
         s: lengths along the axes.
-        axes: the axes to transform; by default the last ones.
+        axes: the axes to transform; by default all, or as many last ones as `s` has lengths.
         norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
     """
     return _several("ifftn", "IFFT", a, s, axes, norm)
@@ -281,7 +281,7 @@ def rfftn(
     Args:
         a: an array.
         s: lengths along the axes.
-        axes: the axes to transform; by default the last ones.
+        axes: the axes to transform; by default all, or as many last ones as `s` has lengths.
         norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
     """
     return _several("rfftn", "RFFT", a, s, axes, norm)
@@ -298,7 +298,7 @@ def irfftn(
     Args:
         a: an array.
         s: lengths along the axes.
-        axes: the axes to transform; by default the last ones.
+        axes: the axes to transform; by default all, or as many last ones as `s` has lengths.
         norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
     """
     return _several("irfftn", "IRFFT", a, s, axes, norm)

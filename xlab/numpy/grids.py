@@ -507,7 +507,7 @@ def meshgrid(
 
     Args:
         xi: vectors, one for each axis.
-        copy: has to be True.
+        copy: has no effect: arrays are not written to.
         sparse: whether each result has size 1 along the axes of the others.
         indexing: 'xy' (the first two axes swapped) or 'ij'.
 

@@ -489,7 +489,7 @@ def fill_diagonal(
     Args:
         a: an array of two or more dimensions.
         val: what to put on the diagonal.
-        wrap: whether tall matrices begin again below.
+        wrap: has to be False: tall matrices do not begin again below.
         inplace: has to be False: arrays are not written to, the result is a new one.
 
     Example:

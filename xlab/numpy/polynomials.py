@@ -475,7 +475,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     """Kaiser window: `i0(beta * sqrt(1 - r**2)) / i0(beta)` for `r` from -1 to 1; `beta` may be traced, or one per point.
 
     Args:
-        M: number of columns, by default as many as rows.
+        M: how many points.
         beta: shape of the window.
 
     Example:

@@ -74,8 +74,8 @@ def nanquantile(
         axis: the axis or axes to work along; all of them by default.
         out: has to be None: arrays are not written to.
         overwrite_input: has to be False.
-        method: how ranks between two elements are read, one of NumPy's names: 'linear', 'lower',
-            'higher', 'midpoint', 'nearest', ...
+        method: how ranks between two elements are read, as NumPy calls it: 'linear', 'lower',
+            'higher', 'midpoint', 'nearest' or 'inverted_cdf'.
         keepdims: whether the reduced dimensions stay, with size 1.
         weights: a weight for each element, or None for equal ones.
 
@@ -262,8 +262,8 @@ def percentile(
         axis: the axis or axes to work along; all of them by default.
         out: has to be None: arrays are not written to.
         overwrite_input: has to be False.
-        method: how ranks between two elements are read, one of NumPy's names: 'linear', 'lower',
-            'higher', 'midpoint', 'nearest', ...
+        method: how ranks between two elements are read, as NumPy calls it: 'linear', 'lower',
+            'higher', 'midpoint', 'nearest' or 'inverted_cdf'.
         keepdims: whether the reduced dimensions stay, with size 1.
         weights: a weight for each element, or None for equal ones.
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
@@ -307,8 +307,8 @@ def nanpercentile(
         axis: the axis or axes to work along; all of them by default.
         out: has to be None: arrays are not written to.
         overwrite_input: has to be False.
-        method: how ranks between two elements are read, one of NumPy's names: 'linear', 'lower',
-            'higher', 'midpoint', 'nearest', ...
+        method: how ranks between two elements are read, as NumPy calls it: 'linear', 'lower',
+            'higher', 'midpoint', 'nearest' or 'inverted_cdf'.
         keepdims: whether the reduced dimensions stay, with size 1.
         weights: a weight for each element, or None for equal ones.
 

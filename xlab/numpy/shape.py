@@ -130,8 +130,8 @@ def reshape(
     Args:
         a: an array.
         shape: the new shape; one entry may be -1.
-        order: 'C' or 'K': the only orders that arrays here have.
-        copy: has no meaning here: arrays are not written to.
+        order: 'C' or 'F': whether the last or the first index varies fastest.
+        copy: True or None, without effect; False is not available, since arrays have no views.
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
             sharding.
 
@@ -164,7 +164,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: ShardingLike | None =
 
     Args:
         a: an array.
-        order: 'C' or 'K': the only orders that arrays here have.
+        order: 'C' or 'F': whether the last or the first index varies fastest.
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
             sharding.
 

@@ -28,7 +28,7 @@ def dct(
     """The discrete cosine transform along an axis, cut or padded to `n`; `norm="ortho"` makes it orthogonal.
 
     Args:
-        x: where to evaluate, an array.
+        x: an array of real numbers.
         type: which of the transforms: 2 alone.
         n: length along the axis; the input is cut or padded with zeros to it.
         axis: the axis to transform.
@@ -56,7 +56,7 @@ def idct(
     """The inverse of `dct`.
 
     Args:
-        x: where to evaluate, an array.
+        x: an array of real numbers.
         type: which of the transforms: 2 alone.
         n: length along the axis; the input is cut or padded with zeros to it.
         axis: the axis to transform.
@@ -88,10 +88,10 @@ def dctn(
     """`dct` along several axes, by default all or as many last ones as `s` has sizes.
 
     Args:
-        x: where to evaluate, an array.
+        x: an array of real numbers.
         type: which of the transforms: 2 alone.
         s: lengths along the axes.
-        axes: the axes to transform; by default all.
+        axes: the axes to transform; by default all, or as many last ones as `s` has lengths.
         norm: 'backward' (the default) or 'ortho'.
     """
     return _along(dct, x, type, s, axes, norm)
@@ -107,10 +107,10 @@ def idctn(
     """The inverse of `dctn`.
 
     Args:
-        x: where to evaluate, an array.
+        x: an array of real numbers.
         type: which of the transforms: 2 alone.
         s: lengths along the axes.
-        axes: the axes to transform; by default all.
+        axes: the axes to transform; by default all, or as many last ones as `s` has lengths.
         norm: 'backward' (the default) or 'ortho'.
     """
     return _along(idct, x, type, s, axes, norm)

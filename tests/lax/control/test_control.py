@@ -353,3 +353,16 @@ def test_a_branch_not_taken_does_not_spoil_gradients():
     np.testing.assert_allclose(
         xlab.grad(lambda x: xlab.jit(xlab.vmap(f))(x).sum())(rows), [2.0, 0.25]
     )
+
+
+def test_one_operand_by_name():
+    """None is an operand; those by position go without it."""
+    count = [lambda *operands: len(operands)] * 2
+    assert [int(lax.switch(1, count, operand=x)) for x in (None, 2.0, (1, 2))] == [1, 1, 1]
+    assert int(lax.cond(True, *count, operand=None)) == 1 and int(lax.switch(0, count)) == 0
+    for wrong in (
+        lambda: lax.switch(0, count, 1.0, operand=2.0),
+        lambda: lax.cond(True, *count, 1.0, operand=2.0),
+    ):
+        with pytest.raises(TypeError, match=r"got operand=2\.0 and 1 by position"):
+            wrong()

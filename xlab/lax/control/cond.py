@@ -37,9 +37,19 @@ from xlab.lax.convert import convert_element_type, stop_gradient
 from xlab.lax.creation import zeros_like_aval
 from xlab.lax.shape import broadcast_in_dim
 
+_ABSENT = object()
+
+
+def _one_operand(api, operand, operands):
+    if operands:
+        raise TypeError(
+            f"lax.{api} takes operands by position, or one as operand=: got operand={operand!r} and {len(operands)} by position"
+        )
+    return (operand,)
+
 
 def switch(
-    index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = None
+    index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = _ABSENT
 ) -> Any:
     """Calls the branch with number `index` (clamped into range) on the operands.
 
@@ -54,8 +64,8 @@ def switch(
         >>> float(lax.switch(1, [lambda x: x, lambda x: 10 * x], 2.0))
         20.0
     """
-    if operand is not None:
-        operands = (operand, *operands)
+    if operand is not _ABSENT:
+        operands = _one_operand("switch", operand, operands)
     branches = tuple(branches)
     if not branches:
         raise ValueError("lax.switch needs at least one branch")
@@ -76,9 +86,6 @@ def switch(
     return choose(
         "switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands
     )
-
-
-_ABSENT = object()
 
 
 def cond(
@@ -108,7 +115,7 @@ def cond(
     """
     idle_argument("cond", "linear", linear, "linearity is found out")
     if operand is not _ABSENT:
-        operands = (operand, *operands)
+        operands = _one_operand("cond", operand, operands)
     elif (
         len(operands) == 2
         and callable(false_fun)

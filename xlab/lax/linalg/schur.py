@@ -36,8 +36,8 @@ def schur(
     Args:
         x: a square matrix, `(..., n, n)`.
         compute_schur_vectors: whether the vectors are returned.
-        sort_eig_vals: whether eigenvalues are sorted.
-        select_callable: chooses the eigenvalues that come first.
+        sort_eig_vals: has to be False.
+        select_callable: has no effect.
 
     Example:
         >>> import numpy as np

@@ -66,7 +66,7 @@ def sem(
         a: an array.
         axis: the axis to work along; None for the flattened array.
         ddof: delta degrees of freedom.
-        nan_policy: 'propagate', 'omit' or 'raise'.
+        nan_policy: 'propagate' or 'omit'.
         keepdims: whether the reduced dimension stays, with size 1.
     """
     if nan_policy not in ("propagate", "omit"):
