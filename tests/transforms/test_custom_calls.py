@@ -136,6 +136,21 @@ class TestLinearCall:
         a, b = xlab.linear_transpose(f, (1.0, jnp.ones(2)))({"a": 1.0, "b": jnp.ones(2)})[0]
         assert float(a) == 7.0 and b.tolist() == [7.0, 7.0]
 
+    def test_a_result_that_is_stored_in_a_reference(self):
+        def f(x, y):
+            a, b = linear_call(
+                lambda r, v: (v[0] * 2.0, v[1] * 3.0),
+                lambda r, ct: (ct[0] * 2.0, ct[1] * 3.0),
+                (),
+                (x, y),
+            )
+            r = xlab.new_ref(jnp.zeros(()))
+            r[...] = a
+            return r[...] * b
+
+        assert float(xlab.grad(lambda y: xlab.jit(f)(2.0, y))(5.0)) == 12.0
+        assert [float(g) for g in xlab.grad(xlab.jit(f), (0, 1))(2.0, 5.0)] == [30.0, 12.0]
+
     def test_a_transpose_of_another_structure(self):
         with pytest.raises(TypeError, match="pytree structure"):
             xlab.grad(lambda x: linear_call(lambda r, x: x, lambda r, ct: (ct, ct), (), x))(1.0)
