@@ -306,3 +306,29 @@ class TestOffloading:
         )
         closed = xlab.make_jaxpr(lambda x: xlab.device_put(x, xlab.memory.Space.Host))(x)
         assert str(closed.out_avals[0]) == "float32<host>[3]"
+
+
+class TestLinearTranspose:
+    """Calls and loops that mix linear values and others: only the linear part is transposed."""
+
+    def test_a_call_and_a_loop(self):
+        def called(x):
+            a, b = xlab.jit(lambda x, c: (x * 2.0, c * 1.0))(x, 3.0)
+            return a * b
+
+        def repeated(x):
+            a, b = xlab.lax.fori_loop(0, 2, lambda i, v: (v[0] * v[1], v[1] * 1.0), (x, 3.0))
+            return a * b
+
+        assert float(xlab.linear_transpose(called, 1.0)(1.0)[0]) == 6.0
+        assert float(xlab.linear_transpose(repeated, 1.0)(1.0)[0]) == 27.0
+
+    def test_a_reference_to_what_is_not_linear(self):
+        def f(x):
+            r = xlab.new_ref(jnp.zeros(()))
+            a, b = xlab.jit(lambda x, c: (x * 2.0, c * 1.0))(x, 3.0)
+            r[...] = b
+            return a * r[...]
+
+        assert float(xlab.linear_transpose(f, 1.0)(1.0)[0]) == 6.0
+        assert float(xlab.jit(xlab.linear_transpose(f, 1.0))(1.0)[0]) == 6.0
