@@ -136,6 +136,21 @@ class TestLinearCall:
         a, b = xlab.linear_transpose(f, (1.0, jnp.ones(2)))({"a": 1.0, "b": jnp.ones(2)})[0]
         assert float(a) == 7.0 and b.tolist() == [7.0, 7.0]
 
+    def test_a_result_that_is_stored_in_a_reference(self):
+        def f(x, y):
+            a, b = linear_call(
+                lambda r, v: (v[0] * 2.0, v[1] * 3.0),
+                lambda r, ct: (ct[0] * 2.0, ct[1] * 3.0),
+                (),
+                (x, y),
+            )
+            r = xlab.new_ref(jnp.zeros(()))
+            r[...] = a
+            return r[...] * b
+
+        assert float(xlab.grad(lambda y: xlab.jit(f)(2.0, y))(5.0)) == 12.0
+        assert [float(g) for g in xlab.grad(xlab.jit(f), (0, 1))(2.0, 5.0)] == [30.0, 12.0]
+
     def test_a_transpose_of_another_structure(self):
         with pytest.raises(TypeError, match="pytree structure"):
             xlab.grad(lambda x: linear_call(lambda r, x: x, lambda r, ct: (ct, ct), (), x))(1.0)
@@ -291,3 +306,29 @@ class TestOffloading:
         )
         closed = xlab.make_jaxpr(lambda x: xlab.device_put(x, xlab.memory.Space.Host))(x)
         assert str(closed.out_avals[0]) == "float32<host>[3]"
+
+
+class TestLinearTranspose:
+    """Calls and loops that mix linear values and others: only the linear part is transposed."""
+
+    def test_a_call_and_a_loop(self):
+        def called(x):
+            a, b = xlab.jit(lambda x, c: (x * 2.0, c * 1.0))(x, 3.0)
+            return a * b
+
+        def repeated(x):
+            a, b = xlab.lax.fori_loop(0, 2, lambda i, v: (v[0] * v[1], v[1] * 1.0), (x, 3.0))
+            return a * b
+
+        assert float(xlab.linear_transpose(called, 1.0)(1.0)[0]) == 6.0
+        assert float(xlab.linear_transpose(repeated, 1.0)(1.0)[0]) == 27.0
+
+    def test_a_reference_to_what_is_not_linear(self):
+        def f(x):
+            r = xlab.new_ref(jnp.zeros(()))
+            a, b = xlab.jit(lambda x, c: (x * 2.0, c * 1.0))(x, 3.0)
+            r[...] = b
+            return a * r[...]
+
+        assert float(xlab.linear_transpose(f, 1.0)(1.0)[0]) == 6.0
+        assert float(xlab.jit(xlab.linear_transpose(f, 1.0))(1.0)[0]) == 6.0

@@ -22,15 +22,7 @@ from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Va
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, current_source_info, set_trace, state, switch_trace
 from xlab.interpreters import ref_flow
-
-partial_eval_rules = RuleTable(
-    "partial_eval.partial_eval_rules",
-    "split into known and unknown parts",
-    "rule(trace, tracers, **params) -> outputs, where `trace` records and its `parent` runs what is known",
-    required=False,
-)
-"""For primitives with inner jaxprs: runs what is known of the equation and records the rest. Without a rule the whole
-equation is recorded, which is always right."""
+from xlab.interpreters.ref_flow import partial_eval_rules
 
 dce_rules = RuleTable(
     "partial_eval.dce_rules",

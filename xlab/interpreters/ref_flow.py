@@ -12,8 +12,18 @@ from collections.abc import Callable, Sequence
 from xlab.core import effects as _effects
 from xlab.core.jaxpr import Jaxpr, Literal, Var, open_jaxpr
 from xlab.core.refs import AbstractRef
+from xlab.core.rules import RuleTable
 from xlab.core.trace import state
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
+
+partial_eval_rules = RuleTable(
+    "partial_eval.partial_eval_rules",
+    "split into known and unknown parts",
+    "rule(trace, tracers, **params) -> outputs, where `trace` records and its `parent` runs what is known",
+    required=False,
+)
+"""For primitives with inner jaxprs: runs what is known of the equation and records the rest. Without a rule the whole
+equation is recorded, which is always right."""
 
 
 def unknown_variables(jaxpr: Jaxpr, unknown_in: Sequence[bool]) -> set[Var]:
@@ -34,7 +44,9 @@ def unknown_variables(jaxpr: Jaxpr, unknown_in: Sequence[bool]) -> set[Var]:
 def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
     """The operands that are references and become unknown in an equation, and its unknown results."""
     flow, n = flow_of(eqn), len(eqn.outvars)
-    if type(flow) is CallFlow:
+    if type(flow) is CallFlow and (
+        eqn.primitive in partial_eval_rules or _effects.on_refs(eqn.effects)
+    ):  # what has no rule is recorded as a whole
         return _inside(flow.jaxpr, unknown)
     if type(flow) is BranchFlow:
         if unknown[0]:

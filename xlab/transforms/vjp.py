@@ -245,8 +245,11 @@ def linear_transpose(
     flat, in_tree = _tree.flatten(primals)
     flat_fun = FlatFunction(fun, in_tree)
     avals = [aval_of(x) for x in flat]
-    jaxpr, consts = pe.trace_to_jaxpr(flat_fun, avals)
-    out_avals, out_tree = jaxpr.out_avals, flat_fun.out_tree
+    closed = pe.trace_to_closed_jaxpr(flat_fun, avals)
+    out_avals, out_tree = closed.out_avals, flat_fun.out_tree
+    # Calls and loops may mix linear values and others: only the linear part is transposed.
+    known, linear, _, _ = pe.split_jaxpr(closed, [True] * len(avals), True)
+    residuals = eval_jaxpr(known.jaxpr, known.consts)
 
     def transposed(cotangent):
         cts, tree = _tree.flatten(cotangent)
@@ -260,7 +263,8 @@ def linear_transpose(
                 raise TypeError(
                     f"the transpose of {function_name(fun)} takes a cotangent of type {aval}, got {aval_of(ct)}"
                 )
-        given = ad.backward_pass(jaxpr, consts, [ad.UndefinedPrimal(a) for a in avals], cts)
+        inputs = [*residuals, *map(ad.UndefinedPrimal, avals)]
+        given = ad.backward_pass(linear.jaxpr, linear.consts, inputs, cts)[len(residuals) :]
         return _tree.unflatten(in_tree, [ad.instantiate_zeros(ct) for ct in given])
 
     return transposed
