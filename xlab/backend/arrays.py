@@ -248,9 +248,8 @@ def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> Array
 
 # -- arrays that share buffers -------------------------------------------------------------------------------
 
-sharing: dict[
-    int, list[weakref.ref]
-] = {}  # by id of an array, the arrays with which it shares buffers, and itself
+# By id of an array, the arrays with which it shares buffers, and itself.
+sharing: dict[int, list[weakref.ref]] = {}
 _sharing_lock = threading.RLock()  # reentrant: a finalizer may run while its thread holds it
 
 

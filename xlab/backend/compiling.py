@@ -67,9 +67,8 @@ def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_in
         if len(propagate_outputs):
             build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
     options = dict(options or {})
-    profile = options.pop(
-        "fdo_profile", None
-    )  # not an option of the compiler by name, but a field of its own
+    # Not an option of the compiler by name, but a field of its own.
+    profile = options.pop("fdo_profile", None)
     if profile is not None:
         if not isinstance(profile, bytes):
             raise TypeError(

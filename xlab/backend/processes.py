@@ -105,9 +105,8 @@ def leave() -> None:
     if link is None:
         return
     atexit.unregister(leave)
-    _within(
-        min(_shutdown_s, 10), _arrays.block_until_idle
-    )  # what was started may be what the others wait for
+    # What was started may be what the others wait for.
+    _within(min(_shutdown_s, 10), _arrays.block_until_idle)
     with contextlib.suppress(_jax.JaxRuntimeError):  # they may be gone
         if service is not None:
             _await_others(link)

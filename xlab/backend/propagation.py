@@ -53,12 +53,10 @@ class Propagation:
     steps: dict[tuple[int, str], PropagationStep] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     arguments: list[int] = field(default_factory=list)
-    asked: dict[int, int] = field(
-        default_factory=dict
-    )  # value that the function returns: number of the result
-    constraints: dict[int, int] = field(
-        default_factory=dict
-    )  # value a constraint gives: its equation
+    # Value that the function returns: number of the result.
+    asked: dict[int, int] = field(default_factory=dict)
+    # Value a constraint gives: its equation.
+    constraints: dict[int, int] = field(default_factory=dict)
     failed: str = ""
 
 

@@ -179,9 +179,8 @@ class Arguments:
                 - (set(ref_discharge.refs) - set(ref_discharge.written))
             )
         in_layouts = self.of_arguments(in_tree, n, layouts.requested_layout)
-        in_layouts = tuple(
-            w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts)
-        )  # of a ShapeDtypeStruct
+        # Of a ShapeDtypeStruct.
+        in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))
         out_layouts = self.of_results(program, layouts.requested_layout)
         return Request(
             placements,

@@ -26,9 +26,8 @@ def donating(jitted, native: Callable) -> Callable:
         donation.take,
         {_arrays.ArrayImpl},
     )
-    splits: dict[
-        int, tuple[tuple[int, ...], tuple[int, ...]]
-    ] = {}  # by how many positional arguments: those donated, and others
+    # By how many positional arguments: those donated, and others.
+    splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
 
     def split(n: int):
         at = [i for i in range(n) if i not in static and i - n not in static]
@@ -60,9 +59,8 @@ def donating(jitted, native: Callable) -> Callable:
             and not all_apart(flat)
             and donation.clash(flat, range(len(given))) is not None
         ):
-            return jitted.cache_miss(*args, **kwargs)[
-                0
-            ]  # which sees whether the program takes any of those
+            # Which sees whether the program takes any of those.
+            return jitted.cache_miss(*args, **kwargs)[0]
         out = native(*args, **kwargs)
         take(given, name)
         return out

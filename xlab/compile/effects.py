@@ -39,9 +39,8 @@ class RuntimeTokenSet(threading.local):
         if token is not None:
             if tuple(token.sharding.devices_in_order) == tuple(devices):
                 return token
-            _arrays.block_until_ready(
-                [token]
-            )  # other devices: nothing but waiting orders the two programs
+            # Other devices: nothing but waiting orders the two programs.
+            _arrays.block_until_ready([token])
         token = self.current_tokens[effect] = _new_token(tuple(devices))
         return token
 

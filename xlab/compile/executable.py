@@ -74,9 +74,8 @@ class Executable:
             list(map(physical_aval, self.out_avals)),
         )
         self.kept = lowered.kept
-        self.donated = tuple(
-            k for k, i in enumerate(self.kept) if i in lowered.donated
-        )  # positions among those kept
+        # Positions among those kept.
+        self.donated = tuple(k for k, i in enumerate(self.kept) if i in lowered.donated)
         several = len(self.devices) > 1
         self.across_processes = several and len({d.process_index for d in self.devices}) > 1
         self.committed = lowered.committed or several

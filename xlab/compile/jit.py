@@ -93,9 +93,8 @@ class _Jit(Arguments):
         shardings: tuple = ()
         if self.in_shardings is not None or self.out_shardings is not None:
             ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=is_sharding_leaf)
-            outs, out_tree = _tree.flatten(
-                self.out_shardings, is_leaf=is_sharding_leaf
-            )  # specs of results as they were asked for
+            # Specs of results as they were asked for.
+            outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=is_sharding_leaf)
             shardings = *map(memory_cache.shortest, ins), in_tree, *outs, out_tree
         return (
             self.name,

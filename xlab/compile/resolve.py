@@ -182,9 +182,8 @@ def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
         )
         return smaller, _positions(jaxpr, _read(jaxpr))
 
-    smaller, kept = closed.memo(
-        "needed", make
-    )  # not the program itself, which would wait for the garbage collector
+    # Not the program itself, which would wait for the garbage collector.
+    smaller, kept = closed.memo("needed", make)
     return smaller or closed, kept
 
 
@@ -211,6 +210,7 @@ def _assignments(
         for i in kept
         if asked[i] is not None
     }
+    # These are moved.
     assignments = [
         device_assignment(
             given[i],
@@ -218,7 +218,7 @@ def _assignments(
         )
         for i in kept
         if given[i] is not None and not (i in said and said[i].devices)
-    ]  # these are moved
+    ]
     assignments += said.values()
     assignments += (
         device_assignment(s, "an explicit output sharding") for s in outs if s is not None

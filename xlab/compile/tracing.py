@@ -35,13 +35,11 @@ class TracedProgram(NamedTuple):
     )
 
 
-_cache: weakref.WeakKeyDictionary[Callable, dict] = (
-    weakref.WeakKeyDictionary()
-)  # by function and transformations
+# By function and transformations.
+_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
 _NOTHING: dict = {}
-_forgotten: weakref.WeakKeyDictionary[Callable, set[tuple]] = (
-    weakref.WeakKeyDictionary()
-)  # dropped on request
+# Dropped on request.
+_forgotten: weakref.WeakKeyDictionary[Callable, set[tuple]] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 

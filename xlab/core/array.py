@@ -113,12 +113,13 @@ class Shard:
 class KeyArray:
     """An array of random keys: a base array of unsigned integers, seen through a key type."""
 
+    # `_cells`: what became of the keys, where that is followed.
     __slots__ = (
         "__weakref__",
         "_cells",
         "aval",
         "base",
-    )  # `_cells`: what became of the keys, where that is followed
+    )
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
 

@@ -250,9 +250,8 @@ class Call:
             changed.update(getattr(updater, how)(params, *args))
         if type(params[self.param]) is not Jaxpr:
             return operands, changed
-        consts, changed[self.param] = pe.open_closed_jaxpr(
-            new
-        )  # constants of an open jaxpr are operands
+        # Constants of an open jaxpr are operands.
+        consts, changed[self.param] = pe.open_closed_jaxpr(new)
         if consts:
             changed.update(self.added(changed, len(consts)))
         return (*consts, *operands), changed

@@ -127,9 +127,8 @@ class _Analysis:
             return self.inside_mesh(params, ins)
         outs = self.through(eqn, ins, joined)
         if any(isinstance(e, _effects.IO_EFFECTS) for e in eqn.effects):
-            return [
-                self.real(self.sizes)
-            ] * n  # a callback may return different values on each device
+            # A callback may return different values on each device.
+            return [self.real(self.sizes)] * n
         if _effects.on_refs(eqn.effects):
             if _effects.written(eqn.effects):
                 self.stored = self.stored.union(self.under, *ins)

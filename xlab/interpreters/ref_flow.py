@@ -59,9 +59,8 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
         return _loop(flow, unknown, n)
     written = _effects.written(eqn.effects)
     if written and not unknown[0] and any(unknown[1:]):
-        return written, [
-            False
-        ] * n  # an unknown value is stored in a known reference; the old value is known
+        # An unknown value is stored in a known reference; the old value is known.
+        return written, [False] * n
     return set(), [True] * n
 
 

@@ -31,9 +31,8 @@ def convert(operand, new_dtype=None, weak_type: bool = False):
         and not -(1 << 31) <= operand < 1 << 31
         and not dtypes.is_extended(new_dtype)
     ):
-        operand = np.asarray(operand).astype(
-            dtypes.canonicalize_dtype(new_dtype)
-        )  # wider than the ints of programs
+        # Wider than the ints of programs.
+        operand = np.asarray(operand).astype(dtypes.canonicalize_dtype(new_dtype))
     aval = aval_of(operand)
     dtype = aval.dtype if new_dtype is None else new_dtype
     if not dtypes.is_extended(dtype):

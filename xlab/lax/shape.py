@@ -495,9 +495,8 @@ def pad(
         and not isinstance(padding_value, Tracer)
         and not padding_value
     ):
-        padding_value = state.match(
-            padding_value, ShapedArray((), aval.dtype, mat=aval.mat)
-        )  # a sum of zeros
+        # A sum of zeros.
+        padding_value = state.match(padding_value, ShapedArray((), aval.dtype, mat=aval.mat))
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 

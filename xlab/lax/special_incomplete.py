@@ -158,9 +158,8 @@ def _igamma(a, x):
     zero, one = number(0, x), number(1, x)
     p = select(above, sub(one, mul(prefix, h)), div(mul(prefix, s), a))
     p = select(eq(x, zero), full_like(x, 0), p)
-    p = select(
-        bitwise_and(le(a, _tiny(a)), gt(x, zero)), full_like(x, 1), p
-    )  # where the prefix, near a, is no number any more
+    # Where the prefix, near a, is no number any more.
+    p = select(bitwise_and(le(a, _tiny(a)), gt(x, zero)), full_like(x, 1), p)
     p = select(eq(x, number(np.inf, x)), full_like(x, 1), p)
     undefined = bitwise_or(_outside(a, x), bitwise_and(eq(a, zero), lt(x, one)))
     return select(undefined, full_like(x, np.nan), p)

@@ -282,13 +282,14 @@ rsqrt_p = _accurate(
     lambda t, ans, x: mul(t, mul(_e.beside(-0.5, x), div(ans, x))),
     ans=True,
 )
+# Not through ans / x: the slope at zero is infinite.
 cbrt_p = _accurate(
     "cbrt",
     "stablehlo.cbrt",
     lambda t, ans, x: mul(t, mul(_e.beside(1 / 3, x), integer_pow(ans, -2))),
     _e.floating,
     ans=True,
-)  # not through ans / x: the slope at zero is infinite
+)
 
 
 def erf(x: ArrayLike) -> Array:

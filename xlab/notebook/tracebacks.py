@@ -58,9 +58,8 @@ def register(shell: Any) -> None:
     shown = shell.InteractiveTB.structured_traceback
 
     def structured(etype=None, value=None, tb=None, tb_offset=None, *args, **kwargs):
-        presented = hasattr(
-            value, "_render_traceback_"
-        )  # by `present`, with a traceback of its own
+        # By `present`, with a traceback of its own.
+        presented = hasattr(value, "_render_traceback_")
         if value is not None and not presented:
             if concerns(value) and _frames(tb):
                 tb, tb_offset = shorten(value).__traceback__, 0

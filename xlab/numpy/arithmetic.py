@@ -442,9 +442,8 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     x, y = strip_weak_types(*aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y)))
     if is_complex(x):
-        ln2 = scalar(
-            float(np.log(2)), lax.real(x)
-        )  # real: infinity times a complex number has no imaginary part
+        # Real: infinity times a complex number has no imaginary part.
+        ln2 = scalar(float(np.log(2)), lax.real(x))
         x, y = (lax.complex(lax.mul(lax.real(v), ln2), lax.mul(lax.imag(v), ln2)) for v in (x, y))
         out = _logaddexp(x, y)
         return lax.complex(lax.div(lax.real(out), ln2), lax.div(lax.imag(out), ln2))

@@ -211,10 +211,11 @@ def _view(self, dtype=None, type=None):
         self = self.astype(np.uint8)
     if dtype == np.bool_:
         return bitcast_convert_type(self, np.uint8) != 0 if self.dtype != np.bool_ else self
+    # The compiler reads no bits of complex numbers.
     by_parts = self.dtype != dtype and "c" in (
         self.dtype.kind,
         dtype.kind,
-    )  # the compiler reads no bits of complex numbers
+    )
     if mine == other and not by_parts:
         return bitcast_convert_type(self, dtype)
     if not self.ndim:

@@ -41,13 +41,14 @@ _HOME = {
 }  # fmt: skip
 
 __all__ = sorted(_HOME)
+# The others share their name with a function.
 _ROOMS = (
     "comparison",
     "figures",
     "records",
     "sharding",
     "stepping",
-)  # the others share their name with a function
+)
 
 
 class _Room(types.ModuleType):

@@ -203,9 +203,8 @@ def _gamma_lowering(ctx, keys, alpha, *, log_space):
     closed, equations = _program(*ctx.avals_in, log_space)
     number = ctx.module.numbers[id(ctx.eqn)]
     ctx.module.keepalive.append(closed)
-    ctx.module.numbers.update(
-        dict.fromkeys(equations, number)
-    )  # all that happens in there is this equation
+    # All that happens in there is this equation.
+    ctx.module.numbers.update(dict.fromkeys(equations, number))
     return ctx.jaxpr(closed, [keys, alpha])[0]
 
 

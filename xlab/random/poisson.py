@@ -50,9 +50,8 @@ def poisson(
 
 @drawn(2)
 def _poisson(key, shape, dtype, lam):
-    fdtype = np.dtype(
-        np.float32
-    )  # whatever the rate comes in: counts are the same with and without 64-bit types
+    # Whatever the rate comes in: counts are the same with and without 64-bit types.
+    fdtype = np.dtype(np.float32)
     lam = to_shape(as_dtype(lam, fdtype), shape)
     small = lax.bitwise_or(lax.ne(lam, lam), lax.lt(lam, as_dtype(10, fdtype)))
     few = _by_products(key, shape, dtype, where(small, lam, as_dtype(0, fdtype)))

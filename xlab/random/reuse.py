@@ -125,9 +125,8 @@ class Use:
     def loop(self, eqn, flow: LoopFlow, ins) -> list:
         cond_consts, consts, carry, xs = flow.split(ins)
         k, length = flow.num_carry, flow.length
-        rows = (
-            [0, 1] if length is None or length > 1 else [0] * length
-        )  # what one round uses up the next must not use
+        # What one round uses up the next must not use.
+        rows = [0, 1] if length is None or length > 1 else [0] * length
         for i in rows:
             if flow.cond is not None:
                 self.run(flow.cond, [*cond_consts, *carry])

@@ -104,9 +104,8 @@ def correlate2d(
         return correlate(in1, in2, mode, precision=precision)
     full = correlate(in1, in2, "full", precision=precision)
     for i, (size, over) in enumerate(zip(jnp.shape(in1), jnp.shape(in2))):
-        full = lax.slice_in_dim(
-            full, over // 2, over // 2 + size, axis=i
-        )  # the middle, later where there are two
+        # The middle, later where there are two.
+        full = lax.slice_in_dim(full, over // 2, over // 2 + size, axis=i)
     return full
 
 

@@ -114,9 +114,8 @@ remat_p = Primitive("remat2")
 def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
     """Runs the known part without saving its inner values, and records the whole body for the unknown part."""
     if any(type(v.aval) is AbstractRef for v in jaxpr.invars):
-        return eval_jaxpr(
-            jaxpr, (), *args
-        )  # running it again would write again: what the way back needs is kept
+        # Running it again would write again: what the way back needs is kept.
+        return eval_jaxpr(jaxpr, (), *args)
     unknown = [trace.is_unknown(x) for x in args]
     io = [e for e in jaxpr.effects if isinstance(e, _effects.IO_EFFECTS)]
     if io:

@@ -239,9 +239,8 @@ def _check(pred, msg, args, kwargs, debug):
                 f"{type(v).__name__}. Put it into the message itself."
             ) from None
     site = Site(FailedCheckError, msg, tree, slot_of(values))
-    site.tell(
-        [_zeros(shape, dtype) for shape, dtype in site.slot]
-    )  # raises if the message does not fit the values
+    # Raises if the message does not fit the values.
+    site.tell([_zeros(shape, dtype) for shape, dtype in site.slot])
     bind_failure(bitwise_not(pred), number_of(site), (site.slot,), values, debug)
 
 

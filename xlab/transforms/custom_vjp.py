@@ -385,9 +385,8 @@ class _FlatBackward:
             )
         out: list = [None] * len(self.avals)
         for child, ct in zip(children, given):
-            leaves, structure = _tree.flatten(
-                ct, is_leaf=lambda x: x is None
-            )  # None stands for a whole part without cotangents
+            # None stands for a whole part without cotangents.
+            leaves, structure = _tree.flatten(ct, is_leaf=lambda x: x is None)
             try:
                 parts = structure.flatten_up_to(child)
             except (ValueError, TypeError, KeyError):

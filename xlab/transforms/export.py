@@ -190,10 +190,11 @@ class Exported:
         return bytearray(out.getvalue())
 
 
+# Bytes; a small file may unpack to any number.
 _LONGEST = {
     "program.json": 1 << 26,
     "program.stablehlo": 1 << 30,
-}  # bytes; a small file may unpack to any number
+}
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:

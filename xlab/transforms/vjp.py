@@ -115,9 +115,8 @@ def _cotangent(ct, aval):
     if aval.to_tangent_aval().dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     ct = as_array(ad.instantiate_zeros(ct))
-    return (
-        ct if aval_of(ct).memory_space == aval.memory_space else in_memory(ct, aval)
-    )  # a scalar, which went where the arrays were
+    # A scalar, which went where the arrays were.
+    return ct if aval_of(ct).memory_space == aval.memory_space else in_memory(ct, aval)
 
 
 def vjp_of(fun: Callable, primals, *, has_aux: bool = False) -> tuple[Any, ...]:

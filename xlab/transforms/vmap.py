@@ -76,9 +76,8 @@ def vmap(
             (args, kwargs),
             is_leaf=lambda x: x is None,
         )
-        own = [
-            vmappable.is_vmappable(x) for x in flat
-        ]  # classes that say themselves what an example of them is
+        # Classes that say themselves what an example of them is.
+        own = [vmappable.is_vmappable(x) for x in flat]
         dims = [None if o else _dim(x, a, name) for x, a, o in zip(flat, axes, own)]
         size = _size(flat, dims, axis_size, name, in_tree)
         out_tree = trace = None

@@ -61,9 +61,8 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
     if not seen:
         return f"`{name}` was never seen before", ()
     in_tree, avals, static, context = key
-    best = max(
-        reversed(seen), key=lambda old: _similarity(old, key)
-    )  # of equally near ones the latest
+    # Of equally near ones the latest.
+    best = max(reversed(seen), key=lambda old: _similarity(old, key))
     old_tree, old_avals, old_static, old_context = best
     if old_tree != in_tree:
         return (
@@ -149,9 +148,8 @@ def origin_of(fun) -> tuple[str, tuple[str, ...]]:
 
 def _definition_site(fun) -> str:
     place = getattr(fun, "_xlab_location", None)
-    code = getattr(
-        getattr(fun, "func", fun), "__code__", None
-    )  # a partial stands where its function does
+    # A partial stands where its function does.
+    code = getattr(getattr(fun, "func", fun), "__code__", None)
     return (
         place
         if place is not None
@@ -238,9 +236,8 @@ _OPTIONS = {
 def options_of(owner) -> dict:
     """The options of a jit that are part of what it compiles."""
     options = {option: getattr(owner, option) for option in _OPTIONS}
-    options["donate_argnames"] = (
-        owner.donate_argnames or owner.donate_argnums
-    )  # numbers where names are not known
+    # Numbers where names are not known.
+    options["donate_argnames"] = owner.donate_argnames or owner.donate_argnums
     return options
 
 

@@ -98,11 +98,12 @@ def add(
     )
 
 
+# Functions between a caller and a compile: the native dispatcher's, and those of a jit.
 _CALLS = (
     "miss",
     "cache_miss",
     "call_donating",
-)  # functions between a caller and a compile: the native dispatcher's, and those of a jit
+)
 
 
 def _library_call(name: str) -> tuple[str, str] | None:
@@ -123,9 +124,8 @@ def _library_call(name: str) -> tuple[str, str] | None:
         outer = outer.f_back
     user = outer.f_back
     code = outer.f_code
-    public = (
-        name if "<locals>" in code.co_qualname else code.co_name.strip("_<>")
-    )  # a decorator's wrapper has no name of its own
+    # A decorator's wrapper has no name of its own.
+    public = name if "<locals>" in code.co_qualname else code.co_name.strip("_<>")
     return public, f"{user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
 
 

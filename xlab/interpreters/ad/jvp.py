@@ -126,9 +126,8 @@ class JVPTrace(Trace):
                     (t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents
                 ):
                     raise primitive_jvps.missing(prim)
-                return self.parent.process_primitive(
-                    prim, primals, params
-                )  # integers alone have no tangents
+                # Integers alone have no tangents.
+                return self.parent.process_primitive(prim, primals, params)
             out, out_tangent = rule(primals, tangents, **params)
         finally:
             switch_trace(previous)

@@ -104,9 +104,8 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         return [Zero(p.aval.to_ct_aval()) if is_undefined_primal(p) else None for p in primals]
     values: dict[Var, object] = dict(zip(jaxpr.constvars, consts))
     linear: set[Var] = set()
-    cells: dict[
-        Var, object
-    ] = {}  # for linear references: the references that collect their cotangents
+    # For linear references: the references that collect their cotangents.
+    cells: dict[Var, object] = {}
     for v, p in zip(jaxpr.invars, primals):
         if is_undefined_primal(p):
             linear.add(v)

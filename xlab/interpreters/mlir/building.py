@@ -92,9 +92,8 @@ class ModuleContext:
     keepalives: list = field(default_factory=list)
     host_callbacks: list = field(default_factory=list)
     lowering_parameters: LoweringParameters = LoweringParameters()
-    own: list = field(
-        default_factory=list
-    )  # functions in the program's module that the rule asked for
+    # Functions in the program's module that the rule asked for.
+    own: list = field(default_factory=list)
 
     @property
     def context(self):

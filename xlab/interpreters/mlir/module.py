@@ -54,9 +54,8 @@ class LoweredModule:
 
     text: str
     name: str
-    hoisted: list[Any] = field(
-        default_factory=list
-    )  # constants passed before the arguments, as native code passes them
+    # Constants passed before the arguments, as native code passes them.
+    hoisted: list[Any] = field(default_factory=list)
     callbacks: list[Callable] = field(default_factory=list)
     shards: bool = False  # names a mesh
     ordered: tuple = ()  # effects with a token: leading argument and leading result
@@ -257,9 +256,8 @@ class Context:
             target = aval_out.mlir or tensor_type(aval_out)
         else:
             target = tensor_type(aval_in.update(shape=aval_out.shape))
-        words = (
-            physical_aval(aval_in).ndim - aval_in.ndim
-        )  # trailing dimensions that a random key is made of
+        # Trailing dimensions that a random key is made of.
+        words = physical_aval(aval_in).ndim - aval_in.ndim
         dims = ", ".join(
             map(str, (*range(aval_in.ndim), *range(aval_out.ndim, aval_out.ndim + words)))
         )

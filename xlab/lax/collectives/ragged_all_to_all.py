@@ -202,9 +202,8 @@ def _receive(operands, output, input_offsets, sizes, output_offsets, *, senders)
 
     number, p = table(iota(kind, pieces), 0), table(iota(kind, m), 1)
     inside = bitwise_and(le(table(target, 0), p), lt(p, table(add(target, size), 0)))
-    last = reduce_max(
-        select_n(inside, full_like(number, -1), number), (0,)
-    )  # where pieces overlap, the last one
+    # Where pieces overlap, the last one.
+    last = reduce_max(select_n(inside, full_like(number, -1), number), (0,))
     first_row = np.repeat(np.arange(senders, dtype=kind) * (rows // senders), pieces // senders)
     shift = _take(sub(add(start, first_row), target), last)
     received = ge(last, full_like(last, 0))
@@ -309,9 +308,8 @@ def _batch(axis, operands, dims, *, axis_name, axis_index_groups):
         return _batch_own(axis, operands, dims, axis_name)
     b = axis.size
     data = [batching.move_batch_dim_to(x, d, b, 0) for x, d in zip(operands[:2], dims)]
-    vectors = [
-        batching.move_batch_dim_to(x, d, b, 1) for x, d in zip(operands[2:], dims[2:])
-    ]  # pieces of all examples stay with their receiver
+    # Pieces of all examples stay with their receiver.
+    vectors = [batching.move_batch_dim_to(x, d, b, 1) for x, d in zip(operands[2:], dims[2:])]
     for i, x in ((0, data[0]), (2, data[1])):
         kind = aval_of(vectors[i]).dtype
         example = broadcast_in_dim(iota(kind, b), (1, b), (1,))

@@ -96,9 +96,8 @@ def _while_testing(eqn, ref_mask, operands):
     cond, cond_final_refs = discharge_jaxpr(p["cond_jaxpr"], [*ref_mask[:nc], *[False] * n_out])
     body, body_final_refs = discharge_jaxpr(p["body_jaxpr"], ref_mask[nc:])
     body_final_refs = [i for i in body_final_refs if i < nb]
-    first: dict[
-        Var, int
-    ] = {}  # the first operand that is each variable: a reference may be given to both
+    # The first operand that is each variable: a reference may be given to both.
+    first: dict[Var, int] = {}
     same = [first.setdefault(v, i) if type(v) is Var else i for i, v in enumerate(eqn.invars)]
     written = sorted(
         {*(same[i] for i in cond_final_refs), *(same[nc + i] for i in body_final_refs)}

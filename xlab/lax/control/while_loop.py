@@ -238,9 +238,8 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
     cc_b, bc_b = [d is not None for d in cd], [d is not None for d in bd]
     carry_b = [d is not None for d in carry_d]
     body_in, body_out = body_jaxpr.jaxpr.invars[body_nconsts:], body_jaxpr.jaxpr.outvars
-    fixed = [
-        d is None and v is o for d, v, o in zip(carry_d, body_in, body_out)
-    ]  # the same for all examples, however often they go round
+    # The same for all examples, however often they go round.
+    fixed = [d is None and v is o for d, v, o in zip(carry_d, body_in, body_out)]
 
     def once(b):
         if batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *b], False)[1][0]:
@@ -338,9 +337,8 @@ def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jax
     ordered = _effects.in_order(ctx.eqn.effects)
     n = len(ordered)
     types = [*[mlir.TOKEN_TYPE] * n, *(mlir.tensor_type(a) for a in body_jaxpr.out_avals)]
-    again = _effects.in_order(
-        cond_jaxpr.effects
-    )  # the condition then runs in order, before the loop and after each body
+    # The condition then runs in order, before the loop and after each body.
+    again = _effects.in_order(cond_jaxpr.effects)
 
     def held(carry):
         return mlir.constrain_sums(ctx, carry, body_jaxpr.out_avals)

@@ -30,9 +30,8 @@ def level_columns(level: Level) -> dict[str, Any]:
     ('ENTRY %e () -> f32[] {', [[2, 3]], [[0, 2], [3, 2]], [3])
     """
     lines = level.text.splitlines()
-    compiled = (
-        level.name == "optimized" or ":" in level.name
-    )  # this machine's module, or that of a target
+    # This machine's module, or that of a target.
+    compiled = level.name == "optimized" or ":" in level.name
     order = _hlo_order(lines) if compiled else [i for i, line in enumerate(lines) if line.strip()]
     place = {old: new for new, old in enumerate(order)}
     shown = [lines[i] for i in order]

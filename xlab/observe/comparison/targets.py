@@ -165,9 +165,8 @@ def _compiled(name: str, given: ProgramStages) -> tuple[ProgramStages, dict[str,
         [s is None for s in low.out_shardings],
     )
     stages = ProgramStages(given.closed, given.name, lowered=low)
-    stages.__dict__["hlo"] = _hlo.parse(
-        made["hlo"]
-    )  # what the other machine would run, in place of this one's
+    # What the other machine would run, in place of this one's.
+    stages.__dict__["hlo"] = _hlo.parse(made["hlo"])
     return stages, made
 
 

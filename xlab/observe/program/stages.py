@@ -31,9 +31,8 @@ from xlab.core.jaxpr import (
 )
 from xlab.observe.program import hlo, names
 
-_PLACE = re.compile(
-    r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): '
-)  # where the compiler's words are about
+# Where the compiler's words are about.
+_PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')
 
 
 class ProgramStages:
@@ -180,9 +179,8 @@ class ProgramStages:
     def unknown(self) -> tuple[str, ...]:
         """Sentences on analyses that did not finish."""
         failed = self._propagation.failed if self._propagation is not None else ""
-        ended = (
-            "" if self._stages.get("failed", "").startswith("local:") else self.unstaged
-        )  # this stage exists although the analysis failed later
+        # This stage exists although the analysis failed later.
+        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged
         return tuple(
             filter(
                 None,

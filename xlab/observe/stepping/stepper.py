@@ -63,9 +63,8 @@ class Stepper:
         self._last: Executed | None = None
         self._snapshots: list[tuple] = [(self._machine.snapshot(), None)]
         self._every = 16
-        self._replaced: dict[
-            int, Any
-        ] = {}  # by identity: another iteration's value of the variable is its own
+        # By identity: another iteration's value of the variable is its own.
+        self._replaced: dict[int, Any] = {}
         self._wholes: set[int] = set()
         self._edits: dict[int, tuple] = {}
         self.breakpoints: list[Breakpoint | Callable[[Stepper], bool]] = []
@@ -318,13 +317,14 @@ class Stepper:
         self._edits = {n: saved for n, saved in self._edits.items() if n <= now}
 
     def _stops(self, done: Executed) -> bool:
+        # All count.
         return (
             sum(
                 b.hit(self, done) if isinstance(b, Breakpoint) else b(self)
                 for b in self.breakpoints
             )
             > 0
-        )  # all count
+        )
 
     def _advance(self, into: Any) -> Executed | None:
         machine = self._machine

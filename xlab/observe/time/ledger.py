@@ -107,9 +107,8 @@ def _against(
         any(texts[e.number].get(n) != now.get(n) for n in moved if n not in _OBJECTS)
         for e in before
     ):
-        moved = [
-            n for n in moved if n not in _OBJECTS
-        ]  # other values make other objects: the values tell
+        # Other values make other objects: the values tell.
+        moved = [n for n in moved if n not in _OBJECTS]
     shown = moved[:MOST_PARTS]
     more = (
         (("…", f"{len(moved) - MOST_PARTS} more parts differ"),) if len(moved) > MOST_PARTS else ()

@@ -21,9 +21,8 @@ def i0(x: ArrayLike) -> Array:
         >>> round(float(special.i0(1.0)), 4)
         1.2661
     """
-    return jnp.exp(jnp.sign(x) * x) * lax.bessel_i0e(
-        x
-    )  # the size by the sign: no slope at zero, as the scaled function
+    # The size by the sign: no slope at zero, as the scaled function.
+    return jnp.exp(jnp.sign(x) * x) * lax.bessel_i0e(x)
 
 
 @special

@@ -292,9 +292,8 @@ def wofz(z: ArrayLike) -> Array:
     """
     if dtypes.issubdtype(z.dtype, np.complexfloating):
         return _faddeeva(z)
-    z = (
-        z if z.dtype in (np.float32, np.float64) else z.astype(np.float32)
-    )  # complex numbers have no shorter parts
+    # Complex numbers have no shorter parts.
+    z = z if z.dtype in (np.float32, np.float64) else z.astype(np.float32)
     return _faddeeva(lax.complex(z, jnp.zeros_like(z)))
 
 
