@@ -335,12 +335,10 @@ def _pow_jvp(primals, tangents):
     if type(tx) is not Zero:
         # y x^(y-1), and 0 where y is 0 even at x = 0
         exponent = _as_like(y, x)
-        shape = aval_of(exponent).shape
-        if shape and shape != aval_of(x).shape:
-            like = full_like(out, 1)  # sizes of 1 meet others
-            base = select(eq(mul(exponent, like), _zero_of(out)), mul(nonzero, like), mul(x, like))
-        else:
-            base = select(eq(exponent, _zero_of(exponent)), nonzero, x)
+        parts = exponent, nonzero, x
+        if aval_of(exponent).shape not in ((), aval_of(x).shape):
+            parts = [_spread_tangent(v, out) for v in parts]  # sizes of 1 meet others
+        base = select(eq(parts[0], _zero_of(parts[0])), *parts[1:])
         total = mul(tx, mul(exponent, pow_p.bind(base, sub(exponent, _one(x)))))
     if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
         # x^y log x, and 0 at x = 0
