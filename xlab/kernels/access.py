@@ -4,7 +4,7 @@
 selected part where the mask is true and `other` elsewhere. `masked_swap` takes a reference, a value, and the leaves of
 `(transforms, mask)`; it stores the value where the mask is true and gives what was there before. Mask and `other` have the shape of the
 part, `other` its dtype too; each may be absent (None), which means everywhere, and uninitialized memory. A start that is a value of the
-program is not moved into range: positions outside read as uninitialized and are not written.
+program is not moved into range (a negative one counts from the end): positions outside read as uninitialized and are not written.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import ge, lt, select
 from xlab.lax.convert import convert
 from xlab.lax.creation import full, iota, zeros_like_aval
+from xlab.lax.index_steps import Points, Strided, Window
 from xlab.lax.indexers import NDIndexer, indexer
 from xlab.lax.ref_batching import batched_index, batched_store
 from xlab.lax.ref_functions import TransformedRef
@@ -187,7 +188,7 @@ def _is_static(x) -> bool:
 
 
 class _Window(NamedTuple):
-    """A block whose start is used as it is: outside of the array it reads uninitialized memory, and writes nothing."""
+    """A block that is not moved into range: outside of the array it reads uninitialized memory, and writes nothing."""
 
     starts: list
     sizes: tuple
@@ -200,6 +201,7 @@ class _Window(NamedTuple):
                 starts.append(np.int32(start))
                 continue
             start = convert(start, np.dtype(np.int32), False)
+            start = select(lt(start, np.int32(0)), add(start, np.int32(n)), start)
             # Beyond one size away all is outside, and the difference cannot overflow.
             start = clamp(np.int32(-size), start, np.int32(n))
             inside = clamp(np.int32(0), start, np.int32(n - size))
@@ -252,17 +254,27 @@ def _steps(transforms):
     """The transforms as pairs of functions, `read(x)` and `write(x, value)`."""
     steps: list[tuple] = []
     for t in transforms:
-        if not isinstance(t, NDIndexer):
-            steps.append((t.read, t.write))
-            continue
-        for step in t.steps():
-            if hasattr(step, "starts") and not all(map(_is_static, step.starts)):
-                step = _Window(step.starts, step.sizes)
-            if hasattr(step, "places"):
+        for step in _bounded(t.steps(), t.shape) if isinstance(t, NDIndexer) else (t,):
+            if isinstance(step, Points):
                 steps.append((step.read, partial(step.write, update="set")))
             else:
                 steps.append((step.read, step.write))
     return steps
+
+
+def _bounded(steps, shape):
+    """The steps of an index, with windows whose starts are not moved into range."""
+    window = Window([0] * len(shape), tuple(shape))
+    if steps and isinstance(steps[0], Window):
+        window, *steps = steps
+    starts, sizes = list(window.starts), list(window.sizes)
+    for k, step in enumerate(steps):
+        if isinstance(step, Strided) and step.start is not None:
+            starts[step.dim], sizes[step.dim] = step.start, (step.size - 1) * step.stride + 1
+            steps[k] = step._replace(start=None)
+    if all(map(_is_static, starts)):
+        return [window, *steps]
+    return [_Window(starts, tuple(sizes)), *steps]
 
 
 def _read(x, steps):

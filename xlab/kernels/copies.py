@@ -47,7 +47,9 @@ class AsyncCopy:
         self._bind(dma_wait_p)
 
     def _bind(self, prim):
-        refs, transforms = zip(*(split_view(x, "async_copy") for x in (self.src, self.dst, self.sem)))
+        refs, transforms = zip(
+            *(split_view(x, "async_copy") for x in (self.src, self.dst, self.sem))
+        )
         leaves, tree = _tree.flatten(transforms)
         prim.bind(*refs, *leaves, tree=tree, add=self.add)
 
@@ -183,7 +185,7 @@ def _copy_aval(src, dst, sem, *leaves, tree, add):
 
 def _start_jvp(primals, tangents, *, tree, add):
     # Tangents are copied at once: the semaphore counts the copy of the values.
-    src, dst, _, *leaves = primals
+    _, dst, _, *leaves = primals
     (src_t, dst_t, *_), (src_at, dst_at, _) = tangents, _tree.unflatten(tree, leaves)
     dma_start_p.bind(*primals, tree=tree, add=add)
     given, place = _tree.flatten(src_at), _tree.flatten(dst_at)

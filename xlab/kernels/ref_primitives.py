@@ -63,7 +63,7 @@ def check_ref(name: str, *avals: Any) -> None:
 
 def view_text(ref: Any, transforms: tuple, names: Any) -> str:
     """A view as it stands in a printed program."""
-    return names(ref) + ("".join(f"[{t.text()}]" for t in transforms) or "[...]")
+    return names(ref) + ("".join(t.text() for t in transforms) or "[...]")
 
 
 def shown(eqn: Any, names: Any, first: int) -> Any:

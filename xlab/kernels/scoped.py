@@ -201,14 +201,10 @@ def _jvp(primals, tangents, *, jaxpr, collective_axes):
         *range(n + len(made) + given, len(new.in_avals)),
     ]
     operands = [*primals, *[t for t, nz in zip(tangents, nonzero) if nz]]
-    outs = run_scoped_p.bind(
-        *operands, jaxpr=reorder(new, order), collective_axes=collective_axes
-    )
+    outs = run_scoped_p.bind(*operands, jaxpr=reorder(new, order), collective_axes=collective_axes)
     count = len(nonzero_out)
     rest = iter(outs[count:])
-    return outs[:count], [
-        next(rest) if nz else ad.Zero.of(x) for nz, x in zip(nonzero_out, outs)
-    ]
+    return outs[:count], [next(rest) if nz else ad.Zero.of(x) for nz, x in zip(nonzero_out, outs)]
 
 
 def _batch(axis, operands, dims, *, jaxpr, collective_axes):

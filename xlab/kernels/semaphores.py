@@ -96,9 +96,7 @@ def is_semaphore(aval: Any) -> bool:
     return getattr(space, "memory_space", space) is MemorySpace.SEMAPHORE
 
 
-def semaphore_signal(
-    sem: Ref, inc: ArrayLike = 1, *, core: ArrayLike | None = None
-) -> None:
+def semaphore_signal(sem: Ref, inc: ArrayLike = 1, *, core: ArrayLike | None = None) -> None:
     """Adds to a semaphore, so that who waits for it may go on.
 
     Args:
@@ -297,6 +295,7 @@ ad.primitive_jvps[semaphore_read_p] = _read_jvp
 for _prim in (semaphore_signal_p, semaphore_wait_p, semaphore_read_p):
     ad.primitive_transposes.excuse(_prim, "a semaphore counts, it has no derivative")
     batching.primitive_batchers.excuse(
-        _prim, "the cores that wait for one another would have to wait once per example: call the kernel under vmap instead"
+        _prim,
+        "the cores that wait for one another would have to wait once per example: call the kernel under vmap instead",
     )
     printing.print_as(_prim.name, _text)
