@@ -1,7 +1,7 @@
 """Kernels: programs over grids of blocks, with references, memory spaces, semaphores and cores.
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
-`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `call.py` (`kernel_call`), `call_primitive.py` (its
+`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs), `call.py` (`kernel_call`), `call_primitive.py` (its
 primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores). What kernels say:
 `helpers.py` (branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
 `semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`.

@@ -26,8 +26,9 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.transpose import RefCotangent
 from xlab.interpreters.discharge import discharge_rules
 from xlab.lax.convert import convert
-from xlab.lax.creation import full, zeros_like_aval
+from xlab.lax.creation import zeros_like_aval
 from xlab.lax.ref_transforms import part_of, read, write
+from xlab.lax.uninitialized import uninitialized
 
 # -- eagerly -----------------------------------------------------------------------------------------------
 
@@ -316,21 +317,6 @@ empty_ref_p.takes_refs, empty_ref_p.makes_ref = False, True
 @empty_ref_p.def_effectful_abstract_eval
 def _empty_ref_aval(*, ty, memory_space):
     return AbstractRef(ty, memory_space), {_effects.INTERNAL_REF}
-
-
-def uninitialized(aval):
-    """What unwritten memory holds: NaN, the lowest integer, False."""
-    if dtypes.is_extended(aval.dtype):
-        return zeros_like_aval(aval)
-    if dtypes.issubdtype(aval.dtype, np.inexact):
-        value = np.nan
-    else:
-        value = (
-            0
-            if aval.dtype in (np.dtype(bool), np.dtype(np.int16))
-            else dtypes.iinfo(aval.dtype).min
-        )
-    return full(aval.shape, value, aval.dtype)
 
 
 @empty_ref_p.def_impl
