@@ -155,9 +155,7 @@ def describe_function(fun: Any) -> str:
         inner = inner.func
     inner = getattr(inner, "__wrapped__", inner)
     name = getattr(inner, "__qualname__", None) or type(inner).__name__
-    code = getattr(inner, "__code__", None) or getattr(
-        getattr(type(inner), "__call__", None), "__code__", None
-    )
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
     name = name.rpartition("<locals>.")[2]
     if code is None:
         return name

@@ -2,7 +2,7 @@
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
 `program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `call.py` (`kernel_call`), `call_primitive.py` (its
-primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run).
+primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores).
 
 The room may import everything below `observe`; nothing below imports it.
 """
