@@ -575,7 +575,7 @@ def test_k70_the_grid_of_a_pair_is_its_mesh():
     mesh = CoreMesh(("a", "b"), (2, 3))
     (eqn,) = equations(
         mpmd_map(
-            [(mesh, lambda x, o, s: None)],
+            [(mesh, lambda x, o, s, t: None)],
             F8,
             scratch_types=[LOCAL((2,), "int32"), SHARED((), "int32")],
             interpret=True,
@@ -755,7 +755,7 @@ def test_k75_the_policy_of_remat_decides(policy):
 
 def test_k75_a_kernel_on_references_runs_in_both_passes():
     def f(x):
-        ref = xlab.new_ref(x)
+        ref = xlab.new_ref(x, kind="no_grad_no_remat")
 
         def kernel(r):
             r[...] = r[...] * 3

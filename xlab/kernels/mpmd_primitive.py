@@ -269,6 +269,11 @@ def _mpmd_map_lowering(ctx, *args, **params):
         raise ValueError(
             f"cannot lower the mpmd_map of {name} on platform {ctx.platform}: no rule is registered for it there"
         )
+    if params["external_meshes"]:
+        raise NotImplementedError(
+            f"the mpmd_map of {name} has memory of external meshes, on which no function runs: "
+            f"{', '.join(map(str, params['external_meshes']))}. Give each of them a function, or tie the memory to a mesh that has one."
+        )
     if params["interpret"] is False:
         raise ValueError(
             f"only interpret mode is supported on {ctx.platform.upper()}: pass interpret=True to the mpmd_map of {name}, or wrap it "
@@ -278,3 +283,4 @@ def _mpmd_map_lowering(ctx, *args, **params):
 
 
 mlir.register_text_lowering(mpmd_map_p, _mpmd_map_lowering)
+mlir.single_platform_primitives.add(mpmd_map_p)

@@ -13,8 +13,9 @@ from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, bound_axes
 from xlab.interpreters import partial_eval as pe
-from xlab.kernels.memory import MemorySpace, as_ref_aval
-from xlab.kernels.mesh import mesh_of, plain_space
+from xlab.kernels.memory import as_ref_aval
+from xlab.kernels.mesh import mesh_of
+from xlab.kernels.semaphores import is_semaphore
 from xlab.kernels.trace import check_captured, trace_open_kernel
 from xlab.lax.refs import get_p
 
@@ -138,7 +139,7 @@ def _check_homes(mesh, fn, jaxpr, names) -> None:
     for i in {e.input for e in jaxpr.effects if isinstance(e, _effects.RefEffect) and e.input >= 0}:
         space = jaxpr.invars[i].aval.memory_space
         home = mesh_of(space)
-        if home not in (None, mesh) and plain_space(space) is not MemorySpace.SEMAPHORE:
+        if home not in (None, mesh) and not is_semaphore(jaxpr.invars[i].aval):
             raise ValueError(
                 f"{names[i]}, in memory space {space}, belongs to the cores of {home}, but the function "
                 f"{_source_info.describe_function(fn)} on {mesh} uses it"

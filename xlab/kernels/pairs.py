@@ -13,8 +13,6 @@ from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.refs import AbstractRef
 from xlab.kernels.blocks import block_mapping, no_block_spec
 from xlab.kernels.grid import GridMapping
-from xlab.kernels.memory import MemorySpace
-from xlab.kernels.mesh import plain_space
 
 CALL, CORE = "call", "core"
 
@@ -49,11 +47,6 @@ def owner_of(ref: AbstractRef, scratch: bool) -> str:
     if not scratch:
         return CALL
     return CORE if space is None or getattr(space, "per_core", True) else CALL
-
-
-def is_semaphore(ref: AbstractRef) -> bool:
-    """Whether a reference is to a semaphore, of the call or of the cores of a mesh."""
-    return plain_space(ref.memory_space) is MemorySpace.SEMAPHORE
 
 
 def pairs_of(params: Mapping[str, Any], num_operands: int) -> tuple[Pair, ...]:
