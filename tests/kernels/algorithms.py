@@ -15,6 +15,7 @@ from xlab.kernels import (
     BlockSpec,
     MemorySpace,
     PrefetchGridSpec,
+    cdiv,
     kernel_call,
     num_programs,
     program_id,
@@ -24,11 +25,6 @@ from xlab.ref import addupdate
 
 LOCAL = MemorySpace.LOCAL
 SDS = xlab.ShapeDtypeStruct
-
-
-def cdiv(n: int, block: int) -> int:
-    """How many blocks cover `n`."""
-    return -(-n // block)
 
 
 def inside(shape: tuple, axis: int, block, size: int):

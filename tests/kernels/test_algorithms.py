@@ -78,6 +78,7 @@ def test_k31_tiles_of_rows_meet_the_matrix_of_their_group(interpret):
 # -- attention ----------------------------------------------------------------------------------------------
 
 
+@functools.partial(xlab.jit, static_argnums=3)
 def plain_attention(q, k, v, causal):
     """`xlab.nn`'s, whose heads stand behind the length."""
     q, k, v = (jnp.swapaxes(a, 0, 1) for a in (q, k, v))
@@ -97,7 +98,7 @@ causes = pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 
 @modes
 @causes
-@pytest.mark.parametrize("queries, keys", [(16, 16), (13, 13), (5, 19)])
+@pytest.mark.parametrize(("queries", "keys"), [(16, 16), (13, 13), (5, 19)])
 def test_flash_attention(queries, keys, causal, interpret):
     q, k, v = heads(queries, keys)
     close(kernels.attention(q, k, v, causal, 8, interpret), plain_attention(q, k, v, causal))
@@ -112,25 +113,12 @@ def test_flash_attention_in_bfloat16(interpret):
 
 @modes
 @causes
-@pytest.mark.parametrize("queries, keys", [(16, 16), (13, 13), (5, 11)])
+@pytest.mark.parametrize(("queries", "keys"), [(16, 16), (13, 13), (5, 11)])
 def test_flash_attention_backward(queries, keys, causal, interpret):
     q, k, v = heads(queries, keys)
     ct = drawn(*q.shape, seed=4)
     got = pullback(lambda *a: kernels.attention(*a, causal, 8, interpret), ct, q, k, v)
     close(got, pullback(lambda *a: plain_attention(*a, causal), ct, q, k, v))
-
-
-def test_flash_attention_under_jit_grad_and_vmap():
-    q, k, v = (jnp.stack([a, 2 * a, -a]) for a in heads(7, 7))
-
-    def total(attend, q, k, v):
-        return jnp.sum(attend(q, k, v) ** 2)
-
-    kernel = functools.partial(total, lambda *a: kernels.attention(*a, True, 4))
-    plain = functools.partial(total, lambda *a: plain_attention(*a, True))
-    each = (xlab.jit(xlab.vmap(xlab.grad(f, argnums=(0, 1, 2)))) for f in (kernel, plain))
-    got, expected = (f(q, k, v) for f in each)
-    close(got, expected)
 
 
 # -- normalizations -----------------------------------------------------------------------------------------
@@ -265,12 +253,6 @@ def test_jit_changes_nothing(name):
     f, args = CALLS[name]
     first = [a[0] for a in args]
     close(xlab.jit(f)(*first), f(*first))
-
-
-@calls
-def test_k48_vmap_is_a_loop(name):
-    f, args = CALLS[name]
-    close(xlab.vmap(f)(*args), one_by_one(f, args))
 
 
 @calls
