@@ -140,6 +140,7 @@ def context_key() -> tuple:
         tuple((a.name, a.size, a.kind) for a in axes.values()) if axes else (),
         state.manual,
         state.manual_mesh,
+        state.kernel and state.kernel.key,
     )
 
 

@@ -58,7 +58,7 @@ class OpaqueTraceState:
     __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
 
     def __init__(self):
-        self._key = (state.trace, tuple(state.axes), state.manual, state.manual_mesh)
+        self._key = (state.trace, tuple(state.axes), state.manual, state.manual_mesh, state.kernel)
 
     def __eq__(self, other):
         return isinstance(other, OpaqueTraceState) and all(map(_same, self._key, other._key))

@@ -44,6 +44,9 @@ class Axis(NamedTuple):
         None  # of a batched axis: (mesh, the Explicit mesh axes that shard its dimension)
     )
     spmd: tuple = ()  # of a batched axis: the mesh axes of `spmd_axis_name`
+    index: Any = (
+        None  # of a grid axis of a kernel: the function that gives the program's position along it
+    )
 
     @property
     def spmd_entry(self):
@@ -102,6 +105,7 @@ class _State(threading.local):
     axes: dict[Any, Axis] = {}  # bound axis names; replaced, never changed in place
     manual: Any = None  # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None  # the mesh whose axes are manual
+    kernel: Any = None  # the grid of the kernel that is traced (`kernels/program.py`)
     batch_sharding: Any = (
         None  # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
     )

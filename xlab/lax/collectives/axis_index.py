@@ -27,15 +27,19 @@ def axis_index(axis_name: AxisName) -> Array:
         [0 1 2]
     """
     if not isinstance(axis_name, (tuple, list)):
-        find_axis(axis_name, "axis_index")
-        return axis_index_p.bind(axis_name=axis_name)
+        return _index(axis_name)
     names = axis_names(axis_name, "axis_index")
     if not names:
         return full((), 0, np.int32)
-    index = axis_index_p.bind(axis_name=names[0])
+    index = _index(names[0])
     for name in names[1:]:
-        index = add(mul(index, np.int32(find_axis(name).size)), axis_index_p.bind(axis_name=name))
+        index = add(mul(index, np.int32(find_axis(name).size)), _index(name))
     return index
+
+
+def _index(name):
+    axis = find_axis(name, "axis_index")
+    return axis_index_p.bind(axis_name=name) if axis.index is None else axis.index()
 
 
 def axis_size(axis_name: AxisName) -> int:
