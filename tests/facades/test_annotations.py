@@ -12,7 +12,7 @@ from xlab.scipy import stats
 
 ROOMS = [
     "xlab",
-    *(f"xlab.{room}" for room in ("lax", "nn", "numpy", "random")),
+    *(f"xlab.{room}" for room in ("kernels", "lax", "nn", "numpy", "random")),
     *(f"xlab.{room}" for room in ("lax.linalg", "nn.initializers", "numpy.fft", "numpy.linalg")),
     *(f"xlab.scipy.{room}" for room in ("fft", "integrate", "linalg", "ndimage", "signal")),
     *(f"xlab.scipy.{room}" for room in ("sparse.linalg", "special")),

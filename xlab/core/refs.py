@@ -110,7 +110,7 @@ class _RefMeta(type):
         return is_ref(x)
 
 
-# `lax/refs.py`: (ref, index) -> value; (ref, index, value) -> None, old value, None; ref -> indexable views.
+# `lax/ref_functions.py`: (ref, index) -> value; (ref, index, value) -> None, old value, None; ref -> what makes views.
 _operations: dict[str, Any] = {}
 
 
@@ -209,6 +209,20 @@ class Ref(metaclass=_RefMeta):
     at = property(
         lambda self: _operations["at"](self), doc="Views: `ref.at[index]` is a reference to a part."
     )
+
+    def reshape(self, *shape: Any):
+        """A view of all elements in another shape; one size may be -1."""
+        return _operations["view"](self).reshape(*shape)
+
+    def transpose(self, *permutation: Any):
+        """A view with the dimensions in another order; reversed if none is given."""
+        return _operations["view"](self).transpose(*permutation)
+
+    T = property(lambda self: self.transpose(), doc="A view with the dimensions reversed.")
+
+    def bitcast(self, dtype: Any):
+        """A view of the same bits as another dtype."""
+        return _operations["view"](self).bitcast(dtype)
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)

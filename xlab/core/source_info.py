@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal_files: dict[str, bool] = {}
@@ -146,6 +146,20 @@ def current(scope: str = "") -> SourceInfo:
         if frame is None
         else SourceInfo(frame.f_code, frame.f_lasti, scope)
     )
+
+
+def describe_function(fun: Any) -> str:
+    """A function's name and where it is written: `f at model.py:12`."""
+    inner = fun
+    while hasattr(inner, "func"):
+        inner = inner.func
+    inner = getattr(inner, "__wrapped__", inner)
+    name = getattr(inner, "__qualname__", None) or type(inner).__name__
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    name = name.rpartition("<locals>.")[2]
+    if code is None:
+        return name
+    return f"{name} at {shown_name(code.co_filename) or code.co_filename}:{code.co_firstlineno}"
 
 
 def describe_caller() -> str:

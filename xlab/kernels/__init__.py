@@ -1,26 +1,34 @@
 """Kernels: programs over grids of blocks, with references, memory spaces, semaphores and cores.
 
-Reading order: `memory.py` (memory spaces and the types of scratch), `mesh.py` (meshes of cores, and memory spaces tied to them).
+Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
+`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `call.py` (`kernel_call`), `call_primitive.py` (its
+primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores).
 
 The room may import everything below `observe`; nothing below imports it.
 """
 
+from xlab.kernels.blocks import BlockDim as BlockDim
+from xlab.kernels.blocks import Blocked as Blocked
+from xlab.kernels.blocks import BlockMapping as BlockMapping
+from xlab.kernels.blocks import BlockSpec as BlockSpec
+from xlab.kernels.blocks import BoundedSlice as BoundedSlice
+from xlab.kernels.blocks import Buffered as Buffered
+from xlab.kernels.blocks import Element as Element
+from xlab.kernels.blocks import Indirect as Indirect
+from xlab.kernels.blocks import RevisitMode as RevisitMode
+from xlab.kernels.blocks import Squeezed as Squeezed
+from xlab.kernels.blocks import no_block_spec as no_block_spec
+from xlab.kernels.blocks import squeezed as squeezed
+from xlab.kernels.call import kernel_call as kernel_call
+from xlab.kernels.call_primitive import kernel_call_p as kernel_call_p
+from xlab.kernels.grid import GridMapping as GridMapping
+from xlab.kernels.grid import GridSpec as GridSpec
+from xlab.kernels.grid import PrefetchGridSpec as PrefetchGridSpec
+from xlab.kernels.interpret import InterpretParams as InterpretParams
+from xlab.kernels.interpret import interpret_mode as interpret_mode
 from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
 from xlab.kernels.memory import MemorySpace as MemorySpace
-from xlab.kernels.mesh import CoreMemorySpace as CoreMemorySpace
-from xlab.kernels.mesh import CoreMesh as CoreMesh
-from xlab.kernels.mesh import KernelMesh as KernelMesh
-from xlab.kernels.mesh import create_core_mesh as create_core_mesh
-
-__all__ = [
-    "ANY",
-    "HOST",
-    "CoreMemorySpace",
-    "CoreMesh",
-    "KernelMesh",
-    "MemoryRef",
-    "MemorySpace",
-    "create_core_mesh",
-]
+from xlab.kernels.program import num_programs as num_programs
+from xlab.kernels.program import program_id as program_id

@@ -12,11 +12,11 @@ functions), `convert.py` (changes of dtype), `creation.py` (arrays made from not
 sums), `debugging.py` (looking into programs while they run), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
 dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
-dictionaries as parameters of equations), `indexers.py` (indices into
+dictionaries as parameters of equations), `index_steps.py` (indices as chains of simple steps), `indexers.py` (indices into
 mutable references), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
 (precision of products), `ragged.py` (products of rows in groups), `reduce_sum.py` (`reduce_sum`), `reducing.py`
-(`reduce` by any associative operation), `ref_batching.py` (batching of references), `ref_functions.py` (mutable
-references), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
+(`reduce` by any associative operation), `ref_batching.py` (batching of references), `ref_elements.py` (elements that an
+access touches), `ref_functions.py` (mutable references), `ref_transforms.py` (views of them), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
 mesh axes), `rng.py` (random bits and numbers straight from the compiler's own generators), `scaled.py` (products of
 narrow numbers in blocks, each block with a scale), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (its
 derivatives, and those of `gather`), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `sort.py` (`sort` of one or several arrays along a dimension, and

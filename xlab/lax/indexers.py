@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,23 +18,19 @@ from xlab.core.avals import aval_of
 from xlab.core.trace import is_tracer
 from xlab.core.typing import ArrayLike
 from xlab.errors import NonConcreteBooleanIndexError
-from xlab.lax.arithmetic import add, mul
-from xlab.lax.comparison import lt, select
-from xlab.lax.convert import convert_element_type
-from xlab.lax.creation import full_like, iota
-from xlab.lax.gather import GatherDimensionNumbers, gather
-from xlab.lax.scatter import ScatterDimensionNumbers, scatter, scatter_add
-from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, concatenate, reshape
-from xlab.lax.slicing import dynamic_slice, dynamic_update_slice
-from xlab.lax.slicing import slice as lax_slice
+from xlab.lax.index_steps import Points, Shaped, Strided, Window, window_of, write_steps
+from xlab.lax.shape import broadcast_shapes
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`size` positions from `start` on, `stride` apart; the start may be a value of the program."""
+    """`size` positions from `start` on, `stride` apart; the start may be a value of the program.
+
+    Where an index map returns it, the size may be one too.
+    """
 
     start: Any
-    size: int
+    size: Any
     stride: int = 1
 
     @property
@@ -42,24 +38,38 @@ class Slice:
         return isinstance(self.start, int)
 
 
-_tree.register_pytree_node(
-    Slice,
-    lambda s: (
-        ((), (s.start, s.size, s.stride)) if s.is_static else ((s.start,), (None, s.size, s.stride))
-    ),
-    lambda aux, children: Slice(children[0] if children else aux[0], *aux[1:]),
-)
+def _flatten_slice(s):
+    children = tuple(v for v in (s.start, s.size) if not isinstance(v, int))
+    fixed = tuple(v if isinstance(v, int) else None for v in (s.start, s.size))
+    return children, (*fixed, s.stride)
 
 
-def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice | slice:
+def _unflatten_slice(aux, children):
+    given = iter(children)
+    start, size = (next(given) if v is None else v for v in aux[:2])
+    return Slice(start, size, aux[2])
+
+
+_tree.register_pytree_node(Slice, _flatten_slice, _unflatten_slice)
+
+
+def ds(
+    start: ArrayLike | slice, size: int | None = None, stride: int | None = None
+) -> Slice | slice:
     """An index for `size` positions from `start` on, which may be a value of the program.
 
-    `ds(n)` is `:n`, `ds(None)` is `:`, and with a stride every `stride`-th position is taken.
+    `ds(n)` is `:n`, `ds(None)` is `:`, and with a stride every `stride`-th position is taken. `ds` of a Python slice that says
+    where it stops is the same positions: `ds(slice(1, 6, 2))` is `ds(1, 3, 2)`. Without a stop it stays a Python slice, since where
+    it ends depends on what is indexed.
 
     Args:
-        start: the first position, a Python int or an integer of the program.
-        size: how many positions, a Python int.
+        start: the first position, a Python int or an integer of the program, or a slice.
+        size: how many positions: a Python int, or in what an index map returns an integer of the program.
         stride: the distance of positions, 1 by default.
+
+    Raises:
+        ValueError: a negative size or a stride below 1.
+        TypeError: a start or size that is no integer.
 
     Example:
         >>> import xlab
@@ -68,7 +78,9 @@ def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> 
         [1, 2, 3]
     """
     if isinstance(start, slice):
-        raise TypeError(f"ds takes a start and a size, got {start}: a slice is an index already")
+        if size is not None or stride is not None:
+            raise TypeError(f"ds takes a start and a size, or a slice, got both: {start}")
+        return _normalized(start)
     if start is None:
         if size is not None or stride is not None:
             raise ValueError("ds(None) takes the whole dimension: a size or stride needs a start")
@@ -79,24 +91,39 @@ def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> 
                 "ds(n) takes the first n positions, where n is a Python int; for a start that is a value give a size"
             )
         start, size = 0, start
-    if is_tracer(size):
-        raise TypeError(
-            "the size of ds must be a Python int: shapes are known while tracing. The start may be traced."
-        )
-    size, stride = operator.index(size), 1 if stride is None else operator.index(stride)
-    if size < 0 or stride < 1:
+    stride = 1 if stride is None else operator.index(stride)
+    size = _integer_scalar("size", size) if is_tracer(size) else operator.index(size)
+    if (isinstance(size, int) and size < 0) or stride < 1:
         raise ValueError(
             f"ds takes a size of at least 0 and a stride of at least 1, got size {size} and stride {stride}"
         )
     if not isinstance(start, (int, np.integer)):
-        aval = aval_of(start)
-        if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
-            raise TypeError(f"the start of ds must be an integer scalar, got {aval}")
-        return Slice(start, size, stride)
+        return Slice(_integer_scalar("start", start), size, stride)
     return Slice(operator.index(start), size, stride)
 
 
 dslice = ds
+
+
+def _integer_scalar(what, x):
+    aval = aval_of(x)
+    if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(f"the {what} of ds must be an integer scalar, got {aval}")
+    return x
+
+
+def _normalized(s: slice) -> Slice | slice:
+    """A slice with known ends as positions; others depend on the size of the dimension."""
+    start, step = s.start or 0, 1 if s.step is None else s.step
+    if is_tracer(start) or is_tracer(s.stop) or is_tracer(step):
+        raise TypeError(
+            f"the bounds of a slice must be Python ints, got {s}: write ds(start, size), whose start may be traced"
+        )
+    if step < 1:
+        raise ValueError(f"slice must have a step >= 1 (found: {step})")
+    if s.stop is None or s.stop < 0 or start < 0:
+        return s
+    return Slice(operator.index(start), max(0, -(-(s.stop - start) // step)), operator.index(step))
 
 
 class NDIndexer:
@@ -116,7 +143,7 @@ class NDIndexer:
         )
 
     def __repr__(self):
-        return f"NDIndexer({self.text()}, shape={self.shape})"
+        return f"NDIndexer({self.text()[1:-1]}, shape={self.shape})"
 
     def layout(self) -> list[tuple[str, int]]:
         """The source of each result dimension: ('int', k) of the integer arrays, or ('slice', d) for dimension `d`."""
@@ -133,41 +160,100 @@ class NDIndexer:
             for kind, k in self.layout()
         )
 
+    def result_dtype(self, dtype):
+        return dtype
+
     def text(self, show=str) -> str:
-        """As it stands between brackets."""
-        return ",".join(
+        """As it stands right of a reference."""
+        entries = (
             _slice_text(i, n, show) if isinstance(i, Slice) else show(i)
             for i, n in zip(self.indices, self.shape)
         )
+        return f"[{','.join(entries)}]"
+
+    # -- on NumPy arrays: the positions are numbers ----------------------------------------------------------
+
+    def outside(self) -> list[str]:
+        """What is said of each index that reaches outside the array; negative ones count from the end."""
+        return [
+            text
+            for d, (i, n) in enumerate(zip(self.indices, self.shape))
+            if (text := _reach(i, n, d))
+        ]
+
+    def places(self, outside: str = "clamp", writing: bool = False) -> list[np.ndarray]:
+        """Positions along each dimension of the array, those of integers in their own shape; -1 where they are missing."""
+        arrays = any(np.ndim(i) for i in self.indices if not isinstance(i, Slice))
+        out = []
+        for i, n in zip(self.indices, self.shape):
+            if not isinstance(i, Slice):
+                places = _from_end(np.asarray(i, np.int64), n)
+                out.append(_inside(places, n, outside == "missing" or (writing and arrays)))
+                continue
+            start, steps = np.int64(i.start), np.arange(i.size) * i.stride
+            if outside == "missing":
+                out.append(_inside(_from_end(start, n) + steps, n, True))
+            elif i.stride > 1 and i.size > 1 and not i.is_static:
+                out.append(_inside(_from_end(start + steps, n), n, writing))
+            else:
+                first = _window_start(i, n)
+                out.append(first + steps)
+        return out
+
+    def region(self) -> tuple[tuple[int, int], ...]:
+        """Per dimension of the array the half-open range around every position that compiled programs read."""
+        places = self.places()
+        return tuple((int(p.min()), int(p.max()) + 1) if p.size else (0, 0) for p in places)
+
+    def is_basic(self, outside: str) -> bool:
+        """Whether NumPy gives a view of the array, without a copy."""
+        return outside == "clamp" and all(map(_is_basic, self.indices))
+
+    def touched(self, x, outside="clamp", fill=-1, writing=False):
+        if self.is_basic(outside):
+            basic = zip(self.indices, self.shape)
+            return x[tuple(_basic(i, n) for i, n in basic)]
+        layout, shape = self.layout(), self.result_shape()
+        first = next((r for r, (kind, _) in enumerate(layout) if kind == "int"), 0)
+        columns = []
+        for d, (i, places) in enumerate(zip(self.indices, self.places(outside, writing))):
+            column = [1] * len(layout)
+            if isinstance(i, Slice):
+                column[layout.index(("slice", d))] = i.size
+            else:
+                n = len(self.int_indexer_shape)
+                column[first : first + n] = [1] * (n - places.ndim) + list(places.shape)
+            columns.append(places.reshape(column))
+        missing = np.zeros(shape, bool)
+        for c in columns:
+            missing |= c < 0
+        if missing.all():
+            return np.full((*shape, x.shape[-1]), fill, x.dtype)
+        found = np.broadcast_to(x[tuple(np.maximum(c, 0) for c in columns)], (*shape, x.shape[-1]))
+        return np.where(missing[..., None], np.asarray(fill, x.dtype), found)
 
     # -- on arrays -----------------------------------------------------------------------------------------
 
     def steps(self):
         """The indexer as simpler ones, each on the result of the one before: a window, strides, then points."""
         n = self.shape
-        window = [
-            i
-            if not isinstance(i, Slice)
-            else Slice(i.start, max((i.size - 1) * i.stride + 1, 0))
-            if i.size
-            else Slice(0, 0)
-            for i in self.indices
-        ]
         points = [d for d, i in enumerate(self.indices) if not isinstance(i, Slice)]
         arrays = any(aval_of(self.indices[d]).shape for d in points)
-        starts = [w.start if isinstance(w, Slice) else 0 if arrays else w for w in window]
-        sizes = tuple(
-            w.size if isinstance(w, Slice) else n[d] if arrays else 1 for d, w in enumerate(window)
-        )
+        whole = [(0, size) if arrays else (i, 1) for i, size in zip(self.indices, n)]
+        windows = [
+            window_of(i, size) if isinstance(i, Slice) else w
+            for i, size, w in zip(self.indices, n, whole)
+        ]
+        starts, sizes = [w[0] for w in windows], tuple(w[1] for w in windows)
         out: list[Any] = []
         if sizes != n or any(not (isinstance(s, int) and s == 0) for s in starts):
-            out.append(_Window(starts, sizes))
+            out.append(Window(starts, sizes))
         for d, i in enumerate(self.indices):
             if isinstance(i, Slice) and i.stride > 1 and i.size > 1:
-                out.append(_Strided(d, i.size, i.stride))
+                out.append(Strided(d, i.size, i.stride, None if i.is_static else i.start))
         if arrays:
             out.append(
-                _Points(
+                Points(
                     points,
                     [self.indices[d] for d in points],
                     self.int_indexer_shape,
@@ -175,7 +261,7 @@ class NDIndexer:
                 )
             )
         elif points:
-            out.append(_Shaped(self.result_shape()))
+            out.append(Shaped(self.result_shape()))
         return out
 
     def read(self, x):
@@ -184,7 +270,7 @@ class NDIndexer:
         return x
 
     def write(self, x, value, update: str = "set"):
-        return _write(x, self.steps(), value, update)
+        return write_steps(x, self.steps(), value, update)
 
 
 _tree.register_pytree_node(
@@ -194,110 +280,55 @@ _tree.register_pytree_node(
 )
 
 
+def _from_end(places, n: int):
+    """Positions, of which negative ones count from the end."""
+    return np.where(places < 0, places + n, places)
+
+
+def _inside(places, n: int, dropped: bool):
+    """Positions moved inside a dimension; those outside become -1 if they are dropped."""
+    if dropped:
+        return np.where((places < 0) | (places >= n), -1, places)
+    return np.clip(places, 0, max(n - 1, 0))
+
+
+def _window_start(s: Slice, n: int) -> int:
+    """Where a window starts that is moved inside a dimension."""
+    start = int(s.start)
+    span = (s.size - 1) * s.stride + 1 if s.size else 0
+    return min(max(start + n if start < 0 else start, 0), n - span)
+
+
+def _is_basic(i) -> bool:
+    """Whether NumPy has such an index."""
+    return (i.stride == 1 or i.is_static) if isinstance(i, Slice) else np.ndim(i) == 0
+
+
+def _basic(i, n: int):
+    if isinstance(i, Slice):
+        start = _window_start(i, n)
+        return slice(start, start + i.size * i.stride, i.stride)
+    i = int(i)
+    return min(max(i + n if i < 0 else i, 0), n - 1)
+
+
+def _reach(i, n: int, d: int) -> str | None:
+    if isinstance(i, Slice):
+        start = int(i.start) + (n if i.start < 0 else 0)
+        if i.size and not 0 <= start <= n - ((i.size - 1) * i.stride + 1):
+            return f"start={int(i.start)}, size={i.size}, stride={i.stride} in dimension {d} of size {n}"
+        return None
+    places = np.asarray(i)
+    bad = places[(places < -n) | (places >= n)]
+    return f"index {bad.ravel()[0]} in dimension {d} of size {n}" if bad.size else None
+
+
 def _slice_text(s: Slice, n: int, show) -> str:
     step = f":{s.stride}" if s.stride != 1 else ""
     if not s.is_static:
         return f"{show(s.start)}:{show(s.start)}+{s.size}{step}"
     stop = s.start + (s.size - 1) * s.stride + 1 if s.size else s.start
     return f"{s.start or ''}:{'' if stop == n else stop}{step}"
-
-
-def _write(x, steps, value, update):
-    if not steps:
-        return value if update == "set" else add(x, value)
-    step, rest = steps[0], steps[1:]
-    if isinstance(step, _Points):
-        return step.write(x, value, update)
-    return step.write(
-        x, _write(step.read(x), rest, value, update) if rest or update != "set" else value
-    )
-
-
-class _Window(NamedTuple):
-    """A block without strides."""
-
-    starts: Any
-    sizes: tuple
-
-    def read(self, x):
-        if all(isinstance(s, int) for s in self.starts):
-            return lax_slice(x, self.starts, [s + n for s, n in zip(self.starts, self.sizes)])
-        return dynamic_slice(x, self.starts, self.sizes)
-
-    def write(self, x, value):
-        return dynamic_update_slice(x, value, self.starts) if 0 not in self.sizes else x
-
-
-class _Strided(NamedTuple):
-    """Every `stride`-th position of one dimension."""
-
-    dim: int
-    size: int
-    stride: int
-
-    def read(self, x):
-        shape = aval_of(x).shape
-        return lax_slice(
-            x,
-            [0] * len(shape),
-            shape,
-            [self.stride if d == self.dim else 1 for d in range(len(shape))],
-        )
-
-    def write(self, x, value):
-        ndim = aval_of(x).ndim
-        places = mul(iota(np.int32, self.size), np.int32(self.stride))
-        others = tuple(d for d in range(ndim) if d != self.dim)
-        numbers = ScatterDimensionNumbers(others, (self.dim,), (self.dim,))
-        return scatter(
-            x,
-            reshape(places, (self.size, 1)),
-            value,
-            numbers,
-            indices_are_sorted=True,
-            unique_indices=True,
-        )
-
-
-class _Shaped(NamedTuple):
-    """The dimensions of size one that integers left behind are gone."""
-
-    shape: tuple
-
-    def read(self, x):
-        return reshape(x, self.shape)
-
-    def write(self, x, value):
-        return reshape(value, aval_of(x).shape)
-
-
-class _Points(NamedTuple):
-    """Positions given by integer arrays, along some dimensions; `windows` are the result's dimensions for the others."""
-
-    dims: list
-    indices: list
-    shape: tuple
-    windows: list
-
-    def places(self, x):
-        columns = []
-        for d, i in zip(self.dims, self.indices):
-            i = np.int32(i) if isinstance(i, int) else convert_element_type(i, np.int32)
-            if not isinstance(i, np.generic):
-                i = select(lt(i, full_like(i, 0)), add(i, full_like(i, aval_of(x).shape[d])), i)
-            ndim = aval_of(i).ndim
-            i = broadcast_in_dim(i, self.shape, range(len(self.shape) - ndim, len(self.shape)))
-            columns.append(reshape(i, (*self.shape, 1)))
-        return concatenate(columns, len(self.shape)) if len(columns) > 1 else columns[0]
-
-    def read(self, x):
-        sizes = [1 if d in self.dims else n for d, n in enumerate(aval_of(x).shape)]
-        numbers = GatherDimensionNumbers(tuple(self.windows), tuple(self.dims), tuple(self.dims))
-        return gather(x, self.places(x), numbers, sizes, mode="clip")
-
-    def write(self, x, value, update):
-        numbers = ScatterDimensionNumbers(tuple(self.windows), tuple(self.dims), tuple(self.dims))
-        return (scatter if update == "set" else scatter_add)(x, self.places(x), value, numbers)
 
 
 # -- from what users write --------------------------------------------------------------------------------
@@ -348,6 +379,11 @@ def _entry(e, n: int, d: int):
         start, stop, _ = slice(start, stop, step).indices(n)
         return Slice(start, max(0, -(-(stop - start) // step)), step)
     if isinstance(e, Slice):
+        if not isinstance(e.size, int):
+            raise TypeError(
+                f"the size of ds must be a Python int where a reference is indexed, got {aval_of(e.size)} in dimension {d}: "
+                f"shapes are known while tracing. The start may be traced."
+            )
         if e.is_static:
             last = e.start + (e.size - 1) * e.stride
             if e.start < 0 or (e.size and last >= n) or e.start > n:

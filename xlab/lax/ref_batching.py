@@ -16,6 +16,7 @@ from xlab.lax.arithmetic import add, mul
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import iota
 from xlab.lax.indexers import NDIndexer, Slice
+from xlab.lax.ref_transforms import Rearranged, RefTransposer
 from xlab.lax.refs import addupdate_p, empty_ref_p, free_ref_p, freeze_p, get_p, new_ref_p, swap_p
 from xlab.lax.shape import broadcast_in_dim, reshape, transpose
 
@@ -103,6 +104,21 @@ def _prepared(operands, dims, first, tree, size):
         order.insert(dims[0], "batch")
     marked, transforms = iter(dims[first:]), []
     for index in _tree.unflatten(tree, operands[first:]):
+        if isinstance(index, Rearranged):
+            if "batch" in order:
+                numbers = range(len(order) - 1)
+                if order != ["batch", *numbers]:
+                    shape = (
+                        transforms[-1].result_shape() if transforms else aval_of(operands[0]).shape
+                    )
+                    front = [order.index("batch"), *(order.index(k) for k in numbers)]
+                    transforms.append(RefTransposer(tuple(shape), tuple(front)))
+                index = index.batched(size)
+                order = ["batch", *range(len(index.result_shape()) - 1)]
+            else:
+                order = list(range(len(index.result_shape())))
+            transforms.append(index)
+            continue
         entry_dims = [
             (next(marked) if not i.is_static else None) if isinstance(i, Slice) else next(marked)
             for i in index.indices

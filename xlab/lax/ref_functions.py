@@ -18,6 +18,7 @@ from xlab.core.typing import Array
 from xlab.lax import ref_batching as _ref_batching  # noqa: F401  (its rules)
 from xlab.lax.convert import convert
 from xlab.lax.indexers import indexer
+from xlab.lax.ref_transforms import RefBitcaster, RefReshaper, RefTransposer, part_of
 from xlab.lax.refs import (
     addupdate_p,
     empty_ref_p,
@@ -25,7 +26,6 @@ from xlab.lax.refs import (
     freeze_p,
     get_p,
     new_ref_p,
-    part_of,
     store,
     swap_p,
 )
@@ -225,19 +225,55 @@ def _fitting(ref, value, part):
 
 
 class TransformedRef:
-    """A view: a reference to a part of what another refers to. Made by `ref.at[index]`."""
+    """A view: a reference to a part of what another refers to, or to its elements in another order or shape.
+
+    `ref.at[index]`, `ref.reshape(shape)`, `ref.transpose(order)`, `ref.T` and `ref.bitcast(dtype)` make one, and a view has all of
+    them too. Reads and writes of a view are reads and writes of the reference.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> ref = xlab.new_ref(jnp.zeros((2, 3), int))
+        >>> ref.at[1].reshape(3, 1).T[0, 2] = 5
+        >>> ref[...].tolist()
+        [[0, 0, 0], [0, 0, 5]]
+    """
 
     __slots__ = ("ref", "transforms")
+    __array_ufunc__ = None
 
     def __init__(self, ref, transforms=()):
         self.ref, self.transforms = ref, tuple(transforms)
 
-    aval = property(
-        lambda self: AbstractRef(part_of(aval_of(self.ref).inner_aval, self.transforms))
-    )
+    @property
+    def aval(self) -> AbstractRef:
+        """The type of the part, as a reference."""
+        whole = aval_of(self.ref)
+        return AbstractRef(
+            part_of(whole.inner_aval, self.transforms), whole.memory_space, whole.kind
+        )
+
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
-    at = property(lambda self: RefIndexer(self))
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    at = property(lambda self: RefIndexer(self), doc=Ref.at.__doc__)
+    T = property(lambda self: self.transpose(), doc=Ref.T.__doc__)
+
+    def reshape(self, *shape: Any) -> TransformedRef:
+        """A view of all elements in another shape; one size may be -1."""
+        return self._then(RefReshaper.of(self.shape, shape))
+
+    def transpose(self, *permutation: Any) -> TransformedRef:
+        """A view with the dimensions in another order; reversed if none is given."""
+        return self._then(RefTransposer.of(self.shape, permutation))
+
+    def bitcast(self, dtype: Any) -> TransformedRef:
+        """A view of the same bits as another dtype; the last dimension grows or shrinks with the size of elements."""
+        return self._then(RefBitcaster.of(self.shape, self.dtype, dtype))
+
+    def _then(self, transform) -> TransformedRef:
+        return TransformedRef(self.ref, (*self.transforms, transform))
 
     def __getitem__(self, index):
         return ref_get(self, index)
@@ -245,8 +281,47 @@ class TransformedRef:
     def __setitem__(self, index, value):
         ref_set(self, index, value)
 
+    def get(self, idx=None):
+        """The value at an index, or of the whole view."""
+        return ref_get(self, idx)
+
+    def set(self, value: Any, idx: Any = None) -> None:
+        """Stores a value at an index, or in place of the whole view."""
+        ref_set(self, idx, value)
+
+    def swap(self, value, idx=None):
+        """Stores a value at an index and returns what was there."""
+        return ref_swap(self, idx, value)
+
+    def addupdate(self, x: Any, idx: Any = None) -> None:
+        """Adds to the value at an index."""
+        ref_addupdate(self, idx, x)
+
+    def __len__(self):
+        return ref_length(self)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError(
+            f"NumPy was given a view of a reference, of type {self.aval}: read it first, as view[...]"
+        )
+
     def __repr__(self):
         return f"TransformedRef({aval_of(self.ref)}, {list(self.transforms)})"
+
+
+def ref_length(ref) -> int:
+    """The size of the first dimension of a reference or view."""
+    if not ref.shape:
+        raise TypeError("len() of unsized object: the reference holds an array without dimensions")
+    return ref.shape[0]
+
+
+def view(ref) -> TransformedRef:
+    """The view of everything."""
+    return ref if isinstance(ref, TransformedRef) else TransformedRef(ref)
 
 
 class RefIndexer:
@@ -258,11 +333,17 @@ class RefIndexer:
         self.ref = ref
 
     def __getitem__(self, index) -> TransformedRef:
-        view = self.ref if isinstance(self.ref, TransformedRef) else TransformedRef(self.ref)
-        new = indexer(index, view.shape)
-        return view if new is None else TransformedRef(view.ref, (*view.transforms, new))
+        whole = view(self.ref)
+        new = indexer(index, whole.shape)
+        return whole if new is None else whole._then(new)
 
 
 set_operations(
-    new=new_ref, get=ref_get, set=ref_set, swap=ref_swap, addupdate=ref_addupdate, at=RefIndexer
+    new=new_ref,
+    get=ref_get,
+    set=ref_set,
+    swap=ref_swap,
+    addupdate=ref_addupdate,
+    at=RefIndexer,
+    view=view,
 )

@@ -1,6 +1,6 @@
 """Mutable references: the primitives that make, read, write and end them. The functions are in `ref_functions.py`.
 
-`get`, `swap` and `addupdate` carry the index as a tree of transforms (`indexers.py`) whose leaves are operands. They are never
+`get`, `swap` and `addupdate` carry what they access as a tree of transforms (`ref_transforms.py`) whose leaves are operands. They are never
 lowered: `interpreters/discharge.py` first replaces them by what they mean on values. Batching is in `ref_batching.py`.
 """
 
@@ -25,37 +25,11 @@ from xlab.interpreters import ad, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.transpose import RefCotangent
 from xlab.interpreters.discharge import discharge_rules
-from xlab.lax.arithmetic import add_p
 from xlab.lax.convert import convert
 from xlab.lax.creation import full, zeros_like_aval
+from xlab.lax.ref_transforms import part_of, read, write
 
-# -- on values ----------------------------------------------------------------------------------------------
-
-
-def part_of(aval, transforms):
-    """Type of the part that transforms select."""
-    for t in transforms:
-        aval = aval.update(shape=t.result_shape())
-    return aval
-
-
-def read(x, transforms):
-    """The part of an array that transforms select."""
-    for t in transforms:
-        x = t.read(x)
-    return x
-
-
-def write(x, transforms, value, update="set"):
-    """The array with that part replaced, or added to."""
-    if not transforms:
-        return value if update == "set" else add_p.bind(x, value)
-    first, rest = transforms[0], transforms[1:]
-    return (
-        first.write(x, write(first.read(x), rest, value, update))
-        if rest
-        else first.write(x, value, update)
-    )
+# -- eagerly -----------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024)
@@ -441,7 +415,7 @@ ad.set_ref_operations(
 def _indexed_ref_text(eqn, names, first):
     leaves = [_printing.atom_text(a, names).split(":")[0] for a in eqn.invars[first:]]
     transforms = _tree.unflatten(eqn.params["tree"], leaves)
-    return names(eqn.invars[0]) + ("".join(f"[{t.text()}]" for t in transforms) or "[...]")
+    return names(eqn.invars[0]) + ("".join(t.text() for t in transforms) or "[...]")
 
 
 def _get_text(eqn, names, used):

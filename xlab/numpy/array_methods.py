@@ -16,7 +16,7 @@ import numpy as np
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, install_members
-from xlab.core.refs import AbstractRef
+from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.complexes import complex as complex_
 from xlab.lax.convert import bitcast_convert_type
@@ -329,6 +329,24 @@ def _traced_iter(self):
     return (ref_get(self, i) for i in range(len(self)))
 
 
+class _OnRefs:
+    """A method that traced references have, in place of the array's method of the same name if there is one."""
+
+    def __init__(self, name, fun, array_member):
+        self.name, self.fun, self.array_member = name, fun, array_member
+
+    def __get__(self, x, cls):
+        if x is None:
+            return self
+        if type(x.aval) is AbstractRef:
+            return self.fun.__get__(x, cls)
+        if self.array_member is None:
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {self.name!r}")
+        return self.array_member.__get__(x, cls)
+
+
+_REF_METHODS = ("reshape", "transpose", "T", "bitcast", "get", "set", "swap", "addupdate")
+
 _TRACED_REFS = {
     "__getitem__": _traced_getitem,
     "__setitem__": _traced_setitem,
@@ -385,5 +403,7 @@ def _install_on_keys(members: dict[str, Any]) -> None:
         setattr(KeyArray, name, member)
     for name, member in _TRACED_REFS.items():
         setattr(Tracer, name, member)
+    for name in _REF_METHODS:
+        setattr(Tracer, name, _OnRefs(name, vars(Ref)[name], vars(Tracer).get(name)))
     Tracer.item = _item
     Tracer.block_until_ready = lambda self: self

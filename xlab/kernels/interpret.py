@@ -1,0 +1,134 @@
+"""How a kernel is run: the argument `interpret` of `kernel_call` and `mpmd_map`, and its options."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+_CHOICES: dict[str, tuple] = {
+    "out_of_bounds_reads": ("raise", "uninitialized", "clamp"),
+    "uninitialized_memory": ("nan", "zero"),
+    "dma_execution_mode": ("on_wait", "eager"),
+    "buffer_bounds": ("logical", "padded"),
+}
+SCHEDULES = ("sequential", "round_robin", "random", "threads")
+
+
+@dataclass(frozen=True)
+class InterpretParams:
+    """Options of the value interpreter, which runs a kernel equation by equation and watches every access.
+
+    Args:
+        detect_races: find accesses to the same elements that no semaphore orders.
+        out_of_bounds_reads: "raise", "uninitialized" (such elements read as uninitialized) or "clamp" (as compiled programs do).
+        skip_floating_point_ops: replace floating-point results by inf, to see only the accesses.
+        uninitialized_memory: what memory holds before it is written: "nan" (NaN, the lowest integer, False) or "zero".
+        num_cores_or_threads: how many cores run the steps of parallel grid axes.
+        dma_execution_mode: whether a copy happens when it is waited for ("on_wait") or when it is started ("eager").
+        random_seed: visits cores and parallel steps in an order drawn from this seed.
+        grid_point_recorder: called as `(grid coordinates, core)` at each step.
+        logging_mode: names of what to print: "grid", "access", "copy", "semaphore".
+        buffer_bounds: "logical" (padding is out of bounds) or "padded".
+        schedule: "sequential", "round_robin", "random", "threads", or a sequence of core numbers.
+        quantum: equations that a core runs at a time under "round_robin".
+        vector_clock_size: entries of the race detector's clocks; by default one per core.
+        strict_spaces: refuse direct access to buffers in the space ANY, as hardware does.
+        max_equations: the interpreter stops with an error after that many equations.
+
+    Raises:
+        ValueError: an option has a value that it does not know.
+
+    Example:
+        >>> from xlab.kernels import InterpretParams
+        >>> InterpretParams(detect_races=True).out_of_bounds_reads
+        'raise'
+    """
+
+    detect_races: bool = False
+    out_of_bounds_reads: str = "raise"
+    skip_floating_point_ops: bool = False
+    uninitialized_memory: str = "nan"
+    num_cores_or_threads: int = 1
+    dma_execution_mode: str = "on_wait"
+    random_seed: int | None = None
+    grid_point_recorder: Callable[..., Any] | None = None
+    logging_mode: Any = None
+    buffer_bounds: str = "logical"
+    schedule: str | Sequence[int] = "sequential"
+    quantum: int = 1
+    vector_clock_size: int | None = None
+    strict_spaces: bool = False
+    max_equations: int = 10_000_000
+
+    def __post_init__(self):
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"InterpretParams: {name} is one of {', '.join(map(repr, allowed))}, got {getattr(self, name)!r}"
+                )
+        if isinstance(self.schedule, str):
+            if self.schedule not in SCHEDULES:
+                raise ValueError(
+                    f"InterpretParams: schedule is one of {', '.join(map(repr, SCHEDULES))} or a sequence of core numbers, got "
+                    f"{self.schedule!r}"
+                )
+        else:
+            object.__setattr__(self, "schedule", tuple(self.schedule))
+        for name in ("num_cores_or_threads", "quantum", "max_equations"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"InterpretParams: {name} is at least 1, got {getattr(self, name)!r}"
+                )
+
+
+Interpret = bool | str | InterpretParams
+_override = threading.local()
+
+
+@contextmanager
+def interpret_mode(interpret: Interpret = True) -> Iterator[None]:
+    """Runs the kernels traced in the block so, whatever their own `interpret=` says.
+
+    Args:
+        interpret: as the argument of `kernel_call`.
+
+    Raises:
+        ValueError: it is none of the modes.
+
+    Example:
+        >>> import xlab
+        >>> from xlab.kernels import interpret_mode, kernel_call
+        >>> def one(o_ref):
+        ...     o_ref[...] = 1.0
+        >>> with interpret_mode():
+        ...     float(kernel_call(one, xlab.ShapeDtypeStruct((), "float32"))())
+        1.0
+    """
+    previous = getattr(_override, "value", None)
+    _override.value = checked(interpret)
+    try:
+        yield
+    finally:
+        _override.value = previous
+
+
+def checked(interpret: Any) -> Any:
+    """An `interpret=` argument as False, "compiled", "value" or `InterpretParams`."""
+    if interpret is True or interpret == "compiled":
+        return "compiled"
+    if interpret is False or interpret is None:
+        return False
+    if interpret == "value" or isinstance(interpret, InterpretParams):
+        return interpret
+    raise ValueError(
+        f'interpret is False, True (the same as "compiled"), "value" or InterpretParams(...), got {interpret!r}'
+    )
+
+
+def resolve(interpret: Any) -> Any:
+    """The mode of a call: that of the enclosing `interpret_mode`, else its own."""
+    override = getattr(_override, "value", None)
+    return checked(interpret) if override is None else override

@@ -1,0 +1,70 @@
+"""From a kernel, a function of references, to its jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xlab import tree as _tree
+from xlab.core import source_info as _source_info
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
+from xlab.core.refs import AbstractRef
+from xlab.interpreters import partial_eval as pe
+from xlab.kernels.program import kernel_grid
+
+
+def trace_kernel(
+    kernel: Callable[..., Any],
+    call: Callable[..., Any],
+    ref_avals: Sequence[AbstractRef],
+    grid: Sequence[int | None],
+    grid_names: Sequence[Any] | None = None,
+    names: Sequence[str] = (),
+    label: str | None = None,
+) -> tuple[ClosedJaxpr, list]:
+    """The jaxpr of a kernel, and the references that it captures: its first inputs.
+
+    Args:
+        kernel: the function, for messages.
+        call: `call(*refs)` runs it on flat references.
+        ref_avals: the types of these.
+        grid, grid_names: the grid, for `program_id` and named axes.
+        names: of the references, for messages.
+        label: the name in programs; by default the kernel's.
+
+    Raises:
+        ValueError: the kernel returns something, or captures arrays.
+    """
+    name = label or getattr(kernel, "__name__", None) or type(kernel).__name__
+
+    def flat(*refs):
+        with kernel_grid(grid, grid_names):
+            result = call(*refs)
+        if result is not None:
+            raise ValueError(
+                f"The kernel function {_source_info.describe_function(kernel)} should return None. It writes its results to "
+                f"references; got a result of structure {_tree.structure(result)}"
+            )
+        return ()
+
+    jaxpr, consts = pe.trace_to_jaxpr(flat, ref_avals, DebugInfo(name, tuple(names), ()))
+    arrays = [str(a) for a in map(aval_of, consts) if not isinstance(a, AbstractRef)]
+    if arrays:
+        raise ValueError(
+            f"The kernel function {_source_info.describe_function(kernel)} captures constants {', '.join(arrays)}: a kernel "
+            f"sees only its references, so pass them as inputs. Numbers and references may be captured."
+        )
+    if consts:
+        jaxpr = pe.convert_constvars_jaxpr(jaxpr)
+    return ClosedJaxpr(pe.dce_jaxpr_eqns(jaxpr)), list(consts)
+
+
+def split_scratch(scratch_shapes: Any) -> tuple[list, Any, bool]:
+    """Leaves and structure of scratch types, and whether the kernel gets them by keyword."""
+    if scratch_shapes is None:
+        scratch_shapes = ()
+    leaves, tree = _tree.flatten(
+        dict(scratch_shapes) if isinstance(scratch_shapes, Mapping) else tuple(scratch_shapes)
+    )
+    return leaves, tree, isinstance(scratch_shapes, Mapping)
