@@ -13,7 +13,6 @@ from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.blocks import BlockMapping, BoundedSlice, Element, Indirect, Squeezed
-from xlab.kernels.grid import GridMapping
 from xlab.observe.kernels.movement import Visits, covering, visit_counts
 from xlab.observe.records.kernel import BlockVisit, KernelOperand
 from xlab.transforms.vmap import vmap

@@ -184,6 +184,14 @@ class BufferChange(Record):
 
 
 @record_type
+class KernelMoment(Record):
+    """What every buffer holds after time `t`."""
+
+    t: int
+    buffers: tuple[KernelBuffer, ...] = ()
+
+
+@record_type
 class Movement(Record):
     """What one operand's blocks cost to move, if a block that the next step wants again stays where it is.
 
@@ -237,6 +245,8 @@ class KernelRun(Record):
     """One call of a kernel. `made` says how it is known: from the index maps alone, or from a simulated run.
 
     `steps` counts the grid steps of the call, `events` may hold fewer: `left_out` says what. `time` is how long the schedule is.
+    `edges` lead from a signal (time, core) to the wait that it lets go on (time, core), with the semaphore. `others` are the same call
+    under other schedules.
     """
 
     name: str
@@ -248,6 +258,7 @@ class KernelRun(Record):
     events: tuple[BlockVisit | RefAccess, ...] = ()
     equations: tuple[KernelEquation, ...] = ()
     schedule: tuple[KernelTurn, ...] = ()
+    edges: tuple[tuple[int, int, int, int, str], ...] = ()
     races: tuple[KernelRace, ...] = ()
     cost: KernelCost | None = None
     buffers: tuple[KernelBuffer, ...] = ()

@@ -4,8 +4,8 @@ import { real, significant } from "../kit/format.js";
 /** Arrays drawn as their blocks, and buffers drawn as their cells. */
 
 const mostBlocks = 1024;
-const widest = 232;
-const tallest = 168;
+const blocksWide = 232;
+const blocksTall = 168;
 
 /** How the last two dimensions of an array lie on the page, and which positions of the others are drawn. */
 function planeOf(o, blocks, now) {
@@ -21,7 +21,7 @@ function planeOf(o, blocks, now) {
     bottom = Math.max(bottom, flat(e, "start", rank - 2) + flat(e, "shape", rank - 2));
     right = Math.max(right, flat(e, "start", rank - 1) + flat(e, "shape", rank - 1));
   }
-  const scale = Math.min(26, widest / Math.max(1, right - left), tallest / Math.max(1, bottom - top));
+  const scale = Math.min(26, blocksWide / Math.max(1, right - left), blocksTall / Math.max(1, bottom - top));
   const wide = Math.max(26, (right - left) * scale);
   const tall = Math.max(18, (bottom - top) * scale);
   const sx = wide / Math.max(1, right - left);

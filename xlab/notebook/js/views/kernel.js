@@ -312,15 +312,15 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   const stop = () => {
     clearInterval(playing);
     playing = 0;
-    play.replaceChildren(icon("play"));
+    play.replaceChildren("play");
   };
   const button = (sign, title, run) => h("button", { type: "button", title, "aria-label": title, click: () => (stop(), run()) }, icon(sign));
   const play = h("button", { type: "button", title: "play", "aria-label": "play", click: () => {
     if (playing) return stop();
-    play.replaceChildren(icon("pause"));
+    play.replaceChildren("stop");
     playing = setInterval(() => (at >= length() - 1 ? stop() : go(at + 1)), 400);
     return undefined;
-  } }, icon("play"));
+  } }, "play");
   bin.push(stop);
   function toggle(want) {
     const t = now();
@@ -342,10 +342,10 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   const kind = (k, word) => h("span", { class: "xl-legend-item" }, h("i", { class: `xl-key xl-k-${k}` }), word);
 
   host.replaceChildren(h("div", { class: "xl-transport", role: "toolbar", "aria-label": "kernel" },
-    button("first", "first step", () => go(0)), button("back", "one step back (left)", () => go(at - 1)), play, button("cursor", "one step (right)", () => go(at + 1)), button("last", "last step", () => go(length() - 1)),
+    button("first", "first step", () => go(0)), button("back", "one step back (left)", () => go(at - 1)), button("play", "one step (right)", () => go(at + 1)), button("last", "last step", () => go(length() - 1)), play,
     kernel.steps.length && kernel.times.length && !kernel.several ? unit : null, kernel.steps.length ? shade : null, jumps, place, where),
   h("div", { class: "xl-scrubber" }, marks, slider), ...[schedules].filter(Boolean), note, status, races,
-  h("div", { class: "xl-legend" }, kind("read", "read"), kind("write", "written"), kind("both", "both"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-hatch-css" }), "padding"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-clamped" }), "clamped"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-uninitialized" }), "uninitialized")),
+  h("div", { class: "xl-legend" }, kind("read", "read"), kind("write", "written"), kind("both", "both"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-hatch-css" }), "padding"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-clamped" }), "clamped"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-uninitialized" }), "uninitialized"), kernel.several ? [kind("signal", "signal"), kind("wait", "wait"), kind("copy", "copy")] : null),
   operands, lanes, h("div", { class: "xl-kernel-beside" }, buffers, listed));
   listed.append(h("h3", {}, "accesses"), rows.el);
   listen(bin, rows.el, "click", (event) => {
