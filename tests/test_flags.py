@@ -116,6 +116,7 @@ EFFECTS = {
     "emulate_send_recv": (True, lambda: raises(one_sided)),
     "softmax_custom_jvp": (True, lambda: "custom_jvp" in str(xlab.make_jaxpr(xlab.nn.softmax)(X))),
     "allow_f16_reductions": (False, lambda: raises(lambda: lax.reduce_sum(jnp.ones(3, np.float16), (0,)))),
+    "uninitialized_memory": ("zero", lambda: float(xlab.empty_ref(xlab.ShapeDtypeStruct((), "float32"))[...]) == 0),
     "jax2tf_associative_scan_reductions": (True, lambda: "reduce_window" in xlab.jit(lambda x: lax.cumsum(x)).lower(X).as_text()),
     "legacy_prng_key": ("error", lambda: raises(lambda: xlab.random.uniform(xlab.random.PRNGKey(0)))),
     "no_execution": (True, lambda: raises(compiles)),
