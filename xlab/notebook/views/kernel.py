@@ -49,23 +49,28 @@ CONTENTS = Request(
 )
 
 
-def _notes(run: KernelRun) -> list[Node]:
+def _error(words: str) -> Node:
+    return h("p", {"class": "xl-error"}, h("b", None, "✕ error "), words)
+
+
+def _more(count: int) -> Node | None:
+    return (
+        h("p", {"class": "xl-dim"}, f"{count - MOST_NOTES:,} more of these")
+        if count > MOST_NOTES
+        else None
+    )
+
+
+def _faults(run: KernelRun) -> list[Node | None]:
     """What went wrong, and what is likely a mistake."""
-    errors = [fault_text(f) for f in run.faults] + [race_text(r) for r in run.races]
-    shown = [
-        *(
-            h("p", {"class": "xl-error"}, h("b", None, "✕ error "), words)
-            for words in errors[:MOST_NOTES]
-        ),
+    return [
+        *(_error(fault_text(f)) for f in run.faults[:MOST_NOTES]),
+        _more(len(run.faults)),
         *(
             warning(x.text, h("span", None, h("b", None, " Fix: "), x.fix) if x.fix else None)
             for x in run.lints[:MOST_NOTES]
         ),
-    ]
-    left = max(0, len(errors) - MOST_NOTES) + max(0, len(run.lints) - MOST_NOTES)
-    return [
-        *shown,
-        h("p", {"class": "xl-dim"}, f"{left:,} more of these") if left else h("span", None),
+        _more(len(run.lints)),
     ]
 
 
@@ -173,10 +178,12 @@ def run_node(run: KernelRun) -> Node:
                 ),
             ),
         ),
-        *_notes(run),
+        *_faults(run),
         h(
             "div",
             {"class": "xl-kernel-static"},
+            *(_error(race_text(r)) for r in run.races[:MOST_NOTES]),
+            _more(len(run.races)),
             h("div", {"class": "xl-kernel-operands"}, operand_figures(run)),
             lanes_figure(run),
             h("p", {"class": "xl-dim"}, waits) if waits else None,

@@ -25,6 +25,7 @@ MOST_BLOCKS = 256
 """Blocks of one operand that a picture draws one by one."""
 MOST_TIME = 120
 """Time that the static picture of the cores shows."""
+MOST_LANES = 64
 LANE, LEFT = 26, 150
 
 
@@ -178,7 +179,7 @@ def lanes_figure(run: KernelRun) -> Node | None:
     events = [e for e in run.accesses if 0 <= e.t < MOST_TIME]
     if not events:
         return None
-    cores = [(c, p) for p in run.pairs for c in p.cores] or [(0, None)]
+    cores = [(c, p) for p in run.pairs for c in p.cores][:MOST_LANES] or [(0, None)]
     row = {c: i for i, (c, _) in enumerate(cores)}
     end = min(MOST_TIME, max(run.time, *(e.t + 1 for e in events), *(e.until + 1 for e in events)))
     px = 760 / max(1, end)
@@ -293,9 +294,9 @@ def _box(x: float, y: float, w: float, tall: float, name: str, title: Node) -> N
 
 def roofline_figure(cost: KernelCost) -> Node | None:
     """Operations per second over operations per byte, both in powers of ten; a dot where the kernel stands under each roof."""
-    roofs = [r for r in cost.rooflines if r.flops > 0 and r.bandwidth > 0]
+    roofs = [r for r in cost.rooflines if 0 < r.flops < math.inf and 0 < r.bandwidth < math.inf]
     here = cost.intensity
-    if not roofs or not here or not math.isfinite(here):
+    if not roofs or here is None or here <= 0:
         return None
     low = math.floor(min(-1.0, math.log10(here)))
     high = math.ceil(max(4.0, math.log10(here)))
@@ -392,4 +393,3 @@ def operand_figures(run: KernelRun, most: int = 12) -> list[Node]:
         operand_figure(o, by_name.get(o.name, []), step)
         for o in itertools.islice(run.operands, most)
     ]
-

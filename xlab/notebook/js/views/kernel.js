@@ -274,7 +274,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
     const side = (i) => `core ${r.cores[i]} ${r.kinds[i] === "read" ? "reads" : r.kinds[i] === "accum" ? "adds to" : "writes"} ${sliceText(r.ref, r.slices[i])}`;
     return `${side(0)} and ${side(1)}, in no order`;
   }
-  const raceNodes = () => (kernel.run.races || []).slice(0, 20).map((r) => h("p", { class: "xl-error" }, h("b", {}, "✕ race "), h("button", { type: "button", class: "xl-pick", click: () => (byStep && kernel.several ? toggle(false) : 0, goTime(Math.max(...(r.times || [0])))) }, raceText(r)),
+  const raceNodes = () => (kernel.run.races || []).slice(0, 20).map((r) => h("p", { class: "xl-error" }, h("b", {}, "✕ race "), h("button", { type: "button", class: "xl-kernel-pick", click: () => (byStep && kernel.several ? toggle(false) : 0, goTime(Math.max(...(r.times || [0])))) }, raceText(r)),
     r.shortest?.length ? h("span", { class: "xl-dim" }, `  shortest schedule that shows it: ${scheduleText(r.shortest)}`) : null));
   const scheduleText = (cores) => {
     const parts = [];
@@ -285,7 +285,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
     return `${parts.slice(0, 24).map(([c, n]) => (n > 1 ? `${c}×${n}` : c)).join(" ")}${parts.length > 24 ? " …" : ""} (${cores.length} equations)`;
   };
 
-  const seed = h("input", { type: "number", class: "xl-number", min: 0, value: 0, "aria-label": "seed of the schedule" });
+  const seed = h("input", { type: "number", class: "xl-kernel-seed", min: 0, value: 0, "aria-label": "seed of the schedule" });
   const by = h("small", {}, given.scheduled_by || "");
   const others = given.others || [];
   const choice = h("select", { "aria-label": "schedule", change: () => (choice.value === "-1" ? use(given) : others[+choice.value] && use(others[+choice.value])) },
@@ -333,7 +333,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   }
   const unit = h("select", { "aria-label": "unit of a step", change: () => toggle(unit.value === "steps") }, h("option", { value: "steps" }, "grid steps"), h("option", { value: "accesses" }, "accesses"));
   unit.value = byStep ? "steps" : "accesses";
-  const shade = h("button", { type: "button", "aria-pressed": "true", title: "how often each block was visited so far", click: () => {
+  const shade = h("button", { type: "button", class: "xl-kernel-shade", "aria-pressed": "true", title: "how often each block was visited so far", click: () => {
     heat = !heat;
     shade.setAttribute("aria-pressed", String(heat));
     drawOperands();

@@ -6,6 +6,7 @@ const verbs = { read: "reads", write: "writes", accum: "adds to" };
 const kinds = new Set(["read", "write", "both", "accum", "signal", "wait", "copy"]);
 const laneHeight = 26;
 const lefts = 150;
+const mostLanes = 256;
 
 /** A word that may stand in a class name. */
 export const known = (kind) => (kinds.has(kind) ? kind : "read");
@@ -47,6 +48,7 @@ export function mountLanes(host, kernel, go, bin) {
   host.hidden = false;
   const cores = [];
   for (const pair of kernel.pairs.length ? kernel.pairs : [{ fn: run.name, cores: [0] }]) for (const [i, core] of (pair.cores ?? [0]).entries()) cores.push({ core, pair, first: i === 0 });
+  cores.length = Math.min(cores.length, mostLanes);
   const row = new Map(cores.map((c, i) => [c.core, i]));
   const waits = accesses.filter((e) => e.kind === "wait");
   const copies = accesses.filter((e) => e.kind === "copy" && (e.until ?? -1) > e.t);
@@ -76,9 +78,8 @@ export function mountLanes(host, kernel, go, bin) {
     const labels = [];
     for (const c of cores) {
       const low = y(c.core);
-      const axes = (c.pair.axis_names || []).length ? "" : "";
       parts.push(h("line", { x1: 0, x2: width, y1: low + laneHeight, y2: low + laneHeight, class: "xl-kernel-rule" }));
-      labels.push(h("text", { x: -8, y: low + 17, class: "xl-axis xl-end" }, `${c.first && kernel.several ? `${c.pair.fn} · ` : ""}core ${c.core}${axes}`));
+      labels.push(h("text", { x: -8, y: low + 17, class: "xl-axis xl-end" }, `${c.first && kernel.several ? `${c.pair.fn} · ` : ""}core ${c.core}`));
     }
     const turns = run.schedule || [];
     for (let i = Math.max(0, lastAtMost(turns.map((s) => s.t), from)); i < turns.length && turns[i].t < from + wide; i += 1) {
