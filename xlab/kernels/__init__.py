@@ -2,9 +2,11 @@
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
 `program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs), `call.py` (`kernel_call`), `call_primitive.py` (its
-primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores). What kernels say:
-`access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`; their primitives
-share `ref_primitives.py`.
+primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run). What kernels say: `helpers.py` (branches, loops,
+checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`;
+their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory tied to them), `mpmd.py`
+(`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive), `pairs.py` (what
+interpreters run), `mpmd_compiled.py` (its compiled path).
 
 The room may import everything below `observe`; nothing below imports it.
 """
@@ -34,12 +36,31 @@ from xlab.kernels.copies import with_memory_space_constraint as with_memory_spac
 from xlab.kernels.grid import GridMapping as GridMapping
 from xlab.kernels.grid import GridSpec as GridSpec
 from xlab.kernels.grid import PrefetchGridSpec as PrefetchGridSpec
+from xlab.kernels.helpers import align_to as align_to
+from xlab.kernels.helpers import broadcast_to as broadcast_to
+from xlab.kernels.helpers import cdiv as cdiv
+from xlab.kernels.helpers import debug_check as debug_check
+from xlab.kernels.helpers import debug_print as debug_print
+from xlab.kernels.helpers import dot as dot
+from xlab.kernels.helpers import enable_debug_checks as enable_debug_checks
+from xlab.kernels.helpers import loop as loop
+from xlab.kernels.helpers import multiple_of as multiple_of
+from xlab.kernels.helpers import next_power_of_2 as next_power_of_2
+from xlab.kernels.helpers import reciprocal as reciprocal
+from xlab.kernels.helpers import strides_from_shape as strides_from_shape
+from xlab.kernels.helpers import when as when
 from xlab.kernels.interpret import InterpretParams as InterpretParams
 from xlab.kernels.interpret import interpret_mode as interpret_mode
 from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
 from xlab.kernels.memory import MemorySpace as MemorySpace
+from xlab.kernels.mesh import CoreMemorySpace as CoreMemorySpace
+from xlab.kernels.mesh import CoreMesh as CoreMesh
+from xlab.kernels.mesh import KernelMesh as KernelMesh
+from xlab.kernels.mesh import create_core_mesh as create_core_mesh
+from xlab.kernels.mpmd import mpmd_map as mpmd_map
+from xlab.kernels.mpmd_primitive import mpmd_map_p as mpmd_map_p
 from xlab.kernels.program import num_programs as num_programs
 from xlab.kernels.program import program_id as program_id
 from xlab.kernels.scoped import run_scoped as run_scoped
