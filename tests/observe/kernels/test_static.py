@@ -72,10 +72,12 @@ def test_k100_blocks_of_a_tiled_matmul():
     """K100: A's blocks are constant along n, B's along m, C's are visited k times in a row; visits add up to the grid."""
     run = tiled_matmul(4, 3, 2)
     assert run.grid == (4, 3, 2) and run.steps == 24 and run.grid_names == ("m", "n", "k")
-    at = {name: {e.grid: e.start for e in of(run, name)} for name in ("args[0]", "args[1]", "outputs")}
-    for (i, j, p), start in at["args[0]"].items():
+    at = {
+        name: {e.grid: e.start for e in of(run, name)} for name in ("args[0]", "args[1]", "outputs")
+    }
+    for (i, _, p), start in at["args[0]"].items():
         assert start == at["args[0]"][i, 0, p] == (16 * i, 16 * p)
-    for (i, j, p), start in at["args[1]"].items():
+    for (_, j, p), start in at["args[1]"].items():
         assert start == at["args[1]"][0, j, p] == (16 * p, 16 * j)
     starts = [e.start for e in of(run, "outputs")]
     assert [len(list(group)) for _, group in itertools.groupby(starts)] == [2] * 12
@@ -90,7 +92,7 @@ def test_k100_blocks_of_a_tiled_matmul():
 def test_movement_is_that_of_the_order_of_the_steps():
     """A block that the next step wants again is not moved; bytes are of elements inside the array."""
     run = tiled_matmul(4, 3, 2)
-    a, b, c = run.cost.movement
+    a, _, c = run.cost.movement
     block = 16 * 16 * 4
     assert (a.visits, a.moves, a.distinct) == (24, 24, 8)
     assert (c.moves, c.distinct, c.moved, c.most) == (12, 12, 12 * block, 24 * block)
@@ -170,9 +172,7 @@ def test_k104g_block_events_equal_an_enumeration(grid, block, shape, factor, shi
         seen[held] = seen.get(held, 0) + 1
         pad = tuple(max(0, s + b - n) for s, b, n in zip(held, block, shape))
         expected.append(((i, j), held, pad, held != tuple(start), seen[held]))
-    assert [
-        (e.grid, e.start, e.pad, e.clamped, e.visit) for e in of(run, "args[0]")
-    ] == expected
+    assert [(e.grid, e.start, e.pad, e.clamped, e.visit) for e in of(run, "args[0]")] == expected
 
 
 def test_outputs_that_no_step_writes_and_inputs_that_are_written():
@@ -220,7 +220,9 @@ def test_a_long_grid_keeps_what_fits_and_says_so():
 
     spec = BlockSpec((4,), lambda i: (i,))
     x = np.zeros(40_000, np.float32)
-    call = kernel_call(copy, out(x.shape), grid=10_000, in_specs=[spec], out_specs=spec, interpret=True)
+    call = kernel_call(
+        copy, out(x.shape), grid=10_000, in_specs=[spec], out_specs=spec, interpret=True
+    )
     (run,) = observe.kernels(call, x)
     assert run.steps == 10_000 and len(run.events) == 20_000 and not run.left_out
     (eqn,) = [
