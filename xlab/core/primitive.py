@@ -60,6 +60,7 @@ class Primitive:
         "auto_pvary",
         "casts_to_reduced",
         "context_dependent",
+        "ends_ref",
         "impl",
         "linear_in_unreduced",
         "makes_ref",
@@ -95,6 +96,7 @@ class Primitive:
         # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
         self.transposes_zeros: Any = False
         self.makes_ref = False  # the result is a new mutable reference
+        self.ends_ref = False  # the first operand is a mutable reference that is given up
         self.impl: Callable[..., Any] | None = (
             None  # set by the eager rule: `compile/dispatch.py`, or by hand
         )
