@@ -18,7 +18,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab import lax
+from xlab import kernels, lax
 from xlab.config import _WITHOUT_EFFECT, FLAGS, config, flag_context
 from xlab.sharding import AxisType
 from xlab.sharding import PartitionSpec as P
@@ -110,12 +110,14 @@ EFFECTS = {
     "check_tracer_leaks": (True, lambda: raises(lambda: (kept := [], xlab.jit(lambda x: kept.append(x) or x)(1.0)))),
     "check_jaxpr": (False, lambda: raises(lying)),
     "enable_checks": (True, lambda: raises(lying)),
+    "debug_checks": (True, lambda: raises(lambda: kernels.debug_check(False, "it is false"))),
     "auto_pcast": (False, lambda: raises(lambda: mapped(lambda x: x + jnp.ones(1))(X))),
     "strict_divergence": (True, lambda: raises(divergent)),
     "remove_size_one_mesh_axis_from_type": (True, explicit),
     "emulate_send_recv": (True, lambda: raises(one_sided)),
     "softmax_custom_jvp": (True, lambda: "custom_jvp" in str(xlab.make_jaxpr(xlab.nn.softmax)(X))),
     "allow_f16_reductions": (False, lambda: raises(lambda: lax.reduce_sum(jnp.ones(3, np.float16), (0,)))),
+    "uninitialized_memory": ("zero", lambda: float(xlab.empty_ref(xlab.ShapeDtypeStruct((), "float32"))[...]) == 0),
     "jax2tf_associative_scan_reductions": (True, lambda: "reduce_window" in xlab.jit(lambda x: lax.cumsum(x)).lower(X).as_text()),
     "legacy_prng_key": ("error", lambda: raises(lambda: xlab.random.uniform(xlab.random.PRNGKey(0)))),
     "no_execution": (True, lambda: raises(compiles)),

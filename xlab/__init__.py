@@ -26,7 +26,7 @@ _NAMES = {
     "xlab.compile.memory_cache": "clear_caches",
     "xlab.compile.stages": "ShapeDtypeStruct",
     "xlab.config": "allow_f16_reductions auto_pcast strict_divergence enable_checks jax2tf_associative_scan_reductions legacy_prng_key "
-    "make_user_context no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard "
+    "make_user_context no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard uninitialized_memory "
     "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_device "
     "default_matmul_precision default_prng_impl disable_jit enable_custom_prng enable_x64 "
     "explain_cache_misses log_compiles no_execution numpy_dtype_promotion numpy_rank_promotion "

@@ -129,6 +129,7 @@ FLAGS: dict[str, Flag] = {
         Flag("check_tracer_leaks", False, bool, "Raise when a tracer outlives its trace.", True),
         Flag("check_jaxpr", False, bool, "Type-check every jaxpr made.", True),
         Flag("enable_checks", False, bool, "Check the runtime's own invariants; every jaxpr made is type-checked.", True),
+        Flag("debug_checks", False, bool, "Kernels check what debug_check says.", True),
         Flag("check_vma", True, bool, "Track over which manual axes a value varies.",
              idle="shard_map(f, check_vma=...) says it for each function"),
         Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
@@ -137,6 +138,8 @@ FLAGS: dict[str, Flag] = {
         Flag("emulate_send_recv", False, bool, "On CPU, turn psend and the precv of its token into one collective_permute.", True),
         Flag("softmax_custom_jvp", False, bool, "Differentiate softmax by a rule of its own, which keeps only the result.", True),
         Flag("allow_f16_reductions", True, bool, "Let reduce_sum add in 16 bits; False makes it an error.", True),
+        Flag("uninitialized_memory", "nan", ("nan", "zero"),
+             "What memory of kernels and of empty_ref holds before it is written: NaN and the lowest integers, or zeros.", True),
         Flag("jax2tf_associative_scan_reductions", False, bool, "Lower cumulative sums and the like to scans in logarithmic depth.",
              True),
         Flag("legacy_prng_key", "allow", ("allow", "warn", "error"), "What raw keys given to random functions do.", True),
@@ -517,11 +520,13 @@ default_prng_impl = _scoped("default_prng_impl")
 numpy_dtype_promotion = _scoped("numpy_dtype_promotion")
 numpy_rank_promotion = _scoped("numpy_rank_promotion")
 enable_checks = _scoped("enable_checks", True)
+enable_debug_checks = _scoped("debug_checks", True)
 strict_divergence = _scoped("strict_divergence", True)
 auto_pcast = _scoped("auto_pcast", True)
 no_tracing = _scoped("no_tracing", True)
 softmax_custom_jvp = _scoped("softmax_custom_jvp", True)
 allow_f16_reductions = _scoped("allow_f16_reductions")
+uninitialized_memory = _scoped("uninitialized_memory")
 legacy_prng_key = _scoped("legacy_prng_key")
 remove_size_one_mesh_axis_from_type = _scoped("remove_size_one_mesh_axis_from_type", True)
 jax2tf_associative_scan_reductions = _scoped("jax2tf_associative_scan_reductions", True)

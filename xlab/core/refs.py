@@ -111,11 +111,11 @@ class _RefMeta(type):
 
 
 # `lax/ref_functions.py`: (ref, index) -> value; (ref, index, value) -> None, old value, None; ref -> what makes views.
-_operations: dict[str, Any] = {}
+operations: dict[str, Any] = {}
 
 
-def set_operations(**operations):
-    _operations.update(operations)
+def set_operations(**given):
+    operations.update(given)
 
 
 class Ref(metaclass=_RefMeta):
@@ -185,44 +185,44 @@ class Ref(metaclass=_RefMeta):
     # -- what users call -----------------------------------------------------------------------------------
 
     def __getitem__(self, index):
-        return _operations["get"](self, index)
+        return operations["get"](self, index)
 
     def __setitem__(self, index, value):
-        _operations["set"](self, index, value)
+        operations["set"](self, index, value)
 
     def get(self, idx=None):
         """The value at an index, or the whole array."""
-        return _operations["get"](self, idx)
+        return operations["get"](self, idx)
 
     def set(self, value: Any, idx: Any = None) -> None:
         """Stores a value at an index, or in place of the whole array."""
-        _operations["set"](self, idx, value)
+        operations["set"](self, idx, value)
 
     def swap(self, value, idx=None):
         """Stores a value at an index and returns what was there."""
-        return _operations["swap"](self, idx, value)
+        return operations["swap"](self, idx, value)
 
     def addupdate(self, x: Any, idx: Any = None) -> None:
         """Adds to the value at an index."""
-        _operations["addupdate"](self, idx, x)
+        operations["addupdate"](self, idx, x)
 
     at = property(
-        lambda self: _operations["at"](self), doc="Views: `ref.at[index]` is a reference to a part."
+        lambda self: operations["at"](self), doc="Views: `ref.at[index]` is a reference to a part."
     )
 
     def reshape(self, *shape: Any):
         """A view of all elements in another shape; one size may be -1."""
-        return _operations["view"](self).reshape(*shape)
+        return operations["view"](self).reshape(*shape)
 
     def transpose(self, *permutation: Any):
         """A view with the dimensions in another order; reversed if none is given."""
-        return _operations["view"](self).transpose(*permutation)
+        return operations["view"](self).transpose(*permutation)
 
     T = property(lambda self: self.transpose(), doc="A view with the dimensions reversed.")
 
     def bitcast(self, dtype: Any):
         """A view of the same bits as another dtype."""
-        return _operations["view"](self).bitcast(dtype)
+        return operations["view"](self).bitcast(dtype)
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
@@ -263,7 +263,7 @@ class Ref(metaclass=_RefMeta):
         )
 
     def __reduce__(self):
-        return _operations["new"], (self.share(),)
+        return operations["new"], (self.share(),)
 
 
 def _no_operator(symbol):
@@ -276,25 +276,20 @@ def _no_operator(symbol):
     return refuse
 
 
-for _name, _symbol in {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "pow": "**",
-    "matmul": "@",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "lshift": "<<",
-    "rshift": ">>",
-}.items():
-    setattr(Ref, f"__{_name}__", _no_operator(_symbol))
-    setattr(Ref, f"__r{_name}__", _no_operator(_symbol))
-for _name, _symbol in {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}.items():
-    setattr(Ref, f"__{_name}__", _no_operator(_symbol))
+_BINARY = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@", "and": "&",
+           "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
+_UNARY = {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}
+
+
+def no_operators(cls: type) -> None:
+    """Makes every arithmetic operator of a class of references an error that says how to read them."""
+    for name, symbol in {**_BINARY, **_UNARY}.items():
+        setattr(cls, f"__{name}__", _no_operator(symbol))
+    for name, symbol in list(_BINARY.items())[:-4]:
+        setattr(cls, f"__r{name}__", _no_operator(symbol))
+
+
+no_operators(Ref)
 
 _avals.aval_makers[Ref] = lambda x: x.aval
 _avals.aval_makers[AbstractRef] = lambda x: x

@@ -1,12 +1,17 @@
 """Kernels: programs over grids of blocks, with references, memory spaces, semaphores and cores.
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
-`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `call.py` (`kernel_call`), `call_primitive.py` (its
-primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores).
+`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs), `call.py` (`kernel_call`), `call_primitive.py` (its
+primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores). What kernels say:
+`helpers.py` (branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
+`semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`.
 
 The room may import everything below `observe`; nothing below imports it.
 """
 
+from xlab.kernels.access import load as load
+from xlab.kernels.access import store as store
+from xlab.kernels.access import swap as swap
 from xlab.kernels.blocks import BlockDim as BlockDim
 from xlab.kernels.blocks import Blocked as Blocked
 from xlab.kernels.blocks import BlockMapping as BlockMapping
@@ -21,9 +26,27 @@ from xlab.kernels.blocks import no_block_spec as no_block_spec
 from xlab.kernels.blocks import squeezed as squeezed
 from xlab.kernels.call import kernel_call as kernel_call
 from xlab.kernels.call_primitive import kernel_call_p as kernel_call_p
+from xlab.kernels.copies import AsyncCopy as AsyncCopy
+from xlab.kernels.copies import async_copy as async_copy
+from xlab.kernels.copies import make_async_copy as make_async_copy
+from xlab.kernels.copies import sync_copy as sync_copy
+from xlab.kernels.copies import with_memory_space_constraint as with_memory_space_constraint
 from xlab.kernels.grid import GridMapping as GridMapping
 from xlab.kernels.grid import GridSpec as GridSpec
 from xlab.kernels.grid import PrefetchGridSpec as PrefetchGridSpec
+from xlab.kernels.helpers import align_to as align_to
+from xlab.kernels.helpers import broadcast_to as broadcast_to
+from xlab.kernels.helpers import cdiv as cdiv
+from xlab.kernels.helpers import debug_check as debug_check
+from xlab.kernels.helpers import debug_print as debug_print
+from xlab.kernels.helpers import dot as dot
+from xlab.kernels.helpers import enable_debug_checks as enable_debug_checks
+from xlab.kernels.helpers import loop as loop
+from xlab.kernels.helpers import multiple_of as multiple_of
+from xlab.kernels.helpers import next_power_of_2 as next_power_of_2
+from xlab.kernels.helpers import reciprocal as reciprocal
+from xlab.kernels.helpers import strides_from_shape as strides_from_shape
+from xlab.kernels.helpers import when as when
 from xlab.kernels.interpret import InterpretParams as InterpretParams
 from xlab.kernels.interpret import interpret_mode as interpret_mode
 from xlab.kernels.memory import ANY as ANY
@@ -32,3 +55,11 @@ from xlab.kernels.memory import MemoryRef as MemoryRef
 from xlab.kernels.memory import MemorySpace as MemorySpace
 from xlab.kernels.program import num_programs as num_programs
 from xlab.kernels.program import program_id as program_id
+from xlab.kernels.scoped import run_scoped as run_scoped
+from xlab.kernels.scoped import run_state as run_state
+from xlab.kernels.scoped import with_scoped as with_scoped
+from xlab.kernels.semaphores import SemaphoreRef as SemaphoreRef
+from xlab.kernels.semaphores import SemaphoreType as SemaphoreType
+from xlab.kernels.semaphores import semaphore_read as semaphore_read
+from xlab.kernels.semaphores import semaphore_signal as semaphore_signal
+from xlab.kernels.semaphores import semaphore_wait as semaphore_wait

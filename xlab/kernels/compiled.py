@@ -24,9 +24,10 @@ from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import iota
 from xlab.lax.indexers import NDIndexer, Slice
-from xlab.lax.refs import read, uninitialized, write
+from xlab.lax.ref_transforms import read, write
 from xlab.lax.shape import broadcast_in_dim, pad
 from xlab.lax.slicing import slice as lax_slice
+from xlab.lax.uninitialized import uninitialized
 
 
 def program_on_values(

@@ -51,18 +51,19 @@ class KernelGrid:
 @contextmanager
 def kernel_grid(sizes: Sequence[int | None], names: Sequence[Any] | None = None) -> Iterator[None]:
     """Makes the current trace that of a kernel over a grid, whose named axes are bound, for a block."""
-    previous, grid = state.kernel, KernelGrid(sizes, names, state.trace)
+    previous, grid = (state.kernel, state.manual), KernelGrid(sizes, names, state.trace)
     axes = [
         Axis(name, size, "grid", index=lambda i=i: grid.program_id(i))
         for i, (name, size) in enumerate(zip(names or (), sizes))
         if name is not None
     ]
-    state.kernel = grid
+    # Over which mesh axes a value varies is the business of the call, not of what it does with blocks.
+    state.kernel, state.manual = grid, None
     try:
         with bound_axes(axes):
             yield
     finally:
-        state.kernel = previous
+        state.kernel, state.manual = previous
 
 
 def program_id(axis: int) -> Array:

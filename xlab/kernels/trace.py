@@ -8,7 +8,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.core import source_info as _source_info
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import partial_eval as pe
 from xlab.kernels.program import kernel_grid
@@ -36,6 +36,27 @@ def trace_kernel(
     Raises:
         ValueError: the kernel returns something, or captures arrays.
     """
+    jaxpr, consts = trace_open_kernel(kernel, call, ref_avals, grid, grid_names, names, label)
+    check_captured(kernel, [a for a in map(aval_of, consts) if not isinstance(a, AbstractRef)])
+    if consts:
+        jaxpr = pe.convert_constvars_jaxpr(jaxpr)
+    return ClosedJaxpr(pe.dce_jaxpr_eqns(jaxpr)), consts
+
+
+def trace_open_kernel(
+    kernel: Callable[..., Any],
+    call: Callable[..., Any],
+    ref_avals: Sequence[AbstractRef],
+    grid: Sequence[int | None],
+    grid_names: Sequence[Any] | None = None,
+    names: Sequence[str] = (),
+    label: str | None = None,
+) -> tuple[Jaxpr, list]:
+    """Like `trace_kernel`, with everything that the kernel captures as constants.
+
+    Raises:
+        ValueError: the kernel returns something.
+    """
     name = label or getattr(kernel, "__name__", None) or type(kernel).__name__
 
     def flat(*refs):
@@ -49,15 +70,17 @@ def trace_kernel(
         return ()
 
     jaxpr, consts = pe.trace_to_jaxpr(flat, ref_avals, DebugInfo(name, tuple(names), ()))
-    arrays = [str(a) for a in map(aval_of, consts) if not isinstance(a, AbstractRef)]
-    if arrays:
+    return jaxpr, list(consts)
+
+
+def check_captured(kernel: Callable[..., Any], refused: Sequence[Any]) -> None:
+    """Raises ValueError if a kernel captures values of these types."""
+    if refused:
         raise ValueError(
-            f"The kernel function {_source_info.describe_function(kernel)} captures constants {', '.join(arrays)}: a kernel "
-            f"sees only its references, so pass them as inputs. Numbers and references may be captured."
+            f"The kernel function {_source_info.describe_function(kernel)} captures constants "
+            f"{', '.join(map(str, refused))}: a kernel sees only its references, so pass them as inputs. Numbers and "
+            f"references may be captured."
         )
-    if consts:
-        jaxpr = pe.convert_constvars_jaxpr(jaxpr)
-    return ClosedJaxpr(pe.dce_jaxpr_eqns(jaxpr)), list(consts)
 
 
 def split_scratch(scratch_shapes: Any) -> tuple[list, Any, bool]:

@@ -16,14 +16,14 @@ dictionaries as parameters of equations), `index_steps.py` (indices as chains of
 mutable references), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
 (precision of products), `ragged.py` (products of rows in groups), `reduce_sum.py` (`reduce_sum`), `reducing.py`
 (`reduce` by any associative operation), `ref_batching.py` (batching of references), `ref_elements.py` (elements that an
-access touches), `ref_functions.py` (mutable references), `ref_transforms.py` (views of them), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
+access touches), `ref_functions.py` (mutable references), `ref_transforms.py` and `ref_views.py` (views of them), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
 mesh axes), `rng.py` (random bits and numbers straight from the compiler's own generators), `scaled.py` (products of
 narrow numbers in blocks, each block with a scale), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (its
 derivatives, and those of `gather`), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `sort.py` (`sort` of one or several arrays along a dimension, and
 `top_k`), `special.py` (special functions), `special_bessel.py` (modified Bessel functions of the first kind),
 `special_forms.py` (lowering of special functions), `special_incomplete.py` (the incomplete gamma and beta
 functions), `stacking.py` (stacking and unstacking), `tile.py` (an array repeated along
-its dimensions), `tokens.py` (values without data), `window_selection.py` (selection of one element per window),
+its dimensions), `tokens.py` (values without data), `uninitialized.py` (what memory holds before it is written), `window_selection.py` (selection of one element per window),
 `windows.py` (reductions over windows that slide along an array).
 """
 

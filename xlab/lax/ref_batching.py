@@ -96,7 +96,7 @@ def _positions(e: Slice, dim, size, k, n):
     return reshape(both, [size if j == 0 else e.size if j == k else 1 for j in range(n)])
 
 
-def _prepared(operands, dims, first, tree, size):
+def batched_index(operands, dims, first, tree, size):
     """Leaves and structure of the batched index, where the batch dimension of its result is, and the order that brings the other
     dimensions back into the example's (None where they stand so)."""
     order: list = list(range(aval_of(operands[0]).ndim - (dims[0] is not None)))
@@ -144,7 +144,7 @@ def _size(operands, dims):
 
 
 def _get_batch(operands, dims, *, tree):
-    leaves, new_tree, at, order = _prepared(operands, dims, 1, tree, _size(operands, dims))
+    leaves, new_tree, at, order = batched_index(operands, dims, 1, tree, _size(operands, dims))
     out = get_p.bind(operands[0], *leaves, tree=new_tree)
     return (out, at) if order is None else (transpose(out, order), 0)
 
@@ -158,12 +158,12 @@ def unbatched(what: str, ref) -> ValueError:
     )
 
 
-def _stored(what, operands, dims, tree):
+def batched_store(what, operands, dims, tree):
     """The value in the order of the batched index's dimensions, with that index."""
     size = _size(operands, dims)
     if dims[0] is None:
         raise unbatched(what, operands[0])
-    leaves, new_tree, at, order = _prepared(operands, dims, 2, tree, size)
+    leaves, new_tree, at, order = batched_index(operands, dims, 2, tree, size)
     value = batching.move_batch_dim_to(operands[1], dims[1], size, at if order is None else 0)
     if order is not None:
         value = transpose(value, [order.index(i) for i in range(len(order))])
@@ -171,13 +171,13 @@ def _stored(what, operands, dims, tree):
 
 
 def _swap_batch(operands, dims, *, tree):
-    value, leaves, new_tree, at, order = _stored("a set/swap", operands, dims, tree)
+    value, leaves, new_tree, at, order = batched_store("a set/swap", operands, dims, tree)
     out = swap_p.bind(operands[0], value, *leaves, tree=new_tree)
     return (out, at) if order is None else (transpose(out, order), 0)
 
 
 def _addupdate_batch(operands, dims, *, tree):
-    value, leaves, new_tree, _, _ = _stored("an addupdate", operands, dims, tree)
+    value, leaves, new_tree, _, _ = batched_store("an addupdate", operands, dims, tree)
     addupdate_p.bind(operands[0], value, *leaves, tree=new_tree)
     return [], []
 

@@ -1,10 +1,11 @@
-"""Mutable references: the functions that make, read, write and end them, and views of parts.
+"""Mutable references: the functions that make, read, write and end them.
 
-The primitives behind them are in `refs.py`.
+The primitives behind them are in `refs.py`, views in `ref_views.py`.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.refs import AbstractRef, Ref, is_ref, set_operations
-from xlab.core.trace import EVAL, state
-from xlab.core.typing import Array
+from xlab.core.refs import Ref, is_ref, set_operations
+from xlab.core.trace import EVAL, is_tracer, state
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax import ref_batching as _ref_batching  # noqa: F401  (its rules)
 from xlab.lax.convert import convert
 from xlab.lax.indexers import indexer
-from xlab.lax.ref_transforms import RefBitcaster, RefReshaper, RefTransposer, part_of
+from xlab.lax.ref_transforms import part_of
+from xlab.lax.ref_views import RefIndexer, SelectedRef, TransformedRef, View, view
 from xlab.lax.refs import (
     addupdate_p,
     empty_ref_p,
@@ -67,28 +69,44 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     return new_ref_p.bind(init_val, memory_space=memory_space, kind=kind)
 
 
-def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
+def empty_ref(ty: Any, memory_space: Any = None, *, dtype: Any = None) -> Ref:
     """A mutable reference to an array of a type, with unspecified contents: write before you read.
 
+    What it holds at first is easy to see, NaN or the lowest integer; the option `uninitialized_memory` makes it zeros.
+
     Args:
-        ty: the type: a `ShapeDtypeStruct`, or what `typeof` gives.
+        ty: the type: a `ShapeDtypeStruct`, or what `typeof` gives; or a shape, with the dtype second.
+        memory_space: where a kernel keeps it; after a shape the dtype.
+        dtype: the dtype that goes with a shape.
+
+    Raises:
+        TypeError: what is given says no shape and dtype.
 
     Example:
         >>> import xlab
-        >>> ref = xlab.empty_ref(xlab.ShapeDtypeStruct((3,), "float32"))
+        >>> ref = xlab.empty_ref((3,), "float32")
+        >>> ref
+        Ref([nan, nan, nan], dtype=float32)
         >>> ref[...] = xlab.numpy.ones(3)
         >>> ref
         Ref([1., 1., 1.], dtype=float32)
     """
+    if isinstance(ty, (int, tuple, list)) and not isinstance(ty, bool):
+        if dtype is None:
+            dtype, memory_space = memory_space, None
+        if dtype is not None:
+            shape = (ty,) if isinstance(ty, int) else tuple(ty)
+            ty, dtype = ShapedArray(shape, dtypes.canonicalize_dtype(dtype)), None
     aval = ty if isinstance(ty, ShapedArray) else None
     if aval is None and hasattr(ty, "shape") and hasattr(ty, "dtype") and not hasattr(ty, "aval"):
         aval = ShapedArray(
             ty.shape, dtypes.canonicalize_dtype(ty.dtype), getattr(ty, "weak_type", False)
         )
-    if aval is None:
+    if aval is None or dtype is not None:
         raise TypeError(
             f"empty_ref takes the type of an array, such as xlab.ShapeDtypeStruct(shape, dtype) or "
-            f"xlab.typeof(x), got {ty!r} of type {type(ty).__name__}"
+            f"xlab.typeof(x), or a shape and a dtype; got {ty!r} of type {type(ty).__name__}"
+            + ("" if dtype is None else f" and dtype {dtype!r}")
         )
     return empty_ref_p.bind(ty=aval, memory_space=memory_space)
 
@@ -119,6 +137,8 @@ def ref_get(ref: Ref, idx=None):
         >>> xlab.ref.get(xlab.new_ref(xlab.numpy.arange(5)), slice(1, 3)).tolist()
         [1, 2]
     """
+    if type(ref) is SelectedRef:
+        return ref.apply(lambda r: ref_get(r, idx))
     ref, leaves, tree, _ = _target(ref, idx, "ref_get")
     return get_p.bind(ref, *leaves, tree=tree)
 
@@ -159,6 +179,8 @@ def ref_addupdate(ref: Ref, idx, x) -> None:
         >>> ref
         Ref([ 0,  1, 12], dtype=int32)
     """
+    if type(ref) is SelectedRef:
+        return ref.apply(lambda r: ref_addupdate(r, idx, x))
     ref, leaves, tree, part = _target(ref, idx, "ref_addupdate")
     addupdate_p.bind(ref, _fitting(ref, x, part), *leaves, tree=tree)
 
@@ -173,6 +195,9 @@ def _ref(ref, api):
 
 
 def _swap(ref, idx, value, api, unread=False):
+    if type(ref) is SelectedRef:
+        old = ref.apply(lambda r: ref_swap(r, idx, value))
+        return None if unread else old
     ref, leaves, tree, part = _target(ref, idx, api)
     value = _fitting(ref, value, part)
     if unread and type(ref) is Ref and state.trace is EVAL:
@@ -195,7 +220,7 @@ def _target(ref, idx, api):
 
 def _fitting(ref, value, part):
     """A value in the type of the part it replaces, where only weakness differs; the rule of the primitive rejects others."""
-    if is_ref(value) or isinstance(value, TransformedRef):
+    if is_ref(value) or isinstance(value, View):
         raise ValueError(
             "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
         )
@@ -224,118 +249,49 @@ def _fitting(ref, value, part):
     )
 
 
-class TransformedRef:
-    """A view: a reference to a part of what another refers to, or to its elements in another order or shape.
+def select_ref(which: ArrayLike, *refs: Any) -> Any:
+    """One of several references or views of one type, by a number that may be a value of the program.
 
-    `ref.at[index]`, `ref.reshape(shape)`, `ref.transpose(order)`, `ref.T` and `ref.bitcast(dtype)` make one, and a view has all of
-    them too. Reads and writes of a view are reads and writes of the reference.
+    Args:
+        which: the number, an integer scalar; values outside the range of the references mean the first or the last.
+        refs: the references.
+
+    Returns:
+        What is read and written like the reference chosen.
+
+    Raises:
+        TypeError: the references differ in shape, dtype, memory space or kind, or the number is no integer scalar.
+        ValueError: no reference is given, or the number is known and out of range.
 
     Example:
         >>> import xlab
-        >>> import xlab.numpy as jnp
-        >>> ref = xlab.new_ref(jnp.zeros((2, 3), int))
-        >>> ref.at[1].reshape(3, 1).T[0, 2] = 5
-        >>> ref[...].tolist()
-        [[0, 0, 0], [0, 0, 5]]
+        >>> a, b = xlab.new_ref(1.0), xlab.new_ref(2.0)
+        >>> @xlab.jit
+        ... def double(i):
+        ...     chosen = select_ref(i, a, b)
+        ...     chosen[...] = chosen[...] * 2
+        >>> double(1)
+        >>> float(a[...]), float(b[...])
+        (1.0, 4.0)
     """
-
-    __slots__ = ("ref", "transforms")
-    __array_ufunc__ = None
-
-    def __init__(self, ref, transforms=()):
-        self.ref, self.transforms = ref, tuple(transforms)
-
-    @property
-    def aval(self) -> AbstractRef:
-        """The type of the part, as a reference."""
-        whole = aval_of(self.ref)
-        return AbstractRef(
-            part_of(whole.inner_aval, self.transforms), whole.memory_space, whole.kind
-        )
-
-    shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
-    ndim = property(lambda self: self.aval.ndim)
-    size = property(lambda self: self.aval.size)
-    at = property(lambda self: RefIndexer(self), doc=Ref.at.__doc__)
-    T = property(lambda self: self.transpose(), doc=Ref.T.__doc__)
-
-    def reshape(self, *shape: Any) -> TransformedRef:
-        """A view of all elements in another shape; one size may be -1."""
-        return self._then(RefReshaper.of(self.shape, shape))
-
-    def transpose(self, *permutation: Any) -> TransformedRef:
-        """A view with the dimensions in another order; reversed if none is given."""
-        return self._then(RefTransposer.of(self.shape, permutation))
-
-    def bitcast(self, dtype: Any) -> TransformedRef:
-        """A view of the same bits as another dtype; the last dimension grows or shrinks with the size of elements."""
-        return self._then(RefBitcaster.of(self.shape, self.dtype, dtype))
-
-    def _then(self, transform) -> TransformedRef:
-        return TransformedRef(self.ref, (*self.transforms, transform))
-
-    def __getitem__(self, index):
-        return ref_get(self, index)
-
-    def __setitem__(self, index, value):
-        ref_set(self, index, value)
-
-    def get(self, idx=None):
-        """The value at an index, or of the whole view."""
-        return ref_get(self, idx)
-
-    def set(self, value: Any, idx: Any = None) -> None:
-        """Stores a value at an index, or in place of the whole view."""
-        ref_set(self, idx, value)
-
-    def swap(self, value, idx=None):
-        """Stores a value at an index and returns what was there."""
-        return ref_swap(self, idx, value)
-
-    def addupdate(self, x: Any, idx: Any = None) -> None:
-        """Adds to the value at an index."""
-        ref_addupdate(self, idx, x)
-
-    def __len__(self):
-        return ref_length(self)
-
-    def __iter__(self):
-        return (self[i] for i in range(len(self)))
-
-    def __array__(self, *args, **kwargs):
-        raise TypeError(
-            f"NumPy was given a view of a reference, of type {self.aval}: read it first, as view[...]"
-        )
-
-    def __repr__(self):
-        return f"TransformedRef({aval_of(self.ref)}, {list(self.transforms)})"
-
-
-def ref_length(ref) -> int:
-    """The size of the first dimension of a reference or view."""
-    if not ref.shape:
-        raise TypeError("len() of unsized object: the reference holds an array without dimensions")
-    return ref.shape[0]
-
-
-def view(ref) -> TransformedRef:
-    """The view of everything."""
-    return ref if isinstance(ref, TransformedRef) else TransformedRef(ref)
-
-
-class RefIndexer:
-    """What `ref.at` is: index it for a view."""
-
-    __slots__ = ("ref",)
-
-    def __init__(self, ref):
-        self.ref = ref
-
-    def __getitem__(self, index) -> TransformedRef:
-        whole = view(self.ref)
-        new = indexer(index, whole.shape)
-        return whole if new is None else whole._then(new)
+    if not refs:
+        raise ValueError("select_ref chooses among references, got none")
+    avals = [r.aval if isinstance(r, View) else aval_of(_ref(r, "select_ref")) for r in refs]
+    for k, aval in enumerate(avals):
+        if aval.strip_weak_type() is not avals[0].strip_weak_type():
+            raise TypeError(
+                f"select_ref chooses among references of one type, but reference 0 is {avals[0]} and reference {k} is "
+                f"{aval}"
+            )
+    index = aval_of(which)
+    if index.shape or not dtypes.issubdtype(index.dtype, np.integer):
+        raise TypeError(f"the number given to select_ref must be an integer scalar, got {index}")
+    if is_tracer(which):
+        return SelectedRef(which, refs)
+    k = operator.index(which)
+    if not 0 <= k < len(refs):
+        raise ValueError(f"select_ref has {len(refs)} references to choose from, got number {k}")
+    return refs[k]
 
 
 set_operations(

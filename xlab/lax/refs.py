@@ -26,8 +26,9 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.transpose import RefCotangent
 from xlab.interpreters.discharge import discharge_rules
 from xlab.lax.convert import convert
-from xlab.lax.creation import full, zeros_like_aval
+from xlab.lax.creation import zeros_like_aval
 from xlab.lax.ref_transforms import part_of, read, write
+from xlab.lax.uninitialized import uninitialized
 
 # -- eagerly -----------------------------------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ ad.primitive_transposes[get_p] = _get_transpose
 # -- swap and addupdate -------------------------------------------------------------------------------------
 
 
-def _check_stored(name, ref, value, part):
+def check_stored(name, ref, value, part):
     if type(value) is AbstractRef:
         raise ValueError(
             "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
@@ -164,7 +165,7 @@ swap_p = _primitive("swap")
 @swap_p.def_effectful_abstract_eval
 def _swap_aval(ref, value, *leaves, tree):
     part = _selected("swap", ref, leaves, tree)
-    _check_stored("swap", ref, value, part)
+    check_stored("swap", ref, value, part)
     return part, {_effects.WriteEffect(0)}
 
 
@@ -181,7 +182,7 @@ def _no_tangent(what, ref):
     )
 
 
-def _stored_tangent(what, primals, tangents):
+def stored_tangent(what, primals, tangents):
     """The tangent to store in the tangent reference; None if there is nothing to store."""
     ref, tangent = primals[0], tangents[1]
     if type(tangents[0]) is not ad.Zero:
@@ -192,7 +193,7 @@ def _stored_tangent(what, primals, tangents):
 
 
 def _swap_jvp(primals, tangents, *, tree):
-    t = _stored_tangent("a set/swap", primals, tangents)
+    t = stored_tangent("a set/swap", primals, tangents)
     out = swap_p.bind(*primals, tree=tree)
     if t is None:
         return out, ad.Zero.of(out)
@@ -218,7 +219,7 @@ addupdate_p = _primitive("addupdate", multiple_results=True)
 
 @addupdate_p.def_effectful_abstract_eval
 def _addupdate_aval(ref, value, *leaves, tree):
-    _check_stored("addupdate", ref, value, _selected("addupdate", ref, leaves, tree))
+    check_stored("addupdate", ref, value, _selected("addupdate", ref, leaves, tree))
     return [], {_effects.AccumEffect(0)}
 
 
@@ -229,7 +230,7 @@ def _addupdate_impl(ref, value, *leaves, tree):
 
 
 def _addupdate_jvp(primals, tangents, *, tree):
-    t = _stored_tangent("an addupdate", primals, tangents)
+    t = stored_tangent("an addupdate", primals, tangents)
     addupdate_p.bind(*primals, tree=tree)
     if t is not None:
         addupdate_p.bind(tangents[0], t, *primals[2:], tree=tree)
@@ -316,21 +317,6 @@ empty_ref_p.takes_refs, empty_ref_p.makes_ref = False, True
 @empty_ref_p.def_effectful_abstract_eval
 def _empty_ref_aval(*, ty, memory_space):
     return AbstractRef(ty, memory_space), {_effects.INTERNAL_REF}
-
-
-def uninitialized(aval):
-    """What unwritten memory holds: NaN, the lowest integer, False."""
-    if dtypes.is_extended(aval.dtype):
-        return zeros_like_aval(aval)
-    if dtypes.issubdtype(aval.dtype, np.inexact):
-        value = np.nan
-    else:
-        value = (
-            0
-            if aval.dtype in (np.dtype(bool), np.dtype(np.int16))
-            else dtypes.iinfo(aval.dtype).min
-        )
-    return full(aval.shape, value, aval.dtype)
 
 
 @empty_ref_p.def_impl

@@ -21,7 +21,8 @@ from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.complexes import complex as complex_
 from xlab.lax.convert import bitcast_convert_type
 from xlab.lax.creation import copy
-from xlab.lax.ref_functions import RefIndexer, ref_get, ref_set
+from xlab.lax.ref_functions import ref_get, ref_set
+from xlab.lax.ref_views import RefIndexer
 from xlab.lax.shape import concatenate, rev
 from xlab.numpy import indexing as _indexing
 from xlab.numpy.operands import numbers

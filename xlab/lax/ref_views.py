@@ -1,0 +1,165 @@
+"""Views of mutable references: what `ref.at[index]`, `ref.reshape(shape)` and the like give.
+
+A view is a reference and transforms (`ref_transforms.py`), which the equations that read and write it carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xlab.core.avals import aval_of
+from xlab.core.refs import AbstractRef, Ref, no_operators, operations
+from xlab.lax.control.cond import switch
+from xlab.lax.indexers import indexer
+from xlab.lax.ref_transforms import RefBitcaster, RefReshaper, RefTransposer, part_of
+
+
+class View:
+    """What all views have: they are read, written and viewed like references."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+
+    aval: AbstractRef
+    then: Callable[[Any], View]
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    at = property(lambda self: RefIndexer(self), doc=Ref.at.__doc__)
+    T = property(lambda self: self.transpose(), doc=Ref.T.__doc__)
+
+    def reshape(self, *shape: Any) -> View:
+        """A view of all elements in another shape; one size may be -1."""
+        return self.then(RefReshaper.of(self.shape, shape))
+
+    def transpose(self, *permutation: Any) -> View:
+        """A view with the dimensions in another order; reversed if none is given."""
+        return self.then(RefTransposer.of(self.shape, permutation))
+
+    def bitcast(self, dtype: Any) -> View:
+        """A view of the same bits as another dtype; the last dimension grows or shrinks with the size of elements."""
+        return self.then(RefBitcaster.of(self.shape, self.dtype, dtype))
+
+    def __getitem__(self, index):
+        return operations["get"](self, index)
+
+    def __setitem__(self, index, value):
+        operations["set"](self, index, value)
+
+    def get(self, idx=None):
+        """The value at an index, or of the whole view."""
+        return operations["get"](self, idx)
+
+    def set(self, value: Any, idx: Any = None) -> None:
+        """Stores a value at an index, or in place of the whole view."""
+        operations["set"](self, idx, value)
+
+    def swap(self, value, idx=None):
+        """Stores a value at an index and returns what was there."""
+        return operations["swap"](self, idx, value)
+
+    def addupdate(self, x: Any, idx: Any = None) -> None:
+        """Adds to the value at an index."""
+        operations["addupdate"](self, idx, x)
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError(
+                "len() of unsized object: the reference holds an array without dimensions"
+            )
+        return self.shape[0]
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError(
+            f"NumPy was given a view of a reference, of type {self.aval}: read it first, as view[...]"
+        )
+
+
+no_operators(View)
+
+
+class TransformedRef(View):
+    """A view: a reference to a part of what another refers to, or to its elements in another order or shape.
+
+    `ref.at[index]`, `ref.reshape(shape)`, `ref.transpose(order)`, `ref.T` and `ref.bitcast(dtype)` make one, and a view has all of
+    them too. Reads and writes of a view are reads and writes of the reference.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> ref = xlab.new_ref(jnp.zeros((2, 3), int))
+        >>> ref.at[1].reshape(3, 1).T[0, 2] = 5
+        >>> ref[...].tolist()
+        [[0, 0, 0], [0, 0, 5]]
+    """
+
+    __slots__ = ("ref", "transforms")
+
+    def __init__(self, ref, transforms=()):
+        self.ref, self.transforms = ref, tuple(transforms)
+
+    @property
+    def aval(self) -> AbstractRef:
+        """The type of the part, as a reference."""
+        whole = aval_of(self.ref)
+        return AbstractRef(
+            part_of(whole.inner_aval, self.transforms), whole.memory_space, whole.kind
+        )
+
+    def then(self, transform) -> TransformedRef:
+        """The view with one more transform."""
+        return TransformedRef(self.ref, (*self.transforms, transform))
+
+    def __repr__(self):
+        return f"TransformedRef({aval_of(self.ref)}, {list(self.transforms)})"
+
+
+class SelectedRef(View):
+    """One of several references of one type, by a number of the program. Made by `select_ref`."""
+
+    __slots__ = ("refs", "which")
+
+    def __init__(self, which, refs):
+        self.which, self.refs = which, tuple(refs)
+
+    @property
+    def aval(self) -> AbstractRef:
+        """The type of each of the references."""
+        first = self.refs[0]
+        return first.aval if isinstance(first, View) else aval_of(first)
+
+    def then(self, transform) -> SelectedRef:
+        """The view with one more transform."""
+        return SelectedRef(self.which, [view(r).then(transform) for r in self.refs])
+
+    def apply(self, f: Callable) -> Any:
+        """What a function of a reference gives for the one that is chosen."""
+        return switch(self.which, [lambda r=r: f(r) for r in self.refs])
+
+    def __repr__(self):
+        return f"SelectedRef({self.which}, {list(self.refs)})"
+
+
+def view(ref) -> View:
+    """The view of everything."""
+    return ref if isinstance(ref, View) else TransformedRef(ref)
+
+
+class RefIndexer:
+    """What `ref.at` is: index it for a view."""
+
+    __slots__ = ("ref",)
+
+    def __init__(self, ref):
+        self.ref = ref
+
+    def __getitem__(self, index) -> View:
+        whole = view(self.ref)
+        new = indexer(index, whole.shape)
+        return whole if new is None else whole.then(new)
