@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.jaxpr import Jaxpr
 from xlab.core.rules import RuleTable
@@ -40,7 +41,7 @@ from xlab.kernels.machine.points import begin_point, finish_point
 from xlab.kernels.machine.programs import Program
 from xlab.kernels.machine.races import Detector
 from xlab.kernels.machine.schedule import Schedule
-from xlab.kernels.machine.state import Core, State, start
+from xlab.kernels.machine.state import Core, State, inside, start
 
 machine_rules = RuleTable(
     "machine.machine_rules",
@@ -61,15 +62,15 @@ class Engine:
     def __init__(self, program: Program, params: InterpretParams, record: bool = True):
         self.program, self.params = program, params
         zero = params.uninitialized_memory == "zero"
-        self.zero = zero
-        self.state: State = start(
+        self.zero = zero = zero or config.uninitialized_memory == "zero"
+        self.now: State = start(
             program, zero, params.buffer_bounds == "padded", params.alias_mode == "shared"
         )
         self.order: list[int] = []
         self.schedule = Schedule(
             params.schedule, quantum=params.quantum, seed=params.random_seed or 0
         )
-        self.order = self.schedule.ordered([c.number for c in self.state.cores])
+        self.order = self.schedule.ordered([c.number for c in self.now.cores])
         self.recording = record
         self.log: list[Event] = []
         self.log_t: list[int] = []  # the turn of each event
@@ -77,7 +78,7 @@ class Engine:
         self.log_limit = 1_000_000
         self.visits: dict[tuple[int, int], dict[tuple, list[int]]] = {}
         self.effects: dict[int, list] = {}  # results of equations that must not run twice, by turn
-        self.detector = Detector(self.state.cores) if params.detect_races else None
+        self.detector = Detector(self.now.cores) if params.detect_races else None
         self.breakpoints: list[Any] = []
         self.hits: list[Any] = []
         self.replaying = False
@@ -85,16 +86,17 @@ class Engine:
 
     def _watch(self) -> None:
         """Whether accesses are told to anybody."""
-        self.watching = (self.recording or self.detector or self.breakpoints) and not self.replaying
         modes = self.params.logging_mode
         self.printing = frozenset((modes,) if isinstance(modes, str) else modes or ())
-        self.watching = bool(self.watching or (self.printing and not self.replaying))
+        told = not self.replaying and bool(self.recording or self.breakpoints or self.printing)
+        self.watching = told or self.detector is not None
+        self.telling_blocks = not self.replaying and bool(self.recording or self.printing)
 
     # -- turns ---------------------------------------------------------------------------------------------
 
     def runnable(self) -> list[int]:
         """Cores that can have a turn, in the schedule's order."""
-        cores = self.state.cores
+        cores = self.now.cores
         return [
             n
             for n in self.order
@@ -102,13 +104,17 @@ class Engine:
         ]
 
     def can_pass(self, core: Core) -> bool:
-        """Whether what a core waits for is there by now."""
+        """Whether what a core waits for is there by now, or in a copy that waits to be performed."""
         w = core.waiting
-        return w is None or int(self.state.buffers[w.number].values.reshape(-1)[w.element]) >= w.needed
+        if w is None:
+            return True
+        present = int(self.now.buffers[w.number].values.reshape(-1)[w.element])
+        coming = sum(c.units for c in self.now.copies if c.semaphore == (w.number, w.element))
+        return present + coming >= w.needed
 
     @property
     def finished(self) -> bool:
-        return all(c.done for c in self.state.cores)
+        return all(c.done for c in self.now.cores)
 
     def choose(self) -> Core | None:
         """The core that has the next turn; None if all are done.
@@ -116,7 +122,7 @@ class Engine:
         Raises:
             DeadlockError: cores are left, and all of them wait.
         """
-        st = self.state
+        st = self.now
         if len(st.cores) == 1:
             core = st.cores[0]
             if core.done:
@@ -136,7 +142,7 @@ class Engine:
 
     def turn(self, core: Core) -> None:
         """Gives a core a turn."""
-        st = self.state
+        st = self.now
         if st.t >= self.params.max_equations:
             raise self._over_budget()
         if not core.frames:
@@ -183,7 +189,7 @@ class Engine:
 
     def _once(self, op: Op, values: list) -> Sequence[Any]:
         """An equation with effects on the world: its results are kept, so that going back does not repeat them."""
-        t = self.state.t
+        t = self.now.t
         if t not in self.effects:
             out = op.prim.bind(*values, **op.params)
             self.effects[t] = list(out) if op.prim.multiple_results else [out]
@@ -289,6 +295,14 @@ class Engine:
         core.at += 1
         core.waiting = None
 
+    def results(self) -> list[np.ndarray]:
+        """The results, without padding."""
+        operands, buffers = self.program.operands, self.now.buffers
+        return [
+            buffers[i].values[inside(operands[i])] if operands[i].padding else buffers[i].values
+            for i in self.program.results
+        ]
+
     # -- what is told --------------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
@@ -301,11 +315,16 @@ class Engine:
             return
         log = self.log
         log.append(event)
-        self.log_t.append(self.state.t)
+        self.log_t.append(self.now.t)
         if len(log) > self.log_limit:
             drop = self.log_limit // 2
             del log[:drop], self.log_t[:drop]
             self.left_out += drop
+
+    def stop_at(self, event: Access, value: Any) -> None:
+        """Notes the breakpoints that an access meets."""
+        if self.breakpoints and not self.replaying:
+            self.hits += [b for b in self.breakpoints if b.hit_by_access(event, value)]
 
     def _print(self, event: Event) -> None:
         kind = (
@@ -322,7 +341,7 @@ class Engine:
 
     def note_lint(self, kind: str, key: tuple, text: str, **more: Any) -> None:
         """Adds a remark, once per key; later ones only count."""
-        lint = self.state.lint
+        lint = self.now.lint
         found = lint.get((kind, *key))
         if found is None:
             lint[(kind, *key)] = {"kind": kind, "text": text, "count": 1, **more}
@@ -346,16 +365,16 @@ class Engine:
     def deadlock(self) -> DeadlockError:
         """The error for cores that all wait."""
         found = []
-        for core in self.state.cores:
+        for core in self.now.cores:
             if core.waiting is None:
                 continue
             w = core.waiting
-            present = int(self.state.buffers[w.number].values.reshape(-1)[w.element])
+            present = int(self.now.buffers[w.number].values.reshape(-1)[w.element])
             found.append({**self.place(core), "semaphore": w.name, "needed": w.needed, "present": present})
-        return DeadlockError.of(self.program.name, found, self.state.t)
+        return DeadlockError.of(self.program.name, found, self.now.t)
 
     def _over_budget(self) -> StepBudgetError:
-        st = self.state
+        st = self.now
         core = st.cores[st.last if st.last is not None else 0]
         frames = [
             {"label": f.title, "line": str(f.op.eqn.source_info) if f.op is not None else None}

@@ -73,6 +73,8 @@ def _prepare(eqn: JaxprEqn, dead, rules) -> Op:
     if op.rule is not None:
         if getattr(op.rule, "takes_no_turn", False):
             op.kind = FREE
+        elif getattr(op.rule, "enters", False):
+            op.kind = ENTER
         return op
     flow = flow_of(eqn)
     if isinstance(flow, (CallFlow, BranchFlow, LoopFlow)):

@@ -204,7 +204,7 @@ def finish_point(engine: Engine, core: Core) -> None:
     pair = core.pair
     if pair.mesh is not None:
         return
-    buffers = engine.state.buffers
+    buffers = engine.now.buffers
     for source, place, block in zip(pair.sources, core.refs, core.windows):
         if source.operand is None:
             continue
@@ -226,7 +226,7 @@ def _role(engine: Engine, source: Source) -> str:
 
 def _block(engine, core, pair: Pair, source: Source, mapping: BlockMapping) -> Block:
     def read(i, tree, leaves):
-        buffer = engine.state.buffers[pair.prefetch[i]]
+        buffer = engine.now.buffers[pair.prefetch[i]]
         transforms = _tree.unflatten(tree, leaves)
         region = locate(transforms, buffer.shape, buffer.dtype)
         if region.moved and engine.params.out_of_bounds_reads == "raise":
@@ -259,7 +259,7 @@ def _origin(mapping: BlockMapping) -> str:
 
 
 def _fetch(engine, core, source, mapping, block: Block, number: int) -> None:
-    root, buffer = engine.state.buffers[source.operand], engine.state.buffers[number]
+    root, buffer = engine.now.buffers[source.operand], engine.now.buffers[number]
     take = _numpy_index(block, root.shape)
     lost = _lost(engine, mapping, block)
     values = np.array(root.values[take])
@@ -281,7 +281,7 @@ def _fetch(engine, core, source, mapping, block: Block, number: int) -> None:
 
 
 def _fetch_whole(engine, core, source, number) -> None:
-    root, buffer = engine.state.buffers[source.operand], engine.state.buffers[number]
+    root, buffer = engine.now.buffers[source.operand], engine.now.buffers[number]
     buffer.fill(np.array(root.values), None if root.written is None else root.written.copy(), None)
 
 
@@ -315,7 +315,7 @@ def _hidden(block: Block, lost) -> np.ndarray:
 
 
 def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None:
-    root = engine.state.buffers[source.operand]
+    root = engine.now.buffers[source.operand]
     if block is None:
         root.values, root.written = buffer.values.copy(), buffer.written
         root.kept, root.dirty = False, True
@@ -347,13 +347,13 @@ def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None
 
 def _follow(engine, core, root: Buffer, take, kind: str, block: Block) -> None:
     """Tells the race detector of a block that is moved."""
-    if len(engine.state.cores) == 1:
+    if len(engine.now.cores) == 1:
         return
     elements = element_numbers(root.shape)[take].reshape(-1)
     box = tuple((s, s + n) for s, n in zip(block.starts, block.shape))
     where = "fetch" if kind == "read" else "write-back"
     line = core.pair.jaxpr.jaxpr.debug_info.position or core.pair.name
-    engine.detector.access(core, root, elements, kind, box, (engine.state.t, where, line))
+    engine.detector.access(core, root, elements, kind, box, (engine.now.t, where, line))
 
 
 def _wrote_input(engine, core, source) -> None:

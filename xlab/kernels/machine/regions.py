@@ -137,3 +137,8 @@ def _box(ids, shape, bytes_of):
         return ((0, 0),) * len(shape)
     places = np.unravel_index(found // bytes_of if bytes_of > 1 else found, shape)
     return tuple((int(p.min()), int(p.max()) + 1) for p in places)
+
+
+def boxed(ids: np.ndarray, shape: tuple[int, ...]) -> Region:
+    """The region of some elements, by their numbers."""
+    return Region(None, ids, _box(ids, shape, 1), ids.size)

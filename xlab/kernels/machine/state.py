@@ -10,7 +10,7 @@ import numpy as np
 
 from xlab.kernels.machine.buffers import Buffer, Place, empty, uninitialized_value
 from xlab.kernels.machine.frames import Frame
-from xlab.kernels.machine.programs import Operand, Pair, Program
+from xlab.kernels.machine.programs import Operand, Pair, Program, coordinates
 
 
 class Waiting(NamedTuple):
@@ -49,6 +49,10 @@ class Core:
         """The path of the next equation."""
         return self.frames[-1].path if self.frames else None
 
+    def next_coords(self) -> tuple[int, ...]:
+        """The grid point that the core is at, or begins next."""
+        return self.coords if self.done else coordinates(self.step, self.pair.grid)
+
     def copy(self) -> Core:
         new = object.__new__(Core)
         new.number, new.pair, new.share, new.refs = self.number, self.pair, self.share, self.refs
@@ -70,15 +74,19 @@ class State:
         self.made = 0  # buffers so far
         self.cores: list[Core] = []
         self.units: dict[tuple[int, int], tuple] = {}  # signals of a semaphore that nobody waited for
+        self.shared: dict[tuple, int] = {}  # buffers of scopes that several programs share
+        self.families: dict[int, tuple[int, ...]] = {}  # copies of one scratch reference on all cores of a mesh
         self.copies: tuple = ()  # started, to be performed when they are waited for
         self.lint: dict[tuple, dict] = {}
 
     def copy(self) -> State:
         new = object.__new__(State)
         new.__dict__.update(self.__dict__)
-        new.buffers = {n: b.copy() for n, b in self.buffers.items()}
+        copies = {id(b): b.copy() for b in self.buffers.values()}  # aliases stay aliases
+        new.buffers = {n: copies[id(b)] for n, b in self.buffers.items()}
         new.cores = [c.copy() for c in self.cores]
         new.units, new.lint = dict(self.units), dict(self.lint)
+        new.shared = dict(self.shared)
         return new
 
     def add(self, name: str, space: str, owner: int | None, values: np.ndarray, written=None, root=None):
@@ -162,7 +170,7 @@ def _reference(state, program, pair: Pair, source, core: int, zero: bool) -> Pla
         if source.mapping is None and (alone or pair.mesh is not None or space not in PER_CORE):
             return Place(source.operand)
         block = state.add(
-            program.operands[source.operand].name, space, core, _NOTHING, None, source.operand
+            program.operands[source.operand].name, space, core, NOTHING, None, source.operand
         )
         return Place(block.number)
     aval = source.aval.inner_aval
@@ -176,4 +184,4 @@ def _reference(state, program, pair: Pair, source, core: int, zero: bool) -> Pla
 
 
 PER_CORE = ("default", "local")
-_NOTHING = np.zeros(0)
+NOTHING = np.zeros(0)
