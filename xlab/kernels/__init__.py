@@ -2,9 +2,11 @@
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
 `program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs), `call.py` (`kernel_call`), `call_primitive.py` (its
-primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores). What kernels say:
-`helpers.py` (branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
-`semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`.
+primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run). What kernels say: `helpers.py` (branches, loops,
+checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`;
+their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory tied to them), `mpmd.py`
+(`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive), `pairs.py` (what
+interpreters run), `mpmd_compiled.py` (its compiled path).
 
 The room may import everything below `observe`; nothing below imports it.
 """
@@ -53,6 +55,12 @@ from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
 from xlab.kernels.memory import MemorySpace as MemorySpace
+from xlab.kernels.mesh import CoreMemorySpace as CoreMemorySpace
+from xlab.kernels.mesh import CoreMesh as CoreMesh
+from xlab.kernels.mesh import KernelMesh as KernelMesh
+from xlab.kernels.mesh import create_core_mesh as create_core_mesh
+from xlab.kernels.mpmd import mpmd_map as mpmd_map
+from xlab.kernels.mpmd_primitive import mpmd_map_p as mpmd_map_p
 from xlab.kernels.program import num_programs as num_programs
 from xlab.kernels.program import program_id as program_id
 from xlab.kernels.scoped import run_scoped as run_scoped

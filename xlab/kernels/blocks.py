@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -99,8 +99,8 @@ class BlockSpec:
             or one of `Blocked`, `Squeezed`, `Element`, `BoundedSlice`, `Indirect`. None: the whole array.
         index_map: from the position in the grid (and references to prefetched scalars) to one index per dimension.
             None: zeros.
-        memory_space: where the block lives.
         pipeline_mode: a `Buffered` hint.
+        memory_space: where the block lives.
 
     Example:
         >>> from xlab.kernels import BlockSpec
@@ -110,8 +110,9 @@ class BlockSpec:
 
     block_shape: Sequence[BlockDim | int | None] | None = None
     index_map: Callable[..., Any] | None = None
-    memory_space: Any = None
     pipeline_mode: Buffered | None = None
+    _: KW_ONLY
+    memory_space: Any = None
 
     def __post_init__(self):
         if self.block_shape is not None:
