@@ -25,6 +25,7 @@ from xlab.kernels.machine.history import History
 from xlab.kernels.machine.nested import inner_program
 from xlab.kernels.machine.programs import Program
 from xlab.kernels.machine.races import Race
+from xlab.kernels.machine.recording import Recording, record_of
 from xlab.kernels.machine.remarks import final_remarks
 from xlab.kernels.machine.schedule import Schedule
 from xlab.kernels.machine.state import NOTHING, Core
@@ -408,6 +409,18 @@ class Machine(Engine):
     def accesses(self, ref: str | None = None) -> list[Access]:
         """Accesses alone, of one reference or of all."""
         return [e for e in self.log if isinstance(e, Access) and ref in (None, e.ref)]
+
+    def record(self, start: int = 0, stop: int | None = None) -> Recording:
+        """The run so far as plain data for views; `.to_json()` of it is their contract (`recording.py`).
+
+        Args:
+            start, stop: a part of the events.
+        """
+        return record_of(self, start, stop)
+
+    def to_json(self) -> str:
+        """The record as JSON."""
+        return self.record().to_json()
 
     @property
     def races(self) -> list[Race]:

@@ -6,7 +6,7 @@ Also `trace_blocks`, which says the same of a call without running it, where ind
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,11 +15,11 @@ from xlab import tree as _tree
 from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.discharge import discharge_jaxpr
-from xlab.kernels.blocks import Blocked, BlockMapping, BoundedSlice, Element, Indirect, Squeezed
+from xlab.kernels.blocks import Blocked, BlockMapping, BoundedSlice, Indirect, Squeezed
 from xlab.kernels.machine.buffers import Buffer, Window, uninitialized_value
 from xlab.kernels.machine.events import BlockEvent
 from xlab.kernels.machine.failures import OutOfBoundsError, with_place
-from xlab.kernels.machine.programs import Pair, Source, coordinates
+from xlab.kernels.machine.programs import Pair, Program, Source, coordinates
 from xlab.kernels.machine.regions import element_numbers, locate, outside
 from xlab.lax.refs import get_p
 
@@ -397,9 +397,35 @@ def whole_block(shape: tuple[int, ...]) -> Block:
     )
 
 
-def padded_elements(m: BlockMapping) -> int:
-    """Elements of padding that the blocks of an operand need."""
-    return sum(lo + hi for lo, hi in m.padding)
+# -- without running ----------------------------------------------------------------------------------------
 
 
-__all__ = ["Block", "Element", "begin_point", "block_at", "finish_point", "index_results"]
+def static_events(program: Program) -> Iterator[BlockEvent]:
+    """The block events of a `kernel_call` whose index maps do not depend on data, core by core."""
+    for number, share in enumerate(program.pairs[0].shares):
+        pair = program.pairs[0]
+        visits: dict[tuple, int] = {}
+        for step in share:
+            coords = coordinates(step, pair.grid)
+            late = []
+            for source in pair.sources:
+                if source.operand is None or program.operands[source.operand].role not in IO:
+                    continue
+                operand = program.operands[source.operand]
+                m = source.mapping
+                if m is None:
+                    block = whole_block(operand.aval.shape)
+                else:
+                    block = block_at(m, index_results(m, coords, None))
+                key = (source.operand, block.index)
+                visits[key] = visits.get(key, 0) + 1
+                io = IO[operand.role]
+                event = block.event(step, coords, operand.name, io, visits[key], number, 0)
+                if io == "read":
+                    yield event
+                else:
+                    late.append(event)
+            yield from late
+
+
+IO = {"input": "read", "output": "write"}

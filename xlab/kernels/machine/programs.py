@@ -21,8 +21,7 @@ from xlab.core.refs import AbstractRef, is_ref
 from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.grid import GridMapping
 from xlab.kernels.interpret import InterpretParams
-from xlab.kernels.memory import MemorySpace
-from xlab.kernels.mesh import mesh_of, plain_space
+from xlab.kernels.pairs import CALL, owner_of
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def kernel_program(
         outputs.append(len(found))
         found.append(
             Operand(
-                m.origin,
+                _output_name(m.origin, i),
                 "output",
                 m.array_aval,
                 space_name(m.memory_space),
@@ -178,6 +177,11 @@ def kernel_program(
         prefetch=tuple(range(g.num_captured, g.num_captured + g.num_prefetch)),
     )
     return Program(name, tuple(found), (pair,), device, cost_estimate, tuple(outputs))
+
+
+def _output_name(path: str, i: int) -> str:
+    """The name of an output; one that stands alone has the empty path."""
+    return f"outputs[{i}]" if path in ("", "outputs") else path
 
 
 def _source(m: BlockMapping, operand: int) -> Source:
@@ -233,18 +237,18 @@ def mesh_program(
     """The program of an `mpmd_map` equation on concrete operands: every core sees every operand whole."""
     refs = jaxprs[0].in_avals
     n_in, n_out = len(operands), len(out_avals)
-    num_args = n_in - num_captured
+    num_args, paths = n_in - num_captured, jaxprs[0].jaxpr.debug_info.arg_names
     found = []
     for i, (x, a) in enumerate(zip(operands, refs)):
         captured = i >= num_args
-        label = f"captured[{i - num_args}]" if captured else f"args[{i}]"
+        label = paths[i] if i < len(paths) else f"args[{i}]"
         role = "captured" if captured else "input"
         found.append(Operand(label, role, _array(a), space_name(a.memory_space), on_host(x)))
     aliases = {o: i for i, o in dict(input_output_aliases).items()}
     for i, a in enumerate(refs[n_in : n_in + n_out]):
         found.append(
             Operand(
-                f"outputs[{i}]",
+                _output_name(paths[n_in + i] if n_in + i < len(paths) else "", i),
                 "output",
                 _array(a),
                 space_name(a.memory_space),
@@ -254,7 +258,7 @@ def mesh_program(
     sources = [Source(i) for i in range(n_in + n_out)]
     for i, a in enumerate(refs[n_in + n_out :]):
         label = f"scratch[{i}]"
-        if _shared(a.memory_space):
+        if owner_of(a, True) == CALL:
             sources.append(Source(len(found)))
             found.append(Operand(label, "scratch", _array(a), space_name(a.memory_space)))
         else:
@@ -279,14 +283,6 @@ def mesh_program(
         )
     results = tuple(range(n_in, n_in + n_out))
     return Program(name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results)
-
-
-def _shared(space: Any) -> bool:
-    """Whether scratch is one buffer for the call: not tied to the cores of a mesh, and in no space that each core has."""
-    if mesh_of(space) is not None:
-        return not space.per_core
-    space = plain_space(space)
-    return space not in (None, MemorySpace.DEFAULT, MemorySpace.LOCAL)
 
 
 def coordinates(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
