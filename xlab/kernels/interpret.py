@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from xlab.config import config
 
 _CHOICES: dict[str, tuple] = {
     "out_of_bounds_reads": ("raise", "uninitialized", "clamp"),
@@ -102,12 +103,14 @@ class InterpretParams:
 
 
 Interpret = bool | str | InterpretParams
-_override = threading.local()
+_OVERRIDE = (
+    "kernels_interpret_mode"  # part of what tracing depends on: jitted functions are traced anew
+)
 
 
 @contextmanager
 def interpret_mode(interpret: Interpret = True) -> Iterator[None]:
-    """Runs the kernels traced in the block so, whatever their own `interpret=` says.
+    """Runs the kernels in the block so, whatever their own `interpret=` says; jitted functions that call them too.
 
     Args:
         interpret: as the argument of `kernel_call`.
@@ -124,12 +127,11 @@ def interpret_mode(interpret: Interpret = True) -> Iterator[None]:
         ...     float(kernel_call(one, xlab.ShapeDtypeStruct((), "float32"))())
         1.0
     """
-    previous = getattr(_override, "value", None)
-    _override.value = checked(interpret)
+    previous = config.set_context_value(_OVERRIDE, checked(interpret))
     try:
         yield
     finally:
-        _override.value = previous
+        config.set_context_value(_OVERRIDE, previous)
 
 
 def checked(interpret: Any) -> Any:
@@ -147,7 +149,7 @@ def checked(interpret: Any) -> Any:
 
 def resolve(interpret: Any) -> Any:
     """The mode of a call: that of the enclosing `interpret_mode`, else its own."""
-    override = getattr(_override, "value", None)
+    override = config.context_value(_OVERRIDE)
     return checked(interpret) if override is None else override
 
 

@@ -262,6 +262,11 @@ def mesh_of(space: Any) -> Any:
     return space.mesh if isinstance(space, CoreMemorySpace) else None
 
 
+def plain_space(space: Any) -> Any:
+    """A memory space without the mesh that it is tied to."""
+    return space.memory_space if isinstance(space, CoreMemorySpace) else space
+
+
 def check_meshes(meshes: Iterable[Any]) -> None:
     """Raises unless every two of the meshes can run together.
 

@@ -7,11 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from tests.kernels.machine.examples import SDS, add_one, matmul, worked
 from xlab import numpy as jnp
 from xlab.kernels import BlockSpec, Element, PrefetchGridSpec, kernel_call
 from xlab.kernels.machine import BlockEvent, Machine, trace_blocks
-
-from tests.kernels.machine.examples import SDS, add_one, matmul, worked
 
 
 def blocks(machine):
@@ -48,7 +47,10 @@ def test_k82_event_fields():
 def test_k100_matmul_block_events():
     call, x, y = matmul(2, 3, 2)
     events = trace_blocks(call, x, y)
-    of = {name: [e for e in events if e.operand == name] for name in ("args[0]", "args[1]", "outputs[0]")}
+    of = {
+        name: [e for e in events if e.operand == name]
+        for name in ("args[0]", "args[1]", "outputs[0]")
+    }
     assert {len(v) for v in of.values()} == {12}  # visits add up to the grid
     assert {(e.grid[0], e.grid[2]): e.index for e in of["args[0]"]} == {
         (i, k): (i, k) for i in range(2) for k in range(2)
@@ -99,7 +101,10 @@ def test_k104g_block_events_by_plain_enumeration():
     want = []
     for i in range(3):
         pad = max(0, 4 * i + 4 - 10)
-        want += [(i, "args[0]", "read", (4 * i,), (pad,)), (i, "outputs[0]", "write", (4 * i,), (pad,))]
+        want += [
+            (i, "args[0]", "read", (4 * i,), (pad,)),
+            (i, "outputs[0]", "write", (4 * i,), (pad,)),
+        ]
     assert [(e.step, e.operand, e.io, e.start, e.pad) for e in events] == want
 
 
@@ -140,9 +145,7 @@ def test_k102_record_is_json_and_reads_as_text():
     assert data["schedule"]["entries"] == [[0, 0, machine.count]]
     texts = [e["text"] for e in data["pairs"][0]["equations"].values()]
     assert any("<- a[...]" in t for t in texts)
-    assert {e["eqn"] for e in data["events"] if "eqn" in e} <= set(
-        data["pairs"][0]["equations"]
-    )
+    assert {e["eqn"] for e in data["events"] if "eqn" in e} <= set(data["pairs"][0]["equations"])
     first = str(machine.record()).splitlines()[0]
     assert first == (
         "core 0, step (0): reads args[0][0:4], reads args[0][0:4], writes outputs[0][0:4], writes outputs[0][0:4]"

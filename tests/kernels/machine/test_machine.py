@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 import xlab
+from tests.kernels.machine.examples import SDS, add_one, matmul
 from xlab import lax
 from xlab import numpy as jnp
-from xlab.kernels import BlockSpec, InterpretParams, MemorySpace, kernel_call, program_id, run_scoped
+from xlab.kernels import (
+    BlockSpec,
+    InterpretParams,
+    MemorySpace,
+    kernel_call,
+    program_id,
+    run_scoped,
+)
 from xlab.kernels.machine import KernelWarning, Machine, OutOfBoundsError, UninitializedReadError
-
-from tests.kernels.machine.examples import SDS, add_one, matmul
 
 
 def same_state(a, b):
@@ -247,7 +253,11 @@ def test_k10_out_of_bounds_reads(policy, want):
         o[0] = x[program_id(0) * 3]
 
     call = kernel_call(
-        kernel, SDS((3,), "int32"), grid=3, out_specs=BlockSpec((1,), lambda i: (i,)), interpret=True
+        kernel,
+        SDS((3,), "int32"),
+        grid=3,
+        out_specs=BlockSpec((1,), lambda i: (i,)),
+        interpret=True,
     )
     params = InterpretParams(out_of_bounds_reads=policy)
     out = Machine(call, jnp.arange(4), params=params).run()[0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xlab
+from tests.kernels.machine.examples import SDS, P, Q, worked
 from xlab import numpy as jnp
 from xlab.kernels import (
     CoreMesh,
@@ -17,8 +18,6 @@ from xlab.kernels import (
     semaphore_wait,
 )
 from xlab.kernels.machine import DeadlockError, KernelWarning, Machine, RaceError, Schedule
-
-from tests.kernels.machine.examples import SDS, P, Q, worked
 
 RACES = InterpretParams(detect_races=True)
 ALL = ["sequential", "round_robin", "random", "threads", [2, 1, 0, 0, 1, 2, 1, 0]]
@@ -66,9 +65,7 @@ def test_k89_worked_example_under_every_schedule(schedule):
     assert machine.races == []
 
 
-@pytest.mark.parametrize(
-    ("order", "out"), [((0, 1, 2), [11, 21]), ((1, 2, 0), [-(2**31) + 1] * 2)]
-)
+@pytest.mark.parametrize(("order", "out"), [((0, 1, 2), [11, 21]), ((1, 2, 0), [-(2**31) + 1] * 2)])
 def test_k89_k93_worked_example_without_semaphores(order, out):
     machine = Machine(worked(False), params=RACES, schedule=Schedule("sequential", order=order))
     assert machine.run()[0].tolist() == out
@@ -77,9 +74,7 @@ def test_k89_k93_worked_example_without_semaphores(order, out):
 
 
 def test_k89_quantum():
-    machine = Machine(
-        worked(False), params=InterpretParams(schedule="round_robin", quantum=2)
-    )
+    machine = Machine(worked(False), params=InterpretParams(schedule="round_robin", quantum=2))
     machine.run()
     assert [e.count for e in machine.schedule.entries] == [2, 2, 2, 1, 1]
 
@@ -138,7 +133,10 @@ def test_k90_random_seed_shuffles_parallel_axes_only():
 def two(p, q, scratch=(), out=SDS((4,), "int32"), **options):
     """One core each of two meshes."""
     return mpmd_map(
-        [(P, p), (CoreMesh("q", 1, core_type="vector"), q)], out, scratch_shapes=list(scratch), **options
+        [(P, p), (CoreMesh("q", 1, core_type="vector"), q)],
+        out,
+        scratch_shapes=list(scratch),
+        **options,
     )
 
 
@@ -196,7 +194,9 @@ def test_k98_step_budget_names_the_hot_loop():
         machine.run()
     assert machine.count == 500
     # A loop without a single equation ends, too.
-    empty = mpmd_map([(P, lambda out: xlab.lax.while_loop(lambda i: True, lambda i: i, 0) and None)])
+    empty = mpmd_map(
+        [(P, lambda out: xlab.lax.while_loop(lambda i: True, lambda i: i, 0) and None)]
+    )
     assert empty is not None
 
 
@@ -205,7 +205,9 @@ def test_k98_semaphore_overflow():
         semaphore_signal(sem, 32000)
         semaphore_signal(sem, 1000)
 
-    machine = Machine(mpmd_map([(P, p)], SDS((4,), "int32"), scratch_shapes=[SemaphoreType.REGULAR]))
+    machine = Machine(
+        mpmd_map([(P, p)], SDS((4,), "int32"), scratch_shapes=[SemaphoreType.REGULAR])
+    )
     with pytest.raises(ValueError, match=r"scratch\[0\] would count to 33000, more than the 32767"):
         machine.run()
 

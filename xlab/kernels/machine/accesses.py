@@ -196,7 +196,9 @@ def _addupdate(engine: Engine, core: Core, op: Op, values: list):
     return ()
 
 
-def accumulate(engine, core, buffer: Buffer, region: Region, x: Any, more: tuple = (), agent=None) -> None:
+def accumulate(
+    engine, core, buffer: Buffer, region: Region, x: Any, more: tuple = (), agent=None
+) -> None:
     """Adds to elements; where an element is named twice, both are added."""
     unwritten = buffer.unwritten(region)
     if unwritten:

@@ -41,7 +41,9 @@ class Breakpoint:
 
     @property
     def on_access(self) -> bool:
-        return not (self.ref is None and self.box is None and self.kind is None and self.when is None)
+        return not (
+            self.ref is None and self.box is None and self.kind is None and self.when is None
+        )
 
     def hit_by_access(self, event: Access, value: Any) -> bool:
         """Whether an access meets the conditions."""

@@ -189,10 +189,9 @@ def _put(values, region, value, mask):
     raw = np.ascontiguousarray(np.broadcast_to(value, shape[:-1])).reshape(-1).view(np.uint8)
     chosen = ids.reshape(-1) >= 0
     if mask is not None:
-        chosen = (
-            chosen
-            & np.broadcast_to(np.broadcast_to(mask, shape[:-1])[..., None], shape).reshape(-1)
-        )
+        chosen = chosen & np.broadcast_to(
+            np.broadcast_to(mask, shape[:-1])[..., None], shape
+        ).reshape(-1)
     values.reshape(-1).view(np.uint8)[ids.reshape(-1)[chosen]] = raw[chosen]
 
 
@@ -218,4 +217,6 @@ def empty(aval: ShapedArray, zero: bool = False) -> np.ndarray:
 def digest(value: np.ndarray) -> int:
     """A number that differs where values differ."""
     value = np.asarray(value)
-    return zlib.crc32(value if value.flags.c_contiguous and value.dtype.isbuiltin == 1 else value.tobytes())
+    return zlib.crc32(
+        value if value.flags.c_contiguous and value.dtype.isbuiltin == 1 else value.tobytes()
+    )

@@ -286,7 +286,9 @@ class Engine:
         begin_point(self, core)
         jaxpr = core.pair.jaxpr
         values = [*jaxpr.consts, *core.refs]
-        core.frames.append(Frame(plan_of(jaxpr.jaxpr, machine_rules), values, "body", core.pair.name))
+        core.frames.append(
+            Frame(plan_of(jaxpr.jaxpr, machine_rules), values, "body", core.pair.name)
+        )
         self.settle(core)
 
     def finish(self, core: Core) -> None:
@@ -370,7 +372,9 @@ class Engine:
                 continue
             w = core.waiting
             present = int(self.now.buffers[w.number].values.reshape(-1)[w.element])
-            found.append({**self.place(core), "semaphore": w.name, "needed": w.needed, "present": present})
+            found.append(
+                {**self.place(core), "semaphore": w.name, "needed": w.needed, "present": present}
+            )
         return DeadlockError.of(self.program.name, found, self.now.t)
 
     def _over_budget(self) -> StepBudgetError:
@@ -391,7 +395,9 @@ class Engine:
             f"{core.coords}, equation {place['eqn']}{why}"
         )
         if self.params.uninitialized_reads == "raise":
-            raise with_place(UninitializedReadError(f"{text}, {place['line']}: {place['text']}"), place)
+            raise with_place(
+                UninitializedReadError(f"{text}, {place['line']}: {place['text']}"), place
+            )
         self.note_lint(
             "uninitialized read",
             (name, place["eqn"]),

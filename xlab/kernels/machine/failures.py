@@ -45,7 +45,8 @@ class DeadlockError(KernelRunError, RuntimeError):
             for w in waiting
         ]
         made = cls(
-            f"deadlock in {name} after {t} turns: every core that has not ended waits.\n" + "\n".join(lines)
+            f"deadlock in {name} after {t} turns: every core that has not ended waits.\n"
+            + "\n".join(lines)
         )
         made.waiting, made.place = waiting, waiting[0] if waiting else {}
         return made
@@ -55,7 +56,9 @@ class StepBudgetError(KernelRunError, RuntimeError):
     """A kernel took more turns than `InterpretParams(max_equations=...)` allows: most likely a loop that does not end."""
 
     @classmethod
-    def of(cls, name: str, t: int, place: dict[str, Any], frames: Sequence[dict]) -> StepBudgetError:
+    def of(
+        cls, name: str, t: int, place: dict[str, Any], frames: Sequence[dict]
+    ) -> StepBudgetError:
         loops = [f for f in frames if f["line"]]
         hot = (
             f"It is in {' inside '.join(f['label'] + ' at ' + f['line'] for f in reversed(loops))}."

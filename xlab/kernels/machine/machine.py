@@ -118,7 +118,9 @@ class Machine(Engine):
         with self._running():
             core = self.choose()
             if core is None:
-                raise RuntimeError(f"{self.program.name} has ended: there is no further step. Go back with .back()")
+                raise RuntimeError(
+                    f"{self.program.name} has ended: there is no further step. Go back with .back()"
+                )
             return self._one(core)
 
     def step_core(self, core: int) -> list[Event]:
@@ -147,7 +149,9 @@ class Machine(Engine):
         with self._running():
             core = self.choose()
             if core is None:
-                raise RuntimeError(f"{self.program.name} has ended: there is no further step. Go back with .back()")
+                raise RuntimeError(
+                    f"{self.program.name} has ended: there is no further step. Go back with .back()"
+                )
             at, found = core.at, []
             following: Core | None = core
             while following is not None:
@@ -266,7 +270,9 @@ class Machine(Engine):
     def goto(self, t: int) -> None:
         """Goes to the state before turn t: back, or forward as the schedule says."""
         if t < 0:
-            raise ValueError(f"{self.now.t} turns were taken: there is nothing {-t} turns before the first")
+            raise ValueError(
+                f"{self.now.t} turns were taken: there is nothing {-t} turns before the first"
+            )
         if t > self.now.t:
             breakpoints, self.breakpoints = self.breakpoints, []
             try:
@@ -404,7 +410,9 @@ class Machine(Engine):
 
     def events(self, start: int = 0, stop: int | None = None) -> list[Event]:
         """The log of the run so far, or a part of it. `left_out` counts events that it had no room for."""
-        return self.log[max(0, start - self.left_out) : None if stop is None else max(0, stop - self.left_out)]
+        return self.log[
+            max(0, start - self.left_out) : None if stop is None else max(0, stop - self.left_out)
+        ]
 
     def accesses(self, ref: str | None = None) -> list[Access]:
         """Accesses alone, of one reference or of all."""
@@ -470,7 +478,9 @@ class Machine(Engine):
             for v, name in variable_names(frame.plan.jaxpr).items():
                 if name == var and v in frame.env:
                     return self._value(frame.env[v])
-        raise KeyError(f"{var!r} has no value in core {it.number}: it is not computed yet, or not used any more")
+        raise KeyError(
+            f"{var!r} has no value in core {it.number}: it is not computed yet, or not used any more"
+        )
 
     def _value(self, x: Any) -> Any:
         number = getattr(x, "number", None)

@@ -127,9 +127,7 @@ def _numpy_index(block: Block, padded: tuple[int, ...]) -> tuple:
     """The block's index with positions along every dimension, where some are given by vectors."""
     if all(type(t) is slice for t in block.take):
         return block.take
-    return np.ix_(
-        *(np.arange(t.start, t.stop) if type(t) is slice else t for t in block.take)
-    )
+    return np.ix_(*(np.arange(t.start, t.stop) if type(t) is slice else t for t in block.take))
 
 
 def index_results(m: BlockMapping, position: Sequence[int], read: Any) -> list:
@@ -139,9 +137,7 @@ def index_results(m: BlockMapping, position: Sequence[int], read: Any) -> list:
     env.update(zip(jaxpr.constvars, m.index_map.consts))
     refs = {v: i for i, v in enumerate(jaxpr.invars[len(position) :])}
     for eqn in jaxpr.eqns:
-        values = [
-            a.val if type(a) is Literal else env.get(a) for a in eqn.invars
-        ]
+        values = [a.val if type(a) is Literal else env.get(a) for a in eqn.invars]
         if eqn.primitive is get_p:
             outs = [read(refs[eqn.invars[0]], eqn.params["tree"], values[1:])]
         elif any(type(a.aval) is AbstractRef for a in eqn.invars):
@@ -372,7 +368,9 @@ def tell_block(engine, core, source, block: Block | None, io: str) -> None:
     operand = engine.program.operands[source.operand]
     if block is None:
         block = whole_block(operand.aval.shape)
-    history = engine.visits.setdefault((core.number, source.operand), {}).setdefault(block.index, [])
+    history = engine.visits.setdefault((core.number, source.operand), {}).setdefault(
+        block.index, []
+    )
     if not history or history[-1] < core.at:
         history.append(core.at)
     visit = bisect.bisect_right(history, core.at)

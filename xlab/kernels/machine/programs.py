@@ -145,7 +145,9 @@ def kernel_program(
     whole("prefetch", names, prefetch, ref_avals[g.prefetch_refs])
     for m, v in zip(g.input_mappings, values[g.input_operands]):
         sources.append(_source(m, len(found)))
-        found.append(Operand(m.origin, "input", m.array_aval, space_name(m.memory_space), v, m.padding))
+        found.append(
+            Operand(m.origin, "input", m.array_aval, space_name(m.memory_space), v, m.padding)
+        )
     first = g.num_captured
     starts = {o: first + i for i, o in input_output_aliases}
     outputs = []
@@ -194,7 +196,9 @@ def _parallel_axes(compiler_params: Any, rank: int) -> tuple[int, ...]:
         semantics = compiler_params.get("dimension_semantics")
     if semantics is None:
         return ()
-    return tuple(i for i, s in enumerate(semantics[:rank]) if str(getattr(s, "value", s)) == "parallel")
+    return tuple(
+        i for i, s in enumerate(semantics[:rank]) if str(getattr(s, "value", s)) == "parallel"
+    )
 
 
 def _shares(grid, parallel, params: InterpretParams) -> tuple[Sequence[int], ...]:

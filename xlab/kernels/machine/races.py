@@ -54,7 +54,9 @@ class Race(NamedTuple):
     def __str__(self):
         parts = [
             f"core {c} {k}s {self.ref}[{', '.join(f'{a}:{b}' for a, b in box)}] at {eqn}, {line}"
-            for c, k, box, eqn, line in zip(self.cores, self.kinds, self.slices, self.eqns, self.lines)
+            for c, k, box, eqn, line in zip(
+                self.cores, self.kinds, self.slices, self.eqns, self.lines
+            )
         ]
         return f"race on {self.ref}: " + "; ".join(parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +57,7 @@ def _revisits(engine: Engine) -> None:
         if operand.role != "output":
             continue
         for index, steps in blocks.items():
-            gap = next((b for a, b in zip(steps, steps[1:]) if b != a + 1), None)
+            gap = next((b for a, b in itertools.pairwise(steps) if b != a + 1), None)
             if gap is not None:
                 engine.note_lint(
                     "output revisited",

@@ -6,6 +6,7 @@ It keeps no state of its own, so that a run can be taken up anywhere.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -166,7 +167,7 @@ class Schedule:
     def switches(self) -> int:
         """How often another core takes over."""
         turns = self.turns or self.cores()
-        return sum(a != b for a, b in zip(turns, turns[1:]))
+        return sum(a != b for a, b in itertools.pairwise(turns))
 
     def to_json(self) -> dict[str, Any]:
         """The policy, and the turns recorded as [t, core, count]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,9 +73,13 @@ class State:
         self.buffers: dict[int, Buffer] = {}
         self.made = 0  # buffers so far
         self.cores: list[Core] = []
-        self.units: dict[tuple[int, int], tuple] = {}  # signals of a semaphore that nobody waited for
+        self.units: dict[
+            tuple[int, int], tuple
+        ] = {}  # signals of a semaphore that nobody waited for
         self.shared: dict[tuple, int] = {}  # buffers of scopes that several programs share
-        self.families: dict[int, tuple[int, ...]] = {}  # copies of one scratch reference on all cores of a mesh
+        self.families: dict[
+            int, tuple[int, ...]
+        ] = {}  # copies of one scratch reference on all cores of a mesh
         self.copies: tuple = ()  # started, to be performed when they are waited for
         self.lint: dict[tuple, dict] = {}
 
@@ -89,7 +93,9 @@ class State:
         new.shared = dict(self.shared)
         return new
 
-    def add(self, name: str, space: str, owner: int | None, values: np.ndarray, written=None, root=None):
+    def add(
+        self, name: str, space: str, owner: int | None, values: np.ndarray, written=None, root=None
+    ):
         """A new buffer."""
         number, self.made = self.made, self.made + 1
         made = self.buffers[number] = Buffer(number, name, space, owner, values, written, root)
@@ -174,7 +180,9 @@ def _reference(state, program, pair: Pair, source, core: int, zero: bool) -> Pla
         )
         return Place(block.number)
     aval = source.aval.inner_aval
-    space = str(getattr(source.aval.memory_space, "memory_space", source.aval.memory_space) or "default")
+    space = str(
+        getattr(source.aval.memory_space, "memory_space", source.aval.memory_space) or "default"
+    )
     semaphore = space == "semaphore"
     values = np.zeros(aval.shape, aval.dtype) if semaphore else empty(aval, zero)
     made = state.add(

@@ -6,7 +6,7 @@ clock of its core, so that a wait knows after what it comes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,9 @@ class Copy(NamedTuple):
     t: int
 
 
-def _one(engine: Engine, core: Core, place: Place, transforms, number=None) -> tuple[Buffer, int, Region]:
+def _one(
+    engine: Engine, core: Core, place: Place, transforms, number=None
+) -> tuple[Buffer, int, Region]:
     """The semaphore that is meant: its buffer, its number there, and its region."""
     buffers = engine.now.buffers
     buffer = buffers[place.number]
@@ -77,7 +79,9 @@ def _one(engine: Engine, core: Core, place: Place, transforms, number=None) -> t
             which = int(number)
             if not 0 <= which < len(family):
                 raise _error(
-                    engine, core, f"{buffer.name} belongs to {len(family)} cores, none is core {which}"
+                    engine,
+                    core,
+                    f"{buffer.name} belongs to {len(family)} cores, none is core {which}",
                 )
             buffer = buffers[family[which]]
         elif buffer.owner != core.number and len(family) > 1:
@@ -138,7 +142,9 @@ def add_units(
         units[key] = (*units.get(key, ()), Units(inc, t, clock))
 
 
-def take_units(engine: Engine, core: Core, buffer: Buffer, element: int, needed: int, decrement: bool):
+def take_units(
+    engine: Engine, core: Core, buffer: Buffer, element: int, needed: int, decrement: bool
+):
     """The turns of the signals that let a wait pass; the core now knows what came before them."""
     units = engine.now.units
     key = (buffer.number, element)
@@ -242,8 +248,14 @@ def _copy_views(engine, core, op: Op, values: list):
     for place, transforms, writing in ((src, src_at, False), (dst, dst_at, True)):
         buffer = engine.now.buffers[place.number]
         flat, tree = _tree.flatten(tuple(transforms))
-        out.append((buffer, region_of(engine, core, op, buffer, tree, flat, writing) if flat else locate(
-            transforms, buffer.shape, buffer.dtype, False, writing)))
+        out.append(
+            (
+                buffer,
+                region_of(engine, core, op, buffer, tree, flat, writing)
+                if flat
+                else locate(transforms, buffer.shape, buffer.dtype, False, writing),
+            )
+        )
     return out, (semaphore, element, region)
 
 

@@ -10,10 +10,10 @@ from xlab import tree as _tree
 from xlab.compile.tracing import trace_flat
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
-from xlab.core.trace import set_trace
+from xlab.core.trace import EVAL, set_trace
 from xlab.interpreters.control_flow import CallFlow, flow_of
 from xlab.kernels.call_primitive import kernel_call_p
-from xlab.kernels.interpret import InterpretParams, interpret_mode, value_params
+from xlab.kernels.interpret import InterpretParams, value_params
 from xlab.kernels.machine.programs import Program, kernel_program, mesh_program
 from xlab.kernels.mpmd_primitive import mpmd_map_p
 
@@ -35,7 +35,11 @@ def captured_program(
 
 
 def program_of_equation(
-    prim: Any, eqn_params: dict[str, Any], operands: Sequence[Any], params: InterpretParams, device: Any = None
+    prim: Any,
+    eqn_params: dict[str, Any],
+    operands: Sequence[Any],
+    params: InterpretParams,
+    device: Any = None,
 ) -> Program:
     """The program of a kernel's equation on concrete operands."""
     if prim is kernel_call_p:
@@ -51,8 +55,7 @@ def traced_kernel(call: Callable[..., Any], args: Sequence[Any]) -> tuple[JaxprE
     def traced(*given):
         return call(*given)
 
-    with interpret_mode("value"):
-        closed, _ = trace_flat(traced, in_tree, [aval_of(x) for x in leaves])
+    closed, _ = trace_flat(traced, in_tree, [aval_of(x) for x in leaves])
     count = _count(closed.jaxpr)
     if count != 1:
         name = getattr(call, "__name__", str(call))
@@ -91,8 +94,6 @@ def _find(jaxpr: Jaxpr, values: Sequence[Any]) -> tuple[JaxprEqn, list]:
         params = eqn.params
         if "donated_invars" in params:
             params = {**params, "donated_invars": (False,) * len(given)}
-        from xlab.core.trace import EVAL
-
         with set_trace(EVAL):
             out = eqn.primitive.bind(*given, **params)
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
