@@ -6,7 +6,8 @@ primitive), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled p
 checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`;
 their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory tied to them), `mpmd.py`
 (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive), `pairs.py` (what
-interpreters run), `mpmd_compiled.py` (its compiled path). `machine/` is the value interpreter.
+interpreters run), `mpmd_compiled.py` (its compiled path). `machine/` is the value interpreter,
+`value_path.py` how programs call it.
 
 The room may import everything below `observe`; nothing below imports it.
 """
@@ -56,6 +57,7 @@ from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
 from xlab.kernels.memory import MemorySpace as MemorySpace
+from xlab.kernels import machine as machine
 from xlab.kernels.mesh import CoreMemorySpace as CoreMemorySpace
 from xlab.kernels.mesh import CoreMesh as CoreMesh
 from xlab.kernels.mesh import KernelMesh as KernelMesh
