@@ -21,7 +21,7 @@ from xlab.kernels import (
     sync_copy,
     when,
 )
-from xlab.kernels.machine.failures import DeadlockError
+from xlab.kernels.failures import DeadlockError
 from xlab.kernels.semaphores import SemaphoreRef
 
 S = xlab.ShapeDtypeStruct

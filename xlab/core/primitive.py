@@ -19,6 +19,7 @@ from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray, explicit_types
 from xlab.core.refs import AbstractRef
 from xlab.core.sharding_rules import propagate_sharding
+from xlab.core.source_info import describe_caller
 from xlab.core.trace import state
 from xlab.errors import RefOperandError, ShardingTypeError
 
@@ -201,8 +202,8 @@ class Primitive:
             for a in avals:
                 if type(a) is AbstractRef:
                     raise RefOperandError(
-                        f"Attempting to pass a Ref {a} to a primitive: {self.name}. A reference is a place, not a value: read "
-                        f"it first, as ref[...]."
+                        f"Attempting to pass a Ref {a} to a primitive: {self.name}, at {describe_caller()}. A reference is a place, "
+                        f"not a value: read it first, as ref[...]."
                     )
         mat = INVARYING
         if self.auto_pvary and any(isinstance(a, ShapedArray) and a.mat for a in avals):

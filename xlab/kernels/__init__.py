@@ -2,12 +2,12 @@
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
 `program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs), `call.py` (`kernel_call`), `call_primitive.py` (its
-primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run). What kernels say: `helpers.py` (branches, loops,
+primitive), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `interpret.py` (how kernels are run). What kernels say: `helpers.py` (branches, loops,
 checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`;
 their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory tied to them), `mpmd.py`
 (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive), `pairs.py` (what
 interpreters run), `mpmd_compiled.py` (its compiled path), `static_schedule.py` (cores that wait for one another), `core_map.py`,
-`kernel.py` (the decorator).
+`kernel.py` (the decorator). `machine/` is the value interpreter; `failures.py` has the errors of running kernels that others raise too.
 
 The room may import everything below `observe`; nothing below imports it.
 """
@@ -29,6 +29,7 @@ from xlab.kernels.blocks import no_block_spec as no_block_spec
 from xlab.kernels.blocks import squeezed as squeezed
 from xlab.kernels.call import kernel_call as kernel_call
 from xlab.kernels.call_primitive import kernel_call_p as kernel_call_p
+from xlab.kernels.check import check_kernel_jaxpr as check_kernel_jaxpr
 from xlab.kernels.copies import AsyncCopy as AsyncCopy
 from xlab.kernels.copies import async_copy as async_copy
 from xlab.kernels.copies import make_async_copy as make_async_copy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Literal, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import partial_eval as pe
+from xlab.kernels.trace import check_arity
 from xlab.lax.convert import convert_element_type
 from xlab.lax.indexers import Slice
 
@@ -115,8 +116,16 @@ class BlockSpec:
     memory_space: Any = None
 
     def __post_init__(self):
-        if self.block_shape is not None:
-            self.block_shape = tuple(self.block_shape)
+        if self.block_shape is None:
+            return
+        if not isinstance(self.block_shape, Iterable) or not (
+            self.index_map is None or callable(self.index_map)
+        ):
+            raise TypeError(
+                f"BlockSpec takes a block shape, an entry per dimension, and then an index map, a function; got "
+                f"block_shape={self.block_shape!r} and index_map={self.index_map!r}"
+            )
+        self.block_shape = tuple(self.block_shape)
 
 
 class _NoBlockSpec:
@@ -301,6 +310,9 @@ def _trace_index_map(fun, dims, origin, rank, prefetch_avals, prefetch_tree) -> 
             )
         else:
             tail = _tree.unflatten(prefetch_tree, refs) if n_prefetch else ()
+            check_arity(
+                fun, (*position, *tail), {}, lambda: _called_with(origin, fun, rank, len(tail))
+            )
             result = fun(*position, *tail)
         return _indices(result, dims, origin, fun)
 
@@ -314,6 +326,12 @@ def _trace_index_map(fun, dims, origin, rank, prefetch_avals, prefetch_tree) -> 
             f"prefetched scalars only: pass the array as a prefetched argument (PrefetchGridSpec)."
         )
     return ClosedJaxpr(pe.dce_jaxpr_eqns(jaxpr))
+
+
+def _called_with(origin, fun, rank, n_prefetch) -> str:
+    axes = f"an index for each of the grid's {rank} axes" if rank else "no index, as the grid is ()"
+    prefetched = f" and {n_prefetch} prefetched arguments" if n_prefetch else ""
+    return f"the index map for {origin}, {_place(fun)}, is called with {axes}{prefetched}"
 
 
 def _indices(result, dims, origin, fun) -> list:

@@ -25,7 +25,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.interpreters.discharge import discharge_rules
 from xlab.kernels.copies import dma_wait_p
-from xlab.kernels.machine.failures import DeadlockError
+from xlab.kernels.failures import DeadlockError
 from xlab.kernels.mesh import mesh_of
 from xlab.kernels.pairs import CALL, Pair
 from xlab.kernels.program import num_programs_p, program_id_p

@@ -17,10 +17,10 @@ from xlab.compile.placement import host_array, on_default_device
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core import printing as _printing
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, escaped_tracer
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef, Ref
-from xlab.core.trace import state
+from xlab.core.trace import is_tracer, state
 from xlab.interpreters import ad, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.transpose import RefCotangent
@@ -56,11 +56,17 @@ caches.register(_reader.cache_clear)
 caches.register(_writer.cache_clear)
 
 
+def _concrete_ref(ref):
+    if type(ref) is not Ref and is_tracer(ref):
+        raise escaped_tracer(ref, "as a reference")
+    return ref
+
+
 def store(ref: Ref, value, leaves, tree, update):
     """Eager write; reuses the buffer if the reference is its only owner."""
     operation = addupdate_p if update == "addupdate" else swap_p
     operation.abstract((ref.aval, *map(aval_of, (value, *leaves))), {"tree": tree})
-    x = ref.peek()
+    x = _concrete_ref(ref).peek()
     if not leaves and update != "addupdate" and not tree.num_leaves and tree.num_nodes == 1:
         ref.store(_concrete(value, ref.aval.inner_aval), shared=True)
         return x
@@ -102,6 +108,7 @@ def _get_aval(ref, *leaves, tree):
 @get_p.def_impl
 def _get_impl(ref, *leaves, tree):
     get_p.abstract((aval_of(ref), *map(aval_of, leaves)), {"tree": tree})
+    ref = _concrete_ref(ref)
     if tree.num_nodes == 1:
         return ref.share()
     return _reader(tree)(ref.peek(), *leaves)
