@@ -40,7 +40,9 @@ def value_effects(interpret: Any) -> frozenset[_effects.Effect]:
     return frozenset((_effects.ordered_io_effect,)) if is_value(interpret) else _effects.NO_EFFECTS
 
 
-def run_eagerly(prim: Primitive, operands: Sequence[Any], params: dict[str, Any], avals: Sequence) -> list:
+def run_eagerly(
+    prim: Primitive, operands: Sequence[Any], params: dict[str, Any], avals: Sequence
+) -> list:
     """Runs a kernel on concrete operands; references among them get their new values.
 
     Args:
@@ -70,7 +72,9 @@ class ValueCall:
         return _runner[0](self.prim, self.params, operands, device)[0]
 
 
-def lower_value(ctx: Any, prim: Primitive, args: Sequence[str], params: dict[str, Any]) -> list[str]:
+def lower_value(
+    ctx: Any, prim: Primitive, args: Sequence[str], params: dict[str, Any]
+) -> list[str]:
     """The call back from a compiled program."""
     per_device = bool(ctx.manual) and ctx.module.devices > 1
     names, avals = list(args), ctx.avals_in

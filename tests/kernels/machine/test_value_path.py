@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import xlab
+from tests.kernels.machine.examples import SDS, add_one, matmul, worked
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.kernels import InterpretParams, interpret_mode, kernel_call
 from xlab.kernels.machine import KernelWarning, collect_machines
 from xlab.sharding import Mesh
 from xlab.sharding import PartitionSpec as Spec
-from tests.kernels.machine.examples import SDS, add_one, matmul, worked
 
 
 def test_k99_eager_and_jitted():
@@ -39,7 +39,9 @@ def test_k99_calls_from_compiled_programs_are_ordered():
 
 def test_k99_unused_results_still_run():
     seen = []
-    call, x = add_one(4, 4, interpret=InterpretParams(grid_point_recorder=lambda g, c: seen.append(g)))
+    call, x = add_one(
+        4, 4, interpret=InterpretParams(grid_point_recorder=lambda g, c: seen.append(g))
+    )
     xlab.jit(lambda x: (call(x), x)[1])(x)
     xlab.effects_barrier()
     assert seen == [(0,)]
@@ -49,7 +51,11 @@ def test_k99_each_device_has_its_machine():
     call, _ = add_one(4, 2, interpret="value")
     mesh = Mesh(np.array(xlab.devices()[:4]), ("d",))
     f = xlab.shard_map(
-        lambda v: call(v[0])[None], mesh=mesh, in_specs=Spec("d"), out_specs=Spec("d"), check_vma=False
+        lambda v: call(v[0])[None],
+        mesh=mesh,
+        in_specs=Spec("d"),
+        out_specs=Spec("d"),
+        check_vma=False,
     )
     y = np.arange(16, dtype=np.float32).reshape(4, 4)
     with collect_machines() as machines:
@@ -63,7 +69,9 @@ def test_k99_each_device_has_its_machine():
 
 def test_k99_several_pairs():
     assert worked(interpret="value")().tolist() == [11, 21]
-    assert xlab.jit(worked(interpret=InterpretParams(schedule="random", random_seed=4)))().tolist() == [11, 21]
+    assert xlab.jit(
+        worked(interpret=InterpretParams(schedule="random", random_seed=4))
+    )().tolist() == [11, 21]
 
 
 def test_k46_interpret_mode_overrides():
