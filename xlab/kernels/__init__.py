@@ -1,14 +1,17 @@
 """Kernels: programs over grids of blocks, with references, memory spaces, semaphores and cores.
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
-`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs), `call.py` (`kernel_call`), `call_primitive.py` (its
-primitive), `compiled.py` (its compiled path), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores). What kernels say:
-`access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`; their primitives
-share `ref_primitives.py`.
+`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs),
+`call.py` (`kernel_call`), `sharing.py` (when two calls are one program), `call_primitive.py` (its primitive), `call_rules.py`
+(derivatives, batching, discharge), `compiled.py` (its compiled path), `params.py` (options for the compilers of platforms), `cost.py`
+(what a kernel costs), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores). What kernels say: `access.py` (masked reads
+and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`; their primitives share
+`ref_primitives.py`.
 
 The room may import everything below `observe`; nothing below imports it.
 """
 
+from xlab.kernels import call_rules as _call_rules
 from xlab.kernels.access import load as load
 from xlab.kernels.access import store as store
 from xlab.kernels.access import swap as swap
@@ -31,6 +34,9 @@ from xlab.kernels.copies import async_copy as async_copy
 from xlab.kernels.copies import make_async_copy as make_async_copy
 from xlab.kernels.copies import sync_copy as sync_copy
 from xlab.kernels.copies import with_memory_space_constraint as with_memory_space_constraint
+from xlab.kernels.cost import CostEstimate as CostEstimate
+from xlab.kernels.cost import estimate_cost as estimate_cost
+from xlab.kernels.cost import register_cost_rule as register_cost_rule
 from xlab.kernels.grid import GridMapping as GridMapping
 from xlab.kernels.grid import GridSpec as GridSpec
 from xlab.kernels.grid import PrefetchGridSpec as PrefetchGridSpec
@@ -40,6 +46,7 @@ from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
 from xlab.kernels.memory import MemorySpace as MemorySpace
+from xlab.kernels.params import register_lowering_rule as register_lowering_rule
 from xlab.kernels.program import num_programs as num_programs
 from xlab.kernels.program import program_id as program_id
 from xlab.kernels.scoped import run_scoped as run_scoped

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from xlab.config import config
 
 _CHOICES: dict[str, tuple] = {
     "out_of_bounds_reads": ("raise", "uninitialized", "clamp"),
@@ -85,7 +86,7 @@ class InterpretParams:
 
 
 Interpret = bool | str | InterpretParams
-_override = threading.local()
+_OVERRIDE = "interpret_mode"  # part of what tracing depends on
 
 
 @contextmanager
@@ -107,12 +108,11 @@ def interpret_mode(interpret: Interpret = True) -> Iterator[None]:
         ...     float(kernel_call(one, xlab.ShapeDtypeStruct((), "float32"))())
         1.0
     """
-    previous = getattr(_override, "value", None)
-    _override.value = checked(interpret)
+    previous = config.set_context_value(_OVERRIDE, (checked(interpret),))
     try:
         yield
     finally:
-        _override.value = previous
+        config.set_context_value(_OVERRIDE, previous)
 
 
 def checked(interpret: Any) -> Any:
@@ -129,6 +129,10 @@ def checked(interpret: Any) -> Any:
 
 
 def resolve(interpret: Any) -> Any:
-    """The mode of a call: that of the enclosing `interpret_mode`, else its own."""
-    override = getattr(_override, "value", None)
-    return checked(interpret) if override is None else override
+    """The mode of a call: that of the enclosing `interpret_mode`, else its own, else the option `kernels_default_interpret`."""
+    override = config.context_value(_OVERRIDE)
+    return (
+        checked(interpret) or config.kernels_default_interpret or False
+        if override is None
+        else override[0]
+    )
