@@ -18,7 +18,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab import lax
+from xlab import kernels, lax
 from xlab.config import _WITHOUT_EFFECT, FLAGS, config, flag_context
 from xlab.kernels import kernel_call
 from xlab.sharding import AxisType
@@ -111,6 +111,7 @@ EFFECTS = {
     "check_tracer_leaks": (True, lambda: raises(lambda: (kept := [], xlab.jit(lambda x: kept.append(x) or x)(1.0)))),
     "check_jaxpr": (False, lambda: raises(lying)),
     "enable_checks": (True, lambda: raises(lying)),
+    "debug_checks": (True, lambda: raises(lambda: kernels.debug_check(False, "it is false"))),
     "auto_pcast": (False, lambda: raises(lambda: mapped(lambda x: x + jnp.ones(1))(X))),
     "strict_divergence": (True, lambda: raises(divergent)),
     "remove_size_one_mesh_axis_from_type": (True, explicit),

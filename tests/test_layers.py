@@ -37,6 +37,7 @@ FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for r
 QUESTIONS = [
     "report",
     "stepping",
+    "kernels",
     "comparison",
     "live",
     "sharding",

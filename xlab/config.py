@@ -129,6 +129,7 @@ FLAGS: dict[str, Flag] = {
         Flag("check_tracer_leaks", False, bool, "Raise when a tracer outlives its trace.", True),
         Flag("check_jaxpr", False, bool, "Type-check every jaxpr made.", True),
         Flag("enable_checks", False, bool, "Check the runtime's own invariants; every jaxpr made is type-checked.", True),
+        Flag("debug_checks", False, bool, "Kernels check what debug_check says.", True),
         Flag("check_vma", True, bool, "Track over which manual axes a value varies.",
              idle="shard_map(f, check_vma=...) says it for each function"),
         Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
@@ -520,6 +521,7 @@ default_prng_impl = _scoped("default_prng_impl")
 numpy_dtype_promotion = _scoped("numpy_dtype_promotion")
 numpy_rank_promotion = _scoped("numpy_rank_promotion")
 enable_checks = _scoped("enable_checks", True)
+enable_debug_checks = _scoped("debug_checks", True)
 strict_divergence = _scoped("strict_divergence", True)
 auto_pcast = _scoped("auto_pcast", True)
 no_tracing = _scoped("no_tracing", True)

@@ -126,6 +126,18 @@ for _count in (1, 10, 100):
     )
 
 
+def compiled_call(n: Namespaces, count: int) -> float:
+    args = arguments(n, count)
+    call = n.jax.jit(lambda *xs: [x + 1 for x in xs]).lower(*args).compile()
+    return timed(repeated(n, lambda: call(*args), 50), 50)
+
+
+for _count in (1, 10):
+    benchmark(f"call of a compiled object, {_count} args", 1.0, "call")(
+        lambda n, quick, count=_count: compiled_call(n, count)
+    )
+
+
 def donating_call(n: Namespaces, count: int, where=None) -> float:
     """A step that gives its arguments away and gets them back."""
     call = n.jax.jit(lambda *xs: [x + 1 for x in xs], donate_argnums=tuple(range(count)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import time
 import uuid
@@ -118,6 +119,39 @@ class Kernel:
 
 
 @contextmanager
+def connected(client: Any) -> Iterator[Any]:
+    """A client that speaks to its kernel, without a heartbeat.
+
+    A heartbeat whose thread is stopped before it came to run, as on a loaded machine, never ends: it opens
+    one socket after the other until no descriptor is left (jupyter_client's `HBChannel`).
+    """
+    try:
+        client.start_channels(hb=False)
+        yield client
+    finally:
+        client.stop_channels()
+
+
+def value_beside(file: Path, expression: str, limit: float = PATIENCE) -> object:
+    """What an expression is in the kernel of a connection file, with no cell for it."""
+    from jupyter_client.blocking.client import BlockingKernelClient
+
+    client = BlockingKernelClient(connection_file=str(file))
+    client.load_connection_file()
+    with connected(client):
+        answer = client.execute_interactive(
+            "",
+            silent=True,
+            store_history=False,
+            user_expressions={"it": expression},
+            timeout=limit,
+        )
+    found = answer["content"]["user_expressions"]["it"]
+    assert found["status"] == "ok", found
+    return ast.literal_eval(found["data"]["text/plain"])
+
+
+@contextmanager
 def kernel(folder: Path, **environment: str) -> Iterator[Kernel]:
     """Starts a kernel in a folder of its own and ends it afterwards."""
     from jupyter_client.manager import KernelManager
@@ -132,11 +166,9 @@ def kernel(folder: Path, **environment: str) -> Iterator[Kernel]:
         **environment,
     )
     manager.start_kernel(env=env, cwd=str(folder))
-    client = manager.blocking_client()
     try:
-        client.start_channels()
-        client.wait_for_ready(timeout=60)
-        yield Kernel(manager, client)
+        with connected(manager.blocking_client()) as client:
+            client.wait_for_ready(timeout=60)
+            yield Kernel(manager, client)
     finally:
-        client.stop_channels()
         manager.shutdown_kernel(now=True)

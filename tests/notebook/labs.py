@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -14,6 +13,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.notebook.kernels import value_beside
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = 30_000  # milliseconds: an answer of the page itself
@@ -48,28 +49,9 @@ class Lab(str):
 
     def value(self, name: str, expression: str) -> object:
         """What an expression is in a notebook's kernel, with no cell for it."""
-        from jupyter_client.blocking.client import BlockingKernelClient
-
-        client = BlockingKernelClient(
-            connection_file=str(
-                next(self.work.parent.rglob(f"kernel-{kernel_of(self, name)['id']}.json"))
-            )
-        )
-        client.load_connection_file()
-        client.start_channels()
-        try:
-            answer = client.execute_interactive(
-                "",
-                silent=True,
-                store_history=False,
-                user_expressions={"it": expression},
-                timeout=LONG / 1000,
-            )
-        finally:
-            client.stop_channels()
-        found = answer["content"]["user_expressions"]["it"]
-        assert found["status"] == "ok", found
-        return ast.literal_eval(found["data"]["text/plain"])
+        running = kernel_of(self, name)["id"]
+        file = next(self.work.parent.rglob(f"kernel-{running}.json"))
+        return value_beside(file, expression, LONG / 1000)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -193,6 +194,19 @@ def test_notebooks_are_copied_and_kept(tmp_path):
     made[0].write_text("mine")
     lab.copy_notebooks(tmp_path / "here")
     assert made[0].read_text() == "mine"
+
+
+def test_the_tour_leaves_the_history_of_the_user_alone(tmp_path, monkeypatch):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    before = set(threading.enumerate())
+    try:
+        shell = tour.quiet_shell()
+        assert shell.run_cell("x = 1 + 1", store_history=True).success and shell.user_ns["x"] == 2
+    finally:
+        InteractiveShell.clear_instance()
+    assert not list(tmp_path.rglob("history*")) and set(threading.enumerate()) == before
 
 
 @pytest.mark.slow

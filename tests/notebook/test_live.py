@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.notebook.kernels import kernel
+from tests.notebook.kernels import kernel, value_beside
 
 pytest.importorskip("ipykernel")
 pytest.importorskip("anywidget")
@@ -69,6 +69,23 @@ def test_the_result_comes_first_and_the_report_takes_its_place(live):
         done.displays[0]["data"]
     )
     assert "<iframe" in done.displays[0]["data"]["text/html"] and len(done.displays) == 1
+
+
+def test_clients_have_no_heartbeat_that_never_ends(live, monkeypatch):
+    """A heartbeat that comes to run after its client has its answer opens sockets until none is left."""
+    from jupyter_client.channels import HBChannel
+
+    def late(channel, opens=HBChannel._create_socket):
+        opened.append(channel)
+        assert len(opened) < 20, "the heartbeat never ends"
+        if channel.socket is None:
+            time.sleep(1)
+        opens(channel)
+
+    opened: list[HBChannel] = []
+    monkeypatch.setattr(HBChannel, "_create_socket", late)
+    assert value_beside(live.manager.connection_file, "1 + 1") == 2
+    assert not opened
 
 
 def test_reports_are_there_before_the_next_cell(live):

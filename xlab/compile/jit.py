@@ -32,7 +32,13 @@ from xlab.compile.executable import Executable
 from xlab.compile.history import explain, parts
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.lowering import MeshComputation, lower
-from xlab.compile.placement import arg_sharding, as_sharding, host_array, on_default_device, place
+from xlab.compile.placement import (
+    arg_sharding,
+    as_sharding,
+    host_array,
+    on_default_device,
+    shard_arg,
+)
 from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
 from xlab.compile.tracing import TracedProgram, function_name, made_of, trace_program
 from xlab.config import config
@@ -44,7 +50,7 @@ from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import mlir
-from xlab.sharding import from_native, get_concrete_mesh
+from xlab.sharding import get_concrete_mesh
 
 
 class _Jit(Arguments):
@@ -168,7 +174,11 @@ class _Jit(Arguments):
 
     def known(self, flat, in_tree, static) -> tuple | None:
         """On a hit in the Python dispatch cache: runs the program and returns its result in a tuple."""
-        if self.dispatch_cache and not _observed() and not layouts.has_custom_layout(flat):
+        if (
+            self.dispatch_cache
+            and not runtime_checks.observed()
+            and not layouts.has_custom_layout(flat)
+        ):
             known = self.dispatch_cache.find(flat, in_tree, static)
             if known is not None:
                 return (_tree.unflatten(known.out_tree, known.executable.repeat(flat)),)
@@ -222,11 +232,7 @@ class _Jit(Arguments):
             runtime_checks.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
-        if (
-            _observed()
-            or any(isinstance(x, KeyArray) for x in flat)
-            or layouts.has_custom_layout(flat)
-        ):  # brought into place before every call
+        if runtime_checks.observed() or layouts.needs_python(flat):
             return None
         if compiled.needs_serial_launch:
             if all(is_native_array(x) for x in flat) and compiled.cacheable(flat):
@@ -323,17 +329,6 @@ class _Jit(Arguments):
         made.made_by = weakref.ref(self), in_tree
         self.programs.keep(self.executables, lowered.key, made)
         return made
-
-
-def _observed() -> bool:
-    """Whether a listener or check needs to see every call."""
-    return bool(
-        events.listeners
-        or config.debug_nans
-        or config.debug_infs
-        or config.debug_key_reuse
-        or config.no_execution
-    )
 
 
 def _on_device(x):
@@ -474,7 +469,7 @@ def jit(
         self.static_argnums,
         self.static_argnames,
         key=(self.programs.number,),
-        shard_arg=_shard_arg,
+        shard_arg=shard_arg,
     )
     gives = (self.donate_argnums or self.donate_argnames) and not getattr(
         fun, "_owns_what_it_is_given", False
@@ -483,12 +478,6 @@ def jit(
     made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
     stages.attach(wrapped, self, native)
     return wrapped
-
-
-def _shard_arg(x, native_sharding, layout):
-    """Places an argument the native fast path cannot place itself."""
-    aval = aval_of(x)
-    return place(x, aval, from_native(native_sharding), committed=None)
 
 
 @jit_p.def_impl

@@ -18,7 +18,7 @@ from xlab.backend.client import default_device
 from xlab.backend.transfer_guards import between_devices
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, key_sharding, set_from_host
-from xlab.core.avals import ShapedArray
+from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.donation import check_alive
 from xlab.core.refs import Ref
 from xlab.core.trace import Tracer
@@ -257,3 +257,8 @@ def check_one_value(x, sharding) -> None:
     """Raises if a value to be placed on several processes is not the same in all of them."""
     if not sharding.is_fully_addressable:
         _compare_across(x, sharding)
+
+
+def shard_arg(x, native_sharding, layout):
+    """Places an argument the native fast path cannot place itself."""
+    return place(x, aval_of(x), from_native(native_sharding), committed=None)

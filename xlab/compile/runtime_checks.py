@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.config import config
 from xlab.core import dtypes, source_info
@@ -21,6 +22,11 @@ from xlab.core.jaxpr import ClosedJaxpr
 def watching() -> bool:
     """Whether results are checked."""
     return config.debug_nans or config.debug_infs
+
+
+def observed() -> bool:
+    """Whether a listener or check needs to see every call."""
+    return bool(events.listeners or watching() or config.debug_key_reuse or config.no_execution)
 
 
 def find(outs: Sequence) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
+from xlab.backend import dispatch as _native
 from xlab.backend.client import default_backend
 from xlab.compile import ahead, layouts, runtime_checks, tracing
 from xlab.compile.executable import Executable
 from xlab.compile.lowering import MeshComputation, on_devices
-from xlab.compile.placement import arg_sharding, as_sharding
+from xlab.compile.placement import arg_sharding, as_sharding, shard_arg
 from xlab.compile.ref_discharge import copied, discharge_refs
 from xlab.compile.tracing import TracedProgram
 from xlab.core import dtypes
@@ -346,6 +347,7 @@ class Compiled:
 
     def __init__(self, lowered: Lowered, executable: Executable):
         self._lowered, self._executable = lowered, executable
+        self._native = _native_call(lowered, executable)
 
     in_tree = property(lambda self: self._lowered.in_tree)
     out_tree = property(lambda self: self._lowered.out_tree)
@@ -411,41 +413,63 @@ class Compiled:
         return self._executable.native
 
     def __call__(self, *args, **kwargs):
-        traced, ref_discharge = self._lowered._traced, self._lowered._ref_discharge
-        names = traced.jaxpr.jaxpr.debug_info.arg_names
-        refs = ahead.leaves(
-            traced._owner,
-            traced._static,
-            self.in_tree,
-            names[: self.in_tree.num_leaves],
-            args,
-            kwargs,
-        )
-        flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
-        ahead.check(self._lowered.name, self._executable, names, flat)
-        if (
-            self._executable.donated and runtime_checks.watching()
-        ):  # running again to find the failing operation needs the arguments
-            outs = self._executable.call(
-                [
-                    copied(x) if i in self._executable.lowered.donated else x
-                    for i, x in enumerate(flat)
-                ]
-            )
-        else:
-            outs = self._executable.call(flat)
-        kind = runtime_checks.find(outs)
-        if kind is not None:  # before references take what came out
-            closed = traced.jaxpr
-            runtime_checks.explain(
-                kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs)
-            )
-        if ref_discharge is not None:
-            return _tree.unflatten(self.out_tree, ref_discharge.finish(refs, outs))
-        return _tree.unflatten(self.out_tree, outs)
+        return self._native(*args, **kwargs)
 
     def __repr__(self):
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
+
+
+def _native_call(lowered: Lowered, executable: Executable) -> Callable[..., Any]:
+    """The call of a compiled program. Arguments are checked the first time that their types and shardings appear."""
+    plain = lowered._ref_discharge is None and not executable.donated
+
+    def call(*args, **kwargs):
+        return _checked_call(lowered, executable, args, kwargs)
+
+    def miss(*args, **kwargs):
+        out = call(*args, **kwargs)
+        if not plain or runtime_checks.observed():
+            return out, None
+        flat, in_tree = _tree.flatten((args, kwargs))
+        # With static arguments, whose values native code does not compare, every call is checked.
+        if in_tree != lowered.in_tree or layouts.needs_python(flat):
+            return out, None
+        return out, executable.fast_path(lowered.out_tree)
+
+    return _native.native_jit(
+        lowered.name, call, miss, (), (), key=("compiled",), shard_arg=shard_arg
+    )
+
+
+def _checked_call(lowered: Lowered, executable: Executable, args: tuple, kwargs: dict):
+    traced, ref_discharge = lowered._traced, lowered._ref_discharge
+    names = traced.jaxpr.jaxpr.debug_info.arg_names
+    refs = ahead.leaves(
+        traced._owner,
+        traced._static,
+        lowered.in_tree,
+        names[: lowered.in_tree.num_leaves],
+        args,
+        kwargs,
+    )
+    flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
+    ahead.check(lowered.name, executable, names, flat)
+    if executable.donated and runtime_checks.watching():
+        # Running again to find the failing operation needs the arguments.
+        outs = executable.call(
+            [copied(x) if i in executable.lowered.donated else x for i, x in enumerate(flat)]
+        )
+    else:
+        outs = executable.call(flat)
+    kind = runtime_checks.find(outs)
+    if kind is not None:  # before references take what came out
+        closed = traced.jaxpr
+        runtime_checks.explain(
+            kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs)
+        )
+    if ref_discharge is not None:
+        return _tree.unflatten(lowered.out_tree, ref_discharge.finish(refs, outs))
+    return _tree.unflatten(lowered.out_tree, outs)
 
 
 def attach(wrapped, owner, native):

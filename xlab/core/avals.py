@@ -338,6 +338,8 @@ def aval_of(x: Any) -> AbstractValue:
         if make is not None:
             aval_makers[type(x)] = make  # found directly from now on
             return make(x)
+    if getattr(type(x), "explains_itself", False):
+        x.__jax_array__()  # raises, and says what to do with it
     raise InvalidInputException(
         f"{x!r} of type {type(x).__name__} is not a valid array value: expected an array, a NumPy "
         f"array or scalar, or a Python number. Convert it with xlab.numpy.asarray, or mark the "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from xlab.core import effects as _effects
 from xlab.core.avals import AbstractValue, aval_of, same_up_to_weak_type
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
+    JaxprEqn,
     Literal,
     Var,
     input_positions,
@@ -16,7 +17,11 @@ from xlab.core.jaxpr import (
     outer_effects,
     subjaxprs_of_params,
 )
+from xlab.core.primitive import Primitive
 from xlab.errors import JaxprTypeError
+
+typechecks: dict[Primitive, Callable[[JaxprEqn], None]] = {}
+"""Checks of equations by primitives that say more of the jaxprs inside them than that they are well formed."""
 
 
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
@@ -75,7 +80,13 @@ def _check(jaxpr: Jaxpr, whole: Jaxpr | ClosedJaxpr) -> None:
                 raise JaxprTypeError(
                     f"{where} has effects {set(effects)} that the program does not declare"
                 )
-        for name, inner in subjaxprs_of_params(eqn.params):
+        typecheck = typechecks.get(eqn.primitive)
+        if typecheck is not None:
+            typecheck(eqn)
+            inner_jaxprs = ()
+        else:
+            inner_jaxprs = subjaxprs_of_params(eqn.params)
+        for name, inner in inner_jaxprs:
             try:
                 check_jaxpr(inner)
             except JaxprTypeError as e:

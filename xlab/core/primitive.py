@@ -19,6 +19,7 @@ from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray, explicit_types
 from xlab.core.refs import AbstractRef
 from xlab.core.sharding_rules import propagate_sharding
+from xlab.core.source_info import describe_caller
 from xlab.core.trace import state
 from xlab.errors import RefOperandError, ShardingTypeError
 
@@ -60,6 +61,7 @@ class Primitive:
         "auto_pvary",
         "casts_to_reduced",
         "context_dependent",
+        "ends_ref",
         "impl",
         "linear_in_unreduced",
         "makes_ref",
@@ -95,6 +97,7 @@ class Primitive:
         # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
         self.transposes_zeros: Any = False
         self.makes_ref = False  # the result is a new mutable reference
+        self.ends_ref = False  # the first operand is a mutable reference that is given up
         self.impl: Callable[..., Any] | None = (
             None  # set by the eager rule: `compile/dispatch.py`, or by hand
         )
@@ -199,8 +202,8 @@ class Primitive:
             for a in avals:
                 if type(a) is AbstractRef:
                     raise RefOperandError(
-                        f"Attempting to pass a Ref {a} to a primitive: {self.name}. A reference is a place, not a value: read "
-                        f"it first, as ref[...]."
+                        f"Attempting to pass a Ref {a} to a primitive: {self.name}, at {describe_caller()}. A reference is a place, "
+                        f"not a value: read it first, as ref[...]."
                     )
         mat = INVARYING
         if self.auto_pvary and any(isinstance(a, ShapedArray) and a.mat for a in avals):

@@ -118,6 +118,11 @@ def set_operations(**given):
     operations.update(given)
 
 
+def in_brackets(index):
+    """An index as it stands in brackets, where None asks for a new dimension; for functions it means everything."""
+    return (None,) if index is None else index
+
+
 class Ref(metaclass=_RefMeta):
     """A mutable reference to an array: `ref[...]` reads, `ref[index] = value` writes. Make one with `xlab.new_ref`.
 
@@ -185,10 +190,10 @@ class Ref(metaclass=_RefMeta):
     # -- what users call -----------------------------------------------------------------------------------
 
     def __getitem__(self, index):
-        return operations["get"](self, index)
+        return operations["get"](self, in_brackets(index))
 
     def __setitem__(self, index, value):
-        operations["set"](self, index, value)
+        operations["set"](self, in_brackets(index), value)
 
     def get(self, idx=None):
         """The value at an index, or the whole array."""

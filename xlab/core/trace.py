@@ -396,9 +396,10 @@ class Tracer:
         value = self.concrete()
         if value is not None:
             return bool(value)
+        branch = "@xlab.kernels.when(pred), xlab.lax.cond" if state.kernel else "xlab.lax.cond"
         raise TracerBoolConversionError(
             f"Python needed True or False from {self._describe()} at {source_info.describe_caller()}, but its value is only "
-            f"known when the compiled program runs. Write the branch as xlab.lax.cond(pred, f, g, x) or "
+            f"known when the compiled program runs. Write the branch as {branch}(pred, f, g, x) or "
             f"xlab.numpy.where(pred, a, b), a loop as xlab.lax.while_loop, or make the argument that decides static "
             f"(static_argnames; --static in a cell)."
         )

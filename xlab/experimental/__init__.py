@@ -9,6 +9,7 @@ _MODULES = (
     "layout",
     "mesh_utils",
     "multihost_utils",
+    "pallas",
     "pjit",
     "shard_map",
     "topologies",

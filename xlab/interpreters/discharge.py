@@ -15,6 +15,7 @@ from xlab.core import effects as _effects
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
+from xlab.core.source_info import SourceInfo
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 
@@ -68,6 +69,7 @@ def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     places = {v for v, c in zip(jaxpr.invars, ref_mask) if c}
+    ended: dict[Var, Any] = {}
 
     def read(a):
         return a.val if type(a) is Literal else env[a]
@@ -82,6 +84,10 @@ def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list
                 rule = discharge_rules.get(eqn.primitive)
                 if rule is None:
                     raise discharge_rules.missing(eqn.primitive)
+                if ended:
+                    _check_not_ended(eqn, ended)
+                if eqn.primitive.ends_ref:
+                    ended[eqn.invars[0]] = eqn
                 updates, outs = rule(eqn, touched, operands)
                 for i, value in updates.items():
                     env[eqn.invars[i]] = value
@@ -100,6 +106,17 @@ def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list
     finally:
         state.source_info = previous
     return [read(a) for a in jaxpr.outvars], [env[v] for v in jaxpr.invars]
+
+
+def _check_not_ended(eqn, ended) -> None:
+    for a in eqn.invars:
+        end = ended.get(a) if type(a) is Var else None
+        if end is not None:
+            raise ValueError(
+                f"the reference of type {a.aval} was given up by {end.primitive.name} at "
+                f"{SourceInfo(*end.raw_source_info)}, and is used afterwards by {eqn.primitive.name} at "
+                f"{SourceInfo(*eqn.raw_source_info)}: use the value that {end.primitive.name} gave, or make a new reference"
+            )
 
 
 def inline(name: str) -> Callable:

@@ -19,6 +19,7 @@ from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.current_trace import enclosing_traces
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, current_source_info, set_trace, state, switch_trace
 from xlab.interpreters import ref_flow
@@ -31,6 +32,9 @@ dce_rules = RuleTable(
     required=False,
 )
 """For primitives with inner jaxprs: prunes results (and the inputs only they needed)."""
+
+kept_primitives: set[Primitive] = set()
+"""Primitives whose equations are kept although no result is used and no effect says so."""
 
 _SCALARS = (bool, int, float, complex, np.generic)
 
@@ -462,7 +466,11 @@ def dce_jaxpr(
     eqns = []
     for eqn in reversed(jaxpr.eqns):
         outvars = eqn.outvars
-        if live.isdisjoint(outvars) and not (eqn.effects and _effects.prevents_dce(eqn.effects)):
+        if (
+            live.isdisjoint(outvars)
+            and not (eqn.effects and _effects.prevents_dce(eqn.effects))
+            and eqn.primitive not in kept_primitives
+        ):
             continue
         rule = dce_rules.get(eqn.primitive)
         if rule is None or live.issuperset(outvars):  # nearly all: nothing in it can go

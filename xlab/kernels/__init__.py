@@ -3,10 +3,12 @@
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
 `program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs),
 `call.py` (`kernel_call`), `sharing.py` (when two calls are one program), `call_primitive.py` (its primitive), `call_rules.py`
-(derivatives, batching, discharge), `compiled.py` (its compiled path), `params.py` (options for the compilers of platforms), `cost.py`
-(what a kernel costs), `interpret.py` (how kernels are run), `mesh.py` (meshes of cores). What kernels say: `access.py` (masked reads
-and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`; their primitives share
-`ref_primitives.py`.
+(derivatives, batching, discharge), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `params.py` (options for
+the compilers of platforms), `cost.py` (what a kernel costs), `interpret.py` (how kernels are run). What kernels say: `helpers.py`
+(branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
+`semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory
+tied to them), `mpmd.py` (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive),
+`pairs.py` (what interpreters run), `mpmd_compiled.py` (its compiled path).
 
 The room may import everything below `observe`; nothing below imports it.
 """
@@ -29,6 +31,7 @@ from xlab.kernels.blocks import no_block_spec as no_block_spec
 from xlab.kernels.blocks import squeezed as squeezed
 from xlab.kernels.call import kernel_call as kernel_call
 from xlab.kernels.call_primitive import kernel_call_p as kernel_call_p
+from xlab.kernels.check import check_kernel_jaxpr as check_kernel_jaxpr
 from xlab.kernels.copies import AsyncCopy as AsyncCopy
 from xlab.kernels.copies import async_copy as async_copy
 from xlab.kernels.copies import make_async_copy as make_async_copy
@@ -40,12 +43,31 @@ from xlab.kernels.cost import register_cost_rule as register_cost_rule
 from xlab.kernels.grid import GridMapping as GridMapping
 from xlab.kernels.grid import GridSpec as GridSpec
 from xlab.kernels.grid import PrefetchGridSpec as PrefetchGridSpec
+from xlab.kernels.helpers import align_to as align_to
+from xlab.kernels.helpers import broadcast_to as broadcast_to
+from xlab.kernels.helpers import cdiv as cdiv
+from xlab.kernels.helpers import debug_check as debug_check
+from xlab.kernels.helpers import debug_print as debug_print
+from xlab.kernels.helpers import dot as dot
+from xlab.kernels.helpers import enable_debug_checks as enable_debug_checks
+from xlab.kernels.helpers import loop as loop
+from xlab.kernels.helpers import multiple_of as multiple_of
+from xlab.kernels.helpers import next_power_of_2 as next_power_of_2
+from xlab.kernels.helpers import reciprocal as reciprocal
+from xlab.kernels.helpers import strides_from_shape as strides_from_shape
+from xlab.kernels.helpers import when as when
 from xlab.kernels.interpret import InterpretParams as InterpretParams
 from xlab.kernels.interpret import interpret_mode as interpret_mode
 from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
 from xlab.kernels.memory import MemorySpace as MemorySpace
+from xlab.kernels.mesh import CoreMemorySpace as CoreMemorySpace
+from xlab.kernels.mesh import CoreMesh as CoreMesh
+from xlab.kernels.mesh import KernelMesh as KernelMesh
+from xlab.kernels.mesh import create_core_mesh as create_core_mesh
+from xlab.kernels.mpmd import mpmd_map as mpmd_map
+from xlab.kernels.mpmd_primitive import mpmd_map_p as mpmd_map_p
 from xlab.kernels.params import register_lowering_rule as register_lowering_rule
 from xlab.kernels.program import num_programs as num_programs
 from xlab.kernels.program import program_id as program_id

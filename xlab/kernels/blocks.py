@@ -7,8 +7,8 @@ is a jaxpr.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Literal, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_jaxpr
+from xlab.kernels.trace import check_arity
 from xlab.lax.arithmetic import mul
 from xlab.lax.convert import convert_element_type
 from xlab.lax.indexers import Slice
@@ -100,8 +101,8 @@ class BlockSpec:
             or one of `Blocked`, `Squeezed`, `Element`, `BoundedSlice`, `Indirect`. None: the whole array.
         index_map: from the position in the grid (and references to prefetched scalars) to one index per dimension.
             None: zeros.
-        memory_space: where the block lives.
         pipeline_mode: a `Buffered` hint.
+        memory_space: where the block lives.
 
     Example:
         >>> from xlab.kernels import BlockSpec
@@ -111,12 +112,21 @@ class BlockSpec:
 
     block_shape: Sequence[BlockDim | int | None] | None = None
     index_map: Callable[..., Any] | None = None
-    memory_space: Any = None
     pipeline_mode: Buffered | None = None
+    _: KW_ONLY
+    memory_space: Any = None
 
     def __post_init__(self):
-        if self.block_shape is not None:
-            self.block_shape = tuple(self.block_shape)
+        if self.block_shape is None:
+            return
+        if not isinstance(self.block_shape, Iterable) or not (
+            self.index_map is None or callable(self.index_map)
+        ):
+            raise TypeError(
+                f"BlockSpec takes a block shape, an entry per dimension, and then an index map, a function; got "
+                f"block_shape={self.block_shape!r} and index_map={self.index_map!r}"
+            )
+        self.block_shape = tuple(self.block_shape)
 
 
 class _NoBlockSpec:
@@ -344,6 +354,9 @@ def _trace_index_map(fun, dims, origin, rank, prefetch_avals, prefetch_tree) -> 
             )
         else:
             tail = _tree.unflatten(prefetch_tree, refs) if n_prefetch else ()
+            check_arity(
+                fun, (*position, *tail), {}, lambda: _called_with(origin, fun, rank, len(tail))
+            )
             result = fun(*position, *tail)
         return _indices(result, dims, origin, fun)
 
@@ -357,6 +370,12 @@ def _trace_index_map(fun, dims, origin, rank, prefetch_avals, prefetch_tree) -> 
             f"prefetched scalars only: pass the array as a prefetched argument (PrefetchGridSpec)."
         )
     return ClosedJaxpr(pe.dce_jaxpr_eqns(jaxpr))
+
+
+def _called_with(origin, fun, rank, n_prefetch) -> str:
+    axes = f"an index for each of the grid's {rank} axes" if rank else "no index, as the grid is ()"
+    prefetched = f" and {n_prefetch} prefetched arguments" if n_prefetch else ""
+    return f"the index map for {origin}, {_place(fun)}, is called with {axes}{prefetched}"
 
 
 def _indices(result, dims, origin, fun) -> list:

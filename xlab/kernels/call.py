@@ -338,7 +338,7 @@ def _warn_of_written_inputs(kernel, closed, num_captured, leaves, origins) -> No
 
 
 def _print(kernel, closed, mapping: GridMapping) -> None:
-    on_values, _ = discharge_jaxpr(closed, [type(a) is AbstractRef for a in closed.in_avals])
+    discharged, _ = discharge_jaxpr(closed, [type(a) is AbstractRef for a in closed.in_avals])
     print(f"The kernel jaxpr of {_source_info.describe_function(kernel)}:\n{closed}")
     print(f"The grid mapping:\n{mapping.describe()}")
-    print(f"The discharged jaxpr:\n{on_values}")
+    print(f"The discharged jaxpr:\n{discharged}")

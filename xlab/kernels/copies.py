@@ -54,11 +54,11 @@ class AsyncCopy:
         prim.bind(*refs, *leaves, tree=tree, add=self.add)
 
 
-def make_async_copy(src: Ref, dst: Ref, sem: Ref) -> AsyncCopy:
+def make_async_copy(src_ref: Ref, dst_ref: Ref, sem: Ref) -> AsyncCopy:
     """A copy from a reference to another that has not begun: `.start()` starts it, `.wait()` waits for it.
 
     Args:
-        src, dst: references, or views of parts, of one shape and dtype.
+        src_ref, dst_ref: references, or views of parts, of one shape and dtype.
         sem: a semaphore of the kind `SemaphoreType.DMA` that counts what has arrived.
 
     Raises:
@@ -77,14 +77,14 @@ def make_async_copy(src: Ref, dst: Ref, sem: Ref) -> AsyncCopy:
         >>> y
         Ref([1., 2.], dtype=float32)
     """
-    return _checked(AsyncCopy(src, dst, sem))
+    return _checked(AsyncCopy(src_ref, dst_ref, sem))
 
 
-def async_copy(src: Ref, dst: Ref, sem: Ref, *, add: bool = False) -> AsyncCopy:
+def async_copy(src_ref: Ref, dst_ref: Ref, sem: Ref, *, add: bool = False) -> AsyncCopy:
     """Starts a copy from a reference to another; `.wait()` of the result waits for it.
 
     Args:
-        src, dst: references, or views of parts, of one shape and dtype.
+        src_ref, dst_ref: references, or views of parts, of one shape and dtype.
         sem: a semaphore of the kind `SemaphoreType.DMA` that counts what has arrived.
         add: whether to add to the destination instead of replacing what is there.
 
@@ -100,16 +100,16 @@ def async_copy(src: Ref, dst: Ref, sem: Ref, *, add: bool = False) -> AsyncCopy:
         >>> y
         Ref([1, 2, 3], dtype=int32)
     """
-    copy = _checked(AsyncCopy(src, dst, sem, add=bool(add)))
+    copy = _checked(AsyncCopy(src_ref, dst_ref, sem, add=bool(add)))
     copy.start()
     return copy
 
 
-def sync_copy(src: Ref, dst: Ref, *, add: bool = False) -> None:
+def sync_copy(src_ref: Ref, dst_ref: Ref, *, add: bool = False) -> None:
     """Copies from a reference to another, and waits for it.
 
     Args:
-        src, dst: references, or views of parts, of one shape and dtype.
+        src_ref, dst_ref: references, or views of parts, of one shape and dtype.
         add: whether to add to the destination instead of replacing what is there.
 
     Raises:
@@ -126,7 +126,7 @@ def sync_copy(src: Ref, dst: Ref, *, add: bool = False) -> None:
     """
     from xlab.kernels.scoped import run_scoped
 
-    run_scoped(lambda sem: async_copy(src, dst, sem, add=add).wait(), SemaphoreType.DMA)
+    run_scoped(lambda sem: async_copy(src_ref, dst_ref, sem, add=add).wait(), SemaphoreType.DMA)
 
 
 def _checked(copy):

@@ -86,12 +86,14 @@ class InterpretParams:
 
 
 Interpret = bool | str | InterpretParams
-_OVERRIDE = "interpret_mode"  # part of what tracing depends on
+_OVERRIDE = (
+    "kernels_interpret_mode"  # part of what tracing depends on: jitted functions are traced anew
+)
 
 
 @contextmanager
 def interpret_mode(interpret: Interpret = True) -> Iterator[None]:
-    """Runs the kernels traced in the block so, whatever their own `interpret=` says.
+    """Runs the kernels in the block so, whatever their own `interpret=` says; jitted functions that call them too.
 
     Args:
         interpret: as the argument of `kernel_call`.
@@ -108,7 +110,7 @@ def interpret_mode(interpret: Interpret = True) -> Iterator[None]:
         ...     float(kernel_call(one, xlab.ShapeDtypeStruct((), "float32"))())
         1.0
     """
-    previous = config.set_context_value(_OVERRIDE, (checked(interpret),))
+    previous = config.set_context_value(_OVERRIDE, checked(interpret))
     try:
         yield
     finally:
@@ -131,8 +133,6 @@ def checked(interpret: Any) -> Any:
 def resolve(interpret: Any) -> Any:
     """The mode of a call: that of the enclosing `interpret_mode`, else its own, else the option `kernels_default_interpret`."""
     override = config.context_value(_OVERRIDE)
-    return (
-        checked(interpret) or config.kernels_default_interpret or False
-        if override is None
-        else override[0]
-    )
+    if override is not None:
+        return override
+    return checked(interpret) or config.kernels_default_interpret or False

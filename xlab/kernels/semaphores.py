@@ -53,8 +53,8 @@ class SemaphoreType(enum.Enum):
     DMA = "dma"
     BARRIER = "barrier"
 
-    def __call__(self, shape: Sequence[int] = ()) -> SemaphoreRef:
-        return SemaphoreRef(tuple(shape), self)
+    def __call__(self, shape: Sequence[int] = (), *, memory_space: Any = None) -> SemaphoreRef:
+        return SemaphoreRef(tuple(shape), self, memory_space)
 
     def get_array_aval(self) -> ShapedArray:
         """The type of the count."""
@@ -66,12 +66,18 @@ class SemaphoreType(enum.Enum):
 
 
 class SemaphoreRef(MemoryRef):
-    """The type of an array of semaphores, to be made as scratch memory of a kernel."""
+    """The type of an array of semaphores, to be made as scratch memory of a kernel.
+
+    Args:
+        shape: that of the array.
+        kind: the kind of all of them.
+        memory_space: `MemorySpace.SEMAPHORE`, or that space tied to the cores of a mesh.
+    """
 
     __slots__ = ("kind",)
 
-    def __init__(self, shape: tuple[int, ...], kind: SemaphoreType, space: Any = None):
-        super().__init__(ShapedArray(shape, COUNT), space or MemorySpace.SEMAPHORE)
+    def __init__(self, shape: tuple[int, ...], kind: SemaphoreType, memory_space: Any = None):
+        super().__init__(ShapedArray(shape, COUNT), memory_space or MemorySpace.SEMAPHORE)
         self.kind = kind
 
     def get_ref_aval(self) -> AbstractRef:
@@ -96,11 +102,13 @@ def is_semaphore(aval: Any) -> bool:
     return getattr(space, "memory_space", space) is MemorySpace.SEMAPHORE
 
 
-def semaphore_signal(sem: Ref, inc: ArrayLike = 1, *, core: ArrayLike | None = None) -> None:
+def semaphore_signal(
+    sem_or_view: Ref, inc: ArrayLike = 1, *, core: ArrayLike | None = None
+) -> None:
     """Adds to a semaphore, so that who waits for it may go on.
 
     Args:
-        sem: a semaphore, or a view `sems.at[i]` of one.
+        sem_or_view: a semaphore, or a view `sems.at[i]` of one.
         inc: how much, an int32.
         core: number of the core whose semaphore it is; by default the same core's.
 
@@ -116,7 +124,7 @@ def semaphore_signal(sem: Ref, inc: ArrayLike = 1, *, core: ArrayLike | None = N
         >>> int(run_scoped(count, SemaphoreType.REGULAR))
         2
     """
-    ref, transforms = _semaphore(sem, "signal")
+    ref, transforms = _semaphore(sem_or_view, "signal")
     inc = _amount(inc, "inc", "semaphore_signal")
     if core is not None:
         core = _amount(core, "core", "semaphore_signal")
@@ -124,11 +132,11 @@ def semaphore_signal(sem: Ref, inc: ArrayLike = 1, *, core: ArrayLike | None = N
     semaphore_signal_p.bind(ref, inc, *leaves, tree=tree)
 
 
-def semaphore_wait(sem: Ref, value: ArrayLike = 1, *, decrement: bool = True) -> None:
+def semaphore_wait(sem_or_view: Ref, value: ArrayLike = 1, *, decrement: bool = True) -> None:
     """Waits until a semaphore has reached a value, and takes that away.
 
     Args:
-        sem: a semaphore, or a view `sems.at[i]` of one.
+        sem_or_view: a semaphore, or a view `sems.at[i]` of one.
         value: what to wait for, an int32.
         decrement: whether to subtract it afterwards.
 
@@ -144,17 +152,17 @@ def semaphore_wait(sem: Ref, value: ArrayLike = 1, *, decrement: bool = True) ->
         >>> int(run_scoped(left, SemaphoreType.REGULAR))
         2
     """
-    ref, transforms = _semaphore(sem, "wait")
+    ref, transforms = _semaphore(sem_or_view, "wait")
     value = _amount(value, "value", "semaphore_wait")
     leaves, tree = _tree.flatten((transforms,))
     semaphore_wait_p.bind(ref, value, *leaves, tree=tree, decrement=bool(decrement))
 
 
-def semaphore_read(sem: Ref) -> Array:
+def semaphore_read(sem_or_view: Ref) -> Array:
     """The count of a semaphore, an int32 scalar.
 
     Args:
-        sem: a semaphore, or a view `sems.at[i]` of one.
+        sem_or_view: a semaphore, or a view `sems.at[i]` of one.
 
     Raises:
         ValueError: not a single semaphore.
@@ -164,7 +172,7 @@ def semaphore_read(sem: Ref) -> Array:
         >>> int(run_scoped(lambda sems: semaphore_read(sems.at[1]), SemaphoreType.REGULAR((2,))))
         0
     """
-    ref, transforms = _semaphore(sem, "read")
+    ref, transforms = _semaphore(sem_or_view, "read")
     leaves, tree = _tree.flatten((transforms,))
     return semaphore_read_p.bind(ref, *leaves, tree=tree)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -91,6 +92,20 @@ def check_captured(kernel: Callable[..., Any], refused: Sequence[Any]) -> None:
             f"{', '.join(map(str, refused))}: a kernel sees only its references, so pass them as inputs. Numbers and "
             f"references may be captured."
         )
+
+
+def check_arity(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, explain: Callable[[], str]
+):
+    """Raises TypeError, with what `explain` says, if a function cannot be called with these arguments."""
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return  # nothing is known of it
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{explain()}, but its signature is {signature}: {error}") from None
 
 
 def split_scratch(scratch_shapes: Any) -> tuple[list, Any, bool]:

@@ -410,6 +410,9 @@ def _entry(e, n: int, d: int):
         raise TypeError(f"a reference is indexed by integers, got {aval} in dimension {d}")
     if not aval.shape and not is_tracer(e):
         return _in_bounds(operator.index(e), n)
+    if isinstance(e, np.ndarray) and e.size:
+        _in_bounds(int(e.min()), n)
+        _in_bounds(int(e.max()), n)
     return e
 
 

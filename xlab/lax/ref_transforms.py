@@ -7,6 +7,7 @@ view is a tuple of transforms, the outermost array first. They are pytrees: the 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.backend import caches
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.lax.arithmetic import add, add_p
@@ -262,6 +264,16 @@ for _cls, _fields in (
 
 
 # -- views: several transforms, one after the other --------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1024)
+def has_bitcast(tree) -> bool:
+    """Whether one of the transforms of a structure is a bitcast."""
+    transforms = _tree.unflatten(tree, [None] * tree.num_leaves)
+    return any(type(t) is RefBitcaster for t in transforms)
+
+
+caches.register(has_bitcast.cache_clear)
 
 
 def part_of(aval: ShapedArray, transforms: Sequence[Transform]) -> ShapedArray:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xlab.core.avals import aval_of
-from xlab.core.refs import AbstractRef, Ref, no_operators, operations
+from xlab.core.refs import AbstractRef, Ref, in_brackets, no_operators, operations
 from xlab.lax.control.cond import switch
 from xlab.lax.indexers import indexer
 from xlab.lax.ref_transforms import RefBitcaster, RefReshaper, RefTransposer, part_of
@@ -20,6 +20,7 @@ class View:
 
     __slots__ = ()
     __array_ufunc__ = None
+    explains_itself = True
 
     aval: AbstractRef
     then: Callable[[Any], View]
@@ -44,10 +45,10 @@ class View:
         return self.then(RefBitcaster.of(self.shape, self.dtype, dtype))
 
     def __getitem__(self, index):
-        return operations["get"](self, index)
+        return operations["get"](self, in_brackets(index))
 
     def __setitem__(self, index, value):
-        operations["set"](self, index, value)
+        operations["set"](self, in_brackets(index), value)
 
     def get(self, idx=None):
         """The value at an index, or of the whole view."""
@@ -75,10 +76,13 @@ class View:
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
-    def __array__(self, *args, **kwargs):
+    def __jax_array__(self):
         raise TypeError(
-            f"NumPy was given a view of a reference, of type {self.aval}: read it first, as view[...]"
+            f"a view of a reference, of type {self.aval}, was given where an array is expected: read it first, as view[...]"
         )
+
+    def __array__(self, *args, **kwargs):
+        self.__jax_array__()
 
 
 no_operators(View)
@@ -161,5 +165,5 @@ class RefIndexer:
 
     def __getitem__(self, index) -> View:
         whole = view(self.ref)
-        new = indexer(index, whole.shape)
+        new = indexer(in_brackets(index), whole.shape)
         return whole if new is None else whole.then(new)

@@ -17,17 +17,20 @@ from xlab.compile.placement import host_array, on_default_device
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core import printing as _printing
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, escaped_tracer
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef, Ref
-from xlab.core.trace import state
+from xlab.core.trace import is_tracer, state
 from xlab.interpreters import ad, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.transpose import RefCotangent
 from xlab.interpreters.discharge import discharge_rules
+from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert
-from xlab.lax.creation import zeros_like_aval
-from xlab.lax.ref_transforms import part_of, read, write
+from xlab.lax.creation import full, iota, zeros_like_aval
+from xlab.lax.indexers import NDIndexer
+from xlab.lax.ref_transforms import has_bitcast, part_of, read, write
+from xlab.lax.shape import reshape
 from xlab.lax.uninitialized import uninitialized
 
 # -- eagerly -----------------------------------------------------------------------------------------------
@@ -53,11 +56,17 @@ caches.register(_reader.cache_clear)
 caches.register(_writer.cache_clear)
 
 
+def _concrete_ref(ref):
+    if type(ref) is not Ref and is_tracer(ref):
+        raise escaped_tracer(ref, "as a reference")
+    return ref
+
+
 def store(ref: Ref, value, leaves, tree, update):
     """Eager write; reuses the buffer if the reference is its only owner."""
     operation = addupdate_p if update == "addupdate" else swap_p
     operation.abstract((ref.aval, *map(aval_of, (value, *leaves))), {"tree": tree})
-    x = ref.peek()
+    x = _concrete_ref(ref).peek()
     if not leaves and update != "addupdate" and not tree.num_leaves and tree.num_nodes == 1:
         ref.store(_concrete(value, ref.aval.inner_aval), shared=True)
         return x
@@ -99,6 +108,7 @@ def _get_aval(ref, *leaves, tree):
 @get_p.def_impl
 def _get_impl(ref, *leaves, tree):
     get_p.abstract((aval_of(ref), *map(aval_of, leaves)), {"tree": tree})
+    ref = _concrete_ref(ref)
     if tree.num_nodes == 1:
         return ref.share()
     return _reader(tree)(ref.peek(), *leaves)
@@ -106,9 +116,22 @@ def _get_impl(ref, *leaves, tree):
 
 def _get_jvp(primals, tangents, *, tree):
     out = get_p.bind(*primals, tree=tree)
-    if type(tangents[0]) is ad.Zero:
+    if type(tangents[0]) is ad.Zero or _reads_bits("get", primals[0], out, tree):
         return out, ad.Zero.of(out)
     return out, get_p.bind(tangents[0], *primals[1:], tree=tree)
+
+
+def _reads_bits(what, ref, value, tree) -> bool:
+    """Whether an access is of bits as integers, which have no derivative."""
+    if not tree.num_nodes > 1 or not has_bitcast(tree):
+        return False
+    if dtypes.issubdtype(aval_of(value).dtype, np.inexact):
+        raise NotImplementedError(
+            f"{what} through a bitcast from {dtypes.name(aval_of(ref).dtype)} to "
+            f"{dtypes.name(aval_of(value).dtype)} cannot be differentiated: the bits of a tangent are not the tangent of "
+            f"the bits. Read the reference and use xlab.lax.bitcast_convert_type on xlab.lax.stop_gradient(value)."
+        )
+    return True
 
 
 def _get_transpose(ct, ref, *leaves, tree):
@@ -197,12 +220,35 @@ def _swap_jvp(primals, tangents, *, tree):
     out = swap_p.bind(*primals, tree=tree)
     if t is None:
         return out, ad.Zero.of(out)
+    if _reads_bits("swap", primals[0], out, tree):  # what is stored there is constant
+        swap_p.bind(tangents[0], zeros_like_aval(aval_of(out)), *primals[2:], tree=tree)
+        return out, ad.Zero.of(out)
     return out, swap_p.bind(tangents[0], t, *primals[2:], tree=tree)
 
 
 def _swap_transpose(ct, ref, value, *leaves, tree):
-    old = swap_p.bind(ref.ref, ad.instantiate_zeros(ct), *leaves, tree=tree)
+    part = _selected("swap", aval_of(ref.ref), map(aval_of, leaves), tree)
+    nothing = zeros_like_aval(part.strip_weak_type())
+    given = nothing if type(ct) is ad.Zero else ct
+    if not any(
+        isinstance(t, NDIndexer) and t.int_indexer_shape for t in _tree.unflatten(tree, leaves)
+    ):
+        old = swap_p.bind(ref.ref, given, *leaves, tree=tree)
+    else:
+        # Where positions repeat, each of them reads the old element, and only the last is stored.
+        old = swap_p.bind(ref.ref, nothing, *leaves, tree=tree)
+        old = select(_kept(ref.ref, part, leaves, tree), old, nothing)
+        if type(ct) is not ad.Zero:
+            addupdate_p.bind(ref.ref, ct, *leaves, tree=tree)
     return [None, old if ad.is_undefined_primal(value) else None, *[None] * len(leaves)]
+
+
+def _kept(ref, part, leaves, tree):
+    """Which elements of what is written are there afterwards, where positions repeat."""
+    numbers = reshape(iota(np.int32, part.size), part.shape)
+    written = new_ref_p.bind(full(aval_of(ref).shape, -1, np.int32), memory_space=None, kind=None)
+    swap_p.bind(written, numbers, *leaves, tree=tree)
+    return eq(get_p.bind(written, *leaves, tree=tree), numbers)
 
 
 @functools.partial(discharge_rules.__setitem__, swap_p)
@@ -232,6 +278,11 @@ def _addupdate_impl(ref, value, *leaves, tree):
 def _addupdate_jvp(primals, tangents, *, tree):
     t = stored_tangent("an addupdate", primals, tangents)
     addupdate_p.bind(*primals, tree=tree)
+    if t is not None and tree.num_nodes > 1 and has_bitcast(tree):
+        raise NotImplementedError(
+            f"addupdate through a bitcast of a reference of type {aval_of(primals[0])} cannot be differentiated: a sum of "
+            f"bits has no derivative"
+        )
     if t is not None:
         addupdate_p.bind(tangents[0], t, *primals[2:], tree=tree)
     return [], []
@@ -337,6 +388,7 @@ discharge_rules[empty_ref_p] = lambda eqn, ref_mask, operands: (
 )
 
 freeze_p = _primitive("freeze")
+freeze_p.ends_ref = True
 
 
 @freeze_p.def_effectful_abstract_eval
@@ -366,6 +418,7 @@ discharge_rules[freeze_p] = lambda eqn, ref_mask, operands: (
 )
 
 free_ref_p = _primitive("free_ref", multiple_results=True)
+free_ref_p.ends_ref = True
 free_ref_p.def_effectful_abstract_eval(lambda ref: ([], {_effects.WriteEffect(0)}))
 
 

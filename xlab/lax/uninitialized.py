@@ -9,7 +9,7 @@ import numpy as np
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
-from xlab.lax.creation import full, zeros_like_aval
+from xlab.lax.creation import full
 
 
 def uninitialized_value(dtype: Any, memory: str | None = None) -> np.generic:
@@ -41,5 +41,5 @@ def uninitialized_value(dtype: Any, memory: str | None = None) -> np.generic:
 def uninitialized(aval: ShapedArray, memory: str | None = None):
     """An array of unwritten memory: `uninitialized_value` everywhere; keys are made of zeros."""
     if dtypes.is_extended(aval.dtype):
-        return zeros_like_aval(aval)
+        return full(aval.shape, 0, aval.dtype)
     return full(aval.shape, uninitialized_value(aval.dtype, memory), aval.dtype)

@@ -27,6 +27,7 @@ def quiet_shell() -> Any:
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
     class Silent(DisplayPublisher):
         def publish(self, *args: Any, **kwargs: Any) -> None:
@@ -37,8 +38,11 @@ def quiet_shell() -> Any:
             """Writes no value."""
 
     InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(display_pub_class=Silent, displayhook_class=Unspoken)
-    shell.history_manager.enabled = False
+    shell = InteractiveShell.instance(
+        config=Config(HistoryManager={"enabled": False}),  # the history is the user's own
+        display_pub_class=Silent,
+        displayhook_class=Unspoken,
+    )
     shell.colors = "nocolor"
     return shell
 

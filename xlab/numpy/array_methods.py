@@ -16,7 +16,7 @@ import numpy as np
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, install_members
-from xlab.core.refs import AbstractRef, Ref
+from xlab.core.refs import AbstractRef, Ref, in_brackets
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.complexes import complex as complex_
 from xlab.lax.convert import bitcast_convert_type
@@ -312,7 +312,7 @@ _MEMBERS = {
 
 def _traced_getitem(self, index):
     return (
-        ref_get(self, index)
+        ref_get(self, in_brackets(index))
         if type(self.aval) is AbstractRef
         else _indexing.array_getitem(self, index)
     )
@@ -321,7 +321,7 @@ def _traced_getitem(self, index):
 def _traced_setitem(self, index, value):
     if type(self.aval) is not AbstractRef:
         _setitem(self, index, value)
-    ref_set(self, index, value)
+    ref_set(self, in_brackets(index), value)
 
 
 def _traced_iter(self):

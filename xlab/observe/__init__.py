@@ -3,7 +3,7 @@
 Rooms by question, each asking those above it in this list: `records/` (what is known, as data and text), `figures/` (records drawn),
 `program/` (what is the program?), `time/` (what took how long, and why was it compiled?), `memory/` (how much does it need?), `sharding/`
 (where arrays lie, what is communicated, and what would change it?), `live/` (which arrays are alive?), `comparison/` (two programs, or another
-machine), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, `environment.py` (versions)
+machine), `kernels/` (which blocks does a kernel read, what do its cores do?), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, `environment.py` (versions)
 and `pictures.py` (what draws a record).
 May import every room but the notebook's. Promises: observing changes nothing, a sharded array is never gathered, and nothing is
 dropped silently. Makers load when first used.
@@ -35,6 +35,7 @@ _HOME = {
     "passes": "program.passes", "report": "report", "ladder": "program.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
     "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",
+    "kernels": "kernels.static",
     "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
     "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "sharding.experiment",
     "text": "records.text",

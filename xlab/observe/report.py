@@ -16,8 +16,8 @@ from xlab.observe.program.program import mesh_info
 from xlab.observe.program.program import program as _program
 from xlab.observe.program.recorder import Session
 from xlab.observe.records import (
+    ArrayLayout,
     Failure,
-    Layout,
     Memory,
     Notice,
     Program,
@@ -74,7 +74,7 @@ def report(
         raise ValueError(f"unknown parts {sorted(unknown)}; there are {', '.join(PARTS)}")
     subjects = session.subjects
     programs: list[Program] = []
-    layouts: list[Layout] = []
+    layouts: list[ArrayLayout] = []
     moved: list[Transfer] = []
     used: list[Memory] = []
     notices: list[Notice] = []

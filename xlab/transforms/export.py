@@ -24,6 +24,7 @@ from xlab.compile.jit import jit
 from xlab.compile.tracing import own
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import inner_jaxprs
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
@@ -349,6 +350,8 @@ def export(
 
     def exporter(*args, **kwargs) -> Exported:
         traced = fun_jit.trace(*args, **kwargs)
+        if len(wanted) > 1:
+            _check_platforms(traced.jaxpr.jaxpr, wanted)
         lowered = traced.lower(lowering_platforms=wanted[:1])
         program, name = lowered._lowered, lowered.name
         if program.module.callbacks or program.closed.effects:
@@ -386,6 +389,17 @@ def export(
         )
 
     return exporter
+
+
+def _check_platforms(jaxpr, wanted) -> None:
+    for eqn in jaxpr.eqns:
+        if eqn.primitive in mlir.single_platform_primitives:
+            raise NotImplementedError(
+                f"{eqn.primitive} does not support multi-platform lowering, and is exported for {', '.join(wanted)}: export the "
+                f"function once for each. It stands at {eqn.source_info}"
+            )
+        for inner in inner_jaxprs(eqn.params):
+            _check_platforms(inner, wanted)
 
 
 def _named(sharding):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 
+from tests.notebook.views import sample_kernel
 from tests.notebook.views.sample_program import FILE, MESH, program, source
 from xlab.observe import records as r
 from xlab.observe.records.diff import Figure
+from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.live import Live, LiveArray
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.resharding import Resharding
@@ -15,7 +17,7 @@ from xlab.observe.records.targets import AsyncOperation, Scheduled
 from xlab.observe.records.whatif import Ranking, WhatIf, placement_of, side_by_side
 
 
-def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.Layout:
+def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.ArrayLayout:
     """A layout worked out by plain arithmetic."""
     sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
     blocks, seen = [], {}
@@ -37,7 +39,7 @@ def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.Layout:
         blocks.append(r.Block(device, key, seen.setdefault(key, 0)))
         seen[key] += 1
     each = 4 * math.prod(shard)
-    return r.Layout(
+    return r.ArrayLayout(
         name,
         r.Type(dtype, shape, spec),
         mesh,
@@ -259,6 +261,37 @@ def live(found: r.Report) -> Live:
         tuple((d, 512 + 64 * (d == 0)) for d in range(8)),
         ((found.title + ", line 3", 1, 4096), ("unknown", 2, 104)),
     )
+
+
+def kernel(found: r.Report) -> KernelRun:
+    """A kernel's run with something of everything, named after the sample."""
+    cores, blocks = sample_kernel.race(), sample_kernel.padded()
+    word = found.title
+    return cores.replace(
+        name=word + cores.name,
+        operands=tuple(
+            o.replace(name=word + o.name, space=word + o.space, index_map=word, alias=word)
+            for o in (*sample_kernel.padded().operands, *cores.operands[:2])
+        ),
+        grid=blocks.grid,
+        grid_names=(word,),
+        pairs=tuple(p.replace(mesh=word, fn=word + p.fn) for p in cores.pairs),
+        events=tuple(
+            e.replace(operand=word + e.operand) for e in blocks.events
+        ) + tuple(e.replace(ref=word + e.ref, eqn=word) for e in cores.events),
+        equations=(sample_kernel.KernelEquation(word, word, source(3)),),
+        edges=sample_kernel.producer_consumer().edges,
+        races=tuple(x.replace(ref=word + x.ref) for x in cores.races),
+        cost=sample_kernel.matmul().cost,
+        buffers=tuple(b.replace(name=word + b.name, owner=word) for b in cores.buffers),
+        faults=tuple(f.replace(text=word) for f in blocks.faults),
+        lints=tuple(x.replace(text=word, fix=word) for x in sample_kernel.softmax().lints),
+        steps=blocks.steps,
+        scheduled_by=word,
+        made=word,
+        left_out=(word,),
+        others=(sample_kernel.deadlock(),),
+    )  # fmt: skip
 
 
 def weighed(found: r.Report) -> WhatIf:

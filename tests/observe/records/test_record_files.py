@@ -13,6 +13,7 @@ from xlab.notebook.views import VIEWS, view_for
 from xlab.observe import records as r
 from xlab.observe.records import Record, base
 from xlab.observe.records.drawing import Drawing
+from xlab.observe.records.kernel import KernelMoment
 from xlab.observe.records.text import text
 
 
@@ -56,7 +57,7 @@ def of_every_type():
                 walk(v)
 
     report = sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace"))
-    for value in (*of_every_view(report, "a").values(), Drawing("timings")):
+    for value in (*of_every_view(report, "a").values(), Drawing("timings"), KernelMoment(3)):
         walk(value)
     return {
         name: {
@@ -129,8 +130,8 @@ TYPE = {"record": "Type", "dtype": "f32"}
     ("data", "words"),
     [
         (
-            {"record": "Layout", "name": "x", "type": TYPE, "mesh": big(1 << 62)},
-            r"^Layout\.mesh: axis_sizes must be from 1, and of up to 131,072 devices",
+            {"record": "ArrayLayout", "name": "x", "type": TYPE, "mesh": big(1 << 62)},
+            r"^ArrayLayout\.mesh: axis_sizes must be from 1, and of up to 131,072 devices",
         ),
         (big(0), r"^MeshInfo: axis_sizes must be from 1"),
         (

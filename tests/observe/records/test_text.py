@@ -7,6 +7,7 @@ from xlab.observe import records as r
 from xlab.observe.records import base
 from xlab.observe.records.diff import Diff, Figure, Pair
 from xlab.observe.records.drawing import Drawing
+from xlab.observe.records.kernel import KernelMoment
 from xlab.observe.records.ladder import Ladder, Rung
 from xlab.observe.records.text import text
 
@@ -174,6 +175,8 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.ranking(REPORT),
                 Drawing("timings"),
                 sample.live(REPORT),
+                sample.kernel(REPORT),
+                KernelMoment(3),
             )
         )
     }

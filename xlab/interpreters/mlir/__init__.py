@@ -36,6 +36,7 @@ from xlab.interpreters.mlir.helpers import (
     lower_fun,
     register_lowering,
     register_text_lowering,
+    single_platform_primitives,
     unary,
 )
 from xlab.interpreters.mlir.module import (
@@ -76,7 +77,7 @@ __all__ = [
     "dtype_to_ir_type", "flatten_ir_types", "flatten_ir_values", "constrain_sums", "i32_attr", "i64_attr", "inline_call", "ir_attribute",
     "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "lower_jaxpr_to_module", "lower_module",
     "lowerings", "make_ir_context", "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler",
-    "register_lowering", "register_text_lowering", "shape_tensor", "tensor_type", "text_rule", "token_type", "unary", "unflatten_ir_values_like_types",
+    "register_lowering", "register_text_lowering", "shape_tensor", "single_platform_primitives", "tensor_type", "text_rule", "token_type", "unary", "unflatten_ir_values_like_types",
 ]  # fmt: skip
 
 

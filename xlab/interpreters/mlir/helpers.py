@@ -21,6 +21,10 @@ from xlab.interpreters.mlir.values import escape, tensor_type
 _PLATFORMS = {"gpu": ("gpu", "cuda", "rocm"), "cuda": ("cuda", "gpu"), "rocm": ("rocm", "gpu")}
 
 
+single_platform_primitives: set = set()
+"""Primitives that a program for several platforms cannot have."""
+
+
 def register_lowering(
     prim, rule, platform: str | None = None, inline: bool = True, cacheable: bool = True
 ):

@@ -42,7 +42,11 @@ def axis_names(axis_name: Any, api: str, *, lists: bool = True, ints: bool = Fal
         raise ValueError(f"{api} got a repeated axis in {names}: each axis may be named once")
     for name in names:
         if type(name) is not int:
-            find_axis(name, api)
+            if find_axis(name, api).kind == "grid" and api not in ("axis_index", "axis_size"):
+                raise NotImplementedError(
+                    f"{api} over {name!r}: the axis is of a kernel's grid or of a mesh of cores, whose programs do not send values "
+                    f"to one another. They share references, and wait for one another with semaphores."
+                )
         elif not ints:
             raise TypeError(
                 f"{api} works over named axes, got {name}: an int is an axis of the array, over which psum, pmean, pmax and pmin "

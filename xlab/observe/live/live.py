@@ -14,7 +14,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.live import allocation_sites
 from xlab.observe.program.program import type_of
-from xlab.observe.records import Layout
+from xlab.observe.records import ArrayLayout
 from xlab.observe.records.live import Live, LiveArray, place
 from xlab.observe.sharding.layout import of_sharding, spec_of
 from xlab.sharding import from_native
@@ -119,7 +119,7 @@ def _names(names: Mapping[str, Any]) -> dict[int, str]:
     return called
 
 
-def live_arrays(limit: int | None = None) -> tuple[Layout, ...]:
+def live_arrays(limit: int | None = None) -> tuple[ArrayLayout, ...]:
     """Layouts of the arrays that are alive now, the largest first; nothing is read from them.
 
     Example:

@@ -2,7 +2,7 @@
 
 `base.py` (the base class), `text.py` and `units.py` (text forms); then records, each with its text form: `source.py`, `program.py`,
 `layout.py`, `transfers.py`, `phases.py`, `ledger.py`, `memory.py`, `buffers.py`, `stepper.py`, `passes.py`, `ladder.py`, `diff.py`,
-`targets.py`, `whatif.py`, `resharding.py`, `live.py`, `drawing.py`, `report.py`. A new file in this folder is found by itself.
+`targets.py`, `whatif.py`, `resharding.py`, `live.py`, `drawing.py`, `kernel.py` (its text in `kernel_text.py`), `report.py`. A new file in this folder is found by itself.
 
 A record is built of str, int, float, bool, None, tuples and other records, so it can be saved, compared in a test or sent to a browser.
 Three conventions join the records of one program to each other:
@@ -23,7 +23,7 @@ from pkgutil import iter_modules as _iter_modules
 
 from xlab.observe.records.base import Record
 from xlab.observe.records.buffers import Buffer
-from xlab.observe.records.layout import Block, Layout
+from xlab.observe.records.layout import ArrayLayout, Block
 from xlab.observe.records.ledger import Compilation, Difference, Ledger
 from xlab.observe.records.memory import Memory
 from xlab.observe.records.phases import Phase, Timing
@@ -34,13 +34,13 @@ from xlab.observe.records.stepper import ShardSummary, Step, StepTrace, Value
 from xlab.observe.records.transfers import Transfer
 
 __all__ = [
+    "ArrayLayout",
     "Block",
     "Buffer",
     "Compilation",
     "Difference",
     "Equation",
     "Failure",
-    "Layout",
     "Ledger",
     "Level",
     "Listing",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
-from xlab.observe.records.layout import Layout, layout_line
+from xlab.observe.records.kernel import KernelRun
+from xlab.observe.records.layout import ArrayLayout, layout_line
 from xlab.observe.records.ledger import Ledger, ledger_text
 from xlab.observe.records.memory import Memory, memory_text
 from xlab.observe.records.passes import Pass
@@ -49,7 +50,7 @@ class Report(Record):
 
     title: str
     programs: tuple[Program, ...] = ()
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[ArrayLayout, ...] = ()
     transfers: tuple[Transfer, ...] = ()
     phases: tuple[Phase, ...] = ()
     timings: tuple[Timing, ...] = ()
@@ -64,6 +65,7 @@ class Report(Record):
     opens: str = ""
     targets: tuple[Scheduled, ...] = ()
     counted: bool = False
+    kernels: tuple[KernelRun, ...] = ()
 
 
 def report_header(
@@ -128,6 +130,13 @@ def _report(report: Report, o: Options) -> str:
             [
                 "  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ")
                 for t in report.targets
+            ],
+        ),
+        (
+            "Kernels",
+            [
+                "  " + text(k, times=o.times, limit=o.limit).replace("\n", "\n  ")
+                for k in report.kernels
             ],
         ),
         (

@@ -1,0 +1,269 @@
+"""Whole algorithms as kernels: each computes what `xlab.lax`, `xlab.nn` and NumPy do, however it is run (K49, K50, K86)."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import xlab
+from tests.kernels import algorithms as kernels
+from xlab import lax, nn
+from xlab import numpy as jnp
+from xlab.sharding import AxisType
+from xlab.sharding import PartitionSpec as P
+
+MODES = ["compiled"]
+modes = pytest.mark.parametrize("interpret", MODES)
+TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
+
+
+def drawn(*shape, dtype="float32", seed=0):
+    values = np.random.default_rng([seed, *shape]).normal(size=shape)
+    return jnp.asarray(values, dtype)
+
+
+def close(got, expected, dtype="float32", scale=1.0):
+    for g, e in zip(xlab.tree.leaves(got), xlab.tree.leaves(expected), strict=True):
+        assert g.shape == e.shape
+        np.testing.assert_allclose(
+            np.asarray(g, "float64"),
+            np.asarray(e, "float64"),
+            rtol=TOLERANCE[dtype],
+            atol=scale * TOLERANCE[dtype],
+        )
+
+
+def same(got, expected):
+    for g, e in zip(xlab.tree.leaves(got), xlab.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(np.asarray(g), np.asarray(e))
+
+
+def pullback(f, ct, *args):
+    return xlab.jit(lambda *args: xlab.vjp(f, *args)[1](ct))(*args)
+
+
+# -- products -----------------------------------------------------------------------------------------------
+
+# Divided by the blocks; ragged in each dimension; smaller than a block.
+PRODUCTS = [(16, 16, 16), (20, 13, 17), (3, 30, 8), (8, 1, 9)]
+
+
+@modes
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", PRODUCTS)
+def test_k42_a_tiled_product_accumulates_in_scratch(shape, dtype, interpret):
+    m, k, n = shape
+    x, y = drawn(m, k, dtype=dtype), drawn(k, n, dtype=dtype)
+    expected = x.astype("float32") @ y.astype("float32")
+    close(kernels.matmul(x, y, interpret=interpret), expected, dtype, scale=4)
+
+
+@modes
+@pytest.mark.parametrize("blocks", [(4, 4, 4), (2, 8, 16), (32, 32, 32), (5, 7, 3)])
+def test_k35_any_block_gives_the_same_product(blocks, interpret):
+    x, y = drawn(9, 14), drawn(14, 11)
+    close(kernels.matmul(x, y, blocks, interpret=interpret), x @ y)
+
+
+@modes
+def test_k31_tiles_of_rows_meet_the_matrix_of_their_group(interpret):
+    x, w = drawn(12, 5), drawn(3, 5, 6)
+    group = jnp.array([2, 0, 2])
+    expected = jnp.concatenate([x[4 * i : 4 * i + 4] @ w[g] for i, g in enumerate([2, 0, 2])])
+    close(kernels.grouped_matmul(x, w, group, interpret=interpret), expected)
+
+
+# -- attention ----------------------------------------------------------------------------------------------
+
+
+@functools.partial(xlab.jit, static_argnums=3)
+def plain_attention(q, k, v, causal):
+    """`xlab.nn`'s, whose heads stand behind the length."""
+    q, k, v = (jnp.swapaxes(a, 0, 1) for a in (q, k, v))
+    return jnp.swapaxes(nn.dot_product_attention(q, k, v, is_causal=causal), 0, 1)
+
+
+def heads(queries, keys, dtype="float32"):
+    return (
+        drawn(2, queries, 4, dtype=dtype, seed=1),
+        drawn(2, keys, 4, dtype=dtype, seed=2),
+        drawn(2, keys, 4, dtype=dtype, seed=3),
+    )
+
+
+causes = pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+
+
+@modes
+@causes
+@pytest.mark.parametrize(("queries", "keys"), [(16, 16), (13, 13), (5, 19)])
+def test_flash_attention(queries, keys, causal, interpret):
+    q, k, v = heads(queries, keys)
+    close(kernels.attention(q, k, v, causal, 8, interpret), plain_attention(q, k, v, causal))
+
+
+@modes
+def test_flash_attention_in_bfloat16(interpret):
+    q, k, v = heads(11, 11, "bfloat16")
+    expected = plain_attention(*(a.astype("float32") for a in (q, k, v)), True)
+    close(kernels.attention(q, k, v, True, 4, interpret), expected, "bfloat16")
+
+
+@modes
+@causes
+@pytest.mark.parametrize(("queries", "keys"), [(16, 16), (13, 13), (5, 11)])
+def test_flash_attention_backward(queries, keys, causal, interpret):
+    q, k, v = heads(queries, keys)
+    ct = drawn(*q.shape, seed=4)
+    got = pullback(lambda *a: kernels.attention(*a, causal, 8, interpret), ct, q, k, v)
+    close(got, pullback(lambda *a: plain_attention(*a, causal), ct, q, k, v))
+
+
+# -- normalizations -----------------------------------------------------------------------------------------
+
+
+def plain_layer_norm(x, scale, bias, eps=1e-5):
+    mean = x.mean(axis=1, keepdims=True)
+    variance = jnp.mean((x - mean) ** 2, axis=1, keepdims=True)
+    return (x - mean) * lax.rsqrt(variance + eps) * scale + bias
+
+
+@modes
+@pytest.mark.parametrize("rows", [8, 7, 1])
+def test_layer_norm_and_its_slopes(rows, interpret):
+    x, scale, bias = drawn(rows, 6), drawn(6), drawn(6, seed=1)
+    ct = drawn(rows, 6, seed=2)
+    operands = x, scale, bias
+    close(kernels.layer_norm(*operands, 1e-5, 4, interpret), plain_layer_norm(*operands))
+    got = pullback(lambda *a: kernels.layer_norm(*a, 1e-5, 4, interpret), ct, *operands)
+    close(got, pullback(plain_layer_norm, ct, *operands))
+
+
+def test_layer_norm_in_bfloat16():
+    x, scale, bias = drawn(5, 8, dtype="bfloat16"), drawn(8), drawn(8, seed=1)
+    got = kernels.layer_norm(x, scale, bias)
+    assert got.dtype == x.dtype
+    close(got, plain_layer_norm(x.astype("float32"), scale, bias), "bfloat16", scale=2)
+
+
+@modes
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(4, 16), (3, 19), (1, 3)])
+def test_k37_softmax_visits_each_block_three_times(shape, dtype, interpret):
+    x = 3 * drawn(*shape, dtype=dtype)
+    expected = nn.softmax(x.astype("float32"), axis=1)
+    close(kernels.softmax(x, interpret=interpret), expected, dtype)
+
+
+# -- scans, sorts, counts -----------------------------------------------------------------------------------
+
+
+@modes
+@pytest.mark.parametrize("n", [12, 11, 3, 1])
+def test_k42_a_scan_carries_its_prefix_in_scratch(n, interpret):
+    x = drawn(n)
+    close(kernels.scan(jnp.add, x, 0, interpret=interpret), jnp.cumsum(x))
+    same(
+        kernels.scan(jnp.maximum, x, -jnp.inf, interpret=interpret),
+        np.maximum.accumulate(np.asarray(x)),
+    )
+
+
+@modes
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("shape", [(2, 16), (3, 11), (1, 1), (1, 2)])
+def test_bitonic_sort(shape, dtype, interpret):
+    x = (20 * jnp.abs(drawn(*shape))).astype(dtype)
+    same(kernels.sort(x, interpret=interpret), jnp.sort(x, axis=1))
+
+
+@modes
+@pytest.mark.parametrize("n", [16, 13, 2])
+def test_k13_a_histogram_adds_up_equal_places(n, interpret):
+    x = jnp.asarray(np.random.default_rng(n).integers(0, 5, n), "int32")
+    same(kernels.histogram(x, 6, interpret=interpret), jnp.bincount(x, length=6))
+
+
+# -- gathers and reductions ---------------------------------------------------------------------------------
+
+
+@modes
+def test_k31_index_maps_read_prefetched_rows(interpret):
+    table, rows = drawn(6, 5), jnp.array([3, 3, 0, 5], "int32")
+    same(kernels.gather_rows(table, rows, interpret=interpret), table[rows])
+
+
+@modes
+def test_k44_segments_add_up_in_an_output_that_starts_as_zeros(interpret):
+    x, segments = drawn(7, 3), jnp.array([0, 0, 2, 2, 2, 4, 4], "int32")
+    expected = jnp.zeros((5, 3)).at[segments].add(x)
+    close(kernels.segment_sum(x, segments, 5, interpret=interpret), expected)
+
+
+@modes
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("shape", [(4, 16), (5, 21), (1, 3)])
+def test_argmax_takes_the_first_of_equals(shape, dtype, interpret):
+    x = (3 * drawn(*shape)).astype("int32").astype(dtype)
+    same(kernels.argmax(x, interpret=interpret), lax.argmax(x, 1, "int32"))
+
+
+@modes
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("shape", [(4, 16), (5, 21)])
+def test_top_k_keeps_the_best_of_the_blocks_so_far(shape, k, interpret):
+    x = drawn(*shape)
+    same(kernels.top_k(x, k, interpret=interpret), tuple(lax.top_k(x, k)))
+
+
+# -- under transformations ----------------------------------------------------------------------------------
+
+CALLS = {
+    "matmul": (kernels.matmul, [drawn(3, 9, 10), drawn(3, 10, 5, seed=1)]),
+    "attention": (kernels.attention, [drawn(3, 2, 7, 4, seed=i) for i in range(3)]),
+    "layer_norm": (kernels.layer_norm, [drawn(3, 7, 6), drawn(3, 6), drawn(3, 6, seed=1)]),
+    "softmax": (kernels.softmax, [drawn(3, 3, 11)]),
+    "scan": (lambda x: kernels.scan(jnp.add, x, 0), [drawn(3, 11)]),
+    "sort": (kernels.sort, [drawn(3, 2, 11)]),
+    "histogram": (lambda x: kernels.histogram(x, 3), [jnp.arange(21).reshape(3, 7) % 3]),
+    "argmax": (kernels.argmax, [drawn(3, 4, 10)]),
+    "top_k": (lambda x: kernels.top_k(x, 2), [drawn(3, 4, 10)]),
+    "gather_rows": (kernels.gather_rows, [drawn(3, 5, 4), jnp.array([[0, 4], [1, 1], [3, 2]])]),
+    "segment_sum": (
+        lambda x, s: kernels.segment_sum(x, s, 3),
+        [drawn(3, 4, 2), jnp.array([[0, 0, 1, 2], [0, 1, 1, 1], [2, 2, 2, 2]])],
+    ),
+    "grouped_matmul": (
+        kernels.grouped_matmul,
+        [drawn(3, 8, 5), drawn(3, 2, 5, 3), jnp.array([[0, 1], [1, 1], [1, 0]])],
+    ),
+}
+calls = pytest.mark.parametrize("name", CALLS)
+
+
+def one_by_one(f, args):
+    outs = [f(*(a[i] for a in args)) for i in range(3)]
+    return xlab.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
+
+
+@calls
+def test_jit_changes_nothing(name):
+    f, args = CALLS[name]
+    first = [a[0] for a in args]
+    close(xlab.jit(f)(*first), f(*first))
+
+
+@calls
+def test_shard_map_runs_a_kernel_per_device(name):
+    f, args = CALLS[name]
+    mesh = xlab.make_mesh((3,), ("d",), (AxisType.Auto,), devices=xlab.devices()[:3])
+    per_device = xlab.shard_map(
+        lambda *a: xlab.tree.map(lambda y: y[None], f(*(x[0] for x in a))),
+        mesh=mesh,
+        in_specs=P("d"),
+        out_specs=P("d"),
+        check_vma=False,
+    )
+    close(xlab.jit(per_device)(*args), one_by_one(f, args))

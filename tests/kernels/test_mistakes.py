@@ -1,0 +1,126 @@
+"""What people who begin with kernels get wrong, and what they are told."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.kernels import (
+    BlockSpec,
+    PrefetchGridSpec,
+    interpret_mode,
+    kernel_call,
+    program_id,
+)
+
+X = jnp.arange(8.0)
+OUT = xlab.ShapeDtypeStruct((8,), "float32")
+BLOCK = BlockSpec((4,), lambda i: (i,))
+
+
+def run(kernel, *args, **options):
+    return kernel_call(kernel, OUT, interpret=True, **options)(*args)
+
+
+def copy(x_ref, o_ref):
+    o_ref[...] = x_ref[...]
+
+
+def test_k1_a_reference_that_is_not_read_names_the_line():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref + 1
+
+    with pytest.raises(TypeError, match=r"add, at .*test_mistakes.py:\d+ \(.*kernel\).*ref\[...\]"):
+        run(kernel, X)
+
+
+def test_k18_a_python_branch_on_the_position_is_told_of_when():
+    def kernel(x_ref, o_ref):
+        if program_id(0) == 0:
+            o_ref[...] = x_ref[...]
+
+    with pytest.raises(
+        xlab.errors.TracerBoolConversionError, match=r"@xlab\.kernels\.when\(pred\)"
+    ):
+        run(kernel, X, grid=2, in_specs=[BLOCK], out_specs=BLOCK)
+    with pytest.raises(xlab.errors.TracerBoolConversionError) as outside:
+        xlab.jit(lambda x: 1 if x else 2)(True)
+    assert "when" not in str(outside.value).split("Write the branch", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "index_map"), [(lambda i: (i,), (4,)), (4, lambda i: (i,)), ((4,), (0,))]
+)
+def test_k27_block_shape_and_index_map_are_not_mixed_up(shape, index_map):
+    with pytest.raises(TypeError, match="takes a block shape, an entry per dimension, and then an"):
+        BlockSpec(shape, index_map)
+
+
+def test_k28_an_index_map_of_another_grid():
+    two = BlockSpec((4,), lambda i, j: (i,))
+    message = r"the index map for args\[0\], .*test_mistakes.py:\d+, is called with an index for each of the grid's 1 axes"
+    with pytest.raises(TypeError, match=message):
+        run(copy, X, grid=2, in_specs=[two], out_specs=BLOCK)
+    with pytest.raises(TypeError, match=r"no index, as the grid is \(\), .*\(i\)"):
+        run(copy, X, in_specs=[BLOCK], out_specs=BLOCK)
+    spec = PrefetchGridSpec(num_scalar_prefetch=1, grid=2, in_specs=[BLOCK], out_specs=BLOCK)
+    with pytest.raises(TypeError, match=r"1 axes and 1 prefetched arguments, .*\(i\)"):
+        run(copy, X.astype("int32"), X, grid_spec=spec)
+
+
+def test_k2_a_reference_that_left_its_kernel():
+    kept = []
+
+    def kernel(x_ref, o_ref):
+        kept.append(o_ref)
+        o_ref[...] = x_ref[...]
+
+    run(kernel, X)
+    message = "as a reference, after that tracing had ended"
+    with pytest.raises(xlab.errors.UnexpectedTracerError, match=message):
+        kept[0][...]
+    with pytest.raises(xlab.errors.UnexpectedTracerError, match=message):
+        kept[0][...] = X
+
+
+def test_k10_a_slice_with_a_traced_start_is_told_of_ds():
+    def kernel(x_ref, o_ref):
+        i = 4 * program_id(0)
+        o_ref[i : i + 4] = x_ref[i : i + 4]
+
+    with pytest.raises(TypeError, match=re.escape("xlab.ds(start, size)")):
+        run(kernel, X, grid=2)
+
+
+def test_k46_interpret_mode_reaches_functions_that_are_compiled_already():
+    f = xlab.jit(lambda x: kernel_call(copy, OUT)(x))
+    with pytest.raises(ValueError, match="only interpret mode is supported on CPU"):
+        f(X)
+    with interpret_mode():
+        np.testing.assert_array_equal(f(X), X)
+        with interpret_mode(False), pytest.raises(ValueError, match="only interpret mode"):
+            f(X)
+        np.testing.assert_array_equal(f(X), X)
+    with pytest.raises(ValueError, match="only interpret mode is supported on CPU"):
+        f(X)
+
+
+def test_k5_a_number_is_not_spread_over_a_block():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = 0.0
+
+    with pytest.raises(ValueError, match=r"Value shape: \(\).*xlab\.numpy\.broadcast_to"):
+        run(kernel, X)
+
+
+def test_k43_a_loop_does_not_carry_a_reference():
+    def kernel(x_ref, o_ref):
+        lax.fori_loop(0, 4, lambda i, ref: ref, x_ref)
+
+    with pytest.raises(ValueError, match="mutable array references cannot be returned"):
+        run(kernel, X)

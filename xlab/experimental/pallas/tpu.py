@@ -1,0 +1,258 @@
+"""The names that kernel authors import as `pltpu`, as far as they mean something in interpretation.
+
+Memory spaces are those of `xlab.kernels`, of which several stand for one: VMEM and SMEM belong to a core, HBM and ANY to the whole call.
+Nothing here says how a TPU would run a program.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xlab import kernels, lax
+from xlab import numpy as jnp
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.core.refs import Ref
+from xlab.core.typing import Array, ArrayLike
+from xlab.kernels import AsyncCopy
+from xlab.kernels import InterpretParams as InterpretParams
+from xlab.kernels import PrefetchGridSpec as PrefetchScalarGridSpec
+from xlab.kernels import SemaphoreType as SemaphoreType
+from xlab.kernels import make_async_copy as make_async_copy
+from xlab.kernels import sync_copy as sync_copy
+from xlab.kernels import with_memory_space_constraint as with_memory_space_constraint
+
+__all__ = [
+    "ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "CompilerParams", "GridDimensionSemantics", "HBM", "HOST", "InterpretParams", "MemorySpace",
+    "PARALLEL", "PrefetchScalarGridSpec", "SEMAPHORE", "SMEM", "SUBCORE_PARALLEL", "SemaphoreType", "VMEM", "VMEM_SHARED", "async_copy",
+    "bitcast", "create_tensorcore_mesh", "dma_semaphore", "force_tpu_interpret_mode", "is_tpu_device", "load", "make_async_copy", "roll",
+    "store", "sync_copy", "with_memory_space_constraint",
+]  # fmt: skip
+
+
+class MemorySpace:
+    """The memory spaces by the names of their hardware. Called with a shape and a dtype, each gives the type of a reference in it.
+
+    Example:
+        >>> from xlab.experimental.pallas import tpu as pltpu
+        >>> pltpu.MemorySpace.VMEM((8, 128), "float32")
+        MemoryRef(float32[8,128], local)
+    """
+
+    ANY = HBM = kernels.MemorySpace.ANY
+    HOST = kernels.MemorySpace.HOST
+    VMEM = SMEM = kernels.MemorySpace.LOCAL
+    CMEM = VMEM_SHARED = kernels.MemorySpace.SHARED
+    SEMAPHORE = kernels.MemorySpace.SEMAPHORE
+
+
+ANY, HBM, HOST = MemorySpace.ANY, MemorySpace.HBM, MemorySpace.HOST
+VMEM, SMEM = MemorySpace.VMEM, MemorySpace.SMEM
+CMEM, VMEM_SHARED = MemorySpace.CMEM, MemorySpace.VMEM_SHARED
+SEMAPHORE = MemorySpace.SEMAPHORE
+dma_semaphore = SemaphoreType.DMA
+
+
+class GridDimensionSemantics(enum.StrEnum):
+    """Whether the steps along an axis of a grid may run in any order, or on several cores."""
+
+    PARALLEL = "parallel"
+    CORE_PARALLEL = "core_parallel"
+    SUBCORE_PARALLEL = "subcore_parallel"
+    ARBITRARY = "arbitrary"
+
+
+PARALLEL, ARBITRARY = GridDimensionSemantics.PARALLEL, GridDimensionSemantics.ARBITRARY
+CORE_PARALLEL = GridDimensionSemantics.CORE_PARALLEL
+SUBCORE_PARALLEL = GridDimensionSemantics.SUBCORE_PARALLEL
+
+
+@dataclass(frozen=True)
+class CompilerParams:
+    """What a compiler for TPUs would be told. Interpretation reads `dimension_semantics` and keeps the rest.
+
+    Args:
+        dimension_semantics: per axis of the grid "parallel" or "arbitrary"; the value interpreter visits parallel steps in any order.
+        allow_input_fusion: per operand.
+        vmem_limit_bytes: how much VMEM may be used.
+        collective_id: which barrier semaphore is used.
+        has_side_effects: whether the call is kept if its results are not used.
+        flags: further options of the compiler.
+        internal_scratch_in_bytes: memory for the compiler.
+        serialization_format: of the program.
+        disable_bounds_checks, disable_semaphore_checks, skip_device_barrier: checks to leave out.
+    """
+
+    dimension_semantics: Sequence[str | GridDimensionSemantics] | None = None
+    allow_input_fusion: Sequence[bool] | None = None
+    vmem_limit_bytes: int | None = None
+    collective_id: int | None = None
+    has_side_effects: bool = False
+    flags: Mapping[str, Any] | None = None
+    internal_scratch_in_bytes: int | None = None
+    serialization_format: int = 1
+    disable_bounds_checks: bool = False
+    disable_semaphore_checks: bool = False
+    skip_device_barrier: bool = False
+
+    def __post_init__(self):
+        for name in ("dimension_semantics", "allow_input_fusion"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.flags is not None:
+            object.__setattr__(self, "flags", tuple(sorted(dict(self.flags).items())))
+
+
+# -- functions ----------------------------------------------------------------------------------------------
+
+
+def load(ref: Ref, *, mask: ArrayLike | None = None) -> Array:
+    """Reads a reference where a mask is true, as `xlab.kernels.load`.
+
+    Args:
+        ref: a reference, or a view `ref.at[...]`.
+        mask: booleans that broadcast to its shape.
+    """
+    return kernels.load(ref, mask=mask)
+
+
+def store(ref: Ref, val: ArrayLike, *, mask: ArrayLike | None = None) -> None:
+    """Stores a value in a reference where a mask is true, as `xlab.kernels.store`.
+
+    Args:
+        ref: a reference, or a view `ref.at[...]`.
+        val: an array of its shape and dtype.
+        mask: booleans that broadcast to its shape.
+    """
+    kernels.store(ref, None, val, mask=mask)
+
+
+def async_copy(
+    src_ref: Ref, dst_ref: Ref, sem: Ref, *, priority: int = 0, add: bool = False
+) -> AsyncCopy:
+    """Starts a copy, as `xlab.kernels.async_copy`.
+
+    Args:
+        src_ref, dst_ref: references, or views of parts, of one shape and dtype.
+        sem: a semaphore of the kind `SemaphoreType.DMA`.
+        priority: a hint.
+        add: whether to add to the destination.
+    """
+    return kernels.async_copy(src_ref, dst_ref, sem, add=add)
+
+
+def roll(
+    x: Array,
+    shift: ArrayLike,
+    axis: int,
+    *,
+    stride: int | None = None,
+    stride_axis: int | None = None,
+) -> Array:
+    """The array with its elements moved along an axis, the last ones to the front.
+
+    Args:
+        x: an array.
+        shift: how far, not negative.
+        axis: along which axis.
+        stride: how much further from position to position of `stride_axis`.
+        stride_axis: the axis along which the shift grows.
+
+    Raises:
+        ValueError: a negative shift or stride, an axis that is not there, or one of `stride` and `stride_axis` without the other.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> from xlab.experimental.pallas import tpu as pltpu
+        >>> pltpu.roll(jnp.arange(6).reshape(2, 3), 1, 1, stride=1, stride_axis=0).tolist()
+        [[2, 0, 1], [4, 5, 3]]
+    """
+    ndim = aval_of(x).ndim
+    if isinstance(shift, (int, np.integer)) and shift < 0:
+        raise ValueError(f"shift must be non-negative, got {shift}")
+    if not 0 <= axis < ndim:
+        raise ValueError(f"axis is out of range: {axis} for an array of {ndim} dimensions")
+    if (stride is None) != (stride_axis is None):
+        raise ValueError("stride and stride_axis must be both specified or not specified")
+    if stride is None or stride_axis is None:
+        return jnp.roll(x, shift, axis)
+    if stride < 0:
+        raise ValueError(f"stride must be non-negative, got {stride}")
+    if not 0 <= stride_axis < ndim or stride_axis == axis:
+        raise ValueError(f"stride_axis is out of range, or the axis itself: {stride_axis}")
+    n = aval_of(x).shape
+    places = lax.broadcasted_iota(np.int32, n, axis)
+    further = lax.broadcasted_iota(np.int32, n, stride_axis) * stride
+    return jnp.take_along_axis(x, (places - further - shift) % n[axis], axis)
+
+
+def bitcast(x: Array, ty: Any) -> Array:
+    """The same bits as elements of another dtype. Where the sizes of elements differ, the second-last dimension grows or shrinks.
+
+    Args:
+        x: an array of at least two dimensions, if the sizes differ.
+        ty: the new dtype.
+
+    Raises:
+        ValueError: the second-last dimension is missing or cannot be divided.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> from xlab.experimental.pallas import tpu as pltpu
+        >>> pltpu.bitcast(jnp.array([[1], [2]], "int16"), "int32").tolist()
+        [[131073]]
+    """
+    aval, new = aval_of(x), np.dtype(dtypes.canonicalize_dtype(ty))
+    old = aval.dtype.itemsize
+    if old == new.itemsize:
+        return lax.bitcast_convert_type(x, new)
+    if aval.ndim < 2:
+        raise ValueError(
+            f"Not implemented: bitcast of {aval} to {new.name}, whose elements have another size, takes two dimensions"
+        )
+    *outer, rows, columns = aval.shape
+    if old > new.itemsize:
+        parts = jnp.moveaxis(lax.bitcast_convert_type(x, new), -1, -2)
+        return parts.reshape(*outer, rows * (old // new.itemsize), columns)
+    ratio = new.itemsize // old
+    if rows % ratio:
+        raise ValueError(
+            f"bitcast of {aval} to {new.name} packs {ratio} rows into one, and {rows} rows cannot be divided so"
+        )
+    parts = jnp.moveaxis(x.reshape(*outer, rows // ratio, ratio, columns), -2, -1)
+    return lax.bitcast_convert_type(parts, new)
+
+
+def create_tensorcore_mesh(
+    axis_name: str, devices: Sequence[Any] | None = None, num_cores: int | None = None
+) -> Any:
+    """A mesh of simulated cores along one axis, as `xlab.kernels.create_core_mesh`.
+
+    Args:
+        axis_name: the name of the axis.
+        devices: one core for each of them.
+        num_cores: how many cores; 1 where neither is given.
+    """
+    return kernels.create_core_mesh(axis_name, devices, num_cores)
+
+
+def force_tpu_interpret_mode(
+    params: InterpretParams = InterpretParams(),
+) -> AbstractContextManager[None]:
+    """Runs the kernels of the block in the value interpreter, whatever their own `interpret=` says.
+
+    Args:
+        params: its options.
+    """
+    return kernels.interpret_mode(params)
+
+
+def is_tpu_device() -> bool:
+    """Whether kernels run on a TPU: they do not."""
+    return False

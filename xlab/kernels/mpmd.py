@@ -1,0 +1,228 @@
+"""`mpmd_map`: several functions, each on the cores of a mesh of its own, on the same references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xlab import tree as _tree
+from xlab.compile.jit import jit
+from xlab.core.refs import Ref
+from xlab.core.trace import EVAL, state
+from xlab.kernels.aliases import checked_aliases
+from xlab.kernels.interpret import Interpret, checked, resolve
+from xlab.kernels.mesh import check_meshes, mesh_of, super_mesh_shape
+from xlab.kernels.mpmd_primitive import mpmd_map_p
+from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
+from xlab.kernels.trace import split_scratch
+
+
+class _NotGiven:
+    def __repr__(self):
+        return "<not given>"
+
+
+NOT_GIVEN: Any = _NotGiven()
+
+
+def mpmd_map(
+    meshes_and_fns: Sequence[tuple[Any, Callable[..., None]]],
+    /,
+    out_shapes: Any = NOT_GIVEN,
+    *,
+    out_types: Any = NOT_GIVEN,
+    scratch_shapes: Any = NOT_GIVEN,
+    scratch_types: Any = NOT_GIVEN,
+    input_output_aliases: Mapping[int, int] = {},
+    compiler_params: Any = None,
+    interpret: Interpret = False,
+    debug: bool = False,
+    cost_estimate: Any = None,
+    name: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Callable[..., Any]:
+    """A function of arrays that runs each function on every core of its mesh.
+
+    All functions get the same references: to the arguments, to the outputs (one argument each if they are a tuple or list, else
+    one for the whole pytree), and to scratch. They see whole arrays. What cores do at the same time they order with semaphores.
+
+    Args:
+        meshes_and_fns: pairs of a mesh of cores and a function, which writes the outputs and returns None.
+        out_shapes, out_types: types of the outputs; two names of one thing. By default there are none.
+        scratch_shapes, scratch_types: types of scratch memory; two names of one thing. A dictionary is passed by keyword.
+        input_output_aliases: flat argument to flat output: the output starts as that argument.
+        compiler_params: options for a platform's compiler, stored only on CPUs.
+        interpret: True or "compiled" runs it as a compiled program, "value" or `InterpretParams` equation by equation.
+        debug: print the jaxprs of the functions.
+        cost_estimate: a `CostEstimate`.
+        name: stands for the functions' names in programs and messages.
+        metadata: strings attached to the operation.
+
+    Returns:
+        A function of pytrees of arrays and references. References may also be closed over.
+
+    Raises:
+        TypeError: both spellings of an argument are given, or a pair is not a mesh and a function.
+        ValueError: there is no pair, meshes cannot run together, aliases or outputs do not fit, a function returns something or
+            captures arrays.
+        NotImplementedError: scratch of several meshes that belongs to no core; a reference that is passed twice.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> from xlab.kernels import CoreMesh, mpmd_map
+        >>> def double(x_ref, o_ref):
+        ...     i = xlab.lax.axis_index("core")
+        ...     o_ref[i] = x_ref[i] * 2
+        >>> f = mpmd_map([(CoreMesh("core", 4), double)], xlab.ShapeDtypeStruct((4,), "int32"), interpret=True)
+        >>> f(jnp.arange(4)).tolist()
+        [0, 2, 4, 6]
+    """
+    checked(interpret)
+    out_shape = one_of("out_shapes", out_shapes, "out_types", out_types)
+    scratch_shape = one_of("scratch_shapes", scratch_shapes, "scratch_types", scratch_types)
+    meshes, functions = _pairs(meshes_and_fns)
+    several_outputs = isinstance(out_shape, (tuple, list))
+    out_leaves, out_tree = _tree.flatten(out_shape)
+    out_paths = [f"outputs{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(out_shape)[0]]
+    scratch, scratch_tree, by_name = split_scratch(scratch_shape)
+    options = {
+        "compiler_params": compiler_params,
+        "debug": debug,
+        "cost_estimate": cost_estimate,
+        "metadata": None if metadata is None else tuple(sorted(metadata.items())),
+        "name": name,
+    }
+
+    def run(mode, given, *args):
+        leaves, in_tree = _tree.flatten(args)
+        in_paths = [f"args{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(args)[0]]
+        inputs = kernel_refs("operand", leaves, in_paths, meshes)
+        outputs = kernel_refs("output", out_leaves, out_paths, meshes)
+        own = kernel_refs(
+            "scratch", scratch, [f"scratch[{i}]" for i in range(len(scratch))], meshes
+        )
+        external = _external_meshes(meshes, (*inputs, *outputs, *own))
+        aliases = checked_aliases(input_output_aliases, inputs, in_paths, outputs, out_paths)
+        n_in, n_out = len(inputs), len(outputs)
+
+        def call(fn, refs):
+            ins = _tree.unflatten(in_tree, refs[:n_in])
+            outs = _tree.unflatten(out_tree, refs[n_in : n_in + n_out])
+            extra = _tree.unflatten(scratch_tree, refs[n_in + n_out :])
+            outs = outs if several_outputs else (outs,)
+            return fn(*ins, *outs, **extra) if by_name else fn(*ins, *outs, *extra)
+
+        jaxprs, captured = trace_pairs(
+            meshes,
+            functions,
+            call,
+            (inputs, outputs, own),
+            [*in_paths, *out_paths],
+            super_mesh_shape([*meshes, *external]),
+            name,
+        )
+        _check_aliasing(captured, [*leaves, *given], [*in_paths, *in_paths])
+        if debug:
+            for mesh, jaxpr in zip(meshes, jaxprs):
+                print(f"jaxpr for {mesh.core_type}\n{jaxpr}")
+        outs = mpmd_map_p.bind(
+            *leaves,
+            *captured,
+            meshes=meshes,
+            jaxprs=jaxprs,
+            external_meshes=external,
+            out_avals=tuple(a.inner_aval for a in outputs),
+            input_output_aliases=aliases,
+            num_captured=len(captured),
+            interpret=mode,
+            **options,
+        )
+        return _tree.unflatten(out_tree, outs)
+
+    compiled: dict = {}
+    given: list = []  # the references among the arguments of an eager call, while it is traced
+
+    def mapped(*args):
+        leaves = _tree.leaves(args)
+        paths = [f"args{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(args)[0]]
+        _check_passed_once(leaves, paths)
+        mode = resolve(interpret)
+        if state.trace is not EVAL or mode not in ("compiled", False):
+            return run(mode, (), *args)
+        if mode not in compiled:
+
+            def program(*args):
+                return run(mode, given, *args)
+
+            program.__name__ = label
+            compiled[mode] = jit(program)
+        given[:] = leaves if any(type(x) is Ref for x in leaves) else ()
+        try:
+            return compiled[mode](*args)
+        finally:
+            given.clear()
+
+    label = name or getattr(functions[0], "__name__", None) or type(functions[0]).__name__
+    mapped.__name__ = mapped.__qualname__ = label
+    mapped.__doc__ = functions[0].__doc__
+    return mapped
+
+
+def one_of(old: str, given_old: Any, new: str, given_new: Any) -> Any:
+    """The argument that was given under one of two names; the empty tuple where none was."""
+    if given_old is not NOT_GIVEN and given_new is not NOT_GIVEN:
+        raise TypeError(f"{old} and {new} are two names of one argument: give one of them")
+    found = given_old if given_new is NOT_GIVEN else given_new
+    return () if found is NOT_GIVEN else found
+
+
+def _pairs(meshes_and_fns) -> tuple[tuple, tuple]:
+    pairs = []
+    for pair in meshes_and_fns:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not callable(pair[1]):
+            raise TypeError(
+                f"mpmd_map takes a sequence of pairs (mesh, function), got the entry {pair!r}"
+            )
+        pairs.append(tuple(pair))
+    if not pairs:
+        raise ValueError(
+            "mpmd_map needs at least one mesh/function pair, such as [(CoreMesh('core', 2), kernel)]; got an empty sequence"
+        )
+    meshes, functions = zip(*pairs)
+    check_meshes(meshes)
+    return meshes, functions
+
+
+def _external_meshes(meshes, refs) -> tuple:
+    """The meshes that are named only by memory spaces; they have to fit the others."""
+    found: list = []
+    for ref in refs:
+        mesh = mesh_of(ref.memory_space)
+        if mesh is not None and mesh not in meshes and mesh not in found:
+            found.append(mesh)
+    if found:
+        check_meshes([*meshes, *found])
+    return tuple(found)
+
+
+def _check_passed_once(leaves, paths) -> None:
+    seen: dict[int, str] = {}
+    for x, path in zip(leaves, paths):
+        if isinstance(x, Ref):
+            first = seen.setdefault(id(x), path)
+            if first != path:
+                raise NotImplementedError(
+                    f"mpmd_map got one reference, of type {x.aval}, as {first} and as {path}: the two would alias, and the kernel "
+                    f"could not know. Pass it once."
+                )
+
+
+def _check_aliasing(captured, leaves, paths) -> None:
+    where = {id(x): path for x, path in zip(leaves, paths) if isinstance(x, Ref)}
+    for x in captured:
+        if id(x) in where:
+            raise NotImplementedError(
+                f"a reference of type {x.aval} that a kernel closes over is also passed as {where[id(x)]}: the two would alias, "
+                f"and the kernel could not know. Use it in one way only."
+            )

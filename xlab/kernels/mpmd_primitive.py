@@ -1,0 +1,286 @@
+"""The primitive `mpmd_map`, and its rules.
+
+Its operands are the arguments and what the functions capture, arrays or references. Each jaxpr takes references only: to the
+operands, the outputs, scratch. What a function writes to an array among the operands stays inside; what it writes to a reference
+is seen outside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xlab import tree as _tree
+from xlab.backend import caches
+from xlab.core import effects as _effects
+from xlab.core.avals import aval_of
+from xlab.core.effects import Effect
+from xlab.core.jaxpr import ClosedJaxpr, Var
+from xlab.core.primitive import Primitive
+from xlab.core.refs import AbstractRef, is_ref
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.discharge import discharge_rules
+from xlab.kernels.mesh import super_mesh_shape
+from xlab.kernels.mpmd_compiled import mpmd_on_values
+from xlab.lax.control.scan import scan
+from xlab.lax.ref_batching import unbatched
+from xlab.lax.refs import get_p, swap_p
+from xlab.lax.shape import expand_dims, squeeze
+
+_WHOLE = _tree.structure(())
+
+
+class KernelEffect(Effect):
+    """A kernel acts on more than its results: its call is not dropped."""
+
+
+kernel_effect = KernelEffect()
+
+mpmd_map_p = Primitive("mpmd_map", multiple_results=True, auto_pvary=False)
+mpmd_map_p.takes_refs = True
+
+
+# -- types --------------------------------------------------------------------------------------------------
+
+
+@mpmd_map_p.def_effectful_abstract_eval
+def _mpmd_map_aval(
+    *avals,
+    meshes,
+    jaxprs,
+    external_meshes,
+    out_avals,
+    input_output_aliases,
+    compiler_params,
+    **_,
+):
+    for jaxpr in jaxprs:
+        _check_inputs(jaxpr)
+    aliased = {o: avals[i] for i, o in input_output_aliases}
+    outs = [_result(aliased.get(k, a)) for k, a in enumerate(out_avals)]
+    axes = super_mesh_shape([*meshes, *external_meshes])
+    effects: set[Effect] = set()
+    for mesh, jaxpr in zip(meshes, jaxprs):
+        moved = _effects.moved(
+            jaxpr.effects,
+            lambda i: i if 0 <= i < len(avals) and type(avals[i]) is AbstractRef else None,
+        )
+        effects.update(
+            e
+            for e in _effects.without_axes(moved, axes)
+            if e != _effects.INTERNAL_REF and not mesh.discharges_effect(e)
+        )
+    if getattr(compiler_params, "has_side_effects", False):
+        effects.add(kernel_effect)
+    return outs, effects
+
+
+def _result(aval):
+    """An output as callers see it: an array in the memory of the device."""
+    array = aval.inner_aval if type(aval) is AbstractRef else aval
+    return array.strip_weak_type().update(memory_space=None)
+
+
+def _check_inputs(jaxpr: ClosedJaxpr) -> None:
+    for i, aval in enumerate(jaxpr.in_avals):
+        if type(aval) is not AbstractRef:
+            raise TypeError(
+                f"the functions of an mpmd_map take Ref inputs only, but input {i} of {jaxpr.jaxpr.debug_info.name} has type "
+                f"{aval}"
+            )
+
+
+# -- dead code, known and unknown ---------------------------------------------------------------------------
+
+# A kernel is never pruned: it may act on what it does not return.
+pe.kept_primitives.add(mpmd_map_p)
+
+
+@functools.partial(pe.dce_rules.__setitem__, mpmd_map_p)
+def _mpmd_map_dce(used_outputs, eqn):
+    return [True] * len(eqn.invars), eqn
+
+
+@functools.partial(pe.partial_eval_rules.__setitem__, mpmd_map_p)
+def _mpmd_map_partial_eval(trace, args, **params):
+    """All of it waits for unknown operands. Known references are as they were: what is unknown cannot be written to them."""
+    written = _written(params, len(args))
+    for i, x in enumerate(args):
+        if i in written and is_ref(x) and not trace.is_unknown(x):
+            raise ValueError(
+                f"an mpmd_map with unknown operands writes to a reference of type {aval_of(x)} whose value is known: make "
+                f"the reference an argument of the differentiated function"
+            )
+    return trace.record_unknown(mpmd_map_p, args, params)
+
+
+def _written(params: Mapping[str, Any], n: int) -> set[int]:
+    """The operands that some function writes."""
+    return {i for j in params["jaxprs"] for i in _effects.written(j.effects) if 0 <= i < n}
+
+
+# -- derivatives --------------------------------------------------------------------------------------------
+
+_NO_DERIVATIVE = (
+    "mpmd_map has no derivative: its functions run at the same time and write to shared references. Give the function that calls "
+    "it one with xlab.custom_jvp or xlab.custom_vjp, or keep it out with xlab.lax.stop_gradient"
+)
+
+
+def _mpmd_map_jvp(primals, tangents, **params):
+    if any(type(t) is not ad.Zero for t in tangents):
+        raise NotImplementedError(_NO_DERIVATIVE)
+    outs = mpmd_map_p.bind(*primals, **params)
+    return outs, [ad.Zero.of(x) for x in outs]
+
+
+ad.primitive_jvps[mpmd_map_p] = _mpmd_map_jvp
+ad.primitive_transposes.excuse(mpmd_map_p, "it has no derivative and is never linear")
+
+
+# -- on values ----------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _discharged(params: tuple, ref_mask: tuple[bool, ...]) -> tuple[dict, tuple[int, ...]]:
+    """The parameters with references among the operands as arrays, and the operands whose last values are further results.
+
+    Each written reference becomes an array operand that the kernel does not look at, and an output that starts as it and takes
+    its place in the kernel.
+    """
+    new = dict(params)
+    n_in, n_out = len(ref_mask), len(new["out_avals"])
+    written = tuple(i for i in sorted(_written(new, n_in)) if ref_mask[i])
+
+    def changed(closed: ClosedJaxpr) -> ClosedJaxpr:
+        jaxpr = closed.jaxpr
+        names = jaxpr.debug_info.arg_names
+        invars, outputs = list(jaxpr.invars), [jaxpr.invars[i] for i in written]
+        for i in written:
+            invars[i] = Var(invars[i].aval)
+        first = n_in + n_out
+        info = jaxpr.debug_info
+        return ClosedJaxpr(
+            jaxpr.replace(
+                invars=[*invars[:first], *outputs, *invars[first:]],
+                debug_info=type(info)(
+                    info.name,
+                    (*names[:first], *(names[i] for i in written), *names[first:]),
+                    (),
+                    info.position,
+                ),
+            )
+        )
+
+    avals = new["jaxprs"][0].in_avals
+    new["jaxprs"] = tuple(map(changed, new["jaxprs"]))
+    new["out_avals"] = (*new["out_avals"], *(avals[i].inner_aval for i in written))
+    new["input_output_aliases"] = (
+        *new["input_output_aliases"],
+        *((i, n_out + k) for k, i in enumerate(written)),
+    )
+    return new, written
+
+
+caches.register(_discharged.cache_clear)
+
+
+def bind_on_values(
+    values: Sequence[Any], ref_mask: Sequence[bool], params: Mapping[str, Any]
+) -> tuple[dict[int, Any], list]:
+    """Binds the primitive on the values of references; returns the new ones by operand, and the results."""
+    new, written = _discharged(tuple(params.items()), tuple(ref_mask))
+    outs = mpmd_map_p.bind(*values, **new)
+    n = len(params["out_avals"])
+    return dict(zip(written, outs[n:])), list(outs[:n])
+
+
+discharge_rules[mpmd_map_p] = lambda eqn, ref_mask, operands: bind_on_values(
+    operands, ref_mask, eqn.params
+)
+
+
+# -- batches ------------------------------------------------------------------------------------------------
+
+
+@functools.partial(batching.axis_primitive_batchers.__setitem__, mpmd_map_p)
+def _mpmd_map_batch(axis, operands, dims, **params):
+    """One example after the other; references are read before, and written with what the examples leave in them."""
+    n = len(operands)
+    if all(d is None for d in dims):
+        return mpmd_map_p.bind(*operands, **params), [None] * len(params["out_avals"])
+    for i in range(n - params["num_captured"], n):
+        if dims[i] is not None and not is_ref(operands[i]):
+            raise ValueError(
+                f"a number of type {aval_of(operands[i])} that a kernel of an mpmd_map closes over cannot be batched: pass it as "
+                f"an input instead"
+            )
+    ref_mask = [is_ref(x) for x in operands]
+    written = _written(params, n)
+    for i in written:
+        if ref_mask[i] and dims[i] is None and axis.size > 1:
+            raise unbatched("a set/swap", operands[i])
+    values = [get_p.bind(x, tree=_WHOLE) if r else x for x, r in zip(operands, ref_mask)]
+    batched = [
+        batching.move_batch_dim_to(x, d, axis.size, 0)
+        for x, d in zip(values, dims)
+        if d is not None
+    ]
+
+    def example(parts):
+        given = iter(parts)
+        one = [x if d is None else next(given) for x, d in zip(values, dims)]
+        updates, outs = bind_on_values(one, ref_mask, params)
+        return outs, [updates[i] for i in sorted(updates)]
+
+    if axis.size == 1:
+        outs, finals = example([squeeze(x, (0,)) for x in batched])
+        outs, finals = (
+            [expand_dims(x, (0,)) for x in outs],
+            [expand_dims(x, (0,)) for x in finals],
+        )
+    else:
+        _, (outs, finals) = scan(lambda _, parts: ((), example(parts)), (), batched)
+    for i, x in zip(sorted(i for i in written if ref_mask[i]), finals):
+        d = dims[i]
+        x = squeeze(x, (0,)) if d is None else batching.move_batch_dim_to(x, 0, axis.size, d)
+        swap_p.bind(operands[i], x, tree=_WHOLE)
+    return outs, [0] * len(outs)
+
+
+# -- lowering -----------------------------------------------------------------------------------------------
+
+_FALLBACK = ("cpu", "cuda", "rocm", "gpu")
+
+
+def _on_values(*operands, interpret, jaxprs, **params):
+    return mpmd_on_values(operands, {**params, "jaxprs": jaxprs})
+
+
+_compiled = mlir.lower_fun(_on_values)
+
+
+@mlir.text_rule
+def _mpmd_map_lowering(ctx, *args, **params):
+    name = params["name"] or params["jaxprs"][0].jaxpr.debug_info.name
+    if ctx.platform not in _FALLBACK:
+        raise ValueError(
+            f"cannot lower the mpmd_map of {name} on platform {ctx.platform}: no rule is registered for it there"
+        )
+    if params["external_meshes"]:
+        raise NotImplementedError(
+            f"the mpmd_map of {name} has memory of external meshes, on which no function runs: "
+            f"{', '.join(map(str, params['external_meshes']))}. Give each of them a function, or tie the memory to a mesh that has one."
+        )
+    if params["interpret"] is False:
+        raise ValueError(
+            f"only interpret mode is supported on {ctx.platform.upper()}: pass interpret=True to the mpmd_map of {name}, or wrap it "
+            f"in xlab.kernels.interpret_mode()"
+        )
+    return _compiled(ctx, *args, **params)
+
+
+mlir.register_text_lowering(mpmd_map_p, _mpmd_map_lowering)
+mlir.single_platform_primitives.add(mpmd_map_p)
