@@ -8,7 +8,8 @@ the compilers of platforms), `cost.py` (what a kernel costs), `interpret.py` (ho
 (branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
 `semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory
 tied to them), `mpmd.py` (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive),
-`pairs.py` (what interpreters run), `mpmd_compiled.py` (its compiled path).
+`pairs.py` (what interpreters run), `mpmd_compiled.py` (its compiled path). `machine/` is the value
+interpreter.
 
 The room may import everything below `observe`; nothing below imports it.
 """

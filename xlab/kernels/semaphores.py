@@ -201,6 +201,8 @@ def _check_semaphore(verb, aval, transforms):
 
 
 def _amount(x, name, api):
+    if type(x) is int and abs(x) <= np.iinfo(_INT32).max:
+        return np.int32(x)  # a literal: no equation of the program converts it
     aval = aval_of(x)
     if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
         raise ValueError(f"`{name}` of {api} must be an integer scalar (int32), got {aval}")

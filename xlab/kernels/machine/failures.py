@@ -1,0 +1,101 @@
+"""Errors of the value interpreter. Each says where: pair, core, grid point, equation and the user's line.
+
+The same facts are in the attribute `place` of the error, a dict; the machine stays as it was before the equation that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xlab.errors import XlabError
+
+
+class KernelRunError(XlabError):
+    """Base of what goes wrong while a kernel is interpreted. `place` says where."""
+
+    place: dict[str, Any] = {}
+
+
+class OutOfBoundsError(KernelRunError, IndexError, ValueError):
+    """A kernel reads or writes outside a reference, or its index map names a block outside the array.
+
+    Fix: guard the access with a mask (`load(ref, index, mask=...)`) or `when`, or choose a grid and blocks that cover the array. Compiled
+    programs move such accesses inside; `InterpretParams(out_of_bounds_reads="clamp")` does the same here.
+    """
+
+
+class UninitializedReadError(KernelRunError, ValueError):
+    """A kernel reads memory that nobody wrote, and `InterpretParams(uninitialized_reads="raise")` asks for an error."""
+
+
+class DeadlockError(KernelRunError, RuntimeError):
+    """All cores that have not ended wait for semaphores that nobody will signal. `waiting` lists them.
+
+    Fix: signal before waiting in one of the cores, or signal as often as is waited for.
+    """
+
+    waiting: list[dict[str, Any]] = []
+
+    @classmethod
+    def of(cls, name: str, waiting: list[dict[str, Any]], t: int) -> DeadlockError:
+        lines = [
+            f"  core {w['core']} (pair {w['pair']}, grid point {w['grid']}) waits at equation {w['eqn']}, {w['line']}, for "
+            f"{w['semaphore']}: needs {w['needed']}, has {w['present']}"
+            for w in waiting
+        ]
+        made = cls(
+            f"deadlock in {name} after {t} turns: every core that has not ended waits.\n"
+            + "\n".join(lines)
+        )
+        made.waiting, made.place = waiting, waiting[0] if waiting else {}
+        return made
+
+
+class StepBudgetError(KernelRunError, RuntimeError):
+    """A kernel took more turns than `InterpretParams(max_equations=...)` allows: most likely a loop that does not end."""
+
+    @classmethod
+    def of(
+        cls, name: str, t: int, place: dict[str, Any], frames: Sequence[dict]
+    ) -> StepBudgetError:
+        loops = [f for f in frames if f["line"]]
+        hot = (
+            f"It is in {' inside '.join(f['label'] + ' at ' + f['line'] for f in reversed(loops))}."
+            if loops
+            else f"It is at equation {place['eqn']}, {place['line']}."
+        )
+        made = cls(
+            f"{name} has taken {t} turns, which is all that InterpretParams(max_equations={t}) allows. {hot} Core {place['core']}, "
+            f"grid point {place['grid']}. Allow more, or look whether the loop's condition becomes false."
+        )
+        made.place = place
+        return made
+
+
+class RaceError(KernelRunError, RuntimeError):
+    """Two accesses to the same elements, one of them a write, that nothing orders; `races` lists all that were found.
+
+    Fix: signal a semaphore after the first access and wait for it before the second.
+    """
+
+    races: list[Any] = []
+
+
+class KernelWarning(UserWarning):
+    """Something about a kernel's run that is allowed and probably not meant: leftover signals, writes to inputs, races."""
+
+
+def with_place(error: KernelRunError, place: dict[str, Any]) -> KernelRunError:
+    """The error, knowing where it happened."""
+    error.place = place
+    return error
+
+
+def described(place: dict[str, Any]) -> str:
+    """A place as words."""
+    grid = f" at grid point {place['grid']}" if place["grid"] else ""
+    where = f"core {place['core']} of pair {place['pair']}{grid}"
+    if place["eqn"] is None:
+        return f"{where}, before its first equation"
+    return f"{where}, equation {place['eqn']} ({place['text']}), {place['line']}"
