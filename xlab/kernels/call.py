@@ -20,6 +20,7 @@ from xlab.kernels.aliases import checked_aliases
 from xlab.kernels.blocks import Element, no_block_spec
 from xlab.kernels.call_primitive import kernel_call_p
 from xlab.kernels.cost import CostEstimate
+from xlab.kernels.failures import KernelWarning
 from xlab.kernels.grid import GridMapping, GridSpec, grid_mapping
 from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.memory import as_ref_aval
@@ -236,7 +237,8 @@ class _Call:
             self.kernel, call, refs, self.sizes, self.spec.grid_names, names, self.name
         )
         _check_captured_once(captured, leaves, in_origins)
-        _warn_of_written_inputs(self.kernel, closed, len(captured), leaves, in_origins)
+        if mode == "compiled":  # the value interpreter says so itself
+            _warn_of_written_inputs(self.kernel, closed, len(captured), leaves, in_origins)
         mapping = replace(mapping, num_captured=len(captured))
         if self.options["debug"]:
             _print(self.kernel, closed, mapping)
@@ -332,7 +334,7 @@ def _warn_of_written_inputs(kernel, closed, num_captured, leaves, origins) -> No
                 f"the kernel function {_source_info.describe_function(kernel)} writes to its input {origins[i]}. Later steps see it, "
                 f"the caller's array does not change: write to an output, aliased with the input by input_output_aliases if it "
                 f"should start as the input",
-                UserWarning,
+                KernelWarning,
                 *where,
             )
 

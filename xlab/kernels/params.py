@@ -52,7 +52,7 @@ def lowering_rule(platform: str, compiler_params: Any, name: str) -> Callable[..
     Raises:
         ValueError: the parameters are those of another platform, or nothing lowers kernels there.
     """
-    found = _rules.get(platform)
+    found, compiler_params = _rules.get(platform), given_params(compiler_params)
     if found is None and platform not in INTERPRETED:
         raise ValueError(
             f"cannot lower the kernel call of {name} on platform {platform}: no rule is registered for it. Register one with "
@@ -70,34 +70,41 @@ def lowering_rule(platform: str, compiler_params: Any, name: str) -> Callable[..
 
 
 def checked_compiler_params(params: Any) -> Any:
-    """`compiler_params=` as it is stored: a dataclass, or a dictionary by platform as `FrozenParams`.
+    """`compiler_params=` as it is stored: hashable.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is neither an instance of a dataclass nor a dictionary.
     """
     if params is None or (dataclasses.is_dataclass(params) and not isinstance(params, type)):
         return params if _hashable(params) else FrozenParams(params)
+    if isinstance(params, Mapping):
+        return FrozenParams(dict(params))
     raise ValueError(
-        f"compiler_params is an instance of a dataclass, such as the one given to register_lowering_rule; got {params!r}"
+        f"compiler_params is an instance of a dataclass, such as one given to register_lowering_rule, or a dictionary; got {params!r}"
     )
 
 
 class FrozenParams:
-    """Parameters that have no hash, as a parameter of an equation: compared by identity."""
+    """Parameters without a hash, as a parameter of an equation: compared as they print."""
 
-    __slots__ = ("params",)
+    __slots__ = ("_text", "params")
 
     def __init__(self, params: Any):
-        self.params = params
+        self.params, self._text = params, repr(params)
 
     def __eq__(self, other):
-        return type(other) is FrozenParams and self.params is other.params
+        return type(other) is FrozenParams and self._text == other._text
 
     def __hash__(self):
-        return id(self.params)
+        return hash(self._text)
 
     def __repr__(self):
-        return repr(self.params)
+        return self._text
+
+
+def given_params(params: Any) -> Any:
+    """The compiler parameters as the user gave them."""
+    return params.params if type(params) is FrozenParams else params
 
 
 def _hashable(x) -> bool:
