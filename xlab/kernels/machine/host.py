@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from xlab.kernels.call_primitive import kernel_call_p
 from xlab.kernels.interpret import InterpretParams, value_params
 from xlab.kernels.machine.failures import KernelWarning
 from xlab.kernels.machine.machine import Machine
+from xlab.kernels.machine.state import inside
 from xlab.kernels.machine.traced import program_of_equation
 from xlab.kernels.value_path import set_runner
 
@@ -81,12 +81,14 @@ def run(
             stacklevel=2,
         )
     buffers = machine.now.buffers
-    seen = ("captured",) if prim is kernel_call_p else ("captured", "input")
-    updates = {
-        i: buffers[i].values
-        for i, operand in enumerate(program.operands)
-        if operand.role in seen and buffers[i].touched
-    }
+    grid = eqn_params.get("grid_mapping")
+    updates = {}
+    for i, operand in enumerate(program.operands):
+        if operand.role in ("captured", "prefetch", "input") and buffers[i].touched:
+            # Sizes that are operands stand after what a kernel captures.
+            at = i if grid is None or i < grid.num_captured else i + grid.num_dynamic
+            values = buffers[i].values
+            updates[at] = values[inside(operand)] if operand.padding else values
     return outs, updates
 
 

@@ -22,6 +22,7 @@ from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.grid import GridMapping
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.pairs import CALL, owner_of
+from xlab.kernels.params import given_params
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Program:
     pairs: tuple[Pair, ...]
     device: Any = None  # its number, where each device has a machine
     cost: Any = None
+    alias_mode: str = "copy"  # "shared": an output and the input it starts as are one buffer
     results: tuple[int, ...] = field(default=())  # operands that are the results
 
     @property
@@ -119,6 +121,7 @@ def kernel_program(
     name: str,
     compiler_params: Any = None,
     cost_estimate: Any = None,
+    alias_mode: str = "copy",
     device: Any = None,
     **_: Any,
 ) -> Program:
@@ -178,7 +181,7 @@ def kernel_program(
         shares=_shares(grid, _parallel_axes(compiler_params, len(grid)), params),
         prefetch=tuple(range(g.num_captured, g.num_captured + g.num_prefetch)),
     )
-    return Program(name, tuple(found), (pair,), device, cost_estimate, tuple(outputs))
+    return Program(name, tuple(found), (pair,), device, cost_estimate, alias_mode, tuple(outputs))
 
 
 def _output_name(path: str, i: int) -> str:
@@ -191,6 +194,7 @@ def _source(m: BlockMapping, operand: int) -> Source:
 
 
 def _parallel_axes(compiler_params: Any, rank: int) -> tuple[int, ...]:
+    compiler_params = given_params(compiler_params)
     semantics = getattr(compiler_params, "dimension_semantics", None)
     if semantics is None and isinstance(compiler_params, Mapping):
         semantics = compiler_params.get("dimension_semantics")
@@ -286,7 +290,7 @@ def mesh_program(
             )
         )
     results = tuple(range(n_in, n_in + n_out))
-    return Program(name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results)
+    return Program(name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results=results)
 
 
 def coordinates(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
