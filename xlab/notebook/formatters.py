@@ -66,7 +66,7 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
     if isinstance(value, Record):
         return value
     if isinstance(value, (Mesh, AbstractMesh)):
-        from xlab.observe.program.program import mesh_info
+        from xlab.observe.programs.program import mesh_info
 
         info = mesh_info(value)
         return info.replace(platform="abstract") if isinstance(value, AbstractMesh) else info
