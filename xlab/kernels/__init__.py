@@ -6,7 +6,8 @@ primitive), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled p
 checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`;
 their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory tied to them), `mpmd.py`
 (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive), `pairs.py` (what
-interpreters run), `mpmd_compiled.py` (its compiled path). `machine/` is the value interpreter.
+interpreters run), `mpmd_compiled.py` (its compiled path), `static_schedule.py` (cores that wait for one another), `core_map.py`,
+`kernel.py` (the decorator). `machine/` is the value interpreter; `failures.py` has the errors of running kernels that others raise too.
 
 The room may import everything below `observe`; nothing below imports it.
 """
@@ -34,6 +35,8 @@ from xlab.kernels.copies import async_copy as async_copy
 from xlab.kernels.copies import make_async_copy as make_async_copy
 from xlab.kernels.copies import sync_copy as sync_copy
 from xlab.kernels.copies import with_memory_space_constraint as with_memory_space_constraint
+from xlab.kernels.core_map import core_map as core_map
+from xlab.kernels.core_map import core_map_p as core_map_p
 from xlab.kernels.grid import GridMapping as GridMapping
 from xlab.kernels.grid import GridSpec as GridSpec
 from xlab.kernels.grid import PrefetchGridSpec as PrefetchGridSpec
@@ -52,6 +55,7 @@ from xlab.kernels.helpers import strides_from_shape as strides_from_shape
 from xlab.kernels.helpers import when as when
 from xlab.kernels.interpret import InterpretParams as InterpretParams
 from xlab.kernels.interpret import interpret_mode as interpret_mode
+from xlab.kernels.kernel import kernel as kernel
 from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef

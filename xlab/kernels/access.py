@@ -9,6 +9,7 @@ program is not moved into range (a negative one counts from the end): positions 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -66,7 +67,9 @@ def load(ref: Ref, idx: Any = None, *, mask: ArrayLike | None = None, other: Any
             raise ValueError(
                 "load takes `other` together with a mask: it stands where the mask is false"
             )
-        other = _spread(fitting(other, part, "load"), part, "`other`", "load")
+        # An integer literal, mostly 0, fills whatever the reference holds.
+        kinds = (np.number,) if isinstance(other, int) else (np.floating, np.integer)
+        other = _spread(fitting(other, part, kinds), part, "`other`", "load")
     if mask is None and not _may_leave(transforms):
         leaves, tree = _tree.flatten(transforms)
         return get_p.bind(ref, *leaves, tree=tree)
@@ -96,7 +99,7 @@ def swap(ref: Ref, idx: Any, val: ArrayLike, *, mask: ArrayLike | None = None) -
     """
     ref, transforms, part = target(ref, idx, "swap")
     mask = _mask(mask, part, "store")
-    val = fitting(val, part, "store")
+    val = fitting(val, part)
     if mask is None and not _may_leave(transforms):
         leaves, tree = _tree.flatten(transforms)
         return swap_p.bind(ref, val, *leaves, tree=tree)
@@ -132,8 +135,8 @@ def target(ref: Any, idx: Any, api: str) -> tuple[Any, tuple, Any]:
     return ref, (*transforms, last), part.update(shape=last.result_shape())
 
 
-def fitting(value: Any, part: Any, api: str) -> Any:
-    """A value in the dtype of the part, where it is weak and of the same kind; others are left to the primitive to refuse."""
+def fitting(value: Any, part: Any, kinds: Sequence = (np.floating, np.integer)) -> Any:
+    """A value in the dtype of the part, where it is weak and of one of these kinds, as the part is; others are left to be refused."""
     if is_ref(value) or isinstance(value, TransformedRef):
         raise ValueError(
             "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
@@ -141,7 +144,6 @@ def fitting(value: Any, part: Any, api: str) -> Any:
     aval = aval_of(value)
     if aval.dtype == part.dtype and aval.weak_type == part.weak_type:
         return value
-    kinds = (np.floating, np.integer)
     same_kind = any(
         dtypes.issubdtype(aval.dtype, k) and dtypes.issubdtype(part.dtype, k) for k in kinds
     )

@@ -35,7 +35,7 @@ _HOME = {
     "passes": "programs.passes", "report": "reports", "ladder": "programs.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
     "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",
-    "kernels": "kernel_runs.static",
+    "kernels": "kernel_runs.static", "kernel_run": "kernel_runs.recording",
     "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
     "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "sharding.experiment",
     "text": "records.text",
