@@ -35,7 +35,7 @@ _HOME = {
     "passes": "program.passes", "report": "report", "ladder": "program.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
     "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",
-    "kernels": "kernels.static",
+    "kernels": "kernels.static", "kernel_run": "kernels.recording",
     "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
     "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "sharding.experiment",
     "text": "records.text",

@@ -82,8 +82,10 @@ def visits(
             index.append(got)
             start[:, d] = got if isinstance(dim, (Element, Squeezed)) else got * dim.block_size
             shifts[d] = dim.padding[0] if isinstance(dim, Element) else 0
-    room = np.asarray(mapping.padded_shape, np.int64) - size
-    moved = np.clip(start, 0, np.maximum(room, 0))
+    whole = np.asarray(mapping.padded_shape, np.int64)
+    # As in any slice, a negative start counts from the end.
+    start = np.where(start < 0, start + whole, start)
+    moved = np.clip(start, 0, np.maximum(whole - size, 0))
     squeezed = tuple(d for d, dim in enumerate(mapping.block_shape) if isinstance(dim, Squeezed))
     tiles = not any(isinstance(d, (Element, BoundedSlice, Indirect)) for d in mapping.block_shape)
     return Visits(
@@ -96,6 +98,14 @@ def visits(
         squeezed,
         covering(mapping.array_aval.shape, mapping.sizes) if tiles else -1,
     )
+
+
+def whole_visits(operand: KernelOperand, io: str, steps: int) -> Visits:
+    """The visits of an operand that every step sees whole."""
+    rank = len(operand.shape)
+    zeros = np.zeros((steps, rank), np.int64)
+    size = np.broadcast_to(np.asarray(operand.shape, np.int64), (steps, rank))
+    return Visits(operand, io, zeros, zeros, size, zeros, (), 1)
 
 
 def _outputs(closed: ClosedJaxpr, points: np.ndarray, values: Sequence[Any]) -> list[np.ndarray]:

@@ -27,7 +27,14 @@ from xlab.observe.kernels.movement import Visits, lints, movement
 from xlab.observe.kernels.rooflines import rooflines
 from xlab.observe.program.names import source_of
 from xlab.observe.program.stages import program_stages
-from xlab.observe.records.kernel import CorePair, KernelCost, KernelLint, KernelOperand, KernelRun
+from xlab.observe.records.kernel import (
+    CorePair,
+    KernelCost,
+    KernelLint,
+    KernelOperand,
+    KernelRun,
+    Movement,
+)
 from xlab.observe.records.units import plural
 
 FROM_INDEX_MAPS = "from the index maps; nothing was run"
@@ -92,14 +99,13 @@ def _grid_run(params: Any, most: int, values: Sequence[Any], roofs: Any) -> Kern
     grid = tuple(n if isinstance(n, int) else next(sizes, 0) for n in g.grid)
     points = grid_points(grid if known else (0,) * len(grid))
     left = [] if known else ["steps: the grid has sizes that are known only when the program runs"]
-    by_name = {o.name: o for o in operands}
     jaxpr, first = params["jaxpr"].jaxpr, g.input_refs.start
     found: list[Visits] = []
     for place, m in enumerate(g.block_mappings):
+        o = operands[first + place]
         if depends_on_data(m) and not values:
-            left.append(f"blocks of {m.origin}: its index map depends on prefetched values")
+            left.append(f"blocks of {o.name}: its index map depends on prefetched values")
             continue
-        o = by_name[m.origin]
         prefetch = values[g.prefetch_operands] if values else ()
         found.append(visits(m, o, io_of(jaxpr, first + place, o.role), points, prefetch))
     steps = math.prod(grid) if known else 0
@@ -116,7 +122,13 @@ def _grid_run(params: Any, most: int, values: Sequence[Any], roofs: Any) -> Kern
         grid_names=tuple("" if n is None else str(n) for n in g.grid_names or ()),
         pairs=(CorePair("", "", name),),
         events=tuple(events),
-        cost=kernel_cost(params, found, steps, roofs),
+        cost=stated_cost(
+            params.get("cost_estimate"),
+            params["jaxpr"],
+            steps,
+            tuple(movement(v) for v in found),
+            roofs,
+        ),
         lints=(*lints(found, grid), *input_writes(params, operands)) if known else (),
         steps=steps,
         made=FROM_INDEX_MAPS,
@@ -130,33 +142,41 @@ def grid_operands(params: Any) -> tuple[KernelOperand, ...]:
     closed = params["jaxpr"]
     avals = closed.in_avals
     out = [
-        _operand(f"captured[{i}]", a.inner_aval, a.memory_space, "captured")
+        plain_operand(f"captured[{i}]", a.inner_aval, a.memory_space, "captured")
         for i, a in enumerate(avals[g.captured_refs])
     ]
     names = list(closed.jaxpr.debug_info.arg_names or ())[: g.num_prefetch]
     out += [
-        _operand(
+        plain_operand(
             names[i] if i < len(names) else f"args[{i}]", a.inner_aval, a.memory_space, "prefetch"
         )
         for i, a in enumerate(avals[g.prefetch_refs])
     ]
     prefetched = [o.name for o in out[g.num_captured :]]
-    inputs = [_blocks(m, "input") for m in g.input_mappings]
+    inputs = [block_operand(m, "input") for m in g.input_mappings]
     starts = {o: i for i, o in params["input_output_aliases"]}
     flat = [*prefetched, *(o.name for o in inputs)]
     out += inputs
     out += [
-        _blocks(m, "output", flat[starts[i]] if i in starts else "")
+        block_operand(m, "output", flat[starts[i]] if i in starts else "").replace(
+            name=output_name(m.origin, i)
+        )
         for i, m in enumerate(g.output_mappings)
     ]
     out += [
-        _operand(f"scratch[{i}]", a.inner_aval, a.memory_space or "default", "scratch")
+        plain_operand(f"scratch[{i}]", a.inner_aval, a.memory_space or "default", "scratch")
         for i, a in enumerate(g.scratch_avals)
     ]
     return tuple(out)
 
 
-def _operand(name: str, aval: Any, space: Any, role: str, **more: Any) -> KernelOperand:
+def output_name(origin: str, number: int) -> str:
+    """An output as runs name it: the only one of a call has a number too."""
+    return f"outputs[{number}]" if origin in ("", "outputs") else origin
+
+
+def plain_operand(name: str, aval: Any, space: Any, role: str, **more: Any) -> KernelOperand:
+    """An operand that every program sees whole."""
     return KernelOperand(
         name,
         tuple(aval.shape),
@@ -168,10 +188,11 @@ def _operand(name: str, aval: Any, space: Any, role: str, **more: Any) -> Kernel
     )
 
 
-def _blocks(m: BlockMapping, role: str, alias: str = "") -> KernelOperand:
+def block_operand(m: BlockMapping, role: str, alias: str = "") -> KernelOperand:
+    """An operand of which every step sees a block."""
     whole = m.has_trivial_window()
     mode = m.pipeline_mode
-    return _operand(
+    return plain_operand(
         m.origin,
         m.array_aval,
         m.memory_space,
@@ -204,10 +225,10 @@ def input_writes(params: Any, operands: Sequence[KernelOperand]) -> tuple[Any, .
     )
 
 
-def kernel_cost(params: Any, found: Sequence[Visits], steps: int, roofs: Any) -> KernelCost:
+def stated_cost(
+    stated: Any, jaxpr: Any, steps: int, moved: tuple[Movement, ...], roofs: Any
+) -> KernelCost:
     """What moves, and the operations: as the call states them, or estimated from the kernel."""
-    stated = params.get("cost_estimate")
-    moved = tuple(movement(v) for v in found)
     if stated is not None:
         return KernelCost(
             int(stated.flops), int(stated.transcendentals), "stated by the call", moved, roofs
@@ -227,7 +248,7 @@ def _pairs_run(eqn: JaxprEqn) -> KernelRun:
         + [("scratch", "scratch", i) for i in range(len(refs) - n_in - n_out)]
     )
     operands = tuple(
-        _operand(f"{word}[{i}]", a.inner_aval, a.memory_space, role)
+        plain_operand(f"{word}[{i}]", a.inner_aval, a.memory_space, role)
         for (word, role, i), a in zip(roles, refs)
     )
     return KernelRun(
