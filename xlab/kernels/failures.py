@@ -34,3 +34,7 @@ class DeadlockError(KernelRunError, RuntimeError):
         )
         made.waiting, made.place = waiting, waiting[0] if waiting else {}
         return made
+
+
+class KernelWarning(UserWarning):
+    """Something about a kernel's run that is allowed and probably not meant: leftover signals, writes to inputs, races."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from xlab.kernels.failures import DeadlockError as DeadlockError
 from xlab.kernels.failures import KernelRunError as KernelRunError
+from xlab.kernels.failures import KernelWarning as KernelWarning
 
 
 class OutOfBoundsError(KernelRunError, IndexError, ValueError):
@@ -52,10 +53,6 @@ class RaceError(KernelRunError, RuntimeError):
     """
 
     races: list[Any] = []
-
-
-class KernelWarning(UserWarning):
-    """Something about a kernel's run that is allowed and probably not meant: leftover signals, writes to inputs, races."""
 
 
 def with_place(error: KernelRunError, place: dict[str, Any]) -> KernelRunError:
