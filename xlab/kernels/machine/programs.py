@@ -290,7 +290,9 @@ def mesh_program(
             )
         )
     results = tuple(range(n_in, n_in + n_out))
-    return Program(name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results=results)
+    return Program(
+        name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results=results
+    )
 
 
 def coordinates(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
