@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,10 @@ _CHOICES: dict[str, tuple] = {
     "uninitialized_memory": ("nan", "zero"),
     "dma_execution_mode": ("on_wait", "eager"),
     "buffer_bounds": ("logical", "padded"),
+    "uninitialized_reads": ("remark", "raise"),
+    "on_race": ("record", "warn", "raise"),
 }
+LOGGING = ("grid", "access", "copy", "semaphore")
 SCHEDULES = ("sequential", "round_robin", "random", "threads")
 
 
@@ -32,12 +35,14 @@ class InterpretParams:
         random_seed: visits cores and parallel steps in an order drawn from this seed.
         grid_point_recorder: called as `(grid coordinates, core)` at each step.
         logging_mode: names of what to print: "grid", "access", "copy", "semaphore".
-        buffer_bounds: "logical" (padding is out of bounds) or "padded".
-        schedule: "sequential", "round_robin", "random", "threads", or a sequence of core numbers.
+        buffer_bounds: "logical" (what lies in padding counts as never written) or "padded" (as written).
+        schedule: "sequential", "round_robin", "random", "threads", a sequence of core numbers, or a `machine.Schedule`.
         quantum: equations that a core runs at a time under "round_robin".
         vector_clock_size: entries of the race detector's clocks; by default one per core.
         strict_spaces: refuse direct access to buffers in the space ANY, as hardware does.
         max_equations: the interpreter stops with an error after that many equations.
+        uninitialized_reads: whether reading what nobody wrote is a remark in the machine's `lint`, or raises.
+        on_race: whether races are only recorded, warned of, or raise at the end of the run.
 
     Raises:
         ValueError: an option has a value that it does not know.
@@ -58,11 +63,13 @@ class InterpretParams:
     grid_point_recorder: Callable[..., Any] | None = None
     logging_mode: Any = None
     buffer_bounds: str = "logical"
-    schedule: str | Sequence[int] = "sequential"
+    schedule: Any = "sequential"
     quantum: int = 1
     vector_clock_size: int | None = None
     strict_spaces: bool = False
     max_equations: int = 10_000_000
+    uninitialized_reads: str = "remark"
+    on_race: str = "record"
 
     def __post_init__(self):
         for name, allowed in _CHOICES.items():
@@ -76,8 +83,15 @@ class InterpretParams:
                     f"InterpretParams: schedule is one of {', '.join(map(repr, SCHEDULES))} or a sequence of core numbers, got "
                     f"{self.schedule!r}"
                 )
-        else:
+        elif not hasattr(self.schedule, "choose"):
             object.__setattr__(self, "schedule", tuple(self.schedule))
+        modes = (self.logging_mode,) if isinstance(self.logging_mode, str) else self.logging_mode
+        if not set(modes or ()) <= {*LOGGING}:
+            raise ValueError(
+                f"InterpretParams: logging_mode holds names out of {', '.join(map(repr, LOGGING))}, got {self.logging_mode!r}"
+            )
+        if modes is not None:
+            object.__setattr__(self, "logging_mode", tuple(modes))
         for name in ("num_cores_or_threads", "quantum", "max_equations"):
             if getattr(self, name) < 1:
                 raise ValueError(
@@ -131,6 +145,13 @@ def checked(interpret: Any) -> Any:
 
 
 def resolve(interpret: Any) -> Any:
-    """The mode of a call: that of the enclosing `interpret_mode`, else its own."""
+    """The mode of a call: that of the enclosing `interpret_mode`, else its own, else the option `kernels_default_interpret`."""
     override = config.context_value(_OVERRIDE)
-    return checked(interpret) if override is None else override
+    if override is not None:
+        return override
+    return checked(interpret) or config.kernels_default_interpret or False
+
+
+def value_params(interpret: Any) -> InterpretParams:
+    """The options of the value interpreter for a call in this mode; the defaults where it names none."""
+    return interpret if isinstance(interpret, InterpretParams) else InterpretParams()

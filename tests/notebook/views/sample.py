@@ -17,7 +17,7 @@ from xlab.observe.records.targets import AsyncOperation, Scheduled
 from xlab.observe.records.whatif import Ranking, WhatIf, placement_of, side_by_side
 
 
-def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.Layout:
+def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.ArrayLayout:
     """A layout worked out by plain arithmetic."""
     sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
     blocks, seen = [], {}
@@ -39,7 +39,7 @@ def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.Layout:
         blocks.append(r.Block(device, key, seen.setdefault(key, 0)))
         seen[key] += 1
     each = 4 * math.prod(shard)
-    return r.Layout(
+    return r.ArrayLayout(
         name,
         r.Type(dtype, shape, spec),
         mesh,

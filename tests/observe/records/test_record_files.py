@@ -130,8 +130,8 @@ TYPE = {"record": "Type", "dtype": "f32"}
     ("data", "words"),
     [
         (
-            {"record": "Layout", "name": "x", "type": TYPE, "mesh": big(1 << 62)},
-            r"^Layout\.mesh: axis_sizes must be from 1, and of up to 131,072 devices",
+            {"record": "ArrayLayout", "name": "x", "type": TYPE, "mesh": big(1 << 62)},
+            r"^ArrayLayout\.mesh: axis_sizes must be from 1, and of up to 131,072 devices",
         ),
         (big(0), r"^MeshInfo: axis_sizes must be from 1"),
         (

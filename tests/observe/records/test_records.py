@@ -1,5 +1,7 @@
 """Records survive JSON, refuse what is not data, and say so in words."""
 
+import importlib
+import inspect
 import json
 import math
 import subprocess
@@ -9,7 +11,7 @@ import pytest
 
 from tests.notebook.views import sample
 from xlab.observe import records as r
-from xlab.observe.records import Record, diff, targets
+from xlab.observe.records import Record, base, diff, targets
 
 REPORT = sample.report()
 
@@ -125,11 +127,22 @@ def test_a_record_of_the_first_schema_is_still_read():
             {"record": "Trace", "program": {"record": "Program", "name": "f"}},
             r.StepTrace(r.Program("f")),
         ),
+        (
+            {"record": "Layout", "name": "x", "type": {"record": "Type", "dtype": "f32"}},
+            r.ArrayLayout("x", r.Type("f32")),
+        ),
     ],
-    ids=["targets", "diff", "value", "trace"],
+    ids=["targets", "diff", "value", "trace", "layout"],
 )
 def test_records_that_were_written_under_other_names_are_still_read(old, now):
     assert Record.from_json({**old, "schema": 1}) == now
+
+
+@pytest.mark.parametrize("facade", ["xlab", "xlab.sharding", "xlab.experimental.layout", "xlab.nn"])
+def test_classes_that_programs_use_share_no_name_with_a_record(facade):
+    public = importlib.import_module(facade)
+    classes = {name for name in dir(public) if inspect.isclass(getattr(public, name))}
+    assert not classes & set(base._classes)
 
 
 def test_rooms_are_attributes_of_observe():

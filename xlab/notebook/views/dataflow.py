@@ -13,7 +13,7 @@ from xlab.notebook.views.draw import HUES, Node, clean, finite, h, key, panel, t
 from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
-from xlab.observe.records import Layout, MeshInfo, Report, Transfer
+from xlab.observe.records import ArrayLayout, MeshInfo, Report, Transfer
 from xlab.observe.records.transfers import (
     advice_word,
     sentences,
@@ -458,7 +458,7 @@ def mesh_of(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> MeshInfo 
 def transfers_data(
     transfers: tuple[Transfer, ...],
     mesh: MeshInfo | None,
-    arguments: Mapping[int, Sequence[Layout]] | None = None,
+    arguments: Mapping[int, Sequence[ArrayLayout]] | None = None,
 ) -> list[dict[str, Any]]:
     """The page's data to predict and animate each collective; `arguments` of each program, for suggestions."""
     names = mesh.axis_names if mesh else ()
@@ -551,7 +551,7 @@ def kinds(transfers: Sequence[Transfer]) -> dict[str, Any]:
     return found
 
 
-def attempt(t: Transfer, arguments: Sequence[Layout]) -> dict[str, Any] | None:
+def attempt(t: Transfer, arguments: Sequence[ArrayLayout]) -> dict[str, Any] | None:
     """The placement that a suggestion asks for, where it is about an argument: which one, and its spec as lists of axes."""
     found = GIVE.search(t.fix)
     at = next((i for i, x in enumerate(arguments) if found and x.name == found[1]), None)

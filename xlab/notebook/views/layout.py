@@ -15,7 +15,7 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, warning
 from xlab.notebook.views.mesh import CELL, axis_legend, cell, label_of, mesh_svg, svg, used_axes
 from xlab.notebook.views.tabs import add_tab, report_mesh
-from xlab.observe.records import Layout, MeshInfo
+from xlab.observe.records import ArrayLayout, MeshInfo
 from xlab.observe.records.layout import layout_line, places
 from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.intermediates import blocks_of
@@ -34,7 +34,7 @@ ARROW = " → "
 MORE = re.compile(r"… (\d+) more steps …")
 
 
-def blocks_svg(layout: Layout) -> Node:
+def blocks_svg(layout: ArrayLayout) -> Node:
     """The array as blocks: the last two dimensions as a grid, leading ones as facets."""
     cuts, cells = places(layout)
     if not cells:
@@ -119,7 +119,7 @@ def blocks_svg(layout: Layout) -> Node:
     )
 
 
-def layout_node(layout: Layout, opened: bool = True) -> Node:
+def layout_node(layout: ArrayLayout, opened: bool = True) -> Node:
     """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it."""
     body: list[Any] = []
     mesh = layout.mesh
@@ -168,7 +168,7 @@ _TITLES = {
 }
 
 
-def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
+def layouts_panel(layouts: tuple[ArrayLayout, ...], mesh: MeshInfo | None) -> Node:
     """The Shardings tab without a script: some arguments and outputs drawn, those with warnings first, the others in a list."""
     if not layouts:
         return panel(
@@ -204,7 +204,7 @@ def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
     )
 
 
-def _listed(layouts: list[Layout]) -> Node | None:
+def _listed(layouts: list[ArrayLayout]) -> Node | None:
     """Layouts as lines, those with warnings first; a cut says how many more there are."""
     if not layouts:
         return None
@@ -232,7 +232,7 @@ def _listed(layouts: list[Layout]) -> Node | None:
     )
 
 
-def layouts_data(layouts: tuple[Layout, ...]) -> dict[str, Any]:
+def layouts_data(layouts: tuple[ArrayLayout, ...]) -> dict[str, Any]:
     """What the page needs to list and draw every array: texts once each, blocks only where the spec does not give them."""
     words: dict[str, int] = {}
     forms: dict[Any, int] = {}
@@ -338,7 +338,7 @@ def mesh_data(mesh: MeshInfo) -> dict[str, Any]:
     }
 
 
-def follows(x: Layout) -> bool:
+def follows(x: ArrayLayout) -> bool:
     """Whether the blocks follow from the spec, so that the page can compute them."""
     known = set(x.mesh.axis_names) if x.mesh else set()
     spec = x.type.spec
@@ -360,15 +360,15 @@ class LayoutView(View):
     """One array on its devices.
 
     >>> from xlab.observe.records import Type
-    >>> LayoutView().title(Layout("x", Type("f32", (8,))))
+    >>> LayoutView().title(ArrayLayout("x", Type("f32", (8,))))
     'x'
     """
 
     name = "layout"
-    record_type = Layout
+    record_type = ArrayLayout
     height = 360
 
-    def tree(self, record: Layout) -> Node:
+    def tree(self, record: ArrayLayout) -> Node:
         """Blocks beside the mesh."""
         body = [axis_legend(record.mesh)] if record.mesh else []
         return h(
@@ -382,7 +382,7 @@ class LayoutView(View):
             ),
         )
 
-    def data(self, record: Layout) -> dict[str, Any]:
+    def data(self, record: ArrayLayout) -> dict[str, Any]:
         """The layout as the page draws it; small ones stand in the page already."""
         return {
             "layouts": layouts_data((record,))

@@ -11,7 +11,7 @@ from typing import Any
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, h, panel
-from xlab.observe.records import Layout, MeshInfo
+from xlab.observe.records import ArrayLayout, MeshInfo
 from xlab.observe.records.units import size_text
 
 CELL = (62, 34)
@@ -33,7 +33,7 @@ def shade(axis: int, index: int, size: int) -> str:
     return f"--h:{HUES[axis % 6]};--p:{part}%"
 
 
-def used_axes(layout: Layout) -> set[str]:
+def used_axes(layout: ArrayLayout) -> set[str]:
     return {a for axes in layout.type.spec or () for a in axes}
 
 
@@ -197,7 +197,7 @@ def mesh_places(
     return centers, labels, across * fw, -(-len(outer) // across) * fh
 
 
-def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
+def mesh_svg(mesh: MeshInfo, layout: ArrayLayout | None = None) -> Node:
     """The mesh in mesh coordinates, colored by axis; hosts are outlined when there is more than one."""
     w, hgt = 46.0, 34.0
     centers, labels, width, height = mesh_places(mesh, w, hgt)

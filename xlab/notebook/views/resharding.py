@@ -10,7 +10,7 @@ from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, warning
 from xlab.notebook.views.layout import MOST_DEVICES as DRAWN
 from xlab.notebook.views.layout import blocks_svg, layouts_data
 from xlab.notebook.views.mesh import axis_legend, mesh_places, svg
-from xlab.observe.records import Layout
+from xlab.observe.records import ArrayLayout
 from xlab.observe.records.resharding import (
     HEAD,
     Resharding,
@@ -183,7 +183,7 @@ def moves_svg(x: Resharding, mesh: Any) -> Node:
     )
 
 
-def _side(layout: Layout, word: str) -> Node:
+def _side(layout: ArrayLayout, word: str) -> Node:
     small = layout.mesh is None or layout.mesh.size <= DRAWN
     drawn = (
         blocks_svg(layout)
@@ -280,7 +280,7 @@ class ReshardingView(View):
     """Two layouts of one array, and what moves between them.
 
     >>> from xlab.observe.records import Type
-    >>> one = Layout("x", Type("f32", (8,)))
+    >>> one = ArrayLayout("x", Type("f32", (8,)))
     >>> ReshardingView().title(Resharding(one, one))
     'x: f32[8] → f32[8]'
     """

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xlab.notebook.views.base import Request
 from xlab.notebook.views.draw import Node
-from xlab.observe.records import Layout, MeshInfo, Report
+from xlab.observe.records import ArrayLayout, MeshInfo, Report
 
 
 class Tab(NamedTuple):
@@ -58,16 +58,16 @@ def report_mesh(report: Report) -> MeshInfo | None:
     )
 
 
-def arguments_of(report: Report) -> dict[int, list[Layout]]:
+def arguments_of(report: Report) -> dict[int, list[ArrayLayout]]:
     """The arguments of each program that lies on several devices, in order."""
-    found: dict[int, list[Layout]] = {}
+    found: dict[int, list[ArrayLayout]] = {}
     for x in report.layouts:
         if x.role == "argument":
             found.setdefault(x.program, []).append(x)
     return found
 
 
-def placed_programs(report: Report) -> dict[int, tuple[str, list[Layout]]]:
+def placed_programs(report: Report) -> dict[int, tuple[str, list[ArrayLayout]]]:
     """Programs with arguments on a mesh, by name: what other placements can be tried on."""
     names = dict(enumerate(p.name for p in report.programs))
     return {

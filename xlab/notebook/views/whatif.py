@@ -10,7 +10,7 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, panel, table
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.tabs import add_tab, placed_programs
-from xlab.observe.records import Layout, Report
+from xlab.observe.records import ArrayLayout, Report
 from xlab.observe.records.units import plural, size_text, time_text
 from xlab.observe.records.whatif import (
     Placement,
@@ -192,7 +192,7 @@ def ranking_node(x: Ranking) -> Node:
     )
 
 
-def code_of(function: str, arguments: Sequence[Layout]) -> str:
+def code_of(function: str, arguments: Sequence[ArrayLayout]) -> str:
     """The Python code for the same question."""
     specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_ARGUMENTS]) + (
         ", …" if len(arguments) > MOST_ARGUMENTS else ""
@@ -207,7 +207,7 @@ def code_of(function: str, arguments: Sequence[Layout]) -> str:
     )
 
 
-def what_if_panel(programs: Mapping[int, tuple[str, Sequence[Layout]]]) -> Node:
+def what_if_panel(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> Node:
     """The What if tab: without a kernel the arguments as they lie, and the code that tries other placements."""
     children = []
     for function, arguments in programs.values():
@@ -246,7 +246,7 @@ def what_if_panel(programs: Mapping[int, tuple[str, Sequence[Layout]]]) -> Node:
     )
 
 
-def what_if_data(programs: Mapping[int, tuple[str, Sequence[Layout]]]) -> list[dict[str, Any]]:
+def what_if_data(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> list[dict[str, Any]]:
     """What the controls need: arguments with their specs, and the mesh."""
     return [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.observe.records import Layout, Transfer
+from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.layout import layout_line
 from xlab.observe.records.transfers import transfer_name, transfer_over
 from xlab.observe.records.units import size_text
@@ -21,7 +21,7 @@ def axes(ax: Any, width: float, height: float) -> Any:
     return pyplot.figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
-def plot_layout(layout: Layout, ax: Any = None) -> Any:
+def plot_layout(layout: ArrayLayout, ax: Any = None) -> Any:
     """The last two dimensions of an array as blocks with the devices that hold them; leading dimensions side by side."""
     blocks: dict[tuple, list[int]] = {}
     for block in layout.blocks:

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlab.observe.figures.placements import plot_layout, plot_transfers
 from xlab.observe.pictures import set_picture
-from xlab.observe.records import Layout, Memory, Phase, Report, Transfer
+from xlab.observe.records import ArrayLayout, Memory, Phase, Report, Transfer
 from xlab.observe.records.units import size_text, time_text
 
 # Those of the notebook's views.
@@ -35,7 +35,7 @@ def plot(record: Any, ax: Any = None) -> Any:
         return plot_memory(record, ax)
     if isinstance(record, Report):
         return plot_phases(record.phases, ax, record.title)
-    if isinstance(record, Layout):
+    if isinstance(record, ArrayLayout):
         return plot_layout(record, ax)
     if isinstance(record, Transfer):
         return plot_transfers((record,), ax)

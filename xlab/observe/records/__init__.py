@@ -23,7 +23,7 @@ from pkgutil import iter_modules as _iter_modules
 
 from xlab.observe.records.base import Record
 from xlab.observe.records.buffers import Buffer
-from xlab.observe.records.layout import Block, Layout
+from xlab.observe.records.layout import ArrayLayout, Block
 from xlab.observe.records.ledger import Compilation, Difference, Ledger
 from xlab.observe.records.memory import Memory
 from xlab.observe.records.phases import Phase, Timing
@@ -34,13 +34,13 @@ from xlab.observe.records.stepper import ShardSummary, Step, StepTrace, Value
 from xlab.observe.records.transfers import Transfer
 
 __all__ = [
+    "ArrayLayout",
     "Block",
     "Buffer",
     "Compilation",
     "Difference",
     "Equation",
     "Failure",
-    "Layout",
     "Ledger",
     "Level",
     "Listing",

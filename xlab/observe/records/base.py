@@ -20,6 +20,7 @@ DEEPEST = 200
 FORMER_NAMES = {
     "Comparison": "Diff",
     "Flight": "AsyncOperation",
+    "Layout": "ArrayLayout",
     "Shard": "ShardSummary",
     "Trace": "StepTrace",
 }

@@ -18,7 +18,7 @@ class Block(Record):
 
 
 @record_type
-class Layout(Record):
+class ArrayLayout(Record):
     """The layout of an array on devices: its type, mesh, and one block per device.
 
     `blocks` has one entry per device in mesh order; `copies` devices hold each piece. `role` is `argument`, `output`,
@@ -43,11 +43,11 @@ class Layout(Record):
 
 
 def places(
-    layout: Layout,
+    layout: ArrayLayout,
 ) -> tuple[list[list[tuple[int, int]]], dict[tuple[int, ...], list[int]]]:
     """Return the distinct `(start, stop)` cuts per dimension, and the devices at each index of cuts.
 
-    >>> l = Layout("x", Type("f32", (4,)), blocks=(Block(0, ((0, 2),)), Block(1, ((2, 4),))))
+    >>> l = ArrayLayout("x", Type("f32", (4,)), blocks=(Block(0, ((0, 2),)), Block(1, ((2, 4),))))
     >>> places(l)
     ([[(0, 2), (2, 4)]], {(0,): [0], (1,): [1]})
     """
@@ -62,10 +62,10 @@ def places(
     return cuts, cells
 
 
-def layout_line(layout: Layout) -> str:
+def layout_line(layout: ArrayLayout) -> str:
     """One sentence: type, mesh, shard, copies, bytes.
 
-    >>> layout_line(Layout("x", Type("f32", (8,)), bytes_per_device=32, bytes_total=32))
+    >>> layout_line(ArrayLayout("x", Type("f32", (8,)), bytes_per_device=32, bytes_total=32))
     'x: f32[8] on one device, 32 B'
     """
     head = f"{layout.name}: " if layout.name else ""
@@ -83,7 +83,7 @@ def layout_line(layout: Layout) -> str:
     return line
 
 
-def _layout(layout: Layout, o: Options) -> str:
+def _layout(layout: ArrayLayout, o: Options) -> str:
     lines = [layout_line(layout)]
     if len(layout.blocks) > 1:
         lines += _block_drawing(layout)
@@ -93,7 +93,7 @@ def _layout(layout: Layout, o: Options) -> str:
     return "\n".join(lines)
 
 
-def _block_drawing(layout: Layout) -> list[str]:
+def _block_drawing(layout: ArrayLayout) -> list[str]:
     cuts, cells = places(layout)
     if len(cells) == 1 or len(cells) > 256:
         devices = next(iter(cells.values())) if len(cells) == 1 else []
@@ -132,4 +132,4 @@ add_form(
         + (f" copy {b.copy}" if b.copy else "")
     ),
 )
-add_form(Layout, _layout)
+add_form(ArrayLayout, _layout)

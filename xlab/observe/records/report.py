@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.kernel import KernelRun
-from xlab.observe.records.layout import Layout, layout_line
+from xlab.observe.records.layout import ArrayLayout, layout_line
 from xlab.observe.records.ledger import Ledger, ledger_text
 from xlab.observe.records.memory import Memory, memory_text
 from xlab.observe.records.passes import Pass
@@ -50,7 +50,7 @@ class Report(Record):
 
     title: str
     programs: tuple[Program, ...] = ()
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[ArrayLayout, ...] = ()
     transfers: tuple[Transfer, ...] = ()
     phases: tuple[Phase, ...] = ()
     timings: tuple[Timing, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.observe.records.base import Record, record_type
-from xlab.observe.records.layout import Layout
+from xlab.observe.records.layout import ArrayLayout
 from xlab.observe.records.text import add_form
 from xlab.observe.records.transfers import Transfer
 from xlab.observe.records.units import plural, size_text, table, time_text
@@ -21,8 +21,8 @@ class Resharding(Record):
     collectives a compiled program makes of it, where that was asked for.
     """
 
-    before: Layout
-    after: Layout
+    before: ArrayLayout
+    after: ArrayLayout
     messages: tuple[tuple[int, int, int], ...] = ()
     kept: tuple[tuple[int, int], ...] = ()
     transfers: tuple[Transfer, ...] = ()

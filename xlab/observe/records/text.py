@@ -3,9 +3,9 @@
 Each stands beside its record; here is how they are found. Calm, aligned and deterministic: no measured time appears unless asked
 for, and a cut says what was cut.
 
->>> from xlab.observe.records import Layout, MeshInfo, Type
+>>> from xlab.observe.records import ArrayLayout, MeshInfo, Type
 >>> mesh = MeshInfo(("data", "model"), (4, 2))
->>> print(text(Layout("", Type("f32", (8, 4), (("data",), ("model",))), mesh, shard_shape=(2, 2))))
+>>> print(text(ArrayLayout("", Type("f32", (8, 4), (("data",), ("model",))), mesh, shard_shape=(2, 2))))
 f32[8@data,4@model] over data=4 model=2: shard f32[2,2], 1 copy
 """
 

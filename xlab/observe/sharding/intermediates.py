@@ -11,10 +11,10 @@ from typing import Any
 from xlab.backend import propagation as _propagation
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
-from xlab.observe.program import names as _names
-from xlab.observe.program.program import mesh_info, parse_sharding, type_of
-from xlab.observe.program.stages import ProgramStages
-from xlab.observe.records import Block, Layout, MeshInfo, Program
+from xlab.observe.programs import names as _names
+from xlab.observe.programs.program import mesh_info, parse_sharding, type_of
+from xlab.observe.programs.stages import ProgramStages
+from xlab.observe.records import ArrayLayout, Block, MeshInfo, Program
 from xlab.observe.sharding.layout import replicated
 from xlab.observe.sharding.reasons import causes, spec_text
 
@@ -158,7 +158,7 @@ def why_of(
 
 def intermediates(
     stages: ProgramStages, record: Program, decided: Decisions | None, index: int = 0
-) -> Iterator[Layout]:
+) -> Iterator[ArrayLayout]:
     """The layout of every value that an equation of the program makes, inner programs included, in reading order.
 
     Values inside `shard_map` are each device's own and have no layout; the results of the program are left out.
@@ -212,14 +212,14 @@ def _layout(
     why: tuple[str, ...],
     equation: int,
     index: int,
-) -> Layout:
+) -> ArrayLayout:
     shard = tuple(max(b.slices[d][1] - b.slices[d][0] for b in blocks) for d in range(aval.ndim))
     copies = max(b.copy for b in blocks) + 1
     itemsize = dtypes.itemsize(aval.dtype)
     typed = type_of(aval, spec)
     if typed.spec is None or not any(typed.spec):
         typed = typed.replace(spec=spec)
-    return Layout(
+    return ArrayLayout(
         name,
         typed,
         mesh,

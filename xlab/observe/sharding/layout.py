@@ -11,8 +11,8 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.observe.program.program import mesh_info, spec_of, type_of
-from xlab.observe.records import Block, Layout, MeshInfo
+from xlab.observe.programs.program import mesh_info, spec_of, type_of
+from xlab.observe.records import ArrayLayout, Block, MeshInfo
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 
 Slices = tuple[tuple[int, int], ...]
@@ -20,7 +20,7 @@ Slices = tuple[tuple[int, int], ...]
 
 def layout(
     what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str = "", **more: Any
-) -> Layout:
+) -> ArrayLayout:
     """How an array, or an array of `shape` under a sharding, lies on devices.
 
     Args:
@@ -73,7 +73,7 @@ def layout(
 
 def of_sharding(
     sharding: Sharding, aval: Any, name: str = "", committed: bool = True, **more: Any
-) -> Layout:
+) -> ArrayLayout:
     """The layout of a type under a sharding; `more` are further fields of the record."""
     devices = sharding.devices_in_order
     indices = sharding.devices_indices_map(aval.shape)
@@ -102,7 +102,7 @@ def of_sharding(
     if unreduced:
         typed = typed.replace(unreduced=unreduced)
     copies = max(seen.values(), default=1)
-    return Layout(
+    return ArrayLayout(
         name,
         typed,
         mesh,

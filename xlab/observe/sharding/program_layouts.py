@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.core.avals import ShapedArray
-from xlab.observe.program.program import program as _program
-from xlab.observe.program.stages import ProgramStages
-from xlab.observe.records import Layout, Transfer
+from xlab.observe.programs.program import program as _program
+from xlab.observe.programs.stages import ProgramStages
+from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.units import an
 from xlab.observe.sharding.intermediates import decisions, intermediates, why_of
 from xlab.observe.sharding.layout import of_sharding
 
 
-def argument_layouts(stages: ProgramStages, index: int = 0) -> tuple[Layout, ...]:
+def argument_layouts(stages: ProgramStages, index: int = 0) -> tuple[ArrayLayout, ...]:
     """Layouts of a compiled program's arguments, those it does not use left out."""
     executable, closed = stages.executable, stages.closed
     names = closed.jaxpr.debug_info.arg_names
@@ -30,7 +30,7 @@ def argument_layouts(stages: ProgramStages, index: int = 0) -> tuple[Layout, ...
     )
 
 
-def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[Layout, ...]:
+def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[ArrayLayout, ...]:
     """Layouts of a compiled program's arguments, intermediates the partitioner decided on, and outputs."""
     executable = stages.executable
     if len(executable.devices) < 2:
@@ -51,7 +51,7 @@ def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[Layout, ...]
     return tuple(out)
 
 
-def rebuilt(layouts: Sequence[Layout], moved: Sequence[Transfer]) -> Sequence[Layout]:
+def rebuilt(layouts: Sequence[ArrayLayout], moved: Sequence[Transfer]) -> Sequence[ArrayLayout]:
     """Layouts with a flag at each value that a collective rebuilds whole on every device."""
     found = [t for t in moved if t.full_rematerialization]
     if not found:

@@ -11,8 +11,8 @@ import numpy as np
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.interpreters import communication
-from xlab.observe.program.analysis_only import analysis_only
-from xlab.observe.records import Layout, Transfer
+from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.units import size_text
 from xlab.observe.sharding.layout import Slices, layout
@@ -65,7 +65,7 @@ def compare(
     before, after = (_on(x, mesh) for x in (before, after))
     a, b = (
         x
-        if isinstance(x, Layout)
+        if isinstance(x, ArrayLayout)
         else layout(x, shape, dtype=dtype, name=name)
         if isinstance(x, Sharding)
         else layout(x, name=name)
@@ -112,7 +112,7 @@ def _in_program(before: Any, after: Any, shape: Any, dtype: Any, link: Any) -> t
     return tuple(transfers(made, link=link, tries=0))
 
 
-def _flags(a: Layout, b: Layout, carried: tuple[Transfer, ...]) -> tuple[str, ...]:
+def _flags(a: ArrayLayout, b: ArrayLayout, carried: tuple[Transfer, ...]) -> tuple[str, ...]:
     """Warnings: a full copy made on the way to a part, and those of the new layout."""
     out = list(b.warnings)
     for t in carried:
@@ -125,7 +125,7 @@ def _flags(a: Layout, b: Layout, carried: tuple[Transfer, ...]) -> tuple[str, ..
 
 
 def _moves(
-    a: Layout, b: Layout
+    a: ArrayLayout, b: ArrayLayout
 ) -> tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]:
     """Messages, and what each device keeps of what it has."""
     total = math.prod(n for n in a.type.shape if isinstance(n, int))
@@ -160,7 +160,7 @@ def _moves(
     return tuple((s, t, n) for (s, t), n in sorted(moves.items()) if n), tuple(kept)
 
 
-def _coordinates(x: Layout) -> dict[int, tuple[int, ...]]:
+def _coordinates(x: ArrayLayout) -> dict[int, tuple[int, ...]]:
     """Where each device stands in the mesh of a layout."""
     sizes = x.mesh.axis_sizes if x.mesh is not None else (len(x.blocks),)
     return {block.device: at for block, at in zip(x.blocks, itertools.product(*map(range, sizes)))}

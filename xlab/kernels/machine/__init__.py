@@ -1,0 +1,52 @@
+"""The value interpreter: kernels run equation by equation over NumPy buffers, on one core or on several that take turns.
+
+Reading order: `programs.py` (what is run), `regions.py` (which elements an access means), `buffers.py` (memory), `frames.py` (programs
+being run), `state.py` (all that changes), `schedule.py` (who is next), `engine.py` (one turn), `points.py` (blocks of a grid point),
+`accesses.py` and `synchronization.py` (rules for memory, semaphores and copies), `nested.py` (kernels in kernels), `races.py`, `failures.py`
+and `remarks.py` (what is found), `events.py` (what is told), `breakpoints.py`, `history.py` (going back), `text.py`, `traced.py` (from a
+call to a program), `threads.py`, `recording.py` (runs as plain data for views), `machine.py` (`Machine`), `blocks.py` (`trace_blocks`), `host.py`
+(calls with `interpret="value"`).
+"""
+
+from xlab.kernels.machine import accesses as accesses
+from xlab.kernels.machine import nested as nested
+from xlab.kernels.machine import synchronization as synchronization
+from xlab.kernels.machine.blocks import trace_blocks as trace_blocks
+from xlab.kernels.machine.breakpoints import Breakpoint as Breakpoint
+from xlab.kernels.machine.events import Access as Access
+from xlab.kernels.machine.events import BlockEvent as BlockEvent
+from xlab.kernels.machine.failures import DeadlockError as DeadlockError
+from xlab.kernels.machine.failures import KernelRunError as KernelRunError
+from xlab.kernels.machine.failures import KernelWarning as KernelWarning
+from xlab.kernels.machine.failures import OutOfBoundsError as OutOfBoundsError
+from xlab.kernels.machine.failures import RaceError as RaceError
+from xlab.kernels.machine.failures import StepBudgetError as StepBudgetError
+from xlab.kernels.machine.failures import UninitializedReadError as UninitializedReadError
+from xlab.kernels.machine.host import collect_machines as collect_machines
+from xlab.kernels.machine.host import run as run
+from xlab.kernels.machine.machine import Machine as Machine
+from xlab.kernels.machine.programs import Program as Program
+from xlab.kernels.machine.races import Race as Race
+from xlab.kernels.machine.recording import Recording as Recording
+from xlab.kernels.machine.schedule import Schedule as Schedule
+
+__all__ = [
+    "Access",
+    "BlockEvent",
+    "Breakpoint",
+    "DeadlockError",
+    "KernelRunError",
+    "KernelWarning",
+    "Machine",
+    "OutOfBoundsError",
+    "Program",
+    "Race",
+    "RaceError",
+    "Recording",
+    "Schedule",
+    "StepBudgetError",
+    "UninitializedReadError",
+    "collect_machines",
+    "run",
+    "trace_blocks",
+]

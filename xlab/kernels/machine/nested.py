@@ -1,0 +1,56 @@
+"""Kernels called inside kernels: run whole, as one equation, or handed out as a machine of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xlab.kernels.call_primitive import kernel_call_p
+from xlab.kernels.machine.buffers import Place
+from xlab.kernels.machine.engine import Engine, machine_rules
+from xlab.kernels.machine.frames import Op
+from xlab.kernels.machine.programs import Program, kernel_program
+from xlab.kernels.machine.regions import whole
+
+if TYPE_CHECKING:
+    from xlab.kernels.machine.state import Core
+
+
+def inner_program(engine: Engine, core: Core | None) -> Program:
+    """The program of the kernel that a core is about to call.
+
+    Raises:
+        ValueError: its next equation calls none.
+    """
+    if core is not None and not core.frames and not core.done:
+        engine.begin(core)
+    op = core.frames[-1].next if core is not None and core.frames else None
+    if op is None or op.prim is not kernel_call_p:
+        raise ValueError(f"the next equation calls no kernel: {None if op is None else op.eqn}")
+    assert core is not None
+    env = core.frames[-1].env
+    return _program(engine, op, [x if v is None else env[v] for v, x in op.ins])
+
+
+def _program(engine: Engine, op: Op, values: list) -> Program:
+    operands = [
+        np.array(engine.now.buffers[v.number].values) if isinstance(v, Place) else v for v in values
+    ]
+    return kernel_program(operands, engine.params, **op.params)
+
+
+def _kernel_call(engine: Engine, core: Core, op: Op, values: list):
+    program = _program(engine, op, values)
+    inner = Engine(program, engine.params, record=False)
+    while (chosen := inner.choose()) is not None:
+        inner.turn(chosen)
+    for i, v in enumerate(values):  # references that the inner kernel captures
+        if isinstance(v, Place):
+            buffer = engine.now.buffers[v.number]
+            if inner.now.buffers[i].dirty:
+                buffer.write(whole(buffer.shape), inner.now.buffers[i].values)
+    return [np.array(x) for x in inner.results()]
+
+
+machine_rules[kernel_call_p] = _kernel_call

@@ -1,0 +1,429 @@
+"""Grid points: fetching the blocks of a step, putting them back, and the events of both.
+
+Also `trace_blocks`, which says the same of a call without running it, where index maps do not depend on data.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr
+from xlab.core.refs import AbstractRef
+from xlab.interpreters.discharge import discharge_jaxpr
+from xlab.kernels.blocks import Blocked, BlockMapping, BoundedSlice, Indirect, Squeezed
+from xlab.kernels.machine.buffers import Buffer, Window, uninitialized_value
+from xlab.kernels.machine.events import BlockEvent
+from xlab.kernels.machine.failures import OutOfBoundsError, with_place
+from xlab.kernels.machine.programs import Pair, Program, Source, coordinates
+from xlab.kernels.machine.regions import element_numbers, locate, outside
+from xlab.lax.refs import get_p
+
+if TYPE_CHECKING:
+    from xlab.kernels.machine.engine import Engine
+    from xlab.kernels.machine.state import Core
+
+
+class Block(NamedTuple):
+    """A block of an operand: its place in the padded array, and what is told of it."""
+
+    index: tuple  # what the index map gave, per dimension
+    take: tuple  # a NumPy index into the padded array, squeezed dimensions as ranges of one
+    starts: tuple[int, ...]  # per dimension of the array, without padding
+    shape: tuple[int, ...]
+    squeezed: tuple[int, ...]
+    pad: tuple[int, ...]
+    clamped: bool
+    sizes: tuple  # per dimension: how many positions count (BoundedSlice), or None
+    outside: str  # what is said of a start outside the array, or ""
+
+    def event(self, step, grid, operand, io, visit, core, pair) -> BlockEvent:
+        return BlockEvent(
+            step,
+            grid,
+            operand,
+            io,
+            self.index,
+            self.starts,
+            self.shape,
+            self.squeezed,
+            self.pad,
+            self.clamped,
+            visit,
+            core,
+            pair,
+        )
+
+
+def block_at(m: BlockMapping, indices: Sequence[Any]) -> Block:
+    """The block that the results of an index map name. Starts outside are moved inside, as compiled programs do."""
+    index, take, starts, shape, squeezed, pad, sizes = [], [], [], [], [], [], []
+    clamped, said = False, ""
+    padded, padding = m.padded_shape, m.padding
+    for d, (dim, r, n) in enumerate(zip(m.block_shape, indices, m.array_aval.shape)):
+        b, whole, lo = dim.block_size, padded[d], padding[d][0]
+        kind = type(dim)
+        if kind is Indirect:
+            vector = np.asarray(r).astype(np.int64)
+            places = np.where(vector < 0, vector + whole, vector)
+            inside = np.clip(places, 0, max(whole - 1, 0))
+            if not said and (places != inside).any():
+                bad = int(vector[places != inside][0])
+                said = f"index {bad} in dimension {d} of size {whole}"
+            clamped = clamped or bool((places != inside).any())
+            index.append(tuple(vector.tolist()))
+            take.append(inside)
+            starts.append(int(inside.min()) if inside.size else 0)
+            shape.append(b)
+            pad.append(0)
+            sizes.append(None)
+            continue
+        size = None
+        if kind is BoundedSlice:
+            start, size = int(r[0]), int(r[1])
+            index.append((start, size))
+            if size > b or size < 0:
+                said = f"a slice of size {size} in dimension {d}, whose block has {b} positions"
+                size = min(max(size, 0), b)
+        else:
+            number = int(r)
+            index.append(number)
+            start = number * b if kind is Blocked else number
+        place = start + whole if start < 0 else start
+        inside = min(max(place, 0), whole - b)
+        if place != inside or start < 0 or (kind is BoundedSlice and start + (size or 0) > n):
+            if not said:
+                what = f"{start}:{start + (b if size is None else size)}"
+                said = f"positions {what} in dimension {d} of size {n}" + (
+                    f" (padded to {whole})" if whole != n else ""
+                )
+        clamped = clamped or place != inside
+        take.append(slice(inside, inside + b))
+        first = inside - lo
+        starts.append(first)
+        shape.append(b)
+        pad.append(max(0, -first) + max(0, first + (b if size is None else size) - n))
+        sizes.append(size)
+        if kind is Squeezed:
+            squeezed.append(d)
+    return Block(
+        tuple(index),
+        tuple(take),
+        tuple(starts),
+        tuple(shape),
+        tuple(squeezed),
+        tuple(pad),
+        clamped,
+        tuple(sizes),
+        said,
+    )
+
+
+def _numpy_index(block: Block, padded: tuple[int, ...]) -> tuple:
+    """The block's index with positions along every dimension, where some are given by vectors."""
+    if all(type(t) is slice for t in block.take):
+        return block.take
+    return np.ix_(*(np.arange(t.start, t.stop) if type(t) is slice else t for t in block.take))
+
+
+def index_results(m: BlockMapping, position: Sequence[int], read: Any) -> list:
+    """What the index map gives at a grid point. `read(input, tree, leaves)` reads a prefetched reference."""
+    jaxpr = m.index_map.jaxpr
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, map(np.int32, position)))
+    env.update(zip(jaxpr.constvars, m.index_map.consts))
+    refs = {v: i for i, v in enumerate(jaxpr.invars[len(position) :])}
+    for eqn in jaxpr.eqns:
+        values = [a.val if type(a) is Literal else env.get(a) for a in eqn.invars]
+        if eqn.primitive is get_p:
+            outs = [read(refs[eqn.invars[0]], eqn.params["tree"], values[1:])]
+        elif any(type(a.aval) is AbstractRef for a in eqn.invars):
+            return _on_values(m.index_map, position, len(refs), read)
+        else:
+            out = eqn.primitive.bind(*values, **eqn.params)
+            outs = out if eqn.primitive.multiple_results else [out]
+        env.update(zip(eqn.outvars, outs))
+    return m.results([a.val if type(a) is Literal else env[a] for a in jaxpr.outvars])
+
+
+def _on_values(index_map: ClosedJaxpr, position, count, read):
+    whole = _tree.structure(())
+    mask = [type(a) is AbstractRef for a in index_map.in_avals]
+    closed, _ = discharge_jaxpr(index_map, mask, ())
+    values = [read(i, whole, ()) for i in range(count)]
+    return eval_jaxpr(closed.jaxpr, closed.consts, *map(np.int32, position), *values)
+
+
+def depends_on_data(m: BlockMapping) -> bool:
+    """Whether an index map reads prefetched scalars."""
+    return bool(m.index_map.effects)
+
+
+# -- in the machine -----------------------------------------------------------------------------------------
+
+
+def begin_point(engine: Engine, core: Core) -> None:
+    """Fetches the blocks of the core's grid point."""
+    pair = core.pair
+    core.coords = coordinates(core.step, pair.grid)
+    if engine.params.grid_point_recorder is not None and not engine.replaying:
+        engine.params.grid_point_recorder(core.coords, core.number)
+    if pair.mesh is not None:
+        return
+    blocks: list = []
+    for source, place in zip(pair.sources, core.refs):
+        if source.operand is None:
+            blocks.append(None)
+            continue
+        mapping = source.mapping
+        if mapping is None:
+            blocks.append(None)
+            if place.number == source.operand:
+                continue
+            _fetch_whole(engine, core, source, place.number)
+            continue
+        block = _block(engine, core, pair, source, mapping)
+        blocks.append(block)
+        _fetch(engine, core, source, mapping, block, place.number)
+    core.windows = tuple(blocks)
+    if engine.telling_blocks:
+        for source, block in zip(pair.sources, blocks):
+            if source.operand is not None and _role(engine, source) == "input":
+                tell_block(engine, core, source, block, "read")
+
+
+def finish_point(engine: Engine, core: Core) -> None:
+    """Puts back the blocks that the kernel wrote, inputs first."""
+    pair = core.pair
+    if pair.mesh is not None:
+        return
+    buffers = engine.now.buffers
+    for source, place, block in zip(pair.sources, core.refs, core.windows):
+        if source.operand is None:
+            continue
+        buffer = buffers[place.number]
+        role = _role(engine, source)
+        if buffer.dirty and role == "input":
+            _wrote_input(engine, core, source)
+        if place.number != source.operand and buffer.dirty:
+            _put_back(engine, core, source, block, buffer)
+        if engine.telling_blocks and (role == "output" or (role == "input" and buffer.dirty)):
+            tell_block(engine, core, source, block, "write")
+        buffer.dirty = False
+
+
+def _role(engine: Engine, source: Source) -> str:
+    assert source.operand is not None
+    return engine.program.operands[source.operand].role
+
+
+def _block(engine, core, pair: Pair, source: Source, mapping: BlockMapping) -> Block:
+    def read(i, tree, leaves):
+        buffer = engine.now.buffers[pair.prefetch[i]]
+        transforms = _tree.unflatten(tree, leaves)
+        region = locate(transforms, buffer.shape, buffer.dtype)
+        if region.moved and engine.params.out_of_bounds_reads == "raise":
+            raise with_place(
+                OutOfBoundsError(
+                    f"the index map of {source.name} reads outside {buffer.name} of shape {buffer.shape} at grid point "
+                    f"{core.coords}: {'; '.join(outside(transforms))}"
+                ),
+                engine.place(core),
+            )
+        return buffer.read(region, uninitialized_value(buffer.dtype, engine.zero))
+
+    block = block_at(mapping, index_results(mapping, core.coords, read))
+    if block.outside and engine.params.out_of_bounds_reads == "raise":
+        raise with_place(
+            OutOfBoundsError(
+                f"the block of {source.name} at grid point {core.coords} is outside the array of shape "
+                f"{mapping.array_aval.shape}: {block.outside}. The index map gives {block.index} for the block shape "
+                f"{mapping.sizes}, at {_origin(mapping)}. Compiled programs move the block inside; "
+                f"InterpretParams(out_of_bounds_reads='clamp') does the same."
+            ),
+            engine.place(core),
+        )
+    return block
+
+
+def _origin(mapping: BlockMapping) -> str:
+    info = mapping.index_map.jaxpr.debug_info
+    return info.position or f"index map {info.name}"
+
+
+def _fetch(engine, core, source, mapping, block: Block, number: int) -> None:
+    root, buffer = engine.now.buffers[source.operand], engine.now.buffers[number]
+    take = _numpy_index(block, root.shape)
+    lost = _lost(engine, mapping, block)
+    values = np.array(root.values[take])
+    written = None if root.written is None else np.array(root.written[take])
+    if lost is not None or any(s is not None for s in block.sizes):
+        hidden = _hidden(block, lost)
+        values[hidden] = uninitialized_value(values.dtype, engine.zero)
+        written = np.ones(values.shape, bool) if written is None else written
+        written[hidden] = False
+    if block.squeezed:
+        values = values.squeeze(block.squeezed)
+        written = None if written is None else written.squeeze(block.squeezed)
+    if written is not None and written.all():
+        written = None
+    kept = tuple(d for d in range(len(block.starts)) if d not in block.squeezed)
+    buffer.fill(values, written, Window(block.starts, kept, len(block.starts)))
+    if engine.detector is not None and _role(engine, source) == "input":
+        _follow(engine, core, root, take, "read", block)
+
+
+def _fetch_whole(engine, core, source, number) -> None:
+    root, buffer = engine.now.buffers[source.operand], engine.now.buffers[number]
+    buffer.fill(np.array(root.values), None if root.written is None else root.written.copy(), None)
+
+
+def _lost(engine, mapping, block: Block):
+    """Per dimension the positions of the block that stay outside, where such elements read as uninitialized."""
+    if not block.outside or engine.params.out_of_bounds_reads != "uninitialized":
+        return None
+    out = []
+    for dim, i, n, b in zip(mapping.block_shape, block.index, mapping.padded_shape, mapping.sizes):
+        if type(dim) is Indirect:
+            places = np.asarray(i, np.int64)
+        else:
+            first = i[0] if isinstance(i, tuple) else i * b if type(dim) is Blocked else i
+            places = first + np.arange(b)
+        places = np.where(places < 0, places + n, places) if type(dim) is Indirect else places
+        out.append((places < 0) | (places >= n))
+    return out
+
+
+def _hidden(block: Block, lost) -> np.ndarray:
+    """Which elements of a block do not count."""
+    out = np.zeros(block.shape, bool)
+    for d, size in enumerate(block.sizes):
+        column = np.zeros(block.shape[d], bool)
+        if size is not None:
+            column |= np.arange(block.shape[d]) >= size
+        if lost is not None:
+            column |= lost[d]
+        out |= column.reshape([-1 if k == d else 1 for k in range(len(block.shape))])
+    return out
+
+
+def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None:
+    root = engine.now.buffers[source.operand]
+    if block is None:
+        root.values, root.written = buffer.values.copy(), buffer.written
+        root.kept, root.dirty, root.touched = False, True, True
+        return
+    mapping = source.mapping
+    take = _numpy_index(block, root.shape)
+    values, written = buffer.values, buffer.written
+    if block.squeezed:
+        values = np.expand_dims(values, block.squeezed)
+        written = None if written is None else np.expand_dims(written, block.squeezed)
+    root.own()
+    lost = _lost(engine, mapping, block)
+    kept = None
+    if lost is not None or any(s is not None for s in block.sizes):
+        kept = ~_hidden(block, lost)
+        values = np.where(kept, values, root.values[take])
+    root.values[take] = values
+    if root.written is not None:
+        new = np.ones(block.shape, bool) if written is None else np.array(written)
+        if kept is not None:
+            new &= kept
+        root.written[take] = root.written[take] | new
+        if root.written.all():
+            root.written = None
+    root.dirty = root.touched = True
+    if engine.detector is not None:
+        _follow(engine, core, root, take, "write", block)
+
+
+def _follow(engine, core, root: Buffer, take, kind: str, block: Block) -> None:
+    """Tells the race detector of a block that is moved."""
+    if len(engine.now.cores) == 1:
+        return
+    elements = element_numbers(root.shape)[take].reshape(-1)
+    box = tuple((s, s + n) for s, n in zip(block.starts, block.shape))
+    where = "fetch" if kind == "read" else "write-back"
+    line = core.pair.jaxpr.jaxpr.debug_info.position or core.pair.name
+    engine.detector.access(core, root, elements, kind, box, (engine.now.t, where, line))
+
+
+def _wrote_input(engine, core, source) -> None:
+    operand = engine.program.operands[source.operand]
+    engine.note_lint(
+        "write to input",
+        (operand.name,),
+        f"{engine.program.name} writes to its input {operand.name}: later steps of the grid see it, the caller's array does not "
+        f"change. Return it as an output, aliased to the input (input_output_aliases).",
+        ref=operand.name,
+    )
+
+
+def tell_block(engine, core, source, block: Block | None, io: str) -> None:
+    """The event of a block that is fetched or put back."""
+    operand = engine.program.operands[source.operand]
+    if block is None:
+        block = whole_block(operand.aval.shape)
+    history = engine.visits.setdefault((core.number, source.operand), {}).setdefault(
+        block.index, []
+    )
+    if not history or history[-1] < core.at:
+        history.append(core.at)
+    visit = bisect.bisect_right(history, core.at)
+    engine.tell(
+        block.event(core.step, core.coords, operand.name, io, visit, core.number, core.pair.number)
+    )
+
+
+def whole_block(shape: tuple[int, ...]) -> Block:
+    """The one block of an operand that every step sees whole."""
+    n = len(shape)
+    return Block(
+        (0,) * n,
+        tuple(slice(0, s) for s in shape),
+        (0,) * n,
+        tuple(shape),
+        (),
+        (0,) * n,
+        False,
+        (None,) * n,
+        "",
+    )
+
+
+# -- without running ----------------------------------------------------------------------------------------
+
+
+def static_events(program: Program) -> Iterator[BlockEvent]:
+    """The block events of a `kernel_call` whose index maps do not depend on data, core by core."""
+    for number, share in enumerate(program.pairs[0].shares):
+        pair = program.pairs[0]
+        visits: dict[tuple, int] = {}
+        for step in share:
+            coords = coordinates(step, pair.grid)
+            late = []
+            for source in pair.sources:
+                if source.operand is None or program.operands[source.operand].role not in IO:
+                    continue
+                operand = program.operands[source.operand]
+                m = source.mapping
+                if m is None:
+                    block = whole_block(operand.aval.shape)
+                else:
+                    block = block_at(m, index_results(m, coords, None))
+                key = (source.operand, block.index)
+                visits[key] = visits.get(key, 0) + 1
+                io = IO[operand.role]
+                event = block.event(step, coords, operand.name, io, visits[key], number, 0)
+                if io == "read":
+                    yield event
+                else:
+                    late.append(event)
+            yield from late
+
+
+IO = {"input": "read", "output": "write"}
