@@ -20,6 +20,7 @@ import xlab
 import xlab.numpy as jnp
 from xlab import kernels, lax
 from xlab.config import _WITHOUT_EFFECT, FLAGS, config, flag_context
+from xlab.kernels import kernel_call
 from xlab.sharding import AxisType
 from xlab.sharding import PartitionSpec as P
 
@@ -118,6 +119,7 @@ EFFECTS = {
     "softmax_custom_jvp": (True, lambda: "custom_jvp" in str(xlab.make_jaxpr(xlab.nn.softmax)(X))),
     "allow_f16_reductions": (False, lambda: raises(lambda: lax.reduce_sum(jnp.ones(3, np.float16), (0,)))),
     "uninitialized_memory": ("zero", lambda: float(xlab.empty_ref(xlab.ShapeDtypeStruct((), "float32"))[...]) == 0),
+    "kernels_default_interpret": ("compiled", lambda: raises(lambda: kernel_call(lambda ref: None, jnp.ones(2))())),
     "jax2tf_associative_scan_reductions": (True, lambda: "reduce_window" in xlab.jit(lambda x: lax.cumsum(x)).lower(X).as_text()),
     "legacy_prng_key": ("error", lambda: raises(lambda: xlab.random.uniform(xlab.random.PRNGKey(0)))),
     "no_execution": (True, lambda: raises(compiles)),

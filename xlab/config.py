@@ -140,6 +140,7 @@ FLAGS: dict[str, Flag] = {
         Flag("allow_f16_reductions", True, bool, "Let reduce_sum add in 16 bits; False makes it an error.", True),
         Flag("uninitialized_memory", "nan", ("nan", "zero"),
              "What memory of kernels and of empty_ref holds before it is written: NaN and the lowest integers, or zeros.", True),
+        Flag("kernels_default_interpret", None, (None, "compiled", "value"), "How kernels run that say nothing about it.", True),
         Flag("jax2tf_associative_scan_reductions", False, bool, "Lower cumulative sums and the like to scans in logarithmic depth.",
              True),
         Flag("legacy_prng_key", "allow", ("allow", "warn", "error"), "What raw keys given to random functions do.", True),
@@ -527,6 +528,7 @@ no_tracing = _scoped("no_tracing", True)
 softmax_custom_jvp = _scoped("softmax_custom_jvp", True)
 allow_f16_reductions = _scoped("allow_f16_reductions")
 uninitialized_memory = _scoped("uninitialized_memory")
+kernels_default_interpret = _scoped("kernels_default_interpret")
 legacy_prng_key = _scoped("legacy_prng_key")
 remove_size_one_mesh_axis_from_type = _scoped("remove_size_one_mesh_axis_from_type", True)
 jax2tf_associative_scan_reductions = _scoped("jax2tf_associative_scan_reductions", True)

@@ -14,7 +14,7 @@ from xlab.core.jaxpr import Jaxpr, Literal, Var, open_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
 from xlab.core.trace import state
-from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
+from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, OpaqueFlow, flow_of
 
 partial_eval_rules = RuleTable(
     "partial_eval.partial_eval_rules",
@@ -58,6 +58,8 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
     if type(flow) is LoopFlow:
         return _loop(flow, unknown, n)
     written = _effects.written(eqn.effects)
+    if type(flow) is OpaqueFlow:
+        return written, [True] * n
     if written and not unknown[0] and any(unknown[1:]):
         # An unknown value is stored in a known reference; the old value is known.
         return written, [False] * n

@@ -1,16 +1,21 @@
 """Kernels: programs over grids of blocks, with references, memory spaces, semaphores and cores.
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
-`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs), `call.py` (`kernel_call`), `call_primitive.py` (its
-primitive), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `interpret.py` (how kernels are run). What kernels say: `helpers.py` (branches, loops,
-checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program), `semaphores.py`, `copies.py`;
-their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory tied to them), `mpmd.py`
-(`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive), `pairs.py` (what
-interpreters run), `mpmd_compiled.py` (its compiled path). `machine/` is the value interpreter.
+`program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs),
+`call.py` (`kernel_call`), `sharing.py` (when two calls are one program), `call_primitive.py` (its primitive), `call_rules.py`
+(derivatives, batching, discharge), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `params.py` (options for
+the compilers of platforms), `cost.py` (what a kernel costs), `interpret.py` (how kernels are run). What kernels say: `helpers.py`
+(branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
+`semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory
+tied to them), `mpmd.py` (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive),
+`pairs.py` (what interpreters run), `mpmd_compiled.py` (its compiled path), `static_schedule.py` (cores that wait for one another),
+`core_map.py`, `kernel.py` (the decorator). `machine/` is the value interpreter; `failures.py` has the errors of running kernels that
+others raise too.
 
 The room may import everything below `observe`; nothing below imports it.
 """
 
+from xlab.kernels import call_rules as _call_rules
 from xlab.kernels.access import load as load
 from xlab.kernels.access import store as store
 from xlab.kernels.access import swap as swap
@@ -34,6 +39,11 @@ from xlab.kernels.copies import async_copy as async_copy
 from xlab.kernels.copies import make_async_copy as make_async_copy
 from xlab.kernels.copies import sync_copy as sync_copy
 from xlab.kernels.copies import with_memory_space_constraint as with_memory_space_constraint
+from xlab.kernels.core_map import core_map as core_map
+from xlab.kernels.core_map import core_map_p as core_map_p
+from xlab.kernels.cost import CostEstimate as CostEstimate
+from xlab.kernels.cost import estimate_cost as estimate_cost
+from xlab.kernels.cost import register_cost_rule as register_cost_rule
 from xlab.kernels.grid import GridMapping as GridMapping
 from xlab.kernels.grid import GridSpec as GridSpec
 from xlab.kernels.grid import PrefetchGridSpec as PrefetchGridSpec
@@ -52,6 +62,7 @@ from xlab.kernels.helpers import strides_from_shape as strides_from_shape
 from xlab.kernels.helpers import when as when
 from xlab.kernels.interpret import InterpretParams as InterpretParams
 from xlab.kernels.interpret import interpret_mode as interpret_mode
+from xlab.kernels.kernel import kernel as kernel
 from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
@@ -62,6 +73,7 @@ from xlab.kernels.mesh import KernelMesh as KernelMesh
 from xlab.kernels.mesh import create_core_mesh as create_core_mesh
 from xlab.kernels.mpmd import mpmd_map as mpmd_map
 from xlab.kernels.mpmd_primitive import mpmd_map_p as mpmd_map_p
+from xlab.kernels.params import register_lowering_rule as register_lowering_rule
 from xlab.kernels.program import num_programs as num_programs
 from xlab.kernels.program import program_id as program_id
 from xlab.kernels.scoped import run_scoped as run_scoped

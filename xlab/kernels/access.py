@@ -9,6 +9,7 @@ program is not moved into range (a negative one counts from the end): positions 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from xlab.lax.creation import full, iota, zeros_like_aval
 from xlab.lax.index_steps import Points, Strided, Window
 from xlab.lax.indexers import NDIndexer, indexer
 from xlab.lax.ref_batching import batched_index, batched_store
-from xlab.lax.ref_functions import TransformedRef
+from xlab.lax.ref_views import SelectedRef, View
 from xlab.lax.refs import check_stored, get_p, part_of, stored_tangent, swap_p, uninitialized
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, pad, transpose
 from xlab.lax.slicing import dynamic_slice_p, dynamic_update_slice_p
@@ -59,6 +60,8 @@ def load(ref: Ref, idx: Any = None, *, mask: ArrayLike | None = None, other: Any
         >>> load(ref, xlab.ds(1, 4), mask=jnp.arange(4) < 2, other=-1).tolist()
         [1, 2, -1, -1]
     """
+    if type(ref) is SelectedRef:
+        return ref.apply(lambda r: load(r, idx, mask=mask, other=other))
     ref, transforms, part = target(ref, idx, "load")
     mask = _mask(mask, part, "load")
     if other is not None:
@@ -66,7 +69,9 @@ def load(ref: Ref, idx: Any = None, *, mask: ArrayLike | None = None, other: Any
             raise ValueError(
                 "load takes `other` together with a mask: it stands where the mask is false"
             )
-        other = _spread(fitting(other, part, "load"), part, "`other`", "load")
+        # An integer literal, mostly 0, fills whatever the reference holds.
+        kinds = (np.number,) if isinstance(other, int) else (np.floating, np.integer)
+        other = _spread(fitting(other, part, kinds), part, "`other`", "load")
     if mask is None and not _may_leave(transforms):
         leaves, tree = _tree.flatten(transforms)
         return get_p.bind(ref, *leaves, tree=tree)
@@ -94,9 +99,11 @@ def swap(ref: Ref, idx: Any, val: ArrayLike, *, mask: ArrayLike | None = None) -
         >>> swap(ref, None, jnp.zeros(4, int), mask=jnp.arange(4) > 1).tolist(), ref[...].tolist()
         ([0, 1, 2, 3], [0, 1, 0, 0])
     """
+    if type(ref) is SelectedRef:
+        return ref.apply(lambda r: swap(r, idx, val, mask=mask))
     ref, transforms, part = target(ref, idx, "swap")
     mask = _mask(mask, part, "store")
-    val = fitting(val, part, "store")
+    val = fitting(val, part)
     if mask is None and not _may_leave(transforms):
         leaves, tree = _tree.flatten(transforms)
         return swap_p.bind(ref, val, *leaves, tree=tree)
@@ -132,16 +139,15 @@ def target(ref: Any, idx: Any, api: str) -> tuple[Any, tuple, Any]:
     return ref, (*transforms, last), part.update(shape=last.result_shape())
 
 
-def fitting(value: Any, part: Any, api: str) -> Any:
-    """A value in the dtype of the part, where it is weak and of the same kind; others are left to the primitive to refuse."""
-    if is_ref(value) or isinstance(value, TransformedRef):
+def fitting(value: Any, part: Any, kinds: Sequence = (np.floating, np.integer)) -> Any:
+    """A value in the dtype of the part, where it is weak and of one of these kinds, as the part is; others are left to be refused."""
+    if is_ref(value) or isinstance(value, View):
         raise ValueError(
             "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
         )
     aval = aval_of(value)
     if aval.dtype == part.dtype and aval.weak_type == part.weak_type:
         return value
-    kinds = (np.floating, np.integer)
     same_kind = any(
         dtypes.issubdtype(aval.dtype, k) and dtypes.issubdtype(part.dtype, k) for k in kinds
     )

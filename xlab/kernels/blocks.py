@@ -7,7 +7,6 @@ is a jaxpr.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -17,11 +16,13 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core import source_info as _source_info
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import INVARYING, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Literal, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.trace import check_arity
+from xlab.lax.arithmetic import mul
 from xlab.lax.convert import convert_element_type
 from xlab.lax.indexers import Slice
 
@@ -199,6 +200,43 @@ class BlockMapping:
             for d in self.block_shape
         ]
 
+    def index(self, position: Sequence[Any], prefetch: Sequence[Any] = ()) -> list[Any]:
+        """What the index map gives at a position of the grid, one entry per dimension as `results` says.
+
+        Args:
+            position: one integer per axis of the grid.
+            prefetch: the values of the prefetched arguments.
+        """
+        takes = self.index_map.in_avals
+        index_map, _ = discharge_jaxpr(self.index_map, [type(a) is AbstractRef for a in takes], ())
+        outs = eval_jaxpr(index_map.jaxpr, index_map.consts, *position, *prefetch)
+        return self.results(outs)
+
+    def start_indices(self, position: Sequence[Any], *prefetch: Any) -> list[Any]:
+        """Where the block at a position of the grid starts in the padded array.
+
+        Per dimension an integer; for `BoundedSlice` a pair (start, size), for `Indirect` the vector of positions.
+
+        Example:
+            >>> import numpy as np
+            >>> from xlab.kernels import BlockSpec
+            >>> from xlab.core.avals import ShapedArray
+            >>> from xlab.core.refs import AbstractRef
+            >>> array = AbstractRef(ShapedArray((8, 8), np.dtype("float32")))
+            >>> mapping = block_mapping(BlockSpec((4, None), lambda i: (i, i + 1)), array, "args[0]", (2,))
+            >>> [int(start) for start in mapping.start_indices([1])]
+            [4, 2]
+        """
+        starts = []
+        for d, r in zip(self.block_shape, self.index(position, prefetch)):
+            if type(d) is not Blocked:
+                starts.append(r)
+            elif isinstance(r, (int, np.integer)):
+                starts.append(int(r) * d.block_size)
+            else:
+                starts.append(mul(r, np.int32(d.block_size)))
+        return starts
+
     def to_block_spec(self) -> BlockSpec:
         """A spec that makes this mapping again."""
         jaxpr = self.index_map
@@ -221,7 +259,8 @@ def _padding(dim: BlockDim, n: int) -> tuple[int, int]:
     if type(dim) is Blocked:
         return 0, -n % dim.block_size if dim.block_size else 0
     if type(dim) is Element:
-        return dim.padding
+        lo, hi = dim.padding
+        return lo, hi + (-(lo + n + hi) % dim.block_size if dim.block_size else 0)
     if type(dim) is BoundedSlice:
         return 0, dim.block_size
     return 0, 0
@@ -231,10 +270,14 @@ def as_block_dim(d: Any, origin: str) -> BlockDim:
     """An entry of a block shape as one of the five kinds."""
     if d is None:
         return squeezed
-    if isinstance(d, KINDS):
-        return d
     if isinstance(d, (int, np.integer)) and not isinstance(d, bool):
-        return Blocked(int(d))
+        d = Blocked(int(d))
+    if isinstance(d, KINDS):
+        if d.block_size < 0:
+            raise ValueError(
+                f"the block shape for {origin} has the entry {d}: sizes are not negative"
+            )
+        return d
     raise ValueError(
         f"the block shape for {origin} has the entry {d!r} of type {type(d).__name__}. Entries are an int, None, or one of "
         f"{', '.join(k.__name__ for k in KINDS)}"
@@ -281,6 +324,7 @@ def block_mapping(
             shape=tuple(d.block_size for d in dims if type(d) is not Squeezed),
             weak_type=False,
             memory_space=None,
+            mat=INVARYING,
         ),
         space,
     )
@@ -385,8 +429,3 @@ def _integer(x, i, origin, fun, ndim, shape=()):
     if isinstance(x, (int, np.integer, np.ndarray)):
         return np.asarray(x, np.int32) if ndim else np.int32(x)
     return convert_element_type(x, np.int32)
-
-
-def block_steps(mapping: BlockMapping) -> int:
-    """How many blocks cover the array, for dimensions in blocks or squeezed."""
-    return math.prod(-(-n // b) if b else 1 for n, b in zip(mapping.padded_shape, mapping.sizes))

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
-from xlab.core.avals import aval_of
-from xlab.core.refs import AbstractRef
+from xlab.compile.tracing import function_name, made_of
+from xlab.core import effects as _effects
+from xlab.core import source_info as _source_info
+from xlab.core.avals import INVARYING, ShapedArray, aval_of
+from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.trace import EVAL, state
-from xlab.kernels.blocks import no_block_spec
+from xlab.interpreters.discharge import discharge_jaxpr
+from xlab.kernels.aliases import checked_aliases
+from xlab.kernels.blocks import Element, no_block_spec
 from xlab.kernels.call_primitive import kernel_call_p
-from xlab.kernels.grid import GridSpec, grid_mapping
+from xlab.kernels.cost import CostEstimate
+from xlab.kernels.failures import KernelWarning
+from xlab.kernels.grid import GridMapping, GridSpec, grid_mapping
 from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.memory import as_ref_aval
+from xlab.kernels.params import checked_compiler_params, checked_metadata
+from xlab.kernels.sharing import NotComparable, base_and_key, spec_key
 from xlab.kernels.trace import split_scratch, trace_kernel
 
 
@@ -29,11 +39,12 @@ def kernel_call(
     out_specs: Any = no_block_spec,
     scratch_shapes: Any = (),
     input_output_aliases: Mapping[int, int] = {},
+    alias_mode: str = "copy",
     debug: bool = False,
     interpret: Interpret = False,
     name: str | None = None,
     compiler_params: Any = None,
-    cost_estimate: Any = None,
+    cost_estimate: CostEstimate | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Callable[..., Any]:
     """A function of arrays that runs `kernel` once per step of a grid, on blocks of the arrays.
@@ -48,7 +59,9 @@ def kernel_call(
         out_specs: a `BlockSpec` per output.
         scratch_shapes: types of memory that lives from step to step; a dictionary is passed by keyword.
         input_output_aliases: flat argument to flat output: the output starts as that argument.
-        debug: print the kernel's jaxpr and its grid.
+        alias_mode: "copy": later steps still read the argument as it was given. "shared": they read what was written to the
+            output, as where both are one buffer.
+        debug: print the kernel's jaxpr, its grid, and the jaxpr on values.
         interpret: True or "compiled" runs it as one compiled loop, "value" or `InterpretParams` equation by equation.
         name: stands for the kernel's name in programs and messages.
         compiler_params: options for a platform's compiler, stored only on CPUs.
@@ -56,10 +69,11 @@ def kernel_call(
         metadata: strings attached to the operation.
 
     Returns:
-        A function of pytrees of arrays.
+        A function of pytrees of arrays. Arguments may also be references to arrays: what the kernel writes to their blocks stays.
 
     Raises:
         ValueError: specs, aliases or outputs that do not fit, a kernel that returns something or captures arrays.
+        NotImplementedError: a reference passed twice, or padding by `Element` of an argument that is aliased.
 
     Example:
         >>> import xlab
@@ -74,69 +88,160 @@ def kernel_call(
         [1, 2, 3, 4, 5, 6]
     """
     checked(interpret)
-    if grid_spec is not None:
-        clash = [
-            n
-            for n, given in (
-                ("grid", grid != ()),
-                ("in_specs", in_specs is not no_block_spec),
-                ("out_specs", out_specs is not no_block_spec),
-                ("scratch_shapes", scratch_shapes != ()),
-            )
-            if given
-        ]
-        if clash:
-            raise ValueError(
-                f"kernel_call got grid_spec and {', '.join(clash)}: if grid_spec is given, they are its fields"
-            )
-        spec = grid_spec
-    else:
-        spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
-    if isinstance(out_shape, list):
-        out_shape = tuple(out_shape)
-    out_leaves, out_tree = _tree.flatten(out_shape)
-    out_avals = [as_ref_aval(x) for x in out_leaves]
-    options = {
-        "debug": debug,
-        "compiler_params": compiler_params,
-        "cost_estimate": cost_estimate,
-        "metadata": None if metadata is None else tuple(sorted(metadata.items())),
-        "mesh": None,
-    }
-    aliases = tuple(sorted(dict(input_output_aliases).items()))
-
-    def run(mode, *args):
-        leaves, in_tree = _tree.flatten(args)
-        in_origins = [f"args{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(args)[0]]
-        out_origins = [
-            f"outputs{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(out_shape)[0]
-        ]
-        in_avals = [_operand_aval(x) for x in leaves]
-        scratch, scratch_tree, by_name = split_scratch(spec.scratch_shapes)
-        scratch_avals = [as_ref_aval(x) for x in scratch]
-        mapping, dynamic = grid_mapping(
-            spec, in_avals, in_tree, in_origins, out_avals, out_tree, out_origins, scratch_avals
+    if alias_mode not in ("copy", "shared"):
+        raise ValueError(f'alias_mode is "copy" or "shared", got {alias_mode!r}')
+    if cost_estimate is not None and not isinstance(cost_estimate, CostEstimate):
+        raise ValueError(f"cost_estimate is a CostEstimate, got {cost_estimate!r}")
+    given = (
+        ("grid", grid != ()),
+        ("in_specs", in_specs is not no_block_spec),
+        ("out_specs", out_specs is not no_block_spec),
+        ("scratch_shapes", scratch_shapes != ()),
+    )
+    clash = [n for n, is_given in given if is_given]
+    if grid_spec is not None and clash:
+        raise ValueError(
+            f"kernel_call got grid_spec and {', '.join(clash)}: if grid_spec is given, they are its fields"
         )
-        ref_avals = [
-            *in_avals[: mapping.num_prefetch],
-            *(m.block_aval for m in mapping.block_mappings),
-            *scratch_avals,
+    call = _Call(
+        kernel,
+        out_shape,
+        GridSpec(grid, in_specs, out_specs, scratch_shapes) if grid_spec is None else grid_spec,
+        input_output_aliases,
+        name or function_name(kernel),
+        {
+            "alias_mode": alias_mode,
+            "debug": debug,
+            "compiler_params": checked_compiler_params(compiler_params),
+            "cost_estimate": cost_estimate,
+            "metadata": checked_metadata(metadata),
+            "mesh": None,
+        },
+    )
+    programs: dict = {}
+
+    def run(*args):
+        mode = resolve(interpret)
+        _check_passed_once(args)
+        if state.trace is EVAL and mode not in ("compiled", False):
+            return call.bind(mode, call.dynamic, args)
+        program = programs.get(mode)
+        if program is None:
+            program = programs[mode] = call.program(mode)
+        return program(call.dynamic, *args)
+
+    run.__name__ = run.__qualname__ = call.name
+    run.__doc__ = kernel.__doc__
+    return run
+
+
+class _Call:
+    """What `kernel_call` was given, without arguments yet."""
+
+    def __init__(self, kernel, out_shape, spec: GridSpec, aliases, name: str, options: dict):
+        self.kernel, self.spec, self.name, self.options = kernel, spec, name, options
+        self.out_shape = tuple(out_shape) if isinstance(out_shape, list) else out_shape
+        leaves, self.out_tree = _tree.flatten_with_path(self.out_shape)
+        self.out_origins = [f"outputs{_tree.keystr(path)}" for path, _ in leaves]
+        self.out_avals = [_output(x, origin) for (_, x), origin in zip(leaves, self.out_origins)]
+        self.aliases = dict(aliases)
+        scratch, self.scratch_tree, self.scratch_by_name = split_scratch(spec.scratch_shapes)
+        self.scratch_avals = [as_ref_aval(x) for x in scratch]
+        self.dynamic = tuple(n for n in spec.grid if not isinstance(n, int))
+        self.sizes = [n if isinstance(n, int) else None for n in spec.grid]
+
+    def program(self, mode) -> Callable[..., Any]:
+        """The call as a jitted function of `(dynamic sizes, *arguments)`."""
+
+        def program(dynamic, *args):
+            return self.bind(mode, dynamic, args)
+
+        program.__name__ = program.__qualname__ = self.name
+        try:
+            base, given = base_and_key(self.kernel)
+            made_of(base, "kernel_call", mode, given, *self.key())(program)
+        except NotComparable:
+            pass
+        return jit(program, inline=True)
+
+    def key(self) -> tuple[Hashable, ...]:
+        """Stands for everything but the kernel."""
+        spec = self.spec
+        return (
+            type(spec),
+            spec.num_scalar_prefetch,
+            tuple(self.sizes),
+            spec.grid_names,
+            spec_key(spec.in_specs),
+            spec_key(spec.out_specs),
+            self.out_tree,
+            tuple(self.out_avals),
+            self.scratch_tree,
+            tuple(self.scratch_avals),
+            self.scratch_by_name,
+            tuple(self.aliases.items()),
+            self.name,
+            *self.options.values(),
+        )
+
+    def check_manual(self) -> None:
+        """Raises where a shard_map checks over which mesh axes values vary, and an output does not say it."""
+        leaves = _tree.leaves(self.out_shape)
+        silent = [
+            (x, origin)
+            for x, origin in zip(leaves, self.out_origins)
+            if not isinstance(x, ShapedArray) and getattr(x, "manual_axis_type", None) is None
         ]
-        n_in, n_out = len(in_avals), len(out_avals)
+        if state.manual and silent:
+            raise ValueError(
+                f"{silent[0][1]} of out_shape, {silent[0][0]}, is made inside a shard_map that checks over which mesh axes values "
+                f"vary: it has to say so, as xlab.ShapeDtypeStruct(shape, dtype, "
+                f"manual_axis_type=xlab.sharding.ManualAxisType(varying={{'x'}})). Or call shard_map with check_vma=False"
+            )
+
+    def bind(self, mode, dynamic: Sequence[Any], args: Sequence[Any]) -> Any:
+        """Traces the kernel for these arguments, and calls it."""
+        self.check_manual()
+        leaves, in_tree = _tree.flatten(args)
+        in_origins = [f"args{_tree.keystr(path)}" for path, _ in _tree.flatten_with_path(args)[0]]
+        in_avals = [_operand(x, origin) for x, origin in zip(leaves, in_origins)]
+        mapping = grid_mapping(
+            self.spec,
+            in_avals,
+            in_tree,
+            in_origins,
+            self.out_avals,
+            self.out_tree,
+            self.out_origins,
+            self.scratch_avals,
+        )
+        aliases = checked_aliases(
+            self.aliases, in_avals, in_origins, self.out_avals, self.out_origins
+        )
+        _check_aliased_padding(mapping, aliases)
+        n_in, n_out = len(in_avals), len(self.out_avals)
 
         def call(*refs):
             inputs = _tree.unflatten(in_tree, refs[:n_in])
-            outs = _tree.unflatten(out_tree, refs[n_in : n_in + n_out])
-            extra = _tree.unflatten(scratch_tree, refs[n_in + n_out :])
-            outs = outs if isinstance(out_shape, tuple) else (outs,)
-            return kernel(*inputs, *outs, **extra) if by_name else kernel(*inputs, *outs, *extra)
+            outs = _tree.unflatten(self.out_tree, refs[n_in : n_in + n_out])
+            outs = outs if isinstance(self.out_shape, tuple) else (outs,)
+            scratch = _tree.unflatten(self.scratch_tree, refs[n_in + n_out :])
+            if self.scratch_by_name:
+                return self.kernel(*inputs, *outs, **scratch)
+            return self.kernel(*inputs, *outs, *scratch)
 
-        sizes = [n if isinstance(n, int) else None for n in spec.grid]
+        prefetched = [_at_a_step(a) for a in in_avals[: mapping.num_prefetch]]
+        refs = [*prefetched, *(m.block_aval for m in mapping.block_mappings), *self.scratch_avals]
+        names = [*in_origins, *self.out_origins, *_tree_names("scratch", self.scratch_tree)]
         closed, captured = trace_kernel(
-            kernel, call, ref_avals, sizes, spec.grid_names, [*in_origins, *out_origins], name
+            self.kernel, call, refs, self.sizes, self.spec.grid_names, names, self.name
         )
-        if captured:
-            mapping = replace(mapping, num_captured=len(captured))
+        _check_captured_once(captured, leaves, in_origins)
+        if mode == "compiled":  # the value interpreter says so itself
+            _warn_of_written_inputs(self.kernel, closed, len(captured), leaves, in_origins)
+        mapping = replace(mapping, num_captured=len(captured))
+        if self.options["debug"]:
+            _print(self.kernel, closed, mapping)
         outs = kernel_call_p.bind(
             *captured,
             *dynamic,
@@ -145,32 +250,97 @@ def kernel_call(
             grid_mapping=mapping,
             input_output_aliases=aliases,
             interpret=mode,
-            out_avals=tuple(a.inner_aval for a in out_avals),
-            name=name or getattr(kernel, "__name__", None) or type(kernel).__name__,
-            **options,
+            out_avals=tuple(a.inner_aval for a in self.out_avals),
+            name=self.name,
+            **self.options,
         )
-        return _tree.unflatten(out_tree, outs)
-
-    compiled: dict = {}
-
-    def call(*args):
-        mode = resolve(interpret)
-        if state.trace is not EVAL or mode not in ("compiled", False):
-            return run(mode, *args)
-        if mode not in compiled:
-
-            def program(*args):
-                return run(mode, *args)
-
-            program.__name__ = name or getattr(kernel, "__name__", "kernel")
-            compiled[mode] = jit(program)
-        return compiled[mode](*args)
-
-    call.__name__ = call.__qualname__ = name or getattr(kernel, "__name__", "kernel")
-    call.__doc__ = kernel.__doc__
-    return call
+        return _tree.unflatten(self.out_tree, outs)
 
 
-def _operand_aval(x) -> AbstractRef:
+def _tree_names(what, tree) -> list[str]:
+    leaves = _tree.flatten_with_path(_tree.unflatten(tree, [0] * tree.num_leaves))[0]
+    return [f"{what}{_tree.keystr(path)}" for path, _ in leaves]
+
+
+def _operand(x: Any, origin: str) -> AbstractRef:
+    """The type of an argument as a reference."""
     aval = aval_of(x)
+    if aval.explicit_sharding is not None:
+        raise ValueError(
+            f"{origin} of a kernel call has the type {aval}, sharded over mesh axes of type Explicit: all mesh axes must be "
+            f"manual. Call the kernel inside a shard_map over these axes, on each device's part."
+        )
     return aval if isinstance(aval, AbstractRef) else AbstractRef(aval.strip_weak_type())
+
+
+def _output(x: Any, origin: str) -> AbstractRef:
+    """The type of an output as a reference."""
+    try:
+        aval = as_ref_aval(x)
+    except ValueError as e:
+        raise ValueError(f"{origin} of out_shape: {e}") from None
+    mat = x.mat if isinstance(x, ShapedArray) else getattr(x, "manual_axis_type", None)
+    return aval.update(mat=mat) if mat else aval
+
+
+def _at_a_step(aval: AbstractRef) -> AbstractRef:
+    """The type of a whole array as a kernel sees it: it does not say over which mesh axes its values vary."""
+    return aval.update(mat=INVARYING) if aval.mat else aval
+
+
+def _check_passed_once(args) -> None:
+    seen: dict[int, str] = {}
+    for path, x in _tree.flatten_with_path(args)[0]:
+        if is_ref(x):
+            here = f"args{_tree.keystr(path)}"
+            if id(x) in seen:
+                raise NotImplementedError(
+                    f"the reference {x} is passed twice to a kernel call, as {seen[id(x)]} and as {here}, which would alias: "
+                    f"pass it once"
+                )
+            seen[id(x)] = here
+
+
+def _check_captured_once(captured, leaves, origins) -> None:
+    places = {id(x): origin for x, origin in zip(leaves, origins) if is_ref(x)}
+    for ref in captured:
+        if id(ref) in places:
+            raise NotImplementedError(
+                f"the reference {ref} is captured by the kernel and also passed as {places[id(ref)]}, which would alias: do one of "
+                f"both"
+            )
+
+
+def _check_aliased_padding(mapping: GridMapping, aliases) -> None:
+    ins = [None] * mapping.num_prefetch + list(mapping.input_mappings)
+    for i, o in aliases:
+        for m in (ins[i], mapping.output_mappings[o]):
+            if m is not None and any(type(d) is Element and any(d.padding) for d in m.block_shape):
+                raise NotImplementedError(
+                    f"{m.origin} is part of the alias {{{i}: {o}}} and its block shape {m.block_shape} pads by Element: padding of "
+                    f"aliased operands is not implemented"
+                )
+
+
+def _warn_of_written_inputs(kernel, closed, num_captured, leaves, origins) -> None:
+    for i in sorted(_effects.written(closed.effects)):
+        i -= num_captured
+        if 0 <= i < len(leaves) and not is_ref(leaves[i]):
+            frame = _source_info.user_frame(1)
+            where = (
+                ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+            )
+            warnings.warn_explicit(
+                f"the kernel function {_source_info.describe_function(kernel)} writes to its input {origins[i]}. Later steps see it, "
+                f"the caller's array does not change: write to an output, aliased with the input by input_output_aliases if it "
+                f"should start as the input",
+                KernelWarning,
+                *where,
+            )
+
+
+def _print(kernel, closed, mapping: GridMapping) -> None:
+    discharged, _ = discharge_jaxpr(closed, [type(a) is AbstractRef for a in closed.in_avals])
+    print(f"The kernel jaxpr of {_source_info.describe_function(kernel)}:\n{closed}")
+    print(f"The grid mapping:\n{mapping.describe()}")
+    print(f"The discharged jaxpr:\n{discharged}")

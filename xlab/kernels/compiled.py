@@ -6,7 +6,8 @@ the index maps name, runs the kernel without its references, and puts back the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.discharge import discharge_jaxpr
-from xlab.kernels.blocks import BlockMapping, BoundedSlice, Element, Indirect, Squeezed
+from xlab.kernels.blocks import BlockMapping, BoundedSlice, Indirect, Squeezed
 from xlab.kernels.grid import GridMapping
 from xlab.kernels.program import num_programs_p, program_id_p
 from xlab.lax.arithmetic import add, mul
+from xlab.lax.arithmetic import max as lax_max
 from xlab.lax.comparison import eq, lt, select
 from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert_element_type
@@ -31,7 +33,11 @@ from xlab.lax.uninitialized import uninitialized
 
 
 def program_on_values(
-    operands: Sequence[Any], jaxpr: ClosedJaxpr, grid: GridMapping, aliases: Sequence[tuple]
+    operands: Sequence[Any],
+    jaxpr: ClosedJaxpr,
+    grid: GridMapping,
+    aliases: Sequence[tuple[int, int]],
+    alias_mode: str = "copy",
 ) -> list:
     """Runs a kernel over its grid; returns the outputs.
 
@@ -39,110 +45,123 @@ def program_on_values(
         operands: dynamic sizes, prefetched scalars, inputs.
         jaxpr: of the kernel, with references.
         aliases: pairs of a prefetched or input operand and an output.
+        alias_mode: whether such a pair is one buffer ("shared") or the output a copy of the input ("copy").
     """
     prefetch = list(operands[grid.prefetch_operands])
-    inputs = list(operands[grid.input_operands])
-    given = [*prefetch, *inputs]
-    aliased = {o: given[i] for i, o in aliases}
-    outputs = [
-        _padded(aliased[i], m)
-        if i in aliased
-        else uninitialized(m.array_aval.update(shape=m.padded_shape))
-        for i, m in enumerate(grid.output_mappings)
-    ]
-    arrays = [*(_padded(x, m) for x, m in zip(inputs, grid.input_mappings)), *outputs]
+    buffers, buffer_of = _buffers(operands, grid, aliases, alias_mode)
     scratch = [uninitialized(a.inner_aval) for a in grid.scratch_avals]
-    sizes = list(grid.grid)
     dynamic = iter(operands[grid.dynamic_operands])
     sizes = [
-        n if isinstance(n, int) else convert_element_type(next(dynamic), np.int32) for n in sizes
+        n
+        if isinstance(n, int)
+        else lax_max(convert_element_type(next(dynamic), np.int32), np.int32(0))
+        for n in grid.grid
+    ]
+    body, written = discharge_jaxpr(jaxpr, [type(a) is AbstractRef for a in jaxpr.in_avals])
+    mappings, blocks_from = grid.block_mappings, len(prefetch)
+    # What the kernel's references stand for: prefetched arrays, buffers of which they are blocks, scratch.
+    cells = [*prefetch, *buffers, *scratch]
+    scratch_from = blocks_from + len(buffers)
+    cell_of = [
+        *range(blocks_from),
+        *(blocks_from + b for b in buffer_of),
+        *range(scratch_from, len(cells)),
     ]
 
-    body, written = discharge_jaxpr(jaxpr, [type(a) is AbstractRef for a in jaxpr.in_avals])
-    first, n_prefetch, n_arrays = grid.num_prefetch, grid.num_prefetch, len(arrays)
-    moving = sorted({i - first for i in written if first <= i < first + n_arrays})
-    kept = [i for i in written if i >= first + n_arrays]  # scratch
-    changing_scratch = [i - first - n_arrays for i in kept]
-    changing_prefetch = [i for i in written if i < n_prefetch]
+    def step(position, cells):
+        places = [m.start_indices(position, *cells[:blocks_from]) for m in mappings]
+        values = [cells[c] for c in cell_of]
+        for k, (m, place) in enumerate(zip(mappings, places), blocks_from):
+            values[k] = fetch(values[k], m, place)
+        ids, seen = ([x[i] for i in grid.seen_axes] for x in (position, sizes))
+        cells = list(cells)
+        for i, final in zip(written, eval_on_grid(body, values, ids, seen)):
+            k, c = i - blocks_from, cell_of[i]
+            is_block = 0 <= k < len(mappings)
+            cells[c] = put_back(cells[c], mappings[k], places[k], final) if is_block else final
+        return cells
 
-    def step(position, values):
-        arrays, scratch, prefetch = values
-        blocks, places = [], []
-        for x, m in zip(arrays, grid.block_mappings):
-            place = block_place(m, position, prefetch)
-            places.append(place)
-            blocks.append(fetch(x, m, place))
-        ids = [position[i] for i in grid.seen_axes]
-        seen_sizes = [sizes[i] for i in grid.seen_axes]
-        finals = eval_on_grid(body, [*prefetch, *blocks, *scratch], ids, seen_sizes)
-        finals = dict(zip(written, finals))
-        arrays, scratch, prefetch = list(arrays), list(scratch), list(prefetch)
-        for k in moving:
-            arrays[k] = put_back(arrays[k], grid.block_mappings[k], places[k], finals[first + k])
-        for k in changing_scratch:
-            scratch[k] = finals[first + n_arrays + k]
-        for k in changing_prefetch:
-            prefetch[k] = finals[k]
-        return arrays, scratch, prefetch
-
-    arrays, scratch, prefetch = _over_grid(
-        step, sizes, (arrays, scratch, prefetch), moving, changing_scratch, changing_prefetch
-    )
-    return [_cropped(x, m) for x, m in zip(arrays[grid.num_inputs :], grid.output_mappings)]
+    cells = _over_grid(step, sizes, cells, sorted({cell_of[i] for i in written}))
+    outputs = [cells[c] for c in cell_of[blocks_from + grid.num_inputs :]]
+    return [_cropped(x, m) for x, m in zip(outputs, grid.output_mappings)]
 
 
-def _over_grid(step, sizes, values, moving, changing_scratch, changing_prefetch):
-    """The loop. Only what a step changes is carried."""
-    arrays, scratch, prefetch = values
-    if any(isinstance(n, int) and n == 0 for n in sizes):
-        return values
-    if not sizes:
-        return step([], values)
-
-    def pack(arrays, scratch, prefetch):
-        return (
-            [arrays[k] for k in moving],
-            [scratch[k] for k in changing_scratch],
-            [prefetch[k] for k in changing_prefetch],
+def _buffers(operands, grid: GridMapping, aliases, alias_mode) -> tuple[list, list[int]]:
+    """The padded arrays of inputs and outputs, and which of them each block mapping is about."""
+    mappings = grid.block_mappings
+    ends = [[hi for _, hi in m.padding] for m in mappings]
+    first = grid.num_prefetch
+    shared = {
+        grid.num_inputs + o: i - first for i, o in aliases if alias_mode == "shared" and i >= first
+    }
+    for o, i in shared.items():
+        ends[i] = list(map(max, ends[i], ends[o]))
+    given = operands[grid.prefetch_operands.start :]
+    buffers = [
+        _padded(x, m, end)
+        for x, m, end in zip(operands[grid.input_operands], grid.input_mappings, ends)
+    ]
+    buffer_of = list(range(len(buffers)))
+    source = {o: given[i] for i, o in aliases}
+    for o, m in enumerate(grid.output_mappings):
+        k = grid.num_inputs + o
+        if k in shared:
+            buffer_of.append(shared[k])
+            continue
+        buffer_of.append(len(buffers))
+        buffers.append(
+            _padded(source[o], m, ends[k])
+            if o in source
+            else uninitialized(m.array_aval.update(shape=m.padded_shape))
         )
+    return buffers, buffer_of
 
-    def unpack(packed):
-        out = list(arrays), list(scratch), list(prefetch)
-        for whole, part, places in zip(out, packed, (moving, changing_scratch, changing_prefetch)):
-            for k, x in zip(places, part):
-                whole[k] = x
-        return out
 
-    total: Any = np.int32(1)
+def _over_grid(
+    step: Callable[[Sequence[Any], Sequence[Any]], list],
+    sizes: Sequence[Any],
+    cells: list,
+    changing: Sequence[int],
+) -> list:
+    """Repeats `cells = step(position, cells)` in row-major order, the last axis fastest. Only cells that change are carried."""
+    zero, one = np.int32(0), np.int32(1)
+    static = [n for n in sizes if isinstance(n, int)]
+    if 0 in static:
+        return cells
+    moving = [axis for axis, n in enumerate(sizes) if not (isinstance(n, int) and n == 1)]
+    if not moving:
+        return step([zero] * len(sizes), cells)
+    total: Any = np.int32(math.prod(static))
     for n in sizes:
-        total = mul(total, np.int32(n)) if isinstance(n, int) else mul(total, n)
+        if not isinstance(n, int):
+            total = mul(n, total)
+
+    def restored(changed):
+        out = list(cells)
+        for c, x in zip(changing, changed):
+            out[c] = x
+        return out
 
     def more(carry):
         return lt(carry[0], total)
 
     def advance(carry):
-        i, position, packed = carry
-        new = step(list(position), unpack(packed))
-        following, carrying = list(position), None
-        for axis in reversed(range(len(sizes))):
-            p = following[axis]
-            stepped = (
-                add(p, np.int32(1))
-                if carrying is None
-                else add(p, convert_element_type(carrying, np.int32))
-            )
-            if axis == 0:
-                following[axis] = stepped
-                break
-            n = sizes[axis]
-            end = eq(stepped, np.int32(n) if isinstance(n, int) else n)
-            following[axis] = select(end, np.int32(0), stepped)
-            carrying = end
-        return add(i, np.int32(1)), following, pack(*new)
+        i, moved, changed = carry
+        position = [zero] * len(sizes)
+        for axis, p in zip(moving, moved):
+            position[axis] = p
+        new = step(position, restored(changed))
+        following, turn = [], None  # `turn`: whether all axes to the right start again
+        for axis, p in reversed(list(zip(moving, moved))):
+            p = add(p, one if turn is None else convert_element_type(turn, np.int32))
+            if axis != moving[0]:
+                turn = eq(p, np.int32(sizes[axis]) if isinstance(sizes[axis], int) else sizes[axis])
+                p = select(turn, zero, p)
+            following.insert(0, p)
+        return add(i, one), following, [new[c] for c in changing]
 
-    start = (np.int32(0), [np.int32(0)] * len(sizes), pack(*values))
-    _, _, packed = while_loop(more, advance, start)
-    return unpack(packed)
+    start = (zero, [zero] * len(moving), [cells[c] for c in changing])
+    return restored(while_loop(more, advance, start)[2])
 
 
 def eval_on_grid(
@@ -174,32 +193,9 @@ def eval_on_grid(
 # -- blocks of arrays ---------------------------------------------------------------------------------------
 
 
-def block_place(m: BlockMapping, position: Sequence[Any], prefetch: Sequence[Any]) -> list:
-    """Where a block is, per dimension: a start, or for `BoundedSlice` a pair, for `Indirect` a vector."""
-    index_map = m.index_map
-    if any(type(a) is AbstractRef for a in index_map.in_avals):
-        index_map, _ = discharge_jaxpr(
-            index_map, [type(a) is AbstractRef for a in index_map.in_avals]
-        )
-    outs = eval_jaxpr(index_map.jaxpr, index_map.consts, *position, *prefetch)
-    place = []
-    for d, r in zip(m.block_shape, m.results(outs[: _count(m)])):
-        if type(d) in (Squeezed, Element, Indirect, BoundedSlice):
-            place.append(r)
-        elif isinstance(r, (int, np.integer)):
-            place.append(int(r) * d.block_size)
-        else:
-            place.append(mul(r, np.int32(d.block_size)))
-    return place
-
-
-def _count(m):
-    return sum(2 if type(d) is BoundedSlice else 1 for d in m.block_shape)
-
-
-def transforms_of(m: BlockMapping, place: Sequence[Any]) -> list[NDIndexer]:
+def transforms_of(m: BlockMapping, place: Sequence[Any], shape: Sequence[int]) -> list[NDIndexer]:
     """The block as a chain of indexers on the padded array: its windows, then the positions that vectors give."""
-    shape, entries = m.padded_shape, []
+    entries: list = []
     for d, p, n in zip(m.block_shape, place, shape):
         if type(d) is Indirect:
             entries.append(Slice(0, n))
@@ -207,17 +203,18 @@ def transforms_of(m: BlockMapping, place: Sequence[Any]) -> list[NDIndexer]:
             entries.append(_plain(p))
         else:
             entries.append(Slice(_plain(p[0] if type(d) is BoundedSlice else p), d.block_size))
-    out = [NDIndexer(entries, shape)]
-    kept = [(d, p) for d, p in zip(m.block_shape, place) if type(d) is not Squeezed]
-    for k, (d, p) in enumerate(kept):
+    out = [NDIndexer(entries, tuple(shape))]
+    for k, (d, p) in enumerate(_kept(m, place)):
         if type(d) is Indirect:
             now = out[-1].result_shape()
-            out.append(
-                NDIndexer(
-                    [p if j == k else Slice(0, n) for j, n in enumerate(now)], now, (d.block_size,)
-                )
-            )
+            chosen = [p if j == k else Slice(0, n) for j, n in enumerate(now)]
+            out.append(NDIndexer(chosen, now, (d.block_size,)))
     return out
+
+
+def _kept(m, place) -> list[tuple]:
+    """The dimensions that the kernel's reference has, and their places."""
+    return [(d, p) for d, p in zip(m.block_shape, place) if type(d) is not Squeezed]
 
 
 def _plain(x):
@@ -226,13 +223,12 @@ def _plain(x):
 
 def fetch(x: Any, m: BlockMapping, place: Sequence[Any]) -> Any:
     """The block of a padded array at a place."""
-    block = read(x, transforms_of(m, place))
-    return _bounded(m, place, block, None)
+    return _bounded(m, place, read(x, transforms_of(m, place, aval_of(x).shape)), None)
 
 
 def put_back(x: Any, m: BlockMapping, place: Sequence[Any], block: Any) -> Any:
     """The padded array with the block at a place replaced."""
-    transforms = transforms_of(m, place)
+    transforms = transforms_of(m, place, aval_of(x).shape)
     if any(type(d) is BoundedSlice for d in m.block_shape):
         block = _bounded(m, place, block, read(x, transforms))
     return write(x, transforms, block)
@@ -240,9 +236,8 @@ def put_back(x: Any, m: BlockMapping, place: Sequence[Any], block: Any) -> Any:
 
 def _bounded(m, place, block, other):
     """The block, with `other` (else uninitialized elements) past the ends of slices that are smaller than it."""
-    kept = [(d, p) for d, p in zip(m.block_shape, place) if type(d) is not Squeezed]
     aval = aval_of(block)
-    for k, (d, p) in enumerate(kept):
+    for k, (d, p) in enumerate(_kept(m, place)):
         if type(d) is BoundedSlice:
             inside = lt(iota(np.int32, d.block_size), broadcast_in_dim(p[1], (d.block_size,), ()))
             inside = broadcast_in_dim(inside, aval.shape, (k,))
@@ -250,15 +245,17 @@ def _bounded(m, place, block, other):
     return block
 
 
-def _padded(x, m: BlockMapping):
-    if not any(lo or hi for lo, hi in m.padding):
+def _padded(x, m: BlockMapping, ends: Sequence[int]):
+    """The array with padding, uninitialized, up to the given ends."""
+    amounts = [(lo, hi, 0) for (lo, _), hi in zip(m.padding, ends)]
+    if not any(lo or hi for lo, hi, _ in amounts):
         return x
-    value = uninitialized(aval_of(x).update(shape=()))
-    return pad(x, value, [(lo, hi, 0) for lo, hi in m.padding])
+    return pad(x, uninitialized(aval_of(x).update(shape=())), amounts)
 
 
 def _cropped(x, m: BlockMapping):
-    if not any(lo or hi for lo, hi in m.padding):
+    shape = m.array_aval.shape
+    if aval_of(x).shape == shape:
         return x
     starts = [lo for lo, _ in m.padding]
-    return lax_slice(x, starts, [s + n for s, n in zip(starts, m.array_aval.shape)])
+    return lax_slice(x, starts, [s + n for s, n in zip(starts, shape)])

@@ -222,6 +222,16 @@ class GridMapping:
     def output_mappings(self) -> tuple[BlockMapping, ...]:
         return self.block_mappings[self.num_inputs :]
 
+    def describe(self) -> str:
+        """The grid and the block mappings as lines of text."""
+        lines = [f"grid={self.grid}, names={self.grid_names}, vmapped_dims={self.vmapped_dims}"]
+        for m in self.block_mappings:
+            dims = ", ".join(map(str, m.block_shape))
+            lines.append(f"{m.origin}: {m.array_aval} in blocks ({dims}), {m.block_aval}")
+            lines.append(f"  index map {m.index_map}")
+        lines += [f"scratch: {a}" for a in self.scratch_avals]
+        return "\n".join(lines)
+
     def __repr__(self):
         return (
             f"GridMapping(grid={self.grid}, inputs={self.num_inputs}, outputs={self.num_outputs}, "
@@ -238,8 +248,8 @@ def grid_mapping(
     out_tree: Any,
     out_origins: Sequence[str],
     scratch_avals: Sequence[AbstractRef],
-) -> tuple[GridMapping, list]:
-    """The grid mapping of a call, and the sizes that are operands.
+) -> GridMapping:
+    """The grid mapping of a call.
 
     Args:
         in_avals, in_tree, in_origins: the arguments, prefetched ones first: types, structure `(arg, ...)`, paths.
@@ -268,7 +278,11 @@ def grid_mapping(
             [*in_specs, *out_specs], [*in_avals[n:], *out_avals], [*in_origins[n:], *out_origins]
         )
     ]
-    dynamic = [s for s in spec.grid if not isinstance(s, int)]
+    static = [s for s in spec.grid if isinstance(s, int)]
+    if math.prod(static) > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"the grid {spec.grid} has {math.prod(static)} steps, more than an int32 counts: make its blocks larger"
+        )
     grid = tuple(s if isinstance(s, int) else dynamic_grid_dim for s in spec.grid)
     return GridMapping(
         grid,
@@ -278,7 +292,7 @@ def grid_mapping(
         n,
         len(in_avals) - n,
         len(out_avals),
-    ), dynamic
+    )
 
 
 def _specs(name, specs, tree, what) -> list:

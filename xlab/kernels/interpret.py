@@ -148,9 +148,11 @@ def checked(interpret: Any) -> Any:
 
 
 def resolve(interpret: Any) -> Any:
-    """The mode of a call: that of the enclosing `interpret_mode`, else its own."""
+    """The mode of a call: that of the enclosing `interpret_mode`, else its own, else the option `kernels_default_interpret`."""
     override = config.context_value(_OVERRIDE)
-    return checked(interpret) if override is None else override
+    if override is not None:
+        return override
+    return checked(interpret) or config.kernels_default_interpret or False
 
 
 def value_params(interpret: Any) -> InterpretParams:

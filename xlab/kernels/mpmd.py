@@ -102,7 +102,7 @@ def mpmd_map(
         own = kernel_refs(
             "scratch", scratch, [f"scratch[{i}]" for i in range(len(scratch))], meshes
         )
-        external = _external_meshes(meshes, (*inputs, *outputs, *own))
+        external = external_meshes(meshes, (*inputs, *outputs, *own))
         aliases = checked_aliases(input_output_aliases, inputs, in_paths, outputs, out_paths)
         n_in, n_out = len(inputs), len(outputs)
 
@@ -194,7 +194,7 @@ def _pairs(meshes_and_fns) -> tuple[tuple, tuple]:
     return meshes, functions
 
 
-def _external_meshes(meshes, refs) -> tuple:
+def external_meshes(meshes: Sequence[Any], refs: Sequence[Any]) -> tuple:
     """The meshes that are named only by memory spaces; they have to fit the others."""
     found: list = []
     for ref in refs:

@@ -1,7 +1,7 @@
 """The compiled path of `mpmd_map`: the cores of each pair one after the other, on values.
 
 Buffers of the call are handed from core to core, memory of a core starts anew on each. That is right as long as no core waits for
-a later one.
+a later one. Pairs that wait for one another become one straight program (`static_schedule.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xlab.core.refs import AbstractRef
 from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.compiled import eval_on_grid
 from xlab.kernels.pairs import CALL, Pair, pairs_of
+from xlab.kernels.static_schedule import check_one_by_one, straight_line, synchronizes
 from xlab.lax.arithmetic import div, rem
 from xlab.lax.control.loops import fori_loop
 from xlab.lax.refs import uninitialized
@@ -31,6 +32,11 @@ def mpmd_on_values(operands: Sequence[Any], params: Mapping[str, Any]) -> list:
     pairs = pairs_of(params, len(operands))
     n_in, n_out = len(operands), len(params["out_avals"])
     values = buffers(operands, params, pairs[0])
+    name = params["name"] or pairs[0].jaxpr.jaxpr.debug_info.name
+    if synchronizes(pairs):
+        if len(pairs) > 1:
+            return straight_line(name, pairs, values)[n_in : n_in + n_out]
+        check_one_by_one(name, pairs[0], values)
     for pair in pairs:
         values = _run_pair(pair, values)
     return values[n_in : n_in + n_out]

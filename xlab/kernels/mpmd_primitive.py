@@ -46,23 +46,22 @@ mpmd_map_p.takes_refs = True
 
 
 @mpmd_map_p.def_effectful_abstract_eval
-def _mpmd_map_aval(
-    *avals,
-    meshes,
-    jaxprs,
-    external_meshes,
-    out_avals,
-    input_output_aliases,
-    compiler_params,
-    **_,
-):
-    for jaxpr in jaxprs:
-        _check_inputs(jaxpr)
-    aliased = {o: avals[i] for i, o in input_output_aliases}
-    outs = [_result(aliased.get(k, a)) for k, a in enumerate(out_avals)]
-    axes = super_mesh_shape([*meshes, *external_meshes])
+def _mpmd_map_aval(*avals, **params):
+    aliased = {o: avals[i] for i, o in params["input_output_aliases"]}
+    outs = [_result(aliased.get(k, a)) for k, a in enumerate(params["out_avals"])]
+    return outs, mpmd_map_effects(avals, params)
+
+
+def mpmd_map_effects(avals: Sequence[Any], params: Mapping[str, Any]) -> set[Effect]:
+    """The effects of a call on operands of these types: what its jaxprs do to references among them, and what no mesh discharges.
+
+    Raises:
+        TypeError: a jaxpr has an input that is no reference.
+    """
+    axes = super_mesh_shape([*params["meshes"], *params["external_meshes"]])
     effects: set[Effect] = set()
-    for mesh, jaxpr in zip(meshes, jaxprs):
+    for mesh, jaxpr in zip(params["meshes"], params["jaxprs"]):
+        _check_inputs(jaxpr)
         moved = _effects.moved(
             jaxpr.effects,
             lambda i: i if 0 <= i < len(avals) and type(avals[i]) is AbstractRef else None,
@@ -72,9 +71,9 @@ def _mpmd_map_aval(
             for e in _effects.without_axes(moved, axes)
             if e != _effects.INTERNAL_REF and not mesh.discharges_effect(e)
         )
-    if getattr(compiler_params, "has_side_effects", False):
+    if getattr(params["compiler_params"], "has_side_effects", False):
         effects.add(kernel_effect)
-    return outs, effects
+    return effects
 
 
 def _result(aval):
@@ -103,41 +102,46 @@ def _mpmd_map_dce(used_outputs, eqn):
     return [True] * len(eqn.invars), eqn
 
 
-@functools.partial(pe.partial_eval_rules.__setitem__, mpmd_map_p)
-def _mpmd_map_partial_eval(trace, args, **params):
-    """All of it waits for unknown operands. Known references are as they were: what is unknown cannot be written to them."""
-    written = _written(params, len(args))
-    for i, x in enumerate(args):
-        if i in written and is_ref(x) and not trace.is_unknown(x):
+def partial_eval_mpmd_map(prim: Primitive, trace, args, **params):
+    """All of it waits for unknown operands. What is unknown cannot be written to references that are known."""
+    _, effects = prim.abstract(tuple(map(aval_of, args)), params)
+    for i in _effects.written(effects):
+        if not trace.is_unknown(args[i]):
             raise ValueError(
-                f"an mpmd_map with unknown operands writes to a reference of type {aval_of(x)} whose value is known: make "
-                f"the reference an argument of the differentiated function"
+                f"{prim} with unknown operands writes to a reference of type {aval_of(args[i])} whose value is known: make the "
+                f"reference an argument of the differentiated function"
             )
-    return trace.record_unknown(mpmd_map_p, args, params)
+    return trace.record_unknown(prim, args, params)
 
 
-def _written(params: Mapping[str, Any], n: int) -> set[int]:
-    """The operands that some function writes."""
-    return {i for j in params["jaxprs"] for i in _effects.written(j.effects) if 0 <= i < n}
+pe.partial_eval_rules[mpmd_map_p] = functools.partial(partial_eval_mpmd_map, mpmd_map_p)
 
 
 # -- derivatives --------------------------------------------------------------------------------------------
 
-_NO_DERIVATIVE = (
-    "mpmd_map has no derivative: its functions run at the same time and write to shared references. Give the function that calls "
-    "it one with xlab.custom_jvp or xlab.custom_vjp, or keep it out with xlab.lax.stop_gradient"
-)
+
+def refuse_derivative(name: str, tangents: Sequence[Any]) -> None:
+    """Raises NotImplementedError if anything is differentiated."""
+    if any(type(t) is not ad.Zero for t in tangents):
+        raise NotImplementedError(
+            f"{name} has no derivative: its functions run at the same time and write to shared references. Give the function that calls "
+            f"it one with xlab.custom_jvp or xlab.custom_vjp, or keep it out with xlab.lax.stop_gradient"
+        )
 
 
 def _mpmd_map_jvp(primals, tangents, **params):
-    if any(type(t) is not ad.Zero for t in tangents):
-        raise NotImplementedError(_NO_DERIVATIVE)
+    refuse_derivative("mpmd_map", tangents)
     outs = mpmd_map_p.bind(*primals, **params)
     return outs, [ad.Zero.of(x) for x in outs]
 
 
 ad.primitive_jvps[mpmd_map_p] = _mpmd_map_jvp
 ad.primitive_transposes.excuse(mpmd_map_p, "it has no derivative and is never linear")
+
+
+def _written(params: Mapping[str, Any], n: int) -> set[int]:
+    """The operands that some function writes."""
+    return {i for j in params["jaxprs"] for i in _effects.written(j.effects) if 0 <= i < n}
 
 
 # -- on values ----------------------------------------------------------------------------------------------
@@ -205,8 +209,7 @@ discharge_rules[mpmd_map_p] = lambda eqn, ref_mask, operands: bind_on_values(
 # -- batches ------------------------------------------------------------------------------------------------
 
 
-@functools.partial(batching.axis_primitive_batchers.__setitem__, mpmd_map_p)
-def _mpmd_map_batch(axis, operands, dims, **params):
+def batch_mpmd_map(axis, operands, dims, **params):
     """One example after the other; references are read before, and written with what the examples leave in them."""
     n = len(operands)
     if all(d is None for d in dims):
@@ -214,7 +217,7 @@ def _mpmd_map_batch(axis, operands, dims, **params):
     for i in range(n - params["num_captured"], n):
         if dims[i] is not None and not is_ref(operands[i]):
             raise ValueError(
-                f"a number of type {aval_of(operands[i])} that a kernel of an mpmd_map closes over cannot be batched: pass it as "
+                f"a number of type {aval_of(operands[i])} that a kernel closes over cannot be batched: pass it as "
                 f"an input instead"
             )
     ref_mask = [is_ref(x) for x in operands]
@@ -248,6 +251,9 @@ def _mpmd_map_batch(axis, operands, dims, **params):
         x = squeeze(x, (0,)) if d is None else batching.move_batch_dim_to(x, 0, axis.size, d)
         swap_p.bind(operands[i], x, tree=_WHOLE)
     return outs, [0] * len(outs)
+
+
+batching.axis_primitive_batchers[mpmd_map_p] = batch_mpmd_map
 
 
 # -- lowering -----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from xlab.core.avals import ShapedArray
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis, bound_axes, set_trace, state
 from xlab.core.typing import Array
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, batching, mlir
 
 _INT32 = ShapedArray((), np.dtype(np.int32))
 
@@ -125,6 +125,7 @@ def _position(name: str) -> Primitive:
     prim.def_abstract_eval(lambda *, axis: _INT32)
     mlir.lowerings.excuse(prim, "the step of the grid is put in its place before lowering")
     ad.defzero(prim)
+    batching.primitive_batchers.excuse(prim, "it has no operands that could be batched")
     return prim
 
 

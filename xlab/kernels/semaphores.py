@@ -24,10 +24,18 @@ from xlab.core import dtypes, printing
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.refs import AbstractRef, Ref
+from xlab.core.trace import is_tracer
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching
 from xlab.kernels.memory import MemoryRef, MemorySpace
-from xlab.kernels.ref_primitives import check_ref, ref_primitive, shown, split_view, view_text
+from xlab.kernels.ref_primitives import (
+    check_ref,
+    chosen,
+    ref_primitive,
+    shown,
+    split_view,
+    view_text,
+)
 from xlab.lax.convert import convert
 from xlab.lax.refs import part_of, read, write
 
@@ -113,7 +121,7 @@ def semaphore_signal(
         core: number of the core whose semaphore it is; by default the same core's.
 
     Raises:
-        ValueError: not a single semaphore, or `inc` is no integer.
+        ValueError: not a single semaphore, `inc` is no integer, or the count overflows.
 
     Example:
         >>> import xlab
@@ -124,12 +132,18 @@ def semaphore_signal(
         >>> int(run_scoped(count, SemaphoreType.REGULAR))
         2
     """
-    ref, transforms = _semaphore(sem_or_view, "signal")
     inc = _amount(inc, "inc", "semaphore_signal")
     if core is not None:
         core = _amount(core, "core", "semaphore_signal")
-    leaves, tree = _tree.flatten((transforms, core))
-    semaphore_signal_p.bind(ref, inc, *leaves, tree=tree)
+    if not is_tracer(inc):
+        check_count(int(inc))
+
+    def signal(sem):
+        ref, transforms = _semaphore(sem, "signal")
+        leaves, tree = _tree.flatten((transforms, core))
+        semaphore_signal_p.bind(ref, inc, *leaves, tree=tree)
+
+    chosen(sem_or_view, signal)
 
 
 def semaphore_wait(sem_or_view: Ref, value: ArrayLike = 1, *, decrement: bool = True) -> None:
@@ -152,10 +166,14 @@ def semaphore_wait(sem_or_view: Ref, value: ArrayLike = 1, *, decrement: bool = 
         >>> int(run_scoped(left, SemaphoreType.REGULAR))
         2
     """
-    ref, transforms = _semaphore(sem_or_view, "wait")
     value = _amount(value, "value", "semaphore_wait")
-    leaves, tree = _tree.flatten((transforms,))
-    semaphore_wait_p.bind(ref, value, *leaves, tree=tree, decrement=bool(decrement))
+
+    def wait(sem):
+        ref, transforms = _semaphore(sem, "wait")
+        leaves, tree = _tree.flatten((transforms,))
+        semaphore_wait_p.bind(ref, value, *leaves, tree=tree, decrement=bool(decrement))
+
+    chosen(sem_or_view, wait)
 
 
 def semaphore_read(sem_or_view: Ref) -> Array:
@@ -172,9 +190,13 @@ def semaphore_read(sem_or_view: Ref) -> Array:
         >>> int(run_scoped(lambda sems: semaphore_read(sems.at[1]), SemaphoreType.REGULAR((2,))))
         0
     """
-    ref, transforms = _semaphore(sem_or_view, "read")
-    leaves, tree = _tree.flatten((transforms,))
-    return semaphore_read_p.bind(ref, *leaves, tree=tree)
+
+    def count(sem):
+        ref, transforms = _semaphore(sem, "read")
+        leaves, tree = _tree.flatten((transforms,))
+        return semaphore_read_p.bind(ref, *leaves, tree=tree)
+
+    return chosen(sem_or_view, count)
 
 
 # -- their arguments ----------------------------------------------------------------------------------------
@@ -206,7 +228,9 @@ def _amount(x, name, api):
     aval = aval_of(x)
     if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
         raise ValueError(f"`{name}` of {api} must be an integer scalar (int32), got {aval}")
-    return convert(x, _INT32, False) if aval.dtype != _INT32 or aval.weak_type else x
+    if not is_tracer(x):
+        return np.int32(x)
+    return convert(x, _INT32, False)
 
 
 def check_semaphore(verb: str, sem: Any, transforms: tuple, *amounts: Any) -> None:
@@ -215,6 +239,15 @@ def check_semaphore(verb: str, sem: Any, transforms: tuple, *amounts: Any) -> No
     for a in amounts:
         if a.shape or a.dtype != _INT32:
             raise ValueError(f"semaphore_{verb} takes int32 scalars, got {a}")
+
+
+def check_count(count: int) -> None:
+    """Raises if a semaphore cannot count that far."""
+    if count > MAX_COUNT:
+        raise ValueError(
+            f"a semaphore overflows: it counts to {MAX_COUNT} (int16), and was signaled up to {count}. Wait for it more often, or "
+            f"signal less."
+        )
 
 
 # -- the primitives -----------------------------------------------------------------------------------------
@@ -232,6 +265,8 @@ def _signal(x, inc, *leaves, tree):
             "a semaphore of another core is signaled, which a compiled program cannot do: it runs its cores one after the other. "
             "Run the kernel with interpret='value'."
         )
+    if not is_tracer(x) and not is_tracer(inc):
+        check_count(int(read(x, transforms)) + int(inc))
     return {0: counted(x, transforms, inc)}, []
 
 

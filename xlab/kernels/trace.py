@@ -65,13 +65,23 @@ def trace_open_kernel(
             result = call(*refs)
         if result is not None:
             raise ValueError(
-                f"The kernel function {_source_info.describe_function(kernel)} should return None. It writes its results to "
+                f"The kernel function {_text(kernel, label)} should return None. It writes its results to "
                 f"references; got a result of structure {_tree.structure(result)}"
             )
         return ()
 
     jaxpr, consts = pe.trace_to_jaxpr(flat, ref_avals, DebugInfo(name, tuple(names), ()))
     return jaxpr, list(consts)
+
+
+def _text(kernel, label: str | None) -> str:
+    """A kernel in messages, with the name that it was given."""
+    text = _source_info.describe_function(kernel)
+    return (
+        text
+        if label in (None, getattr(kernel, "__name__", None))
+        else f"{label} for kernel function {text}"
+    )
 
 
 def check_captured(kernel: Callable[..., Any], refused: Sequence[Any]) -> None:

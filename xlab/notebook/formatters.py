@@ -21,7 +21,7 @@ def show(
     plain: str | None = None,
     handlers: Mapping[str, Callable[..., Any]] | None = None,
 ) -> None:
-    """Displays a record, a sharding, a mesh, an array, a program or a stage of one.
+    """Displays a record, a sharding, a mesh, an array, a program or a stage of one, or the machine of a kernel.
 
     Args:
         value: what to show; a sharding needs `shape`.
@@ -33,8 +33,14 @@ def show(
         >>> show(jnp.ones((2, 3)))
         f32[2,3] on one device, 24 B
     """
+    from xlab.kernels.machine import Machine
     from xlab.notebook.views import view_for
 
+    if isinstance(value, Machine):
+        from xlab.observe.kernel_runs.recording import Session
+
+        session = Session(value)
+        value, handlers = session.run, {**session.handlers(), **(handlers or {})}
     record = record_of(value, shape)
     shell = kernel_shell()
     if shell is None:
@@ -60,13 +66,14 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
     from xlab import observe
     from xlab.compile.stages import Compiled, Lowered, Traced
     from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
+    from xlab.kernels.machine import Machine
     from xlab.observe.records import Record
     from xlab.sharding import AbstractMesh, Mesh
 
     if isinstance(value, Record):
         return value
     if isinstance(value, (Mesh, AbstractMesh)):
-        from xlab.observe.program.program import mesh_info
+        from xlab.observe.programs.program import mesh_info
 
         info = mesh_info(value)
         return info.replace(platform="abstract") if isinstance(value, AbstractMesh) else info
@@ -80,9 +87,11 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
         return observe.layout(value)
     if isinstance(value, (Jaxpr, ClosedJaxpr, Traced, Lowered, Compiled)):
         return observe.program(value)
+    if isinstance(value, Machine):
+        return observe.kernel_run(value)
     raise TypeError(
-        f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a jaxpr or a stage "
-        f"of jit; given {type(value).__name__}. For a function: show(observe.program(f, *args))."
+        f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a jaxpr, a stage of jit or "
+        f"a kernel's machine; given {type(value).__name__}. For a function: show(observe.program(f, *args))."
     )
 
 

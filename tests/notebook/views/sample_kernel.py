@@ -79,8 +79,8 @@ def matmul(m: int = 4, n: int = 3, k: int = 2, block: int = 16) -> KernelRun:
     """A tiled matmul: A is constant along n, B along m, C is visited k times in a row."""
     grid = (m, n, k)
     operands = (
-        KernelOperand("args[0]", (m * block, k * block), "f32", block=(str(block),) * 2, index_map="i, j, k → (i, k)", source=line(3)),
-        KernelOperand("args[1]", (k * block, n * block), "f32", block=(str(block),) * 2, index_map="i, j, k → (k, j)", source=line(4)),
+        KernelOperand("args[0]", (m * block, k * block), "f32", "any", block=(str(block),) * 2, index_map="i, j, k → (i, k)", source=line(3)),
+        KernelOperand("args[1]", (k * block, n * block), "f32", "any", block=(str(block),) * 2, index_map="i, j, k → (k, j)", source=line(4)),
         KernelOperand("outputs[0]", (m * block, n * block), "f32", "any", "output", block=(str(block),) * 2, index_map="i, j, k → (i, j)", source=line(5)),
     )  # fmt: skip
     events = _visits(
@@ -128,7 +128,7 @@ def softmax() -> KernelRun:
     """Two passes over the columns of each row block: the output's blocks are left and visited again."""
     grid = (2, 2, 3)
     operands = (
-        KernelOperand("args[0]", (16, 24), "f32", block=("8", "8"), index_map="i, p, j → (i, j)"),
+        KernelOperand("args[0]", (16, 24), "f32", "any", block=("8", "8"), index_map="i, p, j → (i, j)"),
         KernelOperand("outputs[0]", (16, 24), "f32", "any", "output", block=("8", "8"), index_map="i, p, j → (i, j)"),
     )  # fmt: skip
     events = _visits(
@@ -168,7 +168,7 @@ def softmax() -> KernelRun:
 def padded() -> KernelRun:
     """Ten elements in blocks of four: two elements of padding; a fourth step is clamped."""
     operands = (
-        KernelOperand("args[0]", (10,), "f32", block=("4",), index_map="i → (i)"),
+        KernelOperand("args[0]", (10,), "f32", "any", block=("4",), index_map="i → (i)"),
         KernelOperand("outputs[0]", (10,), "f32", "any", "output", block=("4",), index_map="i → (i)"),
     )  # fmt: skip
     events = _visits(operands, (4,), (("read", lambda i: (i,)), ("write", lambda i: (i,))))

@@ -390,7 +390,9 @@ class Context:
         end = f"{terminator} {', '.join(outs)} : {', '.join(types_out)}" if outs else terminator
         return "{\n" + label + "".join(f"{line}\n" for line in lines) + f"    {end}\n    }}"
 
-    def call(self, key, name: str, closed: ClosedJaxpr, args: Sequence[str]) -> list[str]:
+    def call(
+        self, key, name: str, closed: ClosedJaxpr, args: Sequence[str], attributes: str = ""
+    ) -> list[str]:
         """Calls an inner program as a function of the module, written once per `key`."""
         symbol = self.function(key, name, closed)
         ordered = _effects.in_order(closed.effects)
@@ -398,7 +400,8 @@ class Context:
         types_in = ", ".join([*tokens, *(tensor_type(a) for a in closed.in_avals)])
         types_out = ", ".join([*tokens, *(tensor_type(a) for a in closed.out_avals)])
         outs = self.ops(
-            f"func.call @{symbol}({', '.join([*self.tokens(ordered), *args])}) : ({types_in}) -> ({types_out})",
+            f"func.call @{symbol}({', '.join([*self.tokens(ordered), *args])})"
+            f"{f' {{{attributes}}}' if attributes else ''} : ({types_in}) -> ({types_out})",
             len(ordered) + len(closed.out_avals),
         )
         return self.take_tokens(ordered, outs)

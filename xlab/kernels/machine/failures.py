@@ -8,13 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xlab.errors import XlabError
-
-
-class KernelRunError(XlabError):
-    """Base of what goes wrong while a kernel is interpreted. `place` says where."""
-
-    place: dict[str, Any] = {}
+from xlab.kernels.failures import DeadlockError as DeadlockError
+from xlab.kernels.failures import KernelRunError as KernelRunError
+from xlab.kernels.failures import KernelWarning as KernelWarning
 
 
 class OutOfBoundsError(KernelRunError, IndexError, ValueError):
@@ -27,29 +23,6 @@ class OutOfBoundsError(KernelRunError, IndexError, ValueError):
 
 class UninitializedReadError(KernelRunError, ValueError):
     """A kernel reads memory that nobody wrote, and `InterpretParams(uninitialized_reads="raise")` asks for an error."""
-
-
-class DeadlockError(KernelRunError, RuntimeError):
-    """All cores that have not ended wait for semaphores that nobody will signal. `waiting` lists them.
-
-    Fix: signal before waiting in one of the cores, or signal as often as is waited for.
-    """
-
-    waiting: list[dict[str, Any]] = []
-
-    @classmethod
-    def of(cls, name: str, waiting: list[dict[str, Any]], t: int) -> DeadlockError:
-        lines = [
-            f"  core {w['core']} (pair {w['pair']}, grid point {w['grid']}) waits at equation {w['eqn']}, {w['line']}, for "
-            f"{w['semaphore']}: needs {w['needed']}, has {w['present']}"
-            for w in waiting
-        ]
-        made = cls(
-            f"deadlock in {name} after {t} turns: every core that has not ended waits.\n"
-            + "\n".join(lines)
-        )
-        made.waiting, made.place = waiting, waiting[0] if waiting else {}
-        return made
 
 
 class StepBudgetError(KernelRunError, RuntimeError):
@@ -80,10 +53,6 @@ class RaceError(KernelRunError, RuntimeError):
     """
 
     races: list[Any] = []
-
-
-class KernelWarning(UserWarning):
-    """Something about a kernel's run that is allowed and probably not meant: leftover signals, writes to inputs, races."""
 
 
 def with_place(error: KernelRunError, place: dict[str, Any]) -> KernelRunError:

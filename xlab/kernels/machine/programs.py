@@ -22,6 +22,7 @@ from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.grid import GridMapping
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.pairs import CALL, owner_of
+from xlab.kernels.params import given_params
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ def _source(m: BlockMapping, operand: int) -> Source:
 
 
 def _parallel_axes(compiler_params: Any, rank: int) -> tuple[int, ...]:
+    compiler_params = given_params(compiler_params)
     semantics = getattr(compiler_params, "dimension_semantics", None)
     if semantics is None and isinstance(compiler_params, Mapping):
         semantics = compiler_params.get("dimension_semantics")

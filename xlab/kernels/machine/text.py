@@ -39,11 +39,11 @@ def equations(jaxpr: Jaxpr, prefix: str = "body") -> Iterator[tuple[str, dict[st
     for i, eqn in enumerate(jaxpr.eqns):
         path = f"{prefix}/{i}"
         yield path, {"text": line_text(jaxpr, i), "line": str(eqn.source_info)}
-        for section, inner in _sections(eqn):
+        for section, inner in sections(eqn):
             yield from equations(inner, f"{path}/{section}")
 
 
-def _sections(eqn) -> Iterator[tuple[str, Jaxpr]]:
+def sections(eqn) -> Iterator[tuple[str, Jaxpr]]:
     """The programs inside an equation that get frames, by the names that paths have for them."""
     if eqn.primitive.name == "run_scoped":
         yield "scope", open_jaxpr(eqn.params["jaxpr"])

@@ -13,7 +13,7 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, clean_json, h, panel, table, warning
 from xlab.notebook.views.kernel_figures import lanes_figure, operand_figures, roofline_figure
 from xlab.notebook.views.tabs import add_tab
-from xlab.observe.records.kernel import KernelMoment, KernelRun
+from xlab.observe.records.kernel import MILD, KernelMoment, KernelRun
 from xlab.observe.records.kernel_text import (
     MOVEMENT_HEAD,
     fault_text,
@@ -64,7 +64,10 @@ def _more(count: int) -> Node | None:
 def _faults(run: KernelRun) -> list[Node | None]:
     """What went wrong, and what is likely a mistake."""
     return [
-        *(_error(fault_text(f)) for f in run.faults[:MOST_NOTES]),
+        *(
+            warning(fault_text(f)) if f.kind in MILD else _error(fault_text(f))
+            for f in run.faults[:MOST_NOTES]
+        ),
         _more(len(run.faults)),
         *(
             warning(x.text, h("span", None, h("b", None, " Fix: "), x.fix) if x.fix else None)
@@ -140,11 +143,11 @@ def _numbers(run: KernelRun) -> list[str]:
             out.append(f"{significant(cost.intensity)} flops per byte")
     if run.races:
         out.append(f"{plural(len(run.races), 'race')} ⚠")
-    wrong = [f for f in run.faults if f.kind != "race"]
-    if wrong:
-        out.append(f"{plural(len(wrong), 'error')} ⚠")
-    if run.lints:
-        out.append(f"{plural(len(run.lints), 'warning')} ⚠")
+    mild = sum(f.kind in MILD for f in run.faults)
+    if len(run.faults) > mild:
+        out.append(f"{plural(len(run.faults) - mild, 'error')} ⚠")
+    if run.lints or mild:
+        out.append(f"{plural(len(run.lints) + mild, 'warning')} ⚠")
     return out
 
 

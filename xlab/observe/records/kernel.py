@@ -15,6 +15,8 @@ from xlab.observe.records.units import plural
 MOST_CELLS = 64
 """Elements of a buffer up to which its contents are kept one by one; of a larger one, the means of a small grid."""
 READS, WRITES = ("read", "both"), ("write", "both")
+MILD = ("uninitialized", "nan")
+"""Faults after which a run goes on; padding gives rise to them, too."""
 KINDS = ("read", "write", "accum", "signal", "wait", "copy")
 
 
@@ -29,7 +31,7 @@ class KernelOperand(Record):
     name: str
     shape: tuple[int, ...]
     dtype: str
-    space: str = "any"
+    space: str
     role: str = "input"
     itemsize: int = 4
     block: tuple[str, ...] = ()
@@ -108,6 +110,7 @@ class KernelEquation(Record):
     path: str
     text: str = ""
     source: Source | None = None
+    pair: int = 0
 
 
 @record_type

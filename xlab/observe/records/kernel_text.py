@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from xlab.observe.records.kernel import (
+    MILD,
     READS,
     WRITES,
     BlockVisit,
@@ -199,7 +200,7 @@ def _kernel(run: KernelRun, o: Options) -> str:
         for x in run.operands
     ]
     lines += [table(rows)] if rows else []
-    lines += [f"  error: {fault_text(f)}" for f in run.faults]
+    lines += [f"  {'warning' if f.kind in MILD else 'error'}: {fault_text(f)}" for f in run.faults]
     lines += [f"  error: {race_text(r)}" for r in run.races]
     lines += [f"  warning: {x.text}" + (f" Fix: {x.fix}" if x.fix else "") for x in run.lints]
     shown = list(itertools.islice(step_lines(run), None if o.limit is None else o.limit + 1))

@@ -55,7 +55,7 @@ export function readKernel(run) {
     pairs: list("pairs"),
     grid: list("grid"),
     several: run.kind === "mpmd_map" || list("pairs").reduce((n, p) => n + (p.cores ?? [0]).length, 0) > 1,
-    equation: new Map(list("equations").map((e) => [e.path, e])),
+    equation: new Map(list("equations").map((e) => [`${e.pair ?? 0}/${e.path}`, e])),
     /** Cells of a buffer after time t. */
     cells(b, t) {
       const i = lastAtMost(changes[b].t, t);
@@ -103,7 +103,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
     bin,
     paint: (i) => {
       const e = shown[i];
-      const eqn = kernel.equation.get(e.eqn);
+      const eqn = kernel.equation.get(`${e.pair ?? 0}/${e.eqn}`);
       return h("div", { class: `xl-row xl-kernel-access${e.t === now() ? " xl-sel" : ""}`, role: "option", "data-t": e.t, title: [eqn?.text, eqn?.source ? `${eqn.source.file}:${eqn.source.line}` : ""].filter(Boolean).join("\n") },
         h("span", { class: "n xl-dim" }, `t=${e.t}`), kernel.several ? h("span", { class: "xl-dim" }, `core ${e.core ?? 0}`) : null, h("i", { class: `xl-key xl-k-${known(e.kind)}` }), h("span", {}, accessText(e)), eqn?.source ? h("small", {}, `line ${eqn.source.line}`) : null);
     },
