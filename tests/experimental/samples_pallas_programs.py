@@ -342,23 +342,4 @@ def transposed_tile_by_tile(n, pl, pltpu, x):
         out_specs=pl.BlockSpec((3, 2), lambda i, j: (j, i)), interpret=True)(x)
 
 
-@program(floats(8))
-def mutable_arrays_in_a_core_map(n, pl, pltpu, x):
-    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
-
-    @n.jax.jit
-    def f(x):
-        def body(refs):
-            x_ref, o_ref = refs
-
-            @pl.core_map(mesh, interpret=True)
-            def _():
-                def scaled(tmp_ref):
-                    tmp_ref[...] = x_ref[...] * 2
-                    o_ref[...] = tmp_ref[...] + 1
-                pl.run_scoped(scaled, pltpu.VMEM(x.shape, x.dtype))
-        return pl.run_state(body)((x, n.jnp.zeros_like(x)))
-    return f(x)
-
-
 SAMPLES = PROGRAMS

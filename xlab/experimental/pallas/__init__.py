@@ -22,6 +22,7 @@ from xlab.kernels import Blocked as Blocked
 from xlab.kernels import BlockSpec as BlockSpec
 from xlab.kernels import BoundedSlice as BoundedSlice
 from xlab.kernels import Buffered as Buffered
+from xlab.kernels import CostEstimate as CostEstimate
 from xlab.kernels import Element as Element
 from xlab.kernels import GridSpec as GridSpec
 from xlab.kernels import Indirect as Indirect
@@ -38,6 +39,7 @@ from xlab.kernels import debug_check as debug_check
 from xlab.kernels import debug_print as debug_print
 from xlab.kernels import dot as dot
 from xlab.kernels import enable_debug_checks as enable_debug_checks
+from xlab.kernels import estimate_cost as estimate_cost
 from xlab.kernels import kernel as kernel
 from xlab.kernels import kernel_call as pallas_call
 from xlab.kernels import kernel_call_p as pallas_call_p
