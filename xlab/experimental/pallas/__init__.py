@@ -4,6 +4,7 @@ Programs run in interpretation, as `pallas_call(..., interpret=True)`. `tpu.py` 
 as they mean something there; `emulated.py` what only these names need.
 """
 
+from xlab.experimental.pallas.emulated import CompilerParams as CompilerParams
 from xlab.experimental.pallas.emulated import DeviceIdType as DeviceIdType
 from xlab.experimental.pallas.emulated import delay as delay
 from xlab.experimental.pallas.emulated import empty_like as empty_like
