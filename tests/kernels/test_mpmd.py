@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -638,14 +639,43 @@ def test_k71_a_second_call_traces_nothing():
     assert len(traced) == 1
 
 
+def test_k71_programs_are_shared_by_equal_calls():
+    traced = []
+
+    def kernel(x, o):
+        traced.append(1)
+        o[...] = x[...]
+
+    for _ in range(3):
+        on_two(kernel)(X)
+    assert len(traced) == 1
+    on_two(kernel, name="other")(X)
+    on_two(kernel, (F8,))(X)
+    assert len(traced) == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"cost_estimate": 3}, "cost_estimate is a CostEstimate, got 3"),
+        ({"metadata": {"a": 1}}, "metadata maps strings to strings"),
+        ({"compiler_params": 3}, "compiler_params is an instance of a dataclass"),
+        ({"interpret": "fast"}, "interpret is False, True"),
+    ],
+)
+def test_k71_options_are_checked(option, words):
+    with pytest.raises(ValueError, match=words):
+        mpmd_map([(TWO, add_one)], F8, **option)
+
+
 def test_k71_debug_prints_the_jaxprs(capsys):
     on_two(add_one, debug=True)(X)
     assert "jaxpr for vector" in capsys.readouterr().out
 
 
+@dataclasses.dataclass(frozen=True)
 class Params:
-    def __init__(self, side_effects=False):
-        self.has_side_effects = side_effects
+    has_side_effects: bool = False
 
 
 def test_k72_types_and_effects():
@@ -686,6 +716,8 @@ def test_k72_a_mesh_discharges_effects():
 
 def test_k72_side_effects_are_an_effect():
     (eqn,) = equations(on_two(add_one, compiler_params=Params(True)), X)
+    assert eqn.effects == {kernel_effect}
+    (eqn,) = equations(on_two(add_one, compiler_params={"has_side_effects": True}), X)
     assert eqn.effects == {kernel_effect}
     (eqn,) = equations(on_two(add_one, compiler_params=Params()), X)
     assert not eqn.effects
@@ -930,6 +962,46 @@ def test_k79_external_meshes_run_nothing():
     f = on_two(lambda x, o, s: None, scratch_types=[external((2,), "float32")])
     with pytest.raises(NotImplementedError, match=r"external.*CoreMesh\(d=3; scalar\)"):
         f(X)
+
+
+def over_devices(f, check, x):
+    mesh = xlab.make_mesh((4,), ("d",), axis_types=(xlab.sharding.AxisType.Auto,))
+    spec = xlab.sharding.PartitionSpec("d")
+    return xlab.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=check)(x)
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_k99_on_several_devices(check):
+    def kernel(x, o):
+        i = lax.axis_index("c")
+        o[i] = x[i] * 2
+
+    def on_refs(x):
+        ref = xlab.new_ref(x)
+
+        def kernel(r):
+            i = lax.axis_index("c")
+            r[i] = r[i] * 2
+
+        on_two(kernel, ())(ref)
+        return ref[...]
+
+    varying = xlab.sharding.ManualAxisType(varying={"d"})
+    out = S((2,), "float32", manual_axis_type=varying if check else None)
+    np.testing.assert_array_equal(over_devices(on_two(kernel, out), check, X), X * 2)
+    np.testing.assert_array_equal(over_devices(on_refs, check, X), X * 2)
+
+
+def test_k41_a_checked_shard_map_wants_to_know_what_varies():
+    with pytest.raises(ValueError, match="outputs of out_shape.*manual_axis_type"):
+        over_devices(on_two(add_one, S((2,), "float32")), True, X)
+
+
+def test_k45_explicit_axes_are_refused():
+    mesh = xlab.make_mesh((2,), ("d",))
+    x = xlab.device_put(X, xlab.sharding.NamedSharding(mesh, xlab.sharding.PartitionSpec("d")))
+    with pytest.raises(ValueError, match=r"args\[0\].*Explicit"):
+        on_two(add_one)(x)
 
 
 # -- several pairs --------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules
 from xlab.kernels.mesh import super_mesh_shape
 from xlab.kernels.mpmd_compiled import mpmd_on_values
+from xlab.kernels.params import given_params
 from xlab.lax.control.scan import scan
 from xlab.lax.ref_batching import unbatched
 from xlab.lax.refs import get_p, swap_p
@@ -71,7 +72,12 @@ def mpmd_map_effects(avals: Sequence[Any], params: Mapping[str, Any]) -> set[Eff
             for e in _effects.without_axes(moved, axes)
             if e != _effects.INTERNAL_REF and not mesh.discharges_effect(e)
         )
-    if getattr(params["compiler_params"], "has_side_effects", False):
+    given = given_params(params["compiler_params"])
+    if (
+        given.get("has_side_effects")
+        if isinstance(given, Mapping)
+        else getattr(given, "has_side_effects", False)
+    ):
         effects.add(kernel_effect)
     return effects
 
