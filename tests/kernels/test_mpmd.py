@@ -26,7 +26,9 @@ from xlab.kernels import (
     mpmd_map,
     mpmd_map_p,
     num_programs,
+    params,
     program_id,
+    register_lowering_rule,
 )
 from xlab.kernels.mpmd_primitive import kernel_effect
 from xlab.kernels.pairs import pairs_of
@@ -952,9 +954,53 @@ def test_k79_one_platform_at_a_time():
     f = xlab.jit(on_two(add_one))
     with pytest.raises(NotImplementedError, match="mpmd_map.*multi-platform"):
         xlab.export.export(f, platforms=["cpu", "cuda"])(X)
-    with pytest.raises(ValueError, match="cannot lower the mpmd_map of add_one on platform tpu"):
+    with pytest.raises(ValueError, match="cannot lower the kernel call of add_one on platform tpu"):
         xlab.export.export(f, platforms=["tpu"])(X)
     assert xlab.export.export(f, platforms=["cuda"])(X).platforms == ("cuda",)
+
+
+@pytest.fixture
+def toy_rule():
+    """A platform of which a rule is registered: it hands its first operand on, and keeps its parameters."""
+    seen = []
+
+    def rule(ctx, *operands, **params):
+        seen.append(params)
+        return operands[:1]
+
+    register_lowering_rule(ToyParams, rule, "tpu")
+    yield seen
+    del params._rules["tpu"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyParams:
+    dimension_semantics: tuple | None = None
+    stages: int = 2
+
+
+def test_k79_the_rule_of_a_platform_gets_a_kernel_call_over_the_mesh(toy_rule):
+    mesh = CoreMesh("c", 2, dimension_semantics=("parallel",), kernel_type="toy")
+    f = mpmd_map([(mesh, add_one)], F8, compiler_params=ToyParams(), name="mine")
+    assert xlab.export.export(xlab.jit(f), platforms=["tpu"])(X).platforms == ("tpu",)
+    (given,) = toy_rule
+    assert given["mesh"] is mesh
+    assert given["grid_mapping"].grid == (2,)
+    assert given["compiler_params"] == ToyParams(("parallel",))
+    assert given["name"] == "mine"
+    two = mpmd_map([(mesh, add_one), (CoreMesh("d", 1, "scalar"), add_one)], F8)
+    with pytest.raises(
+        NotImplementedError, match="multiple mesh/function pairs are not currently supported"
+    ):
+        xlab.export.export(xlab.jit(two), platforms=["tpu"])(X)
+    with pytest.raises(ValueError, match="compiler_params for the platform tpu"):
+        on_two(add_one, compiler_params=ToyParams())(X)
+
+
+def test_k52_name_and_metadata_are_in_the_program():
+    text = xlab.jit(on_two(add_one, name="mine", metadata={"a": "b"})).lower(X).as_text()
+    assert "@mine" in text
+    assert 'mhlo.frontend_attributes = {"a" = "b"}' in text
 
 
 def test_k79_external_meshes_run_nothing():
