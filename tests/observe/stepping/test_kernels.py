@@ -4,7 +4,7 @@ import numpy as np
 
 import xlab
 from tests.kernels.machine import examples
-from tests.observe.kernels.test_recording import accumulating
+from tests.observe.kernel_runs.test_recording import accumulating
 from xlab import lax, observe
 from xlab import numpy as jnp
 from xlab.kernels import BlockSpec, kernel_call

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.ref_discharge import check_refs
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
@@ -104,6 +105,7 @@ def scan(
         if all(j is a for j, a in zip(joined, avals)):
             break
         init_flat = list(map(as_carry, init_flat, avals, joined))
+    check_refs(body, [*init_flat, *xs_flat], consts)
     if unroll is not True and operator.index(unroll) < 0:
         raise ValueError(f"scan: `unroll` must be a `bool` or a non-negative `int`, got {unroll!r}")
     if unroll is True or (unroll is not False and operator.index(unroll) > max(n, 1)):
