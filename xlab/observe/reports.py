@@ -10,8 +10,8 @@ from typing import Any
 
 from xlab.core.source_info import is_internal
 from xlab.interpreters import communication
-from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program

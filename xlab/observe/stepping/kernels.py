@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab.core.effects import on_refs
 from xlab.core.jaxpr import Jaxpr, JaxprEqn
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.machine import BlockEvent, Machine
 from xlab.kernels.machine.state import inside
 from xlab.kernels.machine.traced import KERNELS, program_of_equation
+from xlab.numpy import asarray
 from xlab.observe.records.kernel_text import slice_text
 
 MOST_POINTS = 4096
@@ -138,7 +140,7 @@ class Points:
     # What a frame asks of a loop that has ended.
 
     def results(self, stack: Any) -> list[Any]:
-        return self.machine.outputs()
+        return [asarray(x) for x in self.machine.outputs()]
 
 
 def _known(name: str, where: str, values: np.ndarray, written: np.ndarray | None) -> Part | None:
@@ -150,8 +152,9 @@ def _known(name: str, where: str, values: np.ndarray, written: np.ndarray | None
 
 
 def points_of(eqn: JaxprEqn, values: Sequence[Any], call: int) -> Points | None:
-    """The walk through a kernel call; None where it has to be one step: it has effects, or too many grid steps."""
-    if eqn.primitive not in KERNELS or eqn.effects:
+    """The walk through a kernel call; None where it has to be one step: it touches references, or has too many grid steps."""
+    # What writes references of others is run once, as a whole.
+    if eqn.primitive not in KERNELS or on_refs(eqn.effects):
         return None
     own = eqn.params.get("interpret")
     params = (
