@@ -20,6 +20,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.refs import Ref
 from xlab.core.typing import Array, ArrayLike
+from xlab.experimental.pallas.emulated import CompilerParams as _CompilerParams
 from xlab.kernels import AsyncCopy
 from xlab.kernels import InterpretParams as InterpretParams
 from xlab.kernels import PrefetchGridSpec as PrefetchScalarGridSpec
@@ -74,7 +75,7 @@ SUBCORE_PARALLEL = GridDimensionSemantics.SUBCORE_PARALLEL
 
 
 @dataclass(frozen=True)
-class CompilerParams:
+class CompilerParams(_CompilerParams):
     """What a compiler for TPUs would be told. Interpretation reads `dimension_semantics` and keeps the rest.
 
     Args:
