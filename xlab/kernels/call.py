@@ -26,7 +26,7 @@ from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.memory import as_ref_aval
 from xlab.kernels.params import checked_compiler_params, checked_metadata
 from xlab.kernels.sharing import NotComparable, base_and_key, spec_key
-from xlab.kernels.trace import split_scratch, trace_kernel
+from xlab.kernels.trace import call_kernel, split_scratch, trace_kernel
 
 
 def kernel_call(
@@ -93,7 +93,7 @@ def kernel_call(
     if cost_estimate is not None and not isinstance(cost_estimate, CostEstimate):
         raise ValueError(f"cost_estimate is a CostEstimate, got {cost_estimate!r}")
     given = (
-        ("grid", grid != ()),
+        ("grid", not isinstance(grid, tuple) or grid != ()),
         ("in_specs", in_specs is not no_block_spec),
         ("out_specs", out_specs is not no_block_spec),
         ("scratch_shapes", scratch_shapes != ()),
@@ -145,7 +145,7 @@ class _Call:
         self.out_origins = [f"outputs{_tree.keystr(path)}" for path, _ in leaves]
         self.out_avals = [_output(x, origin) for (_, x), origin in zip(leaves, self.out_origins)]
         self.aliases = dict(aliases)
-        scratch, self.scratch_tree, self.scratch_by_name = split_scratch(spec.scratch_shapes)
+        scratch, self.scratch_tree = split_scratch(spec.scratch_shapes)
         self.scratch_avals = [as_ref_aval(x) for x in scratch]
         self.dynamic = tuple(n for n in spec.grid if not isinstance(n, int))
         self.sizes = [n if isinstance(n, int) else None for n in spec.grid]
@@ -178,7 +178,6 @@ class _Call:
             tuple(self.out_avals),
             self.scratch_tree,
             tuple(self.scratch_avals),
-            self.scratch_by_name,
             tuple(self.aliases.items()),
             self.name,
             *self.options.values(),
@@ -226,9 +225,7 @@ class _Call:
             outs = _tree.unflatten(self.out_tree, refs[n_in : n_in + n_out])
             outs = outs if isinstance(self.out_shape, tuple) else (outs,)
             scratch = _tree.unflatten(self.scratch_tree, refs[n_in + n_out :])
-            if self.scratch_by_name:
-                return self.kernel(*inputs, *outs, **scratch)
-            return self.kernel(*inputs, *outs, *scratch)
+            return call_kernel(self.kernel, inputs, outs, scratch)
 
         prefetched = [_at_a_step(a) for a in in_avals[: mapping.num_prefetch]]
         refs = [*prefetched, *(m.block_aval for m in mapping.block_mappings), *self.scratch_avals]

@@ -14,7 +14,7 @@ from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.mesh import check_meshes, mesh_of, super_mesh_shape
 from xlab.kernels.mpmd_primitive import mpmd_map_p
 from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
-from xlab.kernels.trace import split_scratch
+from xlab.kernels.trace import call_kernel, split_scratch
 
 
 class _NotGiven:
@@ -85,7 +85,7 @@ def mpmd_map(
     several_outputs = isinstance(out_shape, (tuple, list))
     out_leaves, out_tree = _tree.flatten(out_shape)
     out_paths = [f"outputs{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(out_shape)[0]]
-    scratch, scratch_tree, by_name = split_scratch(scratch_shape)
+    scratch, scratch_tree = split_scratch(scratch_shape)
     options = {
         "compiler_params": compiler_params,
         "debug": debug,
@@ -111,7 +111,7 @@ def mpmd_map(
             outs = _tree.unflatten(out_tree, refs[n_in : n_in + n_out])
             extra = _tree.unflatten(scratch_tree, refs[n_in + n_out :])
             outs = outs if several_outputs else (outs,)
-            return fn(*ins, *outs, **extra) if by_name else fn(*ins, *outs, *extra)
+            return call_kernel(fn, ins, outs, extra)
 
         jaxprs, captured = trace_pairs(
             meshes,
