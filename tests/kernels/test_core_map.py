@@ -25,10 +25,10 @@ LOCAL = MemorySpace.LOCAL
 X = np.arange(8, dtype=np.float32)
 
 
-def tripled(x, **options):
+def tripled(x, interpret=True, **options):
     source, target = xlab.new_ref(x), xlab.new_ref(jnp.zeros_like(x))
 
-    @core_map(TWO, interpret=True, **options)
+    @core_map(TWO, interpret=interpret, **options)
     def _():
         i = lax.axis_index("c")
         for k in range(4):
@@ -38,9 +38,12 @@ def tripled(x, **options):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, xlab.jit], ids=["eager", "jit"])
-def test_k78_it_runs_on_every_core(wrap):
+@pytest.mark.parametrize("interpret", ["compiled", "value"])
+def test_k78_it_runs_on_every_core(wrap, interpret):
     """[D]: the reference has no eager rule, and its interpreter does not write references back."""
-    np.testing.assert_array_equal(wrap(tripled)(X), X * 3)
+    f = wrap(lambda x: tripled(x, interpret))
+    np.testing.assert_array_equal(f(X), X * 3)
+    np.testing.assert_array_equal(xlab.vmap(f)(X[None]), X[None] * 3)
 
 
 def test_k78_references_from_outside_of_jit():
