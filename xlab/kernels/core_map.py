@@ -53,6 +53,9 @@ def core_map(
         name: stands for the function's name in programs and messages.
         metadata: strings attached to the operation.
 
+    Returns:
+        A decorator that runs the function and gives None.
+
     Raises:
         TypeError: both spellings of an argument are given.
         NotImplementedError: `mesh` is no mesh of cores.
