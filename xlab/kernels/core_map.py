@@ -24,7 +24,7 @@ from xlab.kernels.mpmd_primitive import (
 )
 from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
 from xlab.kernels.params import checked_compiler_params, checked_metadata
-from xlab.kernels.trace import split_scratch
+from xlab.kernels.trace import call_kernel, split_scratch
 
 
 def core_map(
@@ -78,7 +78,7 @@ def core_map(
         raise NotImplementedError(
             f"core_map takes a mesh of cores, such as CoreMesh('core', 2), got {mesh!r} of type {type(mesh).__name__}"
         )
-    scratch, tree, by_name = split_scratch(
+    scratch, tree = split_scratch(
         one_of("scratch_shapes", scratch_shapes, "scratch_types", scratch_types)
     )
     own = kernel_refs("scratch", scratch, [f"scratch[{i}]" for i in range(len(scratch))], [mesh])
@@ -87,7 +87,7 @@ def core_map(
     def run(f: Callable[..., None]) -> None:
         def call(f, refs):
             extra = tree.unflatten(refs)
-            return f(**extra) if by_name else f(*extra)
+            return call_kernel(f, (), (), extra)
 
         (jaxpr,), captured = trace_pairs(
             [mesh], [f], call, ((), (), own), [], super_mesh_shape([mesh, *external]), name
