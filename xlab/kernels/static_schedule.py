@@ -171,7 +171,9 @@ class _Schedule:
                     still.append(core)
             running = still
             if running and before == self.turn:
-                raise DeadlockError.of(self.name, [c.waiting for c in running if c.waiting], self.turn)
+                raise DeadlockError.of(
+                    self.name, [c.waiting for c in running if c.waiting], self.turn
+                )
 
     def one_after_the_other(self) -> None:
         """Each core runs to its end before the next one begins."""
