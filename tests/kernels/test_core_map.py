@@ -19,6 +19,7 @@ from xlab.kernels import (
     interpret_mode,
     mpmd_map_p,
 )
+from xlab.kernels.machine import Machine
 
 TWO = CoreMesh("c", 2)
 LOCAL = MemorySpace.LOCAL
@@ -164,6 +165,24 @@ def test_k46_only_interpreted_on_cpu():
     with interpret_mode():
         run()
     assert float(ref[0]) == 5
+
+
+def test_k81_the_machine_steps_through_it():
+    """It works on copies: the references stay as they are."""
+    ref = xlab.new_ref(X)
+
+    def call():
+        @core_map(TWO, interpret=True)
+        def _():
+            i = lax.axis_index("c")
+            ref[i] = ref[i] + 10
+
+    machine = Machine(call)
+    machine.run()
+    np.testing.assert_array_equal(
+        machine.state()["buffers"]["captured[0]"]["values"], [10, 11, *X[2:]]
+    )
+    np.testing.assert_array_equal(ref[...], X)
 
 
 def test_k51_debug_prints_the_jaxpr(capsys):

@@ -16,6 +16,7 @@ from xlab.kernels import (
     MemorySpace,
     SemaphoreType,
     async_copy,
+    kernel_call,
     mpmd_map,
     run_scoped,
     semaphore_read,
@@ -279,6 +280,43 @@ def test_k88_counts_are_known():
         o[1] = semaphore_read(s)
 
     assert run([(P, one), (ONE, lambda o, s: None)], I2, scratch=[SEM(())]).tolist() == [1, 1]
+
+
+def test_k18_callbacks_run_when_the_program_does():
+    said = []
+
+    def one(o, s):
+        semaphore_signal(s)
+        xlab.debug.callback(said.append, 1)
+
+    def two(o, s):
+        semaphore_wait(s)
+        xlab.debug.callback(lambda k: said.append(2), lax.axis_index("q"))
+
+    f = xlab.jit(lambda: compiled([(P, one), (ONE, two)], I2, scratch=[SEM(())]))
+    f.lower()
+    assert not said
+    for _ in range(2):
+        f()
+        xlab.effects_barrier()
+    assert sorted(map(int, said)) == [1, 1, 2, 2]
+
+
+def test_k56_a_kernel_call_inside():
+    def double(x, o):
+        o[...] = x[...] * 2
+
+    def one(x, o, s, box):
+        box[...] = kernel_call(double, S((2,), "int32"), interpret=True)(x[...])
+        semaphore_signal(s)
+
+    def two(x, o, s, box):
+        semaphore_wait(s)
+        o[...] = kernel_call(double, I2, interpret=True)(box[...])
+
+    scratch = [SEM(()), SHARED((2,), "int32")]
+    got = run([(ONE, two), (P, one)], I2, np.int32([1, 2]), scratch=scratch)
+    assert got.tolist() == [4, 8]
 
 
 def test_k24_a_semaphore_that_counts_too_far():

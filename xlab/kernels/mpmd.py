@@ -164,7 +164,13 @@ def mpmd_map(
             program.__name__ = program.__qualname__ = label
             with contextlib.suppress(NotComparable):
                 bases, partial = zip(*map(base_and_key, functions))
-                key = (bases[1:], partial, meshes, out_tree, tuple(map(as_ref_aval, out_leaves)))
+                key: tuple = (
+                    bases[1:],
+                    partial,
+                    meshes,
+                    out_tree,
+                    tuple(map(as_ref_aval, out_leaves)),
+                )
                 key += (scratch_tree, tuple(map(as_ref_aval, scratch)))
                 key += (tuple(sorted(dict(input_output_aliases).items())), *options.values())
                 made_of(bases[0], "mpmd_map", mode, *key)(program)
