@@ -650,7 +650,7 @@ def semaphores(n):
         pl(n).semaphore_signal(sem, 2)
         pl(n).semaphore_wait(sem, 1)
         o_ref[0] = pl(n).semaphore_read(sem)
-        pl(n).semaphore_wait(sem, 3, decrement=False)
+        pl(n).semaphore_wait(sem, 1, decrement=False)
         o_ref[1] = pl(n).semaphore_read(sem)
 
     return call(n, kernel, shaped(n, (2,), I32), scratch_shapes=[pltpu(n).SemaphoreType.REGULAR])

@@ -2,8 +2,8 @@
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
 `program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs),
-`call.py` (`kernel_call`), `sharing.py` (when two calls are one program), `call_primitive.py` (its primitive), `call_rules.py`
-(derivatives, batching, discharge), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `params.py` (options for
+`operands.py` (arguments and outputs), `call.py` (`kernel_call`), `sharing.py` (when two calls are one program), `call_primitive.py` (its primitive), `call_rules.py`
+(derivatives, batching, discharge), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `lowering.py` (how kernels are lowered), `params.py` (options for
 the compilers of platforms), `cost.py` (what a kernel costs), `interpret.py` (how kernels are run). What kernels say: `helpers.py`
 (branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
 `semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory

@@ -11,6 +11,7 @@ from xlab.core.refs import is_ref
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules
+from xlab.kernels.cost import checked_cost
 from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.mesh import KernelMesh, super_mesh_shape
 from xlab.kernels.mpmd import NOT_GIVEN, external_meshes, one_of
@@ -22,6 +23,7 @@ from xlab.kernels.mpmd_primitive import (
     refuse_derivative,
 )
 from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
+from xlab.kernels.params import checked_compiler_params, checked_metadata
 from xlab.kernels.trace import split_scratch
 
 
@@ -94,11 +96,11 @@ def core_map(
             jaxpr=jaxpr,
             mesh=mesh,
             external_meshes=external,
-            compiler_params=compiler_params,
+            compiler_params=checked_compiler_params(compiler_params),
             interpret=resolve(interpret),
             debug=debug,
-            cost_estimate=cost_estimate,
-            metadata=None if metadata is None else tuple(sorted(metadata.items())),
+            cost_estimate=checked_cost(cost_estimate),
+            metadata=checked_metadata(metadata),
             name=name or jaxpr.jaxpr.debug_info.name,
         )
 

@@ -13,6 +13,7 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, clean_json, h, panel, table, warning
 from xlab.notebook.views.kernel_figures import lanes_figure, operand_figures, roofline_figure
 from xlab.notebook.views.tabs import add_tab
+from xlab.observe.records import Report
 from xlab.observe.records.kernel import MILD, KernelMoment, KernelRun
 from xlab.observe.records.kernel_text import (
     MOVEMENT_HEAD,
@@ -246,10 +247,15 @@ class KernelView(View):
         return {"title": clean(self.title(record)), "kernels": [kernel_data(record, True)]}
 
 
+def runs_of(report: Report) -> tuple[KernelRun, ...]:
+    """The kernels of a report: those that its recorded trace walked through, simulated, or else those of its programs."""
+    return (report.trace.kernels if report.trace else ()) or report.kernels
+
+
 add_tab(
     "kernels",
     "Kernels",
     85,
-    lambda report: kernels_panel(report.kernels) if report.kernels else None,
-    lambda report: {"kernels": [kernel_data(run) for run in report.kernels]},
+    lambda report: kernels_panel(found) if (found := runs_of(report)) else None,
+    lambda report: {"kernels": [kernel_data(run) for run in runs_of(report)]},
 )

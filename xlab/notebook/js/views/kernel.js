@@ -360,7 +360,10 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   const turn = { ArrowRight: () => go(at + 1), ArrowLeft: () => go(at - 1), ArrowDown: () => toggle(false), ArrowUp: () => toggle(true) };
   return {
     start: () => go(0),
-    go,
+    goStep(number) {
+      toggle(true);
+      go(Math.max(0, kernel.numbers.indexOf(number)));
+    },
     key(name) {
       if (!turn[name]) return false;
       stop();
@@ -383,5 +386,12 @@ definePanel("kernels", (section, { data, model, bin, say, failing }) => {
     });
   });
   const focused = () => Math.max(0, hosts.findIndex((host) => host.contains(document.activeElement)));
-  return { key: (name) => Boolean(parts[focused()]?.key(name)) };
+  return {
+    key: (name) => Boolean(parts[focused()]?.key(name)),
+    /** Shows a grid step of one of the kernels. */
+    show(i, point) {
+      parts[i]?.goStep(point);
+      hosts[i]?.scrollIntoView?.({ block: "nearest" });
+    },
+  };
 });
