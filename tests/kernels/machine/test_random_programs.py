@@ -51,15 +51,15 @@ def test_k95_planted_uninitialized_reads_are_found(seed):
     found = [
         e
         for e in machine.lint
-        if e["kind"] == "uninitialized read" and e["ref"] == "scratch[%d]" % _number(kernel)
+        if e["kind"] == "uninitialized read" and e["ref"] == _name(kernel)
     ]
     assert [(e["slice"], tuple(e["grid"]), e["count"]) for e in found] == [
         ([[0, 2]], kernel.fault_at, 1)
     ]
 
 
-def _number(kernel):
-    return sorted(kernel.scratch).index("s8")
+def _name(kernel):
+    return f"scratch[{sorted(kernel.scratch).index('s8')}]"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
