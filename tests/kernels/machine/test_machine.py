@@ -405,7 +405,12 @@ def test_an_interrupted_turn_is_as_if_it_had_not_begun():
 def test_a_kernel_that_never_ends_can_be_stopped_after_some_time():
     def kernel(o):
         o[0] = 0
-        lax.while_loop(lambda i: o[0] >= 0, lambda i: i * 1, 0)
+
+        def body(i):
+            o[0] = i
+            return i
+
+        lax.while_loop(lambda i: i >= 0, body, 0)
 
     machine = Machine(kernel_call(kernel, SDS((1,), "int32")))
     assert machine.run(seconds=0.05) is None
@@ -517,8 +522,8 @@ def test_masked_accesses_and_views():
 
     call = kernel_call(kernel, SDS((5, 4), "int32"), interpret=True)
     args = np.arange(4, dtype=np.int32), np.arange(8, dtype=np.int32)
-    machine = Machine(call, *args)
     with pytest.warns(KernelWarning, match=r"input args\[1\]"):
+        machine = Machine(call, *args)
         (out,) = machine.run()
     low = -(2**31)
     assert out.tolist() == [
@@ -529,6 +534,7 @@ def test_masked_accesses_and_views():
         [77, 2, 1, 0],
     ]
     np.testing.assert_array_equal(out, call(*args))
+    assert [e["ref"] for e in machine.lint if e["kind"] == "write to input"] == ["args[1]"]
     masked = [(e.ref, e.kind, e.box, e.masked) for e in machine.accesses() if e.masked]
     assert masked == [
         ("args[0]", "read", ((2, 4),), 2),
@@ -555,7 +561,9 @@ def test_checkpoints_are_bounded_by_the_operands():
     machine.history.interval = 4
     machine.run()
     held = {
-        id(b.values): b.values.nbytes for _, s, _, _ in machine.history.saved for b in s.buffers.values()
+        id(b.values): b.values.nbytes
+        for _, s, _, _ in machine.history.saved
+        for b in s.buffers.values()
     }
     assert sum(held.values()) < 10 * machine.program.nbytes
     assert machine.history.thinned > 0

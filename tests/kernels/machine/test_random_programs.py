@@ -49,9 +49,7 @@ def test_k95_planted_uninitialized_reads_are_found(seed):
     machine = Machine(kernel.call(), *kernel.args)
     machine.run()
     found = [
-        e
-        for e in machine.lint
-        if e["kind"] == "uninitialized read" and e["ref"] == _name(kernel)
+        e for e in machine.lint if e["kind"] == "uninitialized read" and e["ref"] == _name(kernel)
     ]
     assert [(e["slice"], tuple(e["grid"]), e["count"]) for e in found] == [
         ([[0, 2]], kernel.fault_at, 1)
