@@ -225,3 +225,72 @@ class TestUnwritten:
         assert np.isnan(f()).all() and uninitialized_value("int8", "zero") == 0
         with pytest.raises(ValueError, match=r"'nan', 'zero'.*got 'some'"):
             xlab.uninitialized_memory("some")
+
+
+class TestPositions:
+    """K10: positions of every integer type, and dimensions without elements."""
+
+    @pytest.mark.parametrize(
+        ("dtype", "value", "at"),
+        [("int8", -1, 299), ("int8", 100, 100), ("uint8", 200, 200), ("int16", -300, 0), ("uint32", 2**31 + 5, 299), ("int32", 2**31 - 1, 299), ("uint32", 7, 7)],
+    )  # fmt: skip
+    def test_integer_types(self, dtype, value, at):
+        i = jnp.asarray(np.array(value, dtype))
+        get = xlab.jit(
+            lambda r, i: (r[i], r[xlab.ds(i, 1)][0], r[i[None]][0], r[xlab.ds(i, 2, 2)][0])
+        )
+        assert [int(v) for v in get(xlab.new_ref(jnp.arange(300)), i)] == [at] * 4
+        strided = xlab.jit(lambda r, i: r[xlab.ds(i, 2, 2)])
+        second = {-1: 1, -300: 2}.get(value, min(at + 2, 299))  # counted from the end one by one
+        assert int(strided(xlab.new_ref(jnp.arange(300)), i)[1]) == second
+        ref = xlab.new_ref(jnp.zeros(300, int))
+
+        @xlab.jit
+        def put(r, i):
+            r[i] = 1
+            r.addupdate(jnp.ones(1, int), xlab.ds(i, 1))
+
+        put(ref, i)
+        assert np.flatnonzero(ref[...]).tolist() == [at] and int(ref[at]) == 2
+
+    def test_no_elements(self):
+        r = xlab.new_ref(jnp.zeros((0, 3)))
+        assert (
+            r[...].shape == r[0:0].shape == r[jnp.zeros(0, int)].shape == r.T.T[...].shape == (0, 3)
+        )
+        assert r.T[1].shape == (0,) and r.reshape(3, 0)[0].shape == (0,)
+        r[jnp.zeros(0, int)] = jnp.ones((0, 3))
+        r.T[2] = jnp.ones(0)
+        for index in (0, jnp.array([0]), xlab.ds(0, 1)):
+            with pytest.raises(ValueError, match="Out of bound"):
+                r[index]
+        for traced in (
+            lambda r, i: r[i],
+            lambda r, i: r[xlab.ds(i, 1)],
+            lambda r, i: r.set(0.0, (i, 0)),
+        ):
+            with pytest.raises(ValueError, match=r"Out of bound .*dim=0"):
+                xlab.jit(traced)(r, 0)
+        full = xlab.new_ref(M)
+        assert full[xlab.ds(3, 0)].shape == (0, 4) and full[:, jnp.zeros((2, 0), int)].shape == (
+            3,
+            2,
+            0,
+        )
+        full[jnp.zeros(0, int)] = jnp.ones((0, 4))
+        assert full[...].tolist() == M.tolist()
+
+    @pytest.mark.parametrize(
+        "dtype", ["bool", "complex64", "bfloat16", "int4", "float8_e4m3fn", "key"]
+    )
+    def test_every_kind_of_element(self, dtype):
+        x = xlab.random.split(xlab.random.key(0), 6) if dtype == "key" else (jnp.arange(6) % 3).astype(dtype)  # fmt: skip
+        bits = xlab.random.key_data if dtype == "key" else lambda x: x
+        r = xlab.new_ref(x)
+        r.reshape(2, 3).T[1] = r[:2]
+        i = jnp.int32(1)
+        got = [r[jnp.array([1, 5])], r[xlab.ds(i, 2)], r[0:6:2], r[xlab.ds(i, 2, 3)], r.T[i]]
+        want = [0, 0, 2, 3, 1, 5]
+        want[4] = 1
+        for part, places in zip(got, [[1, 5], [1, 2], [0, 2, 4], [1, 4], 1]):
+            assert (bits(part) == bits(x)[jnp.array(want)[jnp.array(places)]]).all()
