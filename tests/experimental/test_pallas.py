@@ -198,6 +198,48 @@ class TestEmulated:
         assert pl.pallas_call(kernel, out_shape=F4, interpret=True)(X).tolist() == [0, 1, -1, -1]
 
 
+class TestCores:
+    MESH = pltpu.create_tensorcore_mesh("core", num_cores=2)
+
+    def test_a_kernel_on_a_mesh(self):
+        @pl.kernel(out_type=F4, mesh=self.MESH, interpret=True)
+        def f(x, o):
+            i = xlab.lax.axis_index("core")
+            o[pl.ds(2 * i, 2)] = x[pl.ds(2 * i, 2)] * (i + 1)
+
+            @pltpu.run_on_first_core("core")
+            def _():
+                o[0] = 7.0
+
+        assert f(X).tolist() == [7, 1, 4, 6]
+
+    def test_core_map_changes_references(self):
+        def body(refs):
+            x, o = refs
+
+            @pl.core_map(self.MESH, interpret=True)
+            def _():
+                i = xlab.lax.axis_index("core")
+                o[pl.ds(2 * i, 2)] = x[pl.ds(2 * i, 2)] * 3
+
+        for run in (pl.run_state(body), xlab.jit(pl.run_state(body))):
+            assert run((X, np.zeros_like(X)))[1].tolist() == [0, 3, 6, 9]
+
+    def test_pipelines_of_cores(self):
+        def kernel(x, o):
+            core = xlab.lax.axis_index("core")
+
+            def double(x, o):
+                o[...] = x[...] * 2
+
+            block = pl.BlockSpec((1,), lambda i: (core * 2 + i,))
+            pltpu.emit_pipeline(double, grid=(2,), in_specs=[block], out_specs=[block])(x, o)
+
+        assert pl.kernel(kernel, F4, mesh=self.MESH, interpret=True)(X).tolist() == [0, 2, 4, 6]
+        with pytest.raises(NotImplementedError, match="does not divide a grid among cores"):
+            pltpu.emit_pipeline(kernel, grid=(2,), core_axis_name="core")
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

@@ -11,6 +11,7 @@ import xlab
 from tests.kernels import algorithms as kernels
 from xlab import lax, nn
 from xlab import numpy as jnp
+from xlab.kernels import InterpretParams, interpret_mode
 from xlab.sharding import AxisType
 from xlab.sharding import PartitionSpec as P
 
@@ -237,6 +238,26 @@ CALLS = {
     ),
 }
 calls = pytest.mark.parametrize("name", CALLS)
+
+
+@calls
+def test_k86_interpreted_and_compiled_kernels_agree(name):
+    f, args = CALLS[name]
+    first = [a[0] for a in args]
+    expected = f(*first)
+    steps: list = []
+    params = InterpretParams(grid_point_recorder=lambda grid, core: steps.append(grid))
+    with interpret_mode(params):
+        close(f(*first), expected)
+    assert steps
+
+
+def test_k86_interpreted_and_compiled_slopes_agree():
+    q, k, v = heads(5, 7)
+    slopes = xlab.grad(lambda *a: jnp.sum(kernels.attention(*a, True, 4) ** 2), argnums=(0, 1, 2))
+    expected = slopes(q, k, v)
+    with interpret_mode("value"):
+        close(slopes(q, k, v), expected)
 
 
 def one_by_one(f, args):

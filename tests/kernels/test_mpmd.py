@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,6 +31,7 @@ from xlab.kernels import (
     program_id,
     register_lowering_rule,
 )
+from xlab.kernels.failures import KernelWarning
 from xlab.kernels.mpmd_primitive import kernel_effect
 from xlab.kernels.pairs import pairs_of
 
@@ -173,6 +175,17 @@ def test_k103_values_are_those_of_the_reference(row):
     for w, g in zip(flat_want, flat_got):
         assert str(g.dtype) == str(w.dtype)
         np.testing.assert_array_equal(np.asarray(g), np.asarray(w))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_k86_the_value_interpreter_gives_the_same(row):
+    want = ROWS[row](ours())
+    with interpret_mode("value"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)
+        got = ROWS[row](ours())
+    for w, g in zip(xlab.tree.leaves(want), xlab.tree.leaves(got), strict=True):
+        assert g.dtype == w.dtype
+        np.testing.assert_array_equal(g, w)
 
 
 def captures(n):

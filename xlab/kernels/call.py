@@ -33,7 +33,7 @@ from xlab.kernels.operands import (
 )
 from xlab.kernels.params import checked_compiler_params, checked_metadata
 from xlab.kernels.sharing import NotComparable, base_and_key, spec_key
-from xlab.kernels.trace import split_scratch, trace_kernel
+from xlab.kernels.trace import call_kernel, split_scratch, trace_kernel
 
 
 def kernel_call(
@@ -98,7 +98,7 @@ def kernel_call(
     if alias_mode not in ("copy", "shared"):
         raise ValueError(f'alias_mode is "copy" or "shared", got {alias_mode!r}')
     given = (
-        ("grid", grid != ()),
+        ("grid", not isinstance(grid, tuple) or grid != ()),
         ("in_specs", in_specs is not no_block_spec),
         ("out_specs", out_specs is not no_block_spec),
         ("scratch_shapes", scratch_shapes != ()),
@@ -150,7 +150,7 @@ class _Call:
         self.out_origins = [f"outputs{_tree.keystr(path)}" for path, _ in leaves]
         self.out_avals = [output_ref(x, origin) for (_, x), origin in zip(leaves, self.out_origins)]
         self.aliases = dict(aliases)
-        scratch, self.scratch_tree, self.scratch_by_name = split_scratch(spec.scratch_shapes)
+        scratch, self.scratch_tree = split_scratch(spec.scratch_shapes)
         self.scratch_avals = [as_ref_aval(x) for x in scratch]
         self.dynamic = tuple(n for n in spec.grid if not isinstance(n, int))
         self.sizes = [n if isinstance(n, int) else None for n in spec.grid]
@@ -183,7 +183,6 @@ class _Call:
             tuple(self.out_avals),
             self.scratch_tree,
             tuple(self.scratch_avals),
-            self.scratch_by_name,
             tuple(self.aliases.items()),
             self.name,
             *self.options.values(),
@@ -216,9 +215,7 @@ class _Call:
             outs = _tree.unflatten(self.out_tree, refs[n_in : n_in + n_out])
             outs = outs if isinstance(self.out_shape, tuple) else (outs,)
             scratch = _tree.unflatten(self.scratch_tree, refs[n_in + n_out :])
-            if self.scratch_by_name:
-                return self.kernel(*inputs, *outs, **scratch)
-            return self.kernel(*inputs, *outs, *scratch)
+            return call_kernel(self.kernel, inputs, outs, scratch)
 
         prefetched = [in_kernel(a) for a in in_avals[: mapping.num_prefetch]]
         refs = [*prefetched, *(m.block_aval for m in mapping.block_mappings), *self.scratch_avals]

@@ -21,7 +21,7 @@ from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
 from xlab.kernels.operands import check_captured_once, check_manual, check_passed_once
 from xlab.kernels.params import checked_compiler_params, checked_metadata
 from xlab.kernels.sharing import NotComparable, base_and_key
-from xlab.kernels.trace import split_scratch
+from xlab.kernels.trace import call_kernel, split_scratch
 
 
 class _NotGiven:
@@ -92,7 +92,7 @@ def mpmd_map(
     several_outputs = isinstance(out_shape, (tuple, list))
     out_leaves, out_tree = _tree.flatten(out_shape)
     out_paths = [f"outputs{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(out_shape)[0]]
-    scratch, scratch_tree, by_name = split_scratch(scratch_shape)
+    scratch, scratch_tree = split_scratch(scratch_shape)
     options = {
         "compiler_params": checked_compiler_params(compiler_params),
         "debug": debug,
@@ -119,7 +119,7 @@ def mpmd_map(
             outs = _tree.unflatten(out_tree, refs[n_in : n_in + n_out])
             extra = _tree.unflatten(scratch_tree, refs[n_in + n_out :])
             outs = outs if several_outputs else (outs,)
-            return fn(*ins, *outs, **extra) if by_name else fn(*ins, *outs, *extra)
+            return call_kernel(fn, ins, outs, extra)
 
         jaxprs, captured = trace_pairs(
             meshes,
@@ -164,8 +164,14 @@ def mpmd_map(
             program.__name__ = program.__qualname__ = label
             with contextlib.suppress(NotComparable):
                 bases, partial = zip(*map(base_and_key, functions))
-                key = (bases[1:], partial, meshes, out_tree, tuple(map(as_ref_aval, out_leaves)))
-                key += (scratch_tree, by_name, tuple(map(as_ref_aval, scratch)))
+                key: tuple = (
+                    bases[1:],
+                    partial,
+                    meshes,
+                    out_tree,
+                    tuple(map(as_ref_aval, out_leaves)),
+                )
+                key += (scratch_tree, tuple(map(as_ref_aval, scratch)))
                 key += (tuple(sorted(dict(input_output_aliases).items())), *options.values())
                 made_of(bases[0], "mpmd_map", mode, *key)(program)
             compiled[mode] = jit(program)

@@ -144,7 +144,8 @@ def refuse_derivative(name: str, tangents: Sequence[Any]) -> None:
     if any(type(t) is not ad.Zero for t in tangents):
         raise NotImplementedError(
             f"{name} has no derivative: its functions run at the same time and write to shared references. Give the function that calls "
-            f"it one with xlab.custom_jvp or xlab.custom_vjp, or keep it out with xlab.lax.stop_gradient"
+            f"it one with xlab.custom_jvp or xlab.custom_vjp, or keep its operands out: arrays with xlab.lax.stop_gradient, references with "
+            f"xlab.new_ref(x, kind='no_grad_no_remat')"
         )
 
 

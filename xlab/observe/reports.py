@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from xlab.core.source_info import is_internal
-from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.programs.memoize import memoize
@@ -49,7 +49,7 @@ def report(
     title: str = "",
     parts: Sequence[str] = PARTS,
     levels: Any = True,
-    link: str | communication.Interconnect = "cpu",
+    link: str | Interconnect = "cpu",
     measured: Sequence[Timing] = (),
     trace: StepTrace | None = None,
     passes: Sequence[Pass] = (),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlab.kernels.machine.buffers import Buffer, Place, empty, uninitialized_value
+from xlab.kernels.machine.buffers import COUNTS, Buffer, Place, empty, uninitialized_value
 from xlab.kernels.machine.frames import Frame
 from xlab.kernels.machine.programs import Operand, Pair, Program, coordinates
 
@@ -142,7 +142,9 @@ def start(program: Program, zero: bool, padding_counts: bool) -> State:
             values = np.empty(shape, operand.aval.dtype)
             values[...] = fill
             written = np.zeros(shape, bool)
-            if operand.space == "semaphore" or not math.prod(shape):
+            if operand.space == "semaphore":
+                values, written = np.zeros(shape, COUNTS), None
+            elif not math.prod(shape):
                 values[...], written = 0, None
         state.add(operand.name, operand.space, None, values, written)
     if program.alias_mode == "shared":
@@ -206,7 +208,7 @@ def _reference(state, program, pair: Pair, source, core: int, zero: bool) -> Pla
         getattr(source.aval.memory_space, "memory_space", source.aval.memory_space) or "default"
     )
     semaphore = space == "semaphore"
-    values = np.zeros(aval.shape, aval.dtype) if semaphore else empty(aval, zero)
+    values = np.zeros(aval.shape, COUNTS) if semaphore else empty(aval, zero)
     made = state.add(
         source.name, space, core, values, None if semaphore else np.zeros(aval.shape, bool)
     )

@@ -15,6 +15,7 @@ from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.refs import is_ref
 from xlab.core.trace import concrete_or_error, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -164,9 +165,8 @@ def _python_scan(f, carry, xs_flat, xs_tree, n, reverse):
 
     ys = []
     for i in reversed(range(n)) if reverse else range(n):
-        carry, y = f(
-            carry, _tree.unflatten(xs_tree, [index_in_dim(x, i, 0, False) for x in xs_flat])
-        )
+        row = [x.at[i] if is_ref(x) else index_in_dim(x, i, 0, False) for x in xs_flat]
+        carry, y = f(carry, _tree.unflatten(xs_tree, row))
         ys.append(y)
     if reverse:
         ys.reverse()
