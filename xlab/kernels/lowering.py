@@ -15,13 +15,13 @@ from xlab.interpreters import partial_eval as pe
 from xlab.kernels.params import lowering_rule
 from xlab.kernels.value_path import is_value, lower_value
 
-OnValues = Callable[[Sequence[Any], dict[str, Any]], list]
+Evaluate = Callable[[Sequence[Any], dict[str, Any]], list]
 
 
 @functools.lru_cache(maxsize=1024)
-def _program(on_values: OnValues, avals: tuple, params: tuple) -> tuple[ClosedJaxpr, tuple]:
+def _program(evaluate: Evaluate, avals: tuple, params: tuple) -> tuple[ClosedJaxpr, tuple]:
     """A call as a program on values, and its equations' numbers."""
-    closed = pe.trace_to_closed_jaxpr(lambda *operands: on_values(operands, dict(params)), avals)
+    closed = pe.trace_to_closed_jaxpr(lambda *operands: evaluate(operands, dict(params)), avals)
     return closed, tuple(number_equations(closed.jaxpr))
 
 
@@ -34,7 +34,7 @@ def lower_kernel(
     name: str,
     operands: Sequence[str],
     params: dict[str, Any],
-    on_values: OnValues,
+    evaluate: Evaluate,
     for_rule: Callable[[dict[str, Any]], dict[str, Any]] = lambda params: params,
 ) -> list[str]:
     """Lowers the equation of a kernel.
@@ -42,7 +42,7 @@ def lower_kernel(
     Args:
         ctx, operands, params: as of a rule that writes text.
         name: of the kernel.
-        on_values: `on_values(operands, params)` runs it on arrays.
+        evaluate: `evaluate(operands, params)` runs it on arrays.
         for_rule: the parameters as those of a `kernel_call`, for a platform's own rule.
 
     Raises:
@@ -65,7 +65,7 @@ def lower_kernel(
         a.update(sharding=None, mat=INVARYING) if type(a) is ShapedArray else a
         for a in ctx.avals_in
     )
-    closed, equations = _program(on_values, avals, tuple(params.items()))
+    closed, equations = _program(evaluate, avals, tuple(params.items()))
     module = ctx.module
     module.keepalive.append(closed)
     module.numbers.update(dict.fromkeys(equations, module.numbers[id(ctx.eqn)]))
