@@ -200,9 +200,10 @@ def transforms_of(m: BlockMapping, place: Sequence[Any], shape: Sequence[int]) -
         if type(d) is Indirect:
             entries.append(Slice(0, n))
         elif type(d) is Squeezed:
-            entries.append(_plain(p))
+            entries.append(_clamped(p, n, 1))
         else:
-            entries.append(Slice(_plain(p[0] if type(d) is BoundedSlice else p), d.block_size))
+            start = p[0] if type(d) is BoundedSlice else p
+            entries.append(Slice(_clamped(start, n, d.block_size), d.block_size))
     out = [NDIndexer(entries, tuple(shape))]
     for k, (d, p) in enumerate(_kept(m, place)):
         if type(d) is Indirect:
@@ -217,8 +218,12 @@ def _kept(m, place) -> list[tuple]:
     return [(d, p) for d, p in zip(m.block_shape, place) if type(d) is not Squeezed]
 
 
-def _plain(x):
-    return int(x) if isinstance(x, (int, np.integer)) else x
+def _clamped(start, n: int, size: int):
+    """A start that is known, as `dynamic_slice` takes it: a negative one counts from the end, and the slice is moved inside."""
+    if not isinstance(start, (int, np.integer)):
+        return start
+    start = int(start) + (n if start < 0 else 0)
+    return max(0, min(start, n - size))
 
 
 def fetch(x: Any, m: BlockMapping, place: Sequence[Any]) -> Any:
