@@ -14,7 +14,7 @@ from xlab.interpreters import communication
 from xlab.interpreters.communication import Algorithm, Collective
 from xlab.notebook import assets
 from xlab.notebook.views import dataflow
-from xlab.observe.program import hlo
+from xlab.observe.programs import hlo
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.sharding.collectives import predicted
 

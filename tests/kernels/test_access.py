@@ -238,3 +238,17 @@ def test_k17_in_a_kernel():
         np.array([3], np.int32), X
     )
     assert out.tolist() == [0, 2, 4, 0, 0, 0, 0, 0]
+
+
+def test_k17_of_several_references_one_that_a_value_chooses():
+    @xlab.jit
+    def run(i):
+        a, b = xlab.new_ref(jnp.zeros(3)), xlab.new_ref(jnp.ones(3))
+        one = xlab.ref.select_ref(i, a, b)
+        mask = jnp.arange(3) > 0
+        got = load(one, mask=mask, other=-1.0)
+        store(one, None, jnp.full(3, 5.0), mask=mask)
+        return got, a[...], b[...]
+
+    got, a, b = run(1)
+    assert (got.tolist(), a.tolist(), b.tolist()) == ([-1, 1, 1], [0, 0, 0], [1, 5, 5])

@@ -177,3 +177,12 @@ def test_k23_constraints_are_for_arrays_of_traced_programs():
         with_memory_space_constraint(jnp.ones(3), MemorySpace.HOST)
     with pytest.raises(NotImplementedError, match="takes arrays, got Ref"):
         with_memory_space_constraint(xlab.new_ref(X), MemorySpace.HOST)
+
+
+def test_k25_between_references_that_a_value_chooses():
+    def body(i_ref, x, o, p, sem):
+        o[...], p[...] = jnp.zeros(8), jnp.zeros(8)
+        async_copy(x.at[:4], xlab.ref.select_ref(i_ref[0], o, p).at[4:], sem).wait()
+
+    o, p = run(body, np.array([1], np.int32), X, out=[F8, F8])
+    assert o.tolist() == [0] * 8 and p.tolist() == [0, 0, 0, 0, 0, 1, 2, 3]

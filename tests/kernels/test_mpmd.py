@@ -771,6 +771,26 @@ def test_k75_a_kernel_on_references_runs_in_both_passes():
     np.testing.assert_array_equal(xlab.checkpoint(f)(X), (3 * X * X).sum())
 
 
+@pytest.mark.parametrize("saved", ["everything", "mpmd_map", "get"])
+def test_k75_whatever_the_policy_saves(saved):
+    def policy(prim, *_, **__):
+        return saved in ("everything", prim.name)
+
+    def f(x):
+        ref = xlab.new_ref(jnp.sin(lax.stop_gradient(x)), kind="no_grad_no_remat")
+
+        def kernel(r, o):
+            o[...] = r[...]
+            r[...] = r[...] * 3
+
+        old = mpmd_map([(CoreMesh("c", 1), kernel)], F8, interpret=True)(ref)
+        return (jnp.cos(x) * (ref[...] + old)).sum()
+
+    np.testing.assert_allclose(
+        xlab.grad(xlab.checkpoint(f, policy=policy))(X), -np.sin(X) * 4 * np.sin(X), atol=1e-6
+    )
+
+
 # -- batches and derivatives ----------------------------------------------------------------------------------
 
 

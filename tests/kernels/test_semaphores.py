@@ -162,3 +162,15 @@ def test_k24_no_derivatives_and_no_examples():
 
     with pytest.raises(NotImplementedError, match="once per example"):
         xlab.vmap(per_example)(np.arange(3, dtype=np.int32))
+
+
+def test_k24_one_of_several_that_a_value_chooses():
+    def body(i_ref, o, a, b):
+        sem = xlab.ref.select_ref(i_ref[0], a, b)
+        semaphore_signal(sem, 3)
+        semaphore_wait(sem, 1)
+        o[0], o[1], o[2] = semaphore_read(a), semaphore_read(b), semaphore_read(sem)
+
+    out = xlab.ShapeDtypeStruct((3,), "int32")
+    call = kernel_call(body, out, scratch_shapes=[REGULAR, REGULAR], interpret=True)
+    assert call(np.array([1], np.int32)).tolist() == [0, 2, 2]

@@ -12,7 +12,7 @@ import xlab
 from xlab import events, lax
 from xlab.notebook import compile_progress
 from xlab.notebook.compile_progress import CellLine, CompileProgress, TerminalLine, progress_shown
-from xlab.observe.program.analysis_only import analysis_only
+from xlab.observe.programs.analysis_only import analysis_only
 
 X = np.ones(5, np.float32)
 

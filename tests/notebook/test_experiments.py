@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xlab
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax
 from xlab.notebook.experiments import handlers
 from xlab.notebook.views import base

@@ -10,7 +10,7 @@ import pytest
 import xlab
 from tests.notebook.views import sample
 from tests.notebook.views.each import of_views
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax, observe
 from xlab import numpy as jnp
 from xlab.notebook import export

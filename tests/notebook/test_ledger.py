@@ -132,7 +132,7 @@ def test_equal_cells_compile_once(run):
 
 
 def test_arrays_of_a_cell_have_its_lines(lab, run):
-    from xlab.observe.live import allocation_sites
+    from xlab.observe.arrays import allocation_sites
 
     for source, name, line in (
         ("first_made = 1\nmade_below = x * 2", "made_below", 2),
@@ -146,7 +146,7 @@ def test_arrays_of_a_cell_have_its_lines(lab, run):
 
 def test_unloading_stops_recording_lines(lab, run):
     from xlab.backend import arrays
-    from xlab.observe.live import allocation_sites
+    from xlab.observe.arrays import allocation_sites
 
     run("%xmem --lines")
     assert allocation_sites.tracking()

@@ -32,7 +32,7 @@ def counts():
     import ipywidgets
     from xlab import events
     from xlab.notebook import formatters, deferred_display
-    from xlab.observe.program import recorder
+    from xlab.observe.programs import recorder
     from xlab.observe.stepping import stepper
     import matplotlib
     for _ in range(3):

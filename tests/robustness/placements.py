@@ -208,7 +208,7 @@ def lower(program: Program, specs: tuple[Spec, ...], sizes: tuple[int, int], kin
 def look(lowered: Any) -> dict[str, Any]:
     """Everything that is shown of a program; what is not known of it, and what went wrong."""
     from xlab import observe
-    from xlab.observe.program.stages import program_stages
+    from xlab.observe.programs.stages import program_stages
     from xlab.observe.sharding.program_layouts import program_layouts
 
     try:

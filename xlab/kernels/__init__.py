@@ -9,13 +9,15 @@ the compilers of platforms), `cost.py` (what a kernel costs), `interpret.py` (ho
 `semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory
 tied to them), `mpmd.py` (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive),
 `pairs.py` (what interpreters run), `mpmd_compiled.py` (its compiled path), `static_schedule.py` (cores that wait for one another),
-`core_map.py`, `kernel.py` (the decorator). `machine/` is the value interpreter; `failures.py` has the errors of running kernels that
+`core_map.py`, `kernel.py` (the decorator). `machine/` is the value interpreter, which programs call through
+`value_path.py`; `failures.py` has the errors of running kernels that
 others raise too.
 
 The room may import everything below `observe`; nothing below imports it.
 """
 
 from xlab.kernels import call_rules as _call_rules
+from xlab.kernels import machine as machine
 from xlab.kernels.access import load as load
 from xlab.kernels.access import store as store
 from xlab.kernels.access import swap as swap

@@ -31,7 +31,7 @@ from xlab.lax.creation import full, iota, zeros_like_aval
 from xlab.lax.index_steps import Points, Strided, Window
 from xlab.lax.indexers import NDIndexer, indexer
 from xlab.lax.ref_batching import batched_index, batched_store
-from xlab.lax.ref_functions import TransformedRef
+from xlab.lax.ref_views import SelectedRef, View
 from xlab.lax.refs import check_stored, get_p, part_of, stored_tangent, swap_p, uninitialized
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, pad, transpose
 from xlab.lax.slicing import dynamic_slice_p, dynamic_update_slice_p
@@ -60,6 +60,8 @@ def load(ref: Ref, idx: Any = None, *, mask: ArrayLike | None = None, other: Any
         >>> load(ref, xlab.ds(1, 4), mask=jnp.arange(4) < 2, other=-1).tolist()
         [1, 2, -1, -1]
     """
+    if type(ref) is SelectedRef:
+        return ref.apply(lambda r: load(r, idx, mask=mask, other=other))
     ref, transforms, part = target(ref, idx, "load")
     mask = _mask(mask, part, "load")
     if other is not None:
@@ -97,6 +99,8 @@ def swap(ref: Ref, idx: Any, val: ArrayLike, *, mask: ArrayLike | None = None) -
         >>> swap(ref, None, jnp.zeros(4, int), mask=jnp.arange(4) > 1).tolist(), ref[...].tolist()
         ([0, 1, 2, 3], [0, 1, 0, 0])
     """
+    if type(ref) is SelectedRef:
+        return ref.apply(lambda r: swap(r, idx, val, mask=mask))
     ref, transforms, part = target(ref, idx, "swap")
     mask = _mask(mask, part, "store")
     val = fitting(val, part)
@@ -137,7 +141,7 @@ def target(ref: Any, idx: Any, api: str) -> tuple[Any, tuple, Any]:
 
 def fitting(value: Any, part: Any, kinds: Sequence = (np.floating, np.integer)) -> Any:
     """A value in the dtype of the part, where it is weak and of one of these kinds, as the part is; others are left to be refused."""
-    if is_ref(value) or isinstance(value, TransformedRef):
+    if is_ref(value) or isinstance(value, View):
         raise ValueError(
             "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 
 from xlab.backend import caches
+from xlab.compile.dispatch import apply_primitive
 from xlab.core import effects as _effects
-from xlab.core.avals import INVARYING, ShapedArray
+from xlab.core.avals import INVARYING, ShapedArray, aval_of
 from xlab.core.jaxpr import number_equations
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef
@@ -14,6 +15,7 @@ from xlab.interpreters import mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.kernels.compiled import program_on_values
 from xlab.kernels.params import lowering_rule
+from xlab.kernels.value_path import is_value, lower_value, run_eagerly, value_effects
 
 kernel_call_p = Primitive(
     "kernel_call", multiple_results=True, auto_pvary=False, context_dependent=True
@@ -22,7 +24,9 @@ kernel_call_p.takes_refs = True
 
 
 @kernel_call_p.def_effectful_abstract_eval
-def _kernel_call_aval(*avals, jaxpr, grid_mapping, input_output_aliases, out_avals, name, **_):
+def _kernel_call_aval(
+    *avals, jaxpr, grid_mapping, input_output_aliases, interpret, out_avals, name, **_
+):
     first = grid_mapping.prefetch_operands.start
     for a in avals:
         if a.explicit_sharding is not None:
@@ -36,7 +40,15 @@ def _kernel_call_aval(*avals, jaxpr, grid_mapping, input_output_aliases, out_ava
         like = aliased.get(o, a)
         like = like.inner_aval if type(like) is AbstractRef else like
         outs.append(like.update(memory_space=None, weak_type=False))
-    return outs, _outer_effects(avals, jaxpr, grid_mapping)
+    return outs, _outer_effects(avals, jaxpr, grid_mapping) | value_effects(interpret)
+
+
+@kernel_call_p.def_impl
+def _kernel_call_impl(*operands, **params):
+    if not is_value(params["interpret"]):
+        return apply_primitive(kernel_call_p, *operands, **params)
+    avals, _ = kernel_call_p.abstract(tuple(map(aval_of, operands)), params)
+    return run_eagerly(kernel_call_p, operands, params, avals)
 
 
 def _outer_effects(avals, jaxpr, grid_mapping) -> frozenset[_effects.Effect]:
@@ -84,6 +96,8 @@ def _lowering(ctx, *operands, **params):
             f"only interpret mode is supported on CPU: pass interpret=True to the kernel call of {name}, wrap it in "
             f"xlab.kernels.interpret_mode(), or set the option kernels_default_interpret to 'compiled'"
         )
+    if is_value(interpret):
+        return lower_value(ctx, kernel_call_p, operands, params)
     avals = tuple(
         a.update(sharding=None, mat=INVARYING) if type(a) is ShapedArray else a
         for a in ctx.avals_in

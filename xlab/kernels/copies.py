@@ -8,6 +8,7 @@ the elements that have arrived in the semaphore; the wait waits for as many and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,17 @@ from xlab.core.refs import Ref, is_ref
 from xlab.core.trace import is_tracer
 from xlab.core.typing import Array
 from xlab.interpreters import ad, batching, mlir
-from xlab.kernels.ref_primitives import check_ref, ref_primitive, shown, split_view, view_text
+from xlab.kernels.ref_primitives import (
+    check_ref,
+    chosen,
+    ref_primitive,
+    shown,
+    split_view,
+    view_text,
+)
 from xlab.kernels.semaphores import COUNT, SemaphoreType, check_semaphore, counted, is_semaphore
 from xlab.lax.creation import zeros_like_aval
+from xlab.lax.ref_views import SelectedRef
 from xlab.lax.refs import addupdate_p, get_p, part_of, read, swap_p, write
 
 # -- functions ----------------------------------------------------------------------------------------------
@@ -47,11 +56,15 @@ class AsyncCopy:
         self._bind(dma_wait_p)
 
     def _bind(self, prim):
-        refs, transforms = zip(
-            *(split_view(x, "async_copy") for x in (self.src, self.dst, self.sem))
+        def bind(*views):
+            refs, transforms = zip(*(split_view(x, "async_copy") for x in views))
+            leaves, tree = _tree.flatten(transforms)
+            prim.bind(*refs, *leaves, tree=tree, add=self.add)
+
+        chosen(
+            self.src,
+            lambda src: chosen(self.dst, lambda dst: chosen(self.sem, partial(bind, src, dst))),
         )
-        leaves, tree = _tree.flatten(transforms)
-        prim.bind(*refs, *leaves, tree=tree, add=self.add)
 
 
 def make_async_copy(src_ref: Ref, dst_ref: Ref, sem: Ref) -> AsyncCopy:
@@ -130,8 +143,11 @@ def sync_copy(src_ref: Ref, dst_ref: Ref, *, add: bool = False) -> None:
 
 
 def _checked(copy):
-    views = [split_view(x, "async_copy") for x in (copy.src, copy.dst, copy.sem)]
-    _check(*(aval_of(ref) for ref, _ in views), [transforms for _, transforms in views])
+    """The copy, if it can be one: what `select_ref` chooses among is looked at when the copy is started."""
+    views = (copy.src, copy.dst, copy.sem)
+    if not any(isinstance(x, SelectedRef) for x in views):
+        refs, transforms = zip(*(split_view(x, "async_copy") for x in views))
+        _check(*map(aval_of, refs), transforms)
     return copy
 
 

@@ -14,7 +14,6 @@ _CHOICES: dict[str, tuple] = {
     "uninitialized_memory": ("nan", "zero"),
     "dma_execution_mode": ("on_wait", "eager"),
     "buffer_bounds": ("logical", "padded"),
-    "alias_mode": ("copy", "shared"),
     "uninitialized_reads": ("remark", "raise"),
     "on_race": ("record", "warn", "raise"),
 }
@@ -42,7 +41,6 @@ class InterpretParams:
         vector_clock_size: entries of the race detector's clocks; by default one per core.
         strict_spaces: refuse direct access to buffers in the space ANY, as hardware does.
         max_equations: the interpreter stops with an error after that many equations.
-        alias_mode: whether an output starts as a copy of the input that is aliased to it ("copy"), or is the same buffer ("shared").
         uninitialized_reads: whether reading what nobody wrote is a remark in the machine's `lint`, or raises.
         on_race: whether races are only recorded, warned of, or raise at the end of the run.
 
@@ -70,7 +68,6 @@ class InterpretParams:
     vector_clock_size: int | None = None
     strict_spaces: bool = False
     max_equations: int = 10_000_000
-    alias_mode: str = "copy"
     uninitialized_reads: str = "remark"
     on_race: str = "record"
 

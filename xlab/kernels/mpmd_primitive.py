@@ -13,6 +13,7 @@ from typing import Any
 
 from xlab import tree as _tree
 from xlab.backend import caches
+from xlab.compile.dispatch import apply_primitive
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.effects import Effect
@@ -24,6 +25,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules
 from xlab.kernels.mesh import super_mesh_shape
 from xlab.kernels.mpmd_compiled import mpmd_on_values
+from xlab.kernels.value_path import is_value, lower_value, run_eagerly, value_effects
 from xlab.lax.control.scan import scan
 from xlab.lax.ref_batching import unbatched
 from xlab.lax.refs import get_p, swap_p
@@ -52,6 +54,14 @@ def _mpmd_map_aval(*avals, **params):
     return outs, mpmd_map_effects(avals, params)
 
 
+@mpmd_map_p.def_impl
+def _mpmd_map_impl(*operands, **params):
+    if not is_value(params["interpret"]):
+        return apply_primitive(mpmd_map_p, *operands, **params)
+    avals, _ = mpmd_map_p.abstract(tuple(map(aval_of, operands)), params)
+    return run_eagerly(mpmd_map_p, operands, params, avals)
+
+
 def mpmd_map_effects(avals: Sequence[Any], params: Mapping[str, Any]) -> set[Effect]:
     """The effects of a call on operands of these types: what its jaxprs do to references among them, and what no mesh discharges.
 
@@ -73,7 +83,7 @@ def mpmd_map_effects(avals: Sequence[Any], params: Mapping[str, Any]) -> set[Eff
         )
     if getattr(params["compiler_params"], "has_side_effects", False):
         effects.add(kernel_effect)
-    return effects
+    return effects | value_effects(params["interpret"])
 
 
 def _result(aval):
@@ -285,6 +295,8 @@ def _mpmd_map_lowering(ctx, *args, **params):
             f"only interpret mode is supported on {ctx.platform.upper()}: pass interpret=True to the mpmd_map of {name}, or wrap it "
             f"in xlab.kernels.interpret_mode()"
         )
+    if is_value(params["interpret"]):
+        return lower_value(ctx, mpmd_map_p, args, params)
     return _compiled(ctx, *args, **params)
 
 

@@ -12,7 +12,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef, Ref, is_ref
 from xlab.interpreters import mlir
 from xlab.interpreters.discharge import discharge_rules
-from xlab.lax.ref_functions import TransformedRef
+from xlab.lax.ref_views import SelectedRef, TransformedRef
 
 
 def ref_primitive(name: str, rule: Callable, **options: Any) -> Primitive:
@@ -39,6 +39,11 @@ def ref_primitive(name: str, rule: Callable, **options: Any) -> Primitive:
         return outs if prim.multiple_results else outs[0]
 
     return prim
+
+
+def chosen(ref: Any, f: Callable) -> Any:
+    """What a function of a reference gives; for one that `select_ref` chose among several, of that one."""
+    return ref.apply(f) if type(ref) is SelectedRef else f(ref)
 
 
 def split_view(ref: Any, api: str) -> tuple[Any, tuple]:

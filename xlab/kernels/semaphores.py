@@ -28,7 +28,14 @@ from xlab.core.trace import is_tracer
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching
 from xlab.kernels.memory import MemoryRef, MemorySpace
-from xlab.kernels.ref_primitives import check_ref, ref_primitive, shown, split_view, view_text
+from xlab.kernels.ref_primitives import (
+    check_ref,
+    chosen,
+    ref_primitive,
+    shown,
+    split_view,
+    view_text,
+)
 from xlab.lax.convert import convert
 from xlab.lax.refs import part_of, read, write
 
@@ -125,14 +132,18 @@ def semaphore_signal(
         >>> int(run_scoped(count, SemaphoreType.REGULAR))
         2
     """
-    ref, transforms = _semaphore(sem_or_view, "signal")
     inc = _amount(inc, "inc", "semaphore_signal")
     if core is not None:
         core = _amount(core, "core", "semaphore_signal")
     if not is_tracer(inc):
         check_count(int(inc))
-    leaves, tree = _tree.flatten((transforms, core))
-    semaphore_signal_p.bind(ref, inc, *leaves, tree=tree)
+
+    def signal(sem):
+        ref, transforms = _semaphore(sem, "signal")
+        leaves, tree = _tree.flatten((transforms, core))
+        semaphore_signal_p.bind(ref, inc, *leaves, tree=tree)
+
+    chosen(sem_or_view, signal)
 
 
 def semaphore_wait(sem_or_view: Ref, value: ArrayLike = 1, *, decrement: bool = True) -> None:
@@ -155,10 +166,14 @@ def semaphore_wait(sem_or_view: Ref, value: ArrayLike = 1, *, decrement: bool = 
         >>> int(run_scoped(left, SemaphoreType.REGULAR))
         2
     """
-    ref, transforms = _semaphore(sem_or_view, "wait")
     value = _amount(value, "value", "semaphore_wait")
-    leaves, tree = _tree.flatten((transforms,))
-    semaphore_wait_p.bind(ref, value, *leaves, tree=tree, decrement=bool(decrement))
+
+    def wait(sem):
+        ref, transforms = _semaphore(sem, "wait")
+        leaves, tree = _tree.flatten((transforms,))
+        semaphore_wait_p.bind(ref, value, *leaves, tree=tree, decrement=bool(decrement))
+
+    chosen(sem_or_view, wait)
 
 
 def semaphore_read(sem_or_view: Ref) -> Array:
@@ -175,9 +190,13 @@ def semaphore_read(sem_or_view: Ref) -> Array:
         >>> int(run_scoped(lambda sems: semaphore_read(sems.at[1]), SemaphoreType.REGULAR((2,))))
         0
     """
-    ref, transforms = _semaphore(sem_or_view, "read")
-    leaves, tree = _tree.flatten((transforms,))
-    return semaphore_read_p.bind(ref, *leaves, tree=tree)
+
+    def count(sem):
+        ref, transforms = _semaphore(sem, "read")
+        leaves, tree = _tree.flatten((transforms,))
+        return semaphore_read_p.bind(ref, *leaves, tree=tree)
+
+    return chosen(sem_or_view, count)
 
 
 # -- their arguments ----------------------------------------------------------------------------------------

@@ -249,11 +249,11 @@ def _fitting(ref, value, part):
     )
 
 
-def select_ref(which: ArrayLike, *refs: Any) -> Any:
+def select_ref(idx: ArrayLike, *refs: Any) -> Any:
     """One of several references or views of one type, by a number that may be a value of the program.
 
     Args:
-        which: the number, an integer scalar; values outside the range of the references mean the first or the last.
+        idx: the number, an integer scalar; values outside the range of the references mean the first or the last.
         refs: the references.
 
     Returns:
@@ -283,12 +283,12 @@ def select_ref(which: ArrayLike, *refs: Any) -> Any:
                 f"select_ref chooses among references of one type, but reference 0 is {avals[0]} and reference {k} is "
                 f"{aval}"
             )
-    index = aval_of(which)
+    index = aval_of(idx)
     if index.shape or not dtypes.issubdtype(index.dtype, np.integer):
         raise TypeError(f"the number given to select_ref must be an integer scalar, got {index}")
-    if is_tracer(which):
-        return SelectedRef(which, refs)
-    k = operator.index(which)
+    if is_tracer(idx):
+        return SelectedRef(idx, refs)
+    k = operator.index(idx)
     if not 0 <= k < len(refs):
         raise ValueError(f"select_ref has {len(refs)} references to choose from, got number {k}")
     return refs[k]

@@ -77,7 +77,7 @@ def unload_ipython_extension(shell: Any) -> None:
     formatters.unregister(shell)
     compile_progress.unregister(shell)
     tracebacks.unregister(shell)
-    allocation_sites = sys.modules.get("xlab.observe.live.allocation_sites")
+    allocation_sites = sys.modules.get("xlab.observe.arrays.allocation_sites")
     if allocation_sites is not None and allocation_sites.tracking():
         allocation_sites.track_arrays(False)
     source_info.namers.clear()
@@ -110,7 +110,7 @@ def _note_arrays(result: Any = None) -> None:
         return
     from IPython import get_ipython
 
-    from xlab.observe.live import allocation_sites
+    from xlab.observe.arrays import allocation_sites
 
     shell = get_ipython()
     cell = getattr(getattr(result, "info", None), "raw_cell", "") or ""

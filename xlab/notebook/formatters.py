@@ -37,7 +37,7 @@ def show(
     from xlab.notebook.views import view_for
 
     if isinstance(value, Machine):
-        from xlab.observe.kernels.recording import Session
+        from xlab.observe.kernel_runs.recording import Session
 
         session = Session(value)
         value, handlers = session.run, {**session.handlers(), **(handlers or {})}
@@ -73,7 +73,7 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
     if isinstance(value, Record):
         return value
     if isinstance(value, (Mesh, AbstractMesh)):
-        from xlab.observe.program.program import mesh_info
+        from xlab.observe.programs.program import mesh_info
 
         info = mesh_info(value)
         return info.replace(platform="abstract") if isinstance(value, AbstractMesh) else info

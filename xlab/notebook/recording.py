@@ -10,7 +10,7 @@ from xlab import observe
 from xlab.notebook import deferred_display, experiments, formatters
 from xlab.notebook.options import PARTS
 from xlab.notebook.tracebacks import failure, interrupted, present, shorten
-from xlab.observe.program.analysis_only import suppress_warnings
+from xlab.observe.programs.analysis_only import suppress_warnings
 from xlab.observe.records import Failure, Report
 
 _FIELDS = {

@@ -1,10 +1,11 @@
 """Observation: everything known about programs and their runs, as plain records with a text form.
 
 Rooms by question, each asking those above it in this list: `records/` (what is known, as data and text), `figures/` (records drawn),
-`program/` (what is the program?), `time/` (what took how long, and why was it compiled?), `memory/` (how much does it need?), `sharding/`
-(where arrays lie, what is communicated, and what would change it?), `live/` (which arrays are alive?), `comparison/` (two programs, or another
-machine), `kernels/` (which blocks does a kernel read, what do its cores do?), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, `environment.py` (versions)
-and `pictures.py` (what draws a record).
+`programs/` (what is the program?), `timing/` (what took how long, and why was it compiled?), `buffers/` (how much does it need?), `sharding/`
+(where arrays lie, what is communicated, and what would change it?), `arrays/` (which arrays are alive?), `comparison/` (two programs, or another
+machine), `kernel_runs/` (which blocks does a kernel read, what do its cores do?), `stepping/` (what does each equation compute?); then
+`reports.py`, which asks all for one recording, `environment.py` (versions) and `pictures.py` (what draws a record). A room or file and a
+public function never share a name: `import xlab.observe.programs.hlo as hlo` could not find the room behind the function.
 May import every room but the notebook's. Promises: observing changes nothing, a sharded array is never gathered, and nothing is
 dropped silently. Makers load when first used.
 
@@ -18,61 +19,45 @@ dropped silently. Makers load when first used.
 from __future__ import annotations
 
 import importlib
-import sys
-import types
+import pkgutil
 from typing import Any
 
 from xlab.observe.pictures import load_by as _load_by
 
 _HOME = {
-    "record": "program.recorder", "Session": "program.recorder", "paused": "program.recorder",
-    "program": "program.program", "layout": "sharding.layout", "compare": "sharding.resharding",
+    "record": "programs.recorder", "Session": "programs.recorder", "paused": "programs.recorder",
+    "program": "programs.program", "layout": "sharding.layout", "compare": "sharding.resharding",
     "transfers": "sharding.transfers", "assert_collectives": "sharding.transfers", "totals": "sharding.transfers",
-    "memory": "memory.memory", "live_arrays": "live.live", "live": "live.live", "track_arrays": "live.allocation_sites",
-    "phases": "time.phases", "self_times": "time.phases", "time": "time.phases", "timings": "time.phases", "ledger": "time.ledger",
-    "chrome_trace": "time.phases", "drawing": "figures.drawing", "diff": "comparison.diff",
-    "profile": "time.profile", "profiled": "time.profile", "Times": "time.profile",
-    "passes": "program.passes", "report": "report", "ladder": "program.ladder",
+    "memory": "buffers.memory", "live_arrays": "arrays.live", "live": "arrays.live", "track_arrays": "arrays.allocation_sites",
+    "phases": "timing.phases", "self_times": "timing.phases", "time": "timing.phases", "timings": "timing.phases", "ledger": "timing.ledger",
+    "chrome_trace": "timing.phases", "drawing": "figures.drawing", "diff": "comparison.diff",
+    "profile": "timing.profile", "profiled": "timing.profile", "Times": "timing.profile",
+    "passes": "programs.passes", "report": "reports", "ladder": "programs.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
     "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",
-    "kernels": "kernels.static", "kernel_run": "kernels.recording",
+    "kernels": "kernel_runs.static", "kernel_run": "kernel_runs.recording",
     "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
     "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "sharding.experiment",
     "text": "records.text",
 }  # fmt: skip
 
 __all__ = sorted(_HOME)
-# The others share their name with a function.
-_ROOMS = (
-    "comparison",
-    "figures",
-    "records",
-    "sharding",
-    "stepping",
-)
+_ROOMS = {module.name for module in pkgutil.iter_modules(__path__)}
 
 
-class _Room(types.ModuleType):
-    """Makes names shared by a function and its file, such as `program`, mean the function."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, types.ModuleType)):
-            super().__setattr__(name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        home = _HOME.get(name)
-        if name in _ROOMS:
-            return importlib.import_module(f"xlab.observe.{name}")
-        if home is None:
-            raise AttributeError(f"xlab.observe has no {name!r}; it has {', '.join(__all__)}")
-        value = getattr(importlib.import_module(f"xlab.observe.{home}"), name)
-        setattr(self, name, value)
-        return value
-
-    def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *_HOME})
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"xlab.observe.{_HOME[name]}"), name)
+    elif name in _ROOMS:
+        return importlib.import_module(f"xlab.observe.{name}")
+    else:
+        raise AttributeError(f"xlab.observe has no {name!r}; it has {', '.join(__all__)}")
+    globals()[name] = value
+    return value
 
 
-sys.modules[__name__].__class__ = _Room
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
+
 
 _load_by(lambda: importlib.import_module("xlab.observe.figures"))

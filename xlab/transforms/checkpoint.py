@@ -20,6 +20,7 @@ from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.calls import define_call
+from xlab.interpreters.ref_flow import unknown_variables
 from xlab.lax.device_put import ArrayCopySemantics, device_put_p
 from xlab.sharding.placement import MemorySpace
 from xlab.transforms.arguments import check_callable, text_attributes, wraps
@@ -125,17 +126,19 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
         )
     known, _, out_unknown, _ = pe.split_jaxpr(pe.close_jaxpr(jaxpr), unknown)
     n_known = sum(not u for u in out_unknown)
-    body, saved = jaxpr, []
+    body, saved, waiting = jaxpr, [], set()
     if policy is not None:
         body = _inline_jits(jaxpr)
-        saved = _saveable(body, unknown, policy)
+        saved, waiting = _saveable(body, unknown, policy)
     params = {"policy": policy, "prevent_cse": prevent_cse, "differentiated": differentiated}
     # What runs now: the known results, and what the policy keeps.
     if saved:
         saved, moves = map(list, zip(*saved))
         wanted = [v for v, u in zip(body.outvars, out_unknown) if not u]
+        known_eqns = [e for e in body.eqns if waiting.isdisjoint(_variables(e))]
         now, used = pe.dce_jaxpr(
-            body.replace(outvars=[*wanted, *saved]), [True] * (n_known + len(saved))
+            body.replace(eqns=known_eqns, outvars=[*wanted, *saved]),
+            [True] * (n_known + len(saved)),
         )
         operands = [x for x, u in zip(args, used) if u]
     else:
@@ -231,20 +234,32 @@ def _eval_inlined(jaxpr, consts, args):
     return [read(a) for a in jaxpr.outvars]
 
 
-def _saveable(jaxpr: Jaxpr, unknown, policy) -> list[tuple[Var, Offloadable | None]]:
-    """Results of known equations that the policy saves, with the memory each is offloaded to, if any."""
+def _variables(eqn: JaxprEqn) -> list[Var]:
+    return [v for v in (*eqn.invars, *eqn.outvars) if type(v) is not Literal]
+
+
+def _saveable(
+    jaxpr: Jaxpr, unknown, policy
+) -> tuple[list[tuple[Var, Offloadable | None]], set[Var]]:
+    """Results of known equations that the policy saves, with the memory each is offloaded to, if any; and what is unknown."""
     waiting = {v for v, u in zip(jaxpr.invars, unknown) if u}
+    if _effects.on_refs(jaxpr.effects):
+        waiting |= unknown_variables(jaxpr, unknown)
     saved: list = []
     for eqn in jaxpr.eqns:
         if any(type(v) is Var and v in waiting for v in eqn.invars):
             waiting.update(eqn.outvars)
+            continue
+        if _effects.on_refs(
+            eqn.effects
+        ):  # what it does to a reference has to happen on the way back too
             continue
         answer = policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params)
         if isinstance(answer, Offloadable):
             saved.extend((v, answer) for v in eqn.outvars)
         elif is_saveable(answer):
             saved.extend((v, None) for v in eqn.outvars)
-    return saved
+    return saved, waiting
 
 
 def _move(kind) -> dict:

@@ -7,7 +7,7 @@ import pytest
 
 import xlab
 from tests.notebook.views import sample
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import observe
 from xlab.notebook import assets
 from xlab.notebook.export import write_html

@@ -12,7 +12,7 @@ import xlab
 from tests.benchmarks.pages import gradient
 from tests.notebook.views import sample
 from tests.notebook.views.each import of_views
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import numpy as jnp
 from xlab import observe
 from xlab.notebook import assets

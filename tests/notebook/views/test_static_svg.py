@@ -11,7 +11,7 @@ import xlab
 from xlab import observe
 from xlab.notebook.views import static_svg, view_for
 from xlab.notebook.views.draw import h
-from xlab.observe.program.program import mesh_info
+from xlab.observe.programs.program import mesh_info
 from xlab.sharding import AxisType, NamedSharding
 from xlab.sharding import PartitionSpec as P
 

@@ -17,7 +17,7 @@ from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.timings import timings_data, timings_panel, timings_table, waterfall
 from xlab.observe import records as r
 from xlab.observe.records.ledger import sentence
-from xlab.observe.time.phases import self_times
+from xlab.observe.timing.phases import self_times
 
 REPORT = sample.report()
 PHASES = sample.phases()

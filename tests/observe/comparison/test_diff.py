@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 import xlab
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax, observe
 from xlab.observe.comparison.align import align
 from xlab.observe.records import Record

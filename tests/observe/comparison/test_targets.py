@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xlab
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import observe
 from xlab.backend import tpu_target
 from xlab.observe.comparison.targets import topology

@@ -7,7 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax, observe
 from xlab.observe.records.transfers import sentences
 from xlab.sharding import NamedSharding

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xlab
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax, observe
 from xlab.observe.records import Record
 from xlab.observe.records.whatif import Ranking, WhatIf
@@ -198,8 +198,8 @@ def test_a_search_begins_with_the_present_placement_and_lists_it(tried):
 
 
 def test_parts_of_a_fused_operation_are_shared_by_work():
-    from xlab.observe.program.stages import program_stages
-    from xlab.observe.time.costs import fused_costs
+    from xlab.observe.programs.stages import program_stages
+    from xlab.observe.timing.costs import fused_costs
 
     x = np.ones((128, 128), np.float32)
     stages = program_stages(lambda a: lax.reduce_sum(lax.tanh(lax.mul(a, a)), (0, 1)), (x,))

@@ -5,9 +5,9 @@ import re
 import numpy as np
 
 import xlab
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax, observe
-from xlab.observe.program.stages import program_stages
+from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import MeshInfo
 from xlab.observe.sharding.intermediates import blocks_of, uneven
 from xlab.observe.sharding.program_layouts import program_layouts
@@ -116,7 +116,7 @@ def test_blocks_of_parts_of_an_axis():
 
 def test_blocks_are_those_of_the_sharding():
     mesh = programs.mesh()
-    from xlab.observe.program.program import mesh_info
+    from xlab.observe.programs.program import mesh_info
 
     for spec in (P("data", "model"), P(("model", "data")), P(None, ("data", "model")), P()):
         sharding = NamedSharding(mesh, spec)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import observe
 from xlab.observe.records import Record
 from xlab.sharding import NamedSharding, make_mesh

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import observe
 from xlab.observe.sharding.whatif import predicted_us
 from xlab.sharding import PartitionSpec as P

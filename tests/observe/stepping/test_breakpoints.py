@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax, observe
 from xlab import numpy as jnp
 from xlab.observe.stepping.breakpoints import breakpoint_of, breakpoints_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xlab
-from tests.observe import programs
+from tests.observe import sample_programs as programs
 from xlab import lax, observe
 from xlab.observe.records import Record
 from xlab.observe.stepping import machine

@@ -6,6 +6,7 @@ as they mean something there; `emulated.py` what only these names need.
 
 from xlab.experimental.pallas.emulated import DeviceIdType as DeviceIdType
 from xlab.experimental.pallas.emulated import delay as delay
+from xlab.experimental.pallas.emulated import empty_like as empty_like
 from xlab.experimental.pallas.emulated import empty_ref_like as empty_ref_like
 from xlab.experimental.pallas.emulated import enable_poison_buffers as enable_poison_buffers
 from xlab.experimental.pallas.emulated import get_global as get_global
@@ -32,10 +33,12 @@ from xlab.kernels import Squeezed as Squeezed
 from xlab.kernels import align_to as align_to
 from xlab.kernels import broadcast_to as broadcast_to
 from xlab.kernels import cdiv as cdiv
+from xlab.kernels import core_map as core_map
 from xlab.kernels import debug_check as debug_check
 from xlab.kernels import debug_print as debug_print
 from xlab.kernels import dot as dot
 from xlab.kernels import enable_debug_checks as enable_debug_checks
+from xlab.kernels import kernel as kernel
 from xlab.kernels import kernel_call as pallas_call
 from xlab.kernels import kernel_call_p as pallas_call_p
 from xlab.kernels import load as load
@@ -59,8 +62,8 @@ from xlab.kernels import with_scoped as with_scoped
 from xlab.lax.indexers import Slice as Slice
 from xlab.lax.indexers import ds as ds
 from xlab.lax.indexers import dslice as dslice
+from xlab.lax.ref_functions import select_ref as select_ref
 from xlab.numpy import empty as empty
-from xlab.numpy import empty_like as empty_like
 
 semaphore = _SemaphoreType.REGULAR
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import xlab
 from xlab import kernels, tree
+from xlab import numpy as jnp
 from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
@@ -65,6 +66,21 @@ def delay(nanos: ArrayLike) -> None:
     aval = aval_of(nanos)
     if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(f"delay takes an integer number of nanoseconds, got {aval}")
+
+
+def empty_like(x: Any) -> Any:
+    """Arrays with unspecified contents, one per array type in a tree.
+
+    Args:
+        x: a tree of arrays or `ShapeDtypeStruct`s.
+
+    Example:
+        >>> import xlab
+        >>> from xlab.experimental import pallas as pl
+        >>> pl.empty_like([xlab.ShapeDtypeStruct((2,), "int32")])[0].shape
+        (2,)
+    """
+    return tree.map(jnp.empty_like, x)
 
 
 def empty_ref_like(x: Any) -> Any:

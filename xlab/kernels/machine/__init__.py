@@ -4,7 +4,8 @@ Reading order: `programs.py` (what is run), `regions.py` (which elements an acce
 being run), `state.py` (all that changes), `schedule.py` (who is next), `engine.py` (one turn), `points.py` (blocks of a grid point),
 `accesses.py` and `synchronization.py` (rules for memory, semaphores and copies), `nested.py` (kernels in kernels), `races.py`, `failures.py`
 and `remarks.py` (what is found), `events.py` (what is told), `breakpoints.py`, `history.py` (going back), `text.py`, `traced.py` (from a
-call to a program), `threads.py`, `recording.py` (runs as plain data for views), `machine.py` (`Machine`), `blocks.py` (`trace_blocks`).
+call to a program), `threads.py`, `recording.py` (runs as plain data for views), `machine.py` (`Machine`), `blocks.py` (`trace_blocks`), `host.py`
+(calls with `interpret="value"`).
 """
 
 from xlab.kernels.machine import accesses as accesses
@@ -21,6 +22,8 @@ from xlab.kernels.machine.failures import OutOfBoundsError as OutOfBoundsError
 from xlab.kernels.machine.failures import RaceError as RaceError
 from xlab.kernels.machine.failures import StepBudgetError as StepBudgetError
 from xlab.kernels.machine.failures import UninitializedReadError as UninitializedReadError
+from xlab.kernels.machine.host import collect_machines as collect_machines
+from xlab.kernels.machine.host import run as run
 from xlab.kernels.machine.machine import Machine as Machine
 from xlab.kernels.machine.programs import Program as Program
 from xlab.kernels.machine.races import Race as Race
@@ -43,5 +46,7 @@ __all__ = [
     "Schedule",
     "StepBudgetError",
     "UninitializedReadError",
+    "collect_machines",
+    "run",
     "trace_blocks",
 ]

@@ -40,7 +40,8 @@ class Buffer:
     """An array in memory.
 
     `written` says which elements hold something, None means all. `owner` is a core, or None for the whole call; `root` is the
-    number of the operand's buffer that a block is a copy of. `window` says where the block lies.
+    number of the operand's buffer that a block is a copy of, `window` says where the block lies. `dirty`: written in this grid point;
+    `touched`: written at all; `kept`: a checkpoint has the arrays.
     """
 
     __slots__ = (
@@ -51,8 +52,8 @@ class Buffer:
         "owner",
         "root",
         "space",
+        "touched",
         "values",
-        "weak",
         "window",
         "written",
     )
@@ -70,7 +71,7 @@ class Buffer:
         self.number, self.name, self.space, self.owner = number, name, space, owner
         self.values, self.written = values, written
         self.root, self.window = root, None
-        self.dirty = self.kept = False
+        self.dirty = self.kept = self.touched = False
 
     shape = property(lambda self: self.values.shape)
     dtype = property(lambda self: self.values.dtype)
@@ -80,7 +81,7 @@ class Buffer:
         new = object.__new__(Buffer)
         new.number, new.name, new.space, new.owner = self.number, self.name, self.space, self.owner
         new.values, new.written, new.root = self.values, self.written, self.root
-        new.window, new.dirty = self.window, self.dirty
+        new.window, new.dirty, new.touched = self.window, self.dirty, self.touched
         new.kept = self.kept = True
         return new
 
@@ -110,7 +111,7 @@ class Buffer:
         if region.index == (Ellipsis,) and mask is None:
             self.values = np.array(value)  # a fresh array: nobody else has it
             self.written, self.kept = None, False
-            self.dirty = True
+            self.dirty = self.touched = True
             return
         self.own()
         if region.index is not None:
@@ -126,7 +127,7 @@ class Buffer:
             _put(self.values, region, value, mask)
         if self.written is not None:
             self._mark(region, mask)
-        self.dirty = True
+        self.dirty = self.touched = True
 
     def _mark(self, region: Region, mask) -> None:
         assert self.written is not None

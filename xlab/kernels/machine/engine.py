@@ -63,9 +63,7 @@ class Engine:
         self.program, self.params = program, params
         zero = params.uninitialized_memory == "zero"
         self.zero = zero = zero or config.uninitialized_memory == "zero"
-        self.now: State = start(
-            program, zero, params.buffer_bounds == "padded", params.alias_mode == "shared"
-        )
+        self.now: State = start(program, zero, params.buffer_bounds == "padded")
         self.order: list[int] = []
         self.schedule = Schedule(
             params.schedule, quantum=params.quantum, seed=params.random_seed or 0

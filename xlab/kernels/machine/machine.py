@@ -45,6 +45,7 @@ class Machine(Engine):
         params: options; by default those of the call.
         schedule: the order of cores, in place of the one in `params`.
         record: whether to log events.
+        undo: whether to keep what going back needs.
 
     Raises:
         ValueError: the function calls no kernel, or several.
@@ -77,6 +78,7 @@ class Machine(Engine):
         params: InterpretParams | None = None,
         schedule: Any = None,
         record: bool = True,
+        undo: bool = True,
     ):
         if isinstance(call, Program):
             program, given = call, InterpretParams()
@@ -88,7 +90,7 @@ class Machine(Engine):
                 schedule, quantum=self.params.quantum, seed=self.params.random_seed or 0
             )
             self.order = self.schedule.ordered([c.number for c in self.now.cores])
-        self.history = History(program.nbytes)
+        self.history = History(program.nbytes) if undo else None
         self.stopped: str | None = None
         self._numbers = 0
         self._resumed: int | None = None  # the turn before which a breakpoint has stopped the run
@@ -209,7 +211,7 @@ class Machine(Engine):
                 if hit is not None:
                     self.stopped, self._resumed = repr(hit), st.t
                     return
-            if history.due(st.t):
+            if history is not None and history.due(st.t):
                 history.save(st, self.detector)
             self.take(core)
             if self.hits:
@@ -221,8 +223,9 @@ class Machine(Engine):
                 return
 
     def _one(self, core: Core) -> list[Event]:
-        if self.history.due(self.now.t):
-            self.history.save(self.now, self.detector)
+        history = self.history
+        if history is not None and history.due(self.now.t):
+            history.save(self.now, self.detector)
         before = len(self.log) + self.left_out
         self.take(core)
         self.hits.clear()
@@ -237,7 +240,8 @@ class Machine(Engine):
             raise
         except KeyboardInterrupt:
             # The turn may be half done: the state before it comes back.
-            self._restore(t)
+            if self.history is not None:
+                self._restore(t)
             self.stopped = f"interrupted at {described(self.place(self.now.cores[core.number]))}"
             raise
         except Exception as error:
@@ -287,6 +291,8 @@ class Machine(Engine):
 
     def _restore(self, t: int) -> None:
         """The state before turn t, from the nearest checkpoint."""
+        if self.history is None:
+            raise RuntimeError("this machine was made with undo=False: it cannot go back")
         if t == self.now.t and not self.history.saved:
             return
         _, state, detector = self.history.at(t)
@@ -325,7 +331,7 @@ class Machine(Engine):
         new.visits = {k: {b: list(v) for b, v in d.items()} for k, d in self.visits.items()}
         new.effects, new.hits = dict(self.effects), []
         new.breakpoints = list(self.breakpoints)
-        new.history = self.history.copy()
+        new.history = None if self.history is None else self.history.copy()
         new.schedule = Schedule(self.schedule if schedule is None else schedule)
         new.schedule.entries = list(self.schedule.entries)
         new.order = new.schedule.ordered([c.number for c in new.now.cores])

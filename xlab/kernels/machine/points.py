@@ -314,7 +314,7 @@ def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None
     root = engine.now.buffers[source.operand]
     if block is None:
         root.values, root.written = buffer.values.copy(), buffer.written
-        root.kept, root.dirty = False, True
+        root.kept, root.dirty, root.touched = False, True, True
         return
     mapping = source.mapping
     take = _numpy_index(block, root.shape)
@@ -336,7 +336,7 @@ def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None
         root.written[take] = root.written[take] | new
         if root.written.all():
             root.written = None
-    root.dirty = True
+    root.dirty = root.touched = True
     if engine.detector is not None:
         _follow(engine, core, root, take, "write", block)
 

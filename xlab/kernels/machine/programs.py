@@ -77,6 +77,7 @@ class Program:
     pairs: tuple[Pair, ...]
     device: Any = None  # its number, where each device has a machine
     cost: Any = None
+    alias_mode: str = "copy"  # "shared": an output and the input it starts as are one buffer
     results: tuple[int, ...] = field(default=())  # operands that are the results
 
     @property
@@ -120,6 +121,7 @@ def kernel_program(
     name: str,
     compiler_params: Any = None,
     cost_estimate: Any = None,
+    alias_mode: str = "copy",
     device: Any = None,
     **_: Any,
 ) -> Program:
@@ -179,7 +181,7 @@ def kernel_program(
         shares=_shares(grid, _parallel_axes(compiler_params, len(grid)), params),
         prefetch=tuple(range(g.num_captured, g.num_captured + g.num_prefetch)),
     )
-    return Program(name, tuple(found), (pair,), device, cost_estimate, tuple(outputs))
+    return Program(name, tuple(found), (pair,), device, cost_estimate, alias_mode, tuple(outputs))
 
 
 def _output_name(path: str, i: int) -> str:
@@ -288,7 +290,9 @@ def mesh_program(
             )
         )
     results = tuple(range(n_in, n_in + n_out))
-    return Program(name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results)
+    return Program(
+        name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results=results
+    )
 
 
 def coordinates(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:

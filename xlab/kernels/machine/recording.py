@@ -12,6 +12,7 @@
   "core"`). `grid` is that of the first pair.
 - `pairs`: `mesh` is a list of [axis, size], `cores` the numbers of the pair's cores; `equations` gives text and line by path.
 - `events`: as `events.py` says, in the order in which they happened; a block event has `operand` and `io`, an access `ref` and `kind`.
+  Where each device has its own run, events have `device`, its number.
 - `schedule.entries`: [turn, core, turns in a row].
 - `races`: two accesses each: `ref`, `count`, and pairs of `kinds`, `cores`, `pairs`, `eqns`, `lines`, `slices`, `grids`, `turns`.
 - `lint`: `kind`, `text`, `count`, and where it is about a reference `ref`.
@@ -104,7 +105,7 @@ def record_of(machine: Machine, start: int = 0, stop: int | None = None) -> Reco
         "operands": _operands(program),
         "grid": list(program.pairs[0].grid),
         "pairs": _pairs(program, machine),
-        "events": [e.to_dict() for e in machine.events(start, stop)],
+        "events": _events(machine, start, stop),
         "schedule": machine.schedule.to_json(),
         "races": [r.to_dict() for r in machine.races],
         "lint": machine.lint,
@@ -114,6 +115,12 @@ def record_of(machine: Machine, start: int = 0, stop: int | None = None) -> Reco
         "left_out": {"events": machine.left_out},
     }
     return Recording(data)
+
+
+def _events(machine, start, stop) -> list[dict[str, Any]]:
+    device = machine.program.device
+    more = {} if device is None else {"device": device}
+    return [{**e.to_dict(), **more} for e in machine.events(start, stop)]
 
 
 def _operands(program: Program) -> list[dict[str, Any]]:

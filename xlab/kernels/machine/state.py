@@ -123,7 +123,7 @@ def inside(operand: Operand) -> tuple[slice, ...]:
     return tuple(slice(lo, lo + n) for n, (lo, _) in zip(operand.aval.shape, operand.padding))
 
 
-def start(program: Program, zero: bool, padding_counts: bool, shared_aliases: bool) -> State:
+def start(program: Program, zero: bool, padding_counts: bool) -> State:
     """The state before the first turn."""
     state = State()
     for operand in program.operands:
@@ -145,7 +145,7 @@ def start(program: Program, zero: bool, padding_counts: bool, shared_aliases: bo
             if operand.space == "semaphore" or not math.prod(shape):
                 values[...], written = 0, None
         state.add(operand.name, operand.space, None, values, written)
-    if shared_aliases:
+    if program.alias_mode == "shared":
         _share(state, program)
     for pair in program.pairs:
         for share in pair.shares:

@@ -7,7 +7,7 @@ import sys
 from typing import Any, NamedTuple
 
 from xlab.core.source_info import shown_names
-from xlab.observe.program.stages import jitted as _jitted
+from xlab.observe.programs.stages import jitted as _jitted
 
 
 def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:

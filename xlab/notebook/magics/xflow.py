@@ -11,8 +11,8 @@ from xlab.notebook import formatters
 from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of, jitted
-from xlab.observe.program.analysis_only import suppress_warnings
-from xlab.observe.program.stages import program_stages
+from xlab.observe.programs.analysis_only import suppress_warnings
+from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Report
 from xlab.observe.sharding.program_layouts import argument_layouts
 

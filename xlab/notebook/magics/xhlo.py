@@ -10,7 +10,7 @@ from xlab import observe
 from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of, jitted
-from xlab.observe.program.program import LEVELS
+from xlab.observe.programs.program import LEVELS
 from xlab.observe.records import Report
 from xlab.observe.records.passes import passes_text
 

@@ -13,7 +13,7 @@ from xlab import observe
 from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of
-from xlab.observe.program.ladder import RUNGS
+from xlab.observe.programs.ladder import RUNGS
 
 
 def positions(example: str) -> Callable[[str], Any]:

@@ -12,8 +12,8 @@ from xlab import events, observe
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import call_of, jitted
 from xlab.notebook.recording import recording, show_report
-from xlab.observe.program.analysis_only import analysis_only
-from xlab.observe.program.stages import fresh
+from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.stages import fresh
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
 

@@ -13,7 +13,7 @@ from xlab.observe.records import Ledger, Phase, Report, Timing
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.phases import warm_text
 from xlab.observe.records.units import plural, time_text
-from xlab.observe.time.phases import self_times
+from xlab.observe.timing.phases import self_times
 
 WORDS = {
     "trace": "trace",

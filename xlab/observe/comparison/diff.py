@@ -6,17 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from xlab.observe.buffers.memory import memory
 from xlab.observe.comparison.align import align
-from xlab.observe.memory.memory import memory
-from xlab.observe.program.program import program
-from xlab.observe.program.stages import ProgramStages, program_stages
+from xlab.observe.programs.program import program
+from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Equation, Memory, Program, Transfer, Variable
 from xlab.observe.records.diff import Diff, Figure, Pair
 from xlab.observe.records.program import equation_text
 from xlab.observe.records.transfers import transfer_name, transfer_origin, transfer_over
 from xlab.observe.records.units import size_text, time_text
 from xlab.observe.sharding.transfers import transfers
-from xlab.observe.time.phases import time
+from xlab.observe.timing.phases import time
 
 _MEMORY = ("arguments", "outputs", "temporaries", "peak")
 

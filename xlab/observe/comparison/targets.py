@@ -12,12 +12,12 @@ import numpy as np
 from xlab.backend import compiling as _compiling
 from xlab.backend import tpu_target
 from xlab.interpreters import communication
+from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.comparison.diff import collective_figures, memory_figures, ratio
-from xlab.observe.memory.memory import memory as _memory
-from xlab.observe.program import hlo as _hlo
-from xlab.observe.program.program import mesh_info
-from xlab.observe.program.program import program as _program
-from xlab.observe.program.stages import ProgramStages, program_stages
+from xlab.observe.programs import hlo as _hlo
+from xlab.observe.programs.program import mesh_info
+from xlab.observe.programs.program import program as _program
+from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import ArrayLayout, Level, Memory, Notice, Report
 from xlab.observe.records.diff import Figure
 from xlab.observe.records.targets import AsyncOperation, Scheduled

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlab.backend import compiling as _compiling
-from xlab.observe.memory.memory import memory as _memory
-from xlab.observe.program.analysis_only import analysis_only
-from xlab.observe.program.stages import ProgramStages
+from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Transfer
 from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.collectives import collectives

@@ -16,10 +16,10 @@ import numpy as np
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters import communication
-from xlab.observe.program import hlo as _hlo
-from xlab.observe.program import names as _names
-from xlab.observe.program.program import mesh_info
-from xlab.observe.program.stages import ProgramStages
+from xlab.observe.programs import hlo as _hlo
+from xlab.observe.programs import names as _names
+from xlab.observe.programs.program import mesh_info
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.sharding.reasons import Cause, PartitionedValue, Try, decided, place_text, whole
 from xlab.observe.sharding.reasons import together as gathered

@@ -21,10 +21,10 @@ from xlab.compile.resolve import Request
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from xlab.interpreters import communication
-from xlab.observe.memory.memory import memory as _memory
-from xlab.observe.program.analysis_only import analysis_only
-from xlab.observe.program.program import mesh_info
-from xlab.observe.program.stages import ProgramStages, program_stages
+from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.program import mesh_info
+from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Report
 from xlab.observe.records.whatif import Placement, Ranking, WhatIf, placement_of
 from xlab.observe.sharding.collectives import collectives

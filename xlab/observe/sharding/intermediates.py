@@ -11,9 +11,9 @@ from typing import Any
 from xlab.backend import propagation as _propagation
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
-from xlab.observe.program import names as _names
-from xlab.observe.program.program import mesh_info, parse_sharding, type_of
-from xlab.observe.program.stages import ProgramStages
+from xlab.observe.programs import names as _names
+from xlab.observe.programs.program import mesh_info, parse_sharding, type_of
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import ArrayLayout, Block, MeshInfo, Program
 from xlab.observe.sharding.layout import replicated
 from xlab.observe.sharding.reasons import causes, spec_text

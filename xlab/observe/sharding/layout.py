@@ -11,7 +11,7 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.observe.program.program import mesh_info, spec_of, type_of
+from xlab.observe.programs.program import mesh_info, spec_of, type_of
 from xlab.observe.records import ArrayLayout, Block, MeshInfo
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.core.avals import ShapedArray
-from xlab.observe.program.program import program as _program
-from xlab.observe.program.stages import ProgramStages
+from xlab.observe.programs.program import program as _program
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.units import an
 from xlab.observe.sharding.intermediates import decisions, intermediates, why_of

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters.control_flow import LoopFlow, flow_of
-from xlab.observe.program import names as _names
-from xlab.observe.program.program import (
+from xlab.observe.programs import names as _names
+from xlab.observe.programs.program import (
     mlir_level,
     parse_sharding,
     result_shardings,
     tensor_shape,
     type_of,
 )
-from xlab.observe.program.stages import ProgramStages
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Type
 
 _RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")

@@ -11,7 +11,7 @@ import numpy as np
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.interpreters import communication
-from xlab.observe.program.analysis_only import analysis_only
+from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.units import size_text

@@ -9,7 +9,7 @@ from xlab.compile.lowering import MeshComputation
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr
-from xlab.observe.program.stages import ProgramStages
+from xlab.observe.programs.stages import ProgramStages
 from xlab.sharding import Mesh, NamedSharding, set_mesh
 
 

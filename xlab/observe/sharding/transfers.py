@@ -7,7 +7,7 @@ from typing import Any
 
 from xlab.interpreters import communication
 from xlab.observe.figures.placements import plot_transfers
-from xlab.observe.program.stages import program_stages
+from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Transfer
 from xlab.observe.records.transfers import advice_word
 from xlab.observe.sharding.advice import followed

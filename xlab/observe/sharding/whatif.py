@@ -12,11 +12,11 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import own
 from xlab.core.avals import aval_of
 from xlab.interpreters import communication
-from xlab.observe.memory.memory import memory as _memory
-from xlab.observe.program.analysis_only import analysis_only
-from xlab.observe.program.program import mesh_info
-from xlab.observe.program.program import program as _program
-from xlab.observe.program.stages import program_stages
+from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.program import mesh_info
+from xlab.observe.programs.program import program as _program
+from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Report
 from xlab.observe.sharding.program_layouts import program_layouts
 from xlab.observe.sharding.reasons import spec_text

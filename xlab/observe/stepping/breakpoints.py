@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from xlab.core.array import KeyArray, is_native_array
-from xlab.observe.program import names as _names
+from xlab.observe.programs import names as _names
 
 if TYPE_CHECKING:
     from xlab.core.jaxpr import Jaxpr, Var
-    from xlab.observe.program.stages import ProgramStages
+    from xlab.observe.programs.stages import ProgramStages
     from xlab.observe.stepping.machine import Executed
 
 LONGEST = 1000

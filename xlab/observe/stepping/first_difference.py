@@ -8,7 +8,7 @@ import numpy as np
 
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.jaxpr import Var, eval_jaxpr
-from xlab.observe.program.analysis_only import analysis_only
+from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.records import Step, Value
 from xlab.observe.stepping.machine import Executed
 from xlab.observe.stepping.stepper import Stepper

@@ -15,10 +15,10 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
-from xlab.observe.program import names as _names
-from xlab.observe.program.program import equation_line, params_text
-from xlab.observe.program.program import program as _program
-from xlab.observe.program.stages import ProgramStages, program_stages
+from xlab.observe.programs import names as _names
+from xlab.observe.programs.program import equation_line, params_text
+from xlab.observe.programs.program import program as _program
+from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Program, Step, StepTrace, Value
 from xlab.observe.stepping.breakpoints import Breakpoint, holds
 from xlab.observe.stepping.devices import mesh_of

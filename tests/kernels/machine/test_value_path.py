@@ -1,0 +1,109 @@
+"""Calls with `interpret="value"`: at once, from compiled programs, per device (K46, K50, K99)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xlab
+from tests.kernels.machine.examples import SDS, add_one, matmul, worked
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.kernels import InterpretParams, interpret_mode, kernel_call
+from xlab.kernels.machine import KernelWarning, collect_machines
+from xlab.sharding import Mesh
+from xlab.sharding import PartitionSpec as Spec
+
+
+def test_k99_eager_and_jitted():
+    call, x, y = matmul(2, 2, 2, interpret="value")
+    out = call(x, y)
+    assert isinstance(out, xlab.Array)
+    np.testing.assert_array_equal(out, x @ y)
+    np.testing.assert_array_equal(xlab.jit(lambda x, y: call(x, y) + 1)(x, y), x @ y + 1)
+
+
+def test_k99_calls_from_compiled_programs_are_ordered():
+    seen = []
+    params = InterpretParams(grid_point_recorder=lambda grid, core: seen.append(grid))
+    call, x = add_one(4, 2, interpret=params)
+
+    @xlab.jit
+    def f(x):
+        return lax.scan(lambda c, _: (call(c), None), x, None, length=3)[0]
+
+    np.testing.assert_array_equal(f(x), x + 3)
+    xlab.effects_barrier()
+    assert seen == [(0,), (1,)] * 3
+
+
+def test_k99_unused_results_still_run():
+    seen = []
+    call, x = add_one(
+        4, 4, interpret=InterpretParams(grid_point_recorder=lambda g, c: seen.append(g))
+    )
+    xlab.jit(lambda x: (call(x), x)[1])(x)
+    xlab.effects_barrier()
+    assert seen == [(0,)]
+
+
+def test_k99_each_device_has_its_machine():
+    call, _ = add_one(4, 2, interpret="value")
+    mesh = Mesh(np.array(xlab.devices()[:4]), ("d",))
+    f = xlab.shard_map(
+        lambda v: call(v[0])[None],
+        mesh=mesh,
+        in_specs=Spec("d"),
+        out_specs=Spec("d"),
+        check_vma=False,
+    )
+    y = np.arange(16, dtype=np.float32).reshape(4, 4)
+    with collect_machines() as machines:
+        out = xlab.jit(f)(y)
+        np.testing.assert_array_equal(out, y + 1)
+    assert sorted(m.program.device for m in machines) == [0, 1, 2, 3]
+    for m in machines:
+        assert {e["device"] for e in m.record().events} == {m.program.device}
+        np.testing.assert_array_equal(m.outputs()[0], y[m.program.device] + 1)
+
+
+def test_k99_several_pairs():
+    assert worked(interpret="value")().tolist() == [11, 21]
+    assert xlab.jit(
+        worked(interpret=InterpretParams(schedule="random", random_seed=4))
+    )().tolist() == [11, 21]
+
+
+def test_k46_interpret_mode_overrides():
+    call, x = add_one()
+    with interpret_mode("value"), collect_machines() as machines:
+        np.testing.assert_array_equal(call(x), x + 1)
+    assert len(machines) == 1
+
+
+def test_captured_references_get_their_values():
+    ref = xlab.new_ref(jnp.zeros(2))
+
+    def kernel(o):
+        ref[0] = 5.0
+        o[...] = ref[...]
+
+    assert kernel_call(kernel, SDS((2,), "float32"), interpret="value")().tolist() == [5, 0]
+    assert ref[...].tolist() == [5, 0]
+
+
+def test_errors_reach_the_caller():
+    def kernel(x, o):
+        o[0] = x[x[0]]
+
+    call = kernel_call(kernel, SDS((1,), "int32"), interpret="value")
+    with pytest.raises(IndexError, match="index 7 in dimension 0 of size 2"):
+        call(jnp.array([7, 0]))
+    with pytest.raises(Exception, match="index 7 in dimension 0 of size 2"):
+        xlab.jit(call)(jnp.array([7, 0])).block_until_ready()
+
+
+def test_races_are_warned_of():
+    call = worked(False, interpret=InterpretParams(detect_races=True))
+    with pytest.warns(KernelWarning, match="2 races in"):
+        call()

@@ -1,0 +1,126 @@
+"""Reports: everything of a block in one record that survives JSON, with measured times where asked for."""
+
+import json
+
+import numpy as np
+import pytest
+
+import xlab
+from tests.observe import sample_programs as programs
+from xlab import lax, observe
+from xlab.observe.records import Record
+from xlab.observe.records.report import report_header
+
+
+def test_of_a_sharded_program():
+    f = xlab.jit(programs.dense, name="dense_report")
+    with observe.record() as session:
+        f(*programs.sharded_operands())
+    report = observe.report(session)
+    assert (
+        report.title == "dense_report"
+        and report.mesh.text == "data=4 model=2"
+        and not report.notices
+    )
+    assert [(x.name, x.role, x.type.text) for x in report.layouts] == [
+        ("x", "argument", "f32[8@data,16@model]"),
+        ("w", "argument", "f32[16@model,4]"),
+        ("hidden", "intermediate", "f32[8@data,4]"),
+        ("total", "output", "f32[4]"),
+        ("active", "output", "f32[8@data,4]"),
+    ] or [x.role for x in report.layouts] == [
+        "argument",
+        "argument",
+        "intermediate",
+        "output",
+        "output",
+    ]
+    assert [t.axes for t in report.transfers] == [("model",), ("data",)]
+    assert report.memory[0].arguments == 192 and report.memory[0].function == "dense_report"
+    assert [e.function for e in report.ledger.entries] == ["dense_report"]
+    assert Record.from_json(json.loads(json.dumps(report.to_json()))) == report
+    assert "2 added by the partitioner" in observe.text(report)
+
+
+def test_several_programs_keep_their_index():
+    with observe.record("cell 3") as session:
+        xlab.jit(lambda x: lax.sin(x), name="first")(np.ones(3, np.float32))
+        xlab.jit(programs.dense, name="second")(*programs.sharded_operands())
+    report = observe.report(session)
+    assert report.title == "cell 3" and [p.name for p in report.programs] == ["first", "second"]
+    assert {t.program for t in report.transfers} == {1} == {x.program for x in report.layouts}
+    assert [m.program for m in report.memory] == [0, 1]
+
+
+def test_donations_used_and_refused():
+    f = xlab.jit(lambda x: lax.add(x, x), donate_argnums=0, name="gives")
+    with observe.record() as session:
+        f(xlab.device_put(np.ones(4, np.float32)))
+    assert observe.report(session).memory[0].donated == ("x",)
+    with pytest.warns(UserWarning, match="not usable"), observe.record() as session:
+        xlab.jit(lambda x: lax.reduce_sum(x, (0,)), donate_argnums=0, name="keeps")(
+            xlab.device_put(np.ones(4, np.float32))
+        )
+    report = observe.report(session)
+    assert report.memory[0].refused == (("x", "no result has its type, f32[4]"),)
+    assert any("donated argument x was not used" in n.text for n in report.notices)
+
+
+def test_looking_does_not_change_the_program():
+    def f(x, w):
+        return programs.dense(x, w)
+
+    args = programs.sharded_operands()
+    plain = xlab.jit(f).lower(*args).compile().as_text()
+    with observe.record() as session:
+        xlab.jit(f)(*args)
+    observe.report(session)
+    (stages,) = session.subjects
+    assert stages.hlo.text == plain
+
+
+def test_measured_times_reach_equations_and_collectives():
+    f = xlab.jit(programs.dense, name="measured")
+    args = programs.sharded_operands()
+    times = observe.profile(f, *args, repeat=3)
+    assert set(times.equations) == {0, 1, 2} and all(us > 0 for us in times.equations.values())
+    with observe.record() as session:
+        f(*args)
+        session.profile = observe.profile(f, *args, repeat=2)
+    report = observe.report(session)
+    assert all(t.measured_us > 0 and t.wait_us is not None for t in report.transfers)
+    assert {i for i, _ in report.programs[0].heat} == {0, 1, 2}
+    optimized = next(x for x in report.programs[0].levels if x.name == "optimized")
+    lines = optimized.text.split("\n")
+    assert any("all-reduce" in lines[n - 1] for n, _ in optimized.heat)
+
+
+def test_a_sum_of_parts_in_a_loop_is_no_warning():
+    def f(x, w):
+        def turn(c, _):
+            return lax.tanh(programs.matmul(c, w)), None
+
+        return lax.scan(turn, x, None, length=4)[0]
+
+    with observe.record() as session:
+        xlab.jit(f, name="looped")(
+            programs.put(np.ones((8, 8)), "data", None),
+            programs.put(np.ones((8, 8)), "model", None),
+        )
+    report = observe.report(session)
+    assert [t.kind for t in report.transfers] == ["all_reduce"] and not report.transfers[0].reshards
+    assert not [
+        n for n in report.notices if n.tab == "collectives"
+    ]  # a sum of parts is part of the work
+
+
+def test_shardings_that_disagree_are_noticed():
+    with observe.record() as session:
+        xlab.jit(programs.matmul, name="apart")(
+            programs.put(np.ones((8, 8)), "data", None), programs.put(np.ones((8, 8)), "data", None)
+        )
+    report = observe.report(session)
+    assert any(t.reshards for t in report.transfers)
+    (notice,) = [n for n in report.notices if n.tab == "collectives"]
+    assert notice.text.startswith("the partitioner adds an all_gather") and notice.source.line
+    assert any("(!)" in n for n in report_header(report)[1])

@@ -1,0 +1,595 @@
+"""A function under each transformation, as a record that links every equation to its origin.
+
+The function is traced once and marked (`interpreters/provenance.py`). Each rung is the public transformation of that program,
+traced as usual, while rules add their names to the equations they make.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.backend import client as _client
+from xlab.compile.jit import jit
+from xlab.compile.stages import ShapeDtypeStruct
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    eval_jaxpr,
+    open_jaxpr,
+    subjaxprs_of_params,
+)
+from xlab.interpreters import ad
+from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
+from xlab.interpreters.provenance import Derived, mark, named_rules
+from xlab.observe.programs.program import program as _program
+from xlab.observe.programs.stages import ProgramStages, program_stages
+from xlab.observe.records import Program
+from xlab.observe.records.ladder import Ladder, Rung
+from xlab.observe.records.units import plural
+from xlab.parallel.shard_map import shard_map
+from xlab.sharding import AxisType, Mesh, PartitionSpec, get_mesh, make_mesh, set_mesh
+from xlab.transforms.grad import grad
+from xlab.transforms.jvp import jvp
+from xlab.transforms.vjp import vjp
+from xlab.transforms.vmap import vmap
+
+RUNGS = ("jvp", "linearize", "transpose", "grad", "vmap", "shard_map")
+EXAMPLES = 2
+"""Examples in a batch of the `vmap` rung, and on each device of the `shard_map` rung."""
+
+
+class _Form(NamedTuple):
+    """A function, its arguments' types, and which arguments are transformed: input and output of a rung.
+
+    `tangents` are the positions of tangents among the flat inputs of what `jvp` made.
+    """
+
+    fun: Callable
+    args: tuple
+    argnums: int | tuple[int, ...]
+    in_axes: tuple[int | None, ...]
+    tangents: range = range(0)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return (self.argnums,) if isinstance(self.argnums, int) else self.argnums
+
+    @property
+    def chosen(self) -> tuple:
+        """The arguments that are differentiated."""
+        return tuple(self.args[n] for n in self.numbers)
+
+    def of_chosen(self, args: Sequence) -> Callable:
+        """The function of the chosen arguments alone, the others being what they are in `args`."""
+
+        def fun(*values: Any) -> Any:
+            given = dict(zip(self.numbers, values, strict=True))
+            return self.fun(*(given.get(i, x) for i, x in enumerate(args)))
+
+        return fun
+
+
+class _Does(NamedTuple):
+    """One transformation: its description, and how it is applied to a `_Form`."""
+
+    says: str
+    make: Callable[[_Form], _Form]
+
+
+def ladder(
+    fun: Any,
+    *args: Any,
+    rungs: Sequence[str] = RUNGS,
+    argnums: int | Sequence[int] = 0,
+    in_axes: int | Sequence[int | None] | None = None,
+    **kwargs: Any,
+) -> Ladder:
+    """The programs of a function under each transformation; every equation has its origin and its rule.
+
+    Args:
+        fun: a function.
+        args, kwargs: its arguments, or their types; nothing runs.
+        rungs: which transformations: `jvp`, `linearize`, `transpose`, `grad`, `vmap`, `shard_map`, or one of another, as
+            `vmap(grad)`. `shard_map` cuts the batch of `vmap` over the first axis of the current mesh, or over all devices.
+        argnums: which argument derivatives are taken of, or which several, as for `grad`.
+        in_axes: where the batch dimension of each argument goes, as for `vmap`; by default the first argument has one, in front.
+
+    Returns:
+        The ladder; a transformation that does not apply is in its `left_out`, with the reason.
+
+    Raises:
+        ValueError: `argnums` or `in_axes` that do not fit the arguments.
+
+    Example:
+        >>> import numpy as np
+        >>> from xlab import lax
+        >>> made = ladder(lambda x: lax.sin(x), np.float32(1), rungs=("grad",))
+        >>> [(e.primitive, e.rule) for e in made.rungs[1].program.equations]
+        [('sin', 'jvp of sin'), ('cos', 'jvp of sin'), ('mul', 'jvp of sin → transpose of mul')]
+    """
+    if kwargs:
+        given, fun = fun, lambda *a: given(*a, **kwargs)
+    stages = program_stages(fun, args)
+    closed = mark(stages.closed)
+    traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args)
+    out_tree = traced.out_tree
+
+    def base(*xs: Any) -> Any:
+        return _tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(xs)))
+
+    base.__name__ = stages.name
+
+    form = _Form(base, _types(args), _numbers(argnums, len(args)), _axes(in_axes, len(args)))
+    first = Rung(
+        "f",
+        _program(stages).replace(name="f"),
+        f"{stages.name}, as it is traced" if stages.name not in ("f", "<lambda>") else "",
+    )
+    origins = stages.equations
+    made, left_out = [first], []
+    for name in rungs:
+        try:
+            made.append(_rung(name, form, first.program, origins))
+        except Exception as error:
+            left_out.append((name, " ".join(f"{error}".split()) or type(error).__name__))
+    return Ladder(f"ladder of {stages.name}", tuple(made), tuple(left_out))
+
+
+def _numbers(argnums: Any, n: int) -> int | tuple[int, ...]:
+    several = () if isinstance(argnums, int) else tuple(argnums)
+    for number in several or (argnums,):
+        if not isinstance(number, int) or not -n <= number < max(n, 1):
+            raise ValueError(
+                f"argnums is the position of an argument, or of several; given {argnums!r} with {plural(n, 'argument')}"
+            )
+    return tuple(sorted({number % n for number in several})) if several else argnums % max(n, 1)
+
+
+def _axes(in_axes: Any, n: int) -> tuple[int | None, ...]:
+    if in_axes is None:
+        return (0, *(None,) * (n - 1))[:n]
+    axes = (in_axes,) * n if isinstance(in_axes, int) else tuple(in_axes)
+    if len(axes) != n or not all(
+        axis is None or (isinstance(axis, int) and axis >= 0) for axis in axes
+    ):
+        raise ValueError(
+            f"in_axes has a dimension, counted from 0, or None for each argument; given {in_axes!r} with {plural(n, 'argument')}"
+        )
+    return axes
+
+
+def _types(args: tuple) -> tuple:
+    def typed(x: Any) -> ShapeDtypeStruct:
+        aval: Any = aval_of(x) if not isinstance(x, ShapeDtypeStruct) else x
+        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+    return _tree.map(typed, tuple(args))
+
+
+def _rung(name: str, base: _Form, first: Program, origins: dict[int, JaxprEqn]) -> Rung:
+    words = [w for w in re.split(r"[()\s]+", name) if w and w != "f"]
+    unknown = [w for w in words if w not in _DOES]
+    if unknown or not words:
+        raise ValueError(
+            f"a rung is one of {', '.join(RUNGS)}, or one of another, as vmap(grad); given {name!r}"
+        )
+    form = base
+    with named_rules(), set_mesh(_mesh()) if "shard_map" in words else nullcontext():
+        for word in reversed(words):
+            form = _DOES[word].make(form)
+        stages = (
+            _linear_part(form) if words[0] == "linearize" else program_stages(form.fun, form.args)
+        )
+    names = _input_names(base, words, first, form.tangents)
+    return _record(
+        name,
+        f"{_DOES[words[0]].says}{', of ' + name[len(words[0]) + 1 : -1] if words[1:] else ''}",
+        stages,
+        words,
+        first,
+        origins,
+        form.tangents,
+        names,
+    )
+
+
+def _mesh() -> Mesh:
+    """All devices in one axis, or as the current mesh has them; with Auto axes, since nothing lies over them before."""
+    current = get_mesh()
+    shape = {"devices": len(_client.devices())} if current.empty else dict(current.shape)
+    return make_mesh(tuple(shape.values()), tuple(shape), axis_types=(AxisType.Auto,) * len(shape))
+
+
+# ------------------------------------------------------------------------------------------------- the transformations
+
+
+def _of_floats(form: _Form, what: str) -> None:
+    if not form.args:
+        raise TypeError(f"{what} needs an argument")
+    for n, arg in zip(form.numbers, form.chosen, strict=True):
+        leaves = _tree.leaves(arg)
+        if not leaves or not all(dtypes.issubdtype(x.dtype, np.inexact) for x in leaves):
+            raise TypeError(
+                f"{'the first argument' if n == 0 else f'argument {n}'} is not of real or complex numbers: "
+                f"{', '.join(str(x.dtype) for x in leaves) or 'it is empty'}"
+                + ("; argnums says which argument to differentiate" if len(form.args) > 1 else "")
+            )
+
+
+def _jvp(form: _Form) -> _Form:
+    """A function of the arguments, the tangents right behind the last that has one."""
+    _of_floats(form, "jvp")
+    at, chosen = form.numbers[-1] + 1, form.chosen
+
+    def fun(*xs: Any) -> Any:
+        args, tangents = (*xs[:at], *xs[at + len(chosen) :]), xs[at : at + len(chosen)]
+        return jvp(form.of_chosen(args), tuple(args[n] for n in form.numbers), tuple(tangents))
+
+    before = len(_tree.leaves(form.args[:at]))
+    return form._replace(
+        fun=fun,
+        args=(*form.args[:at], *chosen, *form.args[at:]),
+        in_axes=(*form.in_axes[:at], *(None,) * len(chosen), *form.in_axes[at:]),
+        tangents=range(before, before + len(_tree.leaves(chosen))),
+    )
+
+
+def _pulled(form: _Form, args: tuple) -> Any:
+    """The pullback of a function at arguments that are being traced: the real one, with what it keeps as values of that trace."""
+    return vjp(form.of_chosen(args), *(args[n] for n in form.numbers))
+
+
+def _linearize(form: _Form) -> _Form:
+    _of_floats(form, "linearize")
+    return form
+
+
+def _linear_part(form: _Form) -> ProgramStages:
+    kept: list[Any] = []
+
+    def run(*xs: Any) -> Any:
+        kept.append(_pulled(form, xs)[1])
+        return ()
+
+    jit(run).trace(*form.args)
+    return ProgramStages(
+        ClosedJaxpr(kept[0].jaxpr, [0] * len(kept[0].jaxpr.constvars)), "linearize"
+    )
+
+
+def _transpose(form: _Form) -> _Form:
+    """A function of the results' cotangents and of what linearization kept."""
+    _of_floats(form, "transpose")
+    kept: list[Any] = []
+
+    def values(*xs: Any) -> Any:
+        out, pullback = _pulled(form, xs)
+        kept.append(pullback)
+        return out, pullback.consts
+
+    out, residuals = jit(values).trace(*form.args).out_info
+    aux = _tree.structure(kept[0])
+    if any(not dtypes.issubdtype(x.dtype, np.inexact) for x in _tree.leaves(out)):
+        raise TypeError("the result is not of real or complex numbers")
+
+    def back(cotangent: Any, residuals: Any) -> Any:
+        return _tree.unflatten(aux, residuals)(cotangent)
+
+    return _Form(back, (out, list(residuals)), 0, (0, None))
+
+
+def _grad(form: _Form) -> _Form:
+    _of_floats(form, "grad")
+    return form._replace(fun=grad(form.fun, argnums=form.argnums))
+
+
+def _vmap(form: _Form) -> _Form:
+    return _batched(form, EXAMPLES)
+
+
+def _batched(form: _Form, size: int) -> _Form:
+    """The function of batches of `size`, along the dimension of each argument that `in_axes` says."""
+    if all(
+        axis is None or not _tree.leaves(arg)
+        for axis, arg in zip(form.in_axes, form.args, strict=True)
+    ):
+        raise TypeError("vmap needs an argument")
+
+    def batch(arg: Any, axis: int | None) -> Any:
+        if axis is None:
+            return arg
+        for x in _tree.leaves(arg):
+            if axis > len(x.shape):
+                raise ValueError(
+                    f"in_axes={axis} needs {plural(axis, 'dimension')} before the new one; given an array of shape {x.shape}"
+                )
+        return _tree.map(
+            lambda x: ShapeDtypeStruct((*x.shape[:axis], size, *x.shape[axis:]), x.dtype), arg
+        )
+
+    return form._replace(
+        fun=vmap(form.fun, in_axes=form.in_axes), args=tuple(map(batch, form.args, form.in_axes))
+    )
+
+
+def _shard_map(form: _Form) -> _Form:
+    mesh = get_mesh()
+    axis = mesh.axis_names[0]
+    specs = tuple(
+        PartitionSpec() if at is None else PartitionSpec(*(None,) * at, axis) for at in form.in_axes
+    )
+    on_each = _batched(form, EXAMPLES).fun
+    whole = _batched(form, EXAMPLES * mesh.shape[axis])
+    return whole._replace(
+        fun=shard_map(on_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(axis))
+    )
+
+
+_DOES = {
+    "jvp": _Does("values with their tangents: each primitive's rule gives both", _jvp),
+    "linearize": _Does("only the tangents: what the values gave is constant", _linearize),
+    "transpose": _Does(
+        "the linear program backwards: from cotangents of results to cotangents of the argument",
+        _transpose,
+    ),
+    "grad": _Does("the values forwards, then their linear program backwards from 1", _grad),
+    "vmap": _Does(
+        f"a batch of {EXAMPLES} examples: each primitive's rule places the batch dimension", _vmap
+    ),
+    "shard_map": _Does(f"the batched program on each device, {EXAMPLES} examples each", _shard_map),
+}
+
+
+# -------------------------------------------------------------------------------------------------------- the record
+
+
+def _record(
+    name: str,
+    says: str,
+    stages: ProgramStages,
+    words: list[str],
+    first: Program,
+    origins: dict[int, JaxprEqn],
+    tangents: range,
+    names: tuple[list[str], list[str]],
+) -> Rung:
+    rules: dict[int, str] = {}
+    links: list[tuple[int, int]] = []
+
+    def visit(jaxpr: Any, outer: JaxprEqn | None) -> None:
+        for eqn in jaxpr.eqns:
+            number = stages.numbers[id(eqn)]
+            if number in rules:
+                continue
+            place = (
+                eqn.raw_source_info
+                if isinstance(eqn.raw_source_info, Derived) or outer is None
+                else outer.raw_source_info
+            )
+            rules[number] = f"{words[0]} itself"
+            if isinstance(place, Derived):
+                links.append((number, place.origin))
+                rules[number] = _rule(
+                    eqn,
+                    place,
+                    origins[place.origin],
+                    words,
+                    inside=place is not eqn.raw_source_info,
+                )
+            for _, inner in subjaxprs_of_params(eqn.params):
+                visit(open_jaxpr(inner), eqn if isinstance(eqn.raw_source_info, Derived) else outer)
+
+    visit(stages.closed.jaxpr, None)
+    if {"grad", "transpose"} & set(words):
+        derivative = {n for n, rule in rules.items() if rule == _SUM or "transpose of" in rule}
+    else:
+        derivative = (
+            set(rules)
+            if words[0] == "linearize"
+            else _tangents(stages, tangents)
+            if words[0] == "jvp"
+            else set()
+        )
+    forward = words[0] in ("jvp", "linearize")
+    notes = _notes(
+        first,
+        dict(links),
+        {n: e.primitive.name for n, e in stages.equations.items()},
+        derivative,
+        forward,
+    )
+    record = _named(_program(stages), rules, notes).replace(name=name, sources=())
+    return Rung(
+        name, _with_inputs(record, *names), says, tuple(sorted(links)), tuple(sorted(derivative))
+    )
+
+
+_SUM = "sum of cotangents"
+
+
+def _rule(eqn: JaxprEqn, place: Derived, origin: JaxprEqn, words: list[str], inside: bool) -> str:
+    """The rules that made an equation; for equations without a rule, their origin as text."""
+    chain = list(place.rules)
+    name, of = eqn.primitive.name, origin.primitive.name
+    if (
+        of.startswith("custom_")
+        and name != of
+        and not inside
+        and not (chain and chain[0].startswith(("jvp", "batch")))
+    ):
+        chain.insert(0, f"custom rule of {origin.params.get('name') or of}")
+    backwards = bool({"grad", "transpose"} & set(words))
+    if (
+        backwards
+        and eqn.primitive is ad.add_jaxvals_primitive()
+        and name != of
+        and not (chain and chain[-1].startswith("transpose") and not inside)
+    ):
+        return _SUM
+    if inside:
+        return f"inside {' → '.join(chain) or of}"
+    return " → ".join(chain) or ("unchanged" if name == of else f"for {of}")
+
+
+def _tangents(stages: ProgramStages, tangents: range) -> set[int]:
+    """Equations of a program of values and tangents that depend on a tangent, `tangents` being their positions among its inputs."""
+    found: set[int] = set()
+
+    def reach(jaxpr: Jaxpr, flags: Sequence[bool]) -> list[bool]:
+        reached = {v for v, flag in zip(jaxpr.invars, flags) if flag}
+        for eqn in jaxpr.eqns:
+            given = [type(v) is not Literal and v in reached for v in eqn.invars]
+            if not any(given):
+                continue
+            outs = inner(eqn, given)
+            reached.update(v for v, flag in zip(eqn.outvars, outs) if flag)
+            if all(outs):
+                found.add(stages.numbers[id(eqn)])
+        return [type(v) is not Literal and v in reached for v in jaxpr.outvars]
+
+    def inner(eqn: JaxprEqn, given: list[bool]) -> list[bool]:
+        flow = flow_of(eqn)
+        if type(flow) is CallFlow:
+            return reach(open_jaxpr(flow.jaxpr), given)
+        if type(flow) is LoopFlow and flow.cond is None:
+            return repeated(flow, given)
+        for _, body in flow.jaxprs if flow is not None else ():  # each may pass on all it is given
+            reach(open_jaxpr(body), [any(given)] * len(body.in_avals))
+        return [any(given)] * len(eqn.outvars)
+
+    def repeated(flow: LoopFlow, given: list[bool]) -> list[bool]:
+        _, consts, carry, xs = flow.split(given)
+        while True:
+            outs = reach(open_jaxpr(flow.body), [*consts, *carry, *xs])
+            again = [c or o for c, o in zip(carry, outs)]
+            if again == carry:
+                return outs
+            carry = again
+
+    reach(stages.closed.jaxpr, [i in tangents for i in range(len(stages.closed.jaxpr.invars))])
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- names
+
+
+def _notes(
+    first: Program,
+    origin: dict[int, int],
+    primitives: dict[int, str],
+    derivative: set[int],
+    forward: bool,
+) -> dict[int, str]:
+    """What to call results: as the user called that of the equation they came from; its tangent with a `d` in front."""
+    called = {
+        e.id: (e.outputs[0].note, e.primitive)
+        for e, _ in first.walk()
+        if len(e.outputs) == 1 and e.outputs[0].note
+    }
+    found: dict[str, int] = {}
+    for number, of in origin.items():
+        if of in called:
+            note, primitive = called[of]
+            if number not in derivative and primitives[number] == primitive:
+                found[note] = number
+            elif number in derivative and forward:
+                found[f"d{note}"] = number
+    return {number: note for note, number in found.items()}
+
+
+def _named(program: Program, rules: dict[int, str], notes: dict[int, str]) -> Program:
+    """The program with the rule of every equation, and the names of what the user named."""
+    return program.replace(
+        equations=tuple(
+            e.replace(
+                rule=rules.get(e.id),
+                nested=tuple(_named(p, rules, notes) for p in e.nested),
+                outputs=tuple(v.replace(note=notes.get(e.id, "")) for v in e.outputs),
+            )
+            for e in program.equations
+        )
+    )
+
+
+def _residual_names(form: _Form, first: Program) -> list[str]:
+    """What to call the values that linearization keeps: as the user called them, or as the function of one named value."""
+    kept: list[Any] = []
+
+    def run(*xs: Any) -> Any:
+        kept.extend(getattr(x, "variable", None) for x in _pulled(form, xs)[1].consts)
+        return ()
+
+    with named_rules():
+        jaxpr = jit(run).trace(*form.args).jaxpr.jaxpr
+    called = {
+        e.id: (e.outputs[0].note, e.primitive) for e, _ in first.walk() if len(e.outputs) == 1
+    }
+    names: dict[Any, str] = dict(zip(jaxpr.invars, (v.note for v in first.inputs)))
+    for eqn in jaxpr.eqns:
+        note, primitive = called.get(getattr(eqn.raw_source_info, "origin", -1), ("", ""))
+        given = (
+            names.get(eqn.invars[0], "")
+            if len(eqn.invars) == 1 and type(eqn.invars[0]) is not Literal
+            else ""
+        )
+        if len(eqn.outvars) == 1:
+            names[eqn.outvars[0]] = (
+                note
+                if primitive == eqn.primitive.name and note
+                else f"{eqn.primitive.name}({given})"
+                if given
+                else ""
+            )
+    return [names.get(v, "") for v in kept]
+
+
+def _input_names(
+    base: _Form, words: list[str], first: Program, tangents: range
+) -> tuple[list[str], list[str]]:
+    """The user's names of a rung's inputs and of its constants; tangents and cotangents have a `d` in front."""
+    names = [v.note for v in first.inputs]
+    ends = [len(_tree.leaves(base.args[:n])) for n in range(len(base.args) + 1)]
+    directions = (
+        [f"d{name}" if name else "" for n in base.numbers for name in names[ends[n] : ends[n + 1]]]
+        if base.args
+        else []
+    )
+    if {"jvp", "transpose", "linearize"} & set(words[1:]):
+        return [], []
+    if words[0] in ("linearize", "transpose"):
+        kept = _residual_names(base, first) if len(words) == 1 else []
+        if words[0] == "linearize":
+            return directions, kept
+        last = next(
+            (
+                v.note or v.name
+                for e in first.equations
+                for v in e.outputs
+                if (v.name,) == first.outputs
+            ),
+            "",
+        )
+        return [f"d{last}", *kept] if last else [], []
+    names[tangents.start : tangents.start] = directions if tangents else []
+    return names, []
+
+
+def _with_inputs(program: Program, inputs: list[str], constants: list[str]) -> Program:
+    """The program with names of its inputs and constants; those without keep none."""
+
+    def named(variables: tuple, names: list[str]) -> tuple:
+        return tuple(v.replace(note=n) for v, n in zip(variables, [*names, *[""] * len(variables)]))
+
+    return program.replace(
+        inputs=named(program.inputs, inputs), constants=named(program.constants, constants)
+    )

@@ -1,0 +1,350 @@
+"""The subject of an observation: a traced program with those of its lowered and compiled forms that exist.
+
+Every maker takes a function with arguments, or any stage of `jit`, or a jaxpr; `program_stages` turns it into a `ProgramStages`, which
+lowers and compiles on demand and keeps what it made.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+from typing import Any
+
+from xlab.backend import caches, compiling
+from xlab.backend import partitioning as _partitioning
+from xlab.backend import propagation as _propagation
+from xlab.compile.executable import Executable
+from xlab.compile.jit import jit
+from xlab.compile.lowering import MeshComputation, lower
+from xlab.compile.resolve import Request
+from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
+from xlab.compile.tracing import own
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Var,
+    number_equations,
+    open_jaxpr,
+    subjaxprs_of_params,
+)
+from xlab.observe.programs import hlo, names
+
+# Where the compiler's words are about.
+_PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')
+
+
+class ProgramStages:
+    """A program and its stages."""
+
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        name: str,
+        *,
+        traced: Traced | None = None,
+        lowered: MeshComputation | None = None,
+        executable: Executable | None = None,
+        origin: Any = None,
+    ):
+        self.closed, self.name = closed, name
+        # The jitted function it was traced from, with the structure of its arguments, where these are known.
+        self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
+        self._traced, self._lowered, self._executable = traced, lowered, executable
+        self._stages: dict[str, str] = {}
+        self._propagation: _propagation.Propagation | None = None
+
+    @property
+    def lowered(self) -> MeshComputation:
+        if self._lowered is None:
+            if self._traced is not None:
+                self._lowered = self._traced.lower()._lowered
+            else:
+                self._lowered = lower(
+                    self.closed, self.name, Request([None] * len(self.closed.in_avals))
+                )
+        return self._lowered
+
+    @property
+    def executable(self) -> Executable:
+        if self._executable is None:
+            traced = self._traced
+            if traced is not None and not any(
+                isinstance(x, ShapeDtypeStruct) for x in traced._flat
+            ):
+                # What a call with these arguments runs, compiled once for both.
+                self._executable = traced._owner.executable(
+                    traced._program, traced._flat, traced._in_tree
+                )
+                self._lowered = self._executable.lowered
+            else:
+                self._executable = Executable(self.lowered, AHEAD)
+        return self._executable
+
+    @property
+    def is_lowered(self) -> bool:
+        return self._lowered is not None
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._executable is not None
+
+    @functools.cached_property
+    def numbers(self) -> dict[int, int]:
+        """Equation ids by `id(equation)`."""
+        return number_equations(self.closed.jaxpr)
+
+    @functools.cached_property
+    def equations(self) -> dict[int, JaxprEqn]:
+        """Equations by id, nested ones included."""
+        found: dict[int, JaxprEqn] = {}
+        numbers = self.numbers
+
+        def visit(jaxpr: Jaxpr) -> Any:
+            for eqn in jaxpr.eqns:
+                number = numbers[id(eqn)]
+                if number not in found:
+                    found[number] = eqn
+                    for _, inner in subjaxprs_of_params(eqn.params):
+                        visit(open_jaxpr(inner))
+
+        visit(self.closed.jaxpr)
+        return found
+
+    @functools.cached_property
+    def times(self) -> dict[int, int | None]:
+        """How often each equation runs in one run of the program, by id; None in a loop of unknown length."""
+        found: dict[int, int | None] = {}
+
+        def visit(jaxpr: Jaxpr, often: int | None) -> None:
+            for eqn in jaxpr.eqns:
+                number = self.numbers[id(eqn)]
+                known = found.get(number, 0)
+                found[number] = None if often is None or known is None else known + often
+                name = eqn.primitive.name
+                inner = (
+                    None
+                    if name == "while" or often is None
+                    else often * int(eqn.params["length"])
+                    if name == "scan"
+                    else often
+                )
+                for _, nested in subjaxprs_of_params(eqn.params):
+                    visit(open_jaxpr(nested), inner)
+
+        visit(self.closed.jaxpr, 1)
+        return found
+
+    @functools.cached_property
+    def user_names(self) -> dict[Var, str]:
+        """The user's names of variables of the outermost program."""
+        return names.user_names(self.closed.jaxpr)
+
+    @functools.cached_property
+    def hlo(self) -> hlo.Module:
+        """The optimized module, parsed."""
+        return hlo.parse(compiling.hlo_text(self.executable.native))
+
+    def stage(self, name: str) -> str | None:
+        """The program at a stage of partitioning with locations; None for one device, and where `unstaged` says why there is none."""
+        if name not in self._stages and not self.unstaged and len(self.lowered.devices) > 1:
+            self._stages = _partitioning.partition_stages(
+                self.lowered.module.text, locations=True, last=name
+            )
+        return self._stages.get(name)
+
+    @property
+    def unstaged(self) -> str:
+        """A sentence about a preview of partitioning that came to no end: before which stage, and why. Empty where it did."""
+        stage, _, why = self._stages.get("failed", "").partition(": ")
+        why = _PLACE.sub("", " ".join(why.split()))[:300]
+        return (
+            (
+                f"the partitioner's preview of this program ended before its stage `{stage}`, where its text stops ({why}); what is "
+                "compiled and runs does not depend on it"
+            )
+            if why
+            else ""
+        )
+
+    @property
+    def propagation(self) -> _propagation.Propagation:
+        """How shardings traveled through the program."""
+        if self._propagation is None:
+            self._propagation = _propagation.propagation(self.lowered.module.text)
+        return self._propagation
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Sentences on analyses that did not finish."""
+        failed = self._propagation.failed if self._propagation is not None else ""
+        # This stage exists although the analysis failed later.
+        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged
+        return tuple(
+            filter(
+                None,
+                (
+                    ended,
+                    failed and f"how the values inside were decided to lie is not known: {failed}",
+                ),
+            )
+        )
+
+    @property
+    def before_arguments(self) -> list[str]:
+        """What the lowered program takes before its arguments: tokens of ordered effects, and large constants."""
+        module = self.lowered.module
+        return [
+            *(f"token {i}" for i in range(len(module.ordered))),
+            *(f"constant {i}" for i in range(len(module.hoisted))),
+        ]
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """The names of the lowered program's parameters."""
+        return [
+            *self.before_arguments,
+            *map(self.closed.jaxpr.debug_info.arg_name, self.lowered.kept),
+        ]
+
+    @property
+    def mesh(self) -> Any:
+        """The mesh it was lowered for, None before that."""
+        return self._lowered.mesh if self._lowered is not None else None
+
+
+# By the ids of the functions, which their jits keep alive.
+_jits: caches.Latest[int, Any] = caches.Latest(64)
+caches.register(_jits.clear)
+
+
+def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
+    """The jitted form of a function: itself, an existing `jit` of it without options, or a new one for viewing.
+
+    A new one is cached per named function, so that a second view does not compile again. `names` are those of the
+    function's module where none are given.
+    """
+    if own(fun, "lower") is not None:
+        return fun
+    names = names if names is not None else getattr(fun, "__globals__", {})
+    values = list(names.values())
+    for value in values:
+        owner = own(value, "_xlab_jit")
+        if owner is not None and owner.fun is fun and owner.is_plain():
+            return value
+    if any(value is fun for value in values):
+        return _jits.get_or_make(id(fun), lambda: _for_view(fun))
+    return _jits.pop(id(fun), None) or _for_view(fun)
+
+
+def _for_view(fun: Any) -> Any:
+    made = jit(fun)
+    made._xlab_jit.for_view = True
+    return made
+
+
+def fresh(jitted: Any) -> Any:
+    """A new jit of a copy of a jitted function, with the same options and empty caches.
+
+    >>> f = jit(lambda x: x + 1)
+    >>> int(fresh(f)(1)), fresh(f) is f
+    (2, False)
+    """
+    of = jitted._xlab_jit
+    made = jit(
+        _copy(of.fun),
+        in_shardings=of.in_shardings,
+        out_shardings=of.out_shardings,
+        static_argnums=of.static_argnums,
+        static_argnames=of.static_argnames,
+        donate_argnums=of.donate_argnums,
+        donate_argnames=of.donate_argnames,
+        keep_unused=of.keep_unused,
+        inline=of.inline,
+        name=of.name,
+        compiler_options=of.compiler_options,
+    )
+    made._xlab_jit.for_view = True
+    made._xlab_jit.reason = (
+        f"a fresh copy of `{of.name}`, to measure a cold call; what is compiled of it stays"
+    )
+    return made
+
+
+def _copy(fun: Any) -> Any:
+    if type(fun) is not types.FunctionType:
+        return functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
+    made = types.FunctionType(
+        fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, fun.__closure__
+    )
+    made.__kwdefaults__ = fun.__kwdefaults__
+    return functools.update_wrapper(made, fun)
+
+
+def program_stages(what: Any, args: tuple = (), kwargs: dict | None = None) -> ProgramStages:
+    """The stages of `what`: a function with arguments, a `Traced`, `Lowered` or `Compiled`, an executable, or a jaxpr.
+
+    Raises:
+        TypeError: anything else, or arguments given with something that has them already.
+    """
+    kwargs = kwargs or {}
+    if isinstance(what, ProgramStages):
+        return what
+    stage = _stage(what)
+    if stage is not None:
+        if args or kwargs:
+            raise TypeError(
+                f"{type(what).__name__} is already specialized to its arguments; given {len(args)} more. "
+                "Pass it alone, or pass the function with arguments."
+            )
+        return stage
+    if callable(what):
+        if own(what, "trace") is None:
+            what = jitted(what)
+        traced = what.trace(*args, **kwargs)
+        return ProgramStages(traced.jaxpr, traced.fun_name, traced=traced)
+    raise TypeError(
+        f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
+        f"given {what!r} of type {type(what).__name__}"
+    )
+
+
+def _stage(what: Any) -> ProgramStages | None:
+    if isinstance(what, Compiled):
+        low = what._executable.lowered
+        return ProgramStages(
+            low.closed,
+            low.name,
+            lowered=low,
+            executable=what._executable,
+            origin=_origin(what._lowered),
+        )
+    if isinstance(what, Executable):
+        low = what.lowered
+        owner, in_tree = what.made_by
+        return ProgramStages(
+            low.closed,
+            low.name,
+            lowered=low,
+            executable=what,
+            origin=(made, in_tree) if (made := owner()) is not None else None,
+        )
+    if isinstance(what, Lowered):
+        return ProgramStages(
+            what._lowered.closed, what.name, lowered=what._lowered, origin=_origin(what)
+        )
+    if isinstance(what, MeshComputation):
+        return ProgramStages(what.closed, what.name, lowered=what)
+    if isinstance(what, Traced):
+        return ProgramStages(what.jaxpr, what.fun_name, traced=what)
+    if isinstance(what, Jaxpr):
+        what = ClosedJaxpr(what, ())
+    if isinstance(what, ClosedJaxpr):
+        return ProgramStages(what, what.jaxpr.debug_info.name)
+    return None
+
+
+def _origin(stage: Lowered) -> Any:
+    traced = getattr(stage, "_traced", None)
+    return (traced._owner, traced._in_tree) if traced is not None else None

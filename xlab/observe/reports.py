@@ -1,0 +1,310 @@
+"""`report`: everything a recording saw, as one record."""
+
+from __future__ import annotations
+
+import platform
+import traceback
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from xlab.core.source_info import is_internal
+from xlab.interpreters import communication
+from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.programs.memoize import memoize
+from xlab.observe.programs.program import mesh_info
+from xlab.observe.programs.program import program as _program
+from xlab.observe.programs.recorder import Session
+from xlab.observe.records import (
+    ArrayLayout,
+    Failure,
+    Memory,
+    Notice,
+    Program,
+    Report,
+    Source,
+    StepTrace,
+    Timing,
+    Transfer,
+)
+from xlab.observe.records.passes import Pass
+from xlab.observe.records.targets import Scheduled
+from xlab.observe.records.units import an
+from xlab.observe.sharding.program_layouts import program_layouts, rebuilt
+from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.observe.timing.ledger import ledger
+from xlab.observe.timing.phases import phases, timings
+from xlab.observe.timing.profile import heat
+
+PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger")
+
+
+def report(
+    session: Session,
+    *,
+    title: str = "",
+    parts: Sequence[str] = PARTS,
+    levels: Any = True,
+    link: str | communication.Interconnect = "cpu",
+    measured: Sequence[Timing] = (),
+    trace: StepTrace | None = None,
+    passes: Sequence[Pass] = (),
+) -> Report:
+    """The report of a recording: programs with their levels, layouts, collectives, phases, memory and compiles.
+
+    Args:
+        session: what `record()` gave.
+        title: what to call it; the session's title, or its only function's name.
+        parts: which parts to make; others stay empty.
+        levels: the later forms of each program to include, as for `program`.
+        link: the interconnect that transfers are predicted for.
+        measured: steady timings, from `observe.time`.
+        trace, passes: a recorded run, and the compiler's passes, to go along.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> from xlab.observe.programs.recorder import record
+        >>> with record() as session:
+        ...     y = xlab.jit(lambda x: xlab.lax.sin(x), name="wave")(np.ones(3, np.float32))
+        >>> report(session).title
+        'wave'
+    """
+    unknown = set(parts) - set(PARTS)
+    if unknown:
+        raise ValueError(f"unknown parts {sorted(unknown)}; there are {', '.join(PARTS)}")
+    subjects = session.subjects
+    programs: list[Program] = []
+    layouts: list[ArrayLayout] = []
+    moved: list[Transfer] = []
+    used: list[Memory] = []
+    notices: list[Notice] = []
+    unknown_collectives = False
+    for index, stages in enumerate(subjects):
+        if "programs" in parts:
+            made = _guard(
+                lambda stages=stages: memoize(
+                    stages,
+                    ("program", levels if isinstance(levels, bool) else tuple(levels)),
+                    lambda: _program(stages, levels=levels),
+                ),
+                notices,
+                f"the program of {stages.name}",
+                index,
+            )
+            programs.append(made or Program(stages.name))
+        if "layouts" in parts:
+            layouts += (
+                _guard(
+                    lambda stages=stages, index=index: memoize(
+                        stages, ("layouts", index), lambda: program_layouts(stages, index)
+                    ),
+                    notices,
+                    f"the shardings of {stages.name}",
+                    index,
+                )
+                or ()
+            )
+        if "transfers" in parts:
+            found = _guard(
+                lambda stages=stages, index=index: memoize(
+                    stages,
+                    ("transfers", index, repr(link)),
+                    lambda: _transfers(stages, link=link, program=index),
+                ),
+                notices,
+                f"the collectives of {stages.name}",
+                index,
+            )
+            unknown_collectives |= found is None
+            moved += found or ()
+        if "memory" in parts:
+            one = _guard(
+                lambda stages=stages, index=index: memoize(
+                    stages, ("memory", index), lambda: _memory(stages, program=index)
+                ),
+                notices,
+                f"the memory of {stages.name}",
+                index,
+            )
+            used += [one] if one is not None else []
+        notices += [
+            Notice("info", sentence, "program", program=index) for sentence in stages.unknown
+        ]
+    if "programs" in parts:
+        begun = [
+            made
+            for stages in session.unfinished
+            if stages.closed.jaxpr.eqns
+            and (
+                made := _guard(
+                    lambda stages=stages: _program(stages),
+                    notices,
+                    f"the program of {stages.name}",
+                    0,
+                )
+            )
+        ]
+        if begun:
+            programs += begun
+            notices.append(
+                Notice(
+                    "info",
+                    "the program is what was traced before the error, and was not compiled",
+                    "program",
+                    equation=begun[-1].equations[-1].id,
+                    program=len(programs) - 1,
+                )
+            )
+    if session.profile is not None and programs:
+        programs, moved = heat(session.profile, subjects, programs, moved)
+    notices += _notices(layouts, moved, used)
+    layouts = list(rebuilt(layouts, moved))
+    if session.dropped:
+        notices.append(
+            Notice(
+                "warning",
+                f"{session.dropped:,} early events were dropped: the recording keeps the latest",
+                "timings",
+            )
+        )
+    mesh = next((p.mesh for p in programs if p.mesh), None) or next(
+        (m for s in subjects if (m := mesh_info(s.mesh))), None
+    )
+    programs = [
+        with_targets(p, [t for t in session.targets if t.program == n])
+        for n, p in enumerate(programs)
+    ]
+    return Report(
+        title or session.title or (subjects[-1].name if subjects else "recording"),
+        tuple(programs),
+        tuple(layouts),
+        tuple(moved),
+        phases(session) if "phases" in parts else (),
+        timings(session, (*session.measured, *measured)),
+        tuple(used),
+        tuple(passes) or session.passes,
+        ledger(session) if "ledger" in parts else None,
+        trace,
+        mesh,
+        tuple(notices),
+        failure(session.error) if session.error is not None else None,
+        versions(),
+        targets=session.targets,
+        counted="transfers" in parts and bool(subjects) and not unknown_collectives,
+    )
+
+
+def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
+    """Runs one part of the report; if it fails, a notice says what is missing and the rest is kept."""
+    try:
+        return make()
+    except Exception as error:
+        notices.append(
+            Notice(
+                "error",
+                f"{what} could not be shown: {type(error).__name__}: {error}",
+                "program",
+                program=index,
+            )
+        )
+        return None
+
+
+def with_targets(program: Program, targets: Sequence[Scheduled]) -> Program:
+    """A program with the modules that other machines' compilers scheduled, beside its own."""
+    return (
+        program.replace(
+            levels=(*program.levels, *(t.level for t in targets if t.level is not None))
+        )
+        if targets
+        else program
+    )
+
+
+def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
+    out = [
+        Notice(
+            "warning",
+            f"{x.name or 'an array'}: {w}",
+            "shardings",
+            equation=x.equation,
+            program=x.program,
+        )
+        for x in layouts
+        for w in x.warnings
+    ]
+    for t in moved:
+        if t.reshards:
+            often = " in a loop" if t.times is None else f" {t.times} times" if t.times > 1 else ""
+            out.append(
+                Notice(
+                    "warning",
+                    f"the partitioner adds {an(t.kind)}{f', run{often}' if often else ''}: {t.reason}",
+                    "collectives",
+                    t.fix,
+                    t.equation,
+                    t.program,
+                    t.source,
+                )
+            )
+    out += [
+        Notice(
+            "warning", f"donated argument {name} was not used: {why}", "memory", program=m.program
+        )
+        for m in used
+        for name, why in m.refused
+    ]
+    return _condensed(out)
+
+
+_SPOKEN = 2
+_REST = {
+    "shardings": "more arrays are copied like that",
+    "collectives": "more collectives come from shardings that disagree",
+    "memory": "more donated arguments were not used",
+}
+
+
+def _condensed(notices: list[Notice]) -> list[Notice]:
+    """The first few of each kind, and how many more there are: all of them stand in their tab."""
+    out: list[Notice] = []
+    for tab, rest in _REST.items():
+        of = [n for n in notices if n.tab == tab]
+        out += of[:_SPOKEN] if len(of) > _SPOKEN + 1 else of
+        if len(of) > _SPOKEN + 1:
+            out.append(
+                Notice(
+                    "warning",
+                    f"{len(of) - _SPOKEN} {rest}: see {tab.capitalize()}",
+                    tab,
+                    program=of[_SPOKEN].program,
+                )
+            )
+    return out
+
+
+def failure(error: BaseException) -> Failure:
+    """An exception as a record: the innermost line of the user's code, and a traceback without the package's frames."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_internal(f.filename)]
+    where = frames[-1] if frames else None
+    source = (
+        Source(
+            where.filename,
+            where.lineno or 0,
+            where.colno or 0,
+            where.end_colno or 0,
+            where.name,
+            where.line or "",
+        )
+        if where is not None
+        else None
+    )
+    return Failure(type(error).__name__, str(error), source, "".join(traceback.format_list(frames)))
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Versions of what a report depends on."""
+    return (
+        ("python", platform.python_version()),
+        *((name, metadata.version(name)) for name in ("jaxlib", "numpy")),
+    )

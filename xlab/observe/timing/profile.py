@@ -1,0 +1,154 @@
+"""Measured times: a run under the profiler, joined to instructions, equations and collectives."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlab.backend import profiling as _profiling
+from xlab.observe.programs.recorder import Session, paused
+from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
+from xlab.observe.records import Program, Transfer
+from xlab.observe.timing.costs import fused_costs
+from xlab.observe.timing.phases import wait
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One instruction: median over runs of the slowest device, and of the part a collective spent waiting. In a loop it is executed
+    `times` times per run, and times are those of all of them."""
+
+    name: str
+    us: float
+    wait_us: float
+    runs: int
+    times: int = 1
+
+
+@dataclass
+class Times:
+    """Measured times of one program. Of several equations in one instruction each has a part of its time, by what it computes; these are
+    `shared`, and estimates."""
+
+    instructions: dict[str, Measured] = field(default_factory=dict)
+    equations: dict[int, float] = field(default_factory=dict)
+    shared: set[int] = field(default_factory=set)
+    module: str = field(default="", repr=False)
+
+
+def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
+    """Runs a program under the profiler and joins what it measured to instructions and equations.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> times = profile(lambda x: xlab.lax.sin(x), np.ones(1000, np.float32), repeat=2)
+        >>> list(times.equations)
+        [0]
+    """
+    if not callable(what):
+        raise TypeError(f"profile takes a function and its arguments, given {what!r}")
+    with paused():
+        if hasattr(what, "_executable"):
+            stages = program_stages(what)
+        else:
+            what = jitted(what)
+            stages = program_stages(what, args, kwargs)
+        stages.executable  # noqa: B018  (compiled before the profile begins)
+        for _ in range(2):
+            wait(what(*args, **kwargs))
+        with _profiling.profile() as taken:
+            for _ in range(repeat):
+                wait(what(*args, **kwargs))
+        return times_of(taken, stages)
+
+
+@contextlib.contextmanager
+def profiled(session: Session) -> Iterator[Session]:
+    """Profiles a block for a session, so that its report has measured times."""
+    with _profiling.profile() as taken:
+        try:
+            yield session
+        finally:
+            session.profile = taken
+
+
+def times_of(taken: Any, stages: ProgramStages) -> Times:
+    """The part of a profile that belongs to a program."""
+    module = stages.hlo
+    by_name = {i.name: i for i in module.instructions()}
+    spans: dict[str, dict[tuple[int, int], list]] = {}
+    for event in taken.instructions:
+        if event.hlo_op in by_name and event.hlo_module in (module.name, ""):
+            # Every execution inside a loop counts: a run is the sum over its executions on one device.
+            here = spans.setdefault(event.hlo_op, {}).setdefault(
+                (event.run, event.device), [0.0, 0.0, 0]
+            )
+            here[0] += event.duration_ns / 1e3
+            here[1] += event.wait_ns / 1e3
+            here[2] += 1
+    out = Times(module=module.text)
+    for name, found in spans.items():
+        runs: dict[int, tuple[float, float, int]] = {}
+        for (run, _), (us, waited, times) in found.items():
+            runs[run] = max(runs.get(run, (0.0, 0.0, 0)), (us, waited, times))
+        us, waited, times = (statistics.median(part) for part in zip(*runs.values()))
+        out.instructions[name] = Measured(name, us, waited, len(runs), max(1, round(times)))
+    for name, measured in out.instructions.items():
+        if by_name[name].opcode in ("while", "conditional", "call"):
+            continue  # the instructions inside are measured themselves
+        ids = [i for i in module.equations_of(by_name[name]) if i in stages.equations]
+        parts = fused_costs(module, by_name[name], ids)
+        for i, part in parts.items():
+            out.equations[i] = out.equations.get(i, 0.0) + measured.us * part
+        if len(parts) > 1:
+            out.shared.update(parts)
+    return out
+
+
+def heat(
+    taken: Any,
+    subjects: Sequence[ProgramStages],
+    programs: Sequence[Program],
+    transfers: Sequence[Transfer],
+) -> tuple[list[Program], list[Transfer]]:
+    """Programs and transfers with what a profile measured of them."""
+    made, moved = list(programs), list(transfers)
+    for index, stages in enumerate(subjects):
+        found = taken if isinstance(taken, Times) else times_of(taken, stages)
+        if isinstance(taken, Times) and taken.module != stages.hlo.text:
+            continue
+        if not found.instructions:
+            continue
+        lines = {i.name: i.line for i in _optimized(stages).instructions()}
+        levels = tuple(
+            level.replace(
+                heat=tuple(
+                    sorted((lines[n], m.us) for n, m in found.instructions.items() if n in lines)
+                )
+            )
+            if level.name == "optimized"
+            else level
+            for level in made[index].levels
+        )
+        made[index] = made[index].replace(
+            heat=tuple(sorted(found.equations.items())),
+            levels=levels,
+            shared=tuple(sorted(found.shared)),
+        )
+        moved = [
+            t.replace(measured_us=m.us / m.times, wait_us=m.wait_us / m.times, runs=m.times)
+            if t.program == index and (m := found.instructions.get(t.instruction)) is not None
+            else t
+            for t in moved
+        ]
+    return made, moved
+
+
+def _optimized(stages: ProgramStages) -> Any:
+    """The module as the level shows it, so that line numbers agree."""
+    from xlab.observe.programs import hlo
+
+    return hlo.parse(hlo.readable(stages.hlo.text))
