@@ -93,10 +93,10 @@ def kernel_call(
     if cost_estimate is not None and not isinstance(cost_estimate, CostEstimate):
         raise ValueError(f"cost_estimate is a CostEstimate, got {cost_estimate!r}")
     given = (
-        ("grid", grid != ()),
+        ("grid", not _is_empty(grid)),
         ("in_specs", in_specs is not no_block_spec),
         ("out_specs", out_specs is not no_block_spec),
-        ("scratch_shapes", scratch_shapes != ()),
+        ("scratch_shapes", not _is_empty(scratch_shapes)),
     )
     clash = [n for n, is_given in given if is_given]
     if grid_spec is not None and clash:
@@ -133,6 +133,10 @@ def kernel_call(
     run.__name__ = run.__qualname__ = call.name
     run.__doc__ = kernel.__doc__
     return run
+
+
+def _is_empty(x: Any) -> bool:
+    return isinstance(x, (tuple, list, Mapping)) and not x
 
 
 class _Call:
