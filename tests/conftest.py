@@ -107,8 +107,8 @@ def shell(tmp_path, monkeypatch):
     interactiveshell = pytest.importorskip("IPython.core.interactiveshell")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     interactiveshell.InteractiveShell.clear_instance()
-    made = interactiveshell.InteractiveShell.instance()
-    made.history_manager.enabled = False
+    config = pytest.importorskip("traitlets.config").Config(HistoryManager={"enabled": False})
+    made = interactiveshell.InteractiveShell.instance(config=config)
     made.colors = "nocolor"
     try:
         yield made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -26,7 +27,7 @@ def suite(tmp_path_factory):
     """A suite with a plain test and one of every mark, in two files; returns a function that runs pytest there."""
     folder = tmp_path_factory.mktemp("suite")
     (folder / "pytest.ini").write_text(
-        "[pytest]\ntestpaths = tests\naddopts = -p tests.tiers -p no:cacheprovider -q -rp\nmarkers =\n"
+        "[pytest]\ntestpaths = tests\naddopts = -p tests.tiers -q -rp\nmarkers =\n"
         + "".join(f"    {mark}: -\n" for mark in [*MARKS, "xdist_group"])
     )
     (folder / "tests").mkdir()
@@ -52,6 +53,7 @@ def suite(tmp_path_factory):
             re.findall(r"^PASSED \S+::test_(\w+)", done.stdout, re.MULTILINE)
         ), "bringing up nodes" in done.stdout
 
+    run.failed = folder / ".pytest_cache" / "v" / "cache" / "lastfailed"
     return run
 
 
@@ -79,6 +81,17 @@ def test_a_run_that_names_nothing(suite, words, taken):
 )
 def test_what_is_named_runs_whatever_its_marks(suite, words, taken):
     assert suite(*words.split()) == (taken, False)
+
+
+def test_last_failed_names_tests_where_some_failed(suite):
+    """After a run without failures pytest takes them all: the quick ones, spread over workers."""
+    suite.failed.parent.mkdir(parents=True, exist_ok=True)
+    for failed in ({}, {"tests/test_marked.py::test_slow": True}):
+        suite.failed.write_text(json.dumps(failed))
+        taken = (["slow"], False) if failed else (["beside", "law", "plain"], bool(XDIST))
+        assert suite("--lf") == taken
+    suite.failed.write_text(json.dumps({"tests/test_marked.py::test_slow": True}))
+    assert suite("--lf", "--cache-clear") == (["beside", "law", "plain"], bool(XDIST))
 
 
 def test_a_quick_run_checks_one_law_of_a_sample():

@@ -2,14 +2,16 @@
 
 A bare `python -m pytest` takes the quick tests: those without a mark of `LATER`. `--all` takes every test, `--rest` what
 the bare run leaves out, and again the few that look at what is installed beside. Where tests are named, by a path,
-`-k`, `-m` or `--lf`, just those run, whatever their marks.
+`-k`, `-m` or `--lf`, just those run, whatever their marks; after a run without failures `--lf` names none.
 Runs that name nothing are spread over a worker per core where pytest-xdist is installed; `-n 0` keeps them in one process.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -44,9 +46,19 @@ def unnamed(config) -> bool:
         given.file_or_dir
         or given.keyword
         or given.markexpr
-        or getattr(given, "lf", False)
+        or (getattr(given, "lf", False) and failed_before(config))
         or config.invocation_params.dir != config.rootpath
     )
+
+
+def failed_before(config) -> bool:
+    """Whether pytest remembers failures for `--lf`; its own plugin has not read them yet where this is asked."""
+    folder = Path(os.path.expandvars(config.getini("cache_dir")))
+    try:
+        failed = json.loads((config.rootpath / folder / "v/cache/lastfailed").read_text())
+    except (OSError, ValueError):
+        return False
+    return bool(failed) and not config.known_args_namespace.cacheclear
 
 
 def tier(config) -> str:

@@ -650,7 +650,7 @@ def semaphores(n):
         pl(n).semaphore_signal(sem, 2)
         pl(n).semaphore_wait(sem, 1)
         o_ref[0] = pl(n).semaphore_read(sem)
-        pl(n).semaphore_wait(sem, 3, decrement=False)
+        pl(n).semaphore_wait(sem, 1, decrement=False)
         o_ref[1] = pl(n).semaphore_read(sem)
 
     return call(n, kernel, shaped(n, (2,), I32), scratch_shapes=[pltpu(n).SemaphoreType.REGULAR])
@@ -883,7 +883,7 @@ SAMPLES = [
     Sample("blocks_padded", lambda n, x: blocks(n, x, 3), [X], VALUE),
     Sample("uninitialized_per_block", uninitialized_per_block, [floats(10)], VALUE),
     Sample("least_of_blocks", least_of_blocks, [ints(10)], VALUE),
-    Sample("squeezed_rows", squeezed_rows, [M], SMOOTH),
+    Sample("squeezed_rows", squeezed_rows, [M], EACH),
     Sample("squeezed_rows_by_name", lambda n, x: squeezed_rows(n, x, "squeezed"), [M], VALUE),
     Sample("element_windows", element_windows, [floats(10)], VALUE),
     Sample("element_windows_padded", lambda n, x: element_windows(n, x, (1, 1)), [floats(10)], VALUE),
@@ -893,12 +893,12 @@ SAMPLES = [
     Sample("empty_grid", empty_grid, [X], VALUE),
     Sample("grid_spec", grid_spec, [X], EACH),
     Sample("buffered", buffered, [X], VALUE),
-    Sample("column_sums", column_sums, [M], SMOOTH),
-    Sample("matmul", matmul, [floats(8, 16), floats(16, 12)], SMOOTH),
+    Sample("column_sums", column_sums, [M], EACH),
+    Sample("matmul", matmul, [floats(8, 16), floats(16, 12)], EACH),
     Sample("matmul_of_whole_rows", matmul_of_whole_rows, [floats(8, 16), floats(16, 12)], SMOOTH),
     *(Sample(f"matmul_with_{f}", lambda n, x, y, f=f: matmul_with_activation(n, x, y, f), [floats(8, 16), floats(16, 12)], VALUE) for f in ("relu", "gelu")),
     Sample("counter", counter, [], VALUE),
-    Sample("scratch_by_name", scratch_by_name, [X], SMOOTH),
+    Sample("scratch_by_name", scratch_by_name, [X], EACH),
     Sample("aliased", aliased, [X], EACH),
     Sample("written_input", written_input, [ints(1)], VALUE),
     Sample("strided", strided, [X], SMOOTH),
@@ -917,7 +917,7 @@ SAMPLES = [
     Sample("softmax_of_long_rows", softmax_of_long_rows, [M], ("eager", "jit", "vmap")),
     Sample("layer_norm", layer_norm, [M, floats(16), floats(16)], SMOOTH),
     Sample("attention", attention, [floats(8, 4), floats(16, 4), floats(16, 4)], EACH),
-    Sample("running_sum", running_sum, [X], SMOOTH),
+    Sample("running_sum", running_sum, [X], EACH),
     Sample("histogram", histogram, [N], EACH),
     Sample("when_never", when_never, [], VALUE),
     Sample("fori", fori, [X], SMOOTH),
@@ -941,7 +941,7 @@ SAMPLES = [
     Sample("array_of_semaphores", array_of_semaphores, [], VALUE),
     Sample("copies", copies, [X], VALUE),
     Sample("double_buffered", double_buffered, [X], VALUE),
-    Sample("state", state, [X], EACH),
+    Sample("state", state, [X], VALUE),
     Sample("helpers", helpers, [X], VALUE),
     Sample("sizes", sizes, [], ("eager",)),
     Sample("rolled", lambda n, x: rolled(n, x, shift=3, axis=1), [M], VALUE),
@@ -951,7 +951,7 @@ SAMPLES = [
     Sample("bits_wider", lambda n, x: bits(n, x.astype(np.int16), "int32", (4, 16)), [ints(8, 16)], VALUE),
     Sample("in_scan", in_scan, [X], EACH),
     Sample("in_cond", in_cond, [X], VALUE),
-    *(Sample(f"vmapped_{d}", vmapped, [X, d], VALUE) for d in (0, 1)),
+    *(Sample(f"vmapped_{d}", lambda n, x, d=d: vmapped(n, x, d), [X], VALUE) for d in (0, 1)),
     Sample("vmapped_twice", vmapped_twice, [X], VALUE),
     Sample("vmapped_in_part", vmapped_in_part, [X, X * 2], VALUE),
     Sample("vmapped_of_one", vmapped_of_one, [X], VALUE),

@@ -10,7 +10,7 @@ import pytest
 
 import xlab
 from xlab.backend import compiling
-from xlab.interpreters import communication
+from xlab.interpreters import communication, communication_costs
 from xlab.interpreters.communication import Algorithm, Collective
 from xlab.notebook import assets
 from xlab.notebook.views import dataflow
@@ -18,7 +18,7 @@ from xlab.observe.programs import hlo
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.sharding.collectives import predicted
 
-LINK = communication.Interconnect("mine", 1.5, 12_500.0)
+LINK = communication_costs.Interconnect("mine", 1.5, 12_500.0)
 MESH = MeshInfo(("x",), (8,), tuple(range(8)))
 
 
@@ -71,7 +71,7 @@ def test_prices_are_those_of_the_records(kind):
         m.size
         for m in communication.messages(kind, groups, pairs, bytes_in=4096, algorithm="direct")
     )
-    assert sent == communication.sent_in_all(kind, groups, pairs, 4096)
+    assert sent == communication_costs.sent_in_all(kind, groups, pairs, 4096)
     assert made.reduces == any(
         m.action == "reduce" for m in communication.messages(kind, groups, pairs, bytes_in=4096)
     )

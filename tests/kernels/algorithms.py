@@ -1,7 +1,7 @@
 """Algorithms as kernel authors write them; `test_algorithms.py` compares each with what `xlab.lax` and `xlab.nn` compute.
 
 Blocks need not divide arrays. Elements past the end of an array are uninitialized (NaN for floats), so each kernel masks them
-where it reduces.
+where it reduces. All run as compiled loops, unless `interpret_mode` says otherwise.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from xlab.kernels import (
     MemorySpace,
     PrefetchGridSpec,
     cdiv,
-    kernel_call,
     num_programs,
     program_id,
     when,
 )
 from xlab.ref import addupdate
+
+kernel_call = functools.partial(xlab.kernels.kernel_call, interpret=True)
 
 LOCAL = MemorySpace.LOCAL
 SDS = xlab.ShapeDtypeStruct
@@ -35,7 +36,7 @@ def inside(shape: tuple, axis: int, block, size: int):
 # -- products -----------------------------------------------------------------------------------------------
 
 
-def matmul(x, y, blocks=(8, 8, 8), *, interpret=True):
+def matmul(x, y, blocks=(8, 8, 8)):
     """`x @ y` in tiles, accumulated in float32 over the last axis of the grid."""
     (m, size), n = x.shape, y.shape[1]
     bm, bn, bk = blocks
@@ -65,11 +66,10 @@ def matmul(x, y, blocks=(8, 8, 8), *, interpret=True):
         ],
         out_specs=BlockSpec((bm, bn), lambda i, j, k: (i, j)),
         scratch_shapes=[LOCAL((bm, bn), "float32")],
-        interpret=interpret,
     )(x, y)
 
 
-def grouped_matmul(x, w, group_of_tile, block=4, *, interpret=True):
+def grouped_matmul(x, w, group_of_tile, block=4):
     """Rows times the matrix of their group: `group_of_tile[i]` is the group of the `i`-th `block` rows."""
     (m, k), n = x.shape, w.shape[2]
 
@@ -85,9 +85,7 @@ def grouped_matmul(x, w, group_of_tile, block=4, *, interpret=True):
         ],
         out_specs=BlockSpec((block, n), lambda i, group: (i, 0)),
     )
-    return kernel_call(kernel, SDS((m, n), x.dtype), grid_spec=spec, interpret=interpret)(
-        group_of_tile, x, w
-    )
+    return kernel_call(kernel, SDS((m, n), x.dtype), grid_spec=spec)(group_of_tile, x, w)
 
 
 # -- attention ----------------------------------------------------------------------------------------------
@@ -111,7 +109,7 @@ def _rows_inside(x, block, size):
     return jnp.where(inside(x.shape, 0, block, size), x, 0)
 
 
-def _attention_forward(q, k, v, causal, block, interpret):
+def _attention_forward(q, k, v, causal, block):
     heads, queries, d = q.shape
     keys = k.shape[1]
     scale = d**-0.5
@@ -155,11 +153,10 @@ def _attention_forward(q, k, v, causal, block, interpret):
             "total": LOCAL((block, 1), "float32"),
             "acc": LOCAL((block, d), "float32"),
         },
-        interpret=interpret,
     )(q, k, v)
 
 
-def _attention_backward(q, k, v, out, lse, ct, causal, block, interpret):
+def _attention_backward(q, k, v, out, lse, ct, causal, block):
     """Slopes by recomputing the scores: one kernel runs over the keys of each block of queries, one over its queries for keys."""
     heads, queries, d = q.shape
     keys = k.shape[1]
@@ -223,7 +220,6 @@ def _attention_backward(q, k, v, out, lse, ct, causal, block, interpret):
         in_specs=specs(first, second),
         out_specs=BlockSpec((None, block, d), first),
         scratch_shapes=[acc],
-        interpret=interpret,
     )(*operands)
     dk, dv = kernel_call(
         for_keys,
@@ -232,24 +228,23 @@ def _attention_backward(q, k, v, out, lse, ct, causal, block, interpret):
         in_specs=specs(second, first),
         out_specs=(BlockSpec((None, block, d), first),) * 2,
         scratch_shapes=[acc, acc],
-        interpret=interpret,
     )(*operands)
     return dq, dk, dv
 
 
-@functools.partial(xlab.custom_vjp, nondiff_argnums=(3, 4, 5))
-def attention(q, k, v, causal=False, block=8, interpret=True):
+@functools.partial(xlab.custom_vjp, nondiff_argnums=(3, 4))
+def attention(q, k, v, causal=False, block=8):
     """Attention of `(heads, length, features)` that never holds all scores: an online softmax over blocks of keys."""
-    return _attention_forward(q, k, v, causal, block, interpret)[0]
+    return _attention_forward(q, k, v, causal, block)[0]
 
 
-def _attention_fwd(q, k, v, causal, block, interpret):
-    out, lse = _attention_forward(q, k, v, causal, block, interpret)
+def _attention_fwd(q, k, v, causal, block):
+    out, lse = _attention_forward(q, k, v, causal, block)
     return out, (q, k, v, out, lse)
 
 
-def _attention_bwd(causal, block, interpret, residuals, ct):
-    return _attention_backward(*residuals, ct, causal, block, interpret)
+def _attention_bwd(causal, block, residuals, ct):
+    return _attention_backward(*residuals, ct, causal, block)
 
 
 attention.defvjp(_attention_fwd, _attention_bwd)
@@ -258,7 +253,7 @@ attention.defvjp(_attention_fwd, _attention_bwd)
 # -- normalizations -----------------------------------------------------------------------------------------
 
 
-def _layer_norm_forward(x, scale, bias, eps, block, interpret):
+def _layer_norm_forward(x, scale, bias, eps, block):
     rows, n = x.shape
 
     def kernel(x_ref, scale_ref, bias_ref, y_ref, mean_ref, rstd_ref):
@@ -276,22 +271,21 @@ def _layer_norm_forward(x, scale, bias, eps, block, interpret):
         grid=cdiv(rows, block),
         in_specs=[wide, whole, whole],
         out_specs=(wide, narrow, narrow),
-        interpret=interpret,
     )(x, scale, bias)
 
 
-@functools.partial(xlab.custom_vjp, nondiff_argnums=(3, 4, 5))
-def layer_norm(x, scale, bias, eps=1e-5, block=4, interpret=True):
+@functools.partial(xlab.custom_vjp, nondiff_argnums=(3, 4))
+def layer_norm(x, scale, bias, eps=1e-5, block=4):
     """Rows of mean 0 and variance 1, scaled and shifted."""
-    return _layer_norm_forward(x, scale, bias, eps, block, interpret)[0]
+    return _layer_norm_forward(x, scale, bias, eps, block)[0]
 
 
-def _layer_norm_fwd(x, scale, bias, eps, block, interpret):
-    y, mean, rstd = _layer_norm_forward(x, scale, bias, eps, block, interpret)
+def _layer_norm_fwd(x, scale, bias, eps, block):
+    y, mean, rstd = _layer_norm_forward(x, scale, bias, eps, block)
     return y, (x, scale, mean, rstd)
 
 
-def _layer_norm_bwd(eps, block, interpret, residuals, ct):
+def _layer_norm_bwd(eps, block, residuals, ct):
     x, scale, mean, rstd = residuals
     rows, n = x.shape
 
@@ -319,7 +313,6 @@ def _layer_norm_bwd(eps, block, interpret, residuals, ct):
         grid=cdiv(rows, block),
         in_specs=[wide, whole, narrow, narrow, wide],
         out_specs=(wide, whole, whole),
-        interpret=interpret,
     )(x, scale, mean, rstd, ct)
     return dx, dscale.astype(scale.dtype), dbias.astype(scale.dtype)
 
@@ -327,7 +320,7 @@ def _layer_norm_bwd(eps, block, interpret, residuals, ct):
 layer_norm.defvjp(_layer_norm_fwd, _layer_norm_bwd)
 
 
-def softmax(x, blocks=(2, 8), *, interpret=True):
+def softmax(x, blocks=(2, 8)):
     """Softmax of rows that do not fit in one block: each block is visited three times, for the top, the sum, the result."""
     rows, n = x.shape
     bm, bn = blocks
@@ -361,14 +354,13 @@ def softmax(x, blocks=(2, 8), *, interpret=True):
         # The output stays at its first block until there is something to write.
         out_specs=BlockSpec((bm, bn), lambda i, p, j: (i, jnp.where(p == 2, j, 0))),
         scratch_shapes=[LOCAL((bm, 1), "float32"), LOCAL((bm, 1), "float32")],
-        interpret=interpret,
     )(x)
 
 
 # -- scans, sorts, counts -----------------------------------------------------------------------------------
 
 
-def scan(op, x, initial, block=4, *, interpret=True):
+def scan(op, x, initial, block=4):
     """All the prefixes of a vector under an associative `op` whose neutral element is `initial`."""
 
     def kernel(x_ref, o_ref, carry_ref):
@@ -387,11 +379,10 @@ def scan(op, x, initial, block=4, *, interpret=True):
         in_specs=[spec],
         out_specs=spec,
         scratch_shapes=[LOCAL((1,), x.dtype)],
-        interpret=interpret,
     )(x)
 
 
-def sort(x, *, interpret=True):
+def sort(x):
     """Rows in ascending order by a bitonic network: a step of the grid is one layer of comparators."""
     rows, n = x.shape
     if n == 1:
@@ -423,13 +414,11 @@ def sort(x, *, interpret=True):
         in_specs=[BlockSpec((None, size), lambda i, _, *prefetched: (i, 0))],
         out_specs=BlockSpec((None, size), lambda i, _, *prefetched: (i, 0)),
     )
-    out = kernel_call(kernel, SDS((rows, size), x.dtype), grid_spec=spec, interpret=interpret)(
-        runs, strides, x
-    )
+    out = kernel_call(kernel, SDS((rows, size), x.dtype), grid_spec=spec)(runs, strides, x)
     return out[:, :n]
 
 
-def histogram(x, bins, block=4, *, interpret=True):
+def histogram(x, bins, block=4):
     """How often each of `0 .. bins - 1` occurs: every step adds to the one block of the output."""
 
     def kernel(x_ref, o_ref):
@@ -447,14 +436,13 @@ def histogram(x, bins, block=4, *, interpret=True):
         SDS((bins,), "int32"),
         grid=cdiv(x.shape[0], block),
         in_specs=[BlockSpec((block,), lambda i: (i,))],
-        interpret=interpret,
     )(x)
 
 
 # -- gathers and reductions ---------------------------------------------------------------------------------
 
 
-def gather_rows(table, rows, *, interpret=True):
+def gather_rows(table, rows):
     """`table[rows]`: the index map reads which row a step wants."""
 
     def kernel(rows_ref, table_ref, o_ref):
@@ -467,10 +455,10 @@ def gather_rows(table, rows, *, interpret=True):
         out_specs=BlockSpec((None, table.shape[1]), lambda i, rows: (i, 0)),
     )
     out = SDS((rows.shape[0], table.shape[1]), table.dtype)
-    return kernel_call(kernel, out, grid_spec=spec, interpret=interpret)(rows, table)
+    return kernel_call(kernel, out, grid_spec=spec)(rows, table)
 
 
-def segment_sum(x, segments, count, *, interpret=True):
+def segment_sum(x, segments, count):
     """Sums of rows of the same segment. `segments` ascends; a segment without rows keeps the zeros it starts as."""
 
     def kernel(segments_ref, x_ref, zeros_ref, o_ref):
@@ -491,11 +479,10 @@ def segment_sum(x, segments, count, *, interpret=True):
         SDS((count, n), x.dtype),
         grid_spec=spec,
         input_output_aliases={2: 0},
-        interpret=interpret,
     )(segments, x, jnp.zeros((count, n), x.dtype))
 
 
-def argmax(x, blocks=(2, 8), *, interpret=True):
+def argmax(x, blocks=(2, 8)):
     """The position of the largest element of each row, the first of equal ones."""
     rows, n = x.shape
     bm, bn = blocks
@@ -522,11 +509,10 @@ def argmax(x, blocks=(2, 8), *, interpret=True):
         in_specs=[BlockSpec((bm, bn), lambda i, j: (i, j))],
         out_specs=BlockSpec((bm,), lambda i, j: (i,)),
         scratch_shapes=[LOCAL((bm,), x.dtype)],
-        interpret=interpret,
     )(x)
 
 
-def top_k(x, k, blocks=(2, 8), *, interpret=True):
+def top_k(x, k, blocks=(2, 8)):
     """The `k` largest elements of each row and where they are: each block competes with the best so far."""
     rows, n = x.shape
     bm, bn = blocks
@@ -555,5 +541,4 @@ def top_k(x, k, blocks=(2, 8), *, interpret=True):
         grid=(cdiv(rows, bm), cdiv(n, bn)),
         in_specs=[BlockSpec((bm, bn), lambda i, j: (i, j))],
         out_specs=(out, out),
-        interpret=interpret,
     )(x)

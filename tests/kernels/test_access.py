@@ -228,6 +228,7 @@ def test_k13_masked_accesses_are_discharged():
     assert np.asarray(new).tolist() == [0, 1, 2, 3, 4, 5, 7, 7]
 
 
+@pytest.mark.usefixtures("both")
 def test_k17_in_a_kernel():
     def kernel(n_ref, x_ref, o_ref):
         lanes = jnp.arange(8) < n_ref[0]

@@ -11,11 +11,10 @@ import xlab
 from tests.kernels import algorithms as kernels
 from xlab import lax, nn
 from xlab import numpy as jnp
+from xlab.kernels import InterpretParams, interpret_mode
 from xlab.sharding import AxisType
 from xlab.sharding import PartitionSpec as P
 
-MODES = ["compiled"]
-modes = pytest.mark.parametrize("interpret", MODES)
 TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
 
 
@@ -50,29 +49,26 @@ def pullback(f, ct, *args):
 PRODUCTS = [(16, 16, 16), (20, 13, 17), (3, 30, 8), (8, 1, 9)]
 
 
-@modes
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", PRODUCTS)
-def test_k42_a_tiled_product_accumulates_in_scratch(shape, dtype, interpret):
+def test_k42_a_tiled_product_accumulates_in_scratch(shape, dtype):
     m, k, n = shape
     x, y = drawn(m, k, dtype=dtype), drawn(k, n, dtype=dtype)
     expected = x.astype("float32") @ y.astype("float32")
-    close(kernels.matmul(x, y, interpret=interpret), expected, dtype, scale=4)
+    close(kernels.matmul(x, y), expected, dtype, scale=4)
 
 
-@modes
 @pytest.mark.parametrize("blocks", [(4, 4, 4), (2, 8, 16), (32, 32, 32), (5, 7, 3)])
-def test_k35_any_block_gives_the_same_product(blocks, interpret):
+def test_k35_any_block_gives_the_same_product(blocks):
     x, y = drawn(9, 14), drawn(14, 11)
-    close(kernels.matmul(x, y, blocks, interpret=interpret), x @ y)
+    close(kernels.matmul(x, y, blocks), x @ y)
 
 
-@modes
-def test_k31_tiles_of_rows_meet_the_matrix_of_their_group(interpret):
+def test_k31_tiles_of_rows_meet_the_matrix_of_their_group():
     x, w = drawn(12, 5), drawn(3, 5, 6)
     group = jnp.array([2, 0, 2])
     expected = jnp.concatenate([x[4 * i : 4 * i + 4] @ w[g] for i, g in enumerate([2, 0, 2])])
-    close(kernels.grouped_matmul(x, w, group, interpret=interpret), expected)
+    close(kernels.grouped_matmul(x, w, group), expected)
 
 
 # -- attention ----------------------------------------------------------------------------------------------
@@ -96,29 +92,39 @@ def heads(queries, keys, dtype="float32"):
 causes = pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 
 
-@modes
 @causes
-@pytest.mark.parametrize(("queries", "keys"), [(16, 16), (13, 13), (5, 19)])
-def test_flash_attention(queries, keys, causal, interpret):
+@pytest.mark.parametrize(("queries", "keys"), [(13, 13), (5, 19)])
+def test_flash_attention(queries, keys, causal):
     q, k, v = heads(queries, keys)
-    close(kernels.attention(q, k, v, causal, 8, interpret), plain_attention(q, k, v, causal))
+    close(kernels.attention(q, k, v, causal, 8), plain_attention(q, k, v, causal))
 
 
-@modes
-def test_flash_attention_in_bfloat16(interpret):
+def test_flash_attention_in_bfloat16():
     q, k, v = heads(11, 11, "bfloat16")
     expected = plain_attention(*(a.astype("float32") for a in (q, k, v)), True)
-    close(kernels.attention(q, k, v, True, 4, interpret), expected, "bfloat16")
+    close(kernels.attention(q, k, v, True, 4), expected, "bfloat16")
 
 
-@modes
 @causes
-@pytest.mark.parametrize(("queries", "keys"), [(16, 16), (13, 13), (5, 11)])
-def test_flash_attention_backward(queries, keys, causal, interpret):
+@pytest.mark.parametrize(("queries", "keys"), [(13, 13), (5, 11)])
+def test_flash_attention_backward(queries, keys, causal):
     q, k, v = heads(queries, keys)
     ct = drawn(*q.shape, seed=4)
-    got = pullback(lambda *a: kernels.attention(*a, causal, 8, interpret), ct, q, k, v)
+    got = pullback(lambda *a: kernels.attention(*a, causal, 8), ct, q, k, v)
     close(got, pullback(lambda *a: plain_attention(*a, causal), ct, q, k, v))
+
+
+def test_flash_attention_under_jit_grad_and_vmap():
+    q, k, v = (jnp.stack([a, 2 * a, -a]) for a in heads(7, 7))
+
+    def total(attend, q, k, v):
+        return jnp.sum(attend(q, k, v) ** 2)
+
+    kernel = functools.partial(total, lambda *a: kernels.attention(*a, True, 4))
+    plain = functools.partial(total, lambda *a: plain_attention(*a, True))
+    each = (xlab.jit(xlab.vmap(xlab.grad(f, argnums=(0, 1, 2)))) for f in (kernel, plain))
+    got, expected = (f(q, k, v) for f in each)
+    close(got, expected)
 
 
 # -- normalizations -----------------------------------------------------------------------------------------
@@ -130,14 +136,13 @@ def plain_layer_norm(x, scale, bias, eps=1e-5):
     return (x - mean) * lax.rsqrt(variance + eps) * scale + bias
 
 
-@modes
 @pytest.mark.parametrize("rows", [8, 7, 1])
-def test_layer_norm_and_its_slopes(rows, interpret):
+def test_layer_norm_and_its_slopes(rows):
     x, scale, bias = drawn(rows, 6), drawn(6), drawn(6, seed=1)
     ct = drawn(rows, 6, seed=2)
     operands = x, scale, bias
-    close(kernels.layer_norm(*operands, 1e-5, 4, interpret), plain_layer_norm(*operands))
-    got = pullback(lambda *a: kernels.layer_norm(*a, 1e-5, 4, interpret), ct, *operands)
+    close(kernels.layer_norm(*operands, 1e-5, 4), plain_layer_norm(*operands))
+    got = pullback(lambda *a: kernels.layer_norm(*a, 1e-5, 4), ct, *operands)
     close(got, pullback(plain_layer_norm, ct, *operands))
 
 
@@ -148,74 +153,66 @@ def test_layer_norm_in_bfloat16():
     close(got, plain_layer_norm(x.astype("float32"), scale, bias), "bfloat16", scale=2)
 
 
-@modes
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", [(4, 16), (3, 19), (1, 3)])
-def test_k37_softmax_visits_each_block_three_times(shape, dtype, interpret):
+def test_k37_softmax_visits_each_block_three_times(shape, dtype):
     x = 3 * drawn(*shape, dtype=dtype)
     expected = nn.softmax(x.astype("float32"), axis=1)
-    close(kernels.softmax(x, interpret=interpret), expected, dtype)
+    close(kernels.softmax(x), expected, dtype)
 
 
 # -- scans, sorts, counts -----------------------------------------------------------------------------------
 
 
-@modes
 @pytest.mark.parametrize("n", [12, 11, 3, 1])
-def test_k42_a_scan_carries_its_prefix_in_scratch(n, interpret):
+def test_k42_a_scan_carries_its_prefix_in_scratch(n):
     x = drawn(n)
-    close(kernels.scan(jnp.add, x, 0, interpret=interpret), jnp.cumsum(x))
+    close(kernels.scan(jnp.add, x, 0), jnp.cumsum(x))
     same(
-        kernels.scan(jnp.maximum, x, -jnp.inf, interpret=interpret),
+        kernels.scan(jnp.maximum, x, -jnp.inf),
         np.maximum.accumulate(np.asarray(x)),
     )
 
 
-@modes
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
 @pytest.mark.parametrize("shape", [(2, 16), (3, 11), (1, 1), (1, 2)])
-def test_bitonic_sort(shape, dtype, interpret):
+def test_bitonic_sort(shape, dtype):
     x = (20 * jnp.abs(drawn(*shape))).astype(dtype)
-    same(kernels.sort(x, interpret=interpret), jnp.sort(x, axis=1))
+    same(kernels.sort(x), jnp.sort(x, axis=1))
 
 
-@modes
 @pytest.mark.parametrize("n", [16, 13, 2])
-def test_k13_a_histogram_adds_up_equal_places(n, interpret):
+def test_k13_a_histogram_adds_up_equal_places(n):
     x = jnp.asarray(np.random.default_rng(n).integers(0, 5, n), "int32")
-    same(kernels.histogram(x, 6, interpret=interpret), jnp.bincount(x, length=6))
+    same(kernels.histogram(x, 6), jnp.bincount(x, length=6))
 
 
 # -- gathers and reductions ---------------------------------------------------------------------------------
 
 
-@modes
-def test_k31_index_maps_read_prefetched_rows(interpret):
+def test_k31_index_maps_read_prefetched_rows():
     table, rows = drawn(6, 5), jnp.array([3, 3, 0, 5], "int32")
-    same(kernels.gather_rows(table, rows, interpret=interpret), table[rows])
+    same(kernels.gather_rows(table, rows), table[rows])
 
 
-@modes
-def test_k44_segments_add_up_in_an_output_that_starts_as_zeros(interpret):
+def test_k44_segments_add_up_in_an_output_that_starts_as_zeros():
     x, segments = drawn(7, 3), jnp.array([0, 0, 2, 2, 2, 4, 4], "int32")
     expected = jnp.zeros((5, 3)).at[segments].add(x)
-    close(kernels.segment_sum(x, segments, 5, interpret=interpret), expected)
+    close(kernels.segment_sum(x, segments, 5), expected)
 
 
-@modes
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 @pytest.mark.parametrize("shape", [(4, 16), (5, 21), (1, 3)])
-def test_argmax_takes_the_first_of_equals(shape, dtype, interpret):
+def test_argmax_takes_the_first_of_equals(shape, dtype):
     x = (3 * drawn(*shape)).astype("int32").astype(dtype)
-    same(kernels.argmax(x, interpret=interpret), lax.argmax(x, 1, "int32"))
+    same(kernels.argmax(x), lax.argmax(x, 1, "int32"))
 
 
-@modes
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("shape", [(4, 16), (5, 21)])
-def test_top_k_keeps_the_best_of_the_blocks_so_far(shape, k, interpret):
+def test_top_k_keeps_the_best_of_the_blocks_so_far(shape, k):
     x = drawn(*shape)
-    same(kernels.top_k(x, k, interpret=interpret), tuple(lax.top_k(x, k)))
+    same(kernels.top_k(x, k), tuple(lax.top_k(x, k)))
 
 
 # -- under transformations ----------------------------------------------------------------------------------
@@ -243,6 +240,26 @@ CALLS = {
 calls = pytest.mark.parametrize("name", CALLS)
 
 
+@calls
+def test_k86_interpreted_and_compiled_kernels_agree(name):
+    f, args = CALLS[name]
+    first = [a[0] for a in args]
+    expected = f(*first)
+    steps: list = []
+    params = InterpretParams(grid_point_recorder=lambda grid, core: steps.append(grid))
+    with interpret_mode(params):
+        close(f(*first), expected)
+    assert steps
+
+
+def test_k86_interpreted_and_compiled_slopes_agree():
+    q, k, v = heads(5, 7)
+    slopes = xlab.grad(lambda *a: jnp.sum(kernels.attention(*a, True, 4) ** 2), argnums=(0, 1, 2))
+    expected = slopes(q, k, v)
+    with interpret_mode("value"):
+        close(slopes(q, k, v), expected)
+
+
 def one_by_one(f, args):
     outs = [f(*(a[i] for a in args)) for i in range(3)]
     return xlab.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
@@ -253,6 +270,12 @@ def test_jit_changes_nothing(name):
     f, args = CALLS[name]
     first = [a[0] for a in args]
     close(xlab.jit(f)(*first), f(*first))
+
+
+@calls
+def test_k48_vmap_is_a_loop(name):
+    f, args = CALLS[name]
+    close(xlab.vmap(f)(*args), one_by_one(f, args))
 
 
 @calls

@@ -22,6 +22,7 @@ from xlab.kernels import (
 )
 
 X = np.arange(8, dtype=np.float32)
+pytestmark = pytest.mark.filterwarnings("ignore:.*ends with the count")
 F8 = xlab.ShapeDtypeStruct((8,), "float32")
 DMA = SemaphoreType.DMA
 
@@ -30,6 +31,7 @@ def run(body, *args, out=F8, scratch=(DMA,), **options):
     return kernel_call(body, out, scratch_shapes=list(scratch), interpret=True, **options)(*args)
 
 
+@pytest.mark.usefixtures("both")
 def test_k25_a_copy_counts_elements_and_the_wait_takes_them_away():
     def body(x, o, count, sem):
         copy = make_async_copy(x.at[2:6], o.at[0:4], sem)
@@ -44,6 +46,7 @@ def test_k25_a_copy_counts_elements_and_the_wait_takes_them_away():
     assert o.tolist() == [2, 3, 4, 5, 0, 1, 2, 3] and count.tolist() == [0, 4, 0]
 
 
+@pytest.mark.usefixtures("both")
 def test_k25_one_wait_for_several_copies_of_more_than_a_semaphore_counts_to():
     n = 50_000
 
@@ -62,6 +65,7 @@ def test_k25_one_wait_for_several_copies_of_more_than_a_semaphore_counts_to():
     assert (o == x).all() and count.tolist() == [0]
 
 
+@pytest.mark.usefixtures("both")
 def test_k25_sync_copy_between_spaces_and_within_one_reference():
     def body(x, o, tmp):
         sync_copy(x.at[::2], tmp)
@@ -79,6 +83,7 @@ def test_k25_sync_copy_between_spaces_and_within_one_reference():
     assert got.tolist() == [0, 2, 4, 6, 0, 2, 4, 6]
 
 
+@pytest.mark.usefixtures("both")
 def test_k25_a_copy_may_add():
     def body(x, o, sem):
         o[...] = jnp.ones(8)
@@ -88,6 +93,7 @@ def test_k25_a_copy_may_add():
     assert run(body, X).tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
 
 
+@pytest.mark.usefixtures("both")
 def test_k25_starts_that_are_values():
     def body(i_ref, x, o, sem):
         o[...] = jnp.zeros(8)
@@ -179,6 +185,7 @@ def test_k23_constraints_are_for_arrays_of_traced_programs():
         with_memory_space_constraint(xlab.new_ref(X), MemorySpace.HOST)
 
 
+@pytest.mark.usefixtures("both")
 def test_k25_between_references_that_a_value_chooses():
     def body(i_ref, x, o, p, sem):
         o[...], p[...] = jnp.zeros(8), jnp.zeros(8)

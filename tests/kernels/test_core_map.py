@@ -19,16 +19,17 @@ from xlab.kernels import (
     interpret_mode,
     mpmd_map_p,
 )
+from xlab.kernels.machine import Machine
 
 TWO = CoreMesh("c", 2)
 LOCAL = MemorySpace.LOCAL
 X = np.arange(8, dtype=np.float32)
 
 
-def tripled(x, **options):
+def tripled(x, interpret=True, **options):
     source, target = xlab.new_ref(x), xlab.new_ref(jnp.zeros_like(x))
 
-    @core_map(TWO, interpret=True, **options)
+    @core_map(TWO, interpret=interpret, **options)
     def _():
         i = lax.axis_index("c")
         for k in range(4):
@@ -38,9 +39,12 @@ def tripled(x, **options):
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, xlab.jit], ids=["eager", "jit"])
-def test_k78_it_runs_on_every_core(wrap):
+@pytest.mark.parametrize("interpret", ["compiled", "value"])
+def test_k78_it_runs_on_every_core(wrap, interpret):
     """[D]: the reference has no eager rule, and its interpreter does not write references back."""
-    np.testing.assert_array_equal(wrap(tripled)(X), X * 3)
+    f = wrap(lambda x: tripled(x, interpret))
+    np.testing.assert_array_equal(f(X), X * 3)
+    np.testing.assert_array_equal(xlab.vmap(f)(X[None]), X[None] * 3)
 
 
 def test_k78_references_from_outside_of_jit():
@@ -161,6 +165,24 @@ def test_k46_only_interpreted_on_cpu():
     with interpret_mode():
         run()
     assert float(ref[0]) == 5
+
+
+def test_k81_the_machine_steps_through_it():
+    """It works on copies: the references stay as they are."""
+    ref = xlab.new_ref(X)
+
+    def call():
+        @core_map(TWO, interpret=True)
+        def _():
+            i = lax.axis_index("c")
+            ref[i] = ref[i] + 10
+
+    machine = Machine(call)
+    machine.run()
+    np.testing.assert_array_equal(
+        machine.state()["buffers"]["captured[0]"]["values"], [10, 11, *X[2:]]
+    )
+    np.testing.assert_array_equal(ref[...], X)
 
 
 def test_k51_debug_prints_the_jaxpr(capsys):

@@ -37,6 +37,7 @@ def run(kernel, *args, out=I8, **options):
     return kernel_call(kernel, out, interpret=True, **options)(*args)
 
 
+@pytest.mark.usefixtures("both")
 def test_k18_when_runs_or_does_not():
     ran = []
     when(True)(lambda: ran.append(1))
@@ -71,6 +72,7 @@ def test_k18_a_loop_visits_what_range_does(lower, upper, step, traced):
     assert int(count) == len(range(lower, upper, step)) and places.tolist() == wanted.tolist()
 
 
+@pytest.mark.usefixtures("both")
 def test_k18_loops_unrolled_and_loops_that_write():
     def kernel(x, o):
         o[...] = jnp.zeros(8, int)
@@ -107,6 +109,7 @@ def test_k18_loops_and_branches_refuse(make, error, words):
         make()
 
 
+@pytest.mark.usefixtures("both")
 def test_k18_prints_come_in_the_order_of_the_grid(capfd):
     def kernel(x, o):
         debug_print("step {} of {}", program_id(0), 4)
@@ -120,6 +123,7 @@ def test_k18_prints_come_in_the_order_of_the_grid(capfd):
     assert lines == [w for i in range(4) for w in (f"step {i} of 4", f"x {2 * i} {2 * i + 1}")]
 
 
+@pytest.mark.usefixtures("both")
 def test_k18_checks_are_off_until_they_are_on():
     def kernel(x, o):
         debug_check(x[0] < 4, "the first is small")

@@ -12,9 +12,11 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab.kernels import (
     BlockSpec,
+    CoreMesh,
     PrefetchGridSpec,
     interpret_mode,
     kernel_call,
+    mpmd_map,
     program_id,
 )
 
@@ -71,6 +73,25 @@ def test_k28_an_index_map_of_another_grid():
     spec = PrefetchGridSpec(num_scalar_prefetch=1, grid=2, in_specs=[BLOCK], out_specs=BLOCK)
     with pytest.raises(TypeError, match=r"1 axes and 1 prefetched arguments, .*\(i\)"):
         run(copy, X.astype("int32"), X, grid_spec=spec)
+
+
+def test_k42_a_kernel_of_other_references():
+    def forgets_scratch(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    message = r"forgets_scratch .* is called with 1 inputs, 1 outputs and 1 references to scratch, .*\(x_ref, o_ref\)"
+    with pytest.raises(TypeError, match=message):
+        run(forgets_scratch, X, scratch_shapes=[OUT])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'acc_ref'"):
+        run(forgets_scratch, X, scratch_shapes={"acc_ref": OUT})
+    with pytest.raises(TypeError, match="is called with 0 inputs, 1 outputs and 0 references"):
+        mpmd_map([(CoreMesh("core", 1), forgets_scratch)], OUT, interpret=True)()
+
+
+@pytest.mark.parametrize("grid", [np.int64(2), jnp.int32(2), [2], (np.int32(2),)])
+def test_k30_a_size_of_numpy_is_a_grid(grid):
+    out = kernel_call(copy, OUT, grid=grid, in_specs=[BLOCK], out_specs=BLOCK, interpret=True)(X)
+    np.testing.assert_array_equal(out, X)
 
 
 def test_k2_a_reference_that_left_its_kernel():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,8 +27,11 @@ from xlab.kernels import (
     mpmd_map,
     mpmd_map_p,
     num_programs,
+    params,
     program_id,
+    register_lowering_rule,
 )
+from xlab.kernels.failures import KernelWarning
 from xlab.kernels.mpmd_primitive import kernel_effect
 from xlab.kernels.pairs import pairs_of
 
@@ -170,6 +175,17 @@ def test_k103_values_are_those_of_the_reference(row):
     for w, g in zip(flat_want, flat_got):
         assert str(g.dtype) == str(w.dtype)
         np.testing.assert_array_equal(np.asarray(g), np.asarray(w))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_k86_the_value_interpreter_gives_the_same(row):
+    want = ROWS[row](ours())
+    with interpret_mode("value"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)
+        got = ROWS[row](ours())
+    for w, g in zip(xlab.tree.leaves(want), xlab.tree.leaves(got), strict=True):
+        assert g.dtype == w.dtype
+        np.testing.assert_array_equal(g, w)
 
 
 def captures(n):
@@ -638,14 +654,43 @@ def test_k71_a_second_call_traces_nothing():
     assert len(traced) == 1
 
 
+def test_k71_programs_are_shared_by_equal_calls():
+    traced = []
+
+    def kernel(x, o):
+        traced.append(1)
+        o[...] = x[...]
+
+    for _ in range(3):
+        on_two(kernel)(X)
+    assert len(traced) == 1
+    on_two(kernel, name="other")(X)
+    on_two(kernel, (F8,))(X)
+    assert len(traced) == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"cost_estimate": 3}, "cost_estimate is a CostEstimate, got 3"),
+        ({"metadata": {"a": 1}}, "metadata maps strings to strings"),
+        ({"compiler_params": 3}, "compiler_params is an instance of a dataclass"),
+        ({"interpret": "fast"}, "interpret is False, True"),
+    ],
+)
+def test_k71_options_are_checked(option, words):
+    with pytest.raises(ValueError, match=words):
+        mpmd_map([(TWO, add_one)], F8, **option)
+
+
 def test_k71_debug_prints_the_jaxprs(capsys):
     on_two(add_one, debug=True)(X)
     assert "jaxpr for vector" in capsys.readouterr().out
 
 
+@dataclasses.dataclass(frozen=True)
 class Params:
-    def __init__(self, side_effects=False):
-        self.has_side_effects = side_effects
+    has_side_effects: bool = False
 
 
 def test_k72_types_and_effects():
@@ -686,6 +731,8 @@ def test_k72_a_mesh_discharges_effects():
 
 def test_k72_side_effects_are_an_effect():
     (eqn,) = equations(on_two(add_one, compiler_params=Params(True)), X)
+    assert eqn.effects == {kernel_effect}
+    (eqn,) = equations(on_two(add_one, compiler_params={"has_side_effects": True}), X)
     assert eqn.effects == {kernel_effect}
     (eqn,) = equations(on_two(add_one, compiler_params=Params()), X)
     assert not eqn.effects
@@ -920,9 +967,53 @@ def test_k79_one_platform_at_a_time():
     f = xlab.jit(on_two(add_one))
     with pytest.raises(NotImplementedError, match="mpmd_map.*multi-platform"):
         xlab.export.export(f, platforms=["cpu", "cuda"])(X)
-    with pytest.raises(ValueError, match="cannot lower the mpmd_map of add_one on platform tpu"):
+    with pytest.raises(ValueError, match="cannot lower the kernel call of add_one on platform tpu"):
         xlab.export.export(f, platforms=["tpu"])(X)
     assert xlab.export.export(f, platforms=["cuda"])(X).platforms == ("cuda",)
+
+
+@pytest.fixture
+def toy_rule():
+    """A platform of which a rule is registered: it hands its first operand on, and keeps its parameters."""
+    seen = []
+
+    def rule(ctx, *operands, **params):
+        seen.append(params)
+        return operands[:1]
+
+    register_lowering_rule(ToyParams, rule, "tpu")
+    yield seen
+    del params._rules["tpu"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ToyParams:
+    dimension_semantics: tuple | None = None
+    stages: int = 2
+
+
+def test_k79_the_rule_of_a_platform_gets_a_kernel_call_over_the_mesh(toy_rule):
+    mesh = CoreMesh("c", 2, dimension_semantics=("parallel",), kernel_type="toy")
+    f = mpmd_map([(mesh, add_one)], F8, compiler_params=ToyParams(), name="mine")
+    assert xlab.export.export(xlab.jit(f), platforms=["tpu"])(X).platforms == ("tpu",)
+    (given,) = toy_rule
+    assert given["mesh"] is mesh
+    assert given["grid_mapping"].grid == (2,)
+    assert given["compiler_params"] == ToyParams(("parallel",))
+    assert given["name"] == "mine"
+    two = mpmd_map([(mesh, add_one), (CoreMesh("d", 1, "scalar"), add_one)], F8)
+    with pytest.raises(
+        NotImplementedError, match="multiple mesh/function pairs are not currently supported"
+    ):
+        xlab.export.export(xlab.jit(two), platforms=["tpu"])(X)
+    with pytest.raises(ValueError, match="compiler_params for the platform tpu"):
+        on_two(add_one, compiler_params=ToyParams())(X)
+
+
+def test_k52_name_and_metadata_are_in_the_program():
+    text = xlab.jit(on_two(add_one, name="mine", metadata={"a": "b"})).lower(X).as_text()
+    assert "@mine" in text
+    assert 'mhlo.frontend_attributes = {"a" = "b"}' in text
 
 
 def test_k79_external_meshes_run_nothing():
@@ -930,6 +1021,46 @@ def test_k79_external_meshes_run_nothing():
     f = on_two(lambda x, o, s: None, scratch_types=[external((2,), "float32")])
     with pytest.raises(NotImplementedError, match=r"external.*CoreMesh\(d=3; scalar\)"):
         f(X)
+
+
+def over_devices(f, check, x):
+    mesh = xlab.make_mesh((4,), ("d",), axis_types=(xlab.sharding.AxisType.Auto,))
+    spec = xlab.sharding.PartitionSpec("d")
+    return xlab.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=check)(x)
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_k99_on_several_devices(check):
+    def kernel(x, o):
+        i = lax.axis_index("c")
+        o[i] = x[i] * 2
+
+    def on_refs(x):
+        ref = xlab.new_ref(x)
+
+        def kernel(r):
+            i = lax.axis_index("c")
+            r[i] = r[i] * 2
+
+        on_two(kernel, ())(ref)
+        return ref[...]
+
+    varying = xlab.sharding.ManualAxisType(varying={"d"})
+    out = S((2,), "float32", manual_axis_type=varying if check else None)
+    np.testing.assert_array_equal(over_devices(on_two(kernel, out), check, X), X * 2)
+    np.testing.assert_array_equal(over_devices(on_refs, check, X), X * 2)
+
+
+def test_k41_a_checked_shard_map_wants_to_know_what_varies():
+    with pytest.raises(ValueError, match="outputs of out_shape.*manual_axis_type"):
+        over_devices(on_two(add_one, S((2,), "float32")), True, X)
+
+
+def test_k45_explicit_axes_are_refused():
+    mesh = xlab.make_mesh((2,), ("d",))
+    x = xlab.device_put(X, xlab.sharding.NamedSharding(mesh, xlab.sharding.PartitionSpec("d")))
+    with pytest.raises(ValueError, match=r"args\[0\].*Explicit"):
+        on_two(add_one)(x)
 
 
 # -- several pairs --------------------------------------------------------------------------------------------

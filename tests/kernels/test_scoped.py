@@ -30,6 +30,7 @@ def run(kernel, *args, out=F4, **options):
     return kernel_call(kernel, out, interpret=True, **options)(*args)
 
 
+@pytest.mark.usefixtures("both")
 def test_k19_a_scope_gives_references_and_returns_a_value():
     def kernel(x, o):
         def body(tmp, *, count):
@@ -44,6 +45,7 @@ def test_k19_a_scope_gives_references_and_returns_a_value():
     assert run(kernel, X).tolist() == [6, 4, 6, 8]
 
 
+@pytest.mark.usefixtures("both")
 def test_k19_contents_are_uninitialized_at_first_and_at_every_step():
     def kernel(o):
         def body(tmp, flag, sem):
@@ -110,6 +112,7 @@ def test_k13_scopes_are_discharged():
     assert float(f(ref, X)) == 20 and ref[...].tolist() == [0, 4, 8, 12]
 
 
+@pytest.mark.usefixtures("both")
 def test_k19_in_branches_and_loops():
     def kernel(x, o):
         def step(i, total):
@@ -175,6 +178,7 @@ def test_k19_a_shared_allocation_needs_the_value_interpreter():
     assert closed.eqns[0].params["collective_axes"] == ("a", "b")
 
 
+@pytest.mark.usefixtures("both")
 def test_k19_the_decorator():
     def kernel(x, o):
         @with_scoped(TMP, count=LOCAL((), "int32"))

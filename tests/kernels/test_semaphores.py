@@ -18,6 +18,7 @@ from xlab.kernels import (
 )
 from xlab.kernels.semaphores import is_semaphore
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*ends with the count")
 REGULAR, DMA = SemaphoreType.REGULAR, SemaphoreType.DMA
 
 
@@ -39,6 +40,7 @@ def test_k24_the_types_of_semaphores():
     assert not is_semaphore(MemorySpace.LOCAL((), "int16").get_ref_aval())
 
 
+@pytest.mark.usefixtures("both")
 def test_k24_signal_wait_read():
     def body(o, sem):
         semaphore_signal(sem, 2)
@@ -54,6 +56,7 @@ def test_k24_signal_wait_read():
     ]
 
 
+@pytest.mark.usefixtures("both")
 def test_k24_one_of_an_array_and_amounts_of_the_program():
     def body(i_ref, o, sems):
         i = i_ref[0]
@@ -74,6 +77,7 @@ def test_k24_a_compiled_program_does_not_wait():
     assert counts(body) == [-1]
 
 
+@pytest.mark.usefixtures("both")
 def test_k24_counts_live_from_step_to_step():
     def body(o, sem):
         semaphore_signal(sem, 3)
@@ -93,6 +97,7 @@ def test_k24_counts_live_from_step_to_step():
     assert call().tolist() == [3, 6, 9]
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.parametrize(
     ("use", "kinds", "words"),
     [
@@ -164,6 +169,7 @@ def test_k24_no_derivatives_and_no_examples():
         xlab.vmap(per_example)(np.arange(3, dtype=np.int32))
 
 
+@pytest.mark.usefixtures("both")
 def test_k24_one_of_several_that_a_value_chooses():
     def body(i_ref, o, a, b):
         sem = xlab.ref.select_ref(i_ref[0], a, b)

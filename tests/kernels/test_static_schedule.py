@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,11 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab.kernels import (
     CoreMesh,
+    InterpretParams,
     MemorySpace,
     SemaphoreType,
     async_copy,
+    kernel_call,
     mpmd_map,
     run_scoped,
     semaphore_read,
@@ -21,7 +25,7 @@ from xlab.kernels import (
     sync_copy,
     when,
 )
-from xlab.kernels.failures import DeadlockError
+from xlab.kernels.failures import DeadlockError, KernelWarning
 from xlab.kernels.semaphores import SemaphoreRef
 
 S = xlab.ShapeDtypeStruct
@@ -32,8 +36,21 @@ ONE = CoreMesh("q", 1)
 LOWEST = np.iinfo("int32").min
 
 
-def run(pairs, out, *args, scratch=()):
+def compiled(pairs, out, *args, scratch=()):
     return mpmd_map(pairs, out, scratch_types=scratch, interpret=True)(*args)
+
+
+def run(pairs, out, *args, scratch=()):
+    """What the compiled program gives; the value interpreter has to give the same (K86)."""
+    got = compiled(pairs, out, *args, scratch=scratch)
+    for schedule in ("sequential", "round_robin"):
+        params = InterpretParams(schedule=schedule)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", KernelWarning)  # signals may be left at the end
+            same = mpmd_map(pairs, out, scratch_types=scratch, interpret=params)(*args)
+        for a, b in zip(xlab.tree.leaves(got), xlab.tree.leaves(same), strict=True):
+            np.testing.assert_array_equal(a, b)
+    return got
 
 
 # -- the worked schedule --------------------------------------------------------------------------------------
@@ -61,7 +78,7 @@ def test_k88_the_worked_schedule(order, jitted):
     pairs = [(P, writes_and_signals), (Q, waits_and_reads)][::order]
 
     def f():
-        return run(pairs, (I2, I2), scratch=[SEM((2,))])
+        return (compiled if jitted else run)(pairs, (I2, I2), scratch=[SEM((2,))])
 
     b, out = (xlab.jit(f) if jitted else f)()
     assert b.tolist() == [10, 20]
@@ -78,7 +95,7 @@ def test_k88_without_semaphores_one_pair_after_the_other(order, want):
         k = lax.axis_index("q")
         out[k] = b[k] + 1
 
-    assert run([(P, writes), (Q, reads)][::order], (I2, I2))[1].tolist() == want
+    assert compiled([(P, writes), (Q, reads)][::order], (I2, I2))[1].tolist() == want
 
 
 # -- several pairs --------------------------------------------------------------------------------------------
@@ -143,7 +160,7 @@ def test_k104d_a_circular_wait_is_a_deadlock():
         semaphore_signal(s.at[0])
 
     with pytest.raises(DeadlockError) as e:
-        run([(P, first), (ONE, second)], I2, scratch=[SEM((2,))])
+        compiled([(P, first), (ONE, second)], I2, scratch=[SEM((2,))])
     text = str(e.value)
     assert "core 0 (pair 0" in text
     assert "core 1 (pair 1" in text
@@ -160,7 +177,7 @@ def test_k104d_waiting_for_who_has_ended():
         semaphore_wait(s, 2)
 
     with pytest.raises(DeadlockError, match=r"core 1 .* needs 2, has 1"):
-        run([(P, ends), (ONE, waits)], I2, scratch=[SEM(())])
+        compiled([(P, ends), (ONE, waits)], I2, scratch=[SEM(())])
 
 
 def test_k88_loops_branches_and_calls_around_semaphores():
@@ -243,7 +260,7 @@ def test_k88_control_flow_around_semaphores_may_not(what):
         semaphore_wait(s.at[0])
 
     with pytest.raises(ValueError, match="needs the value interpreter.*depends on data.*test_static_schedule.py"):  # fmt: skip
-        run([(P, kernel), (ONE, other)], I2, np.int32([1, 0]), scratch=[SEM((2,))])
+        compiled([(P, kernel), (ONE, other)], I2, np.int32([1, 0]), scratch=[SEM((2,))])
 
 
 def test_k88_a_program_that_becomes_too_long(monkeypatch):
@@ -251,7 +268,7 @@ def test_k88_a_program_that_becomes_too_long(monkeypatch):
     scratch = [SHARED((2,), "float32"), SEM(()), SEM(())]
     pairs = [(P, producer(40, 2)), (ONE, consumer(40, 2))]
     with pytest.raises(ValueError, match="more than 50 equations"):
-        run(pairs, S((40,), "float32"), np.zeros(40, np.float32), scratch=scratch)
+        compiled(pairs, S((40,), "float32"), np.zeros(40, np.float32), scratch=scratch)
 
 
 def test_k88_counts_are_known():
@@ -265,13 +282,50 @@ def test_k88_counts_are_known():
     assert run([(P, one), (ONE, lambda o, s: None)], I2, scratch=[SEM(())]).tolist() == [1, 1]
 
 
+def test_k18_callbacks_run_when_the_program_does():
+    said = []
+
+    def one(o, s):
+        semaphore_signal(s)
+        xlab.debug.callback(said.append, 1)
+
+    def two(o, s):
+        semaphore_wait(s)
+        xlab.debug.callback(lambda k: said.append(2), lax.axis_index("q"))
+
+    f = xlab.jit(lambda: compiled([(P, one), (ONE, two)], I2, scratch=[SEM(())]))
+    f.lower()
+    assert not said
+    for _ in range(2):
+        f()
+        xlab.effects_barrier()
+    assert sorted(map(int, said)) == [1, 1, 2, 2]
+
+
+def test_k56_a_kernel_call_inside():
+    def double(x, o):
+        o[...] = x[...] * 2
+
+    def one(x, o, s, box):
+        box[...] = kernel_call(double, S((2,), "int32"), interpret=True)(x[...])
+        semaphore_signal(s)
+
+    def two(x, o, s, box):
+        semaphore_wait(s)
+        o[...] = kernel_call(double, I2, interpret=True)(box[...])
+
+    scratch = [SEM(()), SHARED((2,), "int32")]
+    got = run([(ONE, two), (P, one)], I2, np.int32([1, 2]), scratch=scratch)
+    assert got.tolist() == [4, 8]
+
+
 def test_k24_a_semaphore_that_counts_too_far():
     def one(o, s):
         semaphore_signal(s, 32767)
         semaphore_signal(s)
 
     with pytest.raises(ValueError, match=r"scratch\[0\] would count to 32768 .* 32767"):
-        run([(P, one), (ONE, lambda o, s: None)], I2, scratch=[SEM(())])
+        compiled([(P, one), (ONE, lambda o, s: None)], I2, scratch=[SEM(())])
 
 
 def test_k88_semaphores_of_the_cores_of_a_mesh():
@@ -353,7 +407,7 @@ def test_k77_references_and_large_arrays():
         ref[...] = ref[...] * 2
 
     x = np.arange(n, dtype=np.float32)
-    run([(ONE, two), (P, one)], (), x, scratch=[SEM(())])
+    compiled([(ONE, two), (P, one)], (), x, scratch=[SEM(())])
     np.testing.assert_array_equal(ref[...], (x + 1) * 2)
 
 
@@ -395,7 +449,7 @@ def test_k87_waiting_for_cores_before():
 
 def test_k87_waiting_for_a_later_core_needs_the_value_interpreter():
     with pytest.raises(ValueError, match=r"core 0 waits at .*test_static_schedule.py.*scratch\[0\].* has 0 of 1.*later core.*interpret='value'"):  # fmt: skip
-        run([(FOUR, chain(-1))], I4, scratch=[SEM((4,)), SHARED((1,), "int32")])
+        compiled([(FOUR, chain(-1))], I4, scratch=[SEM((4,)), SHARED((1,), "int32")])
 
 
 def test_k87_what_cannot_be_known_needs_it_too():
@@ -403,7 +457,7 @@ def test_k87_what_cannot_be_known_needs_it_too():
         when(x[0] > 0)(lambda: semaphore_wait(s))
 
     with pytest.raises(ValueError, match="needs the value interpreter"):
-        run([(FOUR, kernel)], I4, np.int32([1]), scratch=[SEM(())])
+        compiled([(FOUR, kernel)], I4, np.int32([1]), scratch=[SEM(())])
 
 
 def test_k24_one_core_does_not_wait():
@@ -413,4 +467,4 @@ def test_k24_one_core_does_not_wait():
         semaphore_wait(s)
         o[0] = semaphore_read(s)
 
-    assert run([(ONE, kernel)], S((1,), "int32"), scratch=[SEM(())]).tolist() == [-1]
+    assert compiled([(ONE, kernel)], S((1,), "int32"), scratch=[SEM(())]).tolist() == [-1]

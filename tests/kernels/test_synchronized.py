@@ -24,7 +24,7 @@ from xlab.kernels import (
     semaphore_wait,
     when,
 )
-from xlab.kernels.machine import Machine
+from xlab.kernels.machine import DeadlockError, Machine
 
 PROGRAMS = int(os.environ.get("XLAB_KERNEL_PROGRAMS", "12"))
 TYPES = ("scalar", "vector", "matrix")
@@ -129,3 +129,43 @@ def test_k104_under_every_schedule(seed):
     for schedule in ("sequential", "round_robin", "threads", rng.integers(cores, size=50).tolist()):
         machine = Machine(call_of(program, interpret=InterpretParams(schedule=schedule)), x)
         np.testing.assert_array_equal(machine.run()[0], want)
+
+
+@pytest.mark.parametrize("seed", range(min(PROGRAMS, 40)))
+def test_k96_a_signal_that_is_missing_is_found(seed):
+    program = drawn(2000 + seed)
+    giving = [i for i, signals in enumerate(program.signals) if signals]
+    if not giving:
+        return
+    missing = giving[seed % len(giving)]
+    signals = [s[1:] if i == missing else s for i, s in enumerate(program.signals)]
+    program = program._replace(signals=signals)
+    x = np.zeros(program.size, np.int32)
+    with pytest.raises(DeadlockError) as compiled:
+        call_of(program, interpret=True)(x)
+    with pytest.raises(DeadlockError) as interpreted:
+        call_of(program, interpret="value")(x)
+    found = [
+        [(w["core"], w["semaphore"]) for w in e.value.waiting] for e in (compiled, interpreted)
+    ]
+    assert found[0]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(min(PROGRAMS, 40)))
+def test_k93_an_order_that_is_missing_is_a_race(seed):
+    """Without any semaphore, what two cores do to one element is unordered, and reported exactly then."""
+    program = drawn(3000 + seed)
+    conflicts = sum(map(len, program.waits)) > 0
+    params = InterpretParams(detect_races=True)
+    pairs = [(m, kernel_of(program, i, synchronized=False)) for i, m in enumerate(program.meshes)]
+    call = mpmd_map(
+        pairs,
+        xlab.ShapeDtypeStruct((program.size,), "int32"),
+        scratch_types=[SemaphoreType.REGULAR((1,))],
+        input_output_aliases={0: 0},
+        interpret=params,
+    )
+    machine = Machine(call, np.zeros(program.size, np.int32))
+    machine.run()
+    assert bool(machine.races) == conflicts

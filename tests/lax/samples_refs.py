@@ -96,6 +96,64 @@ def _empty(n, x):
     return out
 
 
+# -- views and positions outside, in compiled programs (K10, K11) --------------------------------------------
+
+
+def viewed(access):
+    """What an access of a traced reference gives, and what it leaves."""
+    def fun(n, x, i):
+        ref = n.jax.new_ref(x)
+        out = n.jax.jit(access, static_argnums=0)(n, ref, i)
+        return out, ref[...]
+    return fun
+
+
+def _nested_write(n, r, i):
+    r.at[1:].at[1][2:] = n.jnp.ones(2) * 10
+
+
+def _window_write(n, r, i):
+    r[n.jax.ds(i, 2)] = n.jnp.ones((2, 4)) * 10
+
+
+def _strided_write(n, r, i):
+    r[n.jax.ds(i, 2, 2)] = n.jnp.ones((2, 4)) * 10
+
+
+def _point_write(n, r, i):
+    r[i] = n.jnp.ones(4) * 10
+
+
+def _points_write(n, r, i):
+    r[i + n.jnp.arange(2)] = n.jnp.ones((2, 4)) * 10
+
+
+def _points_add(n, r, i):
+    n.jax.ref.addupdate(r, (i + n.jnp.arange(2), n.jnp.array([1, 1])), n.jnp.ones(2) * 10)
+
+
+def _repeated_write(n, r, i):
+    r[n.jnp.array([1, 1, 0, 1]), i] = n.jnp.arange(4.0)
+
+
+VIEWS = {
+    "reshape": lambda n, r, i: r.reshape(4, 3)[1], "reshape_rest": lambda n, r, i: r.reshape(-1, 2)[n.jax.ds(i, 2)],
+    "bits": lambda n, r, i: r.bitcast(n.jnp.int32)[1], "at_at": lambda n, r, i: r.at[1:].at[0:1, 2][...],
+    "at_reshape": lambda n, r, i: r.at[1].reshape(2, 2)[i, 1], "nested_write": _nested_write,
+}
+OUTSIDE = {
+    "point": lambda n, r, i: r[i], "window": lambda n, r, i: r[n.jax.ds(i, 2)], "strided": lambda n, r, i: r[n.jax.ds(i, 2, 2)],
+    "points": lambda n, r, i: r[i + n.jnp.arange(2)], "column": lambda n, r, i: r[:, i], "corner": lambda n, r, i: r[i, n.jax.ds(i, 3)],
+    "window_write": _window_write, "strided_write": _strided_write, "point_write": _point_write, "points_write": _points_write,
+    "points_add": _points_add, "repeated_write": _repeated_write,
+}
+ACCESS += [
+    *(Sample(f"view_{name}", viewed(access), [M, np.int32(1)], VALUE) for name, access in VIEWS.items()),
+    *(Sample(f"outside_{name}_{i}", viewed(access), [M, np.int32(i)], VALUE)
+      for name, access in OUTSIDE.items() for i in (-7, -2, -1, 1, 2, 5)),
+]
+
+
 # -- programs -----------------------------------------------------------------------------------------------
 
 

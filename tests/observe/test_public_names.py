@@ -33,9 +33,9 @@ def test_no_name_is_also_a_room_or_a_file():
 
 
 def test_what_the_documents_use_is_there():
-    """What notebooks, documents and the rooms above write after `observe.` is a public name, or a room on the way to a file."""
+    """What notebooks, documents, docstrings and messages write after `observe.` is a public name, or a room on the way to a file."""
     files = [ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"]
-    files += sorted((ROOT / "xlab" / "notebook").rglob("*.py"))
+    files += sorted((ROOT / "xlab").rglob("*.py"))
     texts = {
         **{str(p.relative_to(ROOT)): p.read_text() for p in files},
         **{p.name: "".join(code_of(p)) for p in sorted((ROOT / "notebooks").glob("*.ipynb"))},

@@ -167,7 +167,7 @@ class _Jit(Arguments):
         else:
             program = trace_program(self.fun, in_tree, avals, label=self.name)
         if refs:
-            check_captured(self.name, program.closed, flat, names)
+            check_captured(self.name, program.closed.consts, flat, names)
         return program
 
     # -- the call --------------------------------------------------------------------------------------

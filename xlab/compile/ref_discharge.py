@@ -15,7 +15,7 @@ from xlab.core import effects as _effects
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
-from xlab.core.refs import AbstractRef, Ref
+from xlab.core.refs import AbstractRef, Ref, is_ref
 from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.sharding import from_native
 
@@ -127,9 +127,29 @@ def check_arguments(fun_name: str, flat: Sequence, names) -> None:
                 )
 
 
-def check_captured(fun_name: str, closed: ClosedJaxpr, flat: Sequence, names) -> None:
+def check_refs(
+    closed: ClosedJaxpr, flat: Sequence, captured: Sequence, name: str | None = None
+) -> None:
+    """Raises where a reference reaches a traced function in two ways: as two arguments, or as one and closed over.
+
+    Args:
+        closed: the function's program, which knows its name and those of its arguments.
+        flat: the arguments.
+        captured: what it closes over.
+        name: of the function, if the program does not know it.
+    """
+    if not any(map(is_ref, flat)):
+        return
+    info = closed.jaxpr.debug_info
+    known = info.arg_names[-len(flat) :]
+    names = known if len(known) == len(flat) else [f"args[{i}]" for i in range(len(flat))]
+    check_arguments(name or info.name, flat, lambda: names)
+    check_captured(name or info.name, captured, flat, lambda: names)
+
+
+def check_captured(fun_name: str, consts: Sequence, flat: Sequence, names) -> None:
     """Raises where a reference is both an argument and closed over."""
-    captured = {id(c) for c in closed.consts}
+    captured = {id(c) for c in consts}
     for i, x in enumerate(flat):
         if type(aval_of(x)) is AbstractRef and id(x) in captured:
             raise ValueError(

@@ -1,8 +1,9 @@
 """The interpreters of primitives, each with its own (initially empty) rule table.
 
 `partial_eval.py` (Python to jaxpr, known and unknown parts, dead code), `ad/` (jvp, linearize, transpose),
-`batching.py`, `mlir/` (jaxpr to StableHLO), `communication.py` (collectives as messages). An interpreter never names a
-primitive: rules are written beside the primitives in `lax` and looked up here. May import core and below.
+`batching.py`, `mlir/` (jaxpr to StableHLO), `communication.py` (collectives as messages), `communication_costs.py` (their predicted
+time). An interpreter never names a primitive: rules are written beside the primitives in `lax` and looked up here. May import
+core and below.
 
 Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
 jaxprs inside an equation), `discharge.py` (references to values), `divergence.py` (collectives that some of their

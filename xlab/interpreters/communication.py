@@ -1,12 +1,11 @@
-"""Collectives as messages: sender, receiver, bytes and round of each, and the predicted cost.
+"""Collectives as messages: sender, receiver, bytes and round of each.
 
 A rule in `collective_rules` says what a collective primitive moves, as a `CollectiveOp`; `collectives` says of each kind what happens, what
-it costs and what HLO calls it. Everything below is a pure function of moves, groups and sizes. `messages` spells out an algorithm message by message, `cost` predicts its time with the formula written out.
+it costs and what HLO calls it. Everything below is a pure function of moves, groups and sizes: `messages` spells out an algorithm message
+by message. What a run takes is predicted in `communication_costs.py`.
 
 >>> [tuple(m)[:4] for m in messages("all_gather", ((0, 1),), bytes_in=8)]
 [(0, 0, 1, 8), (0, 1, 0, 8)]
->>> cost("all_reduce", 4, 8000, link=Interconnect("example", 1.0, 1000.0))[0]
-18.0
 """
 
 from __future__ import annotations
@@ -200,27 +199,6 @@ class Message(NamedTuple):
     chunk: int
     action: str = "copy"
     origin: int = -1
-
-
-@dataclass(frozen=True)
-class Interconnect:
-    """A connection: `alpha` microseconds per message, `beta` bytes per microsecond in each direction."""
-
-    name: str
-    alpha: float
-    beta: float
-
-
-LINKS = {
-    link.name: link
-    for link in (
-        Interconnect("cpu", 2.0, 10_000.0),
-        Interconnect("pcie", 3.0, 25_000.0),
-        Interconnect("nvlink", 1.0, 225_000.0),
-        Interconnect("ici", 1.0, 45_000.0),
-    )
-}
-"""Round numbers for common interconnects, to compare programs with and not to be taken as measurements."""
 
 
 def size(avals: Sequence[Any]) -> int:
@@ -515,155 +493,3 @@ def _in_stages(stages: Sequence[str], n: int, total: int, algorithm: str) -> lis
             ]
         first = max((m.round for m in out), default=-1) + 1
     return out
-
-
-# --------------------------------------------------------------------------------------------------------- cost
-
-
-def sent_per_device(kind: str, n: int, bytes_in: int) -> float:
-    """Bytes each device sends in a bandwidth-optimal algorithm."""
-    if n < 2:
-        return 0.0
-    return collectives[kind].sent(n, float(bytes_in)) if kind in collectives else float(bytes_in)
-
-
-def sent_in_all(
-    kind: str, groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int
-) -> float:
-    """Bytes that all devices together send in one run, in a bandwidth-optimal algorithm.
-
-    >>> sent_in_all("all_gather", ((0, 1), (2, 3)), (), 8), sent_in_all("collective_permute", (), ((0, 1), (2, 2)), 8)
-    (32.0, 8.0)
-    """
-    if by_pairs(kind):
-        return float(bytes_in * sum(s != d for s, d in pairs))
-    if kind in collectives and collectives[kind].stages == ("broadcast",):
-        return float(bytes_in * sum(len(g) - 1 for g in groups if g))
-    return sum(len(g) * sent_per_device(kind, len(g), bytes_in) for g in groups)
-
-
-class Price(NamedTuple):
-    """What one run takes on any interconnect: `steps` messages of `size` bytes one after the other, and `load` bytes over `links` links at once."""
-
-    steps: int
-    size: float
-    formula: str
-    load: float = 0
-    links: int = 1
-
-    def us(self, link: Interconnect) -> float:
-        """Microseconds."""
-        return (
-            self.steps * (link.alpha + self.size / link.beta) + self.load / (self.links * link.beta)
-            if self.steps
-            else 0.0
-        )
-
-
-def price(
-    kind: str, n: int, bytes_in: int, algorithm: str = "ring", sizes: Sequence[int] = ()
-) -> Price | None:
-    """What a collective over groups takes; None where there is no formula.
-
-    >>> price("all_gather", 4, 100), price("all_reduce", 8, 1000, "axes", (4, 2)).steps
-    (Price(steps=3, size=100, formula='(n−1)(α + S/β)', load=0, links=1), 8)
-    """
-    found = collectives.get(kind)
-    if (
-        found is not None
-        and algorithm == "axes"
-        and len(sizes) > 1
-        and found.axes is not None
-        and n > 1
-    ):
-        walks, on_links, formula = found.axes
-        return Price(
-            walks(n) * sum(k - 1 for k in sizes), 0, formula, on_links(n, bytes_in), len(sizes)
-        )
-    way = getattr(found, "ring" if algorithm == "axes" else algorithm, None)
-    return None if way is None else Price(way.steps(n), way.size(n, bytes_in), way.formula)
-
-
-def permute_price(
-    groups: Sequence[Sequence[int]],
-    pairs: Sequence[tuple[int, int]],
-    bytes_in: int,
-    algorithm: str = "ring",
-) -> Price:
-    """What a permute takes: on rings the longest way and the busiest link, else a message for each.
-
-    >>> permute_price(((0, 1, 2, 3),), ((0, 2), (1, 3)), 8)[:4]
-    (2, 0, 'hα + L/β', 16)
-    """
-    if groups and algorithm != "direct":
-        hops, load = permute_load(groups, pairs, bytes_in, both_ways=algorithm == "bidirectional")
-    else:
-        hops, load = int(any(s != d for s, d in pairs)), bytes_in
-    return Price(hops, 0, collectives["collective_permute"].formula, load)
-
-
-def cost(
-    kind: str,
-    n: int,
-    bytes_in: int,
-    *,
-    hops: int = 1,
-    load: float | None = None,
-    algorithm: str = "ring",
-    link: Interconnect = LINKS["cpu"],
-    sizes: Sequence[int] = (),
-) -> tuple[float, str]:
-    """Predicted microseconds of one run, and the formula with its numbers.
-
-    `n` devices per group, `bytes_in` on each. For a permute, `hops` is the longest way on the ring and `load` the bytes on
-    the busiest link. `sizes` are those of the mesh axes, for the algorithm `axes`.
-
-    >>> cost("all_gather", 8, 1000, algorithm="axes", sizes=(4, 2), link=Interconnect("example", 1.0, 1000.0))[0]
-    7.5
-    """
-    if by_pairs(kind):
-        load = bytes_in if load is None else load
-        us = hops * link.alpha + load / link.beta if hops else 0.0
-        return us, (
-            f"{collectives[kind].formula} = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs"
-        )
-    found = price(kind, n, bytes_in, algorithm, sizes)
-    if n < 2 or found is None:
-        return 0.0, "0: one device per group" if n < 2 else f"no formula for {kind}"
-    us = found.us(link)
-    written = (
-        f"all axes at once: {found.formula} with n={'·'.join(map(str, sizes))}, k={found.links}"
-        if found.links > 1
-        else f"{'ring' if algorithm == 'axes' else algorithm}: {found.formula} with n={n}"
-    )
-    return (
-        us,
-        f"{written}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs",
-    )
-
-
-def permute_load(
-    groups: Sequence[Sequence[int]],
-    pairs: Sequence[tuple[int, int]],
-    bytes_in: int,
-    *,
-    both_ways: bool = False,
-) -> tuple[int, int]:
-    """Longest way and bytes on the busiest link when every group is a ring in rank order."""
-    links: dict[tuple[int, int], int] = {}
-    longest = 0
-    place = {d: (i, k) for i, g in enumerate(groups) for k, d in enumerate(g)}
-    for s, d in pairs:
-        if s == d or s not in place or d not in place:
-            continue
-        group = groups[place[s][0]]
-        n = len(group)
-        hops = (place[d][1] - place[s][1]) % n
-        way = 1
-        if both_ways and hops > n - hops:
-            way, hops = -1, n - hops
-        longest = max(longest, hops)
-        for t in range(hops):
-            key = (group[(place[s][1] + way * t) % n], group[(place[s][1] + way * (t + 1)) % n])
-            links[key] = links.get(key, 0) + bytes_in
-    return longest, max(links.values(), default=0)

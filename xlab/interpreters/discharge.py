@@ -139,6 +139,9 @@ def discharge_state(
     Args:
         should_discharge: which inputs to treat so; others that are references stay references.
 
+    Raises:
+        ValueError: the mask has another length than the program has inputs.
+
     Example:
         >>> import xlab
         >>> import xlab.numpy as jnp
@@ -152,5 +155,10 @@ def discharge_state(
     if isinstance(should_discharge, bool):
         ref_mask = refs if should_discharge else [False] * len(refs)
     else:
+        if len(should_discharge) != len(refs):
+            raise ValueError(
+                f"should_discharge says of each input whether it is discharged: the program has {len(refs)} inputs, got "
+                f"{len(should_discharge)}"
+            )
         ref_mask = [r and s for r, s in zip(refs, should_discharge, strict=True)]
     return discharge_jaxpr(closed, ref_mask, [i for i, c in enumerate(ref_mask) if c])[0]

@@ -2,11 +2,11 @@
 
 Reading order: `memory.py` (memory spaces and the types of scratch), `blocks.py` (blocks of arrays), `grid.py` (grids),
 `program.py` (the position in the grid), `trace.py` (from a kernel to its jaxpr), `aliases.py` (which outputs start as inputs),
-`call.py` (`kernel_call`), `sharing.py` (when two calls are one program), `call_primitive.py` (its primitive), `call_rules.py`
-(derivatives, batching, discharge), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `params.py` (options for
+`operands.py` (arguments and outputs), `call.py` (`kernel_call`), `sharing.py` (when two calls are one program), `call_primitive.py` (its primitive), `call_rules.py`
+(derivatives, batching, discharge), `check.py` (which jaxprs are kernels), `compiled.py` (its compiled path), `lowering.py` (how kernels are lowered), `params.py` (options for
 the compilers of platforms), `cost.py` (what a kernel costs), `interpret.py` (how kernels are run). What kernels say: `helpers.py`
 (branches, loops, checks, sizes), `access.py` (masked reads and writes), `scoped.py` (references for a part of a program),
-`semaphores.py`, `copies.py`; their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory
+`semaphores.py`, `copies.py`, `pipeline.py` (a grid inside of a kernel); their primitives share `ref_primitives.py`. Several functions at once: `mesh.py` (meshes of cores, memory
 tied to them), `mpmd.py` (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs of one signature), `mpmd_primitive.py` (its primitive),
 `pairs.py` (what interpreters run), `mpmd_compiled.py` (its compiled path), `static_schedule.py` (cores that wait for one another),
 `core_map.py`, `kernel.py` (the decorator). `machine/` is the value interpreter, which programs call through
@@ -76,6 +76,7 @@ from xlab.kernels.mesh import create_core_mesh as create_core_mesh
 from xlab.kernels.mpmd import mpmd_map as mpmd_map
 from xlab.kernels.mpmd_primitive import mpmd_map_p as mpmd_map_p
 from xlab.kernels.params import register_lowering_rule as register_lowering_rule
+from xlab.kernels.pipeline import emit_pipeline as emit_pipeline
 from xlab.kernels.program import num_programs as num_programs
 from xlab.kernels.program import program_id as program_id
 from xlab.kernels.scoped import run_scoped as run_scoped

@@ -112,7 +112,16 @@ def swap(ref: Ref, idx: Any, val: ArrayLike, *, mask: ArrayLike | None = None) -
 
 
 def store(ref: Ref, idx: Any, val: ArrayLike, *, mask: ArrayLike | None = None) -> None:
-    """Stores a value in a part of a reference where a mask is true. Arguments as for `swap`.
+    """Stores a value in a part of a reference where a mask is true.
+
+    Args:
+        ref: a reference, or a view `ref.at[...]`.
+        idx: as for `load`. Positions outside are not written.
+        val: an array of the part's shape and dtype; nothing is broadcast.
+        mask: booleans that broadcast to the shape of the part.
+
+    Raises:
+        ValueError: as of `swap`.
 
     Example:
         >>> import xlab

@@ -12,21 +12,28 @@ from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name, made_of
 from xlab.core import effects as _effects
 from xlab.core import source_info as _source_info
-from xlab.core.avals import INVARYING, ShapedArray, aval_of
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.trace import EVAL, state
 from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.aliases import checked_aliases
 from xlab.kernels.blocks import Element, no_block_spec
 from xlab.kernels.call_primitive import kernel_call_p
-from xlab.kernels.cost import CostEstimate
+from xlab.kernels.cost import CostEstimate, checked_cost
 from xlab.kernels.failures import KernelWarning
 from xlab.kernels.grid import GridMapping, GridSpec, grid_mapping
 from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.memory import as_ref_aval
+from xlab.kernels.operands import (
+    check_captured_once,
+    check_manual,
+    check_passed_once,
+    in_kernel,
+    operand_ref,
+    output_ref,
+)
 from xlab.kernels.params import checked_compiler_params, checked_metadata
 from xlab.kernels.sharing import NotComparable, base_and_key, spec_key
-from xlab.kernels.trace import split_scratch, trace_kernel
+from xlab.kernels.trace import call_kernel, split_scratch, trace_kernel
 
 
 def kernel_call(
@@ -90,8 +97,6 @@ def kernel_call(
     checked(interpret)
     if alias_mode not in ("copy", "shared"):
         raise ValueError(f'alias_mode is "copy" or "shared", got {alias_mode!r}')
-    if cost_estimate is not None and not isinstance(cost_estimate, CostEstimate):
-        raise ValueError(f"cost_estimate is a CostEstimate, got {cost_estimate!r}")
     given = (
         ("grid", not _is_empty(grid)),
         ("in_specs", in_specs is not no_block_spec),
@@ -113,7 +118,7 @@ def kernel_call(
             "alias_mode": alias_mode,
             "debug": debug,
             "compiler_params": checked_compiler_params(compiler_params),
-            "cost_estimate": cost_estimate,
+            "cost_estimate": checked_cost(cost_estimate),
             "metadata": checked_metadata(metadata),
             "mesh": None,
         },
@@ -122,7 +127,7 @@ def kernel_call(
 
     def run(*args):
         mode = resolve(interpret)
-        _check_passed_once(args)
+        check_passed_once("a kernel call", args)
         if state.trace is EVAL and mode not in ("compiled", False):
             return call.bind(mode, call.dynamic, args)
         program = programs.get(mode)
@@ -147,9 +152,12 @@ class _Call:
         self.out_shape = tuple(out_shape) if isinstance(out_shape, list) else out_shape
         leaves, self.out_tree = _tree.flatten_with_path(self.out_shape)
         self.out_origins = [f"outputs{_tree.keystr(path)}" for path, _ in leaves]
-        self.out_avals = [_output(x, origin) for (_, x), origin in zip(leaves, self.out_origins)]
+        self.out_avals = [output_ref(x, origin) for (_, x), origin in zip(leaves, self.out_origins)]
         self.aliases = dict(aliases)
-        scratch, self.scratch_tree, self.scratch_by_name = split_scratch(spec.scratch_shapes)
+        self.refs_given: dict[
+            int, str
+        ] = {}  # references among the arguments of the call that is made now
+        scratch, self.scratch_tree = split_scratch(spec.scratch_shapes)
         self.scratch_avals = [as_ref_aval(x) for x in scratch]
         self.dynamic = tuple(n for n in spec.grid if not isinstance(n, int))
         self.sizes = [n if isinstance(n, int) else None for n in spec.grid]
@@ -182,33 +190,17 @@ class _Call:
             tuple(self.out_avals),
             self.scratch_tree,
             tuple(self.scratch_avals),
-            self.scratch_by_name,
             tuple(self.aliases.items()),
             self.name,
             *self.options.values(),
         )
 
-    def check_manual(self) -> None:
-        """Raises where a shard_map checks over which mesh axes values vary, and an output does not say it."""
-        leaves = _tree.leaves(self.out_shape)
-        silent = [
-            (x, origin)
-            for x, origin in zip(leaves, self.out_origins)
-            if not isinstance(x, ShapedArray) and getattr(x, "manual_axis_type", None) is None
-        ]
-        if state.manual and silent:
-            raise ValueError(
-                f"{silent[0][1]} of out_shape, {silent[0][0]}, is made inside a shard_map that checks over which mesh axes values "
-                f"vary: it has to say so, as xlab.ShapeDtypeStruct(shape, dtype, "
-                f"manual_axis_type=xlab.sharding.ManualAxisType(varying={{'x'}})). Or call shard_map with check_vma=False"
-            )
-
     def bind(self, mode, dynamic: Sequence[Any], args: Sequence[Any]) -> Any:
         """Traces the kernel for these arguments, and calls it."""
-        self.check_manual()
+        check_manual(_tree.leaves(self.out_shape), self.out_origins)
         leaves, in_tree = _tree.flatten(args)
         in_origins = [f"args{_tree.keystr(path)}" for path, _ in _tree.flatten_with_path(args)[0]]
-        in_avals = [_operand(x, origin) for x, origin in zip(leaves, in_origins)]
+        in_avals = [operand_ref(x, origin) for x, origin in zip(leaves, in_origins)]
         mapping = grid_mapping(
             self.spec,
             in_avals,
@@ -230,17 +222,15 @@ class _Call:
             outs = _tree.unflatten(self.out_tree, refs[n_in : n_in + n_out])
             outs = outs if isinstance(self.out_shape, tuple) else (outs,)
             scratch = _tree.unflatten(self.scratch_tree, refs[n_in + n_out :])
-            if self.scratch_by_name:
-                return self.kernel(*inputs, *outs, **scratch)
-            return self.kernel(*inputs, *outs, *scratch)
+            return call_kernel(self.kernel, inputs, outs, scratch)
 
-        prefetched = [_at_a_step(a) for a in in_avals[: mapping.num_prefetch]]
+        prefetched = [in_kernel(a) for a in in_avals[: mapping.num_prefetch]]
         refs = [*prefetched, *(m.block_aval for m in mapping.block_mappings), *self.scratch_avals]
         names = [*in_origins, *self.out_origins, *_tree_names("scratch", self.scratch_tree)]
         closed, captured = trace_kernel(
             self.kernel, call, refs, self.sizes, self.spec.grid_names, names, self.name
         )
-        _check_captured_once(captured, leaves, in_origins)
+        check_captured_once(captured, leaves, in_origins)
         if mode == "compiled":  # the value interpreter says so itself
             _warn_of_written_inputs(self.kernel, closed, len(captured), leaves, in_origins)
         mapping = replace(mapping, num_captured=len(captured))
@@ -264,55 +254,6 @@ class _Call:
 def _tree_names(what, tree) -> list[str]:
     leaves = _tree.flatten_with_path(_tree.unflatten(tree, [0] * tree.num_leaves))[0]
     return [f"{what}{_tree.keystr(path)}" for path, _ in leaves]
-
-
-def _operand(x: Any, origin: str) -> AbstractRef:
-    """The type of an argument as a reference."""
-    aval = aval_of(x)
-    if aval.explicit_sharding is not None:
-        raise ValueError(
-            f"{origin} of a kernel call has the type {aval}, sharded over mesh axes of type Explicit: all mesh axes must be "
-            f"manual. Call the kernel inside a shard_map over these axes, on each device's part."
-        )
-    return aval if isinstance(aval, AbstractRef) else AbstractRef(aval.strip_weak_type())
-
-
-def _output(x: Any, origin: str) -> AbstractRef:
-    """The type of an output as a reference."""
-    try:
-        aval = as_ref_aval(x)
-    except ValueError as e:
-        raise ValueError(f"{origin} of out_shape: {e}") from None
-    mat = x.mat if isinstance(x, ShapedArray) else getattr(x, "manual_axis_type", None)
-    return aval.update(mat=mat) if mat else aval
-
-
-def _at_a_step(aval: AbstractRef) -> AbstractRef:
-    """The type of a whole array as a kernel sees it: it does not say over which mesh axes its values vary."""
-    return aval.update(mat=INVARYING) if aval.mat else aval
-
-
-def _check_passed_once(args) -> None:
-    seen: dict[int, str] = {}
-    for path, x in _tree.flatten_with_path(args)[0]:
-        if is_ref(x):
-            here = f"args{_tree.keystr(path)}"
-            if id(x) in seen:
-                raise NotImplementedError(
-                    f"the reference {x} is passed twice to a kernel call, as {seen[id(x)]} and as {here}, which would alias: "
-                    f"pass it once"
-                )
-            seen[id(x)] = here
-
-
-def _check_captured_once(captured, leaves, origins) -> None:
-    places = {id(x): origin for x, origin in zip(leaves, origins) if is_ref(x)}
-    for ref in captured:
-        if id(ref) in places:
-            raise NotImplementedError(
-                f"the reference {ref} is captured by the kernel and also passed as {places[id(ref)]}, which would alias: do one of "
-                f"both"
-            )
 
 
 def _check_aliased_padding(mapping: GridMapping, aliases) -> None:

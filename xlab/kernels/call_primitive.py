@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-
-from xlab.backend import caches
 from xlab.compile.dispatch import apply_primitive
 from xlab.core import effects as _effects
-from xlab.core.avals import INVARYING, ShapedArray, aval_of
-from xlab.core.jaxpr import number_equations
+from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import mlir
-from xlab.interpreters import partial_eval as pe
 from xlab.kernels.compiled import program_on_values
-from xlab.kernels.params import lowering_rule
-from xlab.kernels.value_path import is_value, lower_value, run_eagerly, value_effects
+from xlab.kernels.lowering import lower_kernel
+from xlab.kernels.value_path import is_value, run_eagerly, value_effects
 
 kernel_call_p = Primitive(
     "kernel_call", multiple_results=True, auto_pvary=False, context_dependent=True
@@ -65,57 +60,18 @@ def _outer_effects(avals, jaxpr, grid_mapping) -> frozenset[_effects.Effect]:
 # -- lowering ---------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=1024)
-def _program(avals: tuple, params: tuple):
-    """The call as a program on values, and its equations' numbers."""
-    given = dict(params)
-
-    def run(*operands):
-        return program_on_values(
-            operands,
-            given["jaxpr"],
-            given["grid_mapping"],
-            given["input_output_aliases"],
-            given["alias_mode"],
-        )
-
-    closed = pe.trace_to_closed_jaxpr(run, avals)
-    return closed, tuple(number_equations(closed.jaxpr))
-
-
-caches.register(_program.cache_clear)
+def _on_values(operands, params):
+    return program_on_values(
+        operands,
+        params["jaxpr"],
+        params["grid_mapping"],
+        params["input_output_aliases"],
+        params["alias_mode"],
+    )
 
 
 def _lowering(ctx, *operands, **params):
-    name, interpret = params["name"], params["interpret"]
-    rule = lowering_rule(ctx.platform, params["compiler_params"], name)
-    if interpret is False:
-        if rule is not None:
-            return rule(ctx, *operands, **params)
-        raise ValueError(
-            f"only interpret mode is supported on CPU: pass interpret=True to the kernel call of {name}, wrap it in "
-            f"xlab.kernels.interpret_mode(), or set the option kernels_default_interpret to 'compiled'"
-        )
-    if is_value(interpret):
-        return lower_value(ctx, kernel_call_p, operands, params)
-    avals = tuple(
-        a.update(sharding=None, mat=INVARYING) if type(a) is ShapedArray else a
-        for a in ctx.avals_in
-    )
-    closed, equations = _program(avals, tuple(params.items()))
-    module = ctx.module
-    module.keepalive.append(closed)
-    module.numbers.update(dict.fromkeys(equations, module.numbers[id(ctx.eqn)]))
-    return ctx.call(
-        (id(closed), params["metadata"]), name, closed, operands, _attributes(params["metadata"])
-    )
-
-
-def _attributes(metadata) -> str:
-    if not metadata:
-        return ""
-    text = ", ".join(f'"{mlir.values.escape(k)}" = "{mlir.values.escape(v)}"' for k, v in metadata)
-    return f"mhlo.frontend_attributes = {{{text}}}"
+    return lower_kernel(ctx, kernel_call_p, params["name"], operands, params, _on_values)
 
 
 mlir.register_text_lowering(kernel_call_p, _lowering)

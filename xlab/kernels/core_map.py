@@ -11,6 +11,7 @@ from xlab.core.refs import is_ref
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules
+from xlab.kernels.cost import checked_cost
 from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.mesh import KernelMesh, super_mesh_shape
 from xlab.kernels.mpmd import NOT_GIVEN, external_meshes, one_of
@@ -22,7 +23,8 @@ from xlab.kernels.mpmd_primitive import (
     refuse_derivative,
 )
 from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
-from xlab.kernels.trace import split_scratch
+from xlab.kernels.params import checked_compiler_params, checked_metadata
+from xlab.kernels.trace import call_kernel, split_scratch
 
 
 def core_map(
@@ -51,6 +53,9 @@ def core_map(
         name: stands for the function's name in programs and messages.
         metadata: strings attached to the operation.
 
+    Returns:
+        A decorator that runs the function and gives None.
+
     Raises:
         TypeError: both spellings of an argument are given.
         NotImplementedError: `mesh` is no mesh of cores.
@@ -73,7 +78,7 @@ def core_map(
         raise NotImplementedError(
             f"core_map takes a mesh of cores, such as CoreMesh('core', 2), got {mesh!r} of type {type(mesh).__name__}"
         )
-    scratch, tree, by_name = split_scratch(
+    scratch, tree = split_scratch(
         one_of("scratch_shapes", scratch_shapes, "scratch_types", scratch_types)
     )
     own = kernel_refs("scratch", scratch, [f"scratch[{i}]" for i in range(len(scratch))], [mesh])
@@ -82,7 +87,7 @@ def core_map(
     def run(f: Callable[..., None]) -> None:
         def call(f, refs):
             extra = tree.unflatten(refs)
-            return f(**extra) if by_name else f(*extra)
+            return call_kernel(f, (), (), extra)
 
         (jaxpr,), captured = trace_pairs(
             [mesh], [f], call, ((), (), own), [], super_mesh_shape([mesh, *external]), name
@@ -94,11 +99,11 @@ def core_map(
             jaxpr=jaxpr,
             mesh=mesh,
             external_meshes=external,
-            compiler_params=compiler_params,
+            compiler_params=checked_compiler_params(compiler_params),
             interpret=resolve(interpret),
             debug=debug,
-            cost_estimate=cost_estimate,
-            metadata=None if metadata is None else tuple(sorted(metadata.items())),
+            cost_estimate=checked_cost(cost_estimate),
+            metadata=checked_metadata(metadata),
             name=name or jaxpr.jaxpr.debug_info.name,
         )
 
@@ -111,7 +116,7 @@ core_map_p = Primitive("core_map", multiple_results=True, auto_pvary=False)
 core_map_p.takes_refs = True
 
 
-def _as_mpmd_map(params: Mapping[str, Any], num_operands: int) -> dict[str, Any]:
+def as_mpmd_map(params: Mapping[str, Any], num_operands: int) -> dict[str, Any]:
     """The parameters of the `mpmd_map` that is the same."""
     new = dict(params)
     return {
@@ -126,7 +131,7 @@ def _as_mpmd_map(params: Mapping[str, Any], num_operands: int) -> dict[str, Any]
 
 @core_map_p.def_effectful_abstract_eval
 def _core_map_aval(*avals, **params):
-    return [], mpmd_map_effects(avals, _as_mpmd_map(params, len(avals)))
+    return [], mpmd_map_effects(avals, as_mpmd_map(params, len(avals)))
 
 
 def _core_map_jvp(primals, tangents, **params):
@@ -138,12 +143,12 @@ def _core_map_jvp(primals, tangents, **params):
 def _core_map_batch(axis, operands, dims, **params):
     if all(d is None for d in dims):
         return core_map_p.bind(*operands, **params), []
-    return batch_mpmd_map(axis, operands, dims, **_as_mpmd_map(params, len(operands)))
+    return batch_mpmd_map(axis, operands, dims, **as_mpmd_map(params, len(operands)))
 
 
 @functools.partial(discharge_rules.__setitem__, core_map_p)
 def _core_map_discharge(eqn, ref_mask, operands):
-    return bind_on_values(operands, ref_mask, _as_mpmd_map(eqn.params, len(operands)))
+    return bind_on_values(operands, ref_mask, as_mpmd_map(eqn.params, len(operands)))
 
 
 @mlir.text_rule
@@ -159,7 +164,7 @@ def _core_map_impl(*operands, **params):
     """Runs it on the values of the references, and stores the new ones."""
     ref_mask = [is_ref(x) for x in operands]
     values = [x.peek() if r else x for x, r in zip(operands, ref_mask)]
-    updates, outs = bind_on_values(values, ref_mask, _as_mpmd_map(params, len(operands)))
+    updates, outs = bind_on_values(values, ref_mask, as_mpmd_map(params, len(operands)))
     for i, x in updates.items():
         operands[i].store(x)
     return outs

@@ -69,6 +69,18 @@ class CostEstimate:
 
 NOTHING = CostEstimate(0, 0, 0)
 
+
+def checked_cost(cost: Any) -> CostEstimate | None:
+    """A `cost_estimate=`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if cost is not None and not isinstance(cost, CostEstimate):
+        raise ValueError(f"cost_estimate is a CostEstimate, got {cost!r}")
+    return cost
+
+
 _rules: dict[Primitive, Callable[..., CostEstimate]] = {}
 
 

@@ -42,6 +42,9 @@ def kernel(
         scratch_shapes, scratch_types: types of scratch memory; two names of one thing.
         input_output_aliases, compiler_params, interpret, debug, cost_estimate, name, metadata: as of both.
 
+    Returns:
+        A function of pytrees of arrays; without `body` a decorator.
+
     Raises:
         TypeError: both spellings of an argument are given.
         ValueError: a mesh together with a grid or block specs; kernels and meshes that are not as many.

@@ -198,6 +198,9 @@ def create_core_mesh(
         num_cores: how many cores; 1 where neither is given.
         options: further arguments of `CoreMesh`.
 
+    Returns:
+        A `CoreMesh`.
+
     Raises:
         ValueError: both `devices` and `num_cores` are given.
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
+from xlab.compile.tracing import function_name, made_of
 from xlab.core.refs import Ref
 from xlab.core.trace import EVAL, state
 from xlab.kernels.aliases import checked_aliases
+from xlab.kernels.cost import checked_cost
 from xlab.kernels.interpret import Interpret, checked, resolve
+from xlab.kernels.memory import as_ref_aval
 from xlab.kernels.mesh import check_meshes, mesh_of, super_mesh_shape
 from xlab.kernels.mpmd_primitive import mpmd_map_p
 from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
-from xlab.kernels.trace import split_scratch
+from xlab.kernels.operands import check_captured_once, check_manual, check_passed_once
+from xlab.kernels.params import checked_compiler_params, checked_metadata
+from xlab.kernels.sharing import NotComparable, base_and_key
+from xlab.kernels.trace import call_kernel, split_scratch
 
 
 class _NotGiven:
@@ -85,16 +92,17 @@ def mpmd_map(
     several_outputs = isinstance(out_shape, (tuple, list))
     out_leaves, out_tree = _tree.flatten(out_shape)
     out_paths = [f"outputs{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(out_shape)[0]]
-    scratch, scratch_tree, by_name = split_scratch(scratch_shape)
+    scratch, scratch_tree = split_scratch(scratch_shape)
     options = {
-        "compiler_params": compiler_params,
+        "compiler_params": checked_compiler_params(compiler_params),
         "debug": debug,
-        "cost_estimate": cost_estimate,
-        "metadata": None if metadata is None else tuple(sorted(metadata.items())),
+        "cost_estimate": checked_cost(cost_estimate),
+        "metadata": checked_metadata(metadata),
         "name": name,
     }
 
     def run(mode, given, *args):
+        check_manual(out_leaves, out_paths)
         leaves, in_tree = _tree.flatten(args)
         in_paths = [f"args{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(args)[0]]
         inputs = kernel_refs("operand", leaves, in_paths, meshes)
@@ -111,7 +119,7 @@ def mpmd_map(
             outs = _tree.unflatten(out_tree, refs[n_in : n_in + n_out])
             extra = _tree.unflatten(scratch_tree, refs[n_in + n_out :])
             outs = outs if several_outputs else (outs,)
-            return fn(*ins, *outs, **extra) if by_name else fn(*ins, *outs, *extra)
+            return call_kernel(fn, ins, outs, extra)
 
         jaxprs, captured = trace_pairs(
             meshes,
@@ -122,7 +130,7 @@ def mpmd_map(
             super_mesh_shape([*meshes, *external]),
             name,
         )
-        _check_aliasing(captured, [*leaves, *given], [*in_paths, *in_paths])
+        check_captured_once(captured, [*leaves, *given], [*in_paths, *in_paths])
         if debug:
             for mesh, jaxpr in zip(meshes, jaxprs):
                 print(f"jaxpr for {mesh.core_type}\n{jaxpr}")
@@ -144,9 +152,7 @@ def mpmd_map(
     given: list = []  # the references among the arguments of an eager call, while it is traced
 
     def mapped(*args):
-        leaves = _tree.leaves(args)
-        paths = [f"args{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(args)[0]]
-        _check_passed_once(leaves, paths)
+        check_passed_once("an mpmd_map", args)
         mode = resolve(interpret)
         if state.trace is not EVAL or mode not in ("compiled", False):
             return run(mode, (), *args)
@@ -155,15 +161,28 @@ def mpmd_map(
             def program(*args):
                 return run(mode, given, *args)
 
-            program.__name__ = label
+            program.__name__ = program.__qualname__ = label
+            with contextlib.suppress(NotComparable):
+                bases, partial = zip(*map(base_and_key, functions))
+                key: tuple = (
+                    bases[1:],
+                    partial,
+                    meshes,
+                    out_tree,
+                    tuple(map(as_ref_aval, out_leaves)),
+                )
+                key += (scratch_tree, tuple(map(as_ref_aval, scratch)))
+                key += (tuple(sorted(dict(input_output_aliases).items())), *options.values())
+                made_of(bases[0], "mpmd_map", mode, *key)(program)
             compiled[mode] = jit(program)
+        leaves = _tree.leaves(args)
         given[:] = leaves if any(type(x) is Ref for x in leaves) else ()
         try:
             return compiled[mode](*args)
         finally:
             given.clear()
 
-    label = name or getattr(functions[0], "__name__", None) or type(functions[0]).__name__
+    label = name or function_name(functions[0])
     mapped.__name__ = mapped.__qualname__ = label
     mapped.__doc__ = functions[0].__doc__
     return mapped
@@ -204,25 +223,3 @@ def external_meshes(meshes: Sequence[Any], refs: Sequence[Any]) -> tuple:
     if found:
         check_meshes([*meshes, *found])
     return tuple(found)
-
-
-def _check_passed_once(leaves, paths) -> None:
-    seen: dict[int, str] = {}
-    for x, path in zip(leaves, paths):
-        if isinstance(x, Ref):
-            first = seen.setdefault(id(x), path)
-            if first != path:
-                raise NotImplementedError(
-                    f"mpmd_map got one reference, of type {x.aval}, as {first} and as {path}: the two would alias, and the kernel "
-                    f"could not know. Pass it once."
-                )
-
-
-def _check_aliasing(captured, leaves, paths) -> None:
-    where = {id(x): path for x, path in zip(leaves, paths) if isinstance(x, Ref)}
-    for x in captured:
-        if id(x) in where:
-            raise NotImplementedError(
-                f"a reference of type {x.aval} that a kernel closes over is also passed as {where[id(x)]}: the two would alias, "
-                f"and the kernel could not know. Use it in one way only."
-            )

@@ -7,6 +7,7 @@ is seen outside.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,9 +24,12 @@ from xlab.core.refs import AbstractRef, is_ref
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules
+from xlab.kernels.lowering import lower_kernel
 from xlab.kernels.mesh import super_mesh_shape
 from xlab.kernels.mpmd_compiled import mpmd_on_values
-from xlab.kernels.value_path import is_value, lower_value, run_eagerly, value_effects
+from xlab.kernels.pairs import pairs_of
+from xlab.kernels.params import checked_compiler_params, given_params
+from xlab.kernels.value_path import is_value, run_eagerly, value_effects
 from xlab.lax.control.scan import scan
 from xlab.lax.ref_batching import unbatched
 from xlab.lax.refs import get_p, swap_p
@@ -81,7 +85,12 @@ def mpmd_map_effects(avals: Sequence[Any], params: Mapping[str, Any]) -> set[Eff
             for e in _effects.without_axes(moved, axes)
             if e != _effects.INTERNAL_REF and not mesh.discharges_effect(e)
         )
-    if getattr(params["compiler_params"], "has_side_effects", False):
+    given = given_params(params["compiler_params"])
+    if (
+        given.get("has_side_effects")
+        if isinstance(given, Mapping)
+        else getattr(given, "has_side_effects", False)
+    ):
         effects.add(kernel_effect)
     return effects | value_effects(params["interpret"])
 
@@ -135,7 +144,8 @@ def refuse_derivative(name: str, tangents: Sequence[Any]) -> None:
     if any(type(t) is not ad.Zero for t in tangents):
         raise NotImplementedError(
             f"{name} has no derivative: its functions run at the same time and write to shared references. Give the function that calls "
-            f"it one with xlab.custom_jvp or xlab.custom_vjp, or keep it out with xlab.lax.stop_gradient"
+            f"it one with xlab.custom_jvp or xlab.custom_vjp, or keep its operands out: arrays with xlab.lax.stop_gradient, references with "
+            f"xlab.new_ref(x, kind='no_grad_no_remat')"
         )
 
 
@@ -268,36 +278,66 @@ batching.axis_primitive_batchers[mpmd_map_p] = batch_mpmd_map
 
 # -- lowering -----------------------------------------------------------------------------------------------
 
-_FALLBACK = ("cpu", "cuda", "rocm", "gpu")
 
-
-def _on_values(*operands, interpret, jaxprs, **params):
-    return mpmd_on_values(operands, {**params, "jaxprs": jaxprs})
-
-
-_compiled = mlir.lower_fun(_on_values)
-
-
-@mlir.text_rule
 def _mpmd_map_lowering(ctx, *args, **params):
     name = params["name"] or params["jaxprs"][0].jaxpr.debug_info.name
-    if ctx.platform not in _FALLBACK:
-        raise ValueError(
-            f"cannot lower the mpmd_map of {name} on platform {ctx.platform}: no rule is registered for it there"
-        )
     if params["external_meshes"]:
         raise NotImplementedError(
             f"the mpmd_map of {name} has memory of external meshes, on which no function runs: "
             f"{', '.join(map(str, params['external_meshes']))}. Give each of them a function, or tie the memory to a mesh that has one."
         )
-    if params["interpret"] is False:
-        raise ValueError(
-            f"only interpret mode is supported on {ctx.platform.upper()}: pass interpret=True to the mpmd_map of {name}, or wrap it "
-            f"in xlab.kernels.interpret_mode()"
+
+    def for_rule(params: dict[str, Any]) -> dict[str, Any]:
+        return as_kernel_call(params, len(args), name)
+
+    return lower_kernel(ctx, mpmd_map_p, name, args, params, mpmd_on_values, for_rule)
+
+
+def as_kernel_call(params: Mapping[str, Any], num_operands: int, name: str) -> dict[str, Any]:
+    """The parameters of the `kernel_call` over the grid of the mesh that is the same, for the rule of a platform.
+
+    Raises:
+        NotImplementedError: there are several pairs.
+    """
+    pairs = pairs_of(params, num_operands)
+    if len(pairs) > 1:
+        raise NotImplementedError(
+            f"multiple mesh/function pairs are not currently supported on this platform: the mpmd_map of {name} has "
+            f"{len(pairs)}. Interpreted they run, with interpret=True."
         )
-    if is_value(params["interpret"]):
-        return lower_value(ctx, mpmd_map_p, args, params)
-    return _compiled(ctx, *args, **params)
+    (pair,) = pairs
+    shared = (
+        "out_avals",
+        "input_output_aliases",
+        "interpret",
+        "debug",
+        "cost_estimate",
+        "metadata",
+    )
+    return {
+        **{n: params[n] for n in shared},
+        "jaxpr": pair.jaxpr,
+        "grid_mapping": pair.grid_mapping,
+        "mesh": pair.mesh,
+        "compiler_params": with_hints_of(params["compiler_params"], pair.mesh),
+        "alias_mode": "copy",
+        "name": name,
+    }
+
+
+def with_hints_of(compiler_params: Any, mesh: Any) -> Any:
+    """Parameters for a compiler with what a mesh says about its axes and its kind of kernel, where they have room for it."""
+    given = given_params(compiler_params)
+    if not dataclasses.is_dataclass(given) or isinstance(given, type):
+        return compiler_params
+    fields = {f.name for f in dataclasses.fields(given)}
+    hints = {n: getattr(mesh, n, None) for n in ("dimension_semantics", "kernel_type")}
+    changes = {n: x for n, x in hints.items() if x is not None and n in fields}
+    return (
+        checked_compiler_params(dataclasses.replace(given, **changes))
+        if changes
+        else compiler_params
+    )
 
 
 mlir.register_text_lowering(mpmd_map_p, _mpmd_map_lowering)

@@ -13,8 +13,8 @@ from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, bound_axes
 from xlab.interpreters import partial_eval as pe
-from xlab.kernels.memory import as_ref_aval
 from xlab.kernels.mesh import mesh_of
+from xlab.kernels.operands import in_kernel, operand_ref, output_ref
 from xlab.kernels.semaphores import is_semaphore
 from xlab.kernels.trace import check_captured, trace_open_kernel
 from xlab.lax.refs import get_p
@@ -39,8 +39,7 @@ def kernel_refs(
     defaults = list(dict.fromkeys(m.default_memory_space for m in meshes))
     refs = []
     for x, path in zip(leaves, paths):
-        aval = aval_of(x) if what == "operand" else as_ref_aval(x)
-        ref = aval if type(aval) is AbstractRef else AbstractRef(aval.strip_weak_type())
+        ref = (operand_ref if what == "operand" else output_ref)(x, path)
         if what == "scratch":
             _check_scratch(ref, path, meshes)
         elif ref.memory_space is None:
@@ -90,7 +89,7 @@ def trace_pairs(
         ValueError: a function returns something, closes over arrays, or touches memory of another mesh's cores.
     """
     inputs, outputs, scratch = refs
-    flat = [*inputs, *outputs, *scratch]
+    flat = [*map(in_kernel, (*inputs, *outputs)), *scratch]
     names = [*names, *(f"scratch[{i}]" for i in range(len(scratch)))]
     traced = []
     for mesh, fn in zip(meshes, functions):

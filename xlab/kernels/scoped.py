@@ -76,7 +76,11 @@ def run_scoped(
 def with_scoped(
     *types: Any, collective_axes: Hashable | tuple[Hashable, ...] = (), **kw_types: Any
 ) -> Callable[[Callable], Callable]:
-    """Decorates a function so that it is called with new references after its own arguments. Arguments as for `run_scoped`.
+    """Decorates a function so that it is called with new references after its own arguments.
+
+    Args:
+        types, kw_types: types of references, by position and by keyword, as of `run_scoped`.
+        collective_axes: names of axes along which all programs share one allocation.
 
     Example:
         >>> import xlab.numpy as jnp

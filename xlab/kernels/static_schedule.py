@@ -67,15 +67,15 @@ class Core:
 
 
 class _PartlyKnown(pe.JaxprTrace):
-    """Records what depends on data, and large arrays."""
+    """Records what depends on data, what has effects, and large arrays."""
 
     __slots__ = ()
 
     def process_primitive(self, prim, args, params):
         if not any(map(self.is_unknown, args)):
-            outs, _ = prim.abstract(tuple(map(aval_of, args)), params)
+            outs, effects = prim.abstract(tuple(map(aval_of, args)), params)
             outs = outs if prim.multiple_results else (outs,)
-            if any(a.size > _KNOWN_ELEMENTS for a in outs):
+            if effects or any(a.size > _KNOWN_ELEMENTS for a in outs):
                 return self.record_unknown(prim, args, params)
         return super().process_primitive(prim, args, params)
 
@@ -127,7 +127,7 @@ class _Schedule:
             else None
             for k, (ref, x) in enumerate(zip(refs, values))
         ]
-        self.cores = []
+        self.cores: list[Core] = []
         for number, pair in enumerate(pairs):
             sizes = tuple(np.int32(n) for n in pair.mesh.shape.values())
             for index, coordinates in enumerate(pair.cores):
@@ -171,7 +171,9 @@ class _Schedule:
                     still.append(core)
             running = still
             if running and before == self.turn:
-                raise DeadlockError.of(self.name, [c.waiting for c in running], self.turn)
+                raise DeadlockError.of(
+                    self.name, [c.waiting for c in running if c.waiting], self.turn
+                )
 
     def one_after_the_other(self) -> None:
         """Each core runs to its end before the next one begins."""

@@ -94,6 +94,28 @@ def check_captured(kernel: Callable[..., Any], refused: Sequence[Any]) -> None:
         )
 
 
+def call_kernel(
+    kernel: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], scratch: Any
+) -> Any:
+    """Calls a kernel with its references; a dictionary of scratch is passed by keyword.
+
+    Raises:
+        TypeError: the kernel takes others.
+    """
+    named = scratch if isinstance(scratch, dict) else {}
+    args = (*inputs, *outputs, *(() if named else scratch))
+    check_arity(
+        kernel,
+        args,
+        named,
+        lambda: (
+            f"The kernel function {_source_info.describe_function(kernel)} is called with {len(inputs)} inputs, "
+            f"{len(outputs)} outputs and {len(scratch)} references to scratch, in this order"
+        ),
+    )
+    return kernel(*args, **named)
+
+
 def check_arity(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, explain: Callable[[], str]
 ):
@@ -108,11 +130,10 @@ def check_arity(
         raise TypeError(f"{explain()}, but its signature is {signature}: {error}") from None
 
 
-def split_scratch(scratch_shapes: Any) -> tuple[list, Any, bool]:
-    """Leaves and structure of scratch types, and whether the kernel gets them by keyword."""
+def split_scratch(scratch_shapes: Any) -> tuple[list, Any]:
+    """Leaves and structure of scratch types: a dictionary if the kernel gets them by keyword, else a tuple."""
     if scratch_shapes is None:
         scratch_shapes = ()
-    leaves, tree = _tree.flatten(
+    return _tree.flatten(
         dict(scratch_shapes) if isinstance(scratch_shapes, Mapping) else tuple(scratch_shapes)
     )
-    return leaves, tree, isinstance(scratch_shapes, Mapping)

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.lax.arithmetic import add, mul
+from xlab.lax.arithmetic import add, clamp, mul
+from xlab.lax.arithmetic import min as lax_min
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full_like, iota
@@ -34,6 +36,20 @@ def write_steps(x, steps, value, update):
     )
 
 
+def as_position(i):
+    """A position as an int32, which holds every position of a dimension; larger numbers stay outside."""
+    if isinstance(i, int):
+        return np.int32(i)
+    dtype = aval_of(i).dtype
+    limits = dtypes.iinfo(dtype)
+    if limits.max > _LAST:
+        i = clamp(np.asarray(max(limits.min, -_LAST), dtype), i, np.asarray(_LAST, dtype))
+    return convert_element_type(i, np.int32)
+
+
+_LAST = int(np.iinfo(np.int32).max)
+
+
 class Window(NamedTuple):
     """A block without strides."""
 
@@ -43,10 +59,12 @@ class Window(NamedTuple):
     def read(self, x):
         if all(isinstance(s, int) for s in self.starts):
             return lax_slice(x, self.starts, [s + n for s, n in zip(self.starts, self.sizes)])
-        return dynamic_slice(x, self.starts, self.sizes)
+        return dynamic_slice(x, list(map(as_position, self.starts)), self.sizes)
 
     def write(self, x, value):
-        return dynamic_update_slice(x, value, self.starts) if 0 not in self.sizes else x
+        if 0 in self.sizes:
+            return x
+        return dynamic_update_slice(x, value, list(map(as_position, self.starts)))
 
 
 def window_of(s, n: int) -> tuple[Any, int]:
@@ -67,7 +85,8 @@ class Strided(NamedTuple):
     def places(self, n):
         places = mul(iota(np.int32, self.size), np.int32(self.stride))
         if self.start is not None:
-            start = broadcast_in_dim(convert_element_type(self.start, np.int32), (self.size,), ())
+            start = lax_min(as_position(self.start), np.int32(n))  # sums stay positive
+            start = broadcast_in_dim(start, (self.size,), ())
             places = _wrapped(add(start, places), n)
         return reshape(places, (self.size, 1))
 
@@ -128,7 +147,7 @@ class Points(NamedTuple):
     def places(self, x):
         columns = []
         for d, i in zip(self.dims, self.indices):
-            i = np.int32(i) if isinstance(i, int) else convert_element_type(i, np.int32)
+            i = as_position(i)
             if not isinstance(i, np.generic):
                 i = _wrapped(i, aval_of(x).shape[d])
             ndim = aval_of(i).ndim

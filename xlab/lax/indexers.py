@@ -18,6 +18,7 @@ from xlab.core.avals import aval_of
 from xlab.core.trace import is_tracer
 from xlab.core.typing import ArrayLike
 from xlab.errors import NonConcreteBooleanIndexError
+from xlab.lax.creation import zeros_like_aval
 from xlab.lax.index_steps import Points, Shaped, Strided, Window, window_of, write_steps
 from xlab.lax.shape import broadcast_shapes
 
@@ -265,11 +266,16 @@ class NDIndexer:
         return out
 
     def read(self, x):
+        shape = self.result_shape()
+        if 0 in shape:  # also of dimensions without elements, from which nothing can be gathered
+            return zeros_like_aval(aval_of(x).update(shape=shape))
         for step in self.steps():
             x = step.read(x)
         return x
 
     def write(self, x, value, update: str = "set"):
+        if 0 in self.result_shape():
+            return x
         return write_steps(x, self.steps(), value, update)
 
 
@@ -410,6 +416,10 @@ def _entry(e, n: int, d: int):
         raise TypeError(f"a reference is indexed by integers, got {aval} in dimension {d}")
     if not aval.shape and not is_tracer(e):
         return _in_bounds(operator.index(e), n)
+    if n == 0 and aval.size:
+        raise ValueError(
+            f"Out of bound indexer: {aval} in dimension {d}, dim=0: there is nothing to index."
+        )
     if isinstance(e, np.ndarray) and e.size:
         _in_bounds(int(e.min()), n)
         _in_bounds(int(e.max()), n)

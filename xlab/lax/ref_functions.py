@@ -54,9 +54,9 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
         >>> float(total[...])
         5.0
     """
-    if is_ref(init_val):
+    if is_ref(init_val) or isinstance(init_val, View):
         raise TypeError(
-            f"new_ref takes an array, got a reference of type {aval_of(init_val)}: read it first, as ref[...]"
+            f"new_ref takes an array, got a reference of type {init_val.aval}: read it first, as ref[...]"
         )
     try:
         aval_of(init_val)

@@ -9,8 +9,9 @@ from importlib import metadata
 from typing import Any
 
 from xlab.core.source_info import is_internal
-from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program
@@ -27,6 +28,7 @@ from xlab.observe.records import (
     Timing,
     Transfer,
 )
+from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.units import an
@@ -36,7 +38,9 @@ from xlab.observe.timing.ledger import ledger
 from xlab.observe.timing.phases import phases, timings
 from xlab.observe.timing.profile import heat
 
-PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger")
+PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger", "kernels")
+MOST_BLOCKS = 3000
+"""Block visits of one kernel that a report has."""
 
 
 def report(
@@ -45,12 +49,12 @@ def report(
     title: str = "",
     parts: Sequence[str] = PARTS,
     levels: Any = True,
-    link: str | communication.Interconnect = "cpu",
+    link: str | Interconnect = "cpu",
     measured: Sequence[Timing] = (),
     trace: StepTrace | None = None,
     passes: Sequence[Pass] = (),
 ) -> Report:
-    """The report of a recording: programs with their levels, layouts, collectives, phases, memory and compiles.
+    """The report of a recording: programs with their levels, layouts, collectives, phases, memory, compiles and kernels.
 
     Args:
         session: what `record()` gave.
@@ -77,6 +81,7 @@ def report(
     layouts: list[ArrayLayout] = []
     moved: list[Transfer] = []
     used: list[Memory] = []
+    kernels: list[KernelRun] = []
     notices: list[Notice] = []
     unknown_collectives = False
     for index, stages in enumerate(subjects):
@@ -127,6 +132,16 @@ def report(
                 index,
             )
             used += [one] if one is not None else []
+        if "kernels" in parts:
+            kernels += (
+                _guard(
+                    lambda stages=stages, index=index: kernels_of(stages, index, MOST_BLOCKS),
+                    notices,
+                    f"the kernels of {stages.name}",
+                    index,
+                )
+                or ()
+            )
         notices += [
             Notice("info", sentence, "program", program=index) for sentence in stages.unknown
         ]
@@ -157,6 +172,18 @@ def report(
             )
     if session.profile is not None and programs:
         programs, moved = heat(session.profile, subjects, programs, moved)
+    notices += [
+        Notice(
+            "warning",
+            f"kernel {run.name}: {lint.text}",
+            "kernels",
+            lint.fix,
+            run.equation,
+            run.program,
+        )
+        for run in kernels
+        for lint in run.lints
+    ]
     notices += _notices(layouts, moved, used)
     layouts = list(rebuilt(layouts, moved))
     if session.dropped:
@@ -191,6 +218,7 @@ def report(
         versions(),
         targets=session.targets,
         counted="transfers" in parts and bool(subjects) and not unknown_collectives,
+        kernels=tuple(kernels),
     )
 
 

@@ -10,6 +10,7 @@ from xlab import tree as _tree
 from xlab.compile.arguments import static_positions
 from xlab.compile.jit import hoisted
 from xlab.compile.jit_primitive import jit_p
+from xlab.compile.ref_discharge import check_refs
 from xlab.compile.tracing import function_name, made_of, trace_program
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
@@ -96,6 +97,7 @@ def checkpoint(
         flat, in_tree = _tree.flatten((dynamic, kwargs))
         program = trace_program(chosen, in_tree, [aval_of(x) for x in flat])
         consts, closed = hoisted(program.closed)
+        check_refs(closed, flat, (*closed.consts, *consts), function_name(fun))
         values = [*closed.consts, *consts, *flat]
         jaxpr = closed.memo("open", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
         outs = remat_p.bind(

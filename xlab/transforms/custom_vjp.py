@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from xlab import tree as _tree
 from xlab.compile.jit import hoisted
+from xlab.compile.ref_discharge import check_refs
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
@@ -38,6 +39,7 @@ class _CustomVJPCall(CustomCall):
             fun, [aval_of(x) for x in args], DebugInfo(params["name"])
         )
         consts, closed = hoisted(closed)
+        check_refs(closed, args, (*closed.consts, *consts), params["name"])
         invars = [trace.atom(x) for x in (*consts, *args)]
         n = len(consts)
         return trace.record(

@@ -14,6 +14,7 @@ from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.device_put import in_memory
@@ -114,6 +115,8 @@ _tree.register_pytree_node(
 def _cotangent(ct, aval):
     if aval.to_tangent_aval().dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
+    if type(ct) is ad.Zero and type(aval) is AbstractRef:
+        ct = ad.Zero(aval.inner_aval.to_tangent_aval())
     ct = as_array(ad.instantiate_zeros(ct))
     # A scalar, which went where the arrays were.
     return ct if aval_of(ct).memory_space == aval.memory_space else in_memory(ct, aval)

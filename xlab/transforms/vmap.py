@@ -6,9 +6,11 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.compile.tracing import function_name, made_of
+from xlab.compile.ref_discharge import check_arguments
+from xlab.compile.tracing import argument_names, function_name, made_of
 from xlab.config import idle_argument
 from xlab.core.avals import aval_of, explicit_types
+from xlab.core.refs import is_ref
 from xlab.core.trace import Axis, state
 from xlab.interpreters import batching, vmappable
 from xlab.transforms.arguments import check_callable, wraps
@@ -80,6 +82,8 @@ def vmap(
         own = [vmappable.is_vmappable(x) for x in flat]
         dims = [None if o else _dim(x, a, name) for x, a, o in zip(flat, axes, own)]
         size = _size(flat, dims, axis_size, name, in_tree)
+        if any(map(is_ref, flat)):
+            check_arguments(name, flat, lambda: argument_names(fun, in_tree, len(flat)))
         out_tree = trace = None
 
         def flat_fun(*leaves):

@@ -9,11 +9,16 @@ import xlab
 from tests.kernels.machine.examples import SDS, P, Q, worked
 from xlab import numpy as jnp
 from xlab.kernels import (
+    BlockSpec,
+    CoreMemorySpace,
     CoreMesh,
     InterpretParams,
     MemorySpace,
     SemaphoreType,
+    async_copy,
+    kernel_call,
     mpmd_map,
+    run_scoped,
     semaphore_signal,
     semaphore_wait,
 )
@@ -100,7 +105,7 @@ def test_k83_same_seed_same_log():
 
 
 def test_k90_random_seed_shuffles_parallel_axes_only():
-    from xlab.kernels import BlockSpec, kernel_call, program_id
+    from xlab.kernels import program_id
 
     def kernel(o):
         o[0, 0] = program_id(0) * 10 + program_id(1)
@@ -306,4 +311,145 @@ def test_k104c_two_cores_write_a_half_each():
     machine = Machine(mpmd_map([(Q, half)], SDS((8,), "int32")), x, params=RACES)
     single = Machine(mpmd_map([(P, whole)], SDS((8,), "int32")), x)
     np.testing.assert_array_equal(machine.run()[0], single.run()[0])
+    assert machine.races == []
+
+
+def test_k22_k24_a_semaphore_of_each_core_is_signaled_from_another_mesh():
+    sem = CoreMemorySpace(MemorySpace.SEMAPHORE, Q)
+    local = CoreMemorySpace(MemorySpace.LOCAL, Q)
+
+    def p(out, ready, tmp):
+        out[2] = jnp.int32(7)
+        semaphore_signal(ready, core=1)
+        semaphore_signal(ready, core=0)
+
+    def q(out, ready, tmp):
+        k = xlab.lax.axis_index("q")
+        semaphore_wait(ready)
+        tmp[0] = out[2] + k
+        out[k] = tmp[0]
+
+    scratch = [sem((), "int16"), local((1,), "int32")]
+    call = mpmd_map([(P, p), (Q, q)], SDS((3,), "int32"), scratch_shapes=scratch)
+    for schedule in ("sequential", "round_robin", "random"):
+        machine = Machine(call, params=RACES, schedule=schedule)
+        assert machine.run()[0].tolist() == [7, 8, 7]
+        assert machine.races == []
+    assert {e.ref for e in machine.events()} == {"outputs[0]", "scratch[0]", "scratch[1]"}
+    owners = {b["owner"] for n, b in machine.state()["buffers"].items() if n.startswith("scratch")}
+    assert owners == {1, 2}
+
+    def unclear(out, ready, tmp):
+        semaphore_signal(ready)
+
+    machine = Machine(mpmd_map([(P, unclear), (Q, q)], SDS((3,), "int32"), scratch_shapes=scratch))
+    with pytest.raises(ValueError, match="say whose is meant"):
+        machine.run()
+
+
+def test_k25_copies_on_wait_and_eager():
+    def p(x, out, tmp, sem):
+        copy = async_copy(x.at[2:6], tmp, sem)
+        x_later = x[0]
+        copy.wait()
+        out[...] = tmp[...] + x_later
+
+    def call():
+        return mpmd_map(
+            [(P, p)],
+            SDS((4,), "int32"),
+            scratch_shapes=[MemorySpace.SHARED((4,), "int32"), SemaphoreType.DMA],
+        )
+
+    for mode in ("on_wait", "eager"):
+        params = InterpretParams(dma_execution_mode=mode, detect_races=True)
+        machine = Machine(call(), jnp.arange(8), params=params)
+        assert machine.run()[0].tolist() == [2, 3, 4, 5]
+        done = [e for e in machine.accesses() if e.kind == "copy" and dict(e.more)["done"]]
+        assert [(e.box, dict(e.more)["to_slice"]) for e in done] == [(((2, 6),), ((0, 4),))]
+
+
+def test_k93_a_copy_that_is_in_flight_races():
+    def p(x, out, sem):
+        copy = async_copy(x, out, sem)
+        out[0] = jnp.int32(9)
+        copy.wait()
+
+    def q(x, out, sem):
+        pass
+
+    call = two(p, q, [SemaphoreType.DMA])
+    machine = Machine(call, jnp.arange(4), params=RACES)
+    machine.run()
+    assert [(r.ref, set(r.kinds)) for r in machine.races] == [("outputs[0]", {"write"})]
+
+    def after(x, out, sem):
+        async_copy(x, out, sem).wait()
+        out[0] = jnp.int32(9)
+
+    machine = Machine(two(after, q, [SemaphoreType.DMA]), jnp.arange(4), params=RACES)
+    assert machine.run()[0].tolist() == [9, 1, 2, 3]
+    assert machine.races == []
+
+
+def test_a_copy_nobody_waits_for_is_remarked():
+    def p(x, out, sem):
+        async_copy(x, out, sem)
+
+    machine = Machine(
+        mpmd_map([(P, p)], SDS((4,), "int32"), scratch_shapes=[SemaphoreType.DMA]), jnp.arange(4)
+    )
+    with pytest.warns(KernelWarning, match="nobody waited for"):
+        machine.run()
+
+
+def test_k19_collective_axes_share_one_allocation():
+    def q(out):
+        k = xlab.lax.axis_index("q")
+
+        def body(tmp):
+            tmp[k] = k + 5
+            out[k] = tmp[0]
+
+        run_scoped(body, MemorySpace.SHARED((2,), "int32"), collective_axes="q")
+
+    call = mpmd_map([(Q, q)], SDS((2,), "int32"))
+    assert Machine(call, schedule="sequential").run()[0].tolist() == [5, 5]
+    machine = Machine(call, schedule=Schedule("sequential", order=(1, 0)))
+    assert machine.run()[0].tolist() == [5, -(2**31)]
+    assert [e["kind"] for e in machine.lint] == ["uninitialized read"]
+
+
+def test_k90_k93_cores_share_the_steps_of_parallel_axes():
+    def kernel(x, o):
+        o[...] = x[...] * 2
+
+    block = BlockSpec((2,), lambda i: (i,))
+
+    def run(out_map, semantics=("parallel",)):
+        call = kernel_call(
+            kernel,
+            SDS((8,), "int32"),
+            grid=4,
+            in_specs=[block],
+            out_specs=BlockSpec((2,), out_map),
+            compiler_params={"dimension_semantics": semantics},
+        )
+        params = InterpretParams(num_cores_or_threads=2, detect_races=True, schedule="round_robin")
+        machine = Machine(call, jnp.arange(8), params=params)
+        return machine, machine.run()[0]
+
+    machine, out = run(lambda i: (i,))
+    assert out.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert {(e.core, e.grid) for e in machine.events()} == {
+        (0, (0,)),
+        (0, (1,)),
+        (1, (2,)),
+        (1, (3,)),
+    }
+    assert machine.races == []
+    machine, _ = run(lambda i: (i % 2,))  # blocks that both cores put back
+    assert [r.slices for r in machine.races] == [(((0, 4),), ((0, 4),))]
+    assert set(machine.races[0].eqns) == {"write-back"}
+    machine, out = run(lambda i: (i % 2,), ("arbitrary",))  # one core does it all
     assert machine.races == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebook.views import sample
-from xlab.interpreters import communication
+from xlab.interpreters import communication, communication_costs
 from xlab.notebook import assets
 from xlab.notebook.views import dataflow
 from xlab.notebook.views.draw import html
@@ -17,7 +17,7 @@ from xlab.observe import records as r
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
-LINK = communication.Interconnect("mine", 1.5, 12_500.0)
+LINK = communication_costs.Interconnect("mine", 1.5, 12_500.0)
 
 
 def cases():
@@ -25,7 +25,9 @@ def cases():
         for n in (2, 3, 4, 5, 8):
             for way in communication.ALGORITHMS:
                 sizes = (n // 2, 2) if way == "axes" and n % 2 == 0 else (n,)
-                us, _ = communication.cost(kind, n, 1000, algorithm=way, link=LINK, sizes=sizes)
+                us, _ = communication_costs.cost(
+                    kind, n, 1000, algorithm=way, link=LINK, sizes=sizes
+                )
                 rounds = communication.rounds(
                     communication.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way)
                 )
@@ -94,7 +96,7 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
     prices = []
     for way in ("ring", "bidirectional", "direct"):
         hops, load = (
-            communication.permute_load(
+            communication_costs.permute_load(
                 (tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional"
             )
             if way != "direct"
@@ -103,7 +105,7 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
         prices.append(
             [
                 way,
-                communication.cost(
+                communication_costs.cost(
                     "collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK
                 )[0],
             ]
@@ -133,7 +135,7 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
 
 def test_a_record_says_what_its_prediction_assumes():
     for way in communication.ALGORITHMS:
-        us, formula = communication.cost(
+        us, formula = communication_costs.cost(
             "all_gather", 8, 4096, algorithm=way, link=LINK, sizes=(4, 2)
         )
         assert dataflow.assumed((r.Transfer("all_gather", predicted_us=us, formula=formula),)) == (
@@ -141,7 +143,7 @@ def test_a_record_says_what_its_prediction_assumes():
             12_500.0,
             way,
         )
-    _, formula = communication.cost("collective_permute", 8, 4096, hops=2, link=LINK)
+    _, formula = communication_costs.cost("collective_permute", 8, 4096, hops=2, link=LINK)
     assert dataflow.assumed((r.Transfer("collective_permute", formula=formula),)) == (
         1.5,
         12_500.0,

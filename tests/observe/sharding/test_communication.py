@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xlab.interpreters import communication
+from xlab.interpreters import communication, communication_costs
 
 GROUPS = ((3, 1, 0), (2, 4, 5))
 
@@ -86,42 +86,44 @@ def test_bytes_sent_are_those_of_the_closed_formula():
                 kind, (tuple(range(n)),), bytes_in=size, algorithm=algorithm
             )
             sent = sum(m.size for m in found if m.source == 0)
-            assert sent == communication.sent_per_device(kind, n, size)
+            assert sent == communication_costs.sent_per_device(kind, n, size)
     direct = communication.messages(
         "all_to_all", (tuple(range(n)),), bytes_in=size, algorithm="direct"
     )
-    assert sum(m.size for m in direct if m.source == 0) == communication.sent_per_device(
+    assert sum(m.size for m in direct if m.source == 0) == communication_costs.sent_per_device(
         "all_to_all", n, size
     )
 
 
 def test_costs():
-    link = communication.Interconnect("test", 2.0, 1000.0)
+    link = communication_costs.Interconnect("test", 2.0, 1000.0)
     n, s = 4, 8000
-    assert communication.cost("all_reduce", n, s, link=link)[0] == pytest.approx(
+    assert communication_costs.cost("all_reduce", n, s, link=link)[0] == pytest.approx(
         2 * 3 * (2 + s / (4 * 1000))
     )
-    assert communication.cost("all_gather", n, s, link=link)[0] == pytest.approx(3 * (2 + s / 1000))
-    assert communication.cost("reduce_scatter", n, s, link=link)[0] == pytest.approx(
+    assert communication_costs.cost("all_gather", n, s, link=link)[0] == pytest.approx(
+        3 * (2 + s / 1000)
+    )
+    assert communication_costs.cost("reduce_scatter", n, s, link=link)[0] == pytest.approx(
         3 * (2 + s / 4000)
     )
-    assert communication.cost("all_to_all", n, s, link=link)[0] == pytest.approx(
+    assert communication_costs.cost("all_to_all", n, s, link=link)[0] == pytest.approx(
         3 * 2 + s * 3 / 2000
     )
-    assert communication.cost("all_to_all", n, s, link=link, algorithm="bidirectional")[
+    assert communication_costs.cost("all_to_all", n, s, link=link, algorithm="bidirectional")[
         0
     ] == pytest.approx(2 * 2 + s * (16 // 4) / (2 * 4) / 1000)
-    us, formula = communication.cost("all_reduce", n, s, link=link, algorithm="bidirectional")
+    us, formula = communication_costs.cost("all_reduce", n, s, link=link, algorithm="bidirectional")
     assert us == pytest.approx(2 * 3 * (2 + s / 8000)) and "n=4" in formula and "8,000 B" in formula
-    assert communication.cost("all_reduce", 1, s)[0] == 0
+    assert communication_costs.cost("all_reduce", 1, s)[0] == 0
 
 
 def test_permutes_on_a_ring():
     group = ((0, 1, 2, 3),)
-    assert communication.permute_load(group, ((0, 1), (1, 2), (2, 3), (3, 0)), 8) == (1, 8)
-    assert communication.permute_load(group, ((0, 3),), 8) == (3, 8)
-    assert communication.permute_load(group, ((0, 3),), 8, both_ways=True) == (1, 8)
-    assert communication.permute_load(group, ((0, 2), (1, 3)), 8) == (2, 16)
+    assert communication_costs.permute_load(group, ((0, 1), (1, 2), (2, 3), (3, 0)), 8) == (1, 8)
+    assert communication_costs.permute_load(group, ((0, 3),), 8) == (3, 8)
+    assert communication_costs.permute_load(group, ((0, 3),), 8, both_ways=True) == (1, 8)
+    assert communication_costs.permute_load(group, ((0, 2), (1, 3)), 8) == (2, 16)
 
 
 def test_groups_along_axes():
@@ -151,5 +153,5 @@ def test_ranks_of_a_permute_count_by_position_and_a_broadcast_starts_at_its_root
 def test_bytes_sent_in_all_are_those_of_the_messages_of_a_ring(kind):
     groups = ((0, 1, 2, 3), (4, 5))
     found = communication.messages(kind, groups, bytes_in=1 << 12)
-    assert sum(m.size for m in found) == communication.sent_in_all(kind, groups, (), 1 << 12)
-    assert communication.sent_in_all(kind, ((0,), (1,)), (), 1 << 12) == 0
+    assert sum(m.size for m in found) == communication_costs.sent_in_all(kind, groups, (), 1 << 12)
+    assert communication_costs.sent_in_all(kind, ((0,), (1,)), (), 1 << 12) == 0

@@ -8,7 +8,7 @@ import pytest
 import xlab
 from tests.observe import sample_programs as programs
 from xlab import lax, observe
-from xlab.interpreters import communication
+from xlab.interpreters import communication_costs
 from xlab.lax import collectives  # noqa: F401
 from xlab.sharding import NamedSharding
 from xlab.sharding import PartitionSpec as P
@@ -34,7 +34,7 @@ def test_added_by_the_partitioner_with_reasons():
     )
     assert first.source.function == "matmul" and first.equation == 0 and first.times == 1
     assert second.axes == ("data",) and "reduce_sum" in second.reason and second.equation == 2
-    us = communication.cost("all_reduce", 2, 32)[0]
+    us = communication_costs.cost("all_reduce", 2, 32)[0]
     assert first.predicted_us == us and "n=2, S=32 B" in first.formula
     assert {(s, t) for r in first.rounds for s, t, _ in r} == {
         (a + i, a + 1 - i) for a in (0, 2, 4, 6) for i in (0, 1)
@@ -192,7 +192,7 @@ def test_links_and_algorithms():
     slow = observe.transfers(
         programs.dense,
         *programs.sharded_operands(),
-        link=communication.Interconnect("slow", 100.0, 1.0),
+        link=communication_costs.Interconnect("slow", 100.0, 1.0),
     )
     assert slow[0].predicted_us == pytest.approx(2 * (100 + 16))
     direct = observe.transfers(programs.dense, *programs.sharded_operands(), algorithm="direct")

@@ -4,6 +4,7 @@ Programs run in interpretation, as `pallas_call(..., interpret=True)`. `tpu.py` 
 as they mean something there; `emulated.py` what only these names need.
 """
 
+from xlab.experimental.pallas.emulated import CompilerParams as CompilerParams
 from xlab.experimental.pallas.emulated import DeviceIdType as DeviceIdType
 from xlab.experimental.pallas.emulated import delay as delay
 from xlab.experimental.pallas.emulated import empty_like as empty_like
@@ -22,6 +23,7 @@ from xlab.kernels import Blocked as Blocked
 from xlab.kernels import BlockSpec as BlockSpec
 from xlab.kernels import BoundedSlice as BoundedSlice
 from xlab.kernels import Buffered as Buffered
+from xlab.kernels import CostEstimate as CostEstimate
 from xlab.kernels import Element as Element
 from xlab.kernels import GridSpec as GridSpec
 from xlab.kernels import Indirect as Indirect
@@ -38,6 +40,7 @@ from xlab.kernels import debug_check as debug_check
 from xlab.kernels import debug_print as debug_print
 from xlab.kernels import dot as dot
 from xlab.kernels import enable_debug_checks as enable_debug_checks
+from xlab.kernels import estimate_cost as estimate_cost
 from xlab.kernels import kernel as kernel
 from xlab.kernels import kernel_call as pallas_call
 from xlab.kernels import kernel_call_p as pallas_call_p

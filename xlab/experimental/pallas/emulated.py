@@ -19,6 +19,10 @@ from xlab.core.refs import Ref
 from xlab.core.typing import ArrayLike
 
 
+class CompilerParams:
+    """Base of the dataclasses that say how a compiler shall treat a kernel, as `tpu.CompilerParams`. Interpretation keeps them."""
+
+
 class DeviceIdType(enum.Enum):
     """How the device of a remote operation is named: by its place in the mesh, or by its number."""
 

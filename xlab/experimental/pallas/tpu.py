@@ -7,7 +7,7 @@ Nothing here says how a TPU would run a program.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.refs import Ref
 from xlab.core.typing import Array, ArrayLike
+from xlab.experimental.pallas.emulated import CompilerParams as _CompilerParams
 from xlab.kernels import AsyncCopy
 from xlab.kernels import InterpretParams as InterpretParams
 from xlab.kernels import PrefetchGridSpec as PrefetchScalarGridSpec
@@ -31,7 +32,7 @@ from xlab.kernels import with_memory_space_constraint as with_memory_space_const
 __all__ = [
     "ANY", "ARBITRARY", "CMEM", "CORE_PARALLEL", "CompilerParams", "GridDimensionSemantics", "HBM", "HOST", "InterpretParams", "MemorySpace",
     "PARALLEL", "PrefetchScalarGridSpec", "SEMAPHORE", "SMEM", "SUBCORE_PARALLEL", "SemaphoreType", "VMEM", "VMEM_SHARED", "async_copy",
-    "bitcast", "create_tensorcore_mesh", "dma_semaphore", "force_tpu_interpret_mode", "is_tpu_device", "load", "make_async_copy", "roll",
+    "bitcast", "create_tensorcore_mesh", "dma_semaphore", "emit_pipeline", "force_tpu_interpret_mode", "is_tpu_device", "load", "make_async_copy", "roll", "run_on_first_core",
     "store", "sync_copy", "with_memory_space_constraint",
 ]  # fmt: skip
 
@@ -74,7 +75,7 @@ SUBCORE_PARALLEL = GridDimensionSemantics.SUBCORE_PARALLEL
 
 
 @dataclass(frozen=True)
-class CompilerParams:
+class CompilerParams(_CompilerParams):
     """What a compiler for TPUs would be told. Interpretation reads `dimension_semantics` and keeps the rest.
 
     Args:
@@ -240,6 +241,53 @@ def create_tensorcore_mesh(
         num_cores: how many cores; 1 where neither is given.
     """
     return kernels.create_core_mesh(axis_name, devices, num_cores)
+
+
+def run_on_first_core(core_axis_name: str) -> Callable[[Callable[[], None]], None]:
+    """Decorates a function without arguments, which the first core along an axis calls at once, and no other.
+
+    Args:
+        core_axis_name: the name of the axis.
+    """
+    return kernels.when(lax.axis_index(core_axis_name) == 0)
+
+
+def emit_pipeline(
+    body: Callable[..., None],
+    *,
+    grid: Sequence[Any],
+    in_specs: Any = (),
+    out_specs: Any = (),
+    tiling: Any = None,
+    core_axis: Any = None,
+    core_axis_name: Any = None,
+    dimension_semantics: Sequence[Any] | None = None,
+    trace_scopes: bool = True,
+    no_pipelining: bool = False,
+    _explicit_indices: bool = False,
+) -> Callable[..., None]:
+    """A loop over a grid inside of a kernel, as `xlab.kernels.emit_pipeline`.
+
+    Args:
+        body, grid, in_specs, out_specs: as there.
+        tiling, dimension_semantics, trace_scopes, no_pipelining: hints for hardware. Steps run one after the other, in order.
+        core_axis, core_axis_name: not supported: each core runs the whole grid. Choose its part by `lax.axis_index` in an index map.
+
+    Raises:
+        NotImplementedError: a core axis.
+    """
+    if core_axis is not None or core_axis_name is not None:
+        raise NotImplementedError(
+            "emit_pipeline does not divide a grid among cores: give each core a grid of its part, and let index maps add where it starts, "
+            "as in lambda i: (lax.axis_index(name) * steps + i,)"
+        )
+    return kernels.emit_pipeline(
+        body,
+        grid=grid,
+        in_specs=in_specs,
+        out_specs=out_specs,
+        explicit_indices=_explicit_indices,
+    )
 
 
 def force_tpu_interpret_mode(

@@ -5,7 +5,7 @@ being run), `state.py` (all that changes), `schedule.py` (who is next), `engine.
 `accesses.py` and `synchronization.py` (rules for memory, semaphores and copies), `nested.py` (kernels in kernels), `races.py`, `failures.py`
 and `remarks.py` (what is found), `events.py` (what is told), `breakpoints.py`, `history.py` (going back), `text.py`, `traced.py` (from a
 call to a program), `threads.py`, `recording.py` (runs as plain data for views), `machine.py` (`Machine`), `blocks.py` (`trace_blocks`), `host.py`
-(calls with `interpret="value"`).
+(calls with `interpret="value"`), `explore.py` (other schedules, the shortest that shows a race).
 """
 
 from xlab.kernels.machine import accesses as accesses
@@ -15,6 +15,10 @@ from xlab.kernels.machine.blocks import trace_blocks as trace_blocks
 from xlab.kernels.machine.breakpoints import Breakpoint as Breakpoint
 from xlab.kernels.machine.events import Access as Access
 from xlab.kernels.machine.events import BlockEvent as BlockEvent
+from xlab.kernels.machine.explore import Comparison as Comparison
+from xlab.kernels.machine.explore import ShortestRace as ShortestRace
+from xlab.kernels.machine.explore import compare_schedules as compare_schedules
+from xlab.kernels.machine.explore import shortest_race as shortest_race
 from xlab.kernels.machine.failures import DeadlockError as DeadlockError
 from xlab.kernels.machine.failures import KernelRunError as KernelRunError
 from xlab.kernels.machine.failures import KernelWarning as KernelWarning
@@ -34,6 +38,7 @@ __all__ = [
     "Access",
     "BlockEvent",
     "Breakpoint",
+    "Comparison",
     "DeadlockError",
     "KernelRunError",
     "KernelWarning",
@@ -44,9 +49,12 @@ __all__ = [
     "RaceError",
     "Recording",
     "Schedule",
+    "ShortestRace",
     "StepBudgetError",
     "UninitializedReadError",
     "collect_machines",
+    "compare_schedules",
     "run",
+    "shortest_race",
     "trace_blocks",
 ]

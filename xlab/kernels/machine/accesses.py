@@ -11,7 +11,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.kernels.access import masked_load_p, masked_swap_p
-from xlab.kernels.machine.buffers import Buffer, Place, digest, empty, uninitialized_value
+from xlab.kernels.machine.buffers import COUNTS, Buffer, Place, digest, empty, uninitialized_value
 from xlab.kernels.machine.engine import machine_rules
 from xlab.kernels.machine.events import Access
 from xlab.kernels.machine.failures import KernelRunError, OutOfBoundsError, with_place
@@ -371,7 +371,7 @@ def _scoped(engine: Engine, core: Core, op: Op, aval, position: int) -> int:
     axes = tuple(a for a in op.params["collective_axes"] if a != ())
     space = str(getattr(aval.memory_space, "memory_space", aval.memory_space) or "local")
     semaphore = space == "semaphore"
-    values = np.zeros(aval.shape, aval.dtype) if semaphore else empty(aval.inner_aval, engine.zero)
+    values = np.zeros(aval.shape, COUNTS) if semaphore else empty(aval.inner_aval, engine.zero)
     written = None if semaphore else np.zeros(aval.shape, bool)
     shared = engine.now.shared
     key = None

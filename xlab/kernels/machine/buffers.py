@@ -208,6 +208,9 @@ def uninitialized_value(dtype: Any, zero: bool = False) -> np.ndarray:
     return np.array(dtypes.iinfo(dtype).min).astype(dtype)
 
 
+COUNTS = np.dtype(np.int64)  # of semaphores: copies count elements, however many
+
+
 def empty(aval: ShapedArray, zero: bool = False) -> np.ndarray:
     """An array of such elements."""
     out = np.empty(aval.shape, aval.dtype)

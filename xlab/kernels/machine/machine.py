@@ -125,6 +125,20 @@ class Machine(Engine):
                 )
             return self._one(core)
 
+    def step_if_any(self) -> bool:
+        """One equation, if the schedule has a core that can run; tells whether it had."""
+        with self._running():
+            core = self.choose()
+            if core is not None:
+                self._one(core)
+            return core is not None
+
+    def finish_quietly(self) -> list[np.ndarray]:
+        """Runs to the end without remarks; returns the outputs."""
+        with self._running():
+            self._loop(None, None)
+        return self.outputs()
+
     def step_core(self, core: int) -> list[Event]:
         """One equation of a core, whatever the schedule says; returns its events.
 

@@ -21,6 +21,7 @@ from xlab.core.refs import AbstractRef, is_ref
 from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.grid import GridMapping
 from xlab.kernels.interpret import InterpretParams
+from xlab.kernels.mesh import mesh_of
 from xlab.kernels.pairs import CALL, owner_of
 from xlab.kernels.params import given_params
 
@@ -43,12 +44,16 @@ class Operand:
 
 @dataclass(frozen=True)
 class Source:
-    """What a reference of the kernel is: an operand, a block of one, or scratch of the core."""
+    """What a reference of the kernel is: an operand, a block of one, or scratch of the core.
+
+    `home` is the pair to whose cores scratch belongs, None for those of every pair.
+    """
 
     operand: int | None  # None: scratch
     mapping: BlockMapping | None = None
     aval: AbstractRef | None = None
     name: str = ""
+    home: int | None = None
 
 
 @dataclass(frozen=True)
@@ -266,11 +271,14 @@ def mesh_program(
     sources = [Source(i) for i in range(n_in + n_out)]
     for i, a in enumerate(refs[n_in + n_out :]):
         label = f"scratch[{i}]"
-        if owner_of(a, True) == CALL:
+        home = mesh_of(a.memory_space)
+        if owner_of(a, True) == CALL or (home is not None and home not in meshes):
             sources.append(Source(len(found)))
             found.append(Operand(label, "scratch", _array(a), space_name(a.memory_space)))
         else:
-            sources.append(Source(None, None, a, label))
+            sources.append(
+                Source(None, None, a, label, None if home is None else list(meshes).index(home))
+            )
     pairs = []
     for k, (mesh, jaxpr) in enumerate(zip(meshes, jaxprs)):
         shape = dict(mesh.shape)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlab.kernels.machine.buffers import Buffer, Place, empty, uninitialized_value
+from xlab.kernels.machine.buffers import COUNTS, Buffer, Place, empty, uninitialized_value
 from xlab.kernels.machine.frames import Frame
 from xlab.kernels.machine.programs import Operand, Pair, Program, coordinates
 
@@ -142,7 +142,9 @@ def start(program: Program, zero: bool, padding_counts: bool) -> State:
             values = np.empty(shape, operand.aval.dtype)
             values[...] = fill
             written = np.zeros(shape, bool)
-            if operand.space == "semaphore" or not math.prod(shape):
+            if operand.space == "semaphore":
+                values, written = np.zeros(shape, COUNTS), None
+            elif not math.prod(shape):
                 values[...], written = 0, None
         state.add(operand.name, operand.space, None, values, written)
     if program.alias_mode == "shared":
@@ -152,7 +154,27 @@ def start(program: Program, zero: bool, padding_counts: bool) -> State:
             number = len(state.cores)
             refs = tuple(_reference(state, program, pair, s, number, zero) for s in pair.sources)
             state.cores.append(Core(number, pair, share, refs))
+    _families(state, program)
     return state
+
+
+def _families(state: State, program: Program) -> None:
+    """Joins the copies of scratch that belongs to the cores of one pair; cores of other pairs refer to the first."""
+    for k, source in enumerate(program.pairs[0].sources):
+        if source.operand is not None or program.pairs[0].mesh is None:
+            continue
+        by_pair: dict[int, list[Core]] = {}
+        for core in state.cores:
+            by_pair.setdefault(core.pair.number, []).append(core)
+        for number, cores in by_pair.items():
+            if source.home in (None, number):
+                family = tuple(c.refs[k].number for c in cores)
+                state.families.update((n, family) for n in family)
+        if source.home is not None:
+            first = by_pair[source.home][0].refs[k]
+            for core in state.cores:
+                if core.pair.number != source.home:
+                    core.refs = (*core.refs[:k], first, *core.refs[k + 1 :])
 
 
 def _share(state: State, program: Program) -> None:
@@ -179,12 +201,14 @@ def _reference(state, program, pair: Pair, source, core: int, zero: bool) -> Pla
             program.operands[source.operand].name, space, core, NOTHING, None, source.operand
         )
         return Place(block.number)
+    if source.home not in (None, pair.number):
+        return Place(-1)  # memory of other cores
     aval = source.aval.inner_aval
     space = str(
         getattr(source.aval.memory_space, "memory_space", source.aval.memory_space) or "default"
     )
     semaphore = space == "semaphore"
-    values = np.zeros(aval.shape, aval.dtype) if semaphore else empty(aval, zero)
+    values = np.zeros(aval.shape, COUNTS) if semaphore else empty(aval, zero)
     made = state.add(
         source.name, space, core, values, None if semaphore else np.zeros(aval.shape, bool)
     )

@@ -120,22 +120,14 @@ def _set(buffer: Buffer, element: int, count: int) -> None:
 
 def add_units(
     engine: Engine,
-    core: Core,
     buffer: Buffer,
     element: int,
     inc: int,
     clock: tuple[int, ...] | None,
     t: int,
 ) -> None:
-    """Counts a signal."""
-    count = _count(buffer, element) + inc
-    if count > MAX_COUNT:
-        raise _error(
-            engine,
-            core,
-            f"semaphore {_label(buffer, element)} would count to {count}, more than the {MAX_COUNT} it can hold",
-        )
-    _set(buffer, element, count)
+    """Counts a signal, or the elements that a copy has brought."""
+    _set(buffer, element, _count(buffer, element) + inc)
     if inc > 0:
         key = (buffer.number, element)
         units = engine.now.units
@@ -197,10 +189,17 @@ def _signal(engine: Engine, core: Core, op: Op, values: list):
     transforms, number = _tree.unflatten(op.params["tree"], leaves)
     buffer, element, region = _one(engine, core, place, transforms, number)
     inc = int(inc)
+    count = _count(buffer, element) + inc
+    if count > MAX_COUNT:
+        raise _error(
+            engine,
+            core,
+            f"semaphore {_label(buffer, element)} would count to {count}, more than the {MAX_COUNT} it can hold",
+        )
     clock = None
     if engine.detector is not None:
         clock = engine.detector.release(core.number)
-    add_units(engine, core, buffer, element, inc, clock, engine.now.t)
+    add_units(engine, buffer, element, inc, clock, engine.now.t)
     more = (("count", inc), ("present", _count(buffer, element)))
     _tell_semaphore(engine, core, buffer, element, region, "signal", more)
     return ()
@@ -331,7 +330,7 @@ def perform(engine: Engine, core: Core, copy: Copy) -> None:
             _mark_unwritten(src, copy.src_region, dst, copy.dst_region)
     number, element = copy.semaphore
     clock = agent[1] if agent else None
-    add_units(engine, core, st.buffers[number], element, copy.units, clock, st.t)
+    add_units(engine, st.buffers[number], element, copy.units, clock, st.t)
     if engine.watching:
         _tell_copy(engine, core, copy, src, dst, True)
 

@@ -13,11 +13,12 @@ from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
 from xlab.core.trace import EVAL, set_trace
 from xlab.interpreters.control_flow import CallFlow, flow_of
 from xlab.kernels.call_primitive import kernel_call_p
+from xlab.kernels.core_map import as_mpmd_map, core_map_p
 from xlab.kernels.interpret import InterpretParams, value_params
 from xlab.kernels.machine.programs import Program, kernel_program, mesh_program
 from xlab.kernels.mpmd_primitive import mpmd_map_p
 
-KERNELS = (kernel_call_p, mpmd_map_p)
+KERNELS = (kernel_call_p, mpmd_map_p, core_map_p)
 
 
 def captured_program(
@@ -44,6 +45,8 @@ def program_of_equation(
     """The program of a kernel's equation on concrete operands."""
     if prim is kernel_call_p:
         return kernel_program(operands, params, device=device, **eqn_params)
+    if prim is core_map_p:
+        eqn_params = as_mpmd_map(eqn_params, len(operands))
     return mesh_program(operands, device=device, **eqn_params)
 
 

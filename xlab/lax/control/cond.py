@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.ref_discharge import check_refs
 from xlab.config import config, idle_argument
 from xlab.core import dtypes
 from xlab.core import effects as _effects
@@ -156,6 +157,8 @@ def choose(api, index, branches, operands, **params):
     flat, in_tree = args_tree(*operands)
     avals = [aval_of(x) for x in flat]
     traced = [trace_body(b, in_tree, avals) for b in branches]
+    for closed, captured, _ in traced:
+        check_refs(closed, flat, captured)
     first_tree = traced[0][2]
     for (_, _, tree), b in zip(traced[1:], branches[1:]):
         if tree != first_tree:

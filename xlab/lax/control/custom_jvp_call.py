@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab.compile.jit import hoisted
+from xlab.compile.ref_discharge import check_refs
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
@@ -32,6 +33,7 @@ class _CustomJVPCall(CustomCall):
         closed = pe.trace_to_closed_jaxpr(fun, avals, DebugInfo(params["name"]))
         consts, closed = hoisted(closed)
         invars = [trace.atom(x) for x in (*consts, *args)]
+        check_refs(closed, args, consts, params["name"])
         rule = _Rule(jvp, len(consts))
         return trace.record(
             self,

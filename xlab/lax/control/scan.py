@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.ref_discharge import check_refs
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.refs import is_ref
 from xlab.core.trace import concrete_or_error, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -104,6 +106,7 @@ def scan(
         if all(j is a for j, a in zip(joined, avals)):
             break
         init_flat = list(map(as_carry, init_flat, avals, joined))
+    check_refs(body, [*init_flat, *xs_flat], consts)
     if unroll is not True and operator.index(unroll) < 0:
         raise ValueError(f"scan: `unroll` must be a `bool` or a non-negative `int`, got {unroll!r}")
     if unroll is True or (unroll is not False and operator.index(unroll) > max(n, 1)):
@@ -162,9 +165,8 @@ def _python_scan(f, carry, xs_flat, xs_tree, n, reverse):
 
     ys = []
     for i in reversed(range(n)) if reverse else range(n):
-        carry, y = f(
-            carry, _tree.unflatten(xs_tree, [index_in_dim(x, i, 0, False) for x in xs_flat])
-        )
+        row = [x.at[i] if is_ref(x) else index_in_dim(x, i, 0, False) for x in xs_flat]
+        carry, y = f(carry, _tree.unflatten(xs_tree, row))
         ys.append(y)
     if reverse:
         ys.reverse()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import LINKS, permute_price, price
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, finite, h, key, panel, table
 from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
@@ -518,13 +519,11 @@ def prices(
         return None
     if communication.by_pairs(t.kind):
         found = [
-            communication.permute_price(groups, t.pairs, t.bytes_in, way)
-            for way in communication.ALGORITHMS
+            permute_price(groups, t.pairs, t.bytes_in, way) for way in communication.ALGORITHMS
         ]
     else:
         found = [
-            communication.price(t.kind, max(n, 2), t.bytes_in, way, sizes)
-            for way in communication.ALGORITHMS
+            price(t.kind, max(n, 2), t.bytes_in, way, sizes) for way in communication.ALGORITHMS
         ]
     return (
         None
@@ -575,7 +574,7 @@ def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[st
     return {
         "later": rows(transfers, listed(transfers)[1]),
         "mesh": mesh_data(found) if found else None,
-        "links": [[link.name, link.alpha, link.beta] for link in communication.LINKS.values()],
+        "links": [[link.name, link.alpha, link.beta] for link in LINKS.values()],
         "alpha": alpha,
         "beta": beta,
         "way": way,
@@ -590,7 +589,7 @@ def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
     >>> assumed((Transfer("all_gather", formula="direct: α + S with n=4, S=8 B, α=1 µs, β=45 GB/s = 3 µs"),))
     (1.0, 45000.0, 'direct')
     """
-    alpha, beta, way = communication.LINKS["cpu"].alpha, communication.LINKS["cpu"].beta, "ring"
+    alpha, beta, way = LINKS["cpu"].alpha, LINKS["cpu"].beta, "ring"
     for t in transfers:
         found = re.search(r"α=([\d.e+-]+) µs, β=([\d.e+-]+) GB/s", t.formula) or re.search(
             r"·([\d.e+-]+) µs \+ .*/\(([\d.e+-]+) GB/s\)", t.formula

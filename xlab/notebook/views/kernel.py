@@ -13,6 +13,7 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, clean_json, h, panel, table, warning
 from xlab.notebook.views.kernel_figures import lanes_figure, operand_figures, roofline_figure
 from xlab.notebook.views.tabs import add_tab
+from xlab.observe.records import Report
 from xlab.observe.records.kernel import MILD, KernelMoment, KernelRun
 from xlab.observe.records.kernel_text import (
     MOVEMENT_HEAD,
@@ -217,9 +218,36 @@ def kernels_panel(runs: tuple[KernelRun, ...]) -> Node:
     return panel("kernels", "Kernels", *(run_node(run) for run in runs))
 
 
+VISITS = ("step", "operand", "io", "core", "pair", "visit", "clamped", "t", "grid", "index", "start", "shape", "squeezed", "pad")  # fmt: skip
+ACCESSES = ("t", "core", "pair", "ref", "kind", "eqn", "masked", "count", "until", "of", "step", "grid", "slice")  # fmt: skip
+
+
+def event_columns(run: KernelRun) -> dict[str, Any]:
+    """The events as columns, texts by their number: what a page unpacks at once, and what packs well."""
+    words: dict[str, int] = {}
+
+    def column(events: list[Any], name: str) -> list[Any]:
+        values = [getattr(e, name) for e in events]
+        if name == "slice":
+            return [[n for pair in x for n in pair] for x in values]
+        kind = type(values[0]) if values else int
+        if kind is str:
+            return [words.setdefault(x, len(words)) for x in values]
+        return [list(x) for x in values] if kind is tuple else [int(x) for x in values]
+
+    visits, accesses = list(run.blocks), list(run.accesses)
+    made = {
+        "visits": {name: column(visits, name) for name in VISITS},
+        "accesses": {name: column(accesses, name) for name in ACCESSES},
+    }
+    return {**made, "words": [clean(x) for x in words]}
+
+
 def kernel_data(run: KernelRun, live: bool = False) -> dict[str, Any]:
-    """The record's own JSON, and whether a machine answers."""
-    return {**clean_json(run.to_json()), "live": live}
+    """The record's own JSON but for its events, which go as columns, and whether a machine answers."""
+    plain = clean_json(run.replace(events=(), others=()).to_json())
+    others = [kernel_data(other) for other in run.others]
+    return {**plain, "columns": event_columns(run), "others": others, "live": live}
 
 
 class KernelView(View):
@@ -246,10 +274,15 @@ class KernelView(View):
         return {"title": clean(self.title(record)), "kernels": [kernel_data(record, True)]}
 
 
+def runs_of(report: Report) -> tuple[KernelRun, ...]:
+    """The kernels of a report: those that its recorded trace walked through, simulated, or else those of its programs."""
+    return (report.trace.kernels if report.trace else ()) or report.kernels
+
+
 add_tab(
     "kernels",
     "Kernels",
     85,
-    lambda report: kernels_panel(report.kernels) if report.kernels else None,
-    lambda report: {"kernels": [kernel_data(run) for run in report.kernels]},
+    lambda report: kernels_panel(found) if (found := runs_of(report)) else None,
+    lambda report: {"kernels": [kernel_data(run) for run in runs_of(report)]},
 )

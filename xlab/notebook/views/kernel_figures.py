@@ -26,7 +26,7 @@ MOST_BLOCKS = 256
 MOST_TIME = 120
 """Time that the static picture of the cores shows."""
 MOST_LANES = 64
-LANE, LEFT = 26, 150
+LANE, LEFT = 26, 190
 
 
 def block_title(o: KernelOperand, e: BlockVisit) -> str:
@@ -192,7 +192,8 @@ def lanes_figure(run: KernelRun) -> Node | None:
 
     parts: list[Any] = []
     for core, pair in cores:
-        name = f"{pair.fn} · " if pair and pair.cores[:1] == (core,) and len(cores) > 1 else ""
+        named = pair is not None and pair.cores[:1] == (core,) and len(cores) > 1
+        name = f"{pair.fn[:14]} ({pair.core_type[:10]}) · " if pair is not None and named else ""
         parts += [
             h(
                 "text",
@@ -329,7 +330,9 @@ def roofline_figure(cost: KernelCost) -> Node | None:
             _line(left, y(10.0**n), left + wide, y(10.0**n), "xl-kernel-rule"),
         ]
     parts.append(_line(x(here), 10, x(here), 10 + tall, "xl-kernel-here"))
+    below = 0.0  # labels keep their distance from the one above
     for r in sorted(roofs, key=lambda r: -r.flops):
+        below = max(y(r.flops) + 4, below + 12)
         ridge = r.flops / r.bandwidth
         reach, by = bound(cost, r)
         start = 10.0**low
@@ -346,7 +349,7 @@ def roofline_figure(cost: KernelCost) -> Node | None:
             ),
             h(
                 "text",
-                {"x": left + wide + 6, "y": f"{y(r.flops) + 4:.1f}", "class": "xl-axis"},
+                {"x": left + wide + 6, "y": f"{below:.1f}", "class": "xl-axis"},
                 r.target,
             ),
             h(

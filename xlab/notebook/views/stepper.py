@@ -10,6 +10,7 @@ from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table
+from xlab.notebook.views.kernel import kernel_data, kernels_panel
 from xlab.notebook.views.program import columns, program_node
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Step, StepTrace, Value
@@ -102,6 +103,7 @@ def step_data(step: Step, entered: Collection[str] = ()) -> dict[str, Any]:
             "equation": step.equation,
             "path": step.path,
             "dead": step.dead,
+            **({"kernel": step.kernel, "point": step.point} if step.kernel >= 0 else {}),
             "outputs": [v.to_json() for v in step.outputs],
             **(
                 {"inputs": found}
@@ -179,6 +181,7 @@ class StepperView(View):
             {"class": "xl xl-report"},
             steps_panel(record),
             panel("program", "Program", program_node(record.program, 0, data)),
+            kernels_panel(record.kernels) if record.kernels else None,
         )
 
     def data(self, record: StepTrace) -> dict[str, Any]:
@@ -187,6 +190,7 @@ class StepperView(View):
             "title": clean_json(self.title(record)),
             "programs": [],
             "steps": {**steps_data(record), "live": True},
+            "kernels": [kernel_data(run) for run in record.kernels],
         }
 
 

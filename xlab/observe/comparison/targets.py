@@ -11,7 +11,7 @@ import numpy as np
 
 from xlab.backend import compiling as _compiling
 from xlab.backend import tpu_target
-from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.comparison.diff import collective_figures, memory_figures, ratio
 from xlab.observe.programs import hlo as _hlo
@@ -50,7 +50,7 @@ def check(name: str) -> None:
 
 
 def target(
-    name: str, what: Any, *args: Any, link: str | communication.Interconnect = "ici", **kwargs: Any
+    name: str, what: Any, *args: Any, link: str | Interconnect = "ici", **kwargs: Any
 ) -> Report:
     """A report of a program compiled ahead of time for another machine; nothing runs.
 
@@ -89,7 +89,7 @@ def scheduled(
     name: str,
     what: Any,
     *args: Any,
-    link: str | communication.Interconnect = "ici",
+    link: str | Interconnect = "ici",
     program: int = 0,
     **kwargs: Any,
 ) -> Scheduled:

@@ -12,6 +12,7 @@ from xlab.core import dtypes
 from xlab.core.effects import written
 from xlab.core.jaxpr import JaxprEqn
 from xlab.kernels.blocks import Blocked, BlockMapping
+from xlab.kernels.cost import jaxpr_cost
 from xlab.kernels.grid import GridMapping
 from xlab.observe.kernel_runs.blocks import (
     MOST_EVENTS,
@@ -26,7 +27,7 @@ from xlab.observe.kernel_runs.blocks import (
 from xlab.observe.kernel_runs.movement import Visits, lints, movement
 from xlab.observe.kernel_runs.rooflines import rooflines
 from xlab.observe.programs.names import source_of
-from xlab.observe.programs.stages import program_stages
+from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records.kernel import (
     CorePair,
     KernelCost,
@@ -66,6 +67,17 @@ def kernels(what: Any, *args: Any, target: str = "", **kwargs: Any) -> tuple[Ker
     stages = program_stages(what, args, kwargs)
     return tuple(
         kernel_of(eqn, roofs=roofs).replace(equation=number)
+        for number, eqn in stages.equations.items()
+        if eqn.primitive.name in PRIMITIVES
+    )
+
+
+def kernels_of(
+    stages: ProgramStages, program: int = 0, most: int = MOST_EVENTS
+) -> tuple[KernelRun, ...]:
+    """The kernels of a program that a report has, with at most so many block visits each."""
+    return tuple(
+        kernel_of(eqn, most=most).replace(equation=number, program=program)
         for number, eqn in stages.equations.items()
         if eqn.primitive.name in PRIMITIVES
     )
@@ -233,7 +245,11 @@ def stated_cost(
         return KernelCost(
             int(stated.flops), int(stated.transcendentals), "stated by the call", moved, roofs
         )
-    return KernelCost(movement=moved, rooflines=roofs)
+    each = jaxpr_cost(jaxpr.jaxpr)
+    origin = f"{each.flops:,} a step, estimated from the kernel's equations"
+    return KernelCost(
+        each.flops * steps, each.transcendentals * steps, origin if each.flops else "", moved, roofs
+    )
 
 
 def _pairs_run(eqn: JaxprEqn) -> KernelRun:

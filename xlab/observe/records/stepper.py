@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.program import Program
 from xlab.observe.records.source import Source
 from xlab.observe.records.text import Options, add_form, limited
@@ -44,7 +45,7 @@ class Value(Record):
 class Step(Record):
     """One equation as executed. `index` counts steps from 0; `path` says where: `('jit train_step', 'scan 3/12')`.
 
-    `dead` are names whose last use this step was.
+    `dead` are names whose last use this step was. A grid step of a kernel has the number of the call, and its own in the grid.
     """
 
     index: int
@@ -55,16 +56,22 @@ class Step(Record):
     dead: tuple[str, ...] = ()
     source: Source | None = None
     text: str = ""
+    kernel: int = -1
+    point: int = -1
 
 
 @record_type
 class StepTrace(Record):
-    """A recorded run of one program: its steps in order, for scrubbing. `total` may exceed `len(steps)` when cut."""
+    """A recorded run of one program: its steps in order, for scrubbing. `total` may exceed `len(steps)` when cut.
+
+    `kernels` are the runs of its kernel calls, as far as they were recorded.
+    """
 
     program: Program
     inputs: tuple[Value, ...] = ()
     steps: tuple[Step, ...] = ()
     total: int = 0
+    kernels: tuple[KernelRun, ...] = ()
 
 
 def _shard(s: ShardSummary, o: Options) -> str:

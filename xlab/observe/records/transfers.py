@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import sent_in_all
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import MeshInfo
 from xlab.observe.records.source import Source, line_text
@@ -91,7 +92,7 @@ class Transfer(Record):
             )
             n = math.prod(sizes[a] for a in self.axes) if known else 0
             return (
-                communication.sent_in_all(self.kind, (tuple(range(n)),), (), self.bytes_in) / n
+                sent_in_all(self.kind, (tuple(range(n)),), (), self.bytes_in) / n
                 if known
                 else float(self.bytes_in)
             )
@@ -100,9 +101,7 @@ class Transfer(Record):
             if self.mesh is not None
             else len({d for g in (*self.groups, *self.pairs) for d in g})
         )
-        return communication.sent_in_all(self.kind, self.groups, self.pairs, self.bytes_in) / max(
-            1, devices
-        )
+        return sent_in_all(self.kind, self.groups, self.pairs, self.bytes_in) / max(1, devices)
 
     @property
     def sent_in_run(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import LINKS, Interconnect, cost, permute_price
 from xlab.observe.programs import hlo as _hlo
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import mesh_info
@@ -30,21 +31,21 @@ MOST_MESSAGES = 20_000
 
 def collectives(
     stages: ProgramStages,
-    link: str | communication.Interconnect = "cpu",
+    link: str | Interconnect = "cpu",
     algorithm: str = "ring",
     compile: bool = True,
     program: int = 0,
 ) -> tuple[list[Transfer], dict[int, tuple[Try, ...]]]:
     """The collectives in the order they run, and what might take each away, by its position."""
     if isinstance(link, str):
-        if link not in communication.LINKS:
+        if link not in LINKS:
             raise ValueError(
-                f"unknown link {link!r}: choose from {', '.join(communication.LINKS)}, or pass communication.Interconnect(name, α, β)"
+                f"unknown link {link!r}: choose from {', '.join(LINKS)}, or pass an Interconnect(name, α, β) of xlab.interpreters.communication_costs"
             )
-        link = communication.LINKS[link]
-    elif not isinstance(link, communication.Interconnect):
+        link = LINKS[link]
+    elif not isinstance(link, Interconnect):
         raise TypeError(
-            f"link is a name ({', '.join(communication.LINKS)}) or communication.Interconnect(name, α, β); given {link!r}"
+            f"link is a name ({', '.join(LINKS)}) or an Interconnect(name, α, β) of xlab.interpreters.communication_costs; given {link!r}"
         )
     written = list(_written(stages.closed.jaxpr, stages))
     if not compile:
@@ -537,16 +538,14 @@ def axes_of_groups(mesh: MeshInfo, groups: tuple[tuple[int, ...], ...]) -> tuple
 
 
 def predicted(
-    record: Transfer, link: communication.Interconnect, algorithm: str = "ring", groups: tuple = ()
+    record: Transfer, link: Interconnect, algorithm: str = "ring", groups: tuple = ()
 ) -> Transfer:
     """The record with its messages, predicted time of one run and formula for an interconnect."""
     groups = groups or record.groups
     n = max(map(len, groups), default=1)
     if communication.by_pairs(record.kind):
-        hops, _, _, load, _ = communication.permute_price(
-            groups, record.pairs, record.bytes_in, algorithm
-        )
-        us, formula = communication.cost(
+        hops, _, _, load, _ = permute_price(groups, record.pairs, record.bytes_in, algorithm)
+        us, formula = cost(
             record.kind, n, record.bytes_in, hops=hops, load=load, algorithm=algorithm, link=link
         )
     else:
@@ -555,7 +554,7 @@ def predicted(
             if record.mesh is not None
             else {}
         )
-        us, formula = communication.cost(
+        us, formula = cost(
             record.kind,
             n,
             record.bytes_in,

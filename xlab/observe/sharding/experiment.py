@@ -20,7 +20,7 @@ from xlab.compile.lowering import lower
 from xlab.compile.resolve import Request
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.program import mesh_info
@@ -80,9 +80,7 @@ class Experiment:
         ((('x', 'f32[8,8@i]'),), 0)
     """
 
-    def __init__(
-        self, what: Any, *args: Any, link: str | communication.Interconnect = "cpu", **kwargs: Any
-    ):
+    def __init__(self, what: Any, *args: Any, link: str | Interconnect = "cpu", **kwargs: Any):
         self.stages = program_stages(what, args, kwargs)
         self.link = link
         low = self.stages.lowered

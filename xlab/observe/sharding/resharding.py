@@ -10,7 +10,7 @@ import numpy as np
 
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
-from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.resharding import Resharding
@@ -28,7 +28,7 @@ def compare(
     dtype: Any = np.float32,
     name: str = "",
     compiled: bool = False,
-    link: str | communication.Interconnect = "cpu",
+    link: str | Interconnect = "cpu",
 ) -> Resharding:
     """What moves when an array goes from one layout to another: what stays, and who sends how many bytes to whom.
 

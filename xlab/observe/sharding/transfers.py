@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.figures.placements import plot_transfers
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Transfer
@@ -30,7 +31,7 @@ class Transfers(tuple):
 def transfers(
     what: Any,
     *args: Any,
-    link: str | communication.Interconnect = "cpu",
+    link: str | Interconnect = "cpu",
     algorithm: str = "ring",
     compile: bool = True,
     program: int = 0,
@@ -41,7 +42,7 @@ def transfers(
 
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr.
-        link: the interconnect to predict for, a name in `communication.LINKS` or an `Interconnect(name, alpha, beta)`.
+        link: the interconnect to predict for, a name in `interpreters.communication_costs.LINKS` or an `Interconnect(name, alpha, beta)`.
         algorithm: `ring`, `bidirectional`, `direct`, or `axes` for rings along all axes of a collective at once.
         compile: look into the compiled module; without it only what the user wrote is known.
         program: index to write into the records.

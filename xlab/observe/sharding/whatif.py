@@ -11,7 +11,7 @@ from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import own
 from xlab.core.avals import aval_of
-from xlab.interpreters import communication
+from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.program import mesh_info
@@ -33,7 +33,7 @@ def what_if(
     in_shardings: Any = None,
     out_shardings: Any = None,
     mesh: Mesh | None = None,
-    link: str | communication.Interconnect = "cpu",
+    link: str | Interconnect = "cpu",
     title: str = "",
 ) -> Report:
     """The costs of a program with its arguments placed otherwise: compiled, never run, no data moved.
@@ -123,7 +123,7 @@ def search_shardings(
     mesh: Mesh | None = None,
     *,
     arguments: Sequence[int] | None = None,
-    link: str | communication.Interconnect = "cpu",
+    link: str | Interconnect = "cpu",
     limit: int = LIMIT,
 ) -> tuple[Report, ...]:
     """Tries the sensible placements of chosen arguments and ranks them: predicted communication first, then peak memory.

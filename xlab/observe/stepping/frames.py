@@ -7,12 +7,13 @@ from typing import Any
 
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
 from xlab.interpreters.control_flow import LoopFlow
+from xlab.observe.stepping.kernels import Points
 
 
 class Frame:
     """A program being run: its variables, the next equation, and what surrounds it."""
 
-    __slots__ = ("dirty", "env", "eqn", "jaxpr", "label", "last", "loop", "pc")
+    __slots__ = ("dirty", "env", "eqn", "jaxpr", "label", "last", "loop", "pc", "points")
 
     def __init__(
         self,
@@ -23,6 +24,7 @@ class Frame:
         loop: Loop | None = None,
     ):
         self.jaxpr, self.label, self.eqn, self.loop = jaxpr, label, eqn, loop
+        self.points: Points | None = None
         self.last = last_uses(jaxpr)
         self.dirty = False
         self.start(values)
@@ -42,7 +44,8 @@ class Frame:
 
     @property
     def title(self) -> str:
-        return self.loop.title(self.label) if self.loop is not None else self.label
+        inside = self.loop or self.points
+        return inside.title(self.label) if inside is not None else self.label
 
     def copy(self) -> Frame:
         new = object.__new__(Frame)
@@ -51,6 +54,8 @@ class Frame:
         new.env = dict(self.env)
         if self.loop is not None:
             new.loop = self.loop.copy()
+        if self.points is not None:
+            new.points = self.points.copy()
         return new
 
 

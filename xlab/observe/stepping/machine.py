@@ -18,6 +18,7 @@ from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.stepping.devices import Devices
 from xlab.observe.stepping.frames import Frame, Scan, While
+from xlab.observe.stepping.kernels import EMPTY, KERNELS, Point, Points, label_of, points_of
 
 
 class Plain:
@@ -74,6 +75,7 @@ class Executed(NamedTuple):
     jaxpr: Jaxpr  # the program it belongs to
     note: str
     local: bool  # each device has its own values
+    point: Point | None = None  # a grid step of a kernel
 
 
 class Machine:
@@ -84,6 +86,7 @@ class Machine:
         self.stack = [Frame(closed.jaxpr, [*closed.consts, *values], name)]
         self.modes: list[Any] = [self.plain]
         self.count = 0
+        self.calls: dict[int, int] = {}
 
     @property
     def mode(self) -> Any:
@@ -112,6 +115,8 @@ class Machine:
         """Enters nested programs until the next equation is one that runs at once."""
         while True:
             frame = self.stack[-1]
+            if frame.points is not None:
+                return
             if frame.pc >= len(frame.jaxpr.eqns):
                 if frame.loop is not None and self._continue(frame):
                     continue
@@ -126,6 +131,8 @@ class Machine:
         if self.finished:
             raise StopIteration("the program has ended")
         frame = self.stack[-1]
+        if frame.points is not None and (done := self._point(frame, frame.points)) is not None:
+            return done
         if frame.pc >= len(frame.jaxpr.eqns):
             return self._leave(frame)
         eqn = frame.jaxpr.eqns[frame.pc]
@@ -142,6 +149,17 @@ class Machine:
         frame.pc += 1
         self.count += 1
         return Executed(eqn, values, outs, path, dead, frame.jaxpr, note, local)
+
+    def _point(self, frame: Frame, points: Points) -> Executed | None:
+        """One grid step of a kernel; None behind the last, when the frame is ready to be left."""
+        path = tuple(f.title for f in self.stack[1:])
+        done = points.advance()
+        if done is None:
+            frame.points, frame.env = None, {"results": points}
+            return None
+        self.count += 1
+        ins, outs = ([p.value for p in parts] for parts in (done.inputs, done.outputs))
+        return Executed(points.eqn, ins, outs, path, [], frame.jaxpr, "", False, done)
 
     def _continue(self, frame: Any) -> bool:
         """Starts the next iteration of the loop this frame belongs to."""
@@ -200,6 +218,8 @@ class Machine:
 
     def _nested(self, frame: Frame, eqn: JaxprEqn) -> tuple[Frame, Any] | None:
         name, mode = eqn.primitive.name, self.mode
+        if eqn.primitive in KERNELS and mode is self.plain:
+            return self._kernel(eqn, [frame.read(a) for a in eqn.invars])
         if name not in ENTERED:
             return None
         values, flow = self._values(frame, eqn.invars), flow_of(eqn)
@@ -226,6 +246,15 @@ class Machine:
             return None
         label = f"jit {eqn.params['name']}" if name == "jit" else name
         return self._call(flow.jaxpr, values, label, eqn, mode)
+
+    def _kernel(self, eqn: JaxprEqn, values: list) -> tuple[Frame, Any] | None:
+        # Calls are numbered by where they stand in the run, so that one that is walked again keeps its number.
+        points = points_of(eqn, values, self.calls.setdefault(self.count, len(self.calls)))
+        if points is None:
+            return None
+        made = Frame(EMPTY, [], label_of(eqn), eqn)
+        made.points = points
+        return made, self.plain
 
     def _call(self, inner, values, label, eqn, mode):
         consts = inner.consts if isinstance(inner, ClosedJaxpr) else []

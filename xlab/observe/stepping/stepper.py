@@ -15,18 +15,25 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
+from xlab.kernels.machine import Machine as KernelMachine
+from xlab.observe.kernel_runs.recording import kernel_run
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import equation_line, params_text
 from xlab.observe.programs.program import program as _program
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Program, Step, StepTrace, Value
+from xlab.observe.records.kernel import KernelRun
 from xlab.observe.stepping.breakpoints import Breakpoint, holds
 from xlab.observe.stepping.devices import mesh_of
+from xlab.observe.stepping.kernels import Point
 from xlab.observe.stepping.machine import Executed, Machine, can_run
 from xlab.observe.stepping.values import summarize
 
 SNAPSHOTS = 64
 BUDGET = 1 << 30
+MOST_CALLS = 4
+"""Calls of kernels whose runs a recorded trace has."""
+MOST_CALL_EVENTS = 3000
 
 
 class Stepper:
@@ -292,11 +299,27 @@ class Stepper:
         """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel."""
         self.goto(0)
         steps: list[Step] = []
+        calls: dict[int, KernelRun] = {}
         while not self.finished:
             done = self._advance(self.into)
+            if done is not None and done.point is not None:
+                self._keep_call(done.point.call, calls)
             if len(steps) < limit and (step := self._record_of(done)) is not None:
                 steps.append(step)
-        return StepTrace(self.program, self.inputs(), tuple(steps), self.index)
+        kernels = tuple(calls[i] for i in range(len(calls)) if i in calls)
+        return StepTrace(self.program, self.inputs(), tuple(steps), self.index, kernels)
+
+    def _keep_call(self, call: int, calls: dict[int, KernelRun]) -> None:
+        """Records the run of a kernel that is being walked through, for the first few of them."""
+        points = self._machine.stack[-1].points
+        if call in calls or len(calls) >= MOST_CALLS or points is None:
+            return
+        machine = KernelMachine(points.machine.program, params=points.machine.params)
+        run = kernel_run(machine, most=MOST_CALL_EVENTS)
+        calls[call] = run.replace(
+            equation=self.stages.numbers.get(id(points.eqn), -1),
+            source=_names.source_of(points.eqn),
+        )
 
     # -- within ----------------------------------------------------------------------------------------
 
@@ -396,6 +419,8 @@ class Stepper:
         if done is None:
             return None
         eqn, jaxpr = done.eqn, done.jaxpr
+        if done.point is not None:
+            return self._point_of(done, done.point)
         inputs = tuple(
             self._value(x, literal_text(a))
             if isinstance(a, Literal)
@@ -415,6 +440,25 @@ class Stepper:
             tuple(self._letters(v) for v in done.dead),
             _names.source_of(eqn),
             equation_line(eqn, self._letters, params_text(eqn, self._letters)),
+        )
+
+    def _point_of(self, done: Executed, point: Point) -> Step:
+        """The record of a grid step of a kernel."""
+        ins, outs = (
+            tuple(self._value(part.value, part.name, part.where) for part in parts)
+            for parts in (point.inputs, point.outputs)
+        )
+        return Step(
+            self.index - 1,
+            self.stages.numbers.get(id(done.eqn), -1),
+            ins,
+            outs,
+            done.path,
+            (),
+            _names.source_of(done.eqn),
+            point.text,
+            point.call,
+            point.number,
         )
 
     def __iter__(self) -> Iterator[Step]:

@@ -41,6 +41,24 @@ function planeOf(o, blocks, now) {
   };
 }
 
+/** Many blocks as a coarse raster of their visits: four shades, a path each. */
+function rasterOf(plane, blocks, counts, facet) {
+  const [across, down] = [Math.min(64, Math.ceil(plane.wide / 3)), Math.min(48, Math.ceil(plane.tall / 3))];
+  const cells = new Float64Array(across * down);
+  let most = 0;
+  for (let i = 0; i < blocks.length; i += 1) {
+    if (!counts[i] || !plane.in(facet, blocks[i].start, blocks[i].shape)) continue;
+    const b = plane.box(blocks[i].start, blocks[i].shape);
+    const at = Math.min(down - 1, Math.floor(((b.y + b.height / 2) / plane.tall) * down)) * across + Math.min(across - 1, Math.floor(((b.x + b.width / 2) / plane.wide) * across));
+    cells[at] += counts[i];
+    if (cells[at] > most) most = cells[at];
+  }
+  const [w, tall] = [plane.wide / across, plane.tall / down];
+  const shades = [[], [], [], []];
+  cells.forEach((n, at) => n && shades[Math.min(3, Math.floor((4 * n - 1) / most))].push(`M${((at % across) * w).toFixed(1)} ${(Math.floor(at / across) * tall).toFixed(1)}h${w.toFixed(1)}v${tall.toFixed(1)}h-${w.toFixed(1)}z`));
+  return shades.map((d, i) => (d.length ? h("path", { d: d.join(""), class: "xl-kernel-heat", style: `fill-opacity:${(0.1 + 0.12 * i).toFixed(2)}` }) : null)).filter(Boolean);
+}
+
 const sizeOf = (slices) => slices.map(([low, high]) => high - low);
 const startOf = (slices) => slices.map(([low]) => low);
 const short = (e) => (e.pad || []).some((n) => n > 0);
@@ -88,14 +106,13 @@ function edgeTicks(n, extra, place) {
  */
 export function blockFigure(o, { blocks, counts, now, touched, parts }) {
   const plane = planeOf(o, blocks, now.length ? now : touched.length ? touched : parts);
-  const most = counts ? Math.max(1, ...counts) : 1;
+  let most = 1;
+  if (counts) for (const n of counts) if (n > most) most = n;
   const many = blocks.length > mostBlocks;
   const pictures = plane.facets.map((facet) => {
     const drawn = [h("rect", { ...plane.box(o.shape.map(() => 0), o.shape), class: "xl-cell" })];
     if (counts && many) {
-      const shades = [[], [], [], []];
-      blocks.forEach((e, i) => { if (counts[i] && plane.in(facet, e.start, e.shape)) { const b = plane.box(e.start, e.shape); shades[Math.min(3, Math.floor((4 * counts[i] - 1) / most))].push(`M${b.x.toFixed(1)} ${b.y.toFixed(1)}h${b.width.toFixed(1)}v${b.height.toFixed(1)}h-${b.width.toFixed(1)}z`); } });
-      shades.forEach((d, i) => d.length && drawn.push(h("path", { d: d.join(""), class: "xl-kernel-heat", style: `fill-opacity:${(0.1 + 0.12 * i).toFixed(2)}` })));
+      drawn.push(...rasterOf(plane, blocks, counts, facet));
     } else if (!many) {
       blocks.forEach((e, i) => {
         if (!plane.in(facet, e.start, e.shape)) return;

@@ -7,7 +7,25 @@ import { blockFigure, bufferNode } from "./blocks.js";
 
 /** The kernel view: a run of a kernel scrubbed step by step, or access by access; its data is the record's own JSON. */
 
-const faultWords = { bounds: "out of bounds", uninitialized: "uninitialized", nan: "first NaN", race: "race", deadlock: "deadlock", error: "error" };
+const faultWords = { bounds: "out of bounds", uninitialized: "uninitialized", nan: "NaN", race: "race", deadlock: "deadlock", error: "error" };
+
+const texts = new Set(["operand", "io", "ref", "kind", "eqn", "of"]);
+
+/** The events of a record: as they are, or from the columns of a page. */
+function eventsOf(run) {
+  if (!run.columns) return run.events || [];
+  const { words, visits, accesses } = run.columns;
+  const rows = (columns, record) => {
+    const names = Object.keys(columns);
+    return (columns[names[0]] || []).map((_, i) => {
+      const e = { record };
+      for (const name of names) e[name] = texts.has(name) ? words[columns[name][i]] : columns[name][i];
+      if (e.slice) e.slice = Array.from({ length: e.slice.length / 2 }, (_, d) => [e.slice[2 * d], e.slice[2 * d + 1]]);
+      return e;
+    });
+  };
+  return [...rows(visits, "BlockVisit"), ...rows(accesses, "RefAccess")];
+}
 
 /** What is worked out once from a record: events in order, blocks by number, accesses of each step, changes of each buffer. */
 export function readKernel(run) {
@@ -16,7 +34,7 @@ export function readKernel(run) {
   const place = new Map(operands.map((o, i) => [o.name, i]));
   const visits = [];
   const accesses = [];
-  for (const e of list("events")) {
+  for (const e of eventsOf(run)) {
     if (e.record === "RefAccess") accesses.push(e);
     else if (place.has(e.operand)) visits.push(e);
   }
@@ -259,10 +277,9 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   /** Another run takes the place of this one: the same kernel under another schedule. */
   function use(run) {
     stop();
-    kernel = readKernel({ ...given, ...run, operands: run.operands?.length ? run.operands : given.operands });
+    kernel = readKernel({ ...given, columns: null, ...run, operands: run.operands?.length ? run.operands : given.operands, equations: run.equations?.length ? run.equations : given.equations });
     byStep = kernel.steps.length > 0 && !kernel.several;
     slider.max = length() - 1;
-    by.textContent = run.scheduled_by || "";
     drawJumps();
     drawMarks();
     races.replaceChildren(...raceNodes());
@@ -286,7 +303,6 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   };
 
   const seed = h("input", { type: "number", class: "xl-kernel-seed", min: 0, value: 0, "aria-label": "seed of the schedule" });
-  const by = h("small", {}, given.scheduled_by || "");
   const others = given.others || [];
   const choice = h("select", { "aria-label": "schedule", change: () => (choice.value === "-1" ? use(given) : others[+choice.value] && use(others[+choice.value])) },
     [h("option", { value: "-1" }, given.scheduled_by || "as run"), ...others.map((o, i) => h("option", { value: i }, o.scheduled_by || `schedule ${i + 2}`))]);
@@ -307,7 +323,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
     live ? [seed, h("button", { type: "button", title: "another schedule, drawn from this seed", click: () => reschedule("random") }, "by seed"),
       h("button", { type: "button", title: "each core one equation in turn", click: () => reschedule("round_robin") }, "round robin"),
       h("button", { type: "button", title: "the shortest schedule that makes the first race's two accesses one after the other", disabled: !(given.races || []).length, click: () => reschedule("shortest") }, "shortest with the race")]
-      : h("small", {}, others.length ? "saved page: the schedules that were recorded" : "saved page: no other schedule was recorded"), by) : null;
+      : h("small", {}, others.length ? "saved page: the schedules that were recorded" : "saved page: no other schedule was recorded")) : null;
 
   const stop = () => {
     clearInterval(playing);
@@ -360,7 +376,10 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   const turn = { ArrowRight: () => go(at + 1), ArrowLeft: () => go(at - 1), ArrowDown: () => toggle(false), ArrowUp: () => toggle(true) };
   return {
     start: () => go(0),
-    go,
+    goStep(number) {
+      toggle(true);
+      go(Math.max(0, kernel.numbers.indexOf(number)));
+    },
     key(name) {
       if (!turn[name]) return false;
       stop();
@@ -383,5 +402,12 @@ definePanel("kernels", (section, { data, model, bin, say, failing }) => {
     });
   });
   const focused = () => Math.max(0, hosts.findIndex((host) => host.contains(document.activeElement)));
-  return { key: (name) => Boolean(parts[focused()]?.key(name)) };
+  return {
+    key: (name) => Boolean(parts[focused()]?.key(name)),
+    /** Shows a grid step of one of the kernels. */
+    show(i, point) {
+      parts[i]?.goStep(point);
+      hosts[i]?.scrollIntoView?.({ block: "nearest" });
+    },
+  };
 });

@@ -80,7 +80,7 @@ export function breakTest(text, program) {
 }
 
 /** @param {HTMLElement} host @param {any} data steps as columns @param {any} model the widget, or null */
-export function mountStepper(host, data, model, bin, outer) {
+export function mountStepper(host, data, model, bin, outer, page) {
   const program = readProgram(data.program, 0);
   const bus = makeBus();
   const ask = asker(model, bin);
@@ -132,7 +132,7 @@ export function mountStepper(host, data, model, bin, outer) {
     if (ask && (next < 0 || !steps.has(next)) && !(how === "next" && at >= total - 1)) {
       try {
         const step = await ask("move", { how, index: at, equation: cursor });
-        steps.set(step.index, { path: [], dead: [], outputs: [], index: 0, ...step });
+        keep(step);
         return go(step.index);
       } catch (error) {
         return say(error.message);
@@ -231,7 +231,7 @@ export function mountStepper(host, data, model, bin, outer) {
     if (!steps.has(i) && ask) {
       try {
         const step = await ask("move", { how: "goto", index: i, equation: -1 });
-        steps.set(step.index, { path: [], dead: [], outputs: [], index: 0, ...step });
+        keep(step);
       } catch (error) {
         return say(error.message);
       }
@@ -242,6 +242,7 @@ export function mountStepper(host, data, model, bin, outer) {
     slider.value = String(i);
     stopped.textContent = "";
     place.textContent = `step ${i + 1} / ${total}`;
+    inKernel.hidden = step.kernel === undefined || !page?.data.kernels?.[step.kernel];
     where.textContent = step.path.join(" ▸ ");
     bus.select([program.key(step.equation)], slider);
     if (edits.size) bands.replaceChildren(drawBands());
@@ -315,8 +316,14 @@ export function mountStepper(host, data, model, bin, outer) {
   const runButton = h("button", { type: "button", title: "run to the next breakpoint", "aria-label": "run to the next breakpoint", disabled: true, click: run }, icon("play"), "run");
   const undo = h("button", { type: "button", class: "xl-undo", hidden: true, title: "take every replaced value back", click: restore }, "undo what-if");
   const bands = h("div", {}, drawBands());
+  const inKernel = h("button", { type: "button", class: "xl-in-kernel", hidden: true, title: "the blocks of this grid step, and what the kernel does in it", click: () => {
+    const { kernel, point } = steps.get(at);
+    page.open("kernels");
+    page.part("kernels")?.show(kernel, point);
+  } }, "blocks of this step");
   const stops = h("div", { class: "xl-transport xl-stops", role: "group", "aria-label": "breakpoints" }, runButton, field,
     h("button", { type: "button", title: "stop at the chosen equation", click: () => (cursor >= 0 ? addBreak(`equation ${cursor}`) : say("choose a line of the jaxpr first")) }, "at the chosen line"), chips, undo, stopped);
+  bar.append(inKernel);
   host.replaceChildren(bar, h("div", { class: "xl-scrubber" }, bands, slider), stops, note,
     h("div", { class: "xl-columns xl-stepping" }, columns.map((c) => c.el), h("div", { class: "xl-column" }, h("div", { class: "xl-column-title" }, "variables"), values)));
   bus.on((keys, from) => {
@@ -339,9 +346,10 @@ export function mountStepper(host, data, model, bin, outer) {
   };
 }
 
-definePanel("steps", (section, { data, programs, model, bus, bin }) => {
+definePanel("steps", (section, page) => {
+  const { data, programs, model, bus, bin } = page;
   if (!data.steps) return null;
-  const part = mountStepper(section.querySelector(".xl-steps-static"), data.steps, model, bin, programs.length ? bus : null);
+  const part = mountStepper(section.querySelector(".xl-steps-static"), data.steps, model, bin, programs.length ? bus : null, page);
   part.start();
   return part;
 });
