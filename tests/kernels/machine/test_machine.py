@@ -374,3 +374,198 @@ def test_debug_prints_are_not_repeated_when_going_back(capsys):
     machine.run()
     xlab.effects_barrier()
     assert capsys.readouterr().out.count("x is 0") == 1
+
+
+def test_an_interrupted_turn_is_as_if_it_had_not_begun():
+    def kernel(x, o):
+        o[...] = x[...]
+        for _ in range(4):
+            xlab.ref.addupdate(o, ..., x[...])
+
+    machine = Machine(kernel_call(kernel, SDS((2,), "int32")), jnp.arange(2))
+    calls = []
+
+    def interrupt(value):
+        calls.append(value)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return False
+
+    machine.breakpoint("outputs[0]", kind="accum", when=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        machine.run()
+    assert "interrupted at core 0 of pair 0" in machine.stopped
+    before = machine.state()
+    assert machine.state()["buffers"]["outputs[0]"]["values"].tolist() == [0, 2]
+    assert machine.run()[0].tolist() == [0, 5]
+    machine.goto(before["steps"])
+    same_state(machine.state(), before)
+
+
+def test_a_kernel_that_never_ends_can_be_stopped_after_some_time():
+    def kernel(o):
+        o[0] = 0
+
+        def body(i):
+            o[0] = i
+            return i
+
+        lax.while_loop(lambda i: i >= 0, body, 0)
+
+    machine = Machine(kernel_call(kernel, SDS((1,), "int32")))
+    assert machine.run(seconds=0.05) is None
+    assert "seconds are over" in machine.stopped
+    assert "body/" in machine.next_equation()["eqn"]
+
+
+def test_k44_aliases_copied_and_shared():
+    def kernel(x, o):
+        o[...] = x[...] + 1
+
+    def call(mode):
+        block = BlockSpec((2,), lambda i: (0,))
+        return kernel_call(
+            kernel,
+            SDS((4,), "int32"),
+            grid=2,
+            in_specs=[block],
+            out_specs=block,
+            input_output_aliases={0: 0},
+            alias_mode=mode,
+            interpret=True,
+        )
+
+    x = jnp.arange(4)
+    for mode, want in (("copy", [1, 2, 2, 3]), ("shared", [2, 3, 2, 3])):
+        machine = Machine(call(mode), x)
+        assert machine.run()[0].tolist() == want
+        assert call(mode)(x).tolist() == want
+        assert [e["kind"] for e in machine.lint] == []
+        machine.goto(1)
+        assert machine.run()[0].tolist() == want
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_k34_dynamic_grids():
+    def kernel(o):
+        o[...] = o[...] * 0 + program_id(0)
+
+    def f(n):
+        return kernel_call(
+            kernel, SDS((4,), "int32"), grid=(n,), out_specs=BlockSpec((1,), lambda i: (i,))
+        )()
+
+    machine = Machine(f, jnp.int32(2))
+    assert machine.run()[0].tolist() == [0, 1, -(2**31), -(2**31)]
+    assert {e["kind"] for e in machine.lint} == {"uninitialized read", "output not written"}
+
+
+@pytest.mark.parametrize("policy", ["raise", "clamp"])
+def test_k36_blocks_outside(policy):
+    def kernel(x, o):
+        o[...] = x[...] + 1
+
+    block = BlockSpec((2,), lambda i: (i,))
+    call = kernel_call(
+        kernel, SDS((4,), "int32"), grid=3, in_specs=[block], out_specs=block, interpret=True
+    )
+    machine = Machine(call, jnp.arange(4), params=InterpretParams(out_of_bounds_reads=policy))
+    if policy == "raise":
+        with pytest.raises(OutOfBoundsError, match=r"block of args\[0\] at grid point \(2,\)"):
+            machine.run()
+        return
+    np.testing.assert_array_equal(machine.run()[0], call(jnp.arange(4)))
+    clamped = [e for e in machine.events() if getattr(e, "clamped", False)]
+    assert [(e.operand, e.start) for e in clamped] == [("args[0]", (2,)), ("outputs[0]", (2,))]
+
+
+def test_k29_output_blocks_that_are_visited_again_are_remarked():
+    def kernel(o):
+        o[...] = jnp.full((1,), program_id(0), "int32")
+
+    call = kernel_call(
+        kernel, SDS((2,), "int32"), grid=4, out_specs=BlockSpec((1,), lambda i: (i % 2,))
+    )
+    machine = Machine(call)
+    assert machine.run()[0].tolist() == [2, 3]
+    assert [e["kind"] for e in machine.lint] == ["output revisited"]
+
+
+def test_k12_uninitialized_values():
+    def nothing(o):
+        pass
+
+    for dtype, want in {
+        "float32": np.nan,
+        "bfloat16": np.nan,
+        "int32": -(2**31),
+        "uint8": 0,
+        "int16": 0,
+        "bool": False,
+        "complex64": complex(np.nan, np.nan),
+    }.items():
+        (out,) = Machine(kernel_call(nothing, SDS((2,), dtype))).run()
+        np.testing.assert_array_equal(out.astype("complex64"), np.full(2, want, "complex64"))
+
+
+@pytest.mark.filterwarnings("ignore::xlab.kernels.machine.KernelWarning")
+def test_masked_accesses_and_views():
+    from xlab.kernels import load, store
+
+    def kernel(x, y, o):
+        at = xlab.ds(x[2], 4)  # two of its elements are outside, and masked
+        o[0] = load(x, (at,), mask=jnp.arange(4) < 2, other=-1)
+        store(o.at[1], (slice(None),), jnp.arange(4) + 10, mask=jnp.arange(4) % 2 == 0)
+        o[2] = y.reshape(2, 4).at[1][...]
+        o[3] = y.at[1:5].bitcast("uint32")[...].astype("int32")
+        y.at[2:6].transpose((0,))[1] = jnp.int32(77)
+        o[4] = y[x[...] * 0 + (3 - x[...]) % 4]
+
+    call = kernel_call(kernel, SDS((5, 4), "int32"), interpret=True)
+    args = np.arange(4, dtype=np.int32), np.arange(8, dtype=np.int32)
+    machine = Machine(call, *args)
+    (out,) = machine.run()
+    low = -(2**31)
+    assert out.tolist() == [
+        [2, 3, -1, -1],
+        [10, low, 12, low],
+        [4, 5, 6, 7],
+        [1, 2, 3, 4],
+        [77, 2, 1, 0],
+    ]
+    np.testing.assert_array_equal(out, call(*args))
+    assert [e["ref"] for e in machine.lint if e["kind"] == "write to input"] == ["args[1]"]
+    masked = [(e.ref, e.kind, e.box, e.masked) for e in machine.accesses() if e.masked]
+    assert masked == [
+        ("args[0]", "read", ((2, 4),), 2),
+        ("outputs[0]", "write", ((1, 2), (0, 3)), 2),
+    ]
+
+
+def test_the_log_is_bounded_and_says_what_it_left_out():
+    call, x = add_one(64, 1)
+    machine = Machine(call, x)
+    machine.log_limit = 100
+    machine.run()
+    assert len(machine.events()) <= 100
+    assert machine.left_out > 0
+    assert machine.record().data["left_out"]["events"] == machine.left_out
+    machine.goto(3)
+    assert machine.count == 3
+
+
+def test_checkpoints_are_bounded_by_the_operands():
+    call, x = add_one(4096, 16)
+    machine = Machine(call, x)
+    machine.history.limit = 5 * machine.program.nbytes
+    machine.history.interval = 4
+    machine.run()
+    held = {
+        id(b.values): b.values.nbytes
+        for _, s, _, _ in machine.history.saved
+        for b in s.buffers.values()
+    }
+    assert sum(held.values()) < 10 * machine.program.nbytes
+    assert machine.history.thinned > 0
+    machine.goto(1)
+    assert machine.run() is not None

@@ -8,7 +8,8 @@ from typing import Any
 from xlab.core.trace import EVAL, set_trace
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.machine.events import BlockEvent
-from xlab.kernels.machine.points import depends_on_data, static_events
+from xlab.kernels.machine.placement import depends_on_data
+from xlab.kernels.machine.points import static_events
 from xlab.kernels.machine.traced import captured_program
 
 

@@ -47,6 +47,7 @@ class Buffer:
     __slots__ = (
         "dirty",
         "kept",
+        "left",
         "name",
         "number",
         "owner",
@@ -72,6 +73,7 @@ class Buffer:
         self.values, self.written = values, written
         self.root, self.window = root, None
         self.dirty = self.kept = self.touched = False
+        self.left: int | None = None  # elements that hold nothing, once they were counted
 
     shape = property(lambda self: self.values.shape)
     dtype = property(lambda self: self.values.dtype)
@@ -81,6 +83,7 @@ class Buffer:
         new = object.__new__(Buffer)
         new.number, new.name, new.space, new.owner = self.number, self.name, self.space, self.owner
         new.values, new.written, new.root = self.values, self.written, self.root
+        new.left = self.left
         new.window, new.dirty, new.touched = self.window, self.dirty, self.touched
         new.kept = self.kept = True
         return new
@@ -89,6 +92,7 @@ class Buffer:
         """Puts a block in."""
         self.values, self.written, self.window = values, written, window
         self.dirty = self.kept = False
+        self.left = None
 
     def read(self, region: Region, fill: Any) -> np.ndarray:
         """A copy of the elements; `fill` where they are missing."""
@@ -131,21 +135,38 @@ class Buffer:
 
     def _mark(self, region: Region, mask) -> None:
         assert self.written is not None
-        if region.index is not None and (mask is None or not np.ndim(self.written[region.index])):
-            if mask is None or mask:
-                self.written[region.index] = True
-        elif region.index is not None:
-            self.written[region.index] |= mask
-        elif mask is None:
-            flat = self.written.reshape(-1)
-            flat[region.elements(self.shape, self.dtype.itemsize)] = True
-        elif region.dtype is None:
-            ids = np.broadcast_to(region.ids, np.shape(mask))[mask]
-            self.written.reshape(-1)[ids[ids >= 0]] = True
+        if region.index is not None:
+            self.mark(region.index, True if mask is None else mask)
+            return
+        ids = region.ids
+        assert ids is not None
+        if mask is not None:
+            ids = ids[np.broadcast_to(mask, ids.shape if region.dtype is None else ids.shape[:-1])]
+        ids = ids.reshape(-1)
+        ids = ids[ids >= 0] // (1 if region.dtype is None else self.dtype.itemsize)
+        flat = self.written.reshape(-1)
+        flat[ids] = True
+        self.left = None
+        if len(ids) and flat.all():
+            self.written = None
+
+    def mark(self, index: Any, new: Any) -> None:
+        """Notes that elements hold something now: those of a NumPy index, where `new` says so."""
+        written = self.written
+        assert written is not None
+        part = written[index]
+        if self.left is None:
+            self.left = written.size - int(np.count_nonzero(written))
+        before = int(np.count_nonzero(part))
+        if new is True:
+            written[index] = True
+            gained = int(np.size(part)) - before
         else:
-            ids = region.ids[np.broadcast_to(mask, region.ids.shape[:-1])].reshape(-1)
-            self.written.reshape(-1)[ids[ids >= 0] // self.dtype.itemsize] = True
-        if self.written.all():
+            both = part | new
+            written[index] = both
+            gained = int(np.count_nonzero(both)) - before
+        self.left -= gained
+        if not self.left:
             self.written = None
 
     def own(self) -> None:

@@ -18,6 +18,7 @@ from xlab.core.jaxpr import Jaxpr
 from xlab.core.rules import RuleTable
 from xlab.core.trace import EVAL, set_trace, state
 from xlab.interpreters.control_flow import BranchFlow, LoopFlow
+from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.machine.events import Access, Event
 from xlab.kernels.machine.failures import (
@@ -37,6 +38,7 @@ from xlab.kernels.machine.frames import (
     plan_of,
     program_of,
 )
+from xlab.kernels.machine.placement import Placement
 from xlab.kernels.machine.points import begin_point, finish_point
 from xlab.kernels.machine.programs import Program
 from xlab.kernels.machine.races import Detector
@@ -73,10 +75,12 @@ class Engine:
         self.log: list[Event] = []
         self.log_t: list[int] = []  # the turn of each event
         self.left_out = 0  # events that were dropped
-        self.log_limit = 1_000_000
+        self.log_limit = max(200_000, program.nbytes // 100)  # events take some hundred bytes each
         self.visits: dict[tuple[int, int], dict[tuple, list[int]]] = {}
+        self.placements: dict[int, Placement] = {}
         self.effects: dict[int, list] = {}  # results of equations that must not run twice, by turn
-        self.detector = Detector(self.now.cores) if params.detect_races else None
+        size = params.vector_clock_size
+        self.detector = Detector(self.now.cores, size) if params.detect_races else None
         self.breakpoints: list[Any] = []
         self.hits: list[Any] = []
         self.replaying = False
@@ -89,6 +93,13 @@ class Engine:
         told = not self.replaying and bool(self.recording or self.breakpoints or self.printing)
         self.watching = told or self.detector is not None
         self.telling_blocks = not self.replaying and bool(self.recording or self.printing)
+
+    def placement(self, mapping: BlockMapping) -> Placement:
+        """The places of an operand's blocks."""
+        found = self.placements.get(id(mapping))
+        if found is None:
+            found = self.placements[id(mapping)] = Placement(mapping)
+        return found
 
     # -- turns ---------------------------------------------------------------------------------------------
 

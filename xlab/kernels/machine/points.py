@@ -1,168 +1,25 @@
-"""Grid points: fetching the blocks of a step, putting them back, and the events of both.
-
-Also `trace_blocks`, which says the same of a call without running it, where index maps do not depend on data.
-"""
+"""Grid points: fetching the blocks of a step, putting them back, and the events of both, also without running."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr
-from xlab.core.refs import AbstractRef
-from xlab.interpreters.discharge import discharge_jaxpr
-from xlab.kernels.blocks import Blocked, BlockMapping, BoundedSlice, Indirect, Squeezed
+from xlab.kernels.blocks import Blocked, BlockMapping, Indirect
 from xlab.kernels.machine.buffers import Buffer, Window, uninitialized_value
 from xlab.kernels.machine.events import BlockEvent
 from xlab.kernels.machine.failures import OutOfBoundsError, with_place
+from xlab.kernels.machine.placement import Block, Placement, numpy_index, whole_block
 from xlab.kernels.machine.programs import Pair, Program, Source, coordinates
 from xlab.kernels.machine.regions import element_numbers, locate, outside
-from xlab.lax.refs import get_p
 
 if TYPE_CHECKING:
     from xlab.kernels.machine.engine import Engine
     from xlab.kernels.machine.state import Core
-
-
-class Block(NamedTuple):
-    """A block of an operand: its place in the padded array, and what is told of it."""
-
-    index: tuple  # what the index map gave, per dimension
-    take: tuple  # a NumPy index into the padded array, squeezed dimensions as ranges of one
-    starts: tuple[int, ...]  # per dimension of the array, without padding
-    shape: tuple[int, ...]
-    squeezed: tuple[int, ...]
-    pad: tuple[int, ...]
-    clamped: bool
-    sizes: tuple  # per dimension: how many positions count (BoundedSlice), or None
-    outside: str  # what is said of a start outside the array, or ""
-
-    def event(self, step, grid, operand, io, visit, core, pair) -> BlockEvent:
-        return BlockEvent(
-            step,
-            grid,
-            operand,
-            io,
-            self.index,
-            self.starts,
-            self.shape,
-            self.squeezed,
-            self.pad,
-            self.clamped,
-            visit,
-            core,
-            pair,
-        )
-
-
-def block_at(m: BlockMapping, indices: Sequence[Any]) -> Block:
-    """The block that the results of an index map name. Starts outside are moved inside, as compiled programs do."""
-    index, take, starts, shape, squeezed, pad, sizes = [], [], [], [], [], [], []
-    clamped, said = False, ""
-    padded, padding = m.padded_shape, m.padding
-    for d, (dim, r, n) in enumerate(zip(m.block_shape, indices, m.array_aval.shape)):
-        b, whole, lo = dim.block_size, padded[d], padding[d][0]
-        kind = type(dim)
-        if kind is Indirect:
-            vector = np.asarray(r).astype(np.int64)
-            places = np.where(vector < 0, vector + whole, vector)
-            inside = np.clip(places, 0, max(whole - 1, 0))
-            if not said and (places != inside).any():
-                bad = int(vector[places != inside][0])
-                said = f"index {bad} in dimension {d} of size {whole}"
-            clamped = clamped or bool((places != inside).any())
-            index.append(tuple(vector.tolist()))
-            take.append(inside)
-            starts.append(int(inside.min()) if inside.size else 0)
-            shape.append(b)
-            pad.append(0)
-            sizes.append(None)
-            continue
-        size = None
-        if kind is BoundedSlice:
-            start, size = int(r[0]), int(r[1])
-            index.append((start, size))
-            if size > b or size < 0:
-                said = f"a slice of size {size} in dimension {d}, whose block has {b} positions"
-                size = min(max(size, 0), b)
-        else:
-            number = int(r)
-            index.append(number)
-            start = number * b if kind is Blocked else number
-        place = start + whole if start < 0 else start
-        inside = min(max(place, 0), whole - b)
-        if place != inside or start < 0 or (kind is BoundedSlice and start + (size or 0) > n):
-            if not said:
-                what = f"{start}:{start + (b if size is None else size)}"
-                said = f"positions {what} in dimension {d} of size {n}" + (
-                    f" (padded to {whole})" if whole != n else ""
-                )
-        clamped = clamped or place != inside
-        take.append(slice(inside, inside + b))
-        first = inside - lo
-        starts.append(first)
-        shape.append(b)
-        pad.append(max(0, -first) + max(0, first + (b if size is None else size) - n))
-        sizes.append(size)
-        if kind is Squeezed:
-            squeezed.append(d)
-    return Block(
-        tuple(index),
-        tuple(take),
-        tuple(starts),
-        tuple(shape),
-        tuple(squeezed),
-        tuple(pad),
-        clamped,
-        tuple(sizes),
-        said,
-    )
-
-
-def _numpy_index(block: Block, padded: tuple[int, ...]) -> tuple:
-    """The block's index with positions along every dimension, where some are given by vectors."""
-    if all(type(t) is slice for t in block.take):
-        return block.take
-    return np.ix_(*(np.arange(t.start, t.stop) if type(t) is slice else t for t in block.take))
-
-
-def index_results(m: BlockMapping, position: Sequence[int], read: Any) -> list:
-    """What the index map gives at a grid point. `read(input, tree, leaves)` reads a prefetched reference."""
-    jaxpr = m.index_map.jaxpr
-    env: dict[Any, Any] = dict(zip(jaxpr.invars, map(np.int32, position)))
-    env.update(zip(jaxpr.constvars, m.index_map.consts))
-    refs = {v: i for i, v in enumerate(jaxpr.invars[len(position) :])}
-    for eqn in jaxpr.eqns:
-        values = [a.val if type(a) is Literal else env.get(a) for a in eqn.invars]
-        if eqn.primitive is get_p:
-            outs = [read(refs[eqn.invars[0]], eqn.params["tree"], values[1:])]
-        elif any(type(a.aval) is AbstractRef for a in eqn.invars):
-            return _on_values(m.index_map, position, len(refs), read)
-        else:
-            out = eqn.primitive.bind(*values, **eqn.params)
-            outs = out if eqn.primitive.multiple_results else [out]
-        env.update(zip(eqn.outvars, outs))
-    return m.results([a.val if type(a) is Literal else env[a] for a in jaxpr.outvars])
-
-
-def _on_values(index_map: ClosedJaxpr, position, count, read):
-    whole = _tree.structure(())
-    mask = [type(a) is AbstractRef for a in index_map.in_avals]
-    closed, _ = discharge_jaxpr(index_map, mask, ())
-    values = [read(i, whole, ()) for i in range(count)]
-    return eval_jaxpr(closed.jaxpr, closed.consts, *map(np.int32, position), *values)
-
-
-def depends_on_data(m: BlockMapping) -> bool:
-    """Whether an index map reads prefetched scalars."""
-    return bool(m.index_map.effects)
-
-
-# -- in the machine -----------------------------------------------------------------------------------------
 
 
 def begin_point(engine: Engine, core: Core) -> None:
@@ -235,7 +92,7 @@ def _block(engine, core, pair: Pair, source: Source, mapping: BlockMapping) -> B
             )
         return buffer.read(region, uninitialized_value(buffer.dtype, engine.zero))
 
-    block = block_at(mapping, index_results(mapping, core.coords, read))
+    block = engine.placement(mapping).at(core.coords, read)
     if block.outside and engine.params.out_of_bounds_reads == "raise":
         raise with_place(
             OutOfBoundsError(
@@ -256,11 +113,11 @@ def _origin(mapping: BlockMapping) -> str:
 
 def _fetch(engine, core, source, mapping, block: Block, number: int) -> None:
     root, buffer = engine.now.buffers[source.operand], engine.now.buffers[number]
-    take = _numpy_index(block, root.shape)
-    lost = _lost(engine, mapping, block)
+    take = numpy_index(block)
     values = np.array(root.values[take])
     written = None if root.written is None else np.array(root.written[take])
-    if lost is not None or any(s is not None for s in block.sizes):
+    if not block.whole:
+        lost = _lost(engine, mapping, block)
         hidden = _hidden(block, lost)
         values[hidden] = uninitialized_value(values.dtype, engine.zero)
         written = np.ones(values.shape, bool) if written is None else written
@@ -270,8 +127,7 @@ def _fetch(engine, core, source, mapping, block: Block, number: int) -> None:
         written = None if written is None else written.squeeze(block.squeezed)
     if written is not None and written.all():
         written = None
-    kept = tuple(d for d in range(len(block.starts)) if d not in block.squeezed)
-    buffer.fill(values, written, Window(block.starts, kept, len(block.starts)))
+    buffer.fill(values, written, Window(block.starts, block.kept, len(block.starts)))
     if engine.detector is not None and _role(engine, source) == "input":
         _follow(engine, core, root, take, "read", block)
 
@@ -317,25 +173,21 @@ def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None
         root.kept, root.dirty, root.touched = False, True, True
         return
     mapping = source.mapping
-    take = _numpy_index(block, root.shape)
+    take = numpy_index(block)
     values, written = buffer.values, buffer.written
     if block.squeezed:
         values = np.expand_dims(values, block.squeezed)
         written = None if written is None else np.expand_dims(written, block.squeezed)
     root.own()
-    lost = _lost(engine, mapping, block)
     kept = None
-    if lost is not None or any(s is not None for s in block.sizes):
+    if not block.whole:
+        lost = _lost(engine, mapping, block)
         kept = ~_hidden(block, lost)
         values = np.where(kept, values, root.values[take])
     root.values[take] = values
     if root.written is not None:
-        new = np.ones(block.shape, bool) if written is None else np.array(written)
-        if kept is not None:
-            new &= kept
-        root.written[take] = root.written[take] | new
-        if root.written.all():
-            root.written = None
+        new: Any = True if written is None else written
+        root.mark(take, new if kept is None else kept & new)
     root.dirty = root.touched = True
     if engine.detector is not None:
         _follow(engine, core, root, take, "write", block)
@@ -379,22 +231,6 @@ def tell_block(engine, core, source, block: Block | None, io: str) -> None:
     )
 
 
-def whole_block(shape: tuple[int, ...]) -> Block:
-    """The one block of an operand that every step sees whole."""
-    n = len(shape)
-    return Block(
-        (0,) * n,
-        tuple(slice(0, s) for s in shape),
-        (0,) * n,
-        tuple(shape),
-        (),
-        (0,) * n,
-        False,
-        (None,) * n,
-        "",
-    )
-
-
 # -- without running ----------------------------------------------------------------------------------------
 
 
@@ -403,6 +239,7 @@ def static_events(program: Program) -> Iterator[BlockEvent]:
     for number, share in enumerate(program.pairs[0].shares):
         pair = program.pairs[0]
         visits: dict[tuple, int] = {}
+        placements: dict[int, Placement] = {}
         for step in share:
             coords = coordinates(step, pair.grid)
             late = []
@@ -414,7 +251,7 @@ def static_events(program: Program) -> Iterator[BlockEvent]:
                 if m is None:
                     block = whole_block(operand.aval.shape)
                 else:
-                    block = block_at(m, index_results(m, coords, None))
+                    block = placements.setdefault(id(m), Placement(m)).at(coords, None)
                 key = (source.operand, block.index)
                 visits[key] = visits.get(key, 0) + 1
                 io = IO[operand.role]

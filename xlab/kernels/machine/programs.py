@@ -103,13 +103,13 @@ def space_name(space: Any) -> str:
 def on_host(x: Any) -> np.ndarray:
     """A concrete operand as a NumPy array."""
     if is_ref(x):
-        x = x.peek()
+        return np.array(x.peek())  # the reference may be written later
     if dtypes.is_extended(getattr(x, "dtype", None)):
         raise NotImplementedError(
             f"the value interpreter keeps arrays of numbers, got random keys of type {x.dtype}: pass their bits "
             f"(xlab.random.key_data) or run the kernel with interpret=True"
         )
-    return np.asarray(x)
+    return np.array(x) if isinstance(x, np.ndarray) else np.asarray(x)
 
 
 def _array(aval: Any) -> ShapedArray:

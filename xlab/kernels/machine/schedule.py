@@ -6,6 +6,7 @@ It keeps no state of its own, so that a run can be taken up anywhere.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -40,7 +41,7 @@ class Schedule:
         Schedule(round_robin, quantum=2)
     """
 
-    __slots__ = ("entries", "kind", "order", "quantum", "seed", "stop", "turns")
+    __slots__ = ("_runs", "kind", "order", "quantum", "seed", "stop", "turns")
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Schedule:
         seed: int = 0,
         order: Sequence[int] | None = None,
     ):
-        self.entries: list[Turns] = []
+        self._runs: list[list[int]] = []  # turn, core, turns in a row
         self.turns: tuple[int, ...] = ()
         self.stop = False
         if isinstance(kind, Schedule):
@@ -114,30 +115,34 @@ class Schedule:
 
     # -- the record ----------------------------------------------------------------------------------------
 
+    @property
+    def entries(self) -> list[Turns]:
+        """The turns recorded, those of one core in a row together."""
+        return [Turns(*r) for r in self._runs]
+
+    @entries.setter
+    def entries(self, entries: Sequence[Sequence[int]]) -> None:
+        self._runs = [list(e) for e in entries]
+
     def note(self, t: int, core: int) -> None:
         """Records that a core has had turn `t`."""
-        entries = self.entries
-        if entries:
-            first, who, count = entries[-1]
-            if who == core:
-                entries[-1] = Turns(first, core, count + 1)
-                return
-        entries.append(Turns(t, core, 1))
+        runs = self._runs
+        if runs and runs[-1][1] == core:
+            runs[-1][2] += 1
+        else:
+            runs.append([t, core, 1])
 
     def forget(self, t: int) -> None:
         """Takes back the record from turn `t` on."""
-        entries = self.entries
-        while entries and entries[-1].t >= t:
-            entries.pop()
-        if entries:
-            first, core, count = entries[-1]
-            entries[-1] = Turns(first, core, min(count, t - first))
+        runs = self._runs
+        while runs and runs[-1][0] >= t:
+            runs.pop()
+        if runs:
+            runs[-1][2] = min(runs[-1][2], t - runs[-1][0])
 
     def core_at(self, t: int) -> int:
         """The core that had a turn."""
-        import bisect
-
-        return self.entries[bisect.bisect_right(self.entries, (t, float("inf"))) - 1].core
+        return self._runs[bisect.bisect_right(self._runs, t, key=lambda r: r[0]) - 1][1]
 
     def cores(self) -> list[int]:
         """The core of each turn recorded."""
