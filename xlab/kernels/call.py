@@ -133,7 +133,14 @@ def kernel_call(
         program = programs.get(mode)
         if program is None:
             program = programs[mode] = call.program(mode)
-        return program(call.dynamic, *args)
+        refs = [x for x in _tree.leaves(args) if is_ref(x)]
+        if not refs:
+            return program(call.dynamic, *args)
+        call.refs = refs
+        try:
+            return program(call.dynamic, *args)
+        finally:
+            call.refs = []
 
     run.__name__ = run.__qualname__ = call.name
     run.__doc__ = kernel.__doc__
@@ -154,9 +161,7 @@ class _Call:
         self.out_origins = [f"outputs{_tree.keystr(path)}" for path, _ in leaves]
         self.out_avals = [output_ref(x, origin) for (_, x), origin in zip(leaves, self.out_origins)]
         self.aliases = dict(aliases)
-        self.refs_given: dict[
-            int, str
-        ] = {}  # references among the arguments of the call that is made now
+        self.refs: list = []  # among the arguments of the call that is being made
         scratch, self.scratch_tree = split_scratch(spec.scratch_shapes)
         self.scratch_avals = [as_ref_aval(x) for x in scratch]
         self.dynamic = tuple(n for n in spec.grid if not isinstance(n, int))
@@ -230,7 +235,8 @@ class _Call:
         closed, captured = trace_kernel(
             self.kernel, call, refs, self.sizes, self.spec.grid_names, names, self.name
         )
-        check_captured_once(captured, leaves, in_origins)
+        places = [origin for x, origin in zip(leaves, in_origins) if is_ref(x)]
+        check_captured_once(captured, [*leaves, *self.refs], [*in_origins, *places])
         if mode == "compiled":  # the value interpreter says so itself
             _warn_of_written_inputs(self.kernel, closed, len(captured), leaves, in_origins)
         mapping = replace(mapping, num_captured=len(captured))
