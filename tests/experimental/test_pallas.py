@@ -10,7 +10,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from tests.experimental import samples_pallas
+from tests.experimental import samples_pallas, samples_pallas_spellings
 from tests.reference.sample import namespaces
 from xlab import kernels
 from xlab.experimental import pallas as pl
@@ -278,6 +278,14 @@ def test_k47_derivatives_of_kernels_with_scratch_and_positions(name):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
+def test_k12_complex_numbers_in_kernels():
+    x = np.array([1 + 2j, 3 - 1j], np.complex64)
+    out = xlab.ShapeDtypeStruct((2,), "complex64")
+    call = pl.pallas_call(lambda x, o: o.__setitem__(0, x[0] * 2), out_shape=out, interpret=True)
+    got = np.asarray(call(x))
+    assert got[0] == 2 + 4j and np.isnan(got[1].real) and np.isnan(got[1].imag)
+
+
 def test_k19_run_state_maps_over_examples():
     xs = np.stack([samples_pallas.X, samples_pallas.X * 2])
     got = xlab.vmap(lambda x: samples_pallas.state(XLAB, x))(xs)
@@ -317,8 +325,8 @@ IN_EACH_RUN = [
 ]
 COMPARED = [
     s
-    for s in samples_pallas.SAMPLES
-    if not s.error and (s.name in IN_EACH_RUN or os.environ.get("XLAB_KERNELS_WHOLE"))
+    for s in (*samples_pallas.SAMPLES, *samples_pallas_spellings.SAMPLES)
+    if not (s.error or s.x64) and (s.name in IN_EACH_RUN or os.environ.get("XLAB_KERNELS_WHOLE"))
 ]
 
 AS_COMPILED = pltpu.InterpretParams(out_of_bounds_reads="clamp", dma_execution_mode="eager")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name, made_of
-from xlab.core.refs import Ref
+from xlab.core.refs import Ref, is_ref
 from xlab.core.trace import EVAL, state
 from xlab.kernels.aliases import checked_aliases
 from xlab.kernels.cost import checked_cost
 from xlab.kernels.interpret import Interpret, checked, resolve
-from xlab.kernels.memory import as_ref_aval
 from xlab.kernels.mesh import check_meshes, mesh_of, super_mesh_shape
 from xlab.kernels.mpmd_primitive import mpmd_map_p
 from xlab.kernels.mpmd_trace import kernel_refs, trace_pairs
@@ -86,106 +86,136 @@ def mpmd_map(
         [0, 2, 4, 6]
     """
     checked(interpret)
-    out_shape = one_of("out_shapes", out_shapes, "out_types", out_types)
-    scratch_shape = one_of("scratch_shapes", scratch_shapes, "scratch_types", scratch_types)
-    meshes, functions = _pairs(meshes_and_fns)
-    several_outputs = isinstance(out_shape, (tuple, list))
-    out_leaves, out_tree = _tree.flatten(out_shape)
-    out_paths = [f"outputs{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(out_shape)[0]]
-    scratch, scratch_tree = split_scratch(scratch_shape)
-    options = {
-        "compiler_params": checked_compiler_params(compiler_params),
-        "debug": debug,
-        "cost_estimate": checked_cost(cost_estimate),
-        "metadata": checked_metadata(metadata),
-        "name": name,
-    }
-
-    def run(mode, given, *args):
-        check_manual(out_leaves, out_paths)
-        leaves, in_tree = _tree.flatten(args)
-        in_paths = [f"args{_tree.keystr(p)}" for p, _ in _tree.flatten_with_path(args)[0]]
-        inputs = kernel_refs("operand", leaves, in_paths, meshes)
-        outputs = kernel_refs("output", out_leaves, out_paths, meshes)
-        own = kernel_refs(
-            "scratch", scratch, [f"scratch[{i}]" for i in range(len(scratch))], meshes
-        )
-        external = external_meshes(meshes, (*inputs, *outputs, *own))
-        aliases = checked_aliases(input_output_aliases, inputs, in_paths, outputs, out_paths)
-        n_in, n_out = len(inputs), len(outputs)
-
-        def call(fn, refs):
-            ins = _tree.unflatten(in_tree, refs[:n_in])
-            outs = _tree.unflatten(out_tree, refs[n_in : n_in + n_out])
-            extra = _tree.unflatten(scratch_tree, refs[n_in + n_out :])
-            outs = outs if several_outputs else (outs,)
-            return call_kernel(fn, ins, outs, extra)
-
-        jaxprs, captured = trace_pairs(
-            meshes,
-            functions,
-            call,
-            (inputs, outputs, own),
-            [*in_paths, *out_paths],
-            super_mesh_shape([*meshes, *external]),
-            name,
-        )
-        check_captured_once(captured, [*leaves, *given], [*in_paths, *in_paths])
-        if debug:
-            for mesh, jaxpr in zip(meshes, jaxprs):
-                print(f"jaxpr for {mesh.core_type}\n{jaxpr}")
-        outs = mpmd_map_p.bind(
-            *leaves,
-            *captured,
-            meshes=meshes,
-            jaxprs=jaxprs,
-            external_meshes=external,
-            out_avals=tuple(a.inner_aval for a in outputs),
-            input_output_aliases=aliases,
-            num_captured=len(captured),
-            interpret=mode,
-            **options,
-        )
-        return _tree.unflatten(out_tree, outs)
-
-    compiled: dict = {}
-    given: list = []  # the references among the arguments of an eager call, while it is traced
+    call = _Map(
+        *_pairs(meshes_and_fns),
+        one_of("out_shapes", out_shapes, "out_types", out_types),
+        one_of("scratch_shapes", scratch_shapes, "scratch_types", scratch_types),
+        tuple(sorted(dict(input_output_aliases).items())),
+        {
+            "compiler_params": checked_compiler_params(compiler_params),
+            "debug": debug,
+            "cost_estimate": checked_cost(cost_estimate),
+            "metadata": checked_metadata(metadata),
+            "name": name,
+        },
+    )
+    programs: dict[Any, Callable[..., Any]] = {}
 
     def mapped(*args):
         check_passed_once("an mpmd_map", args)
         mode = resolve(interpret)
         if state.trace is not EVAL or mode not in ("compiled", False):
-            return run(mode, (), *args)
-        if mode not in compiled:
-
-            def program(*args):
-                return run(mode, given, *args)
-
-            program.__name__ = program.__qualname__ = label
-            with contextlib.suppress(NotComparable):
-                bases, partial = zip(*map(base_and_key, functions))
-                key: tuple = (
-                    bases[1:],
-                    partial,
-                    meshes,
-                    out_tree,
-                    tuple(map(as_ref_aval, out_leaves)),
-                )
-                key += (scratch_tree, tuple(map(as_ref_aval, scratch)))
-                key += (tuple(sorted(dict(input_output_aliases).items())), *options.values())
-                made_of(bases[0], "mpmd_map", mode, *key)(program)
-            compiled[mode] = jit(program)
-        leaves = _tree.leaves(args)
-        given[:] = leaves if any(type(x) is Ref for x in leaves) else ()
+            return call.bind(mode, args)
+        if mode not in programs:
+            programs[mode] = call.program(mode)
+        _given.refs = [x for x in _tree.leaves(args) if type(x) is Ref]
         try:
-            return compiled[mode](*args)
+            return programs[mode](*args)
         finally:
-            given.clear()
+            _given.refs = ()
 
-    label = name or function_name(functions[0])
-    mapped.__name__ = mapped.__qualname__ = label
-    mapped.__doc__ = functions[0].__doc__
+    mapped.__name__ = mapped.__qualname__ = call.label
+    mapped.__doc__ = call.functions[0].__doc__
     return mapped
+
+
+class _Given(threading.local):
+    """The references among the arguments of an eager call; while it is traced, tracers stand for them."""
+
+    refs: Sequence[Ref] = ()
+
+
+_given = _Given()
+
+
+class _Map:
+    """What `mpmd_map` was given, without arguments yet."""
+
+    def __init__(
+        self, meshes: tuple, functions: tuple, outputs, scratch, aliases: tuple, options: dict
+    ):
+        self.meshes, self.functions, self.aliases = meshes, functions, aliases
+        self.options = options
+        self.label = options["name"] or function_name(functions[0])
+        self.outputs_apart = isinstance(outputs, (tuple, list))  # each its own argument
+        found, self.out_tree = _tree.flatten_with_path(outputs)
+        self.outputs = [x for _, x in found]
+        self.out_paths = [f"outputs{_tree.keystr(path)}" for path, _ in found]
+        self.out_refs = kernel_refs("output", self.outputs, self.out_paths, meshes)
+        types, self.scratch_tree = split_scratch(scratch)
+        self.scratch_refs = kernel_refs(
+            "scratch", types, [f"scratch[{i}]" for i in range(len(types))], meshes
+        )
+
+    def program(self, mode: Any) -> Callable[..., Any]:
+        """The call as a jitted function of the arguments; that of an equal call is the same to the caches."""
+
+        def program(*args):
+            return self.bind(mode, args)
+
+        program.__name__ = program.__qualname__ = self.label
+        with contextlib.suppress(NotComparable):
+            bases, partial = zip(*map(base_and_key, self.functions))
+            made_of(
+                bases[0],
+                "mpmd_map",
+                mode,
+                bases[1:],
+                partial,
+                self.meshes,
+                (self.outputs_apart, self.out_tree, tuple(self.out_refs)),
+                (self.scratch_tree, tuple(self.scratch_refs)),
+                self.aliases,
+                *self.options.values(),
+            )(program)
+        return jit(program)
+
+    def bind(self, mode: Any, args: Sequence[Any]) -> Any:
+        """Traces the functions for these arguments, and calls them."""
+        check_manual(self.outputs, self.out_paths)
+        leaves, in_tree = _tree.flatten(args)
+        paths = [f"args{_tree.keystr(path)}" for path, _ in _tree.flatten_with_path(args)[0]]
+        inputs = kernel_refs("operand", leaves, paths, self.meshes)
+        external = external_meshes(self.meshes, (*inputs, *self.out_refs, *self.scratch_refs))
+        aliases = checked_aliases(dict(self.aliases), inputs, paths, self.out_refs, self.out_paths)
+        n_in, n_out = len(inputs), len(self.out_refs)
+
+        def call(fn, refs):
+            outs = _tree.unflatten(self.out_tree, refs[n_in : n_in + n_out])
+            return call_kernel(
+                fn,
+                _tree.unflatten(in_tree, refs[:n_in]),
+                outs if self.outputs_apart else (outs,),
+                _tree.unflatten(self.scratch_tree, refs[n_in + n_out :]),
+            )
+
+        jaxprs, captured = trace_pairs(
+            self.meshes,
+            self.functions,
+            call,
+            (inputs, self.out_refs, self.scratch_refs),
+            [*paths, *self.out_paths],
+            super_mesh_shape([*self.meshes, *external]),
+            self.options["name"],
+        )
+        places = [path for x, path in zip(leaves, paths) if is_ref(x)]
+        check_captured_once(captured, [*leaves, *_given.refs], [*paths, *places])
+        if self.options["debug"]:
+            for mesh, jaxpr in zip(self.meshes, jaxprs):
+                print(f"jaxpr for {mesh.core_type}\n{jaxpr}")
+        outs = mpmd_map_p.bind(
+            *leaves,
+            *captured,
+            meshes=self.meshes,
+            jaxprs=jaxprs,
+            external_meshes=external,
+            out_avals=tuple(a.inner_aval for a in self.out_refs),
+            input_output_aliases=aliases,
+            num_captured=len(captured),
+            interpret=mode,
+            **self.options,
+        )
+        return _tree.unflatten(self.out_tree, outs)
 
 
 def one_of(old: str, given_old: Any, new: str, given_new: Any) -> Any:
