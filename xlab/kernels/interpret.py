@@ -41,6 +41,7 @@ class InterpretParams:
         vector_clock_size: entries of the race detector's clocks; by default one per core.
         strict_spaces: refuse direct access to buffers in the space ANY, as hardware does.
         max_equations: the interpreter stops with an error after that many equations.
+        max_bytes: the interpreter stops with an error where its buffers would take more.
         uninitialized_reads: whether reading what nobody wrote is a remark in the machine's `lint`, or raises.
         on_race: whether races are only recorded, warned of, or raise at the end of the run.
 
@@ -68,6 +69,7 @@ class InterpretParams:
     vector_clock_size: int | None = None
     strict_spaces: bool = False
     max_equations: int = 10_000_000
+    max_bytes: int = 8 << 30
     uninitialized_reads: str = "remark"
     on_race: str = "record"
 
@@ -92,7 +94,7 @@ class InterpretParams:
             )
         if modes is not None:
             object.__setattr__(self, "logging_mode", tuple(modes))
-        for name in ("num_cores_or_threads", "quantum", "max_equations"):
+        for name in ("num_cores_or_threads", "quantum", "max_equations", "max_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(
                     f"InterpretParams: {name} is at least 1, got {getattr(self, name)!r}"

@@ -569,3 +569,37 @@ def test_checkpoints_are_bounded_by_the_operands():
     assert machine.history.thinned > 0
     machine.goto(1)
     assert machine.run() is not None
+
+
+def test_k98_memory_budget():
+    call, x = add_one(1000, 10)
+    with pytest.raises(MemoryError, match=r"take \d.* bytes.*The largest: .*args\[0\]"):
+        Machine(call, x, params=InterpretParams(max_bytes=5000))
+
+    def kernel(o):
+        run_scoped(lambda tmp: None, MemorySpace.LOCAL((1000,), "float32"))
+        o[0] = jnp.float32(run_scoped(lambda tmp: tmp[0], MemorySpace.LOCAL((1000,), "float32")))
+
+    machine = Machine(
+        kernel_call(kernel, SDS((1,), "float32")), params=InterpretParams(max_bytes=4000)
+    )
+    with pytest.raises(MemoryError, match=r"scoped\[\d+\] 5,000") as error:
+        machine.run()
+    assert error.value.place["core"] == 0
+
+
+def test_k84_errors_of_others_say_where_they_happened():
+    def complain(x):
+        raise ZeroDivisionError("no")
+
+    def kernel(x, o):
+        o[...] = xlab.pure_callback(complain, SDS((2,), "int32"), x[...])
+
+    machine = Machine(kernel_call(kernel, SDS((2,), "int32")), jnp.arange(2))
+    with pytest.raises(Exception, match="ZeroDivisionError") as error:
+        machine.run()
+    assert error.value.place["eqn"].startswith("body/")
+    assert any(
+        "in the kernel kernel: core 0 of pair 0, equation body/" in n for n in error.value.__notes__
+    )
+    assert machine.state()["cores"][0]["pc"] == error.value.place["eqn"]

@@ -453,3 +453,54 @@ def test_k90_k93_cores_share_the_steps_of_parallel_axes():
     assert set(machine.races[0].eqns) == {"write-back"}
     machine, out = run(lambda i: (i % 2,), ("arbitrary",))  # one core does it all
     assert machine.races == []
+
+
+def counters(n, atomic):
+    """Cores that count together, with one addition each time or with a read and a write."""
+    mesh = CoreMesh("q", n, core_type="vector")
+
+    def q(x, out):
+        def body(i, c):
+            if atomic:
+                xlab.ref.addupdate(out, 0, jnp.int32(1))
+            else:
+                out[0] = out[0] + 1
+            return c
+
+        xlab.lax.fori_loop(0, 5, body, 0)
+
+    return mpmd_map([(mesh, q)], SDS((1,), "int32"), input_output_aliases={0: 0})
+
+
+@pytest.mark.parametrize("schedule", ["round_robin", "random", "threads"])
+def test_k92_one_access_is_atomic_and_nothing_larger(schedule):
+    zero = np.zeros(1, np.int32)
+    machine = Machine(counters(3, True), zero, params=RACES, schedule=schedule)
+    assert machine.run()[0].tolist() == [15]
+    assert machine.races == []
+    machine = Machine(counters(3, False), zero, params=RACES, schedule=schedule)
+    (out,) = machine.run()
+    assert out[0] <= 15
+    assert machine.races_found
+    if schedule == "round_robin":
+        assert out[0] == 5  # each round all read the same
+
+
+def test_k91_threads_leave_a_record_that_replays():
+    zero = np.zeros(1, np.int32)
+    machine = Machine(counters(3, False), zero, schedule="threads")
+    out = machine.run()
+    times = [e.t for e in machine.events()]
+    assert times == sorted(times)
+    again = Machine(counters(3, False), zero, schedule=machine.schedule.recorded())
+    np.testing.assert_array_equal(again.run()[0], out[0])
+    assert again.events() == machine.events()
+    machine.back(5)
+    machine.run()
+
+
+def test_k93_vector_clock_size():
+    with pytest.raises(ValueError, match="vector_clock_size=2 is too small for 3 cores"):
+        Machine(worked(), params=InterpretParams(detect_races=True, vector_clock_size=2))
+    params = InterpretParams(detect_races=True, vector_clock_size=8)
+    assert Machine(worked(), params=params).run() is not None

@@ -107,3 +107,13 @@ def test_races_are_warned_of():
     call = worked(False, interpret=InterpretParams(detect_races=True))
     with pytest.warns(KernelWarning, match="2 races in"):
         call()
+
+
+def test_k99_vmap_loops():
+    call, x = add_one(4, 2, interpret="value")
+    xs = np.stack([x, x * 2, x - 5])
+    np.testing.assert_array_equal(xlab.vmap(call)(xs), xs + 1)
+    np.testing.assert_array_equal(xlab.jit(xlab.vmap(call))(xs), xs + 1)
+    mesh_call = worked(interpret="value")
+    out = xlab.vmap(lambda _: mesh_call(), axis_size=2, in_axes=None, out_axes=None)(0)
+    assert np.asarray(out).tolist() == [11, 21]

@@ -22,6 +22,7 @@ from xlab.kernels.machine.explore import shortest_race as shortest_race
 from xlab.kernels.machine.failures import DeadlockError as DeadlockError
 from xlab.kernels.machine.failures import KernelRunError as KernelRunError
 from xlab.kernels.machine.failures import KernelWarning as KernelWarning
+from xlab.kernels.machine.failures import MemoryBudgetError as MemoryBudgetError
 from xlab.kernels.machine.failures import OutOfBoundsError as OutOfBoundsError
 from xlab.kernels.machine.failures import RaceError as RaceError
 from xlab.kernels.machine.failures import StepBudgetError as StepBudgetError
@@ -43,6 +44,7 @@ __all__ = [
     "KernelRunError",
     "KernelWarning",
     "Machine",
+    "MemoryBudgetError",
     "OutOfBoundsError",
     "Program",
     "Race",

@@ -360,6 +360,7 @@ def _run_scoped(engine: Engine, core: Core, op: Op, values: list) -> Frame:
     made = []
     for aval in closed.in_avals[len(values) :]:
         made.append(_scoped(engine, core, op, aval, len(made)))
+    engine.check_bytes(core)
     jaxpr, given = program_of(closed, [*values, *(Place(n) for n in made)])
     path = core.frames[-1].path
     plan = plan_of(jaxpr, machine_rules)

@@ -23,6 +23,7 @@ from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.machine.events import Access, Event
 from xlab.kernels.machine.failures import (
     DeadlockError,
+    MemoryBudgetError,
     StepBudgetError,
     UninitializedReadError,
     with_place,
@@ -66,7 +67,7 @@ class Engine:
         zero = params.uninitialized_memory == "zero"
         self.zero = zero = zero or config.uninitialized_memory == "zero"
         self.now: State = start(program, zero, params.buffer_bounds == "padded")
-        self.order: list[int] = []
+        self.check_bytes(None)
         self.schedule = Schedule(
             params.schedule, quantum=params.quantum, seed=params.random_seed or 0
         )
@@ -372,6 +373,19 @@ class Engine:
             "text": repr(op.eqn) if op is not None else None,
             "line": str(op.eqn.source_info) if op is not None else None,
         }
+
+    def check_bytes(self, core: Core | None) -> None:
+        """Raises where the buffers, those that a core has made too, take more than there is room for."""
+        total = sum(b.nbytes for b in self.now.buffers.values())
+        limit = self.params.max_bytes
+        if total > limit:
+            sizes = sorted(self.now.buffers.values(), key=lambda b: -b.nbytes)[:3]
+            largest = ", ".join(f"{b.name} {b.nbytes:,}" for b in sizes)
+            error = MemoryBudgetError(
+                f"the buffers of {self.program.name} take {total:,} bytes, InterpretParams(max_bytes={limit}) allows {limit:,}. "
+                f"The largest: {largest}."
+            )
+            raise error if core is None else with_place(error, self.place(core))
 
     def deadlock(self) -> DeadlockError:
         """The error for cores that all wait."""

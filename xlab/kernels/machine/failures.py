@@ -46,6 +46,10 @@ class StepBudgetError(KernelRunError, RuntimeError):
         return made
 
 
+class MemoryBudgetError(KernelRunError, MemoryError):
+    """A kernel's buffers would take more than `InterpretParams(max_bytes=...)` allows."""
+
+
 class RaceError(KernelRunError, RuntimeError):
     """Two accesses to the same elements, one of them a write, that nothing orders; `races` lists all that were found.
 

@@ -237,13 +237,17 @@ class Machine(Engine):
                 return
 
     def _one(self, core: Core) -> list[Event]:
-        history = self.history
-        if history is not None and history.due(self.now.t):
-            history.save(self.now, self.detector)
+        self.keep()
         before = len(self.log) + self.left_out
         self.take(core)
         self.hits.clear()
         return self.log[before - self.left_out :]
+
+    def keep(self) -> None:
+        """Keeps a checkpoint, if one is due."""
+        history = self.history
+        if history is not None and history.due(self.now.t):
+            history.save(self.now, self.detector)
 
     def take(self, core: Core) -> None:
         """Gives a core a turn; an error says where it happened."""

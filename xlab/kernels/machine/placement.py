@@ -67,6 +67,16 @@ class Placement:
                 (True, int(a.val)) if type(a) is Literal else (False, places[a])
                 for a in jaxpr.outvars
             ]
+        kinds = {type(d) for d in m.block_shape}
+        self.windows = None
+        if kinds <= {Blocked, Squeezed} and not any(lo for lo, _ in self.padding):
+            # Per dimension the block's size and those of the array, with padding and without.
+            self.sizes = m.sizes
+            self.windows = list(zip(m.sizes, self.padded, m.array_aval.shape))
+            squeezed = [d for d, dim in enumerate(m.block_shape) if type(dim) is Squeezed]
+            self.squeezed = tuple(squeezed)
+            self.kept = tuple(d for d in range(len(m.sizes)) if d not in squeezed)
+            self.counts = (None,) * len(m.sizes)
 
     def at(self, position: Sequence[int], read: Callable[..., Any] | None) -> Block:
         """The block at a grid point."""
@@ -83,8 +93,35 @@ class Placement:
         if found is None:
             if len(self.known) >= _REMEMBERED:
                 self.known.clear()
-            found = self.known[key] = self.block(m.results(given))
+            found = self.known[key] = self._window(key) or self.block(m.results(given))
         return found
+
+    def _window(self, index: tuple[int, ...]) -> Block | None:
+        """The block with a number per dimension, where it is a plain window inside the array: most blocks are."""
+        if self.windows is None:
+            return None
+        take, starts, pad = [], [], []
+        for i, (b, padded, n) in zip(index, self.windows):
+            start = i * b
+            stop = start + b
+            if start < 0 or stop > padded:
+                return None
+            take.append(slice(start, stop))
+            starts.append(start)
+            pad.append(stop - n if stop > n else 0)
+        return Block(
+            index,
+            tuple(take),
+            tuple(starts),
+            self.sizes,
+            self.squeezed,
+            tuple(pad),
+            False,
+            self.counts,
+            "",
+            True,
+            self.kept,
+        )
 
     def block(self, indices: Sequence[Any]) -> Block:
         """The block that an index map's results name. Starts outside are moved inside, as compiled programs do."""

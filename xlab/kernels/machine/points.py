@@ -206,6 +206,8 @@ def _follow(engine, core, root: Buffer, take, kind: str, block: Block) -> None:
 
 def _wrote_input(engine, core, source) -> None:
     operand = engine.program.operands[source.operand]
+    if operand.is_reference:
+        return
     engine.note_lint(
         "write to input",
         (operand.name,),

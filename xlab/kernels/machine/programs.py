@@ -40,6 +40,7 @@ class Operand:
     value: np.ndarray | None = None
     padding: tuple[tuple[int, int], ...] = ()
     starts_as: int | None = None
+    is_reference: bool = False  # of the caller, who sees what is written
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,19 @@ def kernel_program(
     if len(names) < g.num_prefetch:
         names = [f"args[{i}]" for i in range(g.num_prefetch)]
     whole("prefetch", names, prefetch, ref_avals[g.prefetch_refs])
-    for m, v in zip(g.input_mappings, values[g.input_operands]):
+    inputs = zip(g.input_mappings, values[g.input_operands], operands[g.input_operands])
+    for m, v, given in inputs:
         sources.append(_source(m, len(found)))
         found.append(
-            Operand(m.origin, "input", m.array_aval, space_name(m.memory_space), v, m.padding)
+            Operand(
+                m.origin,
+                "input",
+                m.array_aval,
+                space_name(m.memory_space),
+                v,
+                m.padding,
+                is_reference=is_ref(given),
+            )
         )
     first = g.num_captured
     starts = {o: first + i for i, o in input_output_aliases}

@@ -32,6 +32,7 @@ def run_threads(machine: Machine) -> None:
                         turn.notify_all()
                         return
                     try:
+                        machine.keep()
                         machine.take(core)
                     except BaseException as error:
                         failed.append(error)
