@@ -256,14 +256,16 @@ class BlockMapping:
 
 
 def _padding(dim: BlockDim, n: int) -> tuple[int, int]:
-    if type(dim) is Blocked:
-        return 0, -n % dim.block_size if dim.block_size else 0
+    lo = hi = 0
     if type(dim) is Element:
         lo, hi = dim.padding
-        return lo, hi + (-(lo + n + hi) % dim.block_size if dim.block_size else 0)
     if type(dim) is BoundedSlice:
-        return 0, dim.block_size
-    return 0, 0
+        hi = dim.block_size
+    total = lo + n + hi
+    if type(dim) in (Blocked, Element) and dim.block_size:
+        hi += -total % dim.block_size
+    # Of an array that is empty a block has padding alone.
+    return lo, hi if lo + n + hi else dim.block_size
 
 
 def as_block_dim(d: Any, origin: str) -> BlockDim:

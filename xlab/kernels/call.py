@@ -98,10 +98,10 @@ def kernel_call(
     if alias_mode not in ("copy", "shared"):
         raise ValueError(f'alias_mode is "copy" or "shared", got {alias_mode!r}')
     given = (
-        ("grid", not isinstance(grid, tuple) or grid != ()),
+        ("grid", not _is_empty(grid)),
         ("in_specs", in_specs is not no_block_spec),
         ("out_specs", out_specs is not no_block_spec),
-        ("scratch_shapes", scratch_shapes != ()),
+        ("scratch_shapes", not _is_empty(scratch_shapes)),
     )
     clash = [n for n, is_given in given if is_given]
     if grid_spec is not None and clash:
@@ -133,11 +133,22 @@ def kernel_call(
         program = programs.get(mode)
         if program is None:
             program = programs[mode] = call.program(mode)
-        return program(call.dynamic, *args)
+        refs = [x for x in _tree.leaves(args) if is_ref(x)]
+        if not refs:
+            return program(call.dynamic, *args)
+        call.refs = refs
+        try:
+            return program(call.dynamic, *args)
+        finally:
+            call.refs = []
 
     run.__name__ = run.__qualname__ = call.name
     run.__doc__ = kernel.__doc__
     return run
+
+
+def _is_empty(x: Any) -> bool:
+    return isinstance(x, (tuple, list, Mapping)) and not x
 
 
 class _Call:
@@ -150,6 +161,7 @@ class _Call:
         self.out_origins = [f"outputs{_tree.keystr(path)}" for path, _ in leaves]
         self.out_avals = [output_ref(x, origin) for (_, x), origin in zip(leaves, self.out_origins)]
         self.aliases = dict(aliases)
+        self.refs: list = []  # among the arguments of the call that is being made
         scratch, self.scratch_tree = split_scratch(spec.scratch_shapes)
         self.scratch_avals = [as_ref_aval(x) for x in scratch]
         self.dynamic = tuple(n for n in spec.grid if not isinstance(n, int))
@@ -223,7 +235,8 @@ class _Call:
         closed, captured = trace_kernel(
             self.kernel, call, refs, self.sizes, self.spec.grid_names, names, self.name
         )
-        check_captured_once(captured, leaves, in_origins)
+        places = [origin for x, origin in zip(leaves, in_origins) if is_ref(x)]
+        check_captured_once(captured, [*leaves, *self.refs], [*in_origins, *places])
         if mode == "compiled":  # the value interpreter says so itself
             _warn_of_written_inputs(self.kernel, closed, len(captured), leaves, in_origins)
         mapping = replace(mapping, num_captured=len(captured))

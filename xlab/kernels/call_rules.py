@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from xlab.kernels.memory import ANY
 from xlab.lax.control.common import reorder
 from xlab.lax.control.scan import scan
 from xlab.lax.shape import expand_dims, squeeze
+from xlab.lax.slicing import index_in_dim
 
 # -- derivatives ------------------------------------------------------------------------------------------
 
@@ -143,11 +145,7 @@ def _partial_eval(trace, args, **params):
     first = grid.prefetch_operands.start
     if any(unknown[: grid.input_operands.start]) or any(map(is_ref, args)):
         return recorded
-    given = [*unknown[first:], *[False] * (grid.num_outputs + grid.num_scratch)]
-    # An output that starts as an unknown operand is unknown.
-    for i, o in params["input_output_aliases"]:
-        given[grid.output_refs.start + o] = unknown[first + i]
-    waiting = unknown_variables(jaxpr, given)
+    waiting = _reached(params, unknown[first:])
     outs = jaxpr.invars[grid.output_refs]
     known_out = [v not in waiting for v in outs]
     if not any(known_out):
@@ -164,6 +162,24 @@ def _partial_eval(trace, args, **params):
     found = trace.run_known(kernel_call_p.bind, *operands, **dropped)
     found = iter([x for x, k in zip(_spread(found, kept[grid.output_refs]), known_out) if k])
     return [next(found) if k else x for x, k in zip(recorded, known_out)]
+
+
+def _reached(params, given: Sequence[bool]) -> set[Var]:
+    """The variables of a kernel, references among them, that depend on given operands (captured, prefetched, inputs)."""
+    grid: GridMapping = params["grid_mapping"]
+    jaxpr = params["jaxpr"].jaxpr
+    shared = params["alias_mode"] == "shared"
+    reached = [*given, *[False] * (grid.num_outputs + grid.num_scratch)]
+    while True:
+        for i, o in params["input_output_aliases"]:
+            start, end = grid.prefetch_refs.start + i, grid.output_refs.start + o
+            reached[end] |= reached[start]
+            reached[start] |= reached[end] and shared
+        variables = unknown_variables(jaxpr, reached)
+        now = [v in variables for v in jaxpr.invars]
+        if now == reached:
+            return variables
+        reached = now
 
 
 def _spread(values, kept):
@@ -232,10 +248,17 @@ def _batch(axis, operands, dims, **params):
     _check_unbatched_refs(params, operands, dims)
     if any(d is not None for d in dims[grid.num_captured : grid.input_operands.start]):
         return _one_by_one(axis, operands, dims, params)
+    # An output that no mapped operand reaches is the same for all examples.
+    mapped = [d is not None for d in dims]
+    reached = _reached(
+        params, [*mapped[grid.captured_operands], *mapped[grid.prefetch_operands.start :]]
+    )
+    differs = [v in reached for v in params["jaxpr"].jaxpr.invars[grid.output_refs]]
+    out_dims = [0 if d else None for d in differs]
     if axis.size == 1 and not any(map(is_ref, operands)):
         single = [x if d is None else squeeze(x, (d,)) for x, d in zip(operands, dims)]
         outs = kernel_call_p.bind(*single, **params)
-        return [expand_dims(x, (0,)) for x in outs], [0] * len(outs)
+        return [expand_dims(x, (0,)) if d else x for x, d in zip(outs, differs)], out_dims
     params, operands, dims = _captured_as_inputs(params, list(operands), list(dims))
     grid = params["grid_mapping"]
     first, inputs = grid.prefetch_operands.start, grid.input_operands
@@ -270,7 +293,7 @@ def _batch(axis, operands, dims, **params):
             "cost_estimate": cost and cost.times(axis.size),
         },
     )
-    return outs, [0] * len(outs)
+    return [x if d else index_in_dim(x, 0, keepdims=False) for x, d in zip(outs, differs)], out_dims
 
 
 def _wider(aval: ShapedArray, dim: int, size: int) -> ShapedArray:

@@ -19,9 +19,9 @@ from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.blocks import BlockMapping, BoundedSlice, Indirect, Squeezed
 from xlab.kernels.grid import GridMapping
 from xlab.kernels.program import num_programs_p, program_id_p
-from xlab.lax.arithmetic import add, mul
+from xlab.lax.arithmetic import add, div, mul, rem
 from xlab.lax.arithmetic import max as lax_max
-from xlab.lax.comparison import eq, lt, select
+from xlab.lax.comparison import lt, select
 from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import iota
@@ -146,22 +146,18 @@ def _over_grid(
         return lt(carry[0], total)
 
     def advance(carry):
-        i, moved, changed = carry
-        position = [zero] * len(sizes)
-        for axis, p in zip(moving, moved):
-            position[axis] = p
+        i, changed = carry
+        position, rest = [zero] * len(sizes), i
+        for axis in reversed(moving):
+            if axis == moving[0]:
+                position[axis] = rest
+                break
+            n = np.int32(sizes[axis]) if isinstance(sizes[axis], int) else sizes[axis]
+            position[axis], rest = rem(rest, n), div(rest, n)
         new = step(position, restored(changed))
-        following, turn = [], None  # `turn`: whether all axes to the right start again
-        for axis, p in reversed(list(zip(moving, moved))):
-            p = add(p, one if turn is None else convert_element_type(turn, np.int32))
-            if axis != moving[0]:
-                turn = eq(p, np.int32(sizes[axis]) if isinstance(sizes[axis], int) else sizes[axis])
-                p = select(turn, zero, p)
-            following.insert(0, p)
-        return add(i, one), following, [new[c] for c in changing]
+        return add(i, one), [new[c] for c in changing]
 
-    start = (zero, [zero] * len(moving), [cells[c] for c in changing])
-    return restored(while_loop(more, advance, start)[2])
+    return restored(while_loop(more, advance, (zero, [cells[c] for c in changing]))[1])
 
 
 def eval_on_grid(
@@ -200,9 +196,10 @@ def transforms_of(m: BlockMapping, place: Sequence[Any], shape: Sequence[int]) -
         if type(d) is Indirect:
             entries.append(Slice(0, n))
         elif type(d) is Squeezed:
-            entries.append(_plain(p))
+            entries.append(_clamped(p, n, 1))
         else:
-            entries.append(Slice(_plain(p[0] if type(d) is BoundedSlice else p), d.block_size))
+            start = p[0] if type(d) is BoundedSlice else p
+            entries.append(Slice(_clamped(start, n, d.block_size), d.block_size))
     out = [NDIndexer(entries, tuple(shape))]
     for k, (d, p) in enumerate(_kept(m, place)):
         if type(d) is Indirect:
@@ -217,8 +214,12 @@ def _kept(m, place) -> list[tuple]:
     return [(d, p) for d, p in zip(m.block_shape, place) if type(d) is not Squeezed]
 
 
-def _plain(x):
-    return int(x) if isinstance(x, (int, np.integer)) else x
+def _clamped(start, n: int, size: int):
+    """A start that is known, as `dynamic_slice` takes it: a negative one counts from the end, and the slice is moved inside."""
+    if not isinstance(start, (int, np.integer)):
+        return start
+    start = int(start) + (n if start < 0 else 0)
+    return max(0, min(start, n - size))
 
 
 def fetch(x: Any, m: BlockMapping, place: Sequence[Any]) -> Any:

@@ -307,11 +307,11 @@ def _specs(name, specs, tree, what) -> list:
     if name == "in_specs" and not isinstance(specs, tuple):
         raise ValueError(f"in_specs is a sequence with a spec per argument, got {specs!r}")
     raise ValueError(
-        f"{name} has to be structured as {what}: it has {_length(given)}, {what} {_length(wanted)}.\n  {name}: {given}\n  "
-        f"{what}: {wanted}"
+        f"{name} has to be structured as {what} ({name}: {_length(given)}, {what}: {_length(wanted)}).\n  "
+        f"{name}: {given}\n  {what}: {wanted}"
     )
 
 
 def _length(tree) -> str:
     children = tree.children() if tree.num_nodes > 1 else None
-    return f"{tree.num_leaves} leaves" if children is None else f"length {len(children)}"
+    return "one leaf" if children is None else f"length {len(children)}"

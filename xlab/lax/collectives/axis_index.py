@@ -50,7 +50,14 @@ def axis_size(axis_name: AxisName) -> int:
         >>> print(xlab.vmap(lambda x: x * xlab.lax.axis_size("i"), axis_name="i")(xlab.lax.iota("float32", 3)))
         [0. 3. 6.]
     """
-    return math.prod([find_axis(n, "axis_size").size for n in axis_names(axis_name, "axis_size")])
+    names = axis_names(axis_name, "axis_size")
+    sizes = [find_axis(n, "axis_size").size for n in names]
+    if None in sizes:
+        raise ValueError(
+            f"the size of the axis {names[sizes.index(None)]!r} of a kernel's grid is known only when the program runs: use "
+            f"xlab.kernels.num_programs, which gives it as an array"
+        )
+    return math.prod(sizes)
 
 
 def _aval(*, axis_name):
