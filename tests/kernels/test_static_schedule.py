@@ -263,6 +263,18 @@ def test_k88_control_flow_around_semaphores_may_not(what):
         compiled([(P, kernel), (ONE, other)], I2, np.int32([1, 0]), scratch=[SEM((2,))])
 
 
+def test_k88_semaphores_from_outside_are_data():
+    sem = xlab.new_ref(jnp.zeros((), "int16"), memory_space=MemorySpace.SEMAPHORE)
+
+    def one(s, o):
+        semaphore_signal(s)
+
+    with pytest.raises(
+        ValueError, match=r"value interpreter: args\[0\] is a semaphore from outside"
+    ):
+        compiled([(P, one), (ONE, lambda s, o: semaphore_wait(s))], I2, sem)
+
+
 def test_k88_a_program_that_becomes_too_long(monkeypatch):
     monkeypatch.setattr("xlab.kernels.static_schedule.MAX_EQUATIONS", 50)
     scratch = [SHARED((2,), "float32"), SEM(()), SEM(())]

@@ -138,6 +138,11 @@ class _Schedule:
     def _semaphore(self, ref: AbstractRef, k: int) -> Cell:
         """The semaphore of the call, or those of the cores of a mesh."""
         home = mesh_of(ref.memory_space)
+        if k < self.pairs[0].grid_mapping.scratch_refs.start:
+            raise ValueError(
+                f"{self.name} needs the value interpreter: {self.names[k]} is a semaphore from outside, whose count is data. Run it with "
+                f"interpret='value', or make it scratch."
+            )
         cell = Cell(ref, np.zeros(ref.shape, ref.dtype), self.names[k], True)
         if home is not None and self.pairs[0].owners[k] != CALL:
             cell.family = [
