@@ -54,7 +54,13 @@ class Element:
     padding: tuple[int, int] = (0, 0)
 
     def __post_init__(self):
-        object.__setattr__(self, "padding", tuple(self.padding))
+        given = self.padding
+        pair = tuple(given) if isinstance(given, (tuple, list)) else ()
+        if len(pair) != 2 or not all(isinstance(n, (int, np.integer)) and n >= 0 for n in pair):
+            raise ValueError(
+                f"the padding of Element is a pair of ints of at least 0, what is added before and after; got {given!r}"
+            )
+        object.__setattr__(self, "padding", pair)
 
 
 @dataclass(frozen=True)
@@ -275,9 +281,9 @@ def as_block_dim(d: Any, origin: str) -> BlockDim:
     if isinstance(d, (int, np.integer)) and not isinstance(d, bool):
         d = Blocked(int(d))
     if isinstance(d, KINDS):
-        if d.block_size < 0:
+        if not isinstance(d.block_size, (int, np.integer)) or d.block_size < 0:
             raise ValueError(
-                f"the block shape for {origin} has the entry {d}: sizes are not negative"
+                f"the block shape for {origin} has the entry {d}: sizes are ints of at least 0"
             )
         return d
     raise ValueError(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from xlab.config import config
 
@@ -86,7 +88,15 @@ class InterpretParams:
                     f"{self.schedule!r}"
                 )
         elif not hasattr(self.schedule, "choose"):
+            if not isinstance(self.schedule, Iterable):
+                raise ValueError(
+                    f"InterpretParams: schedule is a name, a sequence of core numbers or a Schedule, got {self.schedule!r}"
+                )
             object.__setattr__(self, "schedule", tuple(self.schedule))
+        if not isinstance(self.logging_mode, Iterable | None):
+            raise ValueError(
+                f"InterpretParams: logging_mode holds names out of {', '.join(map(repr, LOGGING))}, got {self.logging_mode!r}"
+            )
         modes = (self.logging_mode,) if isinstance(self.logging_mode, str) else self.logging_mode
         if not set(modes or ()) <= {*LOGGING}:
             raise ValueError(
@@ -95,10 +105,20 @@ class InterpretParams:
         if modes is not None:
             object.__setattr__(self, "logging_mode", tuple(modes))
         for name in ("num_cores_or_threads", "quantum", "max_equations", "max_bytes"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"InterpretParams: {name} is at least 1, got {getattr(self, name)!r}"
-                )
+            _check_count(name, getattr(self, name), 1)
+        if self.vector_clock_size is not None:
+            _check_count("vector_clock_size", self.vector_clock_size, 1)
+        if self.random_seed is not None:
+            _check_count("random_seed", self.random_seed, 0)
+        if not (self.grid_point_recorder is None or callable(self.grid_point_recorder)):
+            raise ValueError(
+                f"InterpretParams: grid_point_recorder is a function of coordinates and a core, got {self.grid_point_recorder!r}"
+            )
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"InterpretParams: {name} is an int, at least {least}, got {value!r}")
 
 
 Interpret = bool | str | InterpretParams

@@ -80,6 +80,8 @@ class Machine(Engine):
         record: bool = True,
         undo: bool = True,
     ):
+        if not (params is None or isinstance(params, InterpretParams)):
+            raise TypeError(f"the params of a Machine are InterpretParams, got {params!r}")
         if isinstance(call, Program):
             program, given = call, InterpretParams()
         else:
@@ -285,8 +287,12 @@ class Machine(Engine):
         """Takes back k turns: buffers, frames, schedule and log are as they were.
 
         Raises:
-            ValueError: fewer turns were taken.
+            ValueError: fewer turns were taken, or k is negative.
         """
+        if k < 0:
+            raise ValueError(
+                f"back takes a number of turns from 0, got {k}: use goto(t) to go forward"
+            )
         self.goto(self.now.t - k)
 
     def goto(self, t: int) -> None:
