@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab import numpy as jnp
 from xlab import tree as _tree
 from xlab.core import dtypes, printing
 from xlab.core import effects as _effects
@@ -185,9 +186,7 @@ def _spread(x, part, what, api):
         fits = False
     if not fits:
         raise ValueError(f"Cannot broadcast {what} shape {shape} to {api} shape {part.shape}")
-    from xlab.numpy import broadcast_to
-
-    return broadcast_to(x, part.shape)
+    return jnp.broadcast_to(x, part.shape)
 
 
 def _may_leave(transforms) -> bool:

@@ -73,6 +73,11 @@ class RefView:
             )
         return self.shape[0]
 
+    def __bool__(self):
+        raise TypeError(
+            f"the truth of a view of a reference, of type {self.aval}, is not defined: read it first, as view[...]"
+        )
+
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
