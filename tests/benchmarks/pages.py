@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.conftest import _BROWSERS
 from tests.notebook.views import sample
-from tests.notebook.views.test_kernel import long_run
+from tests.notebook.views.sample_kernel import long_run
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
 from xlab.notebook.views import page as pages
