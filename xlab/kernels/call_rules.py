@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from xlab.kernels.memory import ANY
 from xlab.lax.control.common import reorder
 from xlab.lax.control.scan import scan
 from xlab.lax.shape import expand_dims, squeeze
+from xlab.lax.slicing import index_in_dim
 
 # -- derivatives ------------------------------------------------------------------------------------------
 
@@ -143,11 +145,7 @@ def _partial_eval(trace, args, **params):
     first = grid.prefetch_operands.start
     if any(unknown[: grid.input_operands.start]) or any(map(is_ref, args)):
         return recorded
-    given = [*unknown[first:], *[False] * (grid.num_outputs + grid.num_scratch)]
-    # An output that starts as an unknown operand is unknown.
-    for i, o in params["input_output_aliases"]:
-        given[grid.output_refs.start + o] = unknown[first + i]
-    waiting = unknown_variables(jaxpr, given)
+    waiting = _waiting(params, unknown)
     outs = jaxpr.invars[grid.output_refs]
     known_out = [v not in waiting for v in outs]
     if not any(known_out):
@@ -164,6 +162,17 @@ def _partial_eval(trace, args, **params):
     found = trace.run_known(kernel_call_p.bind, *operands, **dropped)
     found = iter([x for x, k in zip(_spread(found, kept[grid.output_refs]), known_out) if k])
     return [next(found) if k else x for x, k in zip(recorded, known_out)]
+
+
+def _waiting(params, operands: Sequence[bool]) -> set[Var]:
+    """The variables of the kernel, references among them, that depend on some of the operands."""
+    grid: GridMapping = params["grid_mapping"]
+    first = grid.prefetch_operands.start
+    given = [*operands[: grid.num_captured], *operands[first:]]
+    given += [False] * (grid.num_outputs + grid.num_scratch)
+    for i, o in params["input_output_aliases"]:
+        given[grid.output_refs.start + o] = operands[first + i]
+    return unknown_variables(params["jaxpr"].jaxpr, given)
 
 
 def _spread(values, kept):
@@ -235,10 +244,14 @@ def _batch(axis, operands, dims, **params):
     if axis.size == 1 and not any(map(is_ref, operands)):
         single = [x if d is None else squeeze(x, (d,)) for x, d in zip(operands, dims)]
         outs = kernel_call_p.bind(*single, **params)
-        return [expand_dims(x, (0,)) for x in outs], [0] * len(outs)
+        differs = _depending_outputs(params, [d is not None for d in dims])
+        return [expand_dims(x, (0,)) if d else x for x, d in zip(outs, differs)], [
+            0 if d else None for d in differs
+        ]
     params, operands, dims = _captured_as_inputs(params, list(operands), list(dims))
     grid = params["grid_mapping"]
     first, inputs = grid.prefetch_operands.start, grid.input_operands
+    differs = _depending_outputs(params, [d is not None for d in dims])
     written = _effects.written(params["jaxpr"].effects)
     # An output is batched at 0; what it starts as is so too. An input that is written changes for each example alone.
     at_front = {first + i for i, _ in params["input_output_aliases"]}
@@ -270,7 +283,16 @@ def _batch(axis, operands, dims, **params):
             "cost_estimate": cost and cost.times(axis.size),
         },
     )
-    return outs, [0] * len(outs)
+    return [x if d else index_in_dim(x, 0, keepdims=False) for x, d in zip(outs, differs)], [
+        0 if d else None for d in differs
+    ]
+
+
+def _depending_outputs(params, operands: Sequence[bool]) -> list[bool]:
+    """Which outputs depend on some of the operands."""
+    waiting = _waiting(params, operands)
+    outs = params["jaxpr"].jaxpr.invars[params["grid_mapping"].output_refs]
+    return [v in waiting for v in outs]
 
 
 def _wider(aval: ShapedArray, dim: int, size: int) -> ShapedArray:
