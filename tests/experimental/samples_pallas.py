@@ -699,6 +699,56 @@ def double_buffered(n, x):
                 scratch_shapes=[pltpu(n).VMEM((2, 2), F32), pltpu(n).SemaphoreType.DMA((2,))])  # fmt: skip
 
 
+def double_buffered_loop(n, x):
+    """The same in a loop: slots and semaphores are chosen by values."""
+    def kernel(x_ref, o_ref, slots, sems):
+        def copy(i):
+            slot = n.lax.rem(i, 2)
+            return pltpu(n).make_async_copy(x_ref.at[pl(n).ds(i * 2, 2)], slots.at[slot], sems.at[slot])
+
+        copy(0).start()
+        o_ref[...] = n.jnp.zeros_like(o_ref)
+
+        def step(i, total):
+            @pl(n).when(i < 3)
+            def _():
+                copy(i + 1).start()
+
+            copy(i).wait()
+            return total + slots[n.lax.rem(i, 2)] * (i + 1)
+
+        o_ref[...] = n.lax.fori_loop(0, 4, step, n.jnp.zeros(2))
+
+    return call(n, kernel, shaped(n, (2,)), x, in_specs=[spec(n, memory_space=pl(n).ANY)],
+                scratch_shapes=[pltpu(n).VMEM((2, 2), F32), pltpu(n).SemaphoreType.DMA((2,))])  # fmt: skip
+
+
+def block_sparse_matmul(n, where, x, y):
+    """Only the blocks that are not zero are stored; the prefetched table says which columns they are from."""
+    def kernel(where_ref, x_ref, y_ref, o_ref):
+        @pl(n).when(pl(n).program_id(1) == 0)
+        def _():
+            o_ref[...] = n.jnp.zeros_like(o_ref)
+
+        o_ref[...] += x_ref[...] @ y_ref[...]
+
+    grid = pltpu(n).PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(2, 2),
+        in_specs=[spec(n, (None, None, 4, 4), lambda i, k, where: (i, k, 0, 0)),
+                  spec(n, (4, 8), lambda i, k, where: (where[i, k], 0))],
+        out_specs=spec(n, (4, 8), lambda i, k, where: (i, 0)))  # fmt: skip
+    return call(n, kernel, shaped(n, (8, 8)), where, x, y, grid_spec=grid)
+
+
+def one_core(n, x):
+    def kernel(x_ref, o_ref, tmp):
+        tmp[...] = x_ref[...] * 2
+        o_ref[...] = tmp[...] + 1
+
+    mesh = pltpu(n).create_tensorcore_mesh("core", num_cores=1)
+    return pl(n).kernel(kernel, like(n, x), mesh=mesh, scratch_types=[pltpu(n).VMEM((8,), F32)], interpret=True)(x)
+
+
 def state(n, x):
     def body(refs):
         a, b = refs
@@ -890,7 +940,7 @@ SAMPLES = [
     Sample("transposed_blocks", transposed_blocks, [M], SMOOTH),
     Sample("outside", outside, [X], VALUE),
     Sample("dynamic_grid", dynamic_grid, [X, np.int32(2)], VALUE),
-    Sample("empty_grid", empty_grid, [X], VALUE),
+    Sample("empty_grid", empty_grid, [X], EACH),
     Sample("grid_spec", grid_spec, [X], EACH),
     Sample("buffered", buffered, [X], VALUE),
     Sample("column_sums", column_sums, [M], EACH),
@@ -907,8 +957,8 @@ SAMPLES = [
     Sample("dynamic_slices_outside", dynamic_slices, [X, np.array([7], np.int32)], VALUE),
     Sample("gathered", gathered, [X, np.array([1, 5, 2], np.int32)], VALUE),
     Sample("rows_and_columns", rows_and_columns, [M], SMOOTH),
-    Sample("views", views, [M], VALUE),
-    Sample("reshaped_view", reshaped_view, [X], VALUE),
+    Sample("views", views, [M], EACH),
+    Sample("reshaped_view", reshaped_view, [X], EACH),
     Sample("masked", masked, [X, np.array([5], np.int32)], EACH),
     *(Sample(f"masked_read_{i}", masked_read, [X, np.array([i], np.int32)], VALUE) for i in (0, 3, 6, 9)),
     *(Sample(f"outside_read_{i}", outside_read, [X, np.array([i], np.int32)], VALUE) for i in (4, 5, 8, 20)),
@@ -921,7 +971,7 @@ SAMPLES = [
     Sample("histogram", histogram, [N], EACH),
     Sample("when_never", when_never, [], VALUE),
     Sample("fori", fori, [X], SMOOTH),
-    Sample("whiles", whiles, [np.abs(X)], VALUE),
+    Sample("whiles", whiles, [np.abs(X)], EACH),
     Sample("scans", scans, [X], SMOOTH),
     Sample("loops", lambda n, x: loops(n, x), [X], EACH),
     Sample("loops_with_step", lambda n, x: loops(n, x, step=2), [X], VALUE),
@@ -931,7 +981,7 @@ SAMPLES = [
     Sample("loop_to_a_value", loop_to_a_value, [X, np.array([7], np.int32)], VALUE),
     Sample("branches", branches, [X], EACH),
     Sample("inner_jit", inner_jit, [X], SMOOTH),
-    Sample("nested", nested, [X], VALUE),
+    Sample("nested", nested, [X], EACH),
     Sample("prefetched_order", prefetched_order, [np.array([1, 0], np.int32), X], EACH),
     Sample("scattered_blocks", scattered_blocks, [np.array([3, 1], np.int32), X], VALUE),
     Sample("scoped", scoped, [X], EACH),
@@ -939,10 +989,13 @@ SAMPLES = [
     Sample("with_scoped", with_scoped, [X], EACH),
     Sample("semaphores", semaphores, [], VALUE),
     Sample("array_of_semaphores", array_of_semaphores, [], VALUE),
-    Sample("copies", copies, [X], VALUE),
-    Sample("double_buffered", double_buffered, [X], VALUE),
+    Sample("copies", copies, [X], EACH),
+    Sample("double_buffered", double_buffered, [X], EACH),
+    Sample("double_buffered_loop", double_buffered_loop, [X], VALUE),
+    Sample("block_sparse_matmul", block_sparse_matmul, [np.array([[0, 3], [1, 2]], np.int32), floats(2, 2, 4, 4), floats(16, 8)], VALUE),
+    Sample("one_core", one_core, [X], VALUE),
     Sample("state", state, [X], VALUE),
-    Sample("helpers", helpers, [X], VALUE),
+    Sample("helpers", helpers, [X], EACH),
     Sample("sizes", sizes, [], ("eager",)),
     Sample("rolled", lambda n, x: rolled(n, x, shift=3, axis=1), [M], VALUE),
     Sample("rolled_with_stride", lambda n, x: rolled(n, x, shift=1, axis=1, stride=2, stride_axis=0), [M], VALUE),

@@ -278,6 +278,46 @@ def test_k48_vmap_is_a_loop(name):
     close(xlab.vmap(f)(*args), one_by_one(f, args))
 
 
+def test_k47_a_forward_jacobian_of_a_product_with_scratch():
+    a, b = drawn(4, 10), drawn(10, 3)
+    got = xlab.jacfwd(lambda a, b: kernels.matmul(a, b, (4, 4, 4)), argnums=(0, 1))(a, b)
+    close(got, xlab.jacfwd(jnp.matmul, argnums=(0, 1))(a, b))
+
+
+@pytest.mark.parametrize("examples", [1, 3])
+def test_k48_an_output_that_no_mapped_operand_reaches_is_not_mapped(examples):
+    def kernel(x_ref, y_ref, of_x, of_y, of_both):
+        of_x[...] = x_ref[...]
+        of_y[...] = 2 * y_ref[...]
+        of_both[...] = of_x[...] + of_y[...]
+
+    f = kernels.kernel_call(kernel, (xlab.ShapeDtypeStruct((2,), "float32"),) * 3)
+    x, y = drawn(examples, 2), drawn(2, seed=1)
+    of_x, of_y, of_both = xlab.vmap(f, (0, None), (0, None, 0))(x, y)
+    same((of_x, of_y, of_both), (x, 2 * y, x + 2 * y))
+    with pytest.raises(ValueError, match="out_axes=None"):
+        xlab.vmap(f, (0, None), (0, None, None))(x, y)
+
+
+@pytest.mark.parametrize("alias_mode", ["copy", "shared"])
+def test_k44_what_a_shared_buffer_carries_is_mapped(alias_mode):
+    def kernel(x_ref, y_ref, written, seen):
+        seen[...] = x_ref[...]
+        written[...] = y_ref[...]
+
+    f = kernels.kernel_call(
+        kernel,
+        (xlab.ShapeDtypeStruct((2,), "float32"),) * 2,
+        grid=2,
+        input_output_aliases={0: 0},
+        alias_mode=alias_mode,
+    )
+    x, ys = drawn(2), drawn(3, 2, seed=1)
+    written, seen = xlab.vmap(f, (None, 0))(x, ys)
+    same(written, ys)
+    same(seen, ys if alias_mode == "shared" else jnp.stack([x] * 3))
+
+
 @calls
 def test_shard_map_runs_a_kernel_per_device(name):
     f, args = CALLS[name]

@@ -10,9 +10,11 @@ import xlab.numpy as jnp
 from xlab.kernels import (
     ANY,
     BlockSpec,
+    InterpretParams,
     MemorySpace,
     SemaphoreType,
     async_copy,
+    interpret_mode,
     kernel_call,
     make_async_copy,
     run_scoped,
@@ -193,3 +195,16 @@ def test_k25_between_references_that_a_value_chooses():
 
     o, p = run(body, np.array([1], np.int32), X, out=[F8, F8])
     assert o.tolist() == [0] * 8 and p.tolist() == [0, 0, 0, 0, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("mode", "before"), [("on_wait", [0, 0]), ("eager", [1, 2])])
+def test_k25_when_a_copy_happens(mode, before):
+    def body(x, o, seen, sem):
+        o[...] = jnp.zeros(8)
+        copy = async_copy(x.at[1:3], o.at[:2], sem)
+        seen[...] = o[:2]
+        copy.wait()
+
+    with interpret_mode(InterpretParams(dma_execution_mode=mode)):
+        o, seen = run(body, X, out=[F8, xlab.ShapeDtypeStruct((2,), "float32")])
+    assert seen.tolist() == before and o.tolist() == [1, 2, 0, 0, 0, 0, 0, 0]

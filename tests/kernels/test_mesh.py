@@ -63,6 +63,13 @@ def test_k59_a_core_mesh_is_frozen_hashable_and_compared_by_value():
     assert mesh != CoreMesh("c", 2, "scalar")
 
 
+def test_k59_its_representation_makes_it_again():
+    for mesh in (CoreMesh("c", 2), CoreMesh(("a", "b"), (2, 3), "scalar", "a", kernel_type="k")):
+        assert eval(repr(mesh)) == mesh
+    assert repr(CoreMesh("c", 2)) == "CoreMesh(('c',), (2,), 'vector')"
+    assert str(CoreMesh("c", 2)) == "CoreMesh(c=2; vector)"
+
+
 @pytest.mark.parametrize(
     ("names", "sizes", "words"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xlab
 from tests.kernels.mpmd_examples import (
@@ -391,6 +393,24 @@ def test_k70_the_grid_of_a_pair_is_its_mesh():
     assert all(m.has_trivial_window() for m in pair.grid_mapping.block_mappings)
     assert pair.cores == ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2))
     assert pair.owners == ("call", "call", "core", "call")
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
+@settings(max_examples=15)
+def test_k69_every_core_has_its_place(sizes, data):
+    names = tuple("abc"[: len(sizes)])
+    order = data.draw(st.permutations(names))
+    mesh = CoreMesh(names, tuple(sizes))
+
+    def kernel(o):
+        here = tuple(lax.axis_index(n) for n in names)
+        o[here] = lax.axis_index(tuple(order)) + 100 * program_id(len(sizes) - 1)
+
+    got = mpmd_map([(mesh, kernel)], S(tuple(sizes), "int32"), interpret=True)()
+    shape = [sizes[names.index(n)] for n in order]
+    places = np.indices(sizes)
+    want = np.ravel_multi_index([places[names.index(n)] for n in order], shape) + 100 * places[-1]
+    np.testing.assert_array_equal(got, want)
 
 
 # -- several pairs --------------------------------------------------------------------------------------------

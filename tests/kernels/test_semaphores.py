@@ -10,12 +10,14 @@ from xlab.kernels import (
     MemorySpace,
     SemaphoreRef,
     SemaphoreType,
+    interpret_mode,
     kernel_call,
     run_scoped,
     semaphore_read,
     semaphore_signal,
     semaphore_wait,
 )
+from xlab.kernels.failures import DeadlockError
 from xlab.kernels.semaphores import is_semaphore
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*ends with the count")
@@ -180,3 +182,22 @@ def test_k24_one_of_several_that_a_value_chooses():
     out = xlab.ShapeDtypeStruct((3,), "int32")
     call = kernel_call(body, out, scratch_shapes=[REGULAR, REGULAR], interpret=True)
     assert call(np.array([1], np.int32)).tolist() == [0, 2, 2]
+
+
+def test_k24_the_value_interpreter_waits_and_counts_no_further_than_16_bits():
+    def overflow(n, o, sem):
+        for _ in range(2):
+            semaphore_signal(sem, n[0])
+        o[0] = semaphore_read(sem)
+
+    def stuck(n, o, sem):
+        semaphore_signal(sem, n[0])
+        semaphore_wait(sem, n[0] + 1)
+
+    out = xlab.ShapeDtypeStruct((1,), "int32")
+    n = np.array([20_000], np.int32)
+    with interpret_mode("value"):
+        with pytest.raises(ValueError, match="would count to 40000, more than the 32767"):
+            kernel_call(overflow, out, scratch_shapes=[REGULAR])(n)
+        with pytest.raises(DeadlockError, match="20001"):
+            kernel_call(stuck, out, scratch_shapes=[REGULAR])(n)

@@ -263,6 +263,18 @@ def test_k88_control_flow_around_semaphores_may_not(what):
         compiled([(P, kernel), (ONE, other)], I2, np.int32([1, 0]), scratch=[SEM((2,))])
 
 
+def test_k88_semaphores_from_outside_are_data():
+    sem = xlab.new_ref(jnp.zeros((), "int16"), memory_space=MemorySpace.SEMAPHORE)
+
+    def one(s, o):
+        semaphore_signal(s)
+
+    with pytest.raises(
+        ValueError, match=r"value interpreter: args\[0\] is a semaphore from outside"
+    ):
+        compiled([(P, one), (ONE, lambda s, o: semaphore_wait(s))], I2, sem)
+
+
 def test_k88_a_program_that_becomes_too_long(monkeypatch):
     monkeypatch.setattr("xlab.kernels.static_schedule.MAX_EQUATIONS", 50)
     scratch = [SHARED((2,), "float32"), SEM(()), SEM(())]
@@ -450,6 +462,21 @@ def test_k87_waiting_for_cores_before():
 def test_k87_waiting_for_a_later_core_needs_the_value_interpreter():
     with pytest.raises(ValueError, match=r"core 0 waits at .*test_static_schedule.py.*scratch\[0\].* has 0 of 1.*later core.*interpret='value'"):  # fmt: skip
         compiled([(FOUR, chain(-1))], I4, scratch=[SEM((4,)), SHARED((1,), "int32")])
+
+
+def test_k87_semaphores_of_later_cores():
+    sems = SemaphoreRef((), SEM, MemorySpace.SEMAPHORE @ FOUR)
+
+    def kernel(o, s, total):
+        k = lax.axis_index("c")
+        when(k > 0)(lambda: semaphore_wait(s))
+        when(k == 0)(lambda: total.__setitem__(0, 0))
+        total[0] = total[0] + k
+        o[k] = total[0]
+        when(k < 3)(lambda: semaphore_signal(s, core=k + 1))
+
+    got = run([(FOUR, kernel)], I4, scratch=[sems, SHARED((1,), "int32")])
+    assert got.tolist() == [0, 1, 3, 6]
 
 
 def test_k87_what_cannot_be_known_needs_it_too():

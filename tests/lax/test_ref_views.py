@@ -148,7 +148,7 @@ class TestViews:
         [
             lambda v: jnp.sin(v), lambda v: lax.sin(v), lambda v: v + 1, lambda v: 1 - v, lambda v: jnp.ones(4) * v, lambda v: -v,
             lambda v: np.asarray(v), lambda v: xlab.jit(lambda x: x)(v), lambda v: xlab.grad(lambda x: x)(v), lambda v: v < 2,
-            lambda v: xlab.vmap(lambda x: x)(v), lambda v: lax.scan(lambda c, _: (c, None), v, None, length=1), lambda v: xlab.new_ref(v),
+            lambda v: xlab.vmap(lambda x: x)(v), lambda v: lax.scan(lambda c, _: (c, None), v, None, length=1), lambda v: xlab.new_ref(v), lambda v: bool(v),
         ],
     )  # fmt: skip
     def test_is_no_operand(self, use):
@@ -417,6 +417,19 @@ class TestDerivatives:
         np.testing.assert_allclose(
             xlab.jvp(self.viewed, (x,), (x,))[1], (want * x).sum(), rtol=1e-5
         )
+
+    def test_jacobians(self):
+        def f(x):
+            ref = xlab.new_ref(x)
+            ref.reshape(2, 2).T.addupdate(x[:2] ** 3, 0)
+            return (ref[...] ** 2).sum()
+
+        def pure(x):
+            return (x.at[jnp.array([0, 2])].add(x[:2] ** 3) ** 2).sum()
+
+        x = jnp.arange(1.0, 5)
+        for transform in (xlab.jacfwd, xlab.jacrev, xlab.hessian):
+            np.testing.assert_allclose(transform(f)(x), transform(pure)(x), rtol=1e-5)
 
     def test_repeated_positions(self):
         """Of several values for one position only the last has a slope, and all of them read what was there."""

@@ -33,9 +33,27 @@ loss = jnp.sum(h) + summed.sum()""",
     "%xstep walk(x)",
     "%xladder walk(x)",
     "z = xlab.device_put(x, NamedSharding(mesh, P('data')))\n%xshard z P(None, 'model')",
+    """from xlab import kernels
+from xlab.kernels.machine import Machine
+from xlab.notebook import show
+def put(o_ref, b_ref):
+    b_ref[0] = jnp.int32(10)
+def take(o_ref, b_ref):
+    o_ref[0] = b_ref[0] + 1
+racing = kernels.mpmd_map(
+    [(kernels.CoreMesh("p", 1, core_type="scalar"), put), (kernels.CoreMesh("q", 1, core_type="vector"), take)],
+    xlab.ShapeDtypeStruct((1,), "int32"), scratch_shapes=[kernels.MemorySpace.SHARED((1,), "int32")])
+show(Machine(racing))""",
+    """def double(x_ref, o_ref):
+    o_ref[...] = 2 * x_ref[...]
+rows = kernels.BlockSpec((2, 8), lambda i: (i, 0))
+doubled = kernels.kernel_call(double, x, grid=4, in_specs=[rows], out_specs=rows, interpret=True)
+def sines(x):
+    return jnp.sin(doubled(x))
+%xstep sines(x)""",
     "print('the end of', 'the controls')",
 ]
-REPORT, STEPPER, LADDER, LAYOUTS = 2, 3, 4, 5
+REPORT, STEPPER, LADDER, LAYOUTS, MACHINE, BLOCKS = 2, 3, 4, 5, 6, 7
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +73,7 @@ def notebook(lab, browser):
         ),
     )
     open_and_run(page, lab, lab.write("controls.ipynb", CELLS), "the end of the controls")
-    until(page, lambda: page.locator(".xl-report.xl-live").count() == 4, "four views are not drawn")
+    until(page, lambda: page.locator(".xl-report.xl-live").count() == 6, "six views are not drawn")
     yield page
     context.close()
 
@@ -523,3 +541,55 @@ def test_two_layouts(notebook, cell):
     says(notebook, view.locator(".xl-moves-of"), "device 0: receives")
     view.locator(".xl-devices tbody tr").nth(2).click()
     says(notebook, view.locator(".xl-moves-of"), "device 2: receives")
+
+
+def test_kernel_of_two_cores(notebook, cell):
+    """N15, K101: the machine behind the view answers with other schedules, and the shortest that shows the race."""
+    view = cell(MACHINE)
+    place = view.locator(".xl-place")
+    schedule = view.get_by_label("schedule", exact=True).locator("select")
+    assert "in no order" in view.locator(".xl-kernel-pick").inner_text()
+    view.get_by_label("last step").click()
+    view.get_by_label("first step").click()
+    says(notebook, place, r"t = 0 of \d+")
+    view.get_by_label("run to the first race").click()
+    says(notebook, view.locator(".xl-stopped"), "in no order")
+    view.get_by_label("seed of the schedule").fill("11")
+    view.get_by_role("button", name="by seed").click()
+    until(
+        notebook,
+        lambda: schedule.evaluate("s => s.selectedOptions[0].textContent") == "random, seed 11",
+        "no schedule by seed",
+    )
+    view.get_by_role("button", name="round robin").click()
+    until(
+        notebook,
+        lambda: schedule.evaluate("s => s.selectedOptions[0].textContent") == "round robin",
+        "no round robin",
+    )
+    schedule.select_option("-1")
+    view.get_by_role("button", name="shortest with the race").click()
+    says(notebook, place, "of 2$")
+    assert view.locator(".xl-kernel-race").count() == 1
+    view.get_by_label("zoom in").click()
+    view.get_by_label("play").click()
+    until(notebook, lambda: "t = 1" in place.inner_text(), "it does not play")
+
+
+def test_a_step_of_a_kernel_leads_to_its_blocks(notebook, cell):
+    """N7, N15: the stepper enters the kernel per grid step, and shows the blocks of one."""
+    view = cell(BLOCKS)
+    place = view.locator(".xl-place").first
+    panel = tab(view, "Steps")
+    view.get_by_label("first step").first.click()
+    panel.get_by_label("one step (right)").click()
+    says(notebook, place, "step 2 /")
+    assert "kernel double 2/4" in panel.locator(".xl-path").inner_text()
+    panel.get_by_role("button", name="blocks of this step").click()
+    blocks = view.locator(".xl-kernels")
+    says(notebook, blocks.locator(".xl-place"), "step 2 / 4")
+    assert blocks.locator(".xl-kernel-read").count() and blocks.locator(".xl-kernel-write").count()
+    blocks.get_by_label("unit of a step").select_option("accesses")
+    says(notebook, blocks.locator(".xl-place"), "t = ")
+    tab(view, "Steps")
+    press(notebook, "ArrowRight")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab import numpy as jnp
 from xlab import tree as _tree
 from xlab.core import dtypes, printing
 from xlab.core import effects as _effects
@@ -31,7 +32,7 @@ from xlab.lax.creation import full, iota, zeros_like_aval
 from xlab.lax.index_steps import Points, Strided, Window
 from xlab.lax.indexers import NDIndexer, indexer
 from xlab.lax.ref_batching import batched_index, batched_store
-from xlab.lax.ref_views import SelectedRef, View
+from xlab.lax.ref_views import RefView, SelectedRef
 from xlab.lax.refs import check_stored, get_p, part_of, stored_tangent, swap_p, uninitialized
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, pad, transpose
 from xlab.lax.slicing import dynamic_slice_p, dynamic_update_slice_p
@@ -150,7 +151,7 @@ def target(ref: Any, idx: Any, api: str) -> tuple[Any, tuple, Any]:
 
 def fitting(value: Any, part: Any, kinds: Sequence = (np.floating, np.integer)) -> Any:
     """A value in the dtype of the part, where it is weak and of one of these kinds, as the part is; others are left to be refused."""
-    if is_ref(value) or isinstance(value, View):
+    if is_ref(value) or isinstance(value, RefView):
         raise ValueError(
             "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
         )
@@ -185,9 +186,7 @@ def _spread(x, part, what, api):
         fits = False
     if not fits:
         raise ValueError(f"Cannot broadcast {what} shape {shape} to {api} shape {part.shape}")
-    from xlab.numpy import broadcast_to
-
-    return broadcast_to(x, part.shape)
+    return jnp.broadcast_to(x, part.shape)
 
 
 def _may_leave(transforms) -> bool:

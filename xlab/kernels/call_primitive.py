@@ -6,6 +6,7 @@ from xlab.compile.dispatch import apply_primitive
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.printing import hide_params
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import mlir
 from xlab.kernels.compiled import program_on_values
@@ -16,6 +17,20 @@ kernel_call_p = Primitive(
     "kernel_call", multiple_results=True, auto_pvary=False, context_dependent=True
 )
 kernel_call_p.takes_refs = True
+# The types of results stand before the equation; options say something where they are set.
+hide_params(
+    "kernel_call",
+    "out_avals",
+    when={
+        "alias_mode": "copy",
+        "input_output_aliases": (),
+        "mesh": None,
+        "compiler_params": None,
+        "cost_estimate": None,
+        "debug": False,
+        "metadata": None,
+    },
+)
 
 
 @kernel_call_p.def_effectful_abstract_eval

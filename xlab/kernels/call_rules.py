@@ -145,7 +145,7 @@ def _partial_eval(trace, args, **params):
     first = grid.prefetch_operands.start
     if any(unknown[: grid.input_operands.start]) or any(map(is_ref, args)):
         return recorded
-    waiting = _waiting(params, unknown)
+    waiting = _reached(params, unknown[first:])
     outs = jaxpr.invars[grid.output_refs]
     known_out = [v not in waiting for v in outs]
     if not any(known_out):
@@ -164,15 +164,22 @@ def _partial_eval(trace, args, **params):
     return [next(found) if k else x for x, k in zip(recorded, known_out)]
 
 
-def _waiting(params, operands: Sequence[bool]) -> set[Var]:
-    """The variables of the kernel, references among them, that depend on some of the operands."""
+def _reached(params, given: Sequence[bool]) -> set[Var]:
+    """The variables of a kernel, references among them, that depend on given operands (captured, prefetched, inputs)."""
     grid: GridMapping = params["grid_mapping"]
-    first = grid.prefetch_operands.start
-    given = [*operands[: grid.num_captured], *operands[first:]]
-    given += [False] * (grid.num_outputs + grid.num_scratch)
-    for i, o in params["input_output_aliases"]:
-        given[grid.output_refs.start + o] = operands[first + i]
-    return unknown_variables(params["jaxpr"].jaxpr, given)
+    jaxpr = params["jaxpr"].jaxpr
+    shared = params["alias_mode"] == "shared"
+    reached = [*given, *[False] * (grid.num_outputs + grid.num_scratch)]
+    while True:
+        for i, o in params["input_output_aliases"]:
+            start, end = grid.prefetch_refs.start + i, grid.output_refs.start + o
+            reached[end] |= reached[start]
+            reached[start] |= reached[end] and shared
+        variables = unknown_variables(jaxpr, reached)
+        now = [v in variables for v in jaxpr.invars]
+        if now == reached:
+            return variables
+        reached = now
 
 
 def _spread(values, kept):
@@ -241,17 +248,20 @@ def _batch(axis, operands, dims, **params):
     _check_unbatched_refs(params, operands, dims)
     if any(d is not None for d in dims[grid.num_captured : grid.input_operands.start]):
         return _one_by_one(axis, operands, dims, params)
+    # An output that no mapped operand reaches is the same for all examples.
+    mapped = [d is not None for d in dims]
+    reached = _reached(
+        params, [*mapped[grid.captured_operands], *mapped[grid.prefetch_operands.start :]]
+    )
+    differs = [v in reached for v in params["jaxpr"].jaxpr.invars[grid.output_refs]]
+    out_dims = [0 if d else None for d in differs]
     if axis.size == 1 and not any(map(is_ref, operands)):
         single = [x if d is None else squeeze(x, (d,)) for x, d in zip(operands, dims)]
         outs = kernel_call_p.bind(*single, **params)
-        differs = _depending_outputs(params, [d is not None for d in dims])
-        return [expand_dims(x, (0,)) if d else x for x, d in zip(outs, differs)], [
-            0 if d else None for d in differs
-        ]
+        return [expand_dims(x, (0,)) if d else x for x, d in zip(outs, differs)], out_dims
     params, operands, dims = _captured_as_inputs(params, list(operands), list(dims))
     grid = params["grid_mapping"]
     first, inputs = grid.prefetch_operands.start, grid.input_operands
-    differs = _depending_outputs(params, [d is not None for d in dims])
     written = _effects.written(params["jaxpr"].effects)
     # An output is batched at 0; what it starts as is so too. An input that is written changes for each example alone.
     at_front = {first + i for i, _ in params["input_output_aliases"]}
@@ -283,16 +293,7 @@ def _batch(axis, operands, dims, **params):
             "cost_estimate": cost and cost.times(axis.size),
         },
     )
-    return [x if d else index_in_dim(x, 0, keepdims=False) for x, d in zip(outs, differs)], [
-        0 if d else None for d in differs
-    ]
-
-
-def _depending_outputs(params, operands: Sequence[bool]) -> list[bool]:
-    """Which outputs depend on some of the operands."""
-    waiting = _waiting(params, operands)
-    outs = params["jaxpr"].jaxpr.invars[params["grid_mapping"].output_refs]
-    return [v in waiting for v in outs]
+    return [x if d else index_in_dim(x, 0, keepdims=False) for x, d in zip(outs, differs)], out_dims
 
 
 def _wider(aval: ShapedArray, dim: int, size: int) -> ShapedArray:

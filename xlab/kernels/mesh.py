@@ -11,7 +11,7 @@ import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
 from xlab.core import dtypes
@@ -67,7 +67,7 @@ def _incompatible(mesh: Any, other: Any, reason: str) -> ValueError:
     return ValueError(f"the meshes {mesh} and {other} are not compatible: {reason}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CoreMesh(IncompatibleByDefault):
     """A mesh of simulated cores.
 
@@ -174,6 +174,14 @@ class CoreMesh(IncompatibleByDefault):
 
     def __rmatmul__(self, space: Any) -> CoreMemorySpace:
         return CoreMemorySpace(space, self)
+
+    def __repr__(self):
+        more = [
+            f", {f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)[3:]
+            if getattr(self, f.name) != f.default
+        ]
+        return f"CoreMesh({self.axis_names!r}, {self.sizes!r}, {self.core_type!r}{''.join(more)})"
 
     def __str__(self):
         axes = ", ".join(f"{n}={s}" for n, s in self.shape.items())

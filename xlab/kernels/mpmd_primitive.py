@@ -20,6 +20,7 @@ from xlab.core.avals import aval_of
 from xlab.core.effects import Effect
 from xlab.core.jaxpr import ClosedJaxpr, Var
 from xlab.core.primitive import Primitive
+from xlab.core.printing import hide_params
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -46,6 +47,21 @@ kernel_effect = KernelEffect()
 
 mpmd_map_p = Primitive("mpmd_map", multiple_results=True, auto_pvary=False)
 mpmd_map_p.takes_refs = True
+# The types of results stand before the equation; options say something where they are set.
+hide_params(
+    "mpmd_map",
+    "out_avals",
+    when={
+        "external_meshes": (),
+        "input_output_aliases": (),
+        "name": None,
+        "num_captured": 0,
+        "compiler_params": None,
+        "cost_estimate": None,
+        "debug": False,
+        "metadata": None,
+    },
+)
 
 
 # -- types --------------------------------------------------------------------------------------------------
@@ -159,12 +175,12 @@ ad.primitive_jvps[mpmd_map_p] = _mpmd_map_jvp
 ad.primitive_transposes.excuse(mpmd_map_p, "it has no derivative and is never linear")
 
 
+# -- on values ----------------------------------------------------------------------------------------------
+
+
 def _written(params: Mapping[str, Any], n: int) -> set[int]:
     """The operands that some function writes."""
     return {i for j in params["jaxprs"] for i in _effects.written(j.effects) if 0 <= i < n}
-
-
-# -- on values ----------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=256)

@@ -20,7 +20,7 @@ from xlab.lax import ref_batching as _ref_batching  # noqa: F401  (its rules)
 from xlab.lax.convert import convert
 from xlab.lax.indexers import indexer
 from xlab.lax.ref_transforms import part_of
-from xlab.lax.ref_views import RefIndexer, SelectedRef, TransformedRef, View, view
+from xlab.lax.ref_views import RefIndexer, RefView, SelectedRef, TransformedRef, view
 from xlab.lax.refs import (
     addupdate_p,
     empty_ref_p,
@@ -54,7 +54,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
         >>> float(total[...])
         5.0
     """
-    if is_ref(init_val) or isinstance(init_val, View):
+    if is_ref(init_val) or isinstance(init_val, RefView):
         raise TypeError(
             f"new_ref takes an array, got a reference of type {init_val.aval}: read it first, as ref[...]"
         )
@@ -220,7 +220,7 @@ def _target(ref, idx, api):
 
 def _fitting(ref, value, part):
     """A value in the type of the part it replaces, where only weakness differs; the rule of the primitive rejects others."""
-    if is_ref(value) or isinstance(value, View):
+    if is_ref(value) or isinstance(value, RefView):
         raise ValueError(
             "Cannot store a Ref into another Ref. Did you forget to load from it using `[...]`?"
         )
@@ -276,7 +276,7 @@ def select_ref(idx: ArrayLike, *refs: Any) -> Any:
     """
     if not refs:
         raise ValueError("select_ref chooses among references, got none")
-    avals = [r.aval if isinstance(r, View) else aval_of(_ref(r, "select_ref")) for r in refs]
+    avals = [r.aval if isinstance(r, RefView) else aval_of(_ref(r, "select_ref")) for r in refs]
     for k, aval in enumerate(avals):
         if aval.strip_weak_type() is not avals[0].strip_weak_type():
             raise TypeError(

@@ -15,7 +15,7 @@ from xlab.lax.indexers import indexer
 from xlab.lax.ref_transforms import RefBitcaster, RefReshaper, RefTransposer, part_of
 
 
-class View:
+class RefView:
     """What all views have: they are read, written and viewed like references."""
 
     __slots__ = ()
@@ -23,7 +23,7 @@ class View:
     explains_itself = True
 
     aval: AbstractRef
-    then: Callable[[Any], View]
+    then: Callable[[Any], RefView]
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
@@ -32,15 +32,15 @@ class View:
     at = property(lambda self: RefIndexer(self), doc=Ref.at.__doc__)
     T = property(lambda self: self.transpose(), doc=Ref.T.__doc__)
 
-    def reshape(self, *shape: Any) -> View:
+    def reshape(self, *shape: Any) -> RefView:
         """A view of all elements in another shape; one size may be -1."""
         return self.then(RefReshaper.of(self.shape, shape))
 
-    def transpose(self, *permutation: Any) -> View:
+    def transpose(self, *permutation: Any) -> RefView:
         """A view with the dimensions in another order; reversed if none is given."""
         return self.then(RefTransposer.of(self.shape, permutation))
 
-    def bitcast(self, dtype: Any) -> View:
+    def bitcast(self, dtype: Any) -> RefView:
         """A view of the same bits as another dtype; the last dimension grows or shrinks with the size of elements."""
         return self.then(RefBitcaster.of(self.shape, self.dtype, dtype))
 
@@ -73,6 +73,11 @@ class View:
             )
         return self.shape[0]
 
+    def __bool__(self):
+        raise TypeError(
+            f"the truth of a view of a reference, of type {self.aval}, is not defined: read it first, as view[...]"
+        )
+
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
@@ -85,10 +90,10 @@ class View:
         self.__jax_array__()
 
 
-no_operators(View)
+no_operators(RefView)
 
 
-class TransformedRef(View):
+class TransformedRef(RefView):
     """A view: a reference to a part of what another refers to, or to its elements in another order or shape.
 
     `ref.at[index]`, `ref.reshape(shape)`, `ref.transpose(order)`, `ref.T` and `ref.bitcast(dtype)` make one, and a view has all of
@@ -124,7 +129,7 @@ class TransformedRef(View):
         return f"TransformedRef({aval_of(self.ref)}, {list(self.transforms)})"
 
 
-class SelectedRef(View):
+class SelectedRef(RefView):
     """One of several references of one type, by a number of the program. Made by `select_ref`."""
 
     __slots__ = ("refs", "which")
@@ -136,7 +141,7 @@ class SelectedRef(View):
     def aval(self) -> AbstractRef:
         """The type of each of the references."""
         first = self.refs[0]
-        return first.aval if isinstance(first, View) else aval_of(first)
+        return first.aval if isinstance(first, RefView) else aval_of(first)
 
     def then(self, transform) -> SelectedRef:
         """The view with one more transform."""
@@ -150,9 +155,9 @@ class SelectedRef(View):
         return f"SelectedRef({self.which}, {list(self.refs)})"
 
 
-def view(ref) -> View:
+def view(ref) -> RefView:
     """The view of everything."""
-    return ref if isinstance(ref, View) else TransformedRef(ref)
+    return ref if isinstance(ref, RefView) else TransformedRef(ref)
 
 
 class RefIndexer:
@@ -163,7 +168,7 @@ class RefIndexer:
     def __init__(self, ref):
         self.ref = ref
 
-    def __getitem__(self, index) -> View:
+    def __getitem__(self, index) -> RefView:
         whole = view(self.ref)
         new = indexer(in_brackets(index), whole.shape)
         return whole if new is None else whole.then(new)

@@ -475,3 +475,9 @@ def _addupdate_text(eqn, names, used):
 _printing.print_as("get", _get_text)
 _printing.print_as("swap", _swap_text)
 _printing.print_as("addupdate", _addupdate_text)
+for _name in (
+    "get",
+    "swap",
+    "addupdate",
+):  # where operands and parameters are listed, indices are operands
+    _printing.hide_params(_name, "tree")

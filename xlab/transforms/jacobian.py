@@ -67,18 +67,17 @@ def jacfwd(
             _require(aval_of(x), "jacfwd", "inputs", holomorphic)
         basis = _unit_vectors(chosen)
 
-        def push(tangents):
-            return jvp(part, chosen, tangents, has_aux=has_aux)
+        def push(
+            tangents,
+        ):  # values that go through a mutable reference count as mapped, so they stay inside
+            return jvp(part, chosen, tangents, has_aux=has_aux)[1:]
 
-        if has_aux:
-            _, columns, aux = vmap(push, out_axes=(None, -1, None))(basis)
-        else:
-            _, columns = vmap(push, out_axes=(None, -1))(basis)
+        columns, *aux = vmap(push, out_axes=(-1, None) if has_aux else (-1,))(basis)
         for x in _tree.leaves(columns) if holomorphic else ():
             _require(aval_of(x), "jacfwd", "outputs", holomorphic)
         single = is_single(argnums)
         jacobian = _tree.map(lambda c: _nest(_split(c, leaves, -1), chosen, single), columns)
-        return (jacobian, aux) if has_aux else jacobian
+        return (jacobian, *aux) if has_aux else jacobian
 
     return jacobian_fun
 

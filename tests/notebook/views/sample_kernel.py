@@ -5,6 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+
+import xlab
+from xlab import observe
+from xlab.kernels import BlockSpec, kernel_call
 from xlab.observe.records import Source
 from xlab.observe.records.kernel import (
     BlockVisit,
@@ -312,6 +317,25 @@ def deadlock() -> KernelRun:
         ),
         time=8,
     )
+
+
+def long_run(steps=10_000):
+    """A grid of many steps, from its index maps."""
+    spec = BlockSpec((4,), lambda i: (i,))
+
+    def copy(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    x = np.zeros(4 * steps, np.float32)
+    call = kernel_call(
+        copy,
+        xlab.ShapeDtypeStruct(x.shape, "float32"),
+        grid=steps,
+        in_specs=[spec],
+        out_specs=spec,
+        interpret=True,
+    )
+    return observe.kernels(call, x)[0]
 
 
 ALL = (matmul, softmax, padded, producer_consumer, race, deadlock)

@@ -259,6 +259,88 @@ def test_k84_k95_out_of_bounds_uninitialized_and_nan():
     assert not moved.faults
 
 
+def test_k35_padding_that_is_read_is_called_so():
+    call, x = examples.add_one(10, 4)
+    run = observe.kernel_run(call, x)
+    assert [(f.kind, f.step) for f in run.faults] == [("uninitialized", 2), ("nan", 2)]
+    assert run.faults[0].text == (
+        "2 elements of padding in args[0][8:12] read: what padding holds is undefined"
+    )
+    assert after(run, "outputs[0]", "call") == tuple(range(1, 11))
+    assert [line for line in text(run).splitlines() if "  error" in line] == []
+
+
+def test_copies_are_drawn_from_start_to_end():
+    """K25, K101: a copy is complete where it is waited for, or at once."""
+
+    def kernel(x_ref, o_ref, sem):
+        kernels.async_copy(x_ref, o_ref, sem).wait()
+
+    call = kernel_call(
+        kernel,
+        out((4,)),
+        scratch_shapes=[kernels.SemaphoreType.DMA],
+    )
+    x = np.arange(4, dtype=np.float32)
+    run = observe.kernel_run(call, x)
+    (copy,) = [e for e in run.accesses if e.kind == "copy"]
+    assert (copy.ref, copy.slice, copy.of) == ("outputs[0]", ((0, 4),), "args[0][0:4]")
+    assert copy.until > copy.t and "copies args[0][0:4] to outputs[0][0:4]" in text(copy)
+    assert after(run, "outputs[0]", "call", copy.t) == (None,) * 4
+    assert after(run, "outputs[0]", "call", copy.until) == (0.0, 1.0, 2.0, 3.0)
+    eager = observe.kernel_run(call, x, params=InterpretParams(dma_execution_mode="eager"))
+    (copy,) = [e for e in eager.accesses if e.kind == "copy"]
+    assert copy.until == copy.t
+
+
+def test_k30_k34_k48_prefetch_dynamic_and_mapped_grids():
+    """What is known only in a run is recorded as it was: prefetched order, dynamic sizes, the axis that vmap adds."""
+
+    def copy(order_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    spec = kernels.PrefetchGridSpec(
+        1,
+        grid=2,
+        in_specs=[BlockSpec((4,), lambda i, order: (order[i],))],
+        out_specs=BlockSpec((4,), lambda i, order: (i,)),
+    )
+    call = kernel_call(copy, out((8,)), grid_spec=spec)
+    x = np.arange(8, dtype=np.float32)
+    run = observe.kernel_run(call, np.asarray([1, 0], np.int32), x)
+    assert [e.start for e in run.blocks if e.operand == "args[1]"] == [(4,), (0,)]
+    assert [(m.operand, m.moves) for m in run.cost.movement] == [("args[1]", 2), ("outputs[0]", 2)]
+
+    block = BlockSpec((4,), lambda i: (i,))
+
+    def some(n, x):
+        return kernel_call(
+            lambda x_ref, o_ref: copy(None, x_ref, o_ref),
+            out((16,)),
+            grid=n,
+            in_specs=[block],
+            out_specs=block,
+        )(x)
+
+    run = observe.kernel_run(some, jnp.int32(2), np.arange(16, dtype=np.float32))
+    assert (
+        run.grid == (2,) and run.steps == 2 and after(run, "outputs[0]", "call")[8:] == (None,) * 8
+    )
+
+    call, _ = examples.add_one(8, 4)
+    run = observe.kernel_run(xlab.vmap(call), np.zeros((3, 8), np.float32))
+    assert run.grid == (3, 2) and len([e for e in run.blocks if e.operand == "args[0]"]) == 6
+    assert {e.squeezed for e in run.blocks} == {(0,)}
+
+
+def test_kernels_over_several_cores():
+    """K80, K90: grid steps dealt out to cores; each block knows its core."""
+    call, x = examples.add_one(16, 4, compiler_params={"dimension_semantics": ("parallel",)})
+    run = observe.kernel_run(call, x, params=InterpretParams(num_cores_or_threads=2))
+    assert {(e.step, e.core) for e in run.blocks} == {(0, 0), (1, 0), (2, 1), (3, 1)}
+    assert run.pairs[0].cores == (0, 1) and not run.races
+
+
 def test_a_machine_that_has_run_is_recorded_as_it_went():
     """K81, K83: the same turns again; the machine itself stays where it is."""
     machine = Machine(examples.worked(True), schedule=[0, 1, 2, 0])

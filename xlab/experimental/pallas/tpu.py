@@ -22,7 +22,6 @@ from xlab.core.refs import Ref
 from xlab.core.typing import Array, ArrayLike
 from xlab.experimental.pallas.emulated import CompilerParams as _CompilerParams
 from xlab.kernels import AsyncCopy
-from xlab.kernels import InterpretParams as InterpretParams
 from xlab.kernels import PrefetchGridSpec as PrefetchScalarGridSpec
 from xlab.kernels import SemaphoreType as SemaphoreType
 from xlab.kernels import make_async_copy as make_async_copy
@@ -60,6 +59,22 @@ SEMAPHORE = MemorySpace.SEMAPHORE
 dma_semaphore = SemaphoreType.DMA
 
 
+@dataclass(frozen=True)
+class InterpretParams(kernels.InterpretParams):
+    """Options of the value interpreter, as `xlab.kernels.InterpretParams`.
+
+    Args:
+        allow_hbm_allocation_in_run_scoped: without effect: references of any memory space may be made in `run_scoped`.
+
+    Example:
+        >>> from xlab.experimental.pallas import tpu as pltpu
+        >>> pltpu.InterpretParams(detect_races=True).uninitialized_memory
+        'nan'
+    """
+
+    allow_hbm_allocation_in_run_scoped: bool = False
+
+
 class GridDimensionSemantics(enum.StrEnum):
     """Whether the steps along an axis of a grid may run in any order, or on several cores."""
 
@@ -88,6 +103,8 @@ class CompilerParams(_CompilerParams):
         internal_scratch_in_bytes: memory for the compiler.
         serialization_format: of the program.
         disable_bounds_checks, disable_semaphore_checks, skip_device_barrier: checks to leave out.
+        allow_collective_id_without_custom_barrier, shape_invariant_numerics, use_tc_tiling_on_sc, needs_layout_passes: further options.
+        fuse_transposed_lhs_in_matmul: another one.
     """
 
     dimension_semantics: Sequence[str | GridDimensionSemantics] | None = None
@@ -101,6 +118,11 @@ class CompilerParams(_CompilerParams):
     disable_bounds_checks: bool = False
     disable_semaphore_checks: bool = False
     skip_device_barrier: bool = False
+    allow_collective_id_without_custom_barrier: bool = False
+    shape_invariant_numerics: bool = True
+    use_tc_tiling_on_sc: bool | None = None
+    needs_layout_passes: bool = True
+    fuse_transposed_lhs_in_matmul: bool = False
 
     def __post_init__(self):
         for name in ("dimension_semantics", "allow_input_fusion"):

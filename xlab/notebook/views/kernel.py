@@ -10,7 +10,7 @@ import itertools
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean, clean_json, h, panel, table, warning
+from xlab.notebook.views.draw import Node, clean, clean_json, h, key, panel, table, warning
 from xlab.notebook.views.kernel_figures import lanes_figure, operand_figures, roofline_figure
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Report
@@ -159,18 +159,15 @@ def run_node(run: KernelRun) -> Node:
     waits = waiting_line(run)
     return h(
         "div",
-        {
-            "class": "xl-kernel-run",
-            "data-eq": f"{run.program}:{run.equation}" if run.equation >= 0 else None,
-        },
+        {"class": "xl-kernel-run"},
         h(
             "div",
             {"class": "xl-top"},
             h(
                 "p",
                 {"class": "xl-sentence"},
-                h("strong", None, run.name),
-                f"   {run.kind}   {grid_text(run)}",
+                h("strong", {"data-eq": key(run.program, run.equation)}, run.name),
+                "   ".join(("", *([run.kind] if run.kind != run.name else ()), grid_text(run))),
                 h("small", None, f"   {run.made}" if run.made else ""),
             ),
             h(

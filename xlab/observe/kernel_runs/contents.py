@@ -85,9 +85,9 @@ class Contents:
         exact = values.size <= MOST_CELLS
         grid = (1, 1) if exact else coarse(values.shape)
         owner = "call" if buffer.owner is None else f"core {buffer.owner}"
-        made = KernelBuffer(
-            buffer.name, owner, values.shape, dtypes.short_name(values.dtype), grid, exact
-        )
+        # Counts of semaphores are kept wider than the type that kernels see.
+        dtype = "i16" if buffer.space == "semaphore" else dtypes.short_name(values.dtype)
+        made = KernelBuffer(buffer.name, owner, values.shape, dtype, grid, exact)
         count = values.size if exact else math.prod(grid)
         cells = self._cells(buffer, made) if first else (None,) * count
         self._last[place] = cells

@@ -36,6 +36,7 @@ class Log:
         self._copies: dict[tuple, int] = {}
         self._edges: list[tuple[int, int, int, int, str]] = []
         self._seen: set[tuple] = set()
+        self._shapes = {o.name: o.aval.shape for o in machine.program.operands}
         self._reads = {
             (p.number, s.name): "both"
             for p in machine.program.pairs
@@ -116,8 +117,12 @@ class Log:
     def _access(self, e: Access) -> None:
         more = dict(e.more)
         if more.get("unwritten"):
-            unread = plural(int(more["unwritten"]), "element")
-            words = f"{unread} of {slice_text(e.ref, e.box)} read before anybody wrote there"
+            count, where = int(more["unwritten"]), slice_text(e.ref, e.box)
+            words = (
+                f"{plural(count, 'element')} of padding in {where} read: what padding holds is undefined"
+                if count == self._outside(e)
+                else f"{plural(count, 'element')} of {where} read before anybody wrote there"
+            )
             self._fault("uninitialized", e, words)
         box = tuple((int(a), int(b)) for a, b in e.box)
         count, until, of, ref, t = int(more.get("count", 0)), -1, "", e.ref, e.t
@@ -140,6 +145,14 @@ class Log:
         if e.kind == "signal" and more.get("owner") is not None:
             of = str(more["owner"])
         self._accesses.append(self._made(e, t, ref, box, count, until, of))
+
+    def _outside(self, e: Access) -> int:
+        """How many elements of an access lie outside of its array, in padding."""
+        shape = self._shapes.get(e.ref, ())
+        if len(shape) != len(e.box):
+            return 0
+        size = math.prod(b - a for a, b in e.box)
+        return size - math.prod(max(0, min(b, n) - max(a, 0)) for (a, b), n in zip(e.box, shape))
 
     def _wait(self, e: Access, more: dict[str, Any], box: tuple, count: int) -> None:
         if more.get("blocked"):

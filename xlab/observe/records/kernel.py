@@ -337,7 +337,7 @@ def _sizes(sizes: Sequence[int]) -> str:
 
 def _wrong_event(e: BlockVisit | RefAccess, ranks: dict[str, int], axes: int) -> str:
     if isinstance(e, RefAccess):
-        if any(not 0 <= n <= _MOST for pair in e.slice for n in pair):
+        if any(abs(n) > _MOST for pair in e.slice for n in pair):
             return "slice must be of places in an array"
         if not -1 <= e.t <= _MOST or not -1 <= e.until <= _MOST:
             return "t and until must be times"

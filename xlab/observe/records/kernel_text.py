@@ -63,7 +63,8 @@ def operand_type(o: KernelOperand) -> str:
 
 def headline(run: KernelRun) -> str:
     """One sentence: name, kind, grid, how it is known."""
-    return "   ".join(filter(None, (run.name, run.kind, grid_text(run), run.made)))
+    kind = run.kind if run.kind != run.name else ""
+    return "   ".join(filter(None, (run.name, kind, grid_text(run), run.made)))
 
 
 def step_lines(run: KernelRun) -> Iterator[str]:

@@ -129,7 +129,7 @@ export function blockFigure(o, { blocks, counts, now, touched, parts }) {
     for (const [list, name] of [[parts, "xl-kernel-part"], [touched, "xl-kernel-touch"]]) {
       for (const e of list.slice(0, 64)) {
         if (!plane.in(facet, startOf(e.slice), sizeOf(e.slice))) continue;
-        drawn.push(h("rect", { ...plane.box(startOf(e.slice), sizeOf(e.slice)), class: `${name} xl-kernel-${e.kind === "read" ? "read" : "write"}` }, h("title", {}, `core ${e.core ?? 0} at t=${e.t}`)));
+        drawn.push(h("rect", { ...plane.box(startOf(e.slice), sizeOf(e.slice)), class: `${name} xl-kernel-${{ read: "read", signal: "sync", wait: "sync" }[e.kind] || "write"}` }, h("title", {}, `core ${e.core ?? 0} at t=${e.t}`)));
       }
     }
     const e = now[0] || blocks[0];
@@ -155,14 +155,14 @@ export function bufferNode(b, cells, fresh) {
   const low = Math.min(...finite);
   const high = Math.max(...finite);
   const words = cells.length <= 64 && b.exact !== false;
-  const [w, tall] = words ? [46, 19] : [Math.max(4, Math.min(12, Math.floor(200 / Math.max(1, cols)))), Math.max(4, Math.min(12, Math.floor(150 / Math.max(1, rows))))];
+  const [w, tall] = words ? [52, 19] : [Math.max(4, Math.min(12, Math.floor(200 / Math.max(1, cols)))), Math.max(4, Math.min(12, Math.floor(150 / Math.max(1, rows))))];
   const shown = numbers.slice(0, rows * cols).map((n, i) => {
     const at = { x: (i % cols) * w, y: Math.floor(i / cols) * tall, width: w, height: tall };
     const name = n === null ? "xl-kernel-uninitialized" : Number.isFinite(n) ? "xl-warm" : "xl-nan";
     const share = high > low ? (n - low) / (high - low) : 0.4;
     const said = n === null ? "uninitialized" : String(n);
     return h("g", {}, h("title", {}, said), h("rect", { ...at, class: `xl-kernel-cell ${name}`, style: name === "xl-warm" ? `fill-opacity:${(0.06 + 0.5 * share).toFixed(2)}` : name === "xl-nan" ? "fill-opacity:.5" : null }),
-      words ? h("text", { x: at.x + w / 2, y: at.y + 13.5, class: "xl-cell-label" }, n === null ? "·" : Number.isInteger(n) ? String(n) : significant(n, true)) : null);
+      words ? h("text", { x: at.x + w / 2, y: at.y + 13.5, class: "xl-cell-label" }, n === null ? "·" : Number.isInteger(n) && Math.abs(n) < 1e6 ? String(n) : significant(n, true)) : null);
   });
   const bad = numbers.filter((n) => n !== null && Number.isNaN(n)).length;
   const empty = numbers.filter((n) => n === null).length;

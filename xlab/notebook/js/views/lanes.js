@@ -5,7 +5,6 @@ import { h } from "../kit/dom.js";
 const verbs = { read: "reads", write: "writes", accum: "adds to" };
 const kinds = new Set(["read", "write", "both", "accum", "signal", "wait", "copy"]);
 const laneHeight = 26;
-const lefts = 190;
 const mostLanes = 256;
 
 /** A word that may stand in a class name. */
@@ -69,7 +68,9 @@ export function mountLanes(host, kernel, go, bin) {
   };
 
   function draw() {
-    const width = Math.max(320, Math.min(1400, host.clientWidth || 900)) - lefts - 8;
+    const room = Math.max(320, Math.min(1400, host.clientWidth || 900));
+    const lefts = room < 640 ? 92 : 190;
+    const width = room - lefts - 8;
     const px = width / wide;
     const x = (time) => (Math.max(from, Math.min(from + wide, time)) - from) * px;
     const y = (core) => 18 + (row.get(core) ?? 0) * laneHeight;
@@ -79,7 +80,7 @@ export function mountLanes(host, kernel, go, bin) {
     for (const c of cores) {
       const low = y(c.core);
       parts.push(h("line", { x1: 0, x2: width, y1: low + laneHeight, y2: low + laneHeight, class: "xl-kernel-rule" }));
-      labels.push(h("text", { x: -8, y: low + 17, class: "xl-axis xl-end" }, `${c.first && kernel.several ? `${(c.pair.fn || "").slice(0, 14)}${c.pair.core_type ? ` (${c.pair.core_type.slice(0, 10)})` : ""} · ` : ""}core ${c.core}`));
+      labels.push(h("text", { x: -8, y: low + 17, class: "xl-axis xl-end" }, `${c.first && kernel.several && lefts > 100 ? `${(c.pair.fn || "").slice(0, 14)}${c.pair.core_type ? ` (${c.pair.core_type.slice(0, 10)})` : ""} · ` : ""}core ${c.core}`));
     }
     const turns = run.schedule || [];
     for (let i = Math.max(0, lastAtMost(turns.map((s) => s.t), from)); i < turns.length && turns[i].t < from + wide; i += 1) {
