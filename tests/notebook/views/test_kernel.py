@@ -162,6 +162,56 @@ def test_show_takes_a_machine(capsys):
     assert formatters.record_of(machine).scheduled_by.startswith("given")
 
 
+CELL = """
+import numpy as np
+import xlab
+from xlab import kernels, numpy as jnp
+def double(x_ref, o_ref):
+    o_ref[...] = 2 * x_ref[...]
+spec = kernels.BlockSpec((4,), lambda i: (i,))
+doubled = kernels.kernel_call(double, xlab.ShapeDtypeStruct((8,), "float32"), grid=2, in_specs=[spec], out_specs=spec, interpret=True)
+def f(x):
+    return jnp.sin(doubled(x))
+x = jnp.arange(8.0)
+"""
+
+
+@pytest.fixture
+def shown(shell, capsys):
+    """Runs a cell in a shell with the extension, and gives what it displays as HTML and text."""
+    shell.run_line_magic("load_ext", "xlab")
+    assert shell.run_cell(CELL).success
+
+    def run(cell):
+        from IPython.utils.capture import capture_output
+
+        with capture_output() as found:
+            assert shell.run_cell(cell).success
+        outputs = [o.data for o in found.outputs if "text/html" in o.data]
+        return outputs[-1]["text/html"], outputs[-1]["text/plain"]
+
+    return run
+
+
+def test_xjit_xstep_and_show_in_a_shell(shown):
+    """N15: a tab in the report of a cell, unless it is hidden; the stepper's own; a machine shown."""
+    page, words = shown("%%xjit\ny = doubled(x) + 1")
+    assert "data-tab='kernels'" in page and "core 0, step (1): reads args[0][4:8]" in words
+    page, words = shown("%%xjit --hide kernels\ny = doubled(x) + 1")
+    assert "data-tab='kernels'" not in page and "core 0" not in words
+    page, words = shown("%xstep f(x)")
+    assert "data-tab='kernels'" in page and "in kernel double 2/2" in words
+    page, words = shown(
+        "from xlab.kernels.machine import Machine\nfrom xlab.notebook import show\nshow(Machine(doubled, x))"
+    )
+    assert "simulated by the value interpreter" in page
+    assert "core 0, step (0): reads args[0][0:4], writes outputs[0][0:4]" in words
+    assert (
+        shown("show(xlab.observe.kernels(f, x)[0])")[1]
+        == shown("show(xlab.observe.kernels(f, x)[0])")[1]
+    )
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_walk_through_a_saved_page(browser, tmp_path, scheme):
