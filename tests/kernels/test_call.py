@@ -193,6 +193,11 @@ def test_k43_a_kernel_is_traced_once_for_a_signature():
         traced.append(x.shape)
         o[...] = x[...]
 
+    f = kernel_call(body, OUT, interpret="value")
+    for _ in range(3):
+        np.testing.assert_array_equal(f(X), X)
+    assert len(traced) == 1
+    traced.clear()
     f = kernel_call(body, OUT, interpret=True)
     for _ in range(3):
         f(X)

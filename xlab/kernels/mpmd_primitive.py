@@ -175,12 +175,12 @@ ad.primitive_jvps[mpmd_map_p] = _mpmd_map_jvp
 ad.primitive_transposes.excuse(mpmd_map_p, "it has no derivative and is never linear")
 
 
+# -- on values ----------------------------------------------------------------------------------------------
+
+
 def _written(params: Mapping[str, Any], n: int) -> set[int]:
     """The operands that some function writes."""
     return {i for j in params["jaxprs"] for i in _effects.written(j.effects) if 0 <= i < n}
-
-
-# -- on values ----------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=256)

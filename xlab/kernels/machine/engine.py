@@ -62,16 +62,26 @@ _HANG = 100_000  # rounds of a loop without an equation, before they count as tu
 class Engine:
     """A program, its state, and what is watched."""
 
-    def __init__(self, program: Program, params: InterpretParams, record: bool = True):
+    def __init__(
+        self, program: Program, params: InterpretParams, record: bool = True, schedule: Any = None
+    ):
         self.program, self.params = program, params
         zero = params.uninitialized_memory == "zero"
         self.zero = zero = zero or config.uninitialized_memory == "zero"
         self.now: State = start(program, zero, params.buffer_bounds == "padded")
         self.check_bytes(None)
         self.schedule = Schedule(
-            params.schedule, quantum=params.quantum, seed=params.random_seed or 0
+            params.schedule if schedule is None else schedule,
+            quantum=params.quantum,
+            seed=params.random_seed or 0,
         )
-        self.order = self.schedule.ordered([c.number for c in self.now.cores])
+        numbers = [c.number for c in self.now.cores]
+        if params.random_seed is not None and self.schedule.order is None:
+            # Cores that run at the same time are visited in an order of their own.
+            numbers = np.random.default_rng(params.random_seed).permutation(numbers).tolist()
+            if len(numbers) > 1 and self.schedule.kind in ("sequential", "round_robin"):
+                self.schedule.order = tuple(numbers)
+        self.order = self.schedule.ordered(sorted(numbers))
         self.recording = record
         self.log: list[Event] = []
         self.log_t: list[int] = []  # the turn of each event
