@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.random_programs import random_kernel, random_tasks
+from tests.notebook.views.sample_kernel import signal_edges
 from xlab import observe
 from xlab.kernels import InterpretParams
 from xlab.kernels.machine import Machine, Schedule
@@ -125,6 +126,7 @@ def test_k93_no_race_is_recorded_where_there_is_none(seed):
         waits = {(e.until, e.core) for e in other.accesses if e.kind == "wait"}
         for t0, c0, t1, c1, _ in other.edges:
             assert signals[t0] == c0 and (t1, c1) in waits and t0 < t1
+        assert set(other.edges) == set(signal_edges(other))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

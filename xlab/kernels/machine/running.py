@@ -27,6 +27,7 @@ from xlab.kernels.machine.schedule import Schedule
 from xlab.kernels.machine.state import Core
 from xlab.kernels.machine.threads import run_threads
 
+_KNOWN = 100_000  # accesses that the race detector keeps, before it looks which it needs
 _CHECK_EVERY = 64  # turns between looks at the clock of a run with a time limit
 
 
@@ -54,6 +55,7 @@ class Runner(Engine):
         self.stopped: str | None = None
         self._resumed: int | None = None  # the turn before which a breakpoint has stopped the run
         self._remarked = False
+        self._known_limit = _KNOWN
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -186,6 +188,8 @@ class Runner(Engine):
                     return
             if history is not None and history.due(st.t):
                 history.save(st, self.detector)
+            if self.detector is not None and len(self.detector.known) > self._known_limit:
+                self._forget()
             self.take(core)
             if self.hits:
                 self.stopped = repr(self.hits[0])
@@ -201,6 +205,12 @@ class Runner(Engine):
         self.take(core)
         self.hits.clear()
         return self.log[before - self.left_out :]
+
+    def _forget(self) -> None:
+        assert self.detector is not None
+        saved = [] if self.history is None else self.history.saved
+        self.detector.forget([d for _, _, d, _ in saved if d is not None])
+        self._known_limit = 2 * len(self.detector.known) + _KNOWN
 
     def keep(self) -> None:
         """Keeps a checkpoint, if one is due."""
@@ -303,12 +313,12 @@ class Runner(Engine):
         new = object.__new__(type(self))
         new.__dict__.update(self.__dict__)
         new.now = self.now.copy()
-        new.detector = None if self.detector is None else self.detector.copy()
+        new.detector = None if self.detector is None else self.detector.copy(apart=True)
         new.log, new.log_t = list(self.log), list(self.log_t)
         new.visits = {k: {b: list(v) for b, v in d.items()} for k, d in self.visits.items()}
         new.effects, new.hits = dict(self.effects), []
         new.breakpoints = list(self.breakpoints)
-        new.history = None if self.history is None else self.history.copy()
+        new.history = None if self.history is None else self.history.copy(new.detector)
         new.schedule = Schedule(self.schedule if schedule is None else schedule)
         new.schedule.entries = list(self.schedule.entries)
         new.order = new.schedule.ordered([c.number for c in new.now.cores])

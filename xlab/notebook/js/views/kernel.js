@@ -93,7 +93,8 @@ export function readKernel(run) {
 export function mountKernel(host, given, model, bin, say = () => {}) {
   const ask = asker(model, bin, 60);
   let kernel = readKernel(given);
-  let byStep = kernel.steps.length > 0 && !kernel.several;
+  const stepsFirst = () => kernel.steps.length > 0 && (!kernel.several || !kernel.times.length);
+  let byStep = stepsFirst();
   let at = 0;
   let heat = true;
   let playing = 0;
@@ -143,13 +144,13 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   }
 
   function drawOperands() {
-    const inStep = byStep ? kernel.steps[at] || [] : [];
-    const t = now();
-    const touched = byStep ? [] : kernel.accesses.slice(...sameTime(t));
-    // Between accesses of the kernel the slices of its whole step are lit too, fainter.
-    operands.replaceChildren(...kernel.operands.map((o, i) => blockFigure(o, {
-      blocks: kernel.blocks[i].list,
-      counts: heat ? kernel.counts(i, byStep ? at : kernel.steps.length - 1) : null,
+    const touched = byStep ? [] : kernel.accesses.slice(...sameTime(now()));
+    const i = byStep ? at : kernel.numbers.indexOf(touched[0]?.step ?? -1);
+    const inStep = kernel.steps[i] || [];
+    // Where a step has no blocks of an operand, the slices that it touches are lit.
+    operands.replaceChildren(...kernel.operands.map((o, n) => blockFigure(o, {
+      blocks: kernel.blocks[n].list,
+      counts: heat ? kernel.counts(n, i < 0 ? kernel.steps.length - 1 : i) : null,
       now: inStep.filter((e) => e.operand === o.name),
       touched: touched.filter((e) => e.ref === o.name && e.slice?.length === o.shape.length),
       parts: byStep && inStep.every((e) => e.operand !== o.name) ? (kernel.within[at] || []).filter((e) => e.ref === o.name && e.slice?.length === o.shape.length) : [],
@@ -278,7 +279,8 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   function use(run) {
     stop();
     kernel = readKernel({ ...given, columns: null, ...run, operands: run.operands?.length ? run.operands : given.operands, equations: run.equations?.length ? run.equations : given.equations });
-    byStep = kernel.steps.length > 0 && !kernel.several;
+    byStep = stepsFirst();
+    unit.value = byStep ? "steps" : "accesses";
     slider.max = length() - 1;
     drawJumps();
     drawMarks();
