@@ -495,6 +495,17 @@ def test_k49_in_shard_map():
     np.testing.assert_array_equal(xlab.jit(mapped)(x), x * 2)
 
 
+def test_k49_mesh_axes_inside_a_kernel():
+    def body(x, o):
+        o[...] = x[...] * lax.axis_index("d") + lax.psum(x[...], "d") * program_id(0)
+
+    f = kernel_call(body, OUT, interpret=True, **BLOCKS)
+    mapped = xlab.shard_map(f, mesh=MESH, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+    x = np.arange(64.0, dtype=np.float32).reshape(8, 8)
+    want = x * np.arange(8)[:, None] + x.sum(0) * np.repeat([0, 1], 4)
+    np.testing.assert_allclose(xlab.jit(mapped)(jnp.asarray(x.ravel())), want.ravel(), rtol=1e-6)
+
+
 def test_k41_outputs_in_a_checked_shard_map_say_what_varies():
     def mapped(kind):
         def f(x):
