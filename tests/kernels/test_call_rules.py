@@ -470,6 +470,28 @@ def test_k48_derivatives_and_batches_together():
     np.testing.assert_allclose(lax.map(SINE, batch), np.sin(batch), rtol=1e-6)
 
 
+def test_k48_the_mapped_axis_by_name():
+    def body(x, o):
+        o[...] = x[...] * lax.axis_index("b")
+
+    with pytest.raises(
+        NotImplementedError, match="uses the axis 'b' of a vmap around it.*pass what it needs"
+    ):
+        xlab.vmap(kernel_call(body, OUT, interpret=True), axis_name="b")(jnp.ones((2, 8)))
+    sized = kernel_call(
+        lambda x, o: o.__setitem__(..., x[...] * lax.axis_size("b")), OUT, interpret=True
+    )
+    np.testing.assert_array_equal(
+        xlab.vmap(sized, axis_name="b")(jnp.ones((2, 8))), np.full((2, 8), 2)
+    )
+    named = kernel_call(sine, OUT, name="b", interpret=True)
+    np.testing.assert_allclose(
+        xlab.vmap(lambda x: named(X), axis_name="b")(jnp.ones(2)),
+        np.sin(np.stack([X, X])),
+        rtol=1e-6,
+    )
+
+
 def test_k48_spmd_axis_name():
     mesh = xlab.make_mesh((8,), ("d",), axis_types=(xlab.sharding.AxisType.Auto,))
     where = xlab.sharding.NamedSharding(mesh, xlab.sharding.PartitionSpec("d"))

@@ -98,7 +98,7 @@ class Machine(Runner):
         self._numbers += 1
         made = Breakpoint(self._numbers, ref, slice, kind, eqn, grid, core, when)
         self.breakpoints = [*self.breakpoints, made]
-        self._watch()
+        self.watch()
         return made
 
     def clear(self, breakpoint: Breakpoint | int | None = None) -> None:
@@ -107,7 +107,7 @@ class Machine(Runner):
         self.breakpoints = [
             b for b in self.breakpoints if number is not None and b.number != number
         ]
-        self._watch()
+        self.watch()
 
     # -- looking -------------------------------------------------------------------------------------------
 

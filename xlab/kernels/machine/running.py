@@ -288,7 +288,7 @@ class Runner(Engine):
         self.now = state
         # Clocks are followed again where races are looked for; nothing else is told twice.
         self.detector, self.replaying = detector, True
-        self._watch()
+        self.watch()
         try:
             while state.t < t:
                 if turns.kind == "explicit":
@@ -296,7 +296,7 @@ class Runner(Engine):
                 self.turn(state.cores[turns.core_at(state.t)])
         finally:
             self.replaying = False
-            self._watch()
+            self.watch()
         turns.forget(t)
         keep = len(self.log)
         while keep and self.log_t[keep - 1] >= t:

@@ -124,7 +124,7 @@ def record(
     base = describe(machine.program, target)
     contents, log = Contents(machine), Log(machine)
     machine.breakpoints = [log]  # hears of every access, and stops at none
-    machine._watch()
+    machine.watch()
     faults: list[KernelFault] = []
     left: list[str] = []
     while not machine.done and (turns is None or machine.count < turns):
