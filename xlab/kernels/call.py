@@ -12,6 +12,7 @@ from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name, made_of
 from xlab.core import effects as _effects
 from xlab.core import source_info as _source_info
+from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.trace import EVAL, state
 from xlab.interpreters.discharge import discharge_jaxpr
@@ -34,6 +35,7 @@ from xlab.kernels.operands import (
 from xlab.kernels.params import checked_compiler_params, checked_metadata
 from xlab.kernels.sharing import NotComparable, base_and_key, spec_key
 from xlab.kernels.trace import call_kernel, split_scratch, trace_kernel
+from xlab.kernels.value_path import is_value
 
 
 def kernel_call(
@@ -128,16 +130,16 @@ def kernel_call(
     def run(*args):
         mode = resolve(interpret)
         check_passed_once("a kernel call", args)
-        if state.trace is EVAL and mode not in ("compiled", False):
-            return call.bind(mode, call.dynamic, args)
         program = programs.get(mode)
         if program is None:
             program = programs[mode] = call.program(mode)
         refs = [x for x in _tree.leaves(args) if is_ref(x)]
-        if not refs:
+        if not refs and (mode == "compiled" or not mode):
             return program(call.dynamic, *args)
         call.refs = refs
         try:
+            if state.trace is EVAL and is_value(mode):
+                return _at_once(program, call.dynamic, *args)
             return program(call.dynamic, *args)
         finally:
             call.refs = []
@@ -145,6 +147,14 @@ def kernel_call(
     run.__name__ = run.__qualname__ = call.name
     run.__doc__ = kernel.__doc__
     return run
+
+
+def _at_once(program, *args):
+    """Runs the equations of a traced call, without compiling it."""
+    traced = program.trace(*args)
+    closed = traced.jaxpr
+    outs = eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(args))
+    return _tree.unflatten(traced.out_tree, outs)
 
 
 def _is_empty(x: Any) -> bool:

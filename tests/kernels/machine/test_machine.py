@@ -321,6 +321,15 @@ def test_k80_options():
         {"on_race": "stop"},
         {"logging_mode": "everything"},
         {"quantum": 0},
+        {"detect_races": 3},
+        {"skip_floating_point_ops": "yes"},
+        {"uninitialized_memory": "one"},
+        {"num_cores_or_threads": 1.5},
+        {"dma_execution_mode": "later"},
+        {"random_seed": "a"},
+        {"grid_point_recorder": 3},
+        {"buffer_bounds": "none"},
+        {"vector_clock_size": -1},
     ):
         with pytest.raises(ValueError, match=next(iter(bad))):
             InterpretParams(**bad)
@@ -603,3 +612,24 @@ def test_k84_errors_of_others_say_where_they_happened():
         "in the kernel kernel: core 0 of pair 0, equation body/" in n for n in error.value.__notes__
     )
     assert machine.state()["cores"][0]["pc"] == error.value.place["eqn"]
+
+
+def test_k98_a_loop_without_equations_ends():
+    def kernel(x, o):
+        o[0] = lax.while_loop(lambda i: True, lambda i: i, x[0])
+
+    machine = Machine(kernel_call(kernel, SDS((1,), "int32")), jnp.arange(2))
+    with pytest.raises(
+        RuntimeError, match=r"100000 rounds through a loop without a single equation.*while"
+    ):
+        machine.run()
+
+    def finite(x, o):
+        o[...] = lax.scan(lambda c, row: (c, row), 0, x[...])[1]
+
+    machine = Machine(
+        kernel_call(finite, SDS((300,), "int32")),
+        jnp.arange(300),
+        params=InterpretParams(max_equations=50),
+    )
+    np.testing.assert_array_equal(machine.run()[0], np.arange(300))

@@ -145,7 +145,7 @@ def two(p, q, scratch=(), out=SDS((4,), "int32"), **options):
     )
 
 
-def test_k96_circular_wait_is_a_deadlock():
+def test_k96_k104d_circular_wait_is_a_deadlock():
     def p(out, sems):
         semaphore_wait(sems.at[0])
         semaphore_signal(sems.at[1])
@@ -504,3 +504,23 @@ def test_k93_vector_clock_size():
         Machine(worked(), params=InterpretParams(detect_races=True, vector_clock_size=2))
     params = InterpretParams(detect_races=True, vector_clock_size=8)
     assert Machine(worked(), params=params).run() is not None
+
+
+def test_k93_what_the_detector_keeps_is_bounded():
+    zero = np.zeros(1, np.int32)
+    call = counters(3, False)
+    machine = Machine(call, zero, params=RACES, schedule="round_robin")
+    machine._known_limit = 5
+    machine.run()
+    want = Machine(call, zero, params=RACES, schedule="round_robin")
+    want.run()
+    assert machine.races == want.races
+    machine.goto(9)
+    machine.run()
+    assert machine.races == want.races
+    other = Machine(call, zero, params=RACES, schedule="round_robin")
+    other.goto(12)
+    fork = other.fork(schedule="sequential")
+    fork.run()
+    other.run()
+    assert other.races == want.races

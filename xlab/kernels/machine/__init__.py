@@ -4,7 +4,7 @@ Reading order: `programs.py` (what is run), `regions.py` (which elements an acce
 being run), `state.py` (all that changes), `schedule.py` (who is next), `engine.py` (one turn), `placement.py` and `points.py` (blocks of a grid point),
 `accesses.py` and `synchronization.py` (rules for memory, semaphores and copies), `nested.py` (kernels in kernels), `races.py`, `failures.py`
 and `remarks.py` (what is found), `events.py` (what is told), `breakpoints.py`, `history.py` (going back), `text.py`, `traced.py` (from a
-call to a program), `threads.py`, `recording.py` (runs as plain data for views), `machine.py` (`Machine`), `blocks.py` (`trace_blocks`), `host.py`
+call to a program), `threads.py`, `recording.py` (runs as plain data for views), `running.py` and `machine.py` (`Machine`), `blocks.py` (`trace_blocks`), `host.py`
 (calls with `interpret="value"`), `explore.py` (other schedules, the shortest that shows a race).
 """
 

@@ -14,9 +14,9 @@ from xlab.kernels.access import masked_load_p, masked_swap_p
 from xlab.kernels.machine.buffers import COUNTS, Buffer, Place, digest, empty, uninitialized_value
 from xlab.kernels.machine.engine import machine_rules
 from xlab.kernels.machine.events import Access
-from xlab.kernels.machine.failures import KernelRunError, OutOfBoundsError, with_place
+from xlab.kernels.machine.failures import KernelSpaceError, OutOfBoundsError, with_place
 from xlab.kernels.machine.frames import Frame, Op, plan_of, program_of
-from xlab.kernels.machine.regions import Region, locate, outside, whole
+from xlab.kernels.machine.regions import Region, boxed, element_numbers, locate, outside
 from xlab.kernels.program import num_programs_p, program_id_p
 from xlab.kernels.scoped import run_scoped_p
 from xlab.lax.arithmetic import add_p
@@ -43,10 +43,6 @@ def buffer_of(engine: Engine, core: Core, place: Place) -> Buffer:
             where,
         )
     return buffer
-
-
-class KernelSpaceError(KernelRunError, ValueError):
-    """A kernel accesses a buffer in the space ANY, and `InterpretParams(strict_spaces=True)` forbids it."""
 
 
 def region_of(
@@ -286,8 +282,6 @@ def _within(buffer: Buffer, region: Region, mask) -> Region:
     """The part of a region that a mask leaves."""
     if mask is None or mask.all():
         return region
-    from xlab.kernels.machine.regions import boxed, element_numbers
-
     if region.index is not None:
         ids = element_numbers(buffer.shape)[region.index][mask]
     elif region.dtype is None:
@@ -445,5 +439,3 @@ machine_rules[free_ref_p] = _free
 machine_rules[run_scoped_p] = _run_scoped
 machine_rules[program_id_p] = _program_id
 machine_rules[num_programs_p] = _num_programs
-
-__all__ = ["array_box", "buffer_of", "load", "region_of", "tell", "whole"]

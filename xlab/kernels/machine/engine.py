@@ -16,7 +16,7 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.jaxpr import Jaxpr
 from xlab.core.rules import RuleTable
-from xlab.core.trace import EVAL, set_trace, state
+from xlab.core.trace import EVAL, set_trace
 from xlab.interpreters.control_flow import BranchFlow, LoopFlow
 from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.interpret import InterpretParams
@@ -56,22 +56,32 @@ machine_rules = RuleTable(
 A rule with the attribute `takes_no_turn` runs on the way to the next equation; one with `enters` returns a frame to run."""
 
 WAIT = object()
-_HANG = 100_000  # rounds of a loop without an equation, before they count as turns
+_HANG = 100_000  # rounds of a while loop without an equation, which take no turn
 
 
 class Engine:
     """A program, its state, and what is watched."""
 
-    def __init__(self, program: Program, params: InterpretParams, record: bool = True):
+    def __init__(
+        self, program: Program, params: InterpretParams, record: bool = True, schedule: Any = None
+    ):
         self.program, self.params = program, params
         zero = params.uninitialized_memory == "zero"
         self.zero = zero = zero or config.uninitialized_memory == "zero"
         self.now: State = start(program, zero, params.buffer_bounds == "padded")
         self.check_bytes(None)
         self.schedule = Schedule(
-            params.schedule, quantum=params.quantum, seed=params.random_seed or 0
+            params.schedule if schedule is None else schedule,
+            quantum=params.quantum,
+            seed=params.random_seed or 0,
         )
-        self.order = self.schedule.ordered([c.number for c in self.now.cores])
+        numbers = [c.number for c in self.now.cores]
+        if params.random_seed is not None and self.schedule.order is None:
+            # Cores that run at the same time are visited in an order of their own.
+            numbers = np.random.default_rng(params.random_seed).permutation(numbers).tolist()
+            if len(numbers) > 1 and self.schedule.kind in ("sequential", "round_robin"):
+                self.schedule.order = tuple(numbers)
+        self.order = self.schedule.ordered(sorted(numbers))
         self.recording = record
         self.log: list[Event] = []
         self.log_t: list[int] = []  # the turn of each event
@@ -85,10 +95,10 @@ class Engine:
         self.breakpoints: list[Any] = []
         self.hits: list[Any] = []
         self.replaying = False
-        self._watch()
+        self.watch()
 
-    def _watch(self) -> None:
-        """Whether accesses are told to anybody."""
+    def watch(self) -> None:
+        """Sees whether accesses are told to anybody: to be called when breakpoints have changed."""
         modes = self.params.logging_mode
         self.printing = frozenset((modes,) if isinstance(modes, str) else modes or ())
         told = not self.replaying and bool(self.recording or self.breakpoints or self.printing)
@@ -217,9 +227,9 @@ class Engine:
                     following = loop.advance(frame.outputs())
                     if following is not None:
                         if not ops:
-                            rounds += 1
+                            rounds += isinstance(loop, While)
                             if rounds >= min(_HANG, self.params.max_equations):
-                                raise self._over_budget()
+                                raise self._over_budget(rounds)
                         self._round(frame, *following)
                         continue
                     outs = loop.results()
@@ -400,14 +410,14 @@ class Engine:
             )
         return DeadlockError.of(self.program.name, found, self.now.t)
 
-    def _over_budget(self) -> StepBudgetError:
+    def _over_budget(self, rounds: int = 0) -> StepBudgetError:
         st = self.now
         core = st.cores[st.last if st.last is not None else 0]
         frames = [
             {"label": f.title, "line": str(f.op.eqn.source_info) if f.op is not None else None}
             for f in core.frames
         ]
-        return StepBudgetError.of(self.program.name, st.t, self.place(core), frames)
+        return StepBudgetError.of(self.program.name, st.t, self.place(core), frames, rounds)
 
     def uninitialized(self, core: Core, name: str, box: tuple, count: int, why: str) -> None:
         """An access reads elements that nobody has written."""
@@ -435,10 +445,6 @@ class Engine:
 def quiet_context():
     """Equations run at once, whatever the caller traces."""
     return set_trace(EVAL)
-
-
-def running_eagerly() -> bool:
-    return state.trace is EVAL
 
 
 class _Ended:

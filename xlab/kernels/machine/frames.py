@@ -30,8 +30,12 @@ class Op:
     __slots__ = ("dead", "eqn", "flow", "ins", "kind", "memo", "outs", "params", "prim", "rule")
 
     eqn: JaxprEqn
+    prim: Any
+    params: dict[str, Any]
     kind: int
     ins: tuple
+    outs: tuple
+    dead: tuple
     rule: Any
     flow: Any
     memo: dict  # what a rule has found out about the equation

@@ -6,7 +6,6 @@ run its kernel once.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -320,8 +319,3 @@ def coordinates(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
         number, r = divmod(number, n)
         out.append(r)
     return tuple(reversed(out))
-
-
-def all_points(grid: tuple[int, ...]) -> itertools.product:
-    """Every grid point, the last axis fastest."""
-    return itertools.product(*map(range, grid))

@@ -15,16 +15,14 @@ from xlab.kernels.copies import dma_start_p, dma_wait_p
 from xlab.kernels.machine.accesses import (
     accumulate,
     array_box,
-    buffer_of,
     load,
     out_of_bounds,
     region_of,
-    tell,
 )
 from xlab.kernels.machine.buffers import Buffer, Place
 from xlab.kernels.machine.engine import WAIT, machine_rules
 from xlab.kernels.machine.events import Access
-from xlab.kernels.machine.failures import KernelRunError, with_place
+from xlab.kernels.machine.failures import KernelRunError, SemaphoreError, with_place
 from xlab.kernels.machine.frames import Op
 from xlab.kernels.machine.regions import Region, locate
 from xlab.kernels.machine.state import Waiting
@@ -38,10 +36,6 @@ from xlab.kernels.semaphores import (
 if TYPE_CHECKING:
     from xlab.kernels.machine.engine import Engine
     from xlab.kernels.machine.state import Core
-
-
-class SemaphoreError(KernelRunError, ValueError):
-    """A semaphore counts too far, or it is not clear which core's is meant."""
 
 
 class Units(NamedTuple):
@@ -376,5 +370,3 @@ machine_rules[semaphore_wait_p] = _wait
 machine_rules[semaphore_read_p] = _read
 machine_rules[dma_start_p] = _dma_start
 machine_rules[dma_wait_p] = _dma_wait
-
-__all__ = ["SemaphoreError", "buffer_of", "tell"]
