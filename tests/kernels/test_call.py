@@ -263,9 +263,18 @@ def test_functions_are_the_same_if_they_see_the_same():
     assert function_key(made(1)) == function_key(made(1)) != function_key(made(1.0))
     assert function_key(made(1)) != function_key(made(True))
     assert function_key(lambda i: module_map(i)) != function_key(made(1))
-    assert function_key(made(lambda j: j)) == function_key(made(lambda j: j)) or True
-    with pytest.raises(NotComparable):
-        function_key(made(X))
+    inner = lambda: lambda j: j
+    assert function_key(made(inner())) == function_key(made(inner()))
+    module = lambda: lambda i: jnp.int32(i)
+    assert function_key(module()) == function_key(module())
+    assert function_key(made(np.float32)) == function_key(made(np.float32))
+
+    class Sizes:
+        n = 3
+
+    for changing in (X, Sizes, Sizes(), pytest, {}):
+        with pytest.raises(NotComparable):
+            function_key(made(changing))
     with pytest.raises(NotComparable):
         function_key(made([1]))
     with pytest.raises(NotComparable):

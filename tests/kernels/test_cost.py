@@ -11,7 +11,15 @@ import xlab
 import xlab.numpy as jnp
 from xlab import lax
 from xlab.extend.core import Primitive
-from xlab.kernels import CostEstimate, estimate_cost, kernel_call, register_cost_rule
+from xlab.kernels import (
+    BlockSpec,
+    CoreMesh,
+    CostEstimate,
+    estimate_cost,
+    kernel_call,
+    mpmd_map,
+    register_cost_rule,
+)
 
 
 def cost(f, *args):
@@ -102,3 +110,27 @@ def test_k54_rules_of_ones_own():
     got = estimate_cost(lambda x: sorted_p.bind(x, rounds=3), np.ones(4, np.float32))
     assert got == CostEstimate(12, 0, 32, 7)
     assert CostEstimate(1, 2, 3).times(2) + CostEstimate(1, 1, 1, 1) == CostEstimate(3, 5, 7, 1)
+
+
+def test_k54_kernels_cost_what_is_stated_or_what_their_steps_do():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jnp.sin(x_ref[...]) * 2
+
+    block = BlockSpec((4,), lambda i: (i,))
+    out = xlab.ShapeDtypeStruct((8,), "float32")
+    stated = CostEstimate(7, 5, 3, 2)
+
+    def call(cost=None, grid=2):
+        specs = {"grid": grid, "in_specs": [block], "out_specs": block}
+        return kernel_call(kernel, out, cost_estimate=cost, interpret=True, **specs)
+
+    # Two steps of four elements; each is read and written, as are argument and result.
+    assert cost(call(), V) == (8, 8, 64 + 64)
+    assert estimate_cost(call(stated), V) == CostEstimate(7, 5, 64 + 3, 2)
+    assert cost(xlab.vmap(call()), jnp.ones((3, 8))) == (24, 24, 3 * 128)
+    assert cost(lambda n, x: call(grid=(n,))(x), np.int32(2), V)[:2] == (4, 4)
+
+    mesh = CoreMesh(("core",), (2,))
+    assert cost(mpmd_map([(mesh, kernel)], out, interpret=True), V) == (16, 16, 64 + 128)
+    told = mpmd_map([(mesh, kernel)], out, interpret=True, cost_estimate=stated)
+    assert estimate_cost(told, V) == CostEstimate(7, 5, 64 + 3, 2)

@@ -195,6 +195,7 @@ def test_k31_the_mapping_of_a_call_and_its_slices():
     parts = (m.captured_refs, m.prefetch_refs, m.input_refs, m.output_refs, m.scratch_refs)
     assert [refs[p] for p in parts] == [[0], [1], [2, 3], [4], [5]]
     assert [b.origin for b in m.block_mappings] == ["args[1]", "args[2]", "outputs"]
+    assert [str(a) for a in m.index_map_avals] == ["int32[]", "int32[]", "Ref{int32[1]}"]
     assert m.grid_names == ("i", None) and str(m.grid) == "(?, 2)"
     with pytest.raises(ValueError, match=r"the grid \(\?, 2\) has sizes"):
         _ = m.static_grid

@@ -321,6 +321,15 @@ def test_k80_options():
         {"on_race": "stop"},
         {"logging_mode": "everything"},
         {"quantum": 0},
+        {"detect_races": 3},
+        {"skip_floating_point_ops": "yes"},
+        {"uninitialized_memory": "one"},
+        {"num_cores_or_threads": 1.5},
+        {"dma_execution_mode": "later"},
+        {"random_seed": "a"},
+        {"grid_point_recorder": 3},
+        {"buffer_bounds": "none"},
+        {"vector_clock_size": -1},
     ):
         with pytest.raises(ValueError, match=next(iter(bad))):
             InterpretParams(**bad)

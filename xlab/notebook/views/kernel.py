@@ -33,6 +33,10 @@ SHOWN = 60
 """Steps that the page lists without a script."""
 MOST_OPERANDS = 40
 MOST_NOTES = 12
+HINT = (
+    "Values, accesses, schedules and races are those of a simulated run: %xstep f(x) walks through the kernels of a program, "
+    "xlab.notebook.show(Machine(call, x)) shows one."
+)
 HOW = ("round_robin", "random", "sequential", "shortest")
 
 SCHEDULE = Request(
@@ -112,6 +116,7 @@ def _movement(run: KernelRun) -> Node | None:
         for row in movement_rows(cost)
     ]
     lines = [roofline_line(cost, r) for r in cost.rooflines] if cost.intensity is not None else []
+    notes = list(dict.fromkeys(r.note for r in cost.rooflines if r.note)) if lines else []
     return h(
         "details",
         {"open": "", "class": "xl-kernel-cost"},
@@ -130,6 +135,7 @@ def _movement(run: KernelRun) -> Node | None:
                     "not a measurement.",
                 ),
                 *(h("p", {"class": "xl-dim"}, line) for line in lines),
+                *(h("p", {"class": "xl-dim"}, f"Targets: {note}.") for note in notes[:3]),
             ),
             roofline_figure(cost),
         ),
@@ -206,6 +212,7 @@ def run_node(run: KernelRun) -> Node:
             h("div", {"class": "xl-scroll"}, _operands(run)),
         ),
         _movement(run),
+        h("p", {"class": "xl-dim"}, HINT) if not run.buffers and not any(run.accesses) else None,
         *(h("p", {"class": "xl-dim"}, f"not kept: {words}") for words in run.left_out[:MOST_NOTES]),
     )
 

@@ -252,6 +252,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   }
 
   function drawJumps() {
+    jumps.hidden = !kernel.accesses.length && !(kernel.run.faults || []).length;
     jumps.replaceChildren(...["bounds", "uninitialized", "nan", "race", "deadlock"].filter((kind) => kind !== "deadlock" || faultsOf(kind).length).map((kind) => {
       const n = faultsOf(kind).length;
       return h("button", { type: "button", disabled: !n, title: n ? `run to the first ${faultWords[kind]}` : `no ${faultWords[kind]} in this run`, "aria-label": `run to the first ${faultWords[kind]}`, click: () => jump(kind) }, icon("nan"), n > 1 ? `${faultWords[kind]} ×${n}` : faultWords[kind]);
@@ -363,7 +364,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
     button("first", "first step", () => go(0)), button("back", "one step back (left)", () => go(at - 1)), button("play", "one step (right)", () => go(at + 1)), button("last", "last step", () => go(length() - 1)), play,
     kernel.steps.length && kernel.times.length && !kernel.several ? unit : null, kernel.steps.length ? shade : null, jumps, place, where),
   h("div", { class: "xl-scrubber" }, marks, slider), ...[schedules].filter(Boolean), note, status, races,
-  h("div", { class: "xl-legend" }, kind("read", "read"), kind("write", "written"), kind("both", "both"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-hatch-css" }), "padding"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-clamped" }), "clamped"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-uninitialized" }), "uninitialized"), kernel.several ? [kind("signal", "signal"), kind("wait", "wait"), kind("copy", "copy")] : null),
+  h("div", { class: "xl-legend" }, kind("read", "read"), kind("write", "written"), kind("both", "both"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-hatch-css" }), "padding"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-clamped" }), "clamped"), kernel.run.buffers?.length ? h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-uninitialized" }), "uninitialized") : null, kernel.several ? [kind("signal", "signal"), kind("wait", "wait"), kind("copy", "copy")] : null),
   operands, lanes, h("div", { class: "xl-kernel-beside" }, buffers, listed));
   listed.append(h("h3", {}, "accesses"), rows.el);
   listen(bin, rows.el, "click", (event) => {
