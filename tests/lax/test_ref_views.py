@@ -448,6 +448,24 @@ class TestDerivatives:
             xlab.jvp(self.viewed, (x,), (x,))[1], (want * x).sum(), rtol=1e-5
         )
 
+    def test_the_tangent_reference_gets_the_same_accesses(self):
+        def f(r, v):
+            r.T[0] = v * r.T[1]
+            r.reshape(-1).addupdate(v[:1] ** 2, jnp.array([5]))
+            return (r[...] ** 2).sum()
+
+        def pure(x, v):
+            x = x.at[:, 0].set(v * x[:, 1]).at[1, 1].add(v[0] ** 2)
+            return (x**2).sum(), x
+
+        x, v = jnp.asarray(M[0]), jnp.arange(1.0, 4)
+        ref, tangent = xlab.new_ref(x), xlab.new_ref(jnp.ones((3, 4)))
+        y, t = xlab.jvp(f, (ref, v), (tangent, v * 2))
+        (want, end), (want_t, end_t) = xlab.jvp(pure, (x, v), (jnp.ones((3, 4)), v * 2))
+        np.testing.assert_allclose([y, t], [want, want_t], rtol=1e-6)
+        np.testing.assert_allclose(ref[...], end, rtol=1e-6)
+        np.testing.assert_allclose(tangent[...], end_t, rtol=1e-6)
+
     def test_jacobians(self):
         def f(x):
             ref = xlab.new_ref(x)
