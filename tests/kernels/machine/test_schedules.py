@@ -145,7 +145,7 @@ def two(p, q, scratch=(), out=SDS((4,), "int32"), **options):
     )
 
 
-def test_k96_circular_wait_is_a_deadlock():
+def test_k96_k104d_circular_wait_is_a_deadlock():
     def p(out, sems):
         semaphore_wait(sems.at[0])
         semaphore_signal(sems.at[1])
