@@ -14,11 +14,14 @@ from xlab.kernels import (
     BlockSpec,
     CoreMesh,
     PrefetchGridSpec,
+    SemaphoreType,
     interpret_mode,
     kernel_call,
     mpmd_map,
     program_id,
+    semaphore_signal,
 )
+from xlab.kernels.machine import KernelWarning, Machine
 
 X = jnp.arange(8.0)
 OUT = xlab.ShapeDtypeStruct((8,), "float32")
@@ -145,3 +148,16 @@ def test_k43_a_loop_does_not_carry_a_reference():
 
     with pytest.raises(ValueError, match="mutable array references cannot be returned"):
         run(kernel, X)
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_k97_a_warning_stands_at_the_line_that_runs_the_kernel(eager):
+    def left(o_ref, sem):
+        semaphore_signal(sem)
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    call = kernel_call(left, OUT, scratch_shapes=[SemaphoreType.REGULAR], interpret="value")
+    f = call if eager else Machine(call).run
+    with pytest.warns(KernelWarning, match="ends with the count 1") as found:
+        f()
+    assert [w.filename for w in found] == [__file__]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,7 @@ from xlab.kernels.aliases import checked_aliases
 from xlab.kernels.blocks import Element, no_block_spec
 from xlab.kernels.call_primitive import kernel_call_p
 from xlab.kernels.cost import CostEstimate, checked_cost
-from xlab.kernels.failures import KernelWarning
+from xlab.kernels.failures import warn
 from xlab.kernels.grid import GridMapping, GridSpec, grid_mapping
 from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.memory import as_ref_aval
@@ -287,16 +286,10 @@ def _warn_of_written_inputs(kernel, closed, num_captured, leaves, origins) -> No
     for i in sorted(_effects.written(closed.effects)):
         i -= num_captured
         if 0 <= i < len(leaves) and not is_ref(leaves[i]):
-            frame = _source_info.user_frame(1)
-            where = (
-                ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-            )
-            warnings.warn_explicit(
+            warn(
                 f"the kernel function {_source_info.describe_function(kernel)} writes to its input {origins[i]}. Later steps see it, "
                 f"the caller's array does not change: write to an output, aliased with the input by input_output_aliases if it "
-                f"should start as the input",
-                KernelWarning,
-                *where,
+                f"should start as the input"
             )
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 
+from xlab.kernels.failures import warn
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.machine.engine import Engine, quiet_context
 from xlab.kernels.machine.events import Event
 from xlab.kernels.machine.failures import (
     KernelRunError,
-    KernelWarning,
     RaceError,
     described,
 )
@@ -361,7 +360,7 @@ class Runner(Engine):
             return
         self._remarked = True
         for text in final_remarks(self):
-            warnings.warn(text, KernelWarning, stacklevel=4)
+            warn(text)
         if self.races and self.params.on_race == "raise":
             error = RaceError(
                 f"{len(self.races)} race{'s' * (len(self.races) != 1)} in {self.program.name}:\n"
