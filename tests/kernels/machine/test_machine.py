@@ -633,3 +633,40 @@ def test_k98_a_loop_without_equations_ends():
         params=InterpretParams(max_equations=50),
     )
     np.testing.assert_array_equal(machine.run()[0], np.arange(300))
+
+
+def test_what_fails_between_two_equations_fails_again():
+    def kernel(o):
+        o[0] = jnp.float32(1)
+
+        def body(tmp):
+            tmp[0] = jnp.float32(2)
+            o[0] = tmp[0]
+
+        run_scoped(body, MemorySpace.LOCAL((1000,), "float32"))
+
+    machine = Machine(
+        kernel_call(kernel, SDS((1,), "float32")), params=InterpretParams(max_bytes=4000)
+    )
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            machine.run()
+        assert machine.count == 1
+        assert machine.state()["buffers"]["outputs[0]"]["values"].tolist() == [1]
+    machine.back()
+    assert np.isnan(machine.state()["buffers"]["outputs[0]"]["values"]).all()
+
+
+def test_effects_on_another_way_happen_again(capsys):
+    def kernel(x, o):
+        o[0] = x[0]
+        xlab.debug.print("o is {}", o[0])
+        o[0] = o[0] + 1
+
+    machine = Machine(kernel_call(kernel, SDS((1,), "int32")), jnp.arange(1) + 7)
+    machine.run()
+    machine.goto(0)
+    machine.now.buffers[0].values[...] = 9  # what if
+    machine.run()
+    xlab.effects_barrier()
+    assert capsys.readouterr().out.split("\n")[:2] == ["o is 7", "o is 9"]

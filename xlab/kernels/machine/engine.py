@@ -20,6 +20,7 @@ from xlab.core.trace import EVAL, set_trace
 from xlab.interpreters.control_flow import BranchFlow, LoopFlow
 from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.interpret import InterpretParams
+from xlab.kernels.machine.buffers import digest
 from xlab.kernels.machine.events import Access, Event
 from xlab.kernels.machine.failures import (
     DeadlockError,
@@ -89,7 +90,7 @@ class Engine:
         self.log_limit = max(200_000, program.nbytes // 100)  # events take some hundred bytes each
         self.visits: dict[tuple[int, int], dict[tuple, list[int]]] = {}
         self.placements: dict[int, Placement] = {}
-        self.effects: dict[int, list] = {}  # results of equations that must not run twice, by turn
+        self.effects: dict[tuple, list] = {}  # results of equations that must not run twice
         size = params.vector_clock_size
         self.detector = Detector(self.now.cores, size) if params.detect_races else None
         self.breakpoints: list[Any] = []
@@ -167,6 +168,8 @@ class Engine:
             raise self._over_budget()
         if not core.frames:
             self.begin(core)
+        elif core.frames[-1].waits_to_settle:
+            self.settle(core)  # what failed in the turn before fails again
         if core.frames:
             frame = core.frames[-1]
             op = frame.plan.ops[frame.pc]
@@ -174,7 +177,7 @@ class Engine:
             values = [x if v is None else env[v] for v, x in op.ins]
             outs: Any
             if op.kind == PLAIN:
-                outs = self.evaluate(op, values)
+                outs = self.evaluate(core, op, values)
             else:
                 outs = op.rule(self, core, op, values)
             if outs is not WAIT:
@@ -186,7 +189,16 @@ class Engine:
                 frame.pc = pc = frame.pc + 1
                 ops = frame.plan.ops
                 if pc == len(ops) or ops[pc].kind >= FREE:
-                    self.settle(core)
+                    try:
+                        self.settle(core)
+                    except Exception:
+                        self._count(core)  # the equation has run
+                        raise
+        self._count(core)
+
+    def _count(self, core: Core) -> None:
+        """Counts a turn."""
+        st = self.now
         if not self.replaying:
             self.schedule.note(st.t, core.number)
         if st.last == core.number:
@@ -195,7 +207,7 @@ class Engine:
             st.last, st.used = core.number, 1
         st.t += 1
 
-    def evaluate(self, op: Op, values: list) -> Sequence[Any]:
+    def evaluate(self, core: Core, op: Op, values: list) -> Sequence[Any]:
         """Runs an equation on arrays."""
         params = op.params
         if self.params.skip_floating_point_ops:
@@ -203,17 +215,17 @@ class Engine:
             if skipped is not None:
                 return skipped
         if op.eqn.effects:
-            return self._once(op, values)
+            return self._once(core, op, values)
         out = op.prim.bind(*values, **params)
         return out if op.prim.multiple_results else (out,)
 
-    def _once(self, op: Op, values: list) -> Sequence[Any]:
-        """An equation with effects on the world: its results are kept, so that going back does not repeat them."""
-        t = self.now.t
-        if t not in self.effects:
+    def _once(self, core: Core, op: Op, values: list) -> Sequence[Any]:
+        """An equation with effects on the world: its results are kept, so that going back and on again does not repeat them."""
+        key = (self.now.t, core.number, core.coords, core.path, tuple(map(digest, values)))
+        if key not in self.effects:
             out = op.prim.bind(*values, **op.params)
-            self.effects[t] = list(out) if op.prim.multiple_results else [out]
-        return self.effects[t]
+            self.effects[key] = list(out) if op.prim.multiple_results else [out]
+        return self.effects[key]
 
     def settle(self, core: Core) -> None:
         """Leaves programs that have ended and enters those that begin, up to an equation that takes a turn."""

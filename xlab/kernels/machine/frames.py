@@ -119,8 +119,10 @@ class Frame:
         )
 
     @property
-    def done(self) -> bool:
-        return self.pc >= len(self.plan.ops)
+    def waits_to_settle(self) -> bool:
+        """Whether the next equation is none that takes a turn."""
+        ops = self.plan.ops
+        return self.pc >= len(ops) or ops[self.pc].kind >= FREE
 
     @property
     def next(self) -> Op | None:
