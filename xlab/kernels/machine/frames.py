@@ -6,13 +6,12 @@ equation without references is evaluated.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from xlab.backend import caches
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
@@ -51,16 +50,15 @@ class Plan:
         self.ops = [_prepare(eqn, dead, rules) for eqn, dead in zip(jaxpr.eqns, last_uses(jaxpr))]
 
 
-_plans: weakref.WeakKeyDictionary[Jaxpr, Plan] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_plans: caches.Latest[Jaxpr, Plan] = caches.Latest(1024)
+caches.register(_plans.clear)
 
 
 def plan_of(jaxpr: Jaxpr, rules: Any) -> Plan:
-    """The plan of a jaxpr; made once."""
+    """The plan of a jaxpr, remembered."""
     found = _plans.get(jaxpr)
     if found is None:
-        with _lock:
-            found = _plans[jaxpr] = Plan(jaxpr, rules)
+        found = _plans[jaxpr] = Plan(jaxpr, rules)
     return found
 
 

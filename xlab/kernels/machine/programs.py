@@ -151,9 +151,13 @@ def kernel_program(
     if len(names) < g.num_prefetch:
         names = [f"args[{i}]" for i in range(g.num_prefetch)]
     whole("prefetch", names, prefetch, ref_avals[g.prefetch_refs])
+    first = g.num_captured
+    starts = {o: first + i for i, o in input_output_aliases}
+    # Two blocks of one buffer are written back one after the other, so they stay blocks even where they are all of it.
+    blocks = {*starts.values()} if alias_mode == "shared" else set()
     inputs = zip(g.input_mappings, values[g.input_operands], operands[g.input_operands])
     for m, v, given in inputs:
-        sources.append(_source(m, len(found)))
+        sources.append(_source(m, len(found), len(found) in blocks))
         found.append(
             Operand(
                 m.origin,
@@ -165,11 +169,9 @@ def kernel_program(
                 is_reference=is_ref(given),
             )
         )
-    first = g.num_captured
-    starts = {o: first + i for i, o in input_output_aliases}
     outputs = []
     for i, m in enumerate(g.output_mappings):
-        sources.append(_source(m, len(found)))
+        sources.append(_source(m, len(found), starts.get(i) in blocks))
         outputs.append(len(found))
         found.append(
             Operand(
@@ -203,8 +205,9 @@ def _output_name(path: str, i: int) -> str:
     return f"outputs[{i}]" if path in ("", "outputs") else path
 
 
-def _source(m: BlockMapping, operand: int) -> Source:
-    return Source(operand, None if m.has_trivial_window() else m, None, m.origin)
+def _source(m: BlockMapping, operand: int, as_block: bool) -> Source:
+    whole = m.has_trivial_window() and not as_block
+    return Source(operand, None if whole else m, None, m.origin)
 
 
 def _parallel_axes(compiler_params: Any, rank: int) -> tuple[int, ...]:
