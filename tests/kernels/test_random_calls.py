@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import xlab
-from tests.kernels.random_calls import ALL_KINDS, PLAIN, Ours, Theirs, build, draw, model
+from tests.kernels.random_calls import ALL_KINDS, PLAIN, Ours, Statement, Theirs, build, draw, model
 from xlab.kernels import InterpretParams
 
 hypothesis = pytest.importorskip("hypothesis")
@@ -60,6 +61,39 @@ def test_k104f_under_jit_and_vmap(seed):
     got = results(call, Ours(), both, lambda f: xlab.vmap(f, in_axes=1))
     check(call, [g[0] for g in got], want)
     check(call, [g[1] for g in got], model(call, other))
+
+
+@tried(max(COUNT // 3, 5))
+@hypothesis.given(st.integers(0, 10**6))
+def test_k47_derivatives_are_slopes_of_the_model(seed):
+    call = draw(seed, ALL_KINDS)
+    n, m = len(call.inputs), len(call.outputs)
+    # Outputs and scratch hold something of the arguments from the start.
+    first = [Statement("copy", n + k, seed % n, 2) for k in range(m + len(call.scratch))]
+    call = replace(
+        call,
+        aliases={},
+        dynamic=False,
+        dtype=np.dtype(np.float64),
+        statements=(*first, *call.statements),
+    )
+    args = call.arguments()
+    tangents = [np.cos(7 * x) for x in args]
+    step = 1e-6
+
+    def shifted(by):
+        return model(call, [x + by * t for x, t in zip(args, tangents)])
+
+    want = [(b - a) / (2 * step) for a, b in zip(shifted(-step), shifted(step))]
+    with warnings.catch_warnings(), xlab.enable_x64(True):
+        warnings.simplefilter("ignore")
+        primals, slopes = xlab.jvp(build(call, Ours()), tuple(args), tuple(tangents))
+        for primal, p, slope, w in zip(model(call, args), primals, slopes, want, strict=True):
+            known = np.isfinite(primal)
+            np.testing.assert_allclose(p, primal, rtol=1e-9, atol=1e-9, err_msg=str(call))
+            np.testing.assert_allclose(
+                np.asarray(slope)[known], w[known], rtol=1e-5, atol=1e-5, err_msg=str(call)
+            )
 
 
 @tried(max(COUNT // 2, 5))

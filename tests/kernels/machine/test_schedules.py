@@ -524,3 +524,30 @@ def test_k93_what_the_detector_keeps_is_bounded():
     fork.run()
     other.run()
     assert other.races == want.races
+
+
+def test_k23_one_buffer_per_reference_and_owner():
+    def kernel(x, o, s):
+        s[...] = x[0:2]
+        o[...] = s[...]
+
+    call = kernel_call(
+        kernel,
+        SDS((8,), "int32"),
+        grid=4,
+        in_specs=[BlockSpec(memory_space=MemorySpace.ANY)],
+        out_specs=BlockSpec((2,), lambda i: (i,)),
+        scratch_shapes=[MemorySpace.LOCAL((2,), "int32")],
+        compiler_params={"dimension_semantics": ("parallel",)},
+    )
+    machine = Machine(call, jnp.arange(8), params=InterpretParams(num_cores_or_threads=2))
+    assert machine.run()[0].tolist() == [0, 1] * 4
+    buffers = machine.state()["buffers"]
+    assert {name: (b["owner"], b["space"]) for name, b in buffers.items()} == {
+        "args[0]": (None, "any"),
+        "outputs[0]": (None, "default"),
+        "outputs[0]@0": (0, "default"),
+        "outputs[0]@1": (1, "default"),
+        "scratch[0]@0": (0, "local"),
+        "scratch[0]@1": (1, "local"),
+    }

@@ -12,7 +12,7 @@ from xlab.kernels.machine import accesses as accesses
 from xlab.kernels.machine import nested as nested
 from xlab.kernels.machine import synchronization as synchronization
 from xlab.kernels.machine.blocks import trace_blocks as trace_blocks
-from xlab.kernels.machine.breakpoints import Breakpoint as Breakpoint
+from xlab.kernels.machine.breakpoints import KernelBreakpoint as KernelBreakpoint
 from xlab.kernels.machine.events import Access as Access
 from xlab.kernels.machine.events import BlockEvent as BlockEvent
 from xlab.kernels.machine.explore import Comparison as Comparison
@@ -30,9 +30,9 @@ from xlab.kernels.machine.failures import UninitializedReadError as Uninitialize
 from xlab.kernels.machine.host import collect_machines as collect_machines
 from xlab.kernels.machine.host import run as run
 from xlab.kernels.machine.machine import Machine as Machine
-from xlab.kernels.machine.programs import Program as Program
+from xlab.kernels.machine.programs import KernelProgram as KernelProgram
 from xlab.kernels.machine.races import Race as Race
-from xlab.kernels.machine.recording import Recording as Recording
+from xlab.kernels.machine.recording import MachineRecording as MachineRecording
 from xlab.kernels.machine.schedule import Schedule as Schedule
 
 __all__ = [
