@@ -21,10 +21,12 @@ from xlab.kernels.machine.explore import compare_schedules as compare_schedules
 from xlab.kernels.machine.explore import shortest_race as shortest_race
 from xlab.kernels.machine.failures import DeadlockError as DeadlockError
 from xlab.kernels.machine.failures import KernelRunError as KernelRunError
+from xlab.kernels.machine.failures import KernelSpaceError as KernelSpaceError
 from xlab.kernels.machine.failures import KernelWarning as KernelWarning
 from xlab.kernels.machine.failures import MemoryBudgetError as MemoryBudgetError
 from xlab.kernels.machine.failures import OutOfBoundsError as OutOfBoundsError
 from xlab.kernels.machine.failures import RaceError as RaceError
+from xlab.kernels.machine.failures import SemaphoreError as SemaphoreError
 from xlab.kernels.machine.failures import StepBudgetError as StepBudgetError
 from xlab.kernels.machine.failures import UninitializedReadError as UninitializedReadError
 from xlab.kernels.machine.host import collect_machines as collect_machines
@@ -38,19 +40,21 @@ from xlab.kernels.machine.schedule import Schedule as Schedule
 __all__ = [
     "Access",
     "BlockEvent",
-    "Breakpoint",
     "Comparison",
     "DeadlockError",
+    "KernelBreakpoint",
+    "KernelProgram",
     "KernelRunError",
+    "KernelSpaceError",
     "KernelWarning",
     "Machine",
+    "MachineRecording",
     "MemoryBudgetError",
     "OutOfBoundsError",
-    "Program",
     "Race",
     "RaceError",
-    "Recording",
     "Schedule",
+    "SemaphoreError",
     "ShortestRace",
     "StepBudgetError",
     "UninitializedReadError",
