@@ -670,3 +670,9 @@ def test_effects_on_another_way_happen_again(capsys):
     machine.run()
     xlab.effects_barrier()
     assert capsys.readouterr().out.split("\n")[:2] == ["o is 7", "o is 9"]
+
+
+def test_every_public_name_is_there():
+    from xlab.kernels import machine
+
+    assert [name for name in machine.__all__ if not hasattr(machine, name)] == []

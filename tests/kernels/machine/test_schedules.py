@@ -551,3 +551,34 @@ def test_k23_one_buffer_per_reference_and_owner():
         "scratch[0]@0": (0, "local"),
         "scratch[0]@1": (1, "local"),
     }
+
+
+def test_k81_step_core_of_a_core_that_waits_says_for_what():
+    machine = Machine(worked())
+    (event,) = machine.step_core(1)
+    assert dict(event.more)["blocked"]
+    with pytest.raises(
+        RuntimeError, match=r"core 1 waits for scratch\[1\]\[0\]: it needs 1, 0 are there"
+    ):
+        machine.step_core(1)
+    assert machine.state()["cores"][1]["waiting_on"]["needed"] == 1
+    machine.step_core(0)
+    machine.step_core(0)
+    assert [e.kind for e in machine.step_core(1)] == ["wait"]
+    machine.back()
+    assert machine.state()["cores"][1]["waiting_on"]["needed"] == 1
+    assert machine.run()[0].tolist() == [11, 21]
+
+
+def test_k81_breakpoints_on_cores_and_signals():
+    machine = Machine(worked(), schedule="sequential")
+    machine.breakpoint(core=2)
+    assert machine.run() is None
+    assert machine.schedule.cores() == [0] * 4 + [1] * 4
+    machine.goto(0)
+    machine.clear()
+    machine.breakpoint("scratch[1]", kind="signal", slice=[1])
+    assert machine.run() is None
+    assert machine.count == 4  # after the second signal
+    assert machine.events()[-1].kind == "signal"
+    assert machine.run()[0].tolist() == [11, 21]

@@ -92,7 +92,7 @@ def _prepare(eqn: JaxprEqn, dead, rules) -> Op:
     return op
 
 
-class Frame:
+class KernelFrame:
     """A program being run. `prefix` is the path of its equations; `loop` the state of the loop it is a round of."""
 
     __slots__ = ("env", "label", "leave", "loop", "op", "pc", "plan", "prefix")
@@ -104,7 +104,7 @@ class Frame:
         prefix: str,
         label: str,
         op: Op | None = None,
-        loop: Loop | None = None,
+        loop: KernelLoop | None = None,
         leave: Any = None,
     ):
         self.plan, self.prefix, self.label = plan, prefix, label
@@ -140,15 +140,15 @@ class Frame:
         env = self.env
         return [a.val if type(a) is Literal else env[a] for a in self.plan.jaxpr.outvars]
 
-    def copy(self) -> Frame:
-        new = object.__new__(Frame)
+    def copy(self) -> KernelFrame:
+        new = object.__new__(KernelFrame)
         new.plan, new.prefix, new.label, new.op = self.plan, self.prefix, self.label, self.op
         new.pc, new.leave, new.env = self.pc, self.leave, dict(self.env)
         new.loop = None if self.loop is None else self.loop.copy()
         return new
 
 
-class Loop:
+class KernelLoop:
     """The state of a loop between its rounds."""
 
     index = 0
@@ -171,7 +171,7 @@ class Loop:
         return new
 
 
-class Scan(Loop):
+class ScanLoop(KernelLoop):
     """A loop over rows."""
 
     def __init__(self, operands: Sequence[Any], flow: LoopFlow):
@@ -209,7 +209,7 @@ class Scan(Loop):
         return [*self.carry, *stacked]
 
 
-class While(Loop):
+class WhileLoop(KernelLoop):
     """A loop as long as a condition holds."""
 
     def __init__(self, operands: Sequence[Any], flow: LoopFlow):

@@ -9,11 +9,11 @@ import numpy as np
 
 from xlab.core.jaxpr import Var
 from xlab.kernels.interpret import InterpretParams
-from xlab.kernels.machine.breakpoints import Breakpoint
+from xlab.kernels.machine.breakpoints import KernelBreakpoint
 from xlab.kernels.machine.events import Access, Event
 from xlab.kernels.machine.nested import inner_program
-from xlab.kernels.machine.programs import Program
-from xlab.kernels.machine.recording import Recording, record_of
+from xlab.kernels.machine.programs import KernelProgram
+from xlab.kernels.machine.recording import MachineRecording, record_of
 from xlab.kernels.machine.running import Runner
 from xlab.kernels.machine.state import NOTHING
 from xlab.kernels.machine.text import variable_names
@@ -57,14 +57,14 @@ class Machine(Runner):
 
     def __init__(
         self,
-        call: Callable[..., Any] | Program,
+        call: Callable[..., Any] | KernelProgram,
         *args: Any,
         params: InterpretParams | None = None,
         schedule: Any = None,
         record: bool = True,
         undo: bool = True,
     ):
-        if isinstance(call, Program):
+        if isinstance(call, KernelProgram):
             program, given = call, InterpretParams()
         else:
             program, given = captured_program(call, args, params)
@@ -83,7 +83,7 @@ class Machine(Runner):
         grid: Sequence[int] | None = None,
         core: int | None = None,
         when: Callable[[np.ndarray], Any] | None = None,
-    ) -> Breakpoint:
+    ) -> KernelBreakpoint:
         """Lets `run` stop where all of these hold.
 
         Args:
@@ -96,14 +96,14 @@ class Machine(Runner):
             when: a condition on the value that is read or written, such as `lambda v: np.isnan(v).any()`.
         """
         self._numbers += 1
-        made = Breakpoint(self._numbers, ref, slice, kind, eqn, grid, core, when)
+        made = KernelBreakpoint(self._numbers, ref, slice, kind, eqn, grid, core, when)
         self.breakpoints = [*self.breakpoints, made]
         self.watch()
         return made
 
-    def clear(self, breakpoint: Breakpoint | int | None = None) -> None:
+    def clear(self, breakpoint: KernelBreakpoint | int | None = None) -> None:
         """Takes a breakpoint away, or all of them."""
-        number = breakpoint.number if isinstance(breakpoint, Breakpoint) else breakpoint
+        number = breakpoint.number if isinstance(breakpoint, KernelBreakpoint) else breakpoint
         self.breakpoints = [
             b for b in self.breakpoints if number is not None and b.number != number
         ]
@@ -156,7 +156,7 @@ class Machine(Runner):
         """Accesses alone, of one reference or of all."""
         return [e for e in self.log if isinstance(e, Access) and ref in (None, e.ref)]
 
-    def record(self, start: int = 0, stop: int | None = None) -> Recording:
+    def record(self, start: int = 0, stop: int | None = None) -> MachineRecording:
         """The run so far as plain data for views; `.to_json()` of it is their contract (`recording.py`).
 
         Args:

@@ -43,7 +43,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Source:
+class RefSource:
     """What a reference of the kernel is: an operand, a block of one, or scratch of the core.
 
     `home` is the pair to whose cores scratch belongs, None for those of every pair.
@@ -57,13 +57,13 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Pair:
+class KernelPair:
     """A kernel and its cores. `grid` counts grid points; each core runs its share of them, one after the other."""
 
     number: int
     jaxpr: ClosedJaxpr
     name: str
-    sources: tuple[Source, ...]
+    sources: tuple[RefSource, ...]
     grid: tuple[int, ...]
     grid_names: tuple | None = None
     seen_axes: tuple[int, ...] = ()
@@ -74,12 +74,12 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Program:
+class KernelProgram:
     """A call, ready to run."""
 
     name: str
     operands: tuple[Operand, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[KernelPair, ...]
     device: Any = None  # its number, where each device has a machine
     cost: Any = None
     alias_mode: str = "copy"  # "shared": an output and the input it starts as are one buffer
@@ -129,7 +129,7 @@ def kernel_program(
     alias_mode: str = "copy",
     device: Any = None,
     **_: Any,
-) -> Program:
+) -> KernelProgram:
     """The program of a `kernel_call` equation on concrete operands."""
     g = grid_mapping
     values = [on_host(x) for x in operands]
@@ -137,11 +137,11 @@ def kernel_program(
     grid = tuple(n if isinstance(n, int) else next(sizes) for n in g.grid)
     ref_avals = jaxpr.in_avals
     found: list[Operand] = []
-    sources: list[Source] = []
+    sources: list[RefSource] = []
 
     def whole(role, names, values, avals):
         for n, v, a in zip(names, values, avals):
-            sources.append(Source(len(found)))
+            sources.append(RefSource(len(found)))
             found.append(Operand(n, role, _array(a), space_name(a.memory_space), v))
 
     captured, prefetch = values[g.captured_operands], values[g.prefetch_operands]
@@ -185,8 +185,8 @@ def kernel_program(
             )
         )
     for i, a in enumerate(g.scratch_avals):
-        sources.append(Source(None, None, a, f"scratch[{i}]"))
-    pair = Pair(
+        sources.append(RefSource(None, None, a, f"scratch[{i}]"))
+    pair = KernelPair(
         0,
         jaxpr,
         name,
@@ -197,7 +197,9 @@ def kernel_program(
         shares=_shares(grid, _parallel_axes(compiler_params, len(grid)), params),
         prefetch=tuple(range(g.num_captured, g.num_captured + g.num_prefetch)),
     )
-    return Program(name, tuple(found), (pair,), device, cost_estimate, alias_mode, tuple(outputs))
+    return KernelProgram(
+        name, tuple(found), (pair,), device, cost_estimate, alias_mode, tuple(outputs)
+    )
 
 
 def _output_name(path: str, i: int) -> str:
@@ -205,9 +207,9 @@ def _output_name(path: str, i: int) -> str:
     return f"outputs[{i}]" if path in ("", "outputs") else path
 
 
-def _source(m: BlockMapping, operand: int, as_block: bool) -> Source:
+def _source(m: BlockMapping, operand: int, as_block: bool) -> RefSource:
     whole = m.has_trivial_window() and not as_block
-    return Source(operand, None if whole else m, None, m.origin)
+    return RefSource(operand, None if whole else m, None, m.origin)
 
 
 def _parallel_axes(compiler_params: Any, rank: int) -> tuple[int, ...]:
@@ -258,7 +260,7 @@ def mesh_program(
     cost_estimate: Any = None,
     device: Any = None,
     **_: Any,
-) -> Program:
+) -> KernelProgram:
     """The program of an `mpmd_map` equation on concrete operands: every core sees every operand whole."""
     refs = jaxprs[0].in_avals
     n_in, n_out = len(operands), len(out_avals)
@@ -280,23 +282,23 @@ def mesh_program(
                 starts_as=aliases.get(i),
             )
         )
-    sources = [Source(i) for i in range(n_in + n_out)]
+    sources = [RefSource(i) for i in range(n_in + n_out)]
     for i, a in enumerate(refs[n_in + n_out :]):
         label = f"scratch[{i}]"
         home = mesh_of(a.memory_space)
         if owner_of(a, True) == CALL or (home is not None and home not in meshes):
-            sources.append(Source(len(found)))
+            sources.append(RefSource(len(found)))
             found.append(Operand(label, "scratch", _array(a), space_name(a.memory_space)))
         else:
             sources.append(
-                Source(None, None, a, label, None if home is None else list(meshes).index(home))
+                RefSource(None, None, a, label, None if home is None else list(meshes).index(home))
             )
     pairs = []
     for k, (mesh, jaxpr) in enumerate(zip(meshes, jaxprs)):
         shape = dict(mesh.shape)
         sizes = tuple(shape.values())
         pairs.append(
-            Pair(
+            KernelPair(
                 k,
                 jaxpr,
                 names[k] if k < len(names) else jaxpr.jaxpr.debug_info.name,
@@ -310,7 +312,7 @@ def mesh_program(
             )
         )
     results = tuple(range(n_in, n_in + n_out))
-    return Program(
+    return KernelProgram(
         name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results=results
     )
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlab.kernels.machine.buffers import Buffer
+from xlab.kernels.machine.buffers import MemoryBuffer
 
 
 class _Known(NamedTuple):
@@ -147,7 +147,7 @@ class Detector:
     def access(
         self,
         core: Any,
-        buffer: Buffer,
+        buffer: MemoryBuffer,
         elements: np.ndarray,
         kind: str,
         box: tuple,

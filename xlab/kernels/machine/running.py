@@ -19,11 +19,11 @@ from xlab.kernels.machine.failures import (
     described,
 )
 from xlab.kernels.machine.history import History
-from xlab.kernels.machine.programs import Program
+from xlab.kernels.machine.programs import KernelProgram
 from xlab.kernels.machine.races import Race
 from xlab.kernels.machine.remarks import final_remarks
 from xlab.kernels.machine.schedule import Schedule
-from xlab.kernels.machine.state import Core
+from xlab.kernels.machine.state import MachineCore
 from xlab.kernels.machine.threads import run_threads
 
 _KNOWN = 100_000  # accesses that the race detector keeps, before it looks which it needs
@@ -43,7 +43,7 @@ class Runner(Engine):
 
     def __init__(
         self,
-        program: Program,
+        program: KernelProgram,
         params: InterpretParams,
         schedule: Any = None,
         record: bool = True,
@@ -129,7 +129,7 @@ class Runner(Engine):
                     f"{self.program.name} has ended: there is no further step. Go back with .back()"
                 )
             at, found = core.at, []
-            following: Core | None = core
+            following: MachineCore | None = core
             while following is not None:
                 found += self._one(following)
                 if core.at != at or core.done:
@@ -198,7 +198,7 @@ class Runner(Engine):
                 self.stopped = f"{seconds} seconds are over"
                 return
 
-    def _one(self, core: Core) -> list[Event]:
+    def _one(self, core: MachineCore) -> list[Event]:
         self.keep()
         before = len(self.log) + self.left_out
         self.take(core)
@@ -217,7 +217,7 @@ class Runner(Engine):
         if history is not None and history.due(self.now.t):
             history.save(self.now, self.detector)
 
-    def take(self, core: Core) -> None:
+    def take(self, core: MachineCore) -> None:
         """Gives a core a turn; an error says where it happened."""
         t = self.now.t
         try:
@@ -241,7 +241,7 @@ class Runner(Engine):
         with quiet_context():
             yield
 
-    def _core(self, number: int) -> Core:
+    def _core(self, number: int) -> MachineCore:
         cores = self.now.cores
         if not 0 <= number < len(cores):
             raise ValueError(f"there is no core {number}: they are numbered 0 to {len(cores) - 1}")

@@ -19,7 +19,7 @@ from xlab.kernels.machine.accesses import (
     out_of_bounds,
     region_of,
 )
-from xlab.kernels.machine.buffers import Buffer, Place
+from xlab.kernels.machine.buffers import MemoryBuffer, RefPlace
 from xlab.kernels.machine.engine import WAIT, machine_rules
 from xlab.kernels.machine.events import Access
 from xlab.kernels.machine.failures import KernelRunError, SemaphoreError, with_place
@@ -35,7 +35,7 @@ from xlab.kernels.semaphores import (
 
 if TYPE_CHECKING:
     from xlab.kernels.machine.engine import Engine
-    from xlab.kernels.machine.state import Core
+    from xlab.kernels.machine.state import MachineCore
 
 
 class Units(NamedTuple):
@@ -62,8 +62,8 @@ class Copy(NamedTuple):
 
 
 def _one(
-    engine: Engine, core: Core, place: Place, transforms, number=None
-) -> tuple[Buffer, int, Region]:
+    engine: Engine, core: MachineCore, place: RefPlace, transforms, number=None
+) -> tuple[MemoryBuffer, int, Region]:
     """The semaphore that is meant: its buffer, its number there, and its region."""
     buffers = engine.now.buffers
     buffer = buffers[place.number]
@@ -96,25 +96,25 @@ def _error(engine, core, text: str) -> KernelRunError:
     return with_place(SemaphoreError(f"{text}. {place['line']}: {place['text']}"), place)
 
 
-def _label(buffer: Buffer, element: int) -> str:
+def _label(buffer: MemoryBuffer, element: int) -> str:
     if not buffer.shape:
         return buffer.name
     at = np.unravel_index(element, buffer.shape)
     return f"{buffer.name}[{', '.join(str(int(i)) for i in at)}]"
 
 
-def _count(buffer: Buffer, element: int) -> int:
+def _count(buffer: MemoryBuffer, element: int) -> int:
     return int(buffer.values.reshape(-1)[element])
 
 
-def _set(buffer: Buffer, element: int, count: int) -> None:
+def _set(buffer: MemoryBuffer, element: int, count: int) -> None:
     buffer.own()
     buffer.values.reshape(-1)[element] = count
 
 
 def add_units(
     engine: Engine,
-    buffer: Buffer,
+    buffer: MemoryBuffer,
     element: int,
     inc: int,
     clock: tuple[int, ...] | None,
@@ -129,7 +129,12 @@ def add_units(
 
 
 def take_units(
-    engine: Engine, core: Core, buffer: Buffer, element: int, needed: int, decrement: bool
+    engine: Engine,
+    core: MachineCore,
+    buffer: MemoryBuffer,
+    element: int,
+    needed: int,
+    decrement: bool,
 ):
     """The turns of the signals that let a wait pass; the core now knows what came before them."""
     units = engine.now.units
@@ -178,7 +183,7 @@ def _tell_semaphore(engine, core, buffer, element, region, kind, more) -> None:
 # -- signal, wait, read -------------------------------------------------------------------------------------
 
 
-def _signal(engine: Engine, core: Core, op: Op, values: list):
+def _signal(engine: Engine, core: MachineCore, op: Op, values: list):
     place, inc, *leaves = values
     transforms, number = _tree.unflatten(op.params["tree"], leaves)
     buffer, element, region = _one(engine, core, place, transforms, number)
@@ -199,7 +204,7 @@ def _signal(engine: Engine, core: Core, op: Op, values: list):
     return ()
 
 
-def _wait(engine: Engine, core: Core, op: Op, values: list):
+def _wait(engine: Engine, core: MachineCore, op: Op, values: list):
     place, value, *leaves = values
     (transforms,) = _tree.unflatten(op.params["tree"], leaves)
     found = _one(engine, core, place, transforms)
@@ -221,7 +226,7 @@ def _wait_for(engine, core, buffer, element, region, needed: int, decrement: boo
     return ()
 
 
-def _read(engine: Engine, core: Core, op: Op, values: list):
+def _read(engine: Engine, core: MachineCore, op: Op, values: list):
     place, *leaves = values
     (transforms,) = _tree.unflatten(op.params["tree"], leaves)
     buffer, element, region = _one(engine, core, place, transforms)
@@ -252,7 +257,7 @@ def _copy_views(engine, core, op: Op, values: list):
     return out, (semaphore, element, region)
 
 
-def _dma_start(engine: Engine, core: Core, op: Op, values: list):
+def _dma_start(engine: Engine, core: MachineCore, op: Op, values: list):
     ((src, src_at), (dst, dst_at)), (semaphore, element, _) = _copy_views(engine, core, op, values)
     agent = None
     if engine.detector is not None:
@@ -279,7 +284,7 @@ def _dma_start(engine: Engine, core: Core, op: Op, values: list):
     return ()
 
 
-def _dma_wait(engine: Engine, core: Core, op: Op, values: list):
+def _dma_wait(engine: Engine, core: MachineCore, op: Op, values: list):
     _, (semaphore, element, region) = _copy_views(engine, core, op, values)
     src_at = _tree.unflatten(op.params["tree"], values[3:])[0]
     src = engine.now.buffers[values[0].number]
@@ -294,7 +299,7 @@ def _dma_wait(engine: Engine, core: Core, op: Op, values: list):
     return _wait_for(engine, core, semaphore, element, region, needed, True)
 
 
-def perform(engine: Engine, core: Core, copy: Copy) -> None:
+def perform(engine: Engine, core: MachineCore, copy: Copy) -> None:
     """Moves the elements of a copy and counts them."""
     st = engine.now
     src, dst = st.buffers[copy.src], st.buffers[copy.dst]
@@ -329,7 +334,7 @@ def perform(engine: Engine, core: Core, copy: Copy) -> None:
         _tell_copy(engine, core, copy, src, dst, True)
 
 
-def _mark_unwritten(src: Buffer, src_at: Region, dst: Buffer, dst_at: Region) -> None:
+def _mark_unwritten(src: MemoryBuffer, src_at: Region, dst: MemoryBuffer, dst_at: Region) -> None:
     """What nobody wrote stays so where it is copied to."""
     if src.written is None or src_at.dtype is not None or dst_at.dtype is not None:
         return
@@ -341,7 +346,7 @@ def _mark_unwritten(src: Buffer, src_at: Region, dst: Buffer, dst_at: Region) ->
     dst.written.reshape(-1)[dst_at.elements(dst.shape, dst.dtype.itemsize)] = known
 
 
-def _tell_copy(engine, core, copy: Copy, src: Buffer, dst: Buffer, done: bool) -> None:
+def _tell_copy(engine, core, copy: Copy, src: MemoryBuffer, dst: MemoryBuffer, done: bool) -> None:
     frame = core.frames[-1]
     event = Access(
         engine.now.t,

@@ -163,6 +163,10 @@ def run_node(run: KernelRun) -> Node:
     lines = list(itertools.islice(step_lines(run), SHOWN))
     more = max(run.steps, sum(1 for _ in run.accesses) if not run.steps else 0) - len(lines)
     waits = waiting_line(run)
+    pictures = (
+        h("div", {"class": "xl-kernel-operands xl-picture"}, operand_figures(run)),
+        lanes_figure(run),
+    )
     return h(
         "div",
         {"class": "xl-kernel-run"},
@@ -191,8 +195,7 @@ def run_node(run: KernelRun) -> Node:
             {"class": "xl-kernel-static"},
             *(_error(race_text(r)) for r in run.races[:MOST_NOTES]),
             _more(len(run.races)),
-            h("div", {"class": "xl-kernel-operands"}, operand_figures(run)),
-            lanes_figure(run),
+            *(reversed(pictures) if len(run.cores) > 1 else pictures),
             h("p", {"class": "xl-dim"}, waits) if waits else None,
             h("pre", {"class": "xl-kernel-steps"}, "\n".join(clean(line, 240) for line in lines))
             if lines
