@@ -290,6 +290,56 @@ def transformer_lower(n, quick):
     return timed(lambda: n.jax.jit(programs.train_step(n)).lower(*args), repeats=3, least=0.0)
 
 
+# -- kernels -------------------------------------------------------------------------------------------------
+
+
+def kernel_matmul(n: Namespaces):
+    """A tiled matrix product as a kernel of 256 steps, and its operands."""
+    if n.name == "xlab":
+        from xlab import kernels
+
+        call, spec, position = kernels.kernel_call, kernels.BlockSpec, kernels.program_id
+    else:
+        from jax.experimental import pallas
+
+        call, spec, position = pallas.pallas_call, pallas.BlockSpec, pallas.program_id
+
+    def kernel(x, y, o):
+        first = position(2) == 0
+        o[...] = n.jnp.where(first, 0.0, o[...]) + n.jnp.dot(x[...], y[...])
+
+    f = call(
+        kernel,
+        n.jax.ShapeDtypeStruct((256, 256), n.jnp.float32),
+        grid=(8, 8, 4),
+        in_specs=[spec((32, 64), lambda i, j, k: (i, k)), spec((64, 32), lambda i, j, k: (k, j))],
+        out_specs=spec((32, 32), lambda i, j, k: (i, j)),
+        interpret=True,
+    )
+    random = np.random.RandomState(0)
+    return f, [n.jnp.asarray(random.rand(256, 256).astype(np.float32)) for _ in range(2)]
+
+
+@benchmark("kernel matmul of 256 steps, run", 1.0, "call")
+def kernel_matmul_run(n, quick):
+    f, args = kernel_matmul(n)
+    call = n.jax.jit(f)
+    return timed(lambda: n.jax.block_until_ready(call(*args)), repeats=5)
+
+
+@benchmark("kernel matmul of 256 steps, first call", 1.0, "call")
+def kernel_matmul_first(n, quick):
+    """Tracing, lowering and compiling; each time a kernel that was not there before."""
+    n.jax.block_until_ready(n.jax.jit(lambda x: x + 1)(n.jnp.ones(3)))
+    spent = []
+    for _ in range(3 if quick else 5):
+        f, args = kernel_matmul(n)
+        start = time.perf_counter()
+        n.jax.block_until_ready(n.jax.jit(f)(*args))
+        spent.append(time.perf_counter() - start)
+    return statistics.median(spent)
+
+
 # -- compiled programs ---------------------------------------------------------------------------------------
 
 

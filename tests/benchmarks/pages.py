@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.conftest import _BROWSERS
 from tests.notebook.views import sample
+from tests.notebook.views.sample_kernel import long_run
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
 from xlab.notebook.views import page as pages
@@ -190,12 +191,50 @@ def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
     page.add_script_tag(
         content=assets.body("kit/sugiyama.js") + "\nglobalThis.sugiyamaLayout = sugiyamaLayout;"
     )
-    times = page.evaluate(
+    layout = page.evaluate(
         """(g) => Array.from({ length: 9 }, () => { const t = performance.now(); sugiyamaLayout(g.w, g.h, g.from, g.to); return performance.now() - t; })""",
         gradient(5_000),
     )
-    out.append(("5,000 nodes: layout of a gradient graph", statistics.median(times), 100, "ms"))
+    out.append(("5,000 nodes: layout of a gradient graph", statistics.median(layout), 100, "ms"))
+    out += kernel_pages(page, folder)
     page.close()
+    return out
+
+
+STEPS = """() => {
+  const slider = document.querySelector(".xl-scrub");
+  return Array.from({ length: 60 }, (_, i) => {
+    const began = performance.now();
+    slider.value = String((i * 7919) % 10000);
+    slider.dispatchEvent(new Event("input"));
+    document.querySelector(".xl-kernel-operands").getBoundingClientRect();
+    return performance.now() - began;
+  });
+}"""
+"""Milliseconds of steps here and there in a run of ten thousand, laid out."""
+
+
+def kernel_pages(page, folder: Path) -> list[tuple[str, float, float, str]]:
+    """A kernel of ten thousand grid steps: its page made, opened, stepped."""
+    run = long_run()
+    first = run.replace(events=run.events[:10_000])
+    path = folder / "kernel.html"
+    out = []
+    for what, record in (("10,000 events", first), ("10,000 steps", run)):
+        begin = time.perf_counter()
+        write_html(record, path)
+        made = time.perf_counter() - begin
+        times = []
+        for _ in range(3):
+            page.goto("about:blank")
+            begin = time.perf_counter()
+            page.goto(path.as_uri())
+            page.wait_for_selector(".xl-kernel-now")
+            times.append(time.perf_counter() - begin)
+        out.append((f"{what} of a kernel: make and open the page", made + min(times), 1.0, "s"))
+    out.append(
+        ("10,000 steps of a kernel: a step", statistics.median(page.evaluate(STEPS)), 50, "ms")
+    )
     return out
 
 

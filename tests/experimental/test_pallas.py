@@ -351,3 +351,13 @@ def test_k86_the_value_interpreter_agrees(sample):
             np.testing.assert_allclose(
                 a.astype(np.float32), b.astype(np.float32), rtol=1e-5, atol=1e-6
             )
+
+
+def test_what_only_a_tpu_has_is_answered_with_what_to_write():
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'prng_seed': .* draw with xlab\.random"
+    ):
+        pltpu.prng_seed
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        pltpu.nothing
+    assert not any(hasattr(pltpu, name) for name in pltpu._INSTEAD)

@@ -1,6 +1,7 @@
 """Random kernel calls as data, and what they give: a model in NumPy, and builders for both sides.
 
-A call is drawn from a number. Everything is int32, so that results are exact whatever order sums are taken in.
+A call is drawn from a number. Everything is int32, so that results are exact whatever order sums are taken in; or float64, for
+derivatives: results are piecewise linear in the arguments.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-LOWEST = np.iinfo(np.int32).min
+INT32 = np.dtype(np.int32)
 PLAIN = ("blocked", "squeezed", "element")
 ALL_KINDS = (*PLAIN, "bounded", "indirect")
 
@@ -79,10 +80,17 @@ class Call:
     aliases: dict = field(default_factory=dict)
     alias_mode: str = "copy"
     dynamic: bool = False
+    dtype: np.dtype = INT32
 
     def arguments(self):
         numbers = np.random.RandomState(len(self.statements))
-        return [numbers.randint(-9, 10, o.shape).astype(np.int32) for o in self.inputs]
+        if self.dtype.kind == "f":
+            return [numbers.uniform(-3, 3, o.shape) for o in self.inputs]
+        return [numbers.randint(-9, 10, o.shape).astype(self.dtype) for o in self.inputs]
+
+    @property
+    def unwritten(self):
+        return np.nan if self.dtype.kind == "f" else np.iinfo(self.dtype).min
 
     @property
     def reference_has_it(self) -> bool:
@@ -151,27 +159,29 @@ def model(call: Call, args: list[np.ndarray]) -> list[np.ndarray]:
     """What the call gives, step by step."""
 
     def padded(x, o):
-        return np.pad(x, [d.pads for d in o.dims], constant_values=LOWEST)
+        return np.pad(x, [d.pads for d in o.dims], constant_values=call.unwritten)
 
     shared = call.aliases if call.alias_mode == "shared" else {}
     arrays = [padded(x, o) for x, o in zip(args, call.inputs)]
     sources = {o: i for i, o in call.aliases.items()}
     for k, o in enumerate(call.outputs):
-        start = args[sources[k]] if k in sources else np.full(o.shape, LOWEST, np.int32)
+        start = args[sources[k]] if k in sources else np.full(o.shape, call.unwritten, call.dtype)
         arrays.append(padded(start, o))
     for i, k in shared.items():  # one buffer, as large as either needs
         ends = np.maximum(arrays[i].shape, arrays[len(args) + k].shape)
         one = np.pad(
-            args[i], [(0, e - n) for e, n in zip(ends, args[i].shape)], constant_values=LOWEST
+            args[i],
+            [(0, e - n) for e, n in zip(ends, args[i].shape)],
+            constant_values=call.unwritten,
         )
         arrays[i] = arrays[len(args) + k] = one
     operands = [*call.inputs, *call.outputs]
-    scratch = [np.full(s, LOWEST, np.int32) for s in call.scratch]
+    scratch = [np.full(s, call.unwritten, call.dtype) for s in call.scratch]
     written = {s.to for s in call.statements}
     with np.errstate(over="ignore"):
         for position in itertools.product(*map(range, call.grid)):
             places = [_place(o, x.shape, position) for o, x in zip(operands, arrays)]
-            refs = [_fetch(o, x, p) for o, x, p in zip(operands, arrays, places)]
+            refs = [_fetch(o, x, p, call.unwritten) for o, x, p in zip(operands, arrays, places)]
             refs += scratch
             for s in call.statements:
                 _run(s, refs, position)
@@ -200,10 +210,10 @@ def _place(o, shape, position):
     return places
 
 
-def _fetch(o, x, places):
+def _fetch(o, x, places, unwritten):
     block = x[np.ix_(*(p for p, _ in places))].copy()
     for axis, (_, count) in enumerate(places):
-        np.moveaxis(block, axis, 0)[count:] = LOWEST
+        np.moveaxis(block, axis, 0)[count:] = unwritten
     return block.reshape(o.block)
 
 
@@ -216,21 +226,21 @@ def _put_back(o, x, places, block):
 def _run(s: Statement, refs, position):
     if s.when is not None and position[s.when[0]] != s.when[1]:
         return
-    to, of, k = refs[s.to], refs[s.of], np.int32(s.number)
+    to, of, k = refs[s.to], refs[s.of], refs[s.to].dtype.type(s.number)
     if s.op == "fill":
         to[...] = k
     elif s.op == "position":
-        to[...] = k + np.int32(sum((i + 1) * p for i, p in enumerate(position)))
+        to[...] = k + k.dtype.type(sum((i + 1) * p for i, p in enumerate(position)))
     elif s.op == "add":
-        to[...] += of.sum(dtype=np.int32) * k
+        to[...] += of.sum(dtype=k.dtype) * k
     elif s.op == "loop":
         for t in range(3):
-            to[...] = to * np.int32(t) + of.max()
+            to[...] = to * k.dtype.type(t) + of.max()
     elif s.op == "while":
         for t in range(position[0] if position else 2):
-            to[...] = to - of.sum(dtype=np.int32) + np.int32(t)
+            to[...] = to - of.sum(dtype=k.dtype) + k.dtype.type(t)
     elif s.op == "copy":
-        to[...] = of * k if to.shape == of.shape else of.sum(dtype=np.int32)
+        to[...] = of * k if to.shape == of.shape else of.sum(dtype=k.dtype)
     elif s.op == "first":
         to[(0,) * to.ndim] = of.min() + k
 
@@ -328,7 +338,7 @@ def build(call: Call, side: Ours):
         to, of, k = refs[s.to], refs[s.of], s.number
 
         def write(x):
-            to[...] = jnp.broadcast_to(x, to.shape).astype(jnp.int32)
+            to[...] = jnp.broadcast_to(x, to.shape).astype(call.dtype)
 
         def step(t, _):
             write(to[...] * t + of[...].max() if s.op == "loop" else to[...] - of[...].sum() + t)
@@ -352,11 +362,11 @@ def build(call: Call, side: Ours):
     options = {
         "in_specs": [spec(o) for o in call.inputs],
         "out_specs": tuple(spec(o) for o in call.outputs),
-        "scratch_shapes": [side.space(s, jnp.int32) for s in call.scratch],
+        "scratch_shapes": [side.space(s, call.dtype) for s in call.scratch],
         "input_output_aliases": call.aliases,
         "alias_mode": call.alias_mode,
     }
-    out = tuple(side.shaped(o.shape, jnp.int32) for o in call.outputs)
+    out = tuple(side.shaped(o.shape, call.dtype) for o in call.outputs)
     if not call.dynamic:
         return side.call(kernel, out, grid=call.grid, **options)
 

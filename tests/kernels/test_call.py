@@ -193,6 +193,11 @@ def test_k43_a_kernel_is_traced_once_for_a_signature():
         traced.append(x.shape)
         o[...] = x[...]
 
+    f = kernel_call(body, OUT, interpret="value")
+    for _ in range(3):
+        np.testing.assert_array_equal(f(X), X)
+    assert len(traced) == 1
+    traced.clear()
     f = kernel_call(body, OUT, interpret=True)
     for _ in range(3):
         f(X)
@@ -258,9 +263,18 @@ def test_functions_are_the_same_if_they_see_the_same():
     assert function_key(made(1)) == function_key(made(1)) != function_key(made(1.0))
     assert function_key(made(1)) != function_key(made(True))
     assert function_key(lambda i: module_map(i)) != function_key(made(1))
-    assert function_key(made(lambda j: j)) == function_key(made(lambda j: j)) or True
-    with pytest.raises(NotComparable):
-        function_key(made(X))
+    inner = lambda: lambda j: j
+    assert function_key(made(inner())) == function_key(made(inner()))
+    module = lambda: lambda i: jnp.int32(i)
+    assert function_key(module()) == function_key(module())
+    assert function_key(made(np.float32)) == function_key(made(np.float32))
+
+    class Sizes:
+        n = 3
+
+    for changing in (X, Sizes, Sizes(), pytest, {}):
+        with pytest.raises(NotComparable):
+            function_key(made(changing))
     with pytest.raises(NotComparable):
         function_key(made([1]))
     with pytest.raises(NotComparable):
@@ -488,6 +502,17 @@ def test_k49_in_shard_map():
     f = kernel_call(double, OUT, interpret=True, **BLOCKS)
     mapped = xlab.shard_map(f, mesh=MESH, in_specs=P("d"), out_specs=P("d"), check_vma=False)
     np.testing.assert_array_equal(xlab.jit(mapped)(x), x * 2)
+
+
+def test_k49_mesh_axes_inside_a_kernel():
+    def body(x, o):
+        o[...] = x[...] * lax.axis_index("d") + lax.psum(x[...], "d") * program_id(0)
+
+    f = kernel_call(body, OUT, interpret=True, **BLOCKS)
+    mapped = xlab.shard_map(f, mesh=MESH, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+    x = np.arange(64.0, dtype=np.float32).reshape(8, 8)
+    want = x * np.arange(8)[:, None] + x.sum(0) * np.repeat([0, 1], 4)
+    np.testing.assert_allclose(xlab.jit(mapped)(jnp.asarray(x.ravel())), want.ravel(), rtol=1e-6)
 
 
 def test_k41_outputs_in_a_checked_shard_map_say_what_varies():

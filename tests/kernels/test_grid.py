@@ -10,6 +10,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import lax
+from xlab.interpreters.discharge import discharge_state
 from xlab.kernels import (
     BlockSpec,
     GridSpec,
@@ -195,6 +196,7 @@ def test_k31_the_mapping_of_a_call_and_its_slices():
     parts = (m.captured_refs, m.prefetch_refs, m.input_refs, m.output_refs, m.scratch_refs)
     assert [refs[p] for p in parts] == [[0], [1], [2, 3], [4], [5]]
     assert [b.origin for b in m.block_mappings] == ["args[1]", "args[2]", "outputs"]
+    assert [str(a) for a in m.index_map_avals] == ["int32[]", "int32[]", "Ref{int32[1]}"]
     assert m.grid_names == ("i", None) and str(m.grid) == "(?, 2)"
     with pytest.raises(ValueError, match=r"the grid \(\?, 2\) has sizes"):
         _ = m.static_grid
@@ -204,6 +206,59 @@ def test_k31_the_mapping_of_a_call_and_its_slices():
         eqn.params["grid_mapping"].static_grid == (2, 3)
         and eqn.params["grid_mapping"].num_steps == 6
     )
+
+
+def test_k31_order_at_every_interface():
+    """The specification's table; every list is told by the lengths of its members."""
+    seen = {}
+
+    def lengths(refs):
+        return [r.shape[0] for r in refs]
+
+    def index_map(i, j, p):
+        seen["index map"] = [i.shape, j.shape, p.shape]
+        return (i,)
+
+    block = lambda n: BlockSpec((n,), lambda i, j, p: (i,))
+
+    def f(c, n, p, x, y):
+        def kernel(p, x, y, o, u, *, s):
+            seen["kernel"] = lengths([p, x, y, o, u, s])
+            o[...] = jnp.full(6, c[0] + p[0] + x[0] + y[0] + s[0])
+            c[1] = o[0]
+
+        spec = PrefetchGridSpec(
+            1,
+            grid=(n, 2),
+            in_specs=[BlockSpec((4,), index_map), block(5)],
+            out_specs=(block(6), block(7)),
+            scratch_shapes={"s": MemorySpace.LOCAL((8,), "float32")},
+        )
+        outputs = (out(12, dtype="float32"), out(14, dtype="float32"))
+        return kernel_call(kernel, outputs, grid_spec=spec, interpret=True)(p, x, y)
+
+    args = (
+        xlab.new_ref(jnp.zeros(2)),
+        jnp.int32(2),
+        jnp.zeros(3, I32),
+        jnp.zeros(8),
+        jnp.zeros(10),
+    )
+    closed = xlab.make_jaxpr(f)(*args)
+    (eqn,) = closed.eqns
+    m = eqn.params["grid_mapping"]
+    assert [a.aval.shape for a in eqn.invars] == [(2,), (), (3,), (8,), (10,)]  # c, g, p, i
+    assert seen["kernel"] == [3, 4, 5, 6, 7, 8]  # p, i, o, s
+    assert lengths(eqn.params["jaxpr"].in_avals) == [2, 3, 4, 5, 6, 7, 8]  # c, p, i, o, s
+    assert seen["index map"] == [(), (), (3,)]  # l, p
+    assert lengths(b.block_aval for b in m.block_mappings) == [4, 5, 6, 7]  # i, o
+    assert lengths(v.aval for v in eqn.outvars) == [12, 14]  # o
+    *_, eqn = discharge_state(closed).eqns
+    m = eqn.params["grid_mapping"]
+    assert [a.aval.shape for a in eqn.invars] == [(), (3,), (2,), (8,), (10,)]  # g, p, c and i
+    assert lengths(eqn.params["jaxpr"].in_avals) == [3, 2, 4, 5, 2, 6, 7, 8]
+    assert lengths(b.block_aval for b in m.block_mappings) == [2, 4, 5, 2, 6, 7]
+    assert lengths(v.aval for v in eqn.outvars) == [2, 12, 14]  # c, o
 
 
 # -- order ------------------------------------------------------------------------------------------------------

@@ -18,13 +18,15 @@ from xlab.kernels import (
     InterpretParams,
     MemorySpace,
     PrefetchGridSpec,
+    SemaphoreType,
     interpret_mode,
     kernel,
     kernel_call,
     mpmd_map,
     program_id,
+    semaphore_signal,
 )
-from xlab.kernels.machine import Machine
+from xlab.kernels.machine import KernelWarning, Machine
 
 X = jnp.arange(8.0)
 OUT = xlab.ShapeDtypeStruct((8,), "float32")
@@ -207,3 +209,16 @@ def test_k80_options_of_another_kind_are_named(option):
 def test_k81_going_back_a_negative_number_of_turns():
     with pytest.raises(ValueError, match=r"goto\(t\)"):
         Machine(kernel_call(copy, OUT), X).back(-1)
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_k97_a_warning_stands_at_the_line_that_runs_the_kernel(eager):
+    def left(o_ref, sem):
+        semaphore_signal(sem)
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    call = kernel_call(left, OUT, scratch_shapes=[SemaphoreType.REGULAR], interpret="value")
+    f = call if eager else Machine(call).run
+    with pytest.warns(KernelWarning, match="ends with the count 1") as found:
+        f()
+    assert [w.filename for w in found] == [__file__]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import xlab
+from xlab.core.jaxpr import eval_jaxpr
+from xlab.interpreters.discharge import discharge_state
 from xlab.kernels import (
     MemorySpace,
     SemaphoreRef,
@@ -119,6 +121,27 @@ def test_k24_counts_live_from_step_to_step():
 def test_k24_what_is_no_count_is_refused(use, kinds, words):
     with pytest.raises(ValueError, match=words):
         counts(use, kinds=kinds)
+
+
+def test_k13_semaphores_are_discharged():
+    """signal: v + inc; wait: v - value if it decrements, else v; read: v as int32."""
+
+    def f(i):
+        def body(sems):
+            semaphore_signal(sems.at[0], i)
+            before = semaphore_read(sems.at[0])
+            semaphore_wait(sems.at[0], 2, decrement=False)
+            kept = semaphore_read(sems.at[0])
+            semaphore_wait(sems.at[0], 2)
+            return before, kept, semaphore_read(sems.at[0]), semaphore_read(sems.at[1])
+
+        return run_scoped(body, REGULAR((2,)))
+
+    closed = discharge_state(xlab.make_jaxpr(f)(np.int32(5)))
+    assert not [e for e in closed.eqns if "semaphore" in e.primitive.name]
+    outs = eval_jaxpr(closed.jaxpr, closed.consts, np.int32(5))
+    assert [int(x) for x in outs] == [5, 5, 3, 0]
+    assert {str(v.aval) for v in closed.jaxpr.outvars} == {"int32[]"}
 
 
 def test_k24_a_count_that_is_known_may_not_overflow():

@@ -464,6 +464,21 @@ def test_k87_waiting_for_a_later_core_needs_the_value_interpreter():
         compiled([(FOUR, chain(-1))], I4, scratch=[SEM((4,)), SHARED((1,), "int32")])
 
 
+def test_k87_semaphores_of_later_cores():
+    sems = SemaphoreRef((), SEM, MemorySpace.SEMAPHORE @ FOUR)
+
+    def kernel(o, s, total):
+        k = lax.axis_index("c")
+        when(k > 0)(lambda: semaphore_wait(s))
+        when(k == 0)(lambda: total.__setitem__(0, 0))
+        total[0] = total[0] + k
+        o[k] = total[0]
+        when(k < 3)(lambda: semaphore_signal(s, core=k + 1))
+
+    got = run([(FOUR, kernel)], I4, scratch=[sems, SHARED((1,), "int32")])
+    assert got.tolist() == [0, 1, 3, 6]
+
+
 def test_k87_what_cannot_be_known_needs_it_too():
     def kernel(x, o, s):
         when(x[0] > 0)(lambda: semaphore_wait(s))

@@ -19,7 +19,7 @@ from xlab.ref import TransformedRef, select_ref
 
 M = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 STATE = {"get", "swap", "addupdate", "new_ref", "freeze", "free_ref", "empty_ref"}
-EXAMPLES = int(os.environ.get("XLAB_REF_PROGRAMS", "10"))
+EXAMPLES = int(os.environ.get("XLAB_REF_PROGRAMS", "6"))
 
 
 def names(jaxpr):
@@ -290,6 +290,22 @@ def programs(draw):
     return shape, steps
 
 
+# How a program runs one of its accesses, and how often that is. The loop without a known length has no reverse mode.
+CONSTRUCTS = {
+    "plain": (lambda access, zero, yes: access(), 1),
+    "jit": (lambda access, zero, yes: xlab.jit(access)(), 1),
+    "checkpoint": (lambda access, zero, yes: xlab.checkpoint(access)(), 1),
+    "cond": (lambda access, zero, yes: lax.cond(yes, access, lambda: zero), 1),
+    "other branch": (lambda access, zero, yes: lax.cond(yes, lambda: zero, access), 0),
+    "switch": (lambda access, zero, yes: lax.switch(yes + 1, [lambda: zero, lambda: zero, access]), 1),
+    "scan": (lambda access, zero, yes: lax.scan(lambda c, _: (c + access(), None), zero, None, length=2)[0], 2),
+    "fori": (lambda access, zero, yes: lax.fori_loop(0, 2, lambda i, c: c + access(), zero), 2),
+    "while": (lambda access, zero, yes: lax.while_loop(lambda s: s[0] < 2 * yes, lambda s: (s[0] + 1, s[1] + access()), (0, zero))[1], 2),
+    "nested": (lambda access, zero, yes: lax.fori_loop(
+        0, 2, lambda i, c: c + lax.cond(yes, lambda: xlab.jit(access)(), lambda: zero), zero), 2),
+}  # fmt: skip
+
+
 def _broadcast(index):
     try:
         np.broadcast_shapes(*(i.shape for i in index if isinstance(i, np.ndarray)))
@@ -298,53 +314,65 @@ def _broadcast(index):
     return True
 
 
-def run_refs(x, seed, steps):
-    ref, outs = xlab.new_ref(x), []
+def run_refs(x, seed, steps, constructs=()):
+    ref, outs, chosen = xlab.new_ref(x), [], iter(constructs)
     for view, ours, _, what in steps:
         v = ref
         for kind, given_, _ in view:
             v = v.at[given_] if kind == "at" else getattr(v, kind)(*given_)
         shape = xlab.eval_shape(lambda v=v, ours=ours: v[ours]).shape
         value = jnp.cos(jnp.arange(math.prod(shape), dtype=x.dtype).reshape(shape) + seed)
-        if what == "get":
-            outs.append(v[ours])
-        elif what == "set":
-            v[ours] = value
-        elif what == "swap":
-            outs.append(xlab.ref.swap(v, ours, value))
-        else:
-            xlab.ref.addupdate(v, ours, value)
+
+        def access(v=v, ours=ours, what=what, value=value):
+            if what == "get":
+                return v[ours]
+            if what == "swap":
+                return xlab.ref.swap(v, ours, value)
+            if what == "set":
+                v[ours] = value
+            else:
+                xlab.ref.addupdate(v, ours, value)
+            return jnp.zeros_like(value)
+
+        run, _ = CONSTRUCTS[next(chosen, "plain")]
+        out = run(access, jnp.zeros_like(value), jnp.asarray(seed > 0).astype(int))
+        if what in ("get", "swap"):
+            outs.append(out)
     return outs, ref[...]
 
 
-def run_numpy(x, seed, steps):
-    array, outs = np.array(x), []
+def run_numpy(x, seed, steps, constructs=()):
+    array, outs, chosen = np.array(x), [], iter(constructs)
     for view, _, theirs, what in steps:
         numbers = np.arange(array.size).reshape(array.shape)
         for kind, _, given_ in view:
             numbers = numbers[given_] if kind == "at" else getattr(numbers, kind)(*given_)
         numbers = numbers[theirs]
         value = np.cos(np.arange(numbers.size, dtype=array.dtype).reshape(numbers.shape) + seed)
-        flat = array.reshape(-1)
+        flat, out = array.reshape(-1), np.zeros_like(value)
+        for _ in range(CONSTRUCTS[next(chosen, "plain")][1]):
+            out = out + flat[numbers]
+            if what in ("set", "swap"):
+                flat[numbers.ravel()] = value.ravel()
+            elif what == "add":
+                np.add.at(flat, numbers.ravel(), value.ravel())
         if what in ("get", "swap"):
-            outs.append(flat[numbers])
-        if what in ("set", "swap"):
-            flat[numbers.ravel()] = value.ravel()
-        elif what == "add":
-            np.add.at(flat, numbers.ravel(), value.ravel())
+            outs.append(out)
     return outs, array
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(programs(), st.booleans())
-def test_programs(program, transformed):
-    """K8, K9, K13: eager, jit and discharged programs are NumPy; K15 and K16: so are derivatives and batches."""
+@given(programs(), st.booleans(), st.lists(st.sampled_from(sorted(CONSTRUCTS)), min_size=4, max_size=4))  # fmt: skip
+def test_programs(program, transformed, constructs):
+    """K8, K9, K13, K14: eager, jit and discharged programs are NumPy; K15 and K16: so are derivatives and batches."""
     shape, steps = program
+    if transformed:
+        constructs = ["fori" if c == "while" else c for c in constructs]
     x = np.linspace(-1, 1, math.prod(shape), dtype=np.float32).reshape(shape)
-    want = run_numpy(x, 0.5, steps)
+    want = run_numpy(x, 0.5, steps, constructs)
 
     def f(x, seed):
-        return run_refs(x, seed, steps)
+        return run_refs(x, seed, steps, constructs)
 
     def same(got, want=want):
         for a, b in zip(xlab.tree.leaves(got), xlab.tree.leaves(want), strict=True):
@@ -352,6 +380,8 @@ def test_programs(program, transformed):
 
     same(f(jnp.asarray(x), 0.5))
     same(xlab.jit(f)(x, 0.5))
+    with xlab.disable_jit():
+        same(f(jnp.asarray(x), 0.5))
     closed = xlab.make_jaxpr(f)(x, 0.5)
     pure = discharge_state(closed)
     assert not names(pure.jaxpr) & STATE
@@ -373,7 +403,7 @@ def test_programs(program, transformed):
     np.testing.assert_allclose(xlab.grad(xlab.jit(loss))(x, 0.5), slope, rtol=1e-4, atol=1e-5)
     xs = np.stack([x, 2 * x, -x])
     batch = xlab.vmap(f, (0, None))(xs, 0.5)
-    each = [run_numpy(x, 0.5, steps) for x in xs]
+    each = [run_numpy(x, 0.5, steps, constructs) for x in xs]
     same(batch, xlab.tree.map(lambda *v: np.stack(v), *each))
     np.testing.assert_allclose(xlab.vmap(xlab.grad(loss), (0, None))(xs, 0.5)[0], slope, rtol=1e-4, atol=1e-4)  # fmt: skip
 
@@ -418,6 +448,24 @@ class TestDerivatives:
             xlab.jvp(self.viewed, (x,), (x,))[1], (want * x).sum(), rtol=1e-5
         )
 
+    def test_the_tangent_reference_gets_the_same_accesses(self):
+        def f(r, v):
+            r.T[0] = v * r.T[1]
+            r.reshape(-1).addupdate(v[:1] ** 2, jnp.array([5]))
+            return (r[...] ** 2).sum()
+
+        def pure(x, v):
+            x = x.at[:, 0].set(v * x[:, 1]).at[1, 1].add(v[0] ** 2)
+            return (x**2).sum(), x
+
+        x, v = jnp.asarray(M[0]), jnp.arange(1.0, 4)
+        ref, tangent = xlab.new_ref(x), xlab.new_ref(jnp.ones((3, 4)))
+        y, t = xlab.jvp(f, (ref, v), (tangent, v * 2))
+        (want, end), (want_t, end_t) = xlab.jvp(pure, (x, v), (jnp.ones((3, 4)), v * 2))
+        np.testing.assert_allclose([y, t], [want, want_t], rtol=1e-6)
+        np.testing.assert_allclose(ref[...], end, rtol=1e-6)
+        np.testing.assert_allclose(tangent[...], end_t, rtol=1e-6)
+
     def test_jacobians(self):
         def f(x):
             ref = xlab.new_ref(x)
@@ -449,7 +497,8 @@ class TestDerivatives:
         def f(x):
             ref = xlab.new_ref(x * 2)
             bits = ref.bitcast(jnp.int32)
-            bits[1] = bits[1] & 0
+            bits[1, :2] = bits[1, :2] & 0
+            ref.bitcast(jnp.int16)[1, jnp.array([4, 5, 6, 7, 7])] = jnp.zeros(5, jnp.int16)
             return (ref[...] ** 2).sum() + (bits[0] * 0).sum()
 
         x = jnp.arange(1.0, 13).reshape(3, 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name, made_of
 from xlab.core import effects as _effects
 from xlab.core import source_info as _source_info
+from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.trace import EVAL, state
 from xlab.interpreters.discharge import discharge_jaxpr
@@ -19,7 +19,7 @@ from xlab.kernels.aliases import checked_aliases
 from xlab.kernels.blocks import Element, no_block_spec
 from xlab.kernels.call_primitive import kernel_call_p
 from xlab.kernels.cost import CostEstimate, checked_cost
-from xlab.kernels.failures import KernelWarning
+from xlab.kernels.failures import warn
 from xlab.kernels.grid import GridMapping, GridSpec, grid_mapping
 from xlab.kernels.interpret import Interpret, checked, resolve
 from xlab.kernels.memory import as_ref_aval
@@ -34,6 +34,7 @@ from xlab.kernels.operands import (
 from xlab.kernels.params import checked_compiler_params, checked_metadata
 from xlab.kernels.sharing import NotComparable, base_and_key, spec_key
 from xlab.kernels.trace import call_kernel, split_scratch, trace_kernel
+from xlab.kernels.value_path import is_value
 
 
 def kernel_call(
@@ -142,16 +143,16 @@ def kernel_call(
     def run(*args):
         mode = resolve(interpret)
         check_passed_once("a kernel call", args)
-        if state.trace is EVAL and mode not in ("compiled", False):
-            return call.bind(mode, call.dynamic, args)
         program = programs.get(mode)
         if program is None:
             program = programs[mode] = call.program(mode)
         refs = [x for x in _tree.leaves(args) if is_ref(x)]
-        if not refs:
+        if not refs and (mode == "compiled" or not mode):
             return program(call.dynamic, *args)
         call.refs = refs
         try:
+            if state.trace is EVAL and is_value(mode):
+                return _at_once(program, call.dynamic, *args)
             return program(call.dynamic, *args)
         finally:
             call.refs = []
@@ -159,6 +160,14 @@ def kernel_call(
     run.__name__ = run.__qualname__ = call.name
     run.__doc__ = kernel.__doc__
     return run
+
+
+def _at_once(program, *args):
+    """Runs the equations of a traced call, without compiling it."""
+    traced = program.trace(*args)
+    closed = traced.jaxpr
+    outs = eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(args))
+    return _tree.unflatten(traced.out_tree, outs)
 
 
 def _is_empty(x: Any) -> bool:
@@ -291,16 +300,10 @@ def _warn_of_written_inputs(kernel, closed, num_captured, leaves, origins) -> No
     for i in sorted(_effects.written(closed.effects)):
         i -= num_captured
         if 0 <= i < len(leaves) and not is_ref(leaves[i]):
-            frame = _source_info.user_frame(1)
-            where = (
-                ("<unknown>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-            )
-            warnings.warn_explicit(
+            warn(
                 f"the kernel function {_source_info.describe_function(kernel)} writes to its input {origins[i]}. Later steps see it, "
                 f"the caller's array does not change: write to an output, aliased with the input by input_output_aliases if it "
-                f"should start as the input",
-                KernelWarning,
-                *where,
+                f"should start as the input"
             )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xlab.compile.dispatch import apply_primitive
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
@@ -10,6 +12,7 @@ from xlab.core.printing import hide_params
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import mlir
 from xlab.kernels.compiled import program_on_values
+from xlab.kernels.cost import jaxpr_cost, register_cost_rule
 from xlab.kernels.lowering import lower_kernel
 from xlab.kernels.value_path import is_value, run_eagerly, value_effects
 
@@ -90,3 +93,15 @@ def _lowering(ctx, *operands, **params):
 
 
 mlir.register_text_lowering(kernel_call_p, _lowering)
+
+
+# -- cost -------------------------------------------------------------------------------------------------
+
+
+def _cost(ins, outs, *, jaxpr, grid_mapping, cost_estimate, **_):
+    """What its caller states, else that of the kernel at each step; sizes of the grid that are values count once."""
+    steps = math.prod(n for n in grid_mapping.grid if type(n) is int)
+    return cost_estimate or jaxpr_cost(jaxpr.jaxpr).times(steps)
+
+
+register_cost_rule(kernel_call_p, _cost)

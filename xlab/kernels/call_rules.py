@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, inner_jaxprs
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.interpreters import ad, batching
 from xlab.interpreters import partial_eval as pe
@@ -241,10 +242,13 @@ def _batch(axis, operands, dims, **params):
         raise NotImplementedError(
             f"the kernel call of {name} runs on a mesh of cores and cannot be batched: map over its arguments with xlab.lax.map"
         )
-    if all(d is None for d in dims):  # the axis is named by an operation inside
+    if axis.name is not None and _uses_axis(params["jaxpr"].jaxpr, axis.name):
         raise NotImplementedError(
-            f"the kernel of {name} uses the axis {axis.name!r} of a vmap outside of it: pass what it needs as an argument"
+            f"the kernel of {name} uses the axis {axis.name!r} of a vmap around it, which blocks have no part in: pass what it needs "
+            f"as an argument, such as xlab.lax.axis_index({axis.name!r})"
         )
+    if all(d is None for d in dims):
+        return kernel_call_p.bind(*operands, **params), [None] * grid.num_outputs
     _check_unbatched_refs(params, operands, dims)
     if any(d is not None for d in dims[grid.num_captured : grid.input_operands.start]):
         return _one_by_one(axis, operands, dims, params)
@@ -294,6 +298,17 @@ def _batch(axis, operands, dims, **params):
         },
     )
     return [x if d else index_in_dim(x, 0, keepdims=False) for x, d in zip(outs, differs)], out_dims
+
+
+def _uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
+    """Whether an operation in a kernel is about a named axis."""
+    for eqn in jaxpr.eqns:
+        named = eqn.params.get("axis_name", eqn.params.get("axes"))
+        if named == name or (isinstance(named, tuple) and name in named):
+            return True
+        if any(_uses_axis(inner, name) for inner in inner_jaxprs(eqn.params)):
+            return True
+    return False
 
 
 def _wider(aval: ShapedArray, dim: int, size: int) -> ShapedArray:

@@ -1,9 +1,11 @@
-"""Errors of running kernels, whoever runs them. Those of the value interpreter alone are in `machine/failures.py`."""
+"""Errors and warnings of running kernels, whoever runs them. Those of the value interpreter alone are in `machine/failures.py`."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+from xlab.core import source_info as _source_info
 from xlab.errors import XlabError
 
 
@@ -38,3 +40,14 @@ class DeadlockError(KernelRunError, RuntimeError):
 
 class KernelWarning(UserWarning):
     """Something about a kernel's run that is allowed and probably not meant: leftover signals, writes to inputs, races."""
+
+
+def warn(text: str) -> None:
+    """Warns of something about a kernel, at the user's line."""
+    frame = _source_info.user_frame(2)
+    if frame is None:
+        return warnings.warn(text, KernelWarning, stacklevel=3)
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(
+        text, KernelWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry
+    )

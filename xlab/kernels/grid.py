@@ -191,6 +191,11 @@ class GridMapping:
         """The axes of the grid that the kernel knows of: all but those that `vmap` added."""
         return tuple(i for i in range(len(self.grid)) if i not in self.vmapped_dims)
 
+    @property
+    def index_map_avals(self) -> tuple:
+        """What index maps take: one int32 per axis, then the prefetched references."""
+        return tuple(self.block_mappings[0].index_map.in_avals) if self.block_mappings else ()
+
     # Operands of the primitive.
 
     @property

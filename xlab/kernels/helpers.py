@@ -19,6 +19,7 @@ from xlab.config import config
 from xlab.config import enable_debug_checks as enable_debug_checks
 from xlab.core import dtypes
 from xlab.core import effects as _effects
+from xlab.core import source_info as _source_info
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
@@ -54,11 +55,19 @@ def when(condition: ArrayLike, /) -> Callable[[Callable[[], None]], None]:
     """
 
     def decorate(f):
+        def write():
+            result = f()
+            if result is not None:
+                raise TypeError(
+                    f"{_source_info.describe_function(f)} is under when: it writes to references and returns None. It returned "
+                    f"a tree of structure {_tree.structure(result)}"
+                )
+
         if isinstance(condition, (bool, np.bool_)):
             if condition:
                 f()
         else:
-            lax.cond(condition, f, lambda: None)
+            lax.cond(condition, write, lambda: None)
 
     return decorate
 

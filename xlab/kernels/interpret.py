@@ -18,6 +18,9 @@ _CHOICES: dict[str, tuple] = {
     "buffer_bounds": ("logical", "padded"),
     "uninitialized_reads": ("remark", "raise"),
     "on_race": ("record", "warn", "raise"),
+    "detect_races": (False, True),
+    "skip_floating_point_ops": (False, True),
+    "strict_spaces": (False, True),
 }
 LOGGING = ("grid", "access", "copy", "semaphore")
 SCHEDULES = ("sequential", "round_robin", "random", "threads")
@@ -104,21 +107,33 @@ class InterpretParams:
             )
         if modes is not None:
             object.__setattr__(self, "logging_mode", tuple(modes))
-        for name in ("num_cores_or_threads", "quantum", "max_equations", "max_bytes"):
-            _check_count(name, getattr(self, name), 1)
-        if self.vector_clock_size is not None:
-            _check_count("vector_clock_size", self.vector_clock_size, 1)
-        if self.random_seed is not None:
-            _check_count("random_seed", self.random_seed, 0)
-        if not (self.grid_point_recorder is None or callable(self.grid_point_recorder)):
+        for name in (
+            "num_cores_or_threads",
+            "quantum",
+            "max_equations",
+            "max_bytes",
+            "vector_clock_size",
+        ):
+            value = getattr(self, name)
+            if value is None and name == "vector_clock_size":
+                continue
+            if not _is_integer(value) or value < 1:
+                raise ValueError(
+                    f"InterpretParams: {name} is an integer of at least 1, got {value!r}"
+                )
+        if self.random_seed is not None and not _is_integer(self.random_seed):
             raise ValueError(
-                f"InterpretParams: grid_point_recorder is a function of coordinates and a core, got {self.grid_point_recorder!r}"
+                f"InterpretParams: random_seed is an integer or None, got {self.random_seed!r}"
+            )
+        if self.grid_point_recorder is not None and not callable(self.grid_point_recorder):
+            raise ValueError(
+                f"InterpretParams: grid_point_recorder is a function of grid coordinates and a core, got "
+                f"{self.grid_point_recorder!r}"
             )
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"InterpretParams: {name} is an int, at least {least}, got {value!r}")
+def _is_integer(x) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
 
 
 Interpret = bool | str | InterpretParams

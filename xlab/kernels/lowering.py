@@ -10,6 +10,7 @@ from xlab.backend import caches
 from xlab.core.avals import INVARYING, ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, number_equations
 from xlab.core.primitive import Primitive
+from xlab.core.trace import Axis, bound_axes
 from xlab.interpreters import mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.kernels.params import lowering_rule
@@ -19,9 +20,12 @@ Evaluate = Callable[[Sequence[Any], dict[str, Any]], list]
 
 
 @functools.lru_cache(maxsize=1024)
-def _program(evaluate: Evaluate, avals: tuple, params: tuple) -> tuple[ClosedJaxpr, tuple]:
-    """A call as a program on values, and its equations' numbers."""
-    closed = pe.trace_to_closed_jaxpr(lambda *operands: evaluate(operands, dict(params)), avals)
+def _program(
+    evaluate: Evaluate, avals: tuple, params: tuple, axes: tuple
+) -> tuple[ClosedJaxpr, tuple]:
+    """A call as a program on values, and its equations' numbers. `axes` are names and sizes of the manual mesh axes around it."""
+    with bound_axes([Axis(name, size, "mesh") for name, size in axes]):
+        closed = pe.trace_to_closed_jaxpr(lambda *operands: evaluate(operands, dict(params)), avals)
     return closed, tuple(number_equations(closed.jaxpr))
 
 
@@ -65,7 +69,8 @@ def lower_kernel(
         a.update(sharding=None, mat=INVARYING) if type(a) is ShapedArray else a
         for a in ctx.avals_in
     )
-    closed, equations = _program(evaluate, avals, tuple(params.items()))
+    axes = tuple([(name, ctx.mesh.shape[name]) for name in ctx.manual])
+    closed, equations = _program(evaluate, avals, tuple(params.items()), axes)
     module = ctx.module
     module.keepalive.append(closed)
     module.numbers.update(dict.fromkeys(equations, module.numbers[id(ctx.eqn)]))

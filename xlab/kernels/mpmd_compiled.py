@@ -16,7 +16,7 @@ from xlab.core.refs import AbstractRef
 from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.compiled import eval_on_grid
 from xlab.kernels.pairs import CALL, Pair, pairs_of
-from xlab.kernels.static_schedule import check_one_by_one, straight_line, synchronizes
+from xlab.kernels.static_schedule import one_by_one, straight_line, synchronizes
 from xlab.lax.arithmetic import div, rem
 from xlab.lax.control.loops import fori_loop
 from xlab.lax.refs import uninitialized
@@ -36,7 +36,9 @@ def mpmd_on_values(operands: Sequence[Any], params: Mapping[str, Any]) -> list:
     if synchronizes(pairs):
         if len(pairs) > 1:
             return straight_line(name, pairs, values)[n_in : n_in + n_out]
-        check_one_by_one(name, pairs[0], values)
+        finals = one_by_one(name, pairs[0], values)
+        if finals is not None:
+            return finals[n_in : n_in + n_out]
     for pair in pairs:
         values = _run_pair(pair, values)
     return values[n_in : n_in + n_out]

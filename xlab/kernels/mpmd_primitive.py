@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from xlab.core.refs import AbstractRef, is_ref
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules
+from xlab.kernels.cost import NOTHING, jaxpr_cost, register_cost_rule
 from xlab.kernels.lowering import lower_kernel
 from xlab.kernels.mesh import super_mesh_shape
 from xlab.kernels.mpmd_compiled import mpmd_on_values
@@ -175,12 +177,12 @@ ad.primitive_jvps[mpmd_map_p] = _mpmd_map_jvp
 ad.primitive_transposes.excuse(mpmd_map_p, "it has no derivative and is never linear")
 
 
+# -- on values ----------------------------------------------------------------------------------------------
+
+
 def _written(params: Mapping[str, Any], n: int) -> set[int]:
     """The operands that some function writes."""
     return {i for j in params["jaxprs"] for i in _effects.written(j.effects) if 0 <= i < n}
-
-
-# -- on values ----------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=256)
@@ -358,3 +360,16 @@ def with_hints_of(compiler_params: Any, mesh: Any) -> Any:
 
 mlir.register_text_lowering(mpmd_map_p, _mpmd_map_lowering)
 mlir.single_platform_primitives.add(mpmd_map_p)
+
+
+# -- cost ---------------------------------------------------------------------------------------------------
+
+
+def _cost(ins, outs, *, meshes, jaxprs, cost_estimate, **_):
+    """What its caller states, else that of each function on every core of its mesh."""
+    pairs = zip(meshes, jaxprs)
+    each = (jaxpr_cost(j.jaxpr).times(math.prod(m.shape.values())) for m, j in pairs)
+    return cost_estimate or sum(each, NOTHING)
+
+
+register_cost_rule(mpmd_map_p, _cost)

@@ -1,7 +1,7 @@
 """When two kernel calls are one program: calls that are made anew in a loop are then traced and compiled once.
 
 Python makes a new function each time that a `def` or `lambda` runs. Two of them do the same if they have the same code and see the
-same values: numbers, strings, dtypes, modules, classes, and functions of which that is true.
+same values: numbers, strings, dtypes, modules and classes of NumPy and this package, and functions of which that is true.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from xlab.kernels.blocks import BlockSpec
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 _BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
+# Modules and classes whose attributes nobody changes.
+_FIXED = ("builtins", "functools", "itertools", "math", "ml_dtypes", "numpy", "operator", "xlab")
 
 
 class NotComparable(Exception):
@@ -36,7 +38,9 @@ def value_key(x: Any, seen: tuple = ()) -> Hashable:
     if isinstance(x, (np.dtype, np.generic)):
         return type(x), str(x) if isinstance(x, np.dtype) else (x.dtype, x.tobytes())
     if isinstance(x, _BY_IDENTITY):
-        return x
+        home = x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None)
+        if isinstance(x, np.ufunc) or str(home).partition(".")[0] in _FIXED:
+            return x
     if isinstance(x, tuple):
         return type(x), *(value_key(item, seen) for item in x)
     if isinstance(x, (types.FunctionType, functools.partial)):

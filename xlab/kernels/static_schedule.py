@@ -106,9 +106,18 @@ def straight_line(name: str, pairs: Sequence[Pair], values: Sequence[Any]) -> li
     return schedule.finish(values)
 
 
-def check_one_by_one(name: str, pair: Pair, values: Sequence[Any]) -> None:
-    """Raises ValueError unless the cores of a pair can run one after the other."""
-    _Schedule(name, [pair], values).one_after_the_other()
+def one_by_one(name: str, pair: Pair, values: Sequence[Any]) -> list | None:
+    """Checks that the cores of a pair can run one after the other, as a loop does.
+
+    Returns:
+        None; where cores signal semaphores of one another, which a loop cannot do, the last values of the references.
+
+    Raises:
+        ValueError: a core waits for a later one, or control flow around semaphores depends on data.
+    """
+    schedule = _Schedule(name, [pair], values)
+    schedule.one_after_the_other()
+    return schedule.finish(values) if schedule.reaches_others else None
 
 
 class _Schedule:
@@ -117,6 +126,7 @@ class _Schedule:
     def __init__(self, name: str, pairs: Sequence[Pair], values: Sequence[Any]):
         self.name, self.pairs, self.turn = name, pairs, 0
         self.trace = _PartlyKnown(EVAL, name)
+        self.reaches_others = False  # a core signals a semaphore of another core's own
         refs = pairs[0].ref_avals
         self.names = pairs[0].jaxpr.jaxpr.debug_info.arg_names
         self.shared = [
@@ -337,6 +347,7 @@ class _Schedule:
             raise ValueError(
                 f"{sem.name} belongs to {len(sem.family)} cores, none is core {number}, which is signaled at {eqn.source_info}"
             )
+        self.reaches_others = True
         return sem.family[number]
 
     # -- control flow --------------------------------------------------------------------------------------

@@ -229,18 +229,18 @@ def _swap_jvp(primals, tangents, *, tree):
 def _swap_transpose(ct, ref, value, *leaves, tree):
     part = _selected("swap", aval_of(ref.ref), map(aval_of, leaves), tree)
     nothing = zeros_like_aval(part.strip_weak_type())
-    given = nothing if type(ct) is ad.Zero else ct
-    if not any(
-        isinstance(t, NDIndexer) and t.int_indexer_shape for t in _tree.unflatten(tree, leaves)
-    ):
-        old = swap_p.bind(ref.ref, given, *leaves, tree=tree)
-    else:
+    linear, transforms = ad.is_undefined_primal(value), _tree.unflatten(tree, leaves)
+    if any(isinstance(t, NDIndexer) and t.int_indexer_shape for t in transforms):
         # Where positions repeat, each of them reads the old element, and only the last is stored.
         old = swap_p.bind(ref.ref, nothing, *leaves, tree=tree)
-        old = select(_kept(ref.ref, part, leaves, tree), old, nothing)
+        if linear:
+            old = select(_kept(ref.ref, part, leaves, tree), old, nothing)
         if type(ct) is not ad.Zero:
             addupdate_p.bind(ref.ref, ct, *leaves, tree=tree)
-    return [None, old if ad.is_undefined_primal(value) else None, *[None] * len(leaves)]
+    else:
+        given = nothing if type(ct) is ad.Zero else ct
+        old = swap_p.bind(ref.ref, given, *leaves, tree=tree)
+    return [None, old if linear else None, *[None] * len(leaves)]
 
 
 def _kept(ref, part, leaves, tree):

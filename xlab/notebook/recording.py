@@ -19,6 +19,7 @@ _FIELDS = {
     "collectives": ("transfers",),
     "timings": ("phases", "timings", "ledger"),
     "memory": ("memory",),
+    "kernels": ("kernels",),
 }
 
 _STAGES = {"trace": "tracing", "lower": "lowering", "compile": "compiling"}

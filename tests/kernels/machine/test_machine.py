@@ -321,6 +321,15 @@ def test_k80_options():
         {"on_race": "stop"},
         {"logging_mode": "everything"},
         {"quantum": 0},
+        {"detect_races": 3},
+        {"skip_floating_point_ops": "yes"},
+        {"uninitialized_memory": "one"},
+        {"num_cores_or_threads": 1.5},
+        {"dma_execution_mode": "later"},
+        {"random_seed": "a"},
+        {"grid_point_recorder": 3},
+        {"buffer_bounds": "none"},
+        {"vector_clock_size": -1},
     ):
         with pytest.raises(ValueError, match=next(iter(bad))):
             InterpretParams(**bad)
@@ -603,3 +612,67 @@ def test_k84_errors_of_others_say_where_they_happened():
         "in the kernel kernel: core 0 of pair 0, equation body/" in n for n in error.value.__notes__
     )
     assert machine.state()["cores"][0]["pc"] == error.value.place["eqn"]
+
+
+def test_k98_a_loop_without_equations_ends():
+    def kernel(x, o):
+        o[0] = lax.while_loop(lambda i: True, lambda i: i, x[0])
+
+    machine = Machine(kernel_call(kernel, SDS((1,), "int32")), jnp.arange(2))
+    with pytest.raises(
+        RuntimeError, match=r"100000 rounds through a loop without a single equation.*while"
+    ):
+        machine.run()
+
+    def finite(x, o):
+        o[...] = lax.scan(lambda c, row: (c, row), 0, x[...])[1]
+
+    machine = Machine(
+        kernel_call(finite, SDS((300,), "int32")),
+        jnp.arange(300),
+        params=InterpretParams(max_equations=50),
+    )
+    np.testing.assert_array_equal(machine.run()[0], np.arange(300))
+
+
+def test_what_fails_between_two_equations_fails_again():
+    def kernel(o):
+        o[0] = jnp.float32(1)
+
+        def body(tmp):
+            tmp[0] = jnp.float32(2)
+            o[0] = tmp[0]
+
+        run_scoped(body, MemorySpace.LOCAL((1000,), "float32"))
+
+    machine = Machine(
+        kernel_call(kernel, SDS((1,), "float32")), params=InterpretParams(max_bytes=4000)
+    )
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            machine.run()
+        assert machine.count == 1
+        assert machine.state()["buffers"]["outputs[0]"]["values"].tolist() == [1]
+    machine.back()
+    assert np.isnan(machine.state()["buffers"]["outputs[0]"]["values"]).all()
+
+
+def test_effects_on_another_way_happen_again(capsys):
+    def kernel(x, o):
+        o[0] = x[0]
+        xlab.debug.print("o is {}", o[0])
+        o[0] = o[0] + 1
+
+    machine = Machine(kernel_call(kernel, SDS((1,), "int32")), jnp.arange(1) + 7)
+    machine.run()
+    machine.goto(0)
+    machine.now.buffers[0].values[...] = 9  # what if
+    machine.run()
+    xlab.effects_barrier()
+    assert capsys.readouterr().out.split("\n")[:2] == ["o is 7", "o is 9"]
+
+
+def test_every_public_name_is_there():
+    from xlab.kernels import machine
+
+    assert [name for name in machine.__all__ if not hasattr(machine, name)] == []

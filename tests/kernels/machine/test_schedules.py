@@ -145,7 +145,7 @@ def two(p, q, scratch=(), out=SDS((4,), "int32"), **options):
     )
 
 
-def test_k96_circular_wait_is_a_deadlock():
+def test_k96_k104d_circular_wait_is_a_deadlock():
     def p(out, sems):
         semaphore_wait(sems.at[0])
         semaphore_signal(sems.at[1])
@@ -504,3 +504,81 @@ def test_k93_vector_clock_size():
         Machine(worked(), params=InterpretParams(detect_races=True, vector_clock_size=2))
     params = InterpretParams(detect_races=True, vector_clock_size=8)
     assert Machine(worked(), params=params).run() is not None
+
+
+def test_k93_what_the_detector_keeps_is_bounded():
+    zero = np.zeros(1, np.int32)
+    call = counters(3, False)
+    machine = Machine(call, zero, params=RACES, schedule="round_robin")
+    machine._known_limit = 5
+    machine.run()
+    want = Machine(call, zero, params=RACES, schedule="round_robin")
+    want.run()
+    assert machine.races == want.races
+    machine.goto(9)
+    machine.run()
+    assert machine.races == want.races
+    other = Machine(call, zero, params=RACES, schedule="round_robin")
+    other.goto(12)
+    fork = other.fork(schedule="sequential")
+    fork.run()
+    other.run()
+    assert other.races == want.races
+
+
+def test_k23_one_buffer_per_reference_and_owner():
+    def kernel(x, o, s):
+        s[...] = x[0:2]
+        o[...] = s[...]
+
+    call = kernel_call(
+        kernel,
+        SDS((8,), "int32"),
+        grid=4,
+        in_specs=[BlockSpec(memory_space=MemorySpace.ANY)],
+        out_specs=BlockSpec((2,), lambda i: (i,)),
+        scratch_shapes=[MemorySpace.LOCAL((2,), "int32")],
+        compiler_params={"dimension_semantics": ("parallel",)},
+    )
+    machine = Machine(call, jnp.arange(8), params=InterpretParams(num_cores_or_threads=2))
+    assert machine.run()[0].tolist() == [0, 1] * 4
+    buffers = machine.state()["buffers"]
+    assert {name: (b["owner"], b["space"]) for name, b in buffers.items()} == {
+        "args[0]": (None, "any"),
+        "outputs[0]": (None, "default"),
+        "outputs[0]@0": (0, "default"),
+        "outputs[0]@1": (1, "default"),
+        "scratch[0]@0": (0, "local"),
+        "scratch[0]@1": (1, "local"),
+    }
+
+
+def test_k81_step_core_of_a_core_that_waits_says_for_what():
+    machine = Machine(worked())
+    (event,) = machine.step_core(1)
+    assert dict(event.more)["blocked"]
+    with pytest.raises(
+        RuntimeError, match=r"core 1 waits for scratch\[1\]\[0\]: it needs 1, 0 are there"
+    ):
+        machine.step_core(1)
+    assert machine.state()["cores"][1]["waiting_on"]["needed"] == 1
+    machine.step_core(0)
+    machine.step_core(0)
+    assert [e.kind for e in machine.step_core(1)] == ["wait"]
+    machine.back()
+    assert machine.state()["cores"][1]["waiting_on"]["needed"] == 1
+    assert machine.run()[0].tolist() == [11, 21]
+
+
+def test_k81_breakpoints_on_cores_and_signals():
+    machine = Machine(worked(), schedule="sequential")
+    machine.breakpoint(core=2)
+    assert machine.run() is None
+    assert machine.schedule.cores() == [0] * 4 + [1] * 4
+    machine.goto(0)
+    machine.clear()
+    machine.breakpoint("scratch[1]", kind="signal", slice=[1])
+    assert machine.run() is None
+    assert machine.count == 4  # after the second signal
+    assert machine.events()[-1].kind == "signal"
+    assert machine.run()[0].tolist() == [11, 21]

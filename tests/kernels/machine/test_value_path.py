@@ -141,3 +141,27 @@ def test_k46_training_steps_run_in_value_mode_under_remat():
     with interpret_mode("value"):
         got = xlab.jit(xlab.grad(lambda x: loss(f, x)))(x)
     np.testing.assert_allclose(got, xlab.grad(lambda x: loss(jnp.sin, x))(x), rtol=1e-6)
+
+
+def test_k99_transformations_of_calls_that_are_interpreted():
+    def kernel(x, o):
+        o[...] = jnp.sin(x[...])
+
+    call = kernel_call(kernel, SDS((4,), "float32"), interpret="value")
+    x = jnp.arange(4.0)
+    want = np.sin(np.arange(4, dtype=np.float32))
+
+    def close(got):
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+
+    close(xlab.jit(lambda p, x: lax.cond(p, call, lambda x: x, x))(True, x))
+    close(lax.map(call, jnp.stack([x, x]))[1])
+    close(xlab.checkpoint(call)(x))
+    value, slope = xlab.jit(lambda x: xlab.jvp(call, (x,), (jnp.ones(4),)))(x)
+    close(value)
+    np.testing.assert_allclose(slope, np.cos(np.arange(4.0)), rtol=1e-6)
+    f = xlab.custom_vjp(call)
+    f.defvjp(lambda x: (call(x), x), lambda x, g: (g * jnp.cos(x),))
+    np.testing.assert_allclose(
+        xlab.jit(xlab.grad(lambda x: f(x).sum()))(x), np.cos(np.arange(4.0)), rtol=1e-6
+    )

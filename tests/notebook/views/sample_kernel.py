@@ -5,6 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+
+import xlab
+from xlab import observe
+from xlab.kernels import BlockSpec, kernel_call
 from xlab.observe.records import Source
 from xlab.observe.records.kernel import (
     BlockVisit,
@@ -22,7 +27,6 @@ from xlab.observe.records.kernel import (
     Movement,
     RefAccess,
     Roofline,
-    signal_edges,
 )
 
 ROOFS = (
@@ -212,6 +216,36 @@ def _access(t, core, ref, kind, at, **more):
     )
 
 
+def signal_edges(run: KernelRun) -> tuple[tuple[int, int, int, int, str], ...]:
+    """From each signal to the waits that it let go on: time and core of the signal, time and core of the wait, the semaphore.
+
+    Signals are spent in the order they came; a wait for several goes on with the last of them.
+    """
+    tokens: dict[str, list[list[int]]] = {}
+    out = []
+    waits = [e for e in run.accesses if e.kind == "wait" and e.until >= 0]
+    signals = sorted((e for e in run.accesses if e.kind == "signal"), key=lambda e: e.t)
+    for e in signals:
+        tokens.setdefault(_semaphore(e), []).append([e.t, e.core, e.count or 1])
+    for w in sorted(waits, key=lambda e: e.until):
+        needed, last = max(1, w.count), None
+        queue = tokens.get(_semaphore(w), [])
+        while needed > 0 and queue and queue[0][0] <= w.until:
+            taken = min(needed, queue[0][2])
+            last = (queue[0][0], queue[0][1])
+            queue[0][2] -= taken
+            needed -= taken
+            if not queue[0][2]:
+                queue.pop(0)
+        if last is not None:
+            out.append((*last, w.until, w.core, w.ref))
+    return tuple(out)
+
+
+def _semaphore(e: RefAccess) -> str:
+    return f"{e.ref}{e.slice}"
+
+
 def producer_consumer(seed: int | None = None) -> KernelRun:
     """The producer writes b[0], signals, writes b[1], signals; each consumer waits for its semaphore, reads, writes its output."""
     b, s, out = "scratch[0]", "scratch[1]", "outputs[0]"
@@ -312,6 +346,25 @@ def deadlock() -> KernelRun:
         ),
         time=8,
     )
+
+
+def long_run(steps=10_000):
+    """A grid of many steps, from its index maps."""
+    spec = BlockSpec((4,), lambda i: (i,))
+
+    def copy(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    x = np.zeros(4 * steps, np.float32)
+    call = kernel_call(
+        copy,
+        xlab.ShapeDtypeStruct(x.shape, "float32"),
+        grid=steps,
+        in_specs=[spec],
+        out_specs=spec,
+        interpret=True,
+    )
+    return observe.kernels(call, x)[0]
 
 
 ALL = (matmul, softmax, padded, producer_consumer, race, deadlock)

@@ -3,10 +3,8 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
-import xlab
 from tests.kernels.machine import examples
 from tests.notebook.test_export import Reader
 from tests.notebook.views import sample, sample_kernel
@@ -15,7 +13,7 @@ from tests.notebook.views.test_front_end import HERE, needs_node, run_node
 from tests.observe.kernel_runs.test_recording import accumulating
 from tests.observe.kernel_runs.test_static import tiled_matmul
 from xlab import observe
-from xlab.kernels import BlockSpec, interpret_mode, kernel_call
+from xlab.kernels import interpret_mode
 from xlab.kernels.machine import Machine
 from xlab.notebook import assets, export, formatters
 from xlab.notebook.export import write_html
@@ -36,31 +34,16 @@ STEPS = """() => {
 }"""
 
 
-def long_run(steps=10_000):
-    """A grid of many steps, from its index maps."""
-    spec = BlockSpec((4,), lambda i: (i,))
-
-    def copy(x_ref, o_ref):
-        o_ref[...] = x_ref[...]
-
-    x = np.zeros(4 * steps, np.float32)
-    call = kernel_call(
-        copy,
-        xlab.ShapeDtypeStruct(x.shape, "float32"),
-        grid=steps,
-        in_specs=[spec],
-        out_specs=spec,
-        interpret=True,
-    )
-    return observe.kernels(call, x)[0]
-
-
 def payloads():
     shortest = sample_kernel.race().replace(
         time=2, scheduled_by="the shortest", events=sample_kernel.race().events[:2]
     )
     runs = {made.__name__: made() for made in sample_kernel.ALL}
-    runs |= {"shortest": shortest, "long": long_run(), "matmul": sample_kernel.matmul()}
+    runs |= {
+        "shortest": shortest,
+        "long": sample_kernel.long_run(),
+        "matmul": sample_kernel.matmul(),
+    }
     return {
         name: {k: v for k, v in view_for(run).payload(run).items() if k in ("view", "tree", "data")}
         for name, run in runs.items()
@@ -112,14 +95,14 @@ def test_honest_labels():
 
 def test_pages_stay_small():
     """N17: a kernel of a thousand steps in a report, and a run with its contents."""
-    assert len(view_for(run := long_run(1000)).static_html(run)) <= 300_000
+    assert len(view_for(run := sample_kernel.long_run(1000)).static_html(run)) <= 300_000
     run = observe.kernel_run(*accumulating(8, 8, 4))
     assert len(run.events) > 1500 and len(view_for(run).static_html(run)) <= 300_000
 
 
 def test_the_picture_of_ten_thousand_steps_is_cut():
     """K102: what a page draws before it is asked does not grow with the events; the benchmarks measure the time."""
-    run = long_run()
+    run = sample_kernel.long_run()
     assert len(run.events) == 20_000
     assert len(json.dumps(view_for(run).tree(run))) < 200_000
 
@@ -177,6 +160,56 @@ def test_show_takes_a_machine(capsys):
     said = capsys.readouterr().out
     assert "simulated by the value interpreter" in said and "core 1 waits" in said
     assert formatters.record_of(machine).scheduled_by.startswith("given")
+
+
+CELL = """
+import numpy as np
+import xlab
+from xlab import kernels, numpy as jnp
+def double(x_ref, o_ref):
+    o_ref[...] = 2 * x_ref[...]
+spec = kernels.BlockSpec((4,), lambda i: (i,))
+doubled = kernels.kernel_call(double, xlab.ShapeDtypeStruct((8,), "float32"), grid=2, in_specs=[spec], out_specs=spec, interpret=True)
+def f(x):
+    return jnp.sin(doubled(x))
+x = jnp.arange(8.0)
+"""
+
+
+@pytest.fixture
+def shown(shell, capsys):
+    """Runs a cell in a shell with the extension, and gives what it displays as HTML and text."""
+    shell.run_line_magic("load_ext", "xlab")
+    assert shell.run_cell(CELL).success
+
+    def run(cell):
+        from IPython.utils.capture import capture_output
+
+        with capture_output() as found:
+            assert shell.run_cell(cell).success
+        outputs = [o.data for o in found.outputs if "text/html" in o.data]
+        return outputs[-1]["text/html"], outputs[-1]["text/plain"]
+
+    return run
+
+
+def test_xjit_xstep_and_show_in_a_shell(shown):
+    """N15: a tab in the report of a cell, unless it is hidden; the stepper's own; a machine shown."""
+    page, words = shown("%%xjit\ny = doubled(x) + 1")
+    assert "data-tab='kernels'" in page and "core 0, step (1): reads args[0][4:8]" in words
+    page, words = shown("%%xjit --hide kernels\ny = doubled(x) + 1")
+    assert "data-tab='kernels'" not in page and "core 0" not in words
+    page, words = shown("%xstep f(x)")
+    assert "data-tab='kernels'" in page and "in kernel double 2/2" in words
+    page, words = shown(
+        "from xlab.kernels.machine import Machine\nfrom xlab.notebook import show\nshow(Machine(doubled, x))"
+    )
+    assert "simulated by the value interpreter" in page
+    assert "core 0, step (0): reads args[0][0:4], writes outputs[0][0:4]" in words
+    assert (
+        shown("show(xlab.observe.kernels(f, x)[0])")[1]
+        == shown("show(xlab.observe.kernels(f, x)[0])")[1]
+    )
 
 
 @pytest.mark.browser
@@ -255,7 +288,7 @@ view.render({{ model, el: document.getElementById("host") }});
 @pytest.mark.browser
 def test_a_step_of_ten_thousand_answers_at_once(browser, tmp_path):
     """Nodes drawn do not grow with the steps; the benchmarks measure the time."""
-    page = visit(browser, write_html(long_run(), tmp_path / "long.html"))
+    page = visit(browser, write_html(sample_kernel.long_run(), tmp_path / "long.html"))
     page.wait_for_selector(".xl-kernel-now")
     page.evaluate(STEPS)
     assert page.locator(".xl-place").inner_text().endswith("/ 10000")

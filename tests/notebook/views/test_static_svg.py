@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 import xlab
+from tests.notebook.views import sample_kernel
 from xlab import observe
 from xlab.notebook.views import static_svg, view_for
 from xlab.notebook.views.draw import h
@@ -68,3 +69,12 @@ def test_what_has_no_drawing_or_a_huge_one_has_no_image(monkeypatch):
         )
         is None
     )
+
+
+def test_a_kernel_is_drawn_by_its_operands_and_several_cores_by_their_lanes():
+    blocks = ElementTree.fromstring(image(sample_kernel.matmul()))
+    assert len(blocks.findall(f"{SVG}svg")) == len(sample_kernel.matmul().operands)
+    run = sample_kernel.producer_consumer()
+    (lanes,) = ElementTree.fromstring(image(run)).findall(f"{SVG}svg")
+    words = ["".join(t.itertext()) for t in lanes.iter(f"{SVG}text")]
+    assert [w.rsplit(maxsplit=2)[-1] for w in words] == [str(core) for core in run.cores]

@@ -250,6 +250,7 @@ def test_k84_k95_out_of_bounds_uninitialized_and_nan():
     assert kinds["nan"].step == 0 and kinds["nan"].source.text.strip().startswith("o_ref[0]")
     assert kinds["uninitialized"].ref == "outputs[0]"
     assert kinds["bounds"].step == 3 and "reaches outside" in kinds["bounds"].text
+    assert "x_ref[i]" in kinds["bounds"].source.text
     assert after(run, "outputs[0]", "call")[2] is None
     moved = observe.kernel_run(
         *examples.add_one(8, 4)[:1],
@@ -372,6 +373,33 @@ def test_what_does_not_fit_is_said():
     run = observe.kernel_run(*examples.add_one(400, 4), most=50)
     assert len(run.events) < 80
     assert run.left_out[0].startswith("what came after 5") and "not kept:" in text(run)
+
+
+def test_k98_a_loop_without_an_end_is_left(monkeypatch):
+    from xlab.observe.kernel_runs import recording
+
+    monkeypatch.setattr(recording, "MOST_TURNS", 300)
+
+    def kernel(o_ref):
+        o_ref[...] = xlab.lax.while_loop(lambda x: x >= 0, lambda x: x + 1.0, jnp.float32(1))
+
+    run = observe.kernel_run(kernel_call(kernel, out(())))
+    assert run.time == 300 and run.left_out == ("what came after 300 equations",)
+
+
+def test_k18_an_error_of_the_kernel_itself_is_recorded():
+    """What a check in a kernel raises ends the run and is its last fault."""
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+        xlab.debug.callback(boom, x_ref[0])
+
+    def boom(x):
+        raise RuntimeError("no more")
+
+    run = observe.kernel_run(kernel_call(kernel, out((2,))), np.zeros(2, np.float32))
+    assert [f.kind for f in run.faults] == ["error"] and "no more" in run.faults[0].text
+    assert after(run, "outputs[0]", "call") == (0.0, 0.0)
 
 
 def test_cells_of_buffers():

@@ -326,3 +326,25 @@ def force_tpu_interpret_mode(
 def is_tpu_device() -> bool:
     """Whether kernels run on a TPU: they do not."""
     return False
+
+
+_DRAW = "draw with xlab.random inside the kernel, from a seed or a key that is an operand"
+_SEND = "send with xlab.lax.ppermute between kernels, or copy between cores of one mesh, which share memory"
+_PACK = "convert with .astype, or look at the bits with ref.bitcast"
+_INSTEAD = {
+    **dict.fromkeys(("prng_seed", "prng_random_bits", "to_pallas_key"), _DRAW),
+    **dict.fromkeys(("stateful_bits", "stateful_uniform", "stateful_normal"), _DRAW),
+    **dict.fromkeys(("stateful_bernoulli", "sample_block"), _DRAW),
+    **dict.fromkeys(("make_async_remote_copy", "async_remote_copy"), _SEND),
+    **dict.fromkeys(("get_barrier_semaphore", "core_barrier"), "count with a semaphore that all cores signal and wait for"),
+    **dict.fromkeys(("pack_elementwise", "unpack_elementwise", "stochastic_round"), _PACK),
+    **dict.fromkeys(("matmul_push_rhs", "matmul_acc_lhs", "matmul_pop"), "multiply with @"),
+    "einshape": "use reshape and transpose of the value",
+    "set_tpu_interpret_mode": "use force_tpu_interpret_mode(), for a block",
+}  # fmt: skip
+
+
+def __getattr__(name: str):
+    instead = _INSTEAD.get(name)
+    hint = f": it asks for what only a TPU has. Here, {instead}" if instead else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

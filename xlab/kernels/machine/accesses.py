@@ -11,12 +11,19 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.kernels.access import masked_load_p, masked_swap_p
-from xlab.kernels.machine.buffers import COUNTS, Buffer, Place, digest, empty, uninitialized_value
+from xlab.kernels.machine.buffers import (
+    COUNTS,
+    MemoryBuffer,
+    RefPlace,
+    digest,
+    empty,
+    uninitialized_value,
+)
 from xlab.kernels.machine.engine import machine_rules
 from xlab.kernels.machine.events import Access
-from xlab.kernels.machine.failures import KernelRunError, OutOfBoundsError, with_place
-from xlab.kernels.machine.frames import Frame, Op, plan_of, program_of
-from xlab.kernels.machine.regions import Region, locate, outside, whole
+from xlab.kernels.machine.failures import KernelSpaceError, OutOfBoundsError, with_place
+from xlab.kernels.machine.frames import KernelFrame, Op, plan_of, program_of
+from xlab.kernels.machine.regions import Region, boxed, element_numbers, locate, outside
 from xlab.kernels.program import num_programs_p, program_id_p
 from xlab.kernels.scoped import run_scoped_p
 from xlab.lax.arithmetic import add_p
@@ -24,13 +31,13 @@ from xlab.lax.refs import addupdate_p, empty_ref_p, free_ref_p, freeze_p, get_p,
 
 if TYPE_CHECKING:
     from xlab.kernels.machine.engine import Engine
-    from xlab.kernels.machine.state import Core
+    from xlab.kernels.machine.state import MachineCore
 
 
 # -- what accesses have in common ---------------------------------------------------------------------------
 
 
-def buffer_of(engine: Engine, core: Core, place: Place) -> Buffer:
+def buffer_of(engine: Engine, core: MachineCore, place: RefPlace) -> MemoryBuffer:
     """The buffer of a reference."""
     buffer = engine.now.buffers[place.number]
     if engine.params.strict_spaces and buffer.space == "any":
@@ -45,15 +52,11 @@ def buffer_of(engine: Engine, core: Core, place: Place) -> Buffer:
     return buffer
 
 
-class KernelSpaceError(KernelRunError, ValueError):
-    """A kernel accesses a buffer in the space ANY, and `InterpretParams(strict_spaces=True)` forbids it."""
-
-
 def region_of(
     engine: Engine,
-    core: Core,
+    core: MachineCore,
     op: Op,
-    buffer: Buffer,
+    buffer: MemoryBuffer,
     tree: Any,
     leaves: list,
     writing: bool = False,
@@ -78,7 +81,7 @@ def region_of(
     return region
 
 
-def out_of_bounds(engine, core, buffer: Buffer, transforms) -> OutOfBoundsError:
+def out_of_bounds(engine, core, buffer: MemoryBuffer, transforms) -> OutOfBoundsError:
     """The error for an access outside a reference."""
     place = engine.place(core)
     window = buffer.window
@@ -90,12 +93,14 @@ def out_of_bounds(engine, core, buffer: Buffer, transforms) -> OutOfBoundsError:
     return with_place(error, place)  # type: ignore[return-value]
 
 
-def array_box(buffer: Buffer, box: tuple) -> tuple:
+def array_box(buffer: MemoryBuffer, box: tuple) -> tuple:
     """A box in coordinates of the whole array."""
     return box if buffer.window is None else buffer.window.box(box)
 
 
-def load(engine: Engine, core: Core, buffer: Buffer, region: Region) -> tuple[np.ndarray, int]:
+def load(
+    engine: Engine, core: MachineCore, buffer: MemoryBuffer, region: Region
+) -> tuple[np.ndarray, int]:
     """The elements, and how many of them nobody has written."""
     unwritten = buffer.unwritten(region) if buffer.written is not None else 0
     if region.moved:
@@ -110,13 +115,13 @@ def _missing(region: Region) -> int:
     return 0 if region.ids is None else int(np.count_nonzero(region.ids < 0))
 
 
-def _fill(engine, region: Region, buffer: Buffer):
+def _fill(engine, region: Region, buffer: MemoryBuffer):
     if region.index is not None:
         return None
     return uninitialized_value(region.dtype or buffer.dtype, engine.zero)
 
 
-def followed(engine: Engine, core: Core, buffer: Buffer) -> bool:
+def followed(engine: Engine, core: MachineCore, buffer: MemoryBuffer) -> bool:
     """Whether the race detector looks at an access: several cores see the buffer, or a copy of the core may be in flight."""
     detector = engine.detector
     if detector is None:
@@ -127,8 +132,8 @@ def followed(engine: Engine, core: Core, buffer: Buffer) -> bool:
 
 def tell(
     engine: Engine,
-    core: Core,
-    buffer: Buffer,
+    core: MachineCore,
+    buffer: MemoryBuffer,
     kind: str,
     region: Region,
     value: Any,
@@ -169,7 +174,7 @@ def tell(
 # -- get, swap, addupdate -----------------------------------------------------------------------------------
 
 
-def _get(engine: Engine, core: Core, op: Op, values: list):
+def _get(engine: Engine, core: MachineCore, op: Op, values: list):
     buffer = buffer_of(engine, core, values[0])
     region = region_of(engine, core, op, buffer, op.params["tree"], values[1:])
     value, unwritten = load(engine, core, buffer, region)
@@ -179,7 +184,7 @@ def _get(engine: Engine, core: Core, op: Op, values: list):
     return (value,)
 
 
-def _swap(engine: Engine, core: Core, op: Op, values: list):
+def _swap(engine: Engine, core: MachineCore, op: Op, values: list):
     place, new, *leaves = values
     buffer = buffer_of(engine, core, place)
     region = region_of(engine, core, op, buffer, op.params["tree"], leaves, True)
@@ -197,7 +202,7 @@ def _swap(engine: Engine, core: Core, op: Op, values: list):
     return (old,)
 
 
-def _addupdate(engine: Engine, core: Core, op: Op, values: list):
+def _addupdate(engine: Engine, core: MachineCore, op: Op, values: list):
     place, x, *leaves = values
     buffer = buffer_of(engine, core, place)
     region = region_of(engine, core, op, buffer, op.params["tree"], leaves, True)
@@ -206,7 +211,7 @@ def _addupdate(engine: Engine, core: Core, op: Op, values: list):
 
 
 def accumulate(
-    engine, core, buffer: Buffer, region: Region, x: Any, more: tuple = (), agent=None
+    engine, core, buffer: MemoryBuffer, region: Region, x: Any, more: tuple = (), agent=None
 ) -> None:
     """Adds to elements; where an element is named twice, both are added."""
     unwritten = buffer.unwritten(region)
@@ -243,7 +248,9 @@ def _distinct(ids: np.ndarray) -> list[np.ndarray]:
 # -- masked accesses ----------------------------------------------------------------------------------------
 
 
-def _masked_region(engine, core, buffer: Buffer, transforms, mask, writing) -> tuple[Region, Any]:
+def _masked_region(
+    engine, core, buffer: MemoryBuffer, transforms, mask, writing
+) -> tuple[Region, Any]:
     """The region, and which of its elements are accessed. What is outside is uninitialized, as padding would be."""
     region = locate(transforms, buffer.shape, buffer.dtype, False, writing)
     if mask is not None:
@@ -258,7 +265,7 @@ def _masked_region(engine, core, buffer: Buffer, transforms, mask, writing) -> t
     return region, mask
 
 
-def _masked_load(engine: Engine, core: Core, op: Op, values: list):
+def _masked_load(engine: Engine, core: MachineCore, op: Op, values: list):
     place, *leaves = values
     transforms, mask, other = _tree.unflatten(op.params["tree"], leaves)
     buffer = buffer_of(engine, core, place)
@@ -279,7 +286,7 @@ def _masked_load(engine: Engine, core: Core, op: Op, values: list):
     return (value,)
 
 
-def _asked_unwritten(buffer: Buffer, region: Region, mask) -> int:
+def _asked_unwritten(buffer: MemoryBuffer, region: Region, mask) -> int:
     """Elements that are read and hold nothing, those outside among them."""
     missing = 0
     if region.moved:
@@ -291,12 +298,10 @@ def _asked_unwritten(buffer: Buffer, region: Region, mask) -> int:
     return missing + buffer.unwritten(_within(buffer, region, mask))
 
 
-def _within(buffer: Buffer, region: Region, mask) -> Region:
+def _within(buffer: MemoryBuffer, region: Region, mask) -> Region:
     """The part of a region that a mask leaves."""
     if mask is None or mask.all():
         return region
-    from xlab.kernels.machine.regions import boxed, element_numbers
-
     if region.index is not None:
         ids = element_numbers(buffer.shape)[region.index][mask]
     elif region.dtype is None:
@@ -308,7 +313,7 @@ def _within(buffer: Buffer, region: Region, mask) -> Region:
     return boxed(ids.reshape(-1), buffer.shape)
 
 
-def _masked_swap(engine: Engine, core: Core, op: Op, values: list):
+def _masked_swap(engine: Engine, core: MachineCore, op: Op, values: list):
     place, new, *leaves = values
     transforms, mask = _tree.unflatten(op.params["tree"], leaves)
     buffer = buffer_of(engine, core, place)
@@ -338,45 +343,45 @@ def _scoped_name(engine: Engine) -> str:
     return f"scoped[{engine.now.made}]"
 
 
-def _new_ref(engine: Engine, core: Core, op: Op, values: list):
+def _new_ref(engine: Engine, core: MachineCore, op: Op, values: list):
     space = str(op.params.get("memory_space") or "local")
     made = engine.now.add(_scoped_name(engine), space, core.number, np.array(values[0]))
-    return (Place(made.number),)
+    return (RefPlace(made.number),)
 
 
-def _empty_ref(engine: Engine, core: Core, op: Op, values: list):
+def _empty_ref(engine: Engine, core: MachineCore, op: Op, values: list):
     aval = op.params["ty"]
     space = str(op.params.get("memory_space") or "local")
     values = empty(aval, engine.zero)
     made = engine.now.add(
         _scoped_name(engine), space, core.number, values, np.zeros(aval.shape, bool)
     )
-    return (Place(made.number),)
+    return (RefPlace(made.number),)
 
 
-def _freeze(engine: Engine, core: Core, op: Op, values: list):
+def _freeze(engine: Engine, core: MachineCore, op: Op, values: list):
     buffer = engine.now.buffers.pop(values[0].number)
     return (np.array(buffer.values),)
 
 
-def _free(engine: Engine, core: Core, op: Op, values: list):
+def _free(engine: Engine, core: MachineCore, op: Op, values: list):
     engine.now.buffers.pop(values[0].number, None)
     return ()
 
 
-def _run_scoped(engine: Engine, core: Core, op: Op, values: list) -> Frame:
+def _run_scoped(engine: Engine, core: MachineCore, op: Op, values: list) -> KernelFrame:
     closed = op.params["jaxpr"]
     made = []
     for aval in closed.in_avals[len(values) :]:
         made.append(_scoped(engine, core, op, aval, len(made)))
     engine.check_bytes(core)
-    jaxpr, given = program_of(closed, [*values, *(Place(n) for n in made)])
+    jaxpr, given = program_of(closed, [*values, *(RefPlace(n) for n in made)])
     path = core.frames[-1].path
     plan = plan_of(jaxpr, machine_rules)
-    return Frame(plan, given, f"{path}/scope", "run_scoped", op, None, _Leave(tuple(made)))
+    return KernelFrame(plan, given, f"{path}/scope", "run_scoped", op, None, _Leave(tuple(made)))
 
 
-def _scoped(engine: Engine, core: Core, op: Op, aval, position: int) -> int:
+def _scoped(engine: Engine, core: MachineCore, op: Op, aval, position: int) -> int:
     """A buffer for a scope. Programs that differ only along the collective axes share one."""
     axes = tuple(a for a in op.params["collective_axes"] if a != ())
     space = str(getattr(aval.memory_space, "memory_space", aval.memory_space) or "local")
@@ -405,7 +410,7 @@ class _Leave:
     def __init__(self, numbers: tuple[int, ...]):
         self.numbers = numbers
 
-    def __call__(self, engine: Engine, core: Core) -> None:
+    def __call__(self, engine: Engine, core: MachineCore) -> None:
         buffers = engine.now.buffers
         for n in self.numbers:
             if n in buffers and buffers[n].owner is not None:
@@ -413,7 +418,7 @@ class _Leave:
                 del buffers[n]
 
 
-def left_signals(engine: Engine, buffer: Buffer) -> None:
+def left_signals(engine: Engine, buffer: MemoryBuffer) -> None:
     """Remarks on a semaphore that ends with signals that nobody waited for."""
     if buffer.space == "semaphore" and buffer.values.any():
         engine.note_lint(
@@ -430,12 +435,12 @@ _run_scoped.enters = True  # type: ignore[attr-defined]
 # -- the position -------------------------------------------------------------------------------------------
 
 
-def _program_id(engine: Engine, core: Core, op: Op, values: list):
+def _program_id(engine: Engine, core: MachineCore, op: Op, values: list):
     pair = core.pair
     return (np.int32(core.coords[pair.seen_axes[op.params["axis"]]]),)
 
 
-def _num_programs(engine: Engine, core: Core, op: Op, values: list):
+def _num_programs(engine: Engine, core: MachineCore, op: Op, values: list):
     pair = core.pair
     return (np.int32(pair.grid[pair.seen_axes[op.params["axis"]]]),)
 
@@ -454,5 +459,3 @@ machine_rules[free_ref_p] = _free
 machine_rules[run_scoped_p] = _run_scoped
 machine_rules[program_id_p] = _program_id
 machine_rules[num_programs_p] = _num_programs
-
-__all__ = ["array_box", "buffer_of", "load", "region_of", "tell", "whole"]

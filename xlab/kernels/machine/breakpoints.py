@@ -10,7 +10,7 @@ import numpy as np
 from xlab.kernels.machine.events import Access
 
 
-class Breakpoint:
+class KernelBreakpoint:
     """Conditions that all have to hold. Those on an equation, a grid point or a core stop before it; those on an access after it."""
 
     def __init__(

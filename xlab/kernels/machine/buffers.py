@@ -15,13 +15,13 @@ from xlab.core.avals import ShapedArray
 from xlab.kernels.machine.regions import Region
 
 
-class Place(NamedTuple):
+class RefPlace(NamedTuple):
     """A reference, as a variable of a running program holds it: the number of its buffer."""
 
     number: int
 
 
-class Window(NamedTuple):
+class BlockWindow(NamedTuple):
     """Where a block lies in its operand: a range per dimension of the operand, and which dimensions the block has."""
 
     starts: tuple[int, ...]
@@ -36,7 +36,7 @@ class Window(NamedTuple):
         return tuple(out)
 
 
-class Buffer:
+class MemoryBuffer:
     """An array in memory.
 
     `written` says which elements hold something, None means all. `owner` is a core, or None for the whole call; `root` is the
@@ -78,9 +78,9 @@ class Buffer:
     shape = property(lambda self: self.values.shape)
     dtype = property(lambda self: self.values.dtype)
 
-    def copy(self) -> Buffer:
+    def copy(self) -> MemoryBuffer:
         """The buffer for a checkpoint; both share the arrays until one writes."""
-        new = object.__new__(Buffer)
+        new = object.__new__(MemoryBuffer)
         new.number, new.name, new.space, new.owner = self.number, self.name, self.space, self.owner
         new.values, new.written, new.root = self.values, self.written, self.root
         new.left = self.left

@@ -1,8 +1,8 @@
 """The engine of the value interpreter: one turn of one core at a time.
 
 A turn evaluates one equation of the core's innermost frame, and enters and leaves the programs around it. Equations on arrays run
-through the same compiled one-operation programs as eager code, so their numbers are those of compiled kernels; equations on
-references have rules in `machine_rules`.
+through the same compiled one-operation programs as eager code, so their numbers are those of compiled kernels, and the same whether or
+not anybody looks: no part of a kernel is compiled as a whole. Equations on references have rules in `machine_rules`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.jaxpr import Jaxpr
 from xlab.core.rules import RuleTable
-from xlab.core.trace import EVAL, set_trace, state
+from xlab.core.trace import EVAL, set_trace
 from xlab.interpreters.control_flow import BranchFlow, LoopFlow
 from xlab.kernels.blocks import BlockMapping
 from xlab.kernels.interpret import InterpretParams
+from xlab.kernels.machine.buffers import digest
 from xlab.kernels.machine.events import Access, Event
 from xlab.kernels.machine.failures import (
     DeadlockError,
@@ -32,19 +33,19 @@ from xlab.kernels.machine.frames import (
     ENTER,
     FREE,
     PLAIN,
-    Frame,
+    KernelFrame,
     Op,
-    Scan,
-    While,
+    ScanLoop,
+    WhileLoop,
     plan_of,
     program_of,
 )
-from xlab.kernels.machine.placement import Placement
+from xlab.kernels.machine.placement import BlockPlacement
 from xlab.kernels.machine.points import begin_point, finish_point
-from xlab.kernels.machine.programs import Program
+from xlab.kernels.machine.programs import KernelProgram
 from xlab.kernels.machine.races import Detector
 from xlab.kernels.machine.schedule import Schedule
-from xlab.kernels.machine.state import Core, State, inside, start
+from xlab.kernels.machine.state import MachineCore, State, inside, start
 
 machine_rules = RuleTable(
     "machine.machine_rules",
@@ -52,54 +53,68 @@ machine_rules = RuleTable(
     "rule(engine, core, op, values) -> results, or WAIT if the core has to wait",
     required=False,
 )
-"""For primitives on references. `values` are operands: arrays, and a `Place` for a reference. A rule checks before it changes anything.
+"""For primitives on references. `values` are operands: arrays, and a `RefPlace` for a reference. A rule checks before it changes anything.
 A rule with the attribute `takes_no_turn` runs on the way to the next equation; one with `enters` returns a frame to run."""
 
 WAIT = object()
-_HANG = 100_000  # rounds of a loop without an equation, before they count as turns
+_HANG = 100_000  # rounds of a while loop without an equation, which take no turn
 
 
 class Engine:
     """A program, its state, and what is watched."""
 
-    def __init__(self, program: Program, params: InterpretParams, record: bool = True):
+    def __init__(
+        self,
+        program: KernelProgram,
+        params: InterpretParams,
+        record: bool = True,
+        schedule: Any = None,
+    ):
         self.program, self.params = program, params
         zero = params.uninitialized_memory == "zero"
         self.zero = zero = zero or config.uninitialized_memory == "zero"
         self.now: State = start(program, zero, params.buffer_bounds == "padded")
         self.check_bytes(None)
         self.schedule = Schedule(
-            params.schedule, quantum=params.quantum, seed=params.random_seed or 0
+            params.schedule if schedule is None else schedule,
+            quantum=params.quantum,
+            seed=params.random_seed or 0,
         )
-        self.order = self.schedule.ordered([c.number for c in self.now.cores])
+        numbers = [c.number for c in self.now.cores]
+        if params.random_seed is not None and self.schedule.order is None:
+            # Cores that run at the same time are visited in an order of their own.
+            numbers = np.random.default_rng(params.random_seed).permutation(numbers).tolist()
+            if len(numbers) > 1 and self.schedule.kind in ("sequential", "round_robin"):
+                self.schedule.order = tuple(numbers)
+        self.order = self.schedule.ordered(sorted(numbers))
         self.recording = record
         self.log: list[Event] = []
         self.log_t: list[int] = []  # the turn of each event
         self.left_out = 0  # events that were dropped
         self.log_limit = max(200_000, program.nbytes // 100)  # events take some hundred bytes each
         self.visits: dict[tuple[int, int], dict[tuple, list[int]]] = {}
-        self.placements: dict[int, Placement] = {}
-        self.effects: dict[int, list] = {}  # results of equations that must not run twice, by turn
+        self.placements: dict[int, BlockPlacement] = {}
+        self.effects: dict[tuple, list] = {}  # results of equations that must not run twice
         size = params.vector_clock_size
         self.detector = Detector(self.now.cores, size) if params.detect_races else None
         self.breakpoints: list[Any] = []
         self.hits: list[Any] = []
         self.replaying = False
-        self._watch()
+        self.watch()
 
-    def _watch(self) -> None:
-        """Whether accesses are told to anybody."""
+    def watch(self) -> None:
+        """Sees whether accesses are told to anybody: to be called when breakpoints have changed."""
         modes = self.params.logging_mode
         self.printing = frozenset((modes,) if isinstance(modes, str) else modes or ())
         told = not self.replaying and bool(self.recording or self.breakpoints or self.printing)
         self.watching = told or self.detector is not None
         self.telling_blocks = not self.replaying and bool(self.recording or self.printing)
 
-    def placement(self, mapping: BlockMapping) -> Placement:
+    def placement(self, mapping: BlockMapping) -> BlockPlacement:
         """The places of an operand's blocks."""
         found = self.placements.get(id(mapping))
         if found is None:
-            found = self.placements[id(mapping)] = Placement(mapping)
+            found = self.placements[id(mapping)] = BlockPlacement(mapping)
         return found
 
     # -- turns ---------------------------------------------------------------------------------------------
@@ -113,7 +128,7 @@ class Engine:
             if not cores[n].done and (cores[n].waiting is None or self.can_pass(cores[n]))
         ]
 
-    def can_pass(self, core: Core) -> bool:
+    def can_pass(self, core: MachineCore) -> bool:
         """Whether what a core waits for is there by now, or in a copy that waits to be performed."""
         w = core.waiting
         if w is None:
@@ -126,7 +141,7 @@ class Engine:
     def finished(self) -> bool:
         return all(c.done for c in self.now.cores)
 
-    def choose(self) -> Core | None:
+    def choose(self) -> MachineCore | None:
         """The core that has the next turn; None if all are done.
 
         Raises:
@@ -150,13 +165,15 @@ class Engine:
         st.cursor = cursor
         return None if number is None else st.cores[number]
 
-    def turn(self, core: Core) -> None:
+    def turn(self, core: MachineCore) -> None:
         """Gives a core a turn."""
         st = self.now
         if st.t >= self.params.max_equations:
             raise self._over_budget()
         if not core.frames:
             self.begin(core)
+        elif core.frames[-1].waits_to_settle:
+            self.settle(core)  # what failed in the turn before fails again
         if core.frames:
             frame = core.frames[-1]
             op = frame.plan.ops[frame.pc]
@@ -164,7 +181,7 @@ class Engine:
             values = [x if v is None else env[v] for v, x in op.ins]
             outs: Any
             if op.kind == PLAIN:
-                outs = self.evaluate(op, values)
+                outs = self.evaluate(core, op, values)
             else:
                 outs = op.rule(self, core, op, values)
             if outs is not WAIT:
@@ -176,7 +193,16 @@ class Engine:
                 frame.pc = pc = frame.pc + 1
                 ops = frame.plan.ops
                 if pc == len(ops) or ops[pc].kind >= FREE:
-                    self.settle(core)
+                    try:
+                        self.settle(core)
+                    except Exception:
+                        self._count(core)  # the equation has run
+                        raise
+        self._count(core)
+
+    def _count(self, core: MachineCore) -> None:
+        """Counts a turn."""
+        st = self.now
         if not self.replaying:
             self.schedule.note(st.t, core.number)
         if st.last == core.number:
@@ -185,7 +211,7 @@ class Engine:
             st.last, st.used = core.number, 1
         st.t += 1
 
-    def evaluate(self, op: Op, values: list) -> Sequence[Any]:
+    def evaluate(self, core: MachineCore, op: Op, values: list) -> Sequence[Any]:
         """Runs an equation on arrays."""
         params = op.params
         if self.params.skip_floating_point_ops:
@@ -193,19 +219,19 @@ class Engine:
             if skipped is not None:
                 return skipped
         if op.eqn.effects:
-            return self._once(op, values)
+            return self._once(core, op, values)
         out = op.prim.bind(*values, **params)
         return out if op.prim.multiple_results else (out,)
 
-    def _once(self, op: Op, values: list) -> Sequence[Any]:
-        """An equation with effects on the world: its results are kept, so that going back does not repeat them."""
-        t = self.now.t
-        if t not in self.effects:
+    def _once(self, core: MachineCore, op: Op, values: list) -> Sequence[Any]:
+        """An equation with effects on the world: its results are kept, so that going back and on again does not repeat them."""
+        key = (self.now.t, core.number, core.coords, core.path, tuple(map(digest, values)))
+        if key not in self.effects:
             out = op.prim.bind(*values, **op.params)
-            self.effects[t] = list(out) if op.prim.multiple_results else [out]
-        return self.effects[t]
+            self.effects[key] = list(out) if op.prim.multiple_results else [out]
+        return self.effects[key]
 
-    def settle(self, core: Core) -> None:
+    def settle(self, core: MachineCore) -> None:
         """Leaves programs that have ended and enters those that begin, up to an equation that takes a turn."""
         frames, rounds = core.frames, 0
         while True:
@@ -217,9 +243,9 @@ class Engine:
                     following = loop.advance(frame.outputs())
                     if following is not None:
                         if not ops:
-                            rounds += 1
+                            rounds += isinstance(loop, WhileLoop)
                             if rounds >= min(_HANG, self.params.max_equations):
-                                raise self._over_budget()
+                                raise self._over_budget(rounds)
                         self._round(frame, *following)
                         continue
                     outs = loop.results()
@@ -259,27 +285,27 @@ class Engine:
                 env.pop(v, None)
             frame.pc += 1
 
-    def _enter(self, outer: Frame, op: Op, values: list) -> Frame:
+    def _enter(self, outer: KernelFrame, op: Op, values: list) -> KernelFrame:
         flow, name, path = op.flow, op.prim.name, outer.path
         if type(flow) is LoopFlow:
-            loop: Any = Scan(values, flow) if flow.cond is None else While(values, flow)
+            loop: Any = ScanLoop(values, flow) if flow.cond is None else WhileLoop(values, flow)
             following = loop.advance(None)
             if following is None:
-                return Frame(_EMPTY, (), path, name, op, _Ended(loop))
+                return KernelFrame(_EMPTY, (), path, name, op, _Ended(loop))
             jaxpr, given = program_of(*following)
             section = loop.section
             plan = plan_of(jaxpr, machine_rules)
-            return Frame(plan, given, f"{path}/{section}", name, op, loop)
+            return KernelFrame(plan, given, f"{path}/{section}", name, op, loop)
         if type(flow) is BranchFlow:
             which = min(max(int(values[0]), 0), len(flow.branches) - 1)
             jaxpr, given = program_of(flow.branches[which], values[1:])
             plan = plan_of(jaxpr, machine_rules)
-            return Frame(plan, given, f"{path}/branch {which}", f"{name} branch {which}", op)
+            return KernelFrame(plan, given, f"{path}/branch {which}", f"{name} branch {which}", op)
         jaxpr, given = program_of(flow.jaxpr, values)
         label = f"jit {op.params['name']}" if name == "jit" and "name" in op.params else name
-        return Frame(plan_of(jaxpr, machine_rules), given, f"{path}/{name}", label, op)
+        return KernelFrame(plan_of(jaxpr, machine_rules), given, f"{path}/{name}", label, op)
 
-    def _round(self, frame: Frame, inner: Any, values: list) -> None:
+    def _round(self, frame: KernelFrame, inner: Any, values: list) -> None:
         """Puts a frame to the next round of its loop."""
         jaxpr, given = program_of(inner, values)
         if jaxpr is not frame.plan.jaxpr:
@@ -291,17 +317,17 @@ class Engine:
 
     # -- grid points: see `points.py` ------------------------------------------------------------------------
 
-    def begin(self, core: Core) -> None:
+    def begin(self, core: MachineCore) -> None:
         """Starts the core's next grid point: fetches its blocks and makes the kernel's frame."""
         begin_point(self, core)
         jaxpr = core.pair.jaxpr
         values = [*jaxpr.consts, *core.refs]
         core.frames.append(
-            Frame(plan_of(jaxpr.jaxpr, machine_rules), values, "body", core.pair.name)
+            KernelFrame(plan_of(jaxpr.jaxpr, machine_rules), values, "body", core.pair.name)
         )
         self.settle(core)
 
-    def finish(self, core: Core) -> None:
+    def finish(self, core: MachineCore) -> None:
         """Ends a grid point: puts its blocks back."""
         finish_point(self, core)
         core.at += 1
@@ -362,7 +388,7 @@ class Engine:
 
     # -- what goes wrong -----------------------------------------------------------------------------------
 
-    def place(self, core: Core) -> dict[str, Any]:
+    def place(self, core: MachineCore) -> dict[str, Any]:
         """Where a core is, for messages."""
         op = core.frames[-1].next if core.frames else None
         return {
@@ -374,7 +400,7 @@ class Engine:
             "line": str(op.eqn.source_info) if op is not None else None,
         }
 
-    def check_bytes(self, core: Core | None) -> None:
+    def check_bytes(self, core: MachineCore | None) -> None:
         """Raises where the buffers, those that a core has made too, take more than there is room for."""
         total = sum(b.nbytes for b in self.now.buffers.values())
         limit = self.params.max_bytes
@@ -400,16 +426,16 @@ class Engine:
             )
         return DeadlockError.of(self.program.name, found, self.now.t)
 
-    def _over_budget(self) -> StepBudgetError:
+    def _over_budget(self, rounds: int = 0) -> StepBudgetError:
         st = self.now
         core = st.cores[st.last if st.last is not None else 0]
         frames = [
             {"label": f.title, "line": str(f.op.eqn.source_info) if f.op is not None else None}
             for f in core.frames
         ]
-        return StepBudgetError.of(self.program.name, st.t, self.place(core), frames)
+        return StepBudgetError.of(self.program.name, st.t, self.place(core), frames, rounds)
 
-    def uninitialized(self, core: Core, name: str, box: tuple, count: int, why: str) -> None:
+    def uninitialized(self, core: MachineCore, name: str, box: tuple, count: int, why: str) -> None:
         """An access reads elements that nobody has written."""
         place = self.place(core)
         slices = ", ".join(f"{a}:{b}" for a, b in box)
@@ -435,10 +461,6 @@ class Engine:
 def quiet_context():
     """Equations run at once, whatever the caller traces."""
     return set_trace(EVAL)
-
-
-def running_eagerly() -> bool:
-    return state.trace is EVAL
 
 
 class _Ended:

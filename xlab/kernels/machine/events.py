@@ -8,7 +8,7 @@ An access event is
 - `t`: the turn in which it happened, counted from 0; a turn is one equation of one core, or a core that finds it has to wait.
 - `core`: numbers count through all pairs. `grid`: the grid point, or the core's coordinates in its mesh.
 - `eqn`: the path of the equation: its number in the kernel (`body`), then the program inside (`branch 1`, `body`, `condition`, `jit`,
-  `scope`) and the number there, and so on. `Recording.equations` has its text and line.
+  `scope`) and the number there, and so on. `equations` in the record of a run have text and line.
 - `ref`: `args[0]`, `outputs[0]`, `scratch[0]`, `captured[0]`, or `scoped[n]` for what the kernel allocates itself. `slice` is in
   coordinates of the whole array, half-open; where positions are given by arrays it is the box around them.
 - `kind`: `read`, `write`, `accum`, `signal`, `wait`, `copy`. `masked`: elements that a mask left out. `digest` differs where values

@@ -12,7 +12,7 @@ import numpy as np
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.machine.failures import DeadlockError, KernelRunError
 from xlab.kernels.machine.machine import Machine
-from xlab.kernels.machine.programs import Program
+from xlab.kernels.machine.programs import KernelProgram
 from xlab.kernels.machine.races import Race
 from xlab.kernels.machine.schedule import Schedule
 from xlab.kernels.machine.traced import captured_program
@@ -21,7 +21,7 @@ DEFAULT = ("sequential", "round_robin", *(Schedule("random", seed=i) for i in ra
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScheduleOutcome:
     """What one schedule gives: outputs, or the error that ended the run."""
 
     schedule: Schedule
@@ -39,16 +39,16 @@ class Outcome:
 class Comparison:
     """Outcomes of several schedules, side by side."""
 
-    outcomes: list[Outcome]
+    outcomes: list[ScheduleOutcome]
 
     @property
     def agree(self) -> bool:
         """Whether all schedules give the same outputs."""
         return all(_same(o, self.outcomes[0]) for o in self.outcomes)
 
-    def groups(self) -> list[list[Outcome]]:
+    def groups(self) -> list[list[ScheduleOutcome]]:
         """Outcomes with the same outputs together."""
-        found: list[list[Outcome]] = []
+        found: list[list[ScheduleOutcome]] = []
         for o in self.outcomes:
             for group in found:
                 if _same(group[0], o):
@@ -62,7 +62,7 @@ class Comparison:
         return "\n".join(map(repr, self.outcomes))
 
 
-def _same(a: Outcome, b: Outcome) -> bool:
+def _same(a: ScheduleOutcome, b: ScheduleOutcome) -> bool:
     if a.outputs is None or b.outputs is None:
         return a.error == b.error
     return all(
@@ -71,7 +71,7 @@ def _same(a: Outcome, b: Outcome) -> bool:
 
 
 def compare_schedules(
-    call: Callable[..., Any] | Program,
+    call: Callable[..., Any] | KernelProgram,
     *args: Any,
     schedules: Sequence[Any] = DEFAULT,
     params: InterpretParams | None = None,
@@ -99,26 +99,26 @@ def compare_schedules(
     return Comparison([_outcome(program, params, s) for s in schedules])
 
 
-def _program(call, args, params) -> tuple[Program, InterpretParams]:
-    if isinstance(call, Program):
+def _program(call, args, params) -> tuple[KernelProgram, InterpretParams]:
+    if isinstance(call, KernelProgram):
         program, own = call, InterpretParams()
     else:
         program, own = captured_program(call, args, params)
     return program, replace(params or own, detect_races=True, on_race="record")
 
 
-def _machine(program: Program, params: InterpretParams, schedule: Any) -> Machine:
+def _machine(program: KernelProgram, params: InterpretParams, schedule: Any) -> Machine:
     return Machine(program, params=params, schedule=schedule, record=False, undo=False)
 
 
-def _outcome(program: Program, params: InterpretParams, schedule: Any) -> Outcome:
+def _outcome(program: KernelProgram, params: InterpretParams, schedule: Any) -> ScheduleOutcome:
     machine = _machine(program, params, schedule)
     outputs, error = None, None
     try:
         outputs = machine.finish_quietly()
     except KernelRunError as e:
         error = f"{type(e).__name__}: {e}"
-    return Outcome(machine.schedule, outputs, machine.races, error, machine.count)
+    return ScheduleOutcome(machine.schedule, outputs, machine.races, error, machine.count)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class ShortestRace:
 
 
 def shortest_race(
-    call: Callable[..., Any] | Program,
+    call: Callable[..., Any] | KernelProgram,
     *args: Any,
     params: InterpretParams | None = None,
     tries: int = 300,

@@ -21,6 +21,14 @@ class OutOfBoundsError(KernelRunError, IndexError, ValueError):
     """
 
 
+class KernelSpaceError(KernelRunError, ValueError):
+    """A kernel accesses a buffer in the space ANY, and `InterpretParams(strict_spaces=True)` forbids it."""
+
+
+class SemaphoreError(KernelRunError, ValueError):
+    """A semaphore counts further than it can, or it is not clear which core's is meant."""
+
+
 class UninitializedReadError(KernelRunError, ValueError):
     """A kernel reads memory that nobody wrote, and `InterpretParams(uninitialized_reads="raise")` asks for an error."""
 
@@ -30,7 +38,7 @@ class StepBudgetError(KernelRunError, RuntimeError):
 
     @classmethod
     def of(
-        cls, name: str, t: int, place: dict[str, Any], frames: Sequence[dict]
+        cls, name: str, t: int, place: dict[str, Any], frames: Sequence[dict], rounds: int = 0
     ) -> StepBudgetError:
         loops = [f for f in frames if f["line"]]
         hot = (
@@ -38,9 +46,14 @@ class StepBudgetError(KernelRunError, RuntimeError):
             if loops
             else f"It is at equation {place['eqn']}, {place['line']}."
         )
+        said = (
+            f"{name} has gone {rounds} rounds through a loop without a single equation."
+            if rounds
+            else f"{name} has taken {t} turns, which is all that InterpretParams(max_equations={t}) allows."
+        )
         made = cls(
-            f"{name} has taken {t} turns, which is all that InterpretParams(max_equations={t}) allows. {hot} Core {place['core']}, "
-            f"grid point {place['grid']}. Allow more, or look whether the loop's condition becomes false."
+            f"{said} {hot} Core {place['core']}, grid point {place['grid']}. Allow more, or look whether the loop's condition becomes "
+            f"false."
         )
         made.place = place
         return made

@@ -6,13 +6,12 @@ equation without references is evaluated.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from xlab.backend import caches
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
@@ -30,8 +29,12 @@ class Op:
     __slots__ = ("dead", "eqn", "flow", "ins", "kind", "memo", "outs", "params", "prim", "rule")
 
     eqn: JaxprEqn
+    prim: Any
+    params: dict[str, Any]
     kind: int
     ins: tuple
+    outs: tuple
+    dead: tuple
     rule: Any
     flow: Any
     memo: dict  # what a rule has found out about the equation
@@ -47,16 +50,15 @@ class Plan:
         self.ops = [_prepare(eqn, dead, rules) for eqn, dead in zip(jaxpr.eqns, last_uses(jaxpr))]
 
 
-_plans: weakref.WeakKeyDictionary[Jaxpr, Plan] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_plans: caches.Latest[Jaxpr, Plan] = caches.Latest(1024)
+caches.register(_plans.clear)
 
 
 def plan_of(jaxpr: Jaxpr, rules: Any) -> Plan:
-    """The plan of a jaxpr; made once."""
+    """The plan of a jaxpr, remembered."""
     found = _plans.get(jaxpr)
     if found is None:
-        with _lock:
-            found = _plans[jaxpr] = Plan(jaxpr, rules)
+        found = _plans[jaxpr] = Plan(jaxpr, rules)
     return found
 
 
@@ -90,7 +92,7 @@ def _prepare(eqn: JaxprEqn, dead, rules) -> Op:
     return op
 
 
-class Frame:
+class KernelFrame:
     """A program being run. `prefix` is the path of its equations; `loop` the state of the loop it is a round of."""
 
     __slots__ = ("env", "label", "leave", "loop", "op", "pc", "plan", "prefix")
@@ -102,7 +104,7 @@ class Frame:
         prefix: str,
         label: str,
         op: Op | None = None,
-        loop: Loop | None = None,
+        loop: KernelLoop | None = None,
         leave: Any = None,
     ):
         self.plan, self.prefix, self.label = plan, prefix, label
@@ -115,8 +117,10 @@ class Frame:
         )
 
     @property
-    def done(self) -> bool:
-        return self.pc >= len(self.plan.ops)
+    def waits_to_settle(self) -> bool:
+        """Whether the next equation is none that takes a turn."""
+        ops = self.plan.ops
+        return self.pc >= len(ops) or ops[self.pc].kind >= FREE
 
     @property
     def next(self) -> Op | None:
@@ -136,15 +140,15 @@ class Frame:
         env = self.env
         return [a.val if type(a) is Literal else env[a] for a in self.plan.jaxpr.outvars]
 
-    def copy(self) -> Frame:
-        new = object.__new__(Frame)
+    def copy(self) -> KernelFrame:
+        new = object.__new__(KernelFrame)
         new.plan, new.prefix, new.label, new.op = self.plan, self.prefix, self.label, self.op
         new.pc, new.leave, new.env = self.pc, self.leave, dict(self.env)
         new.loop = None if self.loop is None else self.loop.copy()
         return new
 
 
-class Loop:
+class KernelLoop:
     """The state of a loop between its rounds."""
 
     index = 0
@@ -167,7 +171,7 @@ class Loop:
         return new
 
 
-class Scan(Loop):
+class ScanLoop(KernelLoop):
     """A loop over rows."""
 
     def __init__(self, operands: Sequence[Any], flow: LoopFlow):
@@ -205,7 +209,7 @@ class Scan(Loop):
         return [*self.carry, *stacked]
 
 
-class While(Loop):
+class WhileLoop(KernelLoop):
     """A loop as long as a condition holds."""
 
     def __init__(self, operands: Sequence[Any], flow: LoopFlow):

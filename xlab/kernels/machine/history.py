@@ -32,6 +32,7 @@ class History:
         """Keeps the state before a turn."""
         cost = sum({id(b.values): b.nbytes for b in state.buffers.values() if not b.kept}.values())
         cost += 2000 + 500 * len(state.cores)
+        cost += 0 if detector is None else detector.fresh_bytes
         self.saved.append(
             (state.t, state.copy(), None if detector is None else detector.copy(), cost)
         )
@@ -52,8 +53,15 @@ class History:
         """Drops checkpoints after a turn: another future begins."""
         self.saved = [s for s in self.saved if s[0] <= t]
 
-    def copy(self) -> History:
+    def copy(self, detector: Any = None) -> History:
+        """Checkpoints for a copy of the machine, whose detector is given."""
         new = object.__new__(History)
         new.__dict__.update(self.__dict__)
-        new.saved = [(t, s.copy(), None if d is None else d.copy(), c) for t, s, d, c in self.saved]
+        new.saved = []
+        for t, state, saved, cost in self.saved:
+            found = None
+            if saved is not None:
+                found = saved.copy()
+                found.known = detector.known
+            new.saved.append((t, state.copy(), found, cost))
         return new

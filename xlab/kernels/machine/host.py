@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from xlab.kernels.failures import warn
 from xlab.kernels.interpret import InterpretParams, value_params
-from xlab.kernels.machine.failures import KernelWarning
 from xlab.kernels.machine.machine import Machine
 from xlab.kernels.machine.state import inside
 from xlab.kernels.machine.traced import program_of_equation
@@ -74,11 +73,9 @@ def run(
     assert outs is not None
     if machine.races and params.on_race == "record":
         count = len(machine.races)
-        warnings.warn(
+        warn(
             f"{count} race{'s' * (count != 1)} in {program.name}: {machine.races[0]}. Look at all with "
-            f"xlab.kernels.machine.Machine(call, *args, params=...)",
-            KernelWarning,
-            stacklevel=2,
+            f"xlab.kernels.machine.Machine(call, *args, params=...)"
         )
     buffers = machine.now.buffers
     grid = eqn_params.get("grid_mapping")

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xlab.kernels.call_primitive import kernel_call_p
-from xlab.kernels.machine.buffers import Place
+from xlab.kernels.machine.buffers import RefPlace
 from xlab.kernels.machine.engine import Engine, machine_rules
 from xlab.kernels.machine.frames import Op
-from xlab.kernels.machine.programs import Program, kernel_program
+from xlab.kernels.machine.programs import KernelProgram, kernel_program
 from xlab.kernels.machine.regions import whole
 
 if TYPE_CHECKING:
-    from xlab.kernels.machine.state import Core
+    from xlab.kernels.machine.state import MachineCore
 
 
-def inner_program(engine: Engine, core: Core | None) -> Program:
+def inner_program(engine: Engine, core: MachineCore | None) -> KernelProgram:
     """The program of the kernel that a core is about to call.
 
     Raises:
@@ -33,20 +33,21 @@ def inner_program(engine: Engine, core: Core | None) -> Program:
     return _program(engine, op, [x if v is None else env[v] for v, x in op.ins])
 
 
-def _program(engine: Engine, op: Op, values: list) -> Program:
+def _program(engine: Engine, op: Op, values: list) -> KernelProgram:
     operands = [
-        np.array(engine.now.buffers[v.number].values) if isinstance(v, Place) else v for v in values
+        np.array(engine.now.buffers[v.number].values) if isinstance(v, RefPlace) else v
+        for v in values
     ]
     return kernel_program(operands, engine.params, **op.params)
 
 
-def _kernel_call(engine: Engine, core: Core, op: Op, values: list):
+def _kernel_call(engine: Engine, core: MachineCore, op: Op, values: list):
     program = _program(engine, op, values)
     inner = Engine(program, engine.params, record=False)
     while (chosen := inner.choose()) is not None:
         inner.turn(chosen)
     for i, v in enumerate(values):  # references that the inner kernel captures
-        if isinstance(v, Place):
+        if isinstance(v, RefPlace):
             buffer = engine.now.buffers[v.number]
             if inner.now.buffers[i].dirty:
                 buffer.write(whole(buffer.shape), inner.now.buffers[i].values)

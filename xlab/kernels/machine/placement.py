@@ -18,7 +18,7 @@ from xlab.lax.refs import get_p
 _REMEMBERED = 1 << 15  # blocks per operand
 
 
-class Block(NamedTuple):
+class PlacedBlock(NamedTuple):
     """A block of an operand: its place in the padded array, and what is told of it."""
 
     index: tuple  # what the index map gave, per dimension
@@ -51,13 +51,13 @@ class Block(NamedTuple):
         )
 
 
-class Placement:
+class BlockPlacement:
     """The blocks of one operand. What does not change from step to step is made once; blocks are remembered by their index."""
 
     def __init__(self, mapping: BlockMapping):
         self.mapping = m = mapping
         self.padded, self.padding = m.padded_shape, m.padding
-        self.known: dict[tuple, Block] = {}
+        self.known: dict[tuple, PlacedBlock] = {}
         jaxpr = m.index_map.jaxpr
         places = {v: i for i, v in enumerate(jaxpr.invars)}
         self.plain: list[tuple[bool, int]] | None = None
@@ -78,7 +78,7 @@ class Placement:
             self.kept = tuple(d for d in range(len(m.sizes)) if d not in squeezed)
             self.counts = (None,) * len(m.sizes)
 
-    def at(self, position: Sequence[int], read: Callable[..., Any] | None) -> Block:
+    def at(self, position: Sequence[int], read: Callable[..., Any] | None) -> PlacedBlock:
         """The block at a grid point."""
         m = self.mapping
         if self.plain is not None:
@@ -96,7 +96,7 @@ class Placement:
             found = self.known[key] = self._window(key) or self.block(m.results(given))
         return found
 
-    def _window(self, index: tuple[int, ...]) -> Block | None:
+    def _window(self, index: tuple[int, ...]) -> PlacedBlock | None:
         """The block with a number per dimension, where it is a plain window inside the array: most blocks are."""
         if self.windows is None:
             return None
@@ -109,7 +109,7 @@ class Placement:
             take.append(slice(start, stop))
             starts.append(start)
             pad.append(stop - n if stop > n else 0)
-        return Block(
+        return PlacedBlock(
             index,
             tuple(take),
             tuple(starts),
@@ -123,12 +123,12 @@ class Placement:
             self.kept,
         )
 
-    def block(self, indices: Sequence[Any]) -> Block:
+    def block(self, indices: Sequence[Any]) -> PlacedBlock:
         """The block that an index map's results name. Starts outside are moved inside, as compiled programs do."""
         return _block(self.mapping, self.padded, self.padding, indices)
 
 
-def _block(m: BlockMapping, padded, padding, indices: Sequence[Any]) -> Block:
+def _block(m: BlockMapping, padded, padding, indices: Sequence[Any]) -> PlacedBlock:
     index, take, starts, shape, squeezed, pad, sizes = [], [], [], [], [], [], []
     clamped, said = False, ""
     for d, (dim, r, n) in enumerate(zip(m.block_shape, indices, m.array_aval.shape)):
@@ -177,7 +177,7 @@ def _block(m: BlockMapping, padded, padding, indices: Sequence[Any]) -> Block:
         sizes.append(size)
         if kind is Squeezed:
             squeezed.append(d)
-    return Block(
+    return PlacedBlock(
         tuple(index),
         tuple(take),
         tuple(starts),
@@ -192,7 +192,7 @@ def _block(m: BlockMapping, padded, padding, indices: Sequence[Any]) -> Block:
     )
 
 
-def numpy_index(block: Block) -> tuple:
+def numpy_index(block: PlacedBlock) -> tuple:
     """The block's index with positions along every dimension, where some are given by vectors."""
     if block.whole or all(type(t) is slice for t in block.take):
         return block.take
@@ -231,10 +231,10 @@ def depends_on_data(m: BlockMapping) -> bool:
     return bool(m.index_map.effects)
 
 
-def whole_block(shape: tuple[int, ...]) -> Block:
+def whole_block(shape: tuple[int, ...]) -> PlacedBlock:
     """The one block of an operand that every step sees whole."""
     n = len(shape)
-    return Block(
+    return PlacedBlock(
         (0,) * n,
         tuple(slice(0, s) for s in shape),
         (0,) * n,

@@ -10,19 +10,19 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.kernels.blocks import Blocked, BlockMapping, Indirect
-from xlab.kernels.machine.buffers import Buffer, Window, uninitialized_value
+from xlab.kernels.machine.buffers import BlockWindow, MemoryBuffer, uninitialized_value
 from xlab.kernels.machine.events import BlockEvent
 from xlab.kernels.machine.failures import OutOfBoundsError, with_place
-from xlab.kernels.machine.placement import Block, Placement, numpy_index, whole_block
-from xlab.kernels.machine.programs import Pair, Program, Source, coordinates
+from xlab.kernels.machine.placement import BlockPlacement, PlacedBlock, numpy_index, whole_block
+from xlab.kernels.machine.programs import KernelPair, KernelProgram, RefSource, coordinates
 from xlab.kernels.machine.regions import element_numbers, locate, outside
 
 if TYPE_CHECKING:
     from xlab.kernels.machine.engine import Engine
-    from xlab.kernels.machine.state import Core
+    from xlab.kernels.machine.state import MachineCore
 
 
-def begin_point(engine: Engine, core: Core) -> None:
+def begin_point(engine: Engine, core: MachineCore) -> None:
     """Fetches the blocks of the core's grid point."""
     pair = core.pair
     core.coords = coordinates(core.step, pair.grid)
@@ -52,7 +52,7 @@ def begin_point(engine: Engine, core: Core) -> None:
                 tell_block(engine, core, source, block, "read")
 
 
-def finish_point(engine: Engine, core: Core) -> None:
+def finish_point(engine: Engine, core: MachineCore) -> None:
     """Puts back the blocks that the kernel wrote, inputs first."""
     pair = core.pair
     if pair.mesh is not None:
@@ -72,12 +72,12 @@ def finish_point(engine: Engine, core: Core) -> None:
         buffer.dirty = False
 
 
-def _role(engine: Engine, source: Source) -> str:
+def _role(engine: Engine, source: RefSource) -> str:
     assert source.operand is not None
     return engine.program.operands[source.operand].role
 
 
-def _block(engine, core, pair: Pair, source: Source, mapping: BlockMapping) -> Block:
+def _block(engine, core, pair: KernelPair, source: RefSource, mapping: BlockMapping) -> PlacedBlock:
     def read(i, tree, leaves):
         buffer = engine.now.buffers[pair.prefetch[i]]
         transforms = _tree.unflatten(tree, leaves)
@@ -111,7 +111,7 @@ def _origin(mapping: BlockMapping) -> str:
     return info.position or f"index map {info.name}"
 
 
-def _fetch(engine, core, source, mapping, block: Block, number: int) -> None:
+def _fetch(engine, core, source, mapping, block: PlacedBlock, number: int) -> None:
     root, buffer = engine.now.buffers[source.operand], engine.now.buffers[number]
     take = numpy_index(block)
     values = np.array(root.values[take])
@@ -127,7 +127,7 @@ def _fetch(engine, core, source, mapping, block: Block, number: int) -> None:
         written = None if written is None else written.squeeze(block.squeezed)
     if written is not None and written.all():
         written = None
-    buffer.fill(values, written, Window(block.starts, block.kept, len(block.starts)))
+    buffer.fill(values, written, BlockWindow(block.starts, block.kept, len(block.starts)))
     if engine.detector is not None and _role(engine, source) == "input":
         _follow(engine, core, root, take, "read", block)
 
@@ -137,7 +137,7 @@ def _fetch_whole(engine, core, source, number) -> None:
     buffer.fill(np.array(root.values), None if root.written is None else root.written.copy(), None)
 
 
-def _lost(engine, mapping, block: Block):
+def _lost(engine, mapping, block: PlacedBlock):
     """Per dimension the positions of the block that stay outside, where such elements read as uninitialized."""
     if not block.outside or engine.params.out_of_bounds_reads != "uninitialized":
         return None
@@ -153,7 +153,7 @@ def _lost(engine, mapping, block: Block):
     return out
 
 
-def _hidden(block: Block, lost) -> np.ndarray:
+def _hidden(block: PlacedBlock, lost) -> np.ndarray:
     """Which elements of a block do not count."""
     out = np.zeros(block.shape, bool)
     for d, size in enumerate(block.sizes):
@@ -166,7 +166,7 @@ def _hidden(block: Block, lost) -> np.ndarray:
     return out
 
 
-def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None:
+def _put_back(engine, core, source, block: PlacedBlock | None, buffer: MemoryBuffer) -> None:
     root = engine.now.buffers[source.operand]
     if block is None:
         root.values, root.written = buffer.values.copy(), buffer.written
@@ -193,7 +193,7 @@ def _put_back(engine, core, source, block: Block | None, buffer: Buffer) -> None
         _follow(engine, core, root, take, "write", block)
 
 
-def _follow(engine, core, root: Buffer, take, kind: str, block: Block) -> None:
+def _follow(engine, core, root: MemoryBuffer, take, kind: str, block: PlacedBlock) -> None:
     """Tells the race detector of a block that is moved."""
     if len(engine.now.cores) == 1:
         return
@@ -217,7 +217,7 @@ def _wrote_input(engine, core, source) -> None:
     )
 
 
-def tell_block(engine, core, source, block: Block | None, io: str) -> None:
+def tell_block(engine, core, source, block: PlacedBlock | None, io: str) -> None:
     """The event of a block that is fetched or put back."""
     operand = engine.program.operands[source.operand]
     if block is None:
@@ -236,12 +236,12 @@ def tell_block(engine, core, source, block: Block | None, io: str) -> None:
 # -- without running ----------------------------------------------------------------------------------------
 
 
-def static_events(program: Program) -> Iterator[BlockEvent]:
+def static_events(program: KernelProgram) -> Iterator[BlockEvent]:
     """The block events of a `kernel_call` whose index maps do not depend on data, core by core."""
     for number, share in enumerate(program.pairs[0].shares):
         pair = program.pairs[0]
         visits: dict[tuple, int] = {}
-        placements: dict[int, Placement] = {}
+        placements: dict[int, BlockPlacement] = {}
         for step in share:
             coords = coordinates(step, pair.grid)
             late = []
@@ -253,7 +253,7 @@ def static_events(program: Program) -> Iterator[BlockEvent]:
                 if m is None:
                     block = whole_block(operand.aval.shape)
                 else:
-                    block = placements.setdefault(id(m), Placement(m)).at(coords, None)
+                    block = placements.setdefault(id(m), BlockPlacement(m)).at(coords, None)
                 key = (source.operand, block.index)
                 visits[key] = visits.get(key, 0) + 1
                 io = IO[operand.role]

@@ -6,7 +6,6 @@ run its kernel once.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +43,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Source:
+class RefSource:
     """What a reference of the kernel is: an operand, a block of one, or scratch of the core.
 
     `home` is the pair to whose cores scratch belongs, None for those of every pair.
@@ -58,13 +57,13 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Pair:
+class KernelPair:
     """A kernel and its cores. `grid` counts grid points; each core runs its share of them, one after the other."""
 
     number: int
     jaxpr: ClosedJaxpr
     name: str
-    sources: tuple[Source, ...]
+    sources: tuple[RefSource, ...]
     grid: tuple[int, ...]
     grid_names: tuple | None = None
     seen_axes: tuple[int, ...] = ()
@@ -75,12 +74,12 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Program:
+class KernelProgram:
     """A call, ready to run."""
 
     name: str
     operands: tuple[Operand, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[KernelPair, ...]
     device: Any = None  # its number, where each device has a machine
     cost: Any = None
     alias_mode: str = "copy"  # "shared": an output and the input it starts as are one buffer
@@ -130,7 +129,7 @@ def kernel_program(
     alias_mode: str = "copy",
     device: Any = None,
     **_: Any,
-) -> Program:
+) -> KernelProgram:
     """The program of a `kernel_call` equation on concrete operands."""
     g = grid_mapping
     values = [on_host(x) for x in operands]
@@ -138,11 +137,11 @@ def kernel_program(
     grid = tuple(n if isinstance(n, int) else next(sizes) for n in g.grid)
     ref_avals = jaxpr.in_avals
     found: list[Operand] = []
-    sources: list[Source] = []
+    sources: list[RefSource] = []
 
     def whole(role, names, values, avals):
         for n, v, a in zip(names, values, avals):
-            sources.append(Source(len(found)))
+            sources.append(RefSource(len(found)))
             found.append(Operand(n, role, _array(a), space_name(a.memory_space), v))
 
     captured, prefetch = values[g.captured_operands], values[g.prefetch_operands]
@@ -152,9 +151,13 @@ def kernel_program(
     if len(names) < g.num_prefetch:
         names = [f"args[{i}]" for i in range(g.num_prefetch)]
     whole("prefetch", names, prefetch, ref_avals[g.prefetch_refs])
+    first = g.num_captured
+    starts = {o: first + i for i, o in input_output_aliases}
+    # Two blocks of one buffer are written back one after the other, so they stay blocks even where they are all of it.
+    blocks = {*starts.values()} if alias_mode == "shared" else set()
     inputs = zip(g.input_mappings, values[g.input_operands], operands[g.input_operands])
     for m, v, given in inputs:
-        sources.append(_source(m, len(found)))
+        sources.append(_source(m, len(found), len(found) in blocks))
         found.append(
             Operand(
                 m.origin,
@@ -166,11 +169,9 @@ def kernel_program(
                 is_reference=is_ref(given),
             )
         )
-    first = g.num_captured
-    starts = {o: first + i for i, o in input_output_aliases}
     outputs = []
     for i, m in enumerate(g.output_mappings):
-        sources.append(_source(m, len(found)))
+        sources.append(_source(m, len(found), starts.get(i) in blocks))
         outputs.append(len(found))
         found.append(
             Operand(
@@ -184,8 +185,8 @@ def kernel_program(
             )
         )
     for i, a in enumerate(g.scratch_avals):
-        sources.append(Source(None, None, a, f"scratch[{i}]"))
-    pair = Pair(
+        sources.append(RefSource(None, None, a, f"scratch[{i}]"))
+    pair = KernelPair(
         0,
         jaxpr,
         name,
@@ -196,7 +197,9 @@ def kernel_program(
         shares=_shares(grid, _parallel_axes(compiler_params, len(grid)), params),
         prefetch=tuple(range(g.num_captured, g.num_captured + g.num_prefetch)),
     )
-    return Program(name, tuple(found), (pair,), device, cost_estimate, alias_mode, tuple(outputs))
+    return KernelProgram(
+        name, tuple(found), (pair,), device, cost_estimate, alias_mode, tuple(outputs)
+    )
 
 
 def _output_name(path: str, i: int) -> str:
@@ -204,8 +207,9 @@ def _output_name(path: str, i: int) -> str:
     return f"outputs[{i}]" if path in ("", "outputs") else path
 
 
-def _source(m: BlockMapping, operand: int) -> Source:
-    return Source(operand, None if m.has_trivial_window() else m, None, m.origin)
+def _source(m: BlockMapping, operand: int, as_block: bool) -> RefSource:
+    whole = m.has_trivial_window() and not as_block
+    return RefSource(operand, None if whole else m, None, m.origin)
 
 
 def _parallel_axes(compiler_params: Any, rank: int) -> tuple[int, ...]:
@@ -256,7 +260,7 @@ def mesh_program(
     cost_estimate: Any = None,
     device: Any = None,
     **_: Any,
-) -> Program:
+) -> KernelProgram:
     """The program of an `mpmd_map` equation on concrete operands: every core sees every operand whole."""
     refs = jaxprs[0].in_avals
     n_in, n_out = len(operands), len(out_avals)
@@ -278,23 +282,23 @@ def mesh_program(
                 starts_as=aliases.get(i),
             )
         )
-    sources = [Source(i) for i in range(n_in + n_out)]
+    sources = [RefSource(i) for i in range(n_in + n_out)]
     for i, a in enumerate(refs[n_in + n_out :]):
         label = f"scratch[{i}]"
         home = mesh_of(a.memory_space)
         if owner_of(a, True) == CALL or (home is not None and home not in meshes):
-            sources.append(Source(len(found)))
+            sources.append(RefSource(len(found)))
             found.append(Operand(label, "scratch", _array(a), space_name(a.memory_space)))
         else:
             sources.append(
-                Source(None, None, a, label, None if home is None else list(meshes).index(home))
+                RefSource(None, None, a, label, None if home is None else list(meshes).index(home))
             )
     pairs = []
     for k, (mesh, jaxpr) in enumerate(zip(meshes, jaxprs)):
         shape = dict(mesh.shape)
         sizes = tuple(shape.values())
         pairs.append(
-            Pair(
+            KernelPair(
                 k,
                 jaxpr,
                 names[k] if k < len(names) else jaxpr.jaxpr.debug_info.name,
@@ -308,7 +312,7 @@ def mesh_program(
             )
         )
     results = tuple(range(n_in, n_in + n_out))
-    return Program(
+    return KernelProgram(
         name or "mpmd_map", tuple(found), tuple(pairs), device, cost_estimate, results=results
     )
 
@@ -320,8 +324,3 @@ def coordinates(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
         number, r = divmod(number, n)
         out.append(r)
     return tuple(reversed(out))
-
-
-def all_points(grid: tuple[int, ...]) -> itertools.product:
-    """Every grid point, the last axis fastest."""
-    return itertools.product(*map(range, grid))

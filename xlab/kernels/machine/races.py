@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlab.kernels.machine.buffers import Buffer
+from xlab.kernels.machine.buffers import MemoryBuffer
 
 
 class _Known(NamedTuple):
@@ -108,11 +108,13 @@ class Detector:
     def races(self) -> list[Race]:
         return sorted(self.found.values(), key=lambda r: (r.turns[1], r.turns[0]))
 
-    def copy(self) -> Detector:
+    def copy(self, apart: bool = False) -> Detector:
+        """The state for a checkpoint. What is known of accesses is shared, since numbers below `count` do not change; `apart` copies it."""
         new = object.__new__(Detector)
         new.__dict__.update(self.__dict__)
         new.clocks = [list(c) for c in self.clocks]
-        new.started, new.known = list(self.started), dict(self.known)
+        new.started = list(self.started)
+        new.known = dict(self.known) if apart else self.known
         new.tracks = {n: t.copy() for n, t in self.tracks.items()}
         new.found = dict(self.found)
         return new
@@ -145,7 +147,7 @@ class Detector:
     def access(
         self,
         core: Any,
-        buffer: Buffer,
+        buffer: MemoryBuffer,
         elements: np.ndarray,
         kind: str,
         box: tuple,
@@ -190,8 +192,6 @@ class Detector:
             if last is None:
                 last = track.others[agent, kind] = np.full(buffer.values.size, -1, np.int32)
             last[elements] = number
-        if len(self.known) > 100_000:
-            self._forget()
 
     def _meet(self, buffer, me: _Known, clock, numbers) -> None:
         for number in np.unique(numbers).tolist():
@@ -222,11 +222,19 @@ class Detector:
             1,
         )
 
-    def _forget(self) -> None:
-        """Drops accesses that no element refers to any more."""
-        arrays = [a for t in self.tracks.values() for a in (t.writes, *t.others.values())]
-        used = {int(n) for a in arrays for n in np.unique(a)}
-        self.known = {n: k for n, k in self.known.items() if n in used}
+    @property
+    def fresh_bytes(self) -> int:
+        """Bytes of what has changed since the last checkpoint."""
+        tracks = [t for t in self.tracks.values() if not t.kept]
+        return sum(a.nbytes for t in tracks for a in (t.writes, *t.others.values()))
+
+    def forget(self, others: Sequence[Detector] = ()) -> None:
+        """Drops accesses that no element refers to any more, here or in checkpoints."""
+        tracks = [t for d in (self, *others) for t in d.tracks.values()]
+        arrays = {id(a): a for t in tracks for a in (t.writes, *t.others.values())}
+        used = {int(n) for a in arrays.values() for n in np.unique(a)}
+        for n in [n for n in self.known if n not in used]:
+            del self.known[n]
 
 
 def _union(a: tuple, b: tuple) -> tuple:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xlab.core import dtypes
-from xlab.kernels.machine.programs import Program, space_name
+from xlab.kernels.machine.programs import KernelProgram, space_name
 from xlab.kernels.machine.text import equations
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Recording:
+class MachineRecording:
     """What a run has told so far.
 
     Args:
@@ -95,7 +95,7 @@ def _words(e: dict[str, Any]) -> str:
     return f"{_VERBS[e['kind']]} {e['ref']}" + (f"[{','.join(box)}]" if box else "")
 
 
-def record_of(machine: Machine, start: int = 0, stop: int | None = None) -> Recording:
+def record_of(machine: Machine, start: int = 0, stop: int | None = None) -> MachineRecording:
     """The run of a machine so far."""
     program = machine.program
     data = {
@@ -114,7 +114,7 @@ def record_of(machine: Machine, start: int = 0, stop: int | None = None) -> Reco
         "done": machine.done,
         "left_out": {"events": machine.left_out},
     }
-    return Recording(data)
+    return MachineRecording(data)
 
 
 def _events(machine, start, stop) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def _events(machine, start, stop) -> list[dict[str, Any]]:
     return [{**e.to_dict(), **more} for e in machine.events(start, stop)]
 
 
-def _operands(program: Program) -> list[dict[str, Any]]:
+def _operands(program: KernelProgram) -> list[dict[str, Any]]:
     out = [
         {
             "name": o.name,
@@ -152,7 +152,7 @@ def _operands(program: Program) -> list[dict[str, Any]]:
     return out
 
 
-def _pairs(program: Program, machine: Machine) -> list[dict[str, Any]]:
+def _pairs(program: KernelProgram, machine: Machine) -> list[dict[str, Any]]:
     out, first = [], 0
     for pair in program.pairs:
         cores = list(range(first, first + len(pair.shares)))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xlab.kernels.machine.accesses import left_signals
-from xlab.kernels.machine.events import BlockEvent
 from xlab.kernels.machine.state import inside
 
 if TYPE_CHECKING:
@@ -67,8 +66,3 @@ def _revisits(engine: Engine) -> None:
                     f"fastest.",
                     ref=operand.name,
                 )
-
-
-def block_events(engine: Engine) -> list[BlockEvent]:
-    """The block events of the log."""
-    return [e for e in engine.log if isinstance(e, BlockEvent)]

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlab.kernels.machine.buffers import COUNTS, Buffer, Place, empty, uninitialized_value
-from xlab.kernels.machine.frames import Frame
-from xlab.kernels.machine.programs import Operand, Pair, Program, coordinates
+from xlab.kernels.machine.buffers import COUNTS, MemoryBuffer, RefPlace, empty, uninitialized_value
+from xlab.kernels.machine.frames import KernelFrame
+from xlab.kernels.machine.programs import KernelPair, KernelProgram, Operand, coordinates
 
 
 class Waiting(NamedTuple):
@@ -22,14 +22,16 @@ class Waiting(NamedTuple):
     needed: int
 
 
-class Core:
+class MachineCore:
     """A core: its frames, innermost last, and where it is in its share of the grid."""
 
     __slots__ = ("at", "coords", "frames", "number", "pair", "refs", "share", "waiting", "windows")
 
-    def __init__(self, number: int, pair: Pair, share: Sequence[int], refs: tuple[Place, ...]):
+    def __init__(
+        self, number: int, pair: KernelPair, share: Sequence[int], refs: tuple[RefPlace, ...]
+    ):
         self.number, self.pair, self.share, self.refs = number, pair, share, refs
-        self.frames: list[Frame] = []
+        self.frames: list[KernelFrame] = []
         self.at = 0  # in the share
         self.coords: tuple[int, ...] = ()
         self.waiting: Waiting | None = None
@@ -53,8 +55,8 @@ class Core:
         """The grid point that the core is at, or begins next."""
         return self.coords if self.done else coordinates(self.step, self.pair.grid)
 
-    def copy(self) -> Core:
-        new = object.__new__(Core)
+    def copy(self) -> MachineCore:
+        new = object.__new__(MachineCore)
         new.number, new.pair, new.share, new.refs = self.number, self.pair, self.share, self.refs
         new.at, new.coords, new.waiting = self.at, self.coords, self.waiting
         new.windows = self.windows
@@ -70,9 +72,9 @@ class State:
         self.cursor = 0  # in an explicit schedule
         self.last: int | None = None  # the core of the turn before, and its turns in a row
         self.used = 0
-        self.buffers: dict[int, Buffer] = {}
+        self.buffers: dict[int, MemoryBuffer] = {}
         self.made = 0  # buffers so far
-        self.cores: list[Core] = []
+        self.cores: list[MachineCore] = []
         self.units: dict[
             tuple[int, int], tuple
         ] = {}  # signals of a semaphore that nobody waited for
@@ -98,7 +100,9 @@ class State:
     ):
         """A new buffer."""
         number, self.made = self.made, self.made + 1
-        made = self.buffers[number] = Buffer(number, name, space, owner, values, written, root)
+        made = self.buffers[number] = MemoryBuffer(
+            number, name, space, owner, values, written, root
+        )
         return made
 
 
@@ -123,7 +127,7 @@ def inside(operand: Operand) -> tuple[slice, ...]:
     return tuple(slice(lo, lo + n) for n, (lo, _) in zip(operand.aval.shape, operand.padding))
 
 
-def start(program: Program, zero: bool, padding_counts: bool) -> State:
+def start(program: KernelProgram, zero: bool, padding_counts: bool) -> State:
     """The state before the first turn."""
     state = State()
     for operand in program.operands:
@@ -153,17 +157,17 @@ def start(program: Program, zero: bool, padding_counts: bool) -> State:
         for share in pair.shares:
             number = len(state.cores)
             refs = tuple(_reference(state, program, pair, s, number, zero) for s in pair.sources)
-            state.cores.append(Core(number, pair, share, refs))
+            state.cores.append(MachineCore(number, pair, share, refs))
     _families(state, program)
     return state
 
 
-def _families(state: State, program: Program) -> None:
+def _families(state: State, program: KernelProgram) -> None:
     """Joins the copies of scratch that belongs to the cores of one pair; cores of other pairs refer to the first."""
     for k, source in enumerate(program.pairs[0].sources):
         if source.operand is not None or program.pairs[0].mesh is None:
             continue
-        by_pair: dict[int, list[Core]] = {}
+        by_pair: dict[int, list[MachineCore]] = {}
         for core in state.cores:
             by_pair.setdefault(core.pair.number, []).append(core)
         for number, cores in by_pair.items():
@@ -177,7 +181,7 @@ def _families(state: State, program: Program) -> None:
                     core.refs = (*core.refs[:k], first, *core.refs[k + 1 :])
 
 
-def _share(state: State, program: Program) -> None:
+def _share(state: State, program: KernelProgram) -> None:
     """Gives an output and the input that it starts as one buffer."""
     for i, operand in enumerate(program.operands):
         source = operand.starts_as
@@ -191,18 +195,18 @@ def _share(state: State, program: Program) -> None:
         state.buffers[i] = state.buffers[source]
 
 
-def _reference(state, program, pair: Pair, source, core: int, zero: bool) -> Place:
+def _reference(state, program, pair: KernelPair, source, core: int, zero: bool) -> RefPlace:
     alone = program.num_cores == 1
     if source.operand is not None:
         space = program.operands[source.operand].space
         if source.mapping is None and (alone or pair.mesh is not None or space not in PER_CORE):
-            return Place(source.operand)
+            return RefPlace(source.operand)
         block = state.add(
             program.operands[source.operand].name, space, core, NOTHING, None, source.operand
         )
-        return Place(block.number)
+        return RefPlace(block.number)
     if source.home not in (None, pair.number):
-        return Place(-1)  # memory of other cores
+        return RefPlace(-1)  # memory of other cores
     aval = source.aval.inner_aval
     space = str(
         getattr(source.aval.memory_space, "memory_space", source.aval.memory_space) or "default"
@@ -212,7 +216,7 @@ def _reference(state, program, pair: Pair, source, core: int, zero: bool) -> Pla
     made = state.add(
         source.name, space, core, values, None if semaphore else np.zeros(aval.shape, bool)
     )
-    return Place(made.number)
+    return RefPlace(made.number)
 
 
 PER_CORE = ("default", "local")

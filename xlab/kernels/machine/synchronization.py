@@ -15,17 +15,15 @@ from xlab.kernels.copies import dma_start_p, dma_wait_p
 from xlab.kernels.machine.accesses import (
     accumulate,
     array_box,
-    buffer_of,
     followed,
     load,
     out_of_bounds,
     region_of,
-    tell,
 )
-from xlab.kernels.machine.buffers import Buffer, Place
+from xlab.kernels.machine.buffers import MemoryBuffer, RefPlace
 from xlab.kernels.machine.engine import WAIT, machine_rules
 from xlab.kernels.machine.events import Access
-from xlab.kernels.machine.failures import KernelRunError, with_place
+from xlab.kernels.machine.failures import KernelRunError, SemaphoreError, with_place
 from xlab.kernels.machine.frames import Op
 from xlab.kernels.machine.regions import Region, locate
 from xlab.kernels.machine.state import Waiting
@@ -38,11 +36,7 @@ from xlab.kernels.semaphores import (
 
 if TYPE_CHECKING:
     from xlab.kernels.machine.engine import Engine
-    from xlab.kernels.machine.state import Core
-
-
-class SemaphoreError(KernelRunError, ValueError):
-    """A semaphore counts too far, or it is not clear which core's is meant."""
+    from xlab.kernels.machine.state import MachineCore
 
 
 class Units(NamedTuple):
@@ -69,8 +63,8 @@ class Copy(NamedTuple):
 
 
 def _one(
-    engine: Engine, core: Core, place: Place, transforms, number=None
-) -> tuple[Buffer, int, Region]:
+    engine: Engine, core: MachineCore, place: RefPlace, transforms, number=None
+) -> tuple[MemoryBuffer, int, Region]:
     """The semaphore that is meant: its buffer, its number there, and its region."""
     buffers = engine.now.buffers
     buffer = buffers[place.number]
@@ -110,25 +104,25 @@ def _error(engine, core, text: str) -> KernelRunError:
     return with_place(SemaphoreError(f"{text}. {place['line']}: {place['text']}"), place)
 
 
-def _label(buffer: Buffer, element: int) -> str:
+def _label(buffer: MemoryBuffer, element: int) -> str:
     if not buffer.shape:
         return buffer.name
     at = np.unravel_index(element, buffer.shape)
     return f"{buffer.name}[{', '.join(str(int(i)) for i in at)}]"
 
 
-def _count(buffer: Buffer, element: int) -> int:
+def _count(buffer: MemoryBuffer, element: int) -> int:
     return int(buffer.values.reshape(-1)[element])
 
 
-def _set(buffer: Buffer, element: int, count: int) -> None:
+def _set(buffer: MemoryBuffer, element: int, count: int) -> None:
     buffer.own()
     buffer.values.reshape(-1)[element] = count
 
 
 def add_units(
     engine: Engine,
-    buffer: Buffer,
+    buffer: MemoryBuffer,
     element: int,
     inc: int,
     clock: tuple[int, ...] | None,
@@ -143,7 +137,12 @@ def add_units(
 
 
 def take_units(
-    engine: Engine, core: Core, buffer: Buffer, element: int, needed: int, decrement: bool
+    engine: Engine,
+    core: MachineCore,
+    buffer: MemoryBuffer,
+    element: int,
+    needed: int,
+    decrement: bool,
 ):
     """The turns of the signals that let a wait pass; the core now knows what came before them."""
     units = engine.now.units
@@ -192,7 +191,7 @@ def _tell_semaphore(engine, core, buffer, element, region, kind, more) -> None:
 # -- signal, wait, read -------------------------------------------------------------------------------------
 
 
-def _signal(engine: Engine, core: Core, op: Op, values: list):
+def _signal(engine: Engine, core: MachineCore, op: Op, values: list):
     place, inc, *leaves = values
     transforms, number = _tree.unflatten(op.params["tree"], leaves)
     buffer, element, region = _one(engine, core, place, transforms, number)
@@ -213,7 +212,7 @@ def _signal(engine: Engine, core: Core, op: Op, values: list):
     return ()
 
 
-def _wait(engine: Engine, core: Core, op: Op, values: list):
+def _wait(engine: Engine, core: MachineCore, op: Op, values: list):
     place, value, *leaves = values
     (transforms,) = _tree.unflatten(op.params["tree"], leaves)
     found = _one(engine, core, place, transforms)
@@ -235,7 +234,7 @@ def _wait_for(engine, core, buffer, element, region, needed: int, decrement: boo
     return ()
 
 
-def _read(engine: Engine, core: Core, op: Op, values: list):
+def _read(engine: Engine, core: MachineCore, op: Op, values: list):
     place, *leaves = values
     (transforms,) = _tree.unflatten(op.params["tree"], leaves)
     buffer, element, region = _one(engine, core, place, transforms)
@@ -266,7 +265,7 @@ def _copy_views(engine, core, op: Op, values: list):
     return out, (semaphore, element, region)
 
 
-def _dma_start(engine: Engine, core: Core, op: Op, values: list):
+def _dma_start(engine: Engine, core: MachineCore, op: Op, values: list):
     ((src, src_at), (dst, dst_at)), (semaphore, element, _) = _copy_views(engine, core, op, values)
     agent = None
     if engine.detector is not None:
@@ -293,7 +292,7 @@ def _dma_start(engine: Engine, core: Core, op: Op, values: list):
     return ()
 
 
-def _dma_wait(engine: Engine, core: Core, op: Op, values: list):
+def _dma_wait(engine: Engine, core: MachineCore, op: Op, values: list):
     _, (semaphore, element, region) = _copy_views(engine, core, op, values)
     src_at = _tree.unflatten(op.params["tree"], values[3:])[0]
     src = engine.now.buffers[values[0].number]
@@ -308,7 +307,7 @@ def _dma_wait(engine: Engine, core: Core, op: Op, values: list):
     return _wait_for(engine, core, semaphore, element, region, needed, True)
 
 
-def perform(engine: Engine, core: Core, copy: Copy) -> None:
+def perform(engine: Engine, core: MachineCore, copy: Copy) -> None:
     """Moves the elements of a copy and counts them."""
     st = engine.now
     src, dst = st.buffers[copy.src], st.buffers[copy.dst]
@@ -343,7 +342,7 @@ def perform(engine: Engine, core: Core, copy: Copy) -> None:
         _tell_copy(engine, core, copy, src, dst, True)
 
 
-def _mark_unwritten(src: Buffer, src_at: Region, dst: Buffer, dst_at: Region) -> None:
+def _mark_unwritten(src: MemoryBuffer, src_at: Region, dst: MemoryBuffer, dst_at: Region) -> None:
     """What nobody wrote stays so where it is copied to."""
     if src.written is None or src_at.dtype is not None or dst_at.dtype is not None:
         return
@@ -355,7 +354,7 @@ def _mark_unwritten(src: Buffer, src_at: Region, dst: Buffer, dst_at: Region) ->
     dst.written.reshape(-1)[dst_at.elements(dst.shape, dst.dtype.itemsize)] = known
 
 
-def _tell_copy(engine, core, copy: Copy, src: Buffer, dst: Buffer, done: bool) -> None:
+def _tell_copy(engine, core, copy: Copy, src: MemoryBuffer, dst: MemoryBuffer, done: bool) -> None:
     frame = core.frames[-1]
     event = Access(
         engine.now.t,
@@ -384,5 +383,3 @@ machine_rules[semaphore_wait_p] = _wait
 machine_rules[semaphore_read_p] = _read
 machine_rules[dma_start_p] = _dma_start
 machine_rules[dma_wait_p] = _dma_wait
-
-__all__ = ["SemaphoreError", "buffer_of", "tell"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from xlab.kernels.machine.engine import quiet_context
 
 if TYPE_CHECKING:
-    from xlab.kernels.machine.machine import Machine
+    from xlab.kernels.machine.running import Runner
 
 
-def run_threads(machine: Machine) -> None:
+def run_threads(machine: Runner) -> None:
     """Runs every core in a thread of its own. The log is in the order in which the lock was had; the turns are recorded."""
     turn = threading.Condition()
     failed: list[BaseException] = []

@@ -15,7 +15,7 @@ from xlab.interpreters.control_flow import CallFlow, flow_of
 from xlab.kernels.call_primitive import kernel_call_p
 from xlab.kernels.core_map import as_mpmd_map, core_map_p
 from xlab.kernels.interpret import InterpretParams, value_params
-from xlab.kernels.machine.programs import Program, kernel_program, mesh_program
+from xlab.kernels.machine.programs import KernelProgram, kernel_program, mesh_program
 from xlab.kernels.mpmd_primitive import mpmd_map_p
 
 KERNELS = (kernel_call_p, mpmd_map_p, core_map_p)
@@ -23,7 +23,7 @@ KERNELS = (kernel_call_p, mpmd_map_p, core_map_p)
 
 def captured_program(
     call: Callable[..., Any], args: Sequence[Any], params: InterpretParams | None
-) -> tuple[Program, InterpretParams]:
+) -> tuple[KernelProgram, InterpretParams]:
     """The program of the kernel that a function calls, and the call's own options.
 
     Raises:
@@ -41,7 +41,7 @@ def program_of_equation(
     operands: Sequence[Any],
     params: InterpretParams,
     device: Any = None,
-) -> Program:
+) -> KernelProgram:
     """The program of a kernel's equation on concrete operands."""
     if prim is kernel_call_p:
         return kernel_program(operands, params, device=device, **eqn_params)

@@ -33,6 +33,10 @@ SHOWN = 60
 """Steps that the page lists without a script."""
 MOST_OPERANDS = 40
 MOST_NOTES = 12
+HINT = (
+    "Values, accesses, schedules and races are those of a simulated run: %xstep f(x) walks through the kernels of a program, "
+    "xlab.notebook.show(Machine(call, x)) shows one."
+)
 HOW = ("round_robin", "random", "sequential", "shortest")
 
 SCHEDULE = Request(
@@ -112,6 +116,7 @@ def _movement(run: KernelRun) -> Node | None:
         for row in movement_rows(cost)
     ]
     lines = [roofline_line(cost, r) for r in cost.rooflines] if cost.intensity is not None else []
+    notes = list(dict.fromkeys(r.note for r in cost.rooflines if r.note)) if lines else []
     return h(
         "details",
         {"open": "", "class": "xl-kernel-cost"},
@@ -130,6 +135,7 @@ def _movement(run: KernelRun) -> Node | None:
                     "not a measurement.",
                 ),
                 *(h("p", {"class": "xl-dim"}, line) for line in lines),
+                *(h("p", {"class": "xl-dim"}, f"Targets: {note}.") for note in notes[:3]),
             ),
             roofline_figure(cost),
         ),
@@ -157,6 +163,10 @@ def run_node(run: KernelRun) -> Node:
     lines = list(itertools.islice(step_lines(run), SHOWN))
     more = max(run.steps, sum(1 for _ in run.accesses) if not run.steps else 0) - len(lines)
     waits = waiting_line(run)
+    pictures = (
+        h("div", {"class": "xl-kernel-operands xl-picture"}, operand_figures(run)),
+        lanes_figure(run),
+    )
     return h(
         "div",
         {"class": "xl-kernel-run"},
@@ -185,8 +195,7 @@ def run_node(run: KernelRun) -> Node:
             {"class": "xl-kernel-static"},
             *(_error(race_text(r)) for r in run.races[:MOST_NOTES]),
             _more(len(run.races)),
-            h("div", {"class": "xl-kernel-operands"}, operand_figures(run)),
-            lanes_figure(run),
+            *(reversed(pictures) if len(run.cores) > 1 else pictures),
             h("p", {"class": "xl-dim"}, waits) if waits else None,
             h("pre", {"class": "xl-kernel-steps"}, "\n".join(clean(line, 240) for line in lines))
             if lines
@@ -206,6 +215,7 @@ def run_node(run: KernelRun) -> Node:
             h("div", {"class": "xl-scroll"}, _operands(run)),
         ),
         _movement(run),
+        h("p", {"class": "xl-dim"}, HINT) if not run.buffers and not any(run.accesses) else None,
         *(h("p", {"class": "xl-dim"}, f"not kept: {words}") for words in run.left_out[:MOST_NOTES]),
     )
 

@@ -12,6 +12,7 @@ from xlab.notebook.views.mesh import svg
 from xlab.observe.records.kernel import (
     WRITES,
     BlockVisit,
+    CorePair,
     KernelCost,
     KernelOperand,
     KernelRun,
@@ -179,7 +180,8 @@ def lanes_figure(run: KernelRun) -> Node | None:
     events = [e for e in run.accesses if 0 <= e.t < MOST_TIME]
     if not events:
         return None
-    cores = [(c, p) for p in run.pairs for c in p.cores][:MOST_LANES] or [(0, None)]
+    cores: list[tuple[int, CorePair | None]] = [(c, p) for p in run.pairs for c in p.cores]
+    cores = cores[:MOST_LANES] or [(0, None)]
     row = {c: i for i, (c, _) in enumerate(cores)}
     end = min(MOST_TIME, max(run.time, *(e.t + 1 for e in events), *(e.until + 1 for e in events)))
     px = 760 / max(1, end)

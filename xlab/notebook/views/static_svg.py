@@ -55,11 +55,11 @@ def static_svg(tree: Node) -> str | None:
 
 
 def _first(node: Any) -> list[Node]:
-    """The first drawing in reading order, or all of the first pair."""
+    """The first drawing in reading order, or all of the first pair or picture of several."""
     for found in _nodes([node]):
         if found[0] == "svg" and float(found[1].get("width", 0)):
             return [found]
-        if "xl-pair" in found[1].get("class", "").split():
+        if {"xl-pair", "xl-picture"} & set(found[1].get("class", "").split()):
             drawings = [
                 n for n in _nodes(found[2:]) if n[0] == "svg" and float(n[1].get("width", 0))
             ]

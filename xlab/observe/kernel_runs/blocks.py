@@ -193,7 +193,7 @@ def block_events(
         columns.append(
             (
                 v,
-                v.index[:steps].tolist(),
+                v.indices[:steps].tolist(),
                 v.start[:steps].tolist(),
                 v.size[:steps].tolist(),
                 pad.tolist(),

@@ -159,9 +159,9 @@ def coarse_cells(
     if flat.ndim < 2:
         pad = -flat.size % (rows * cols)
         width = (flat.size + pad) // (rows * cols)
-        known = np.ones(flat.size, bool) if written is None else written.reshape(-1)
+        given = np.ones(flat.size, bool) if written is None else written.reshape(-1)
         flat = np.concatenate([flat.reshape(-1), np.zeros(pad)]).reshape(rows * cols, width)
-        known = np.concatenate([known, np.zeros(pad, bool)]).reshape(rows * cols, width)
+        known = np.concatenate([given, np.zeros(pad, bool)]).reshape(rows * cols, width)
         total = np.where(known, flat, 0).sum(1)
         count = known.sum(1)
     else:

@@ -25,7 +25,7 @@ class Visits(NamedTuple):
 
     operand: KernelOperand
     io: str
-    index: np.ndarray
+    indices: np.ndarray
     start: np.ndarray
     size: np.ndarray
     unclamped: np.ndarray
@@ -98,12 +98,12 @@ def lints(found: Sequence[Visits], grid: Sequence[int]) -> tuple[KernelLint, ...
         name, steps = v.operand.name, v.steps
         if steps and v.operand.role == "output":
             out += _output_lints(v, grid)
-        moved = np.flatnonzero((v.start != v.unclamped).any(axis=1)) if steps else []
+        moved = np.flatnonzero((v.start != v.unclamped).any(axis=1))
         if len(moved):
             out.append(
                 KernelLint(
                     f"in {plural(len(moved), 'step')} the block of {name} begins outside of the array and is moved inside, first in "
-                    f"step {moved[0] + 1}: index {_place(v.index[moved[0]])} starts at {_place(v.unclamped[moved[0]])}",
+                    f"step {moved[0] + 1}: index {_place(v.indices[moved[0]])} starts at {_place(v.unclamped[moved[0]])}",
                     name,
                     "let the index map stay below the number of blocks",
                 )
@@ -133,7 +133,7 @@ def _output_lints(v: Visits, grid: Sequence[int]) -> list[KernelLint]:
         stops = begun[numbers[begun] == first]
         out.append(
             KernelLint(
-                f"{plural(len(again), 'block')} of {name} are left and visited again, first {_place(v.index[stops[0]])}, in steps "
+                f"{plural(len(again), 'block')} of {name} are left and visited again, first {_place(v.indices[stops[0]])}, in steps "
                 f"{stops[0] + 1} and {stops[1] + 1}: on hardware what such a block holds then is undefined",
                 name,
                 "put the axes of the grid that its index map does not use last"

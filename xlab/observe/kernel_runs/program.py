@@ -8,7 +8,7 @@ from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn
 from xlab.kernels.blocks import BlockMapping, Indirect
-from xlab.kernels.machine.programs import Operand, Pair, Program
+from xlab.kernels.machine.programs import KernelPair, KernelProgram, Operand
 from xlab.kernels.machine.text import line_text, sections
 from xlab.observe.kernel_runs.blocks import (
     depends_on_data,
@@ -33,7 +33,7 @@ from xlab.observe.records.kernel import (
 class Paths:
     """The equations of a program's kernels by pair and path, and how each kernel uses its references."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: KernelProgram):
         self.equations = {
             (pair.number, path): eqn
             for pair in program.pairs
@@ -69,11 +69,11 @@ def equations(jaxpr: Jaxpr, prefix: str = "body") -> Iterator[tuple[str, JaxprEq
             yield from equations(inner, f"{path}/{section}")
 
 
-def _role(program: Program, operand: int | None) -> str:
+def _role(program: KernelProgram, operand: int | None) -> str:
     return "scratch" if operand is None else program.operands[operand].role
 
 
-def describe(program: Program, target: str = "") -> KernelRun:
+def describe(program: KernelProgram, target: str = "") -> KernelRun:
     """The record of a run that has not begun."""
     several = program.pairs[0].mesh is not None
     first = program.pairs[0]
@@ -108,14 +108,14 @@ def describe(program: Program, target: str = "") -> KernelRun:
     )
 
 
-def _operand(program: Program, o: Operand, mapping: BlockMapping | None) -> KernelOperand:
+def _operand(program: KernelProgram, o: Operand, mapping: BlockMapping | None) -> KernelOperand:
     alias = "" if o.starts_as is None else program.operands[o.starts_as].name
     if mapping is not None:
         return block_operand(mapping, o.role, alias).replace(name=o.name)
     return plain_operand(o.name, o.aval, o.space, o.role, alias=alias)
 
 
-def _pairs(program: Program) -> tuple[CorePair, ...]:
+def _pairs(program: KernelProgram) -> tuple[CorePair, ...]:
     out, begin = [], 0
     for pair in program.pairs:
         shape = {str(k): n for k, n in (pair.mesh or {}).items()}
@@ -130,7 +130,9 @@ def _pairs(program: Program) -> tuple[CorePair, ...]:
     return tuple(out)
 
 
-def _cost(program: Program, pair: Pair, operands: list[KernelOperand], target: str) -> Any:
+def _cost(
+    program: KernelProgram, pair: KernelPair, operands: list[KernelOperand], target: str
+) -> Any:
     """What moves in the order of the grid, for blocks that do not depend on data; prefetched values are known here."""
     points = grid_points(tuple(pair.grid))
     by_name = {o.name: o for o in operands}

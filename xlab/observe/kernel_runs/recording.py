@@ -17,7 +17,7 @@ from xlab.kernels.machine.failures import DeadlockError, OutOfBoundsError, Unini
 from xlab.kernels.machine.remarks import final_remarks
 from xlab.observe.kernel_runs.contents import Contents
 from xlab.observe.kernel_runs.log import Log
-from xlab.observe.kernel_runs.program import describe
+from xlab.observe.kernel_runs.program import Paths, describe
 from xlab.observe.kernel_runs.schedules import schedule_text, shortest_schedules
 from xlab.observe.records.kernel import KernelFault, KernelLint, KernelMoment, KernelRun, KernelTurn
 from xlab.observe.records.units import plural
@@ -25,6 +25,8 @@ from xlab.observe.records.units import plural
 SIMULATED = "simulated by the value interpreter"
 MOST_EVENTS = 20_000
 """Accesses and blocks that a record keeps."""
+MOST_TURNS = 200_000
+"""Equations that a recorded run may take: a loop without an end is left there."""
 MOST_OF_OTHERS = 2_000
 """Events of a run up to which it is recorded under other schedules, too."""
 OTHERS: tuple[Any, ...] = ("round_robin", 1, 2)
@@ -122,20 +124,20 @@ def record(
     base = describe(machine.program, target)
     contents, log = Contents(machine), Log(machine)
     machine.breakpoints = [log]  # hears of every access, and stops at none
-    machine._watch()
+    machine.watch()
     faults: list[KernelFault] = []
     left: list[str] = []
     while not machine.done and (turns is None or machine.count < turns):
         if log.count >= most:
             left.append(f"what came after {plural(log.count, 'event')}, at t={machine.count}")
             break
+        if machine.count >= MOST_TURNS:
+            left.append(f"what came after {plural(machine.count, 'equation')}")
+            break
         try:
             events = machine.step()
-        except KernelRunError as error:
-            faults.append(fault_of(error, machine))
-            break
-        except Exception as error:
-            faults.append(_fault(error, machine, "error"))
+        except Exception as error:  # it ends the run, not the record
+            faults.append(fault_of(error, machine, log.paths))
             break
         log.add(events)
         contents.look(events)
@@ -170,21 +172,18 @@ def record(
     return run
 
 
-def fault_of(error: KernelRunError, machine: Machine) -> KernelFault:
-    """An error of a run."""
+def fault_of(error: Exception, machine: Machine, paths: Paths) -> KernelFault:
+    """An error that ended a run: its words, where it was, and the user's line."""
     kind = next((word for cls, word in FAULTS.items() if isinstance(error, cls)), "error")
-    return _fault(error, machine, kind)
-
-
-def _fault(error: Exception, machine: Machine, kind: str) -> KernelFault:
     place = getattr(error, "place", None) or {}
-    core = int(place.get("core", 0))
-    grid = machine.program.pairs[int(place.get("pair", 0))].grid
-    at = tuple(place.get("grid") or ())
+    pair = int(place.get("pair", 0))
+    grid, at = machine.program.pairs[pair].grid, tuple(place.get("grid") or ())
     step = -1
-    if machine.program.pairs[0].mesh is None and len(at) == len(grid) and grid:
-        step = int(np.ravel_multi_index(at, grid)) if math.prod(grid) else -1
-    return KernelFault(kind, str(error), machine.count, step, core)
+    if machine.program.pairs[0].mesh is None and len(at) == len(grid) and math.prod(grid):
+        step = int(np.ravel_multi_index(at, grid)) if grid else 0
+    source = paths.source(pair, place.get("eqn") or "")
+    words = str(error) if isinstance(error, KernelRunError) else f"{type(error).__name__}: {error}"
+    return KernelFault(kind, words, machine.count, step, int(place.get("core", 0)), "", source)
 
 
 class Session:
@@ -235,7 +234,7 @@ class Session:
             turns = [turn.core for turn in self.run.schedule for _ in range(turn.equations)]
             walker.schedule = Schedule(turns)
             walker.schedule.stop = True
-        with contextlib.suppress(KernelRunError):  # the fault that the record ends with
+        with contextlib.suppress(Exception):  # the fault that the record ends with
             walker.goto(min(t + 1, self.run.time))
         now = Contents(walker)
         return KernelMoment(t, now.buffers())

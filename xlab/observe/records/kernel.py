@@ -17,7 +17,6 @@ MOST_CELLS = 64
 READS, WRITES = ("read", "both"), ("write", "both")
 MILD = ("uninitialized", "nan")
 """Faults after which a run goes on; padding gives rise to them, too."""
-KINDS = ("read", "write", "accum", "signal", "wait", "copy")
 
 
 @record_type
@@ -337,7 +336,7 @@ def _sizes(sizes: Sequence[int]) -> str:
 
 def _wrong_event(e: BlockVisit | RefAccess, ranks: dict[str, int], axes: int) -> str:
     if isinstance(e, RefAccess):
-        if any(not 0 <= n <= _MOST for pair in e.slice for n in pair):
+        if any(abs(n) > _MOST for pair in e.slice for n in pair):
             return "slice must be of places in an array"
         if not -1 <= e.t <= _MOST or not -1 <= e.until <= _MOST:
             return "t and until must be times"
@@ -346,9 +345,7 @@ def _wrong_event(e: BlockVisit | RefAccess, ranks: dict[str, int], axes: int) ->
     if rank is None:
         return "operand is the name of none"
     if not (len(e.start) == len(e.shape) == rank) or (e.pad and len(e.pad) != rank):
-        return (
-            f"start, shape and pad must have {plural(rank, 'entry')[:-1]}: one for each dimension"
-        )
+        return f"start, shape and pad must have an entry for each of {plural(rank, 'dimension')}"
     if any(abs(n) > _MOST for n in (*e.start, *e.shape, *e.pad, e.step)) or min(
         (0, *e.shape, e.step)
     ):
@@ -362,38 +359,3 @@ def inside(e: BlockVisit, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
         (min(max(0, at), n), max(0, min(at + size, n)))
         for at, size, n in zip(e.start, e.shape, shape)
     )
-
-
-def block_bytes(e: BlockVisit, operand: KernelOperand) -> int:
-    """Bytes of the part of a block that lies in its array."""
-    return operand.itemsize * math.prod(max(0, b - a) for a, b in inside(e, operand.shape))
-
-
-def signal_edges(run: KernelRun) -> tuple[tuple[int, int, int, int, str], ...]:
-    """From each signal to the waits that it let go on: time and core of the signal, time and core of the wait, the semaphore.
-
-    Signals are spent in the order they came; a wait for several goes on with the last of them.
-    """
-    tokens: dict[str, list[list[int]]] = {}
-    out = []
-    waits = [e for e in run.accesses if e.kind == "wait" and e.until >= 0]
-    signals = sorted((e for e in run.accesses if e.kind == "signal"), key=lambda e: e.t)
-    for e in signals:
-        tokens.setdefault(_semaphore(e), []).append([e.t, e.core, e.count or 1])
-    for w in sorted(waits, key=lambda e: e.until):
-        needed, last = max(1, w.count), None
-        queue = tokens.get(_semaphore(w), [])
-        while needed > 0 and queue and queue[0][0] <= w.until:
-            taken = min(needed, queue[0][2])
-            last = (queue[0][0], queue[0][1])
-            queue[0][2] -= taken
-            needed -= taken
-            if not queue[0][2]:
-                queue.pop(0)
-        if last is not None:
-            out.append((*last, w.until, w.core, w.ref))
-    return tuple(out)
-
-
-def _semaphore(e: RefAccess) -> str:
-    return f"{e.ref}{e.slice}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, last_uses
 from xlab.interpreters.control_flow import LoopFlow
 from xlab.observe.stepping.kernels import Points
 
@@ -30,7 +30,7 @@ class Frame:
         self.start(values)
 
     def start(self, values: list) -> None:
-        self.env: dict[Var, Any] = dict(
+        self.env: dict[Any, Any] = dict(
             zip([*self.jaxpr.constvars, *self.jaxpr.invars], values, strict=True)
         )
         self.pc = 0

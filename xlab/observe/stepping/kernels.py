@@ -20,7 +20,7 @@ from xlab.kernels.machine.traced import KERNELS, program_of_equation
 from xlab.numpy import asarray
 from xlab.observe.records.kernel_text import slice_text
 
-MOST_POINTS = 4096
+MOST_POINTS = 2048
 """Grid steps of a call up to which it is walked through; of more it is one step."""
 MOST_WORDS = 8
 """Accesses that one step names."""

@@ -93,7 +93,8 @@ export function readKernel(run) {
 export function mountKernel(host, given, model, bin, say = () => {}) {
   const ask = asker(model, bin, 60);
   let kernel = readKernel(given);
-  let byStep = kernel.steps.length > 0 && !kernel.several;
+  const stepsFirst = () => kernel.steps.length > 0 && (!kernel.several || !kernel.times.length);
+  let byStep = stepsFirst();
   let at = 0;
   let heat = true;
   let playing = 0;
@@ -143,13 +144,13 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   }
 
   function drawOperands() {
-    const inStep = byStep ? kernel.steps[at] || [] : [];
-    const t = now();
-    const touched = byStep ? [] : kernel.accesses.slice(...sameTime(t));
-    // Between accesses of the kernel the slices of its whole step are lit too, fainter.
-    operands.replaceChildren(...kernel.operands.map((o, i) => blockFigure(o, {
-      blocks: kernel.blocks[i].list,
-      counts: heat ? kernel.counts(i, byStep ? at : kernel.steps.length - 1) : null,
+    const touched = byStep ? [] : kernel.accesses.slice(...sameTime(now()));
+    const i = byStep ? at : kernel.numbers.indexOf(touched[0]?.step ?? -1);
+    const inStep = kernel.steps[i] || [];
+    // Where a step has no blocks of an operand, the slices that it touches are lit.
+    operands.replaceChildren(...kernel.operands.map((o, n) => blockFigure(o, {
+      blocks: kernel.blocks[n].list,
+      counts: heat ? kernel.counts(n, i < 0 ? kernel.steps.length - 1 : i) : null,
       now: inStep.filter((e) => e.operand === o.name),
       touched: touched.filter((e) => e.ref === o.name && e.slice?.length === o.shape.length),
       parts: byStep && inStep.every((e) => e.operand !== o.name) ? (kernel.within[at] || []).filter((e) => e.ref === o.name && e.slice?.length === o.shape.length) : [],
@@ -251,6 +252,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   }
 
   function drawJumps() {
+    jumps.hidden = !kernel.accesses.length && !(kernel.run.faults || []).length;
     jumps.replaceChildren(...["bounds", "uninitialized", "nan", "race", "deadlock"].filter((kind) => kind !== "deadlock" || faultsOf(kind).length).map((kind) => {
       const n = faultsOf(kind).length;
       return h("button", { type: "button", disabled: !n, title: n ? `run to the first ${faultWords[kind]}` : `no ${faultWords[kind]} in this run`, "aria-label": `run to the first ${faultWords[kind]}`, click: () => jump(kind) }, icon("nan"), n > 1 ? `${faultWords[kind]} ×${n}` : faultWords[kind]);
@@ -278,7 +280,8 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
   function use(run) {
     stop();
     kernel = readKernel({ ...given, columns: null, ...run, operands: run.operands?.length ? run.operands : given.operands, equations: run.equations?.length ? run.equations : given.equations });
-    byStep = kernel.steps.length > 0 && !kernel.several;
+    byStep = stepsFirst();
+    unit.value = byStep ? "steps" : "accesses";
     slider.max = length() - 1;
     drawJumps();
     drawMarks();
@@ -361,7 +364,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
     button("first", "first step", () => go(0)), button("back", "one step back (left)", () => go(at - 1)), button("play", "one step (right)", () => go(at + 1)), button("last", "last step", () => go(length() - 1)), play,
     kernel.steps.length && kernel.times.length && !kernel.several ? unit : null, kernel.steps.length ? shade : null, jumps, place, where),
   h("div", { class: "xl-scrubber" }, marks, slider), ...[schedules].filter(Boolean), note, status, races,
-  h("div", { class: "xl-legend" }, kind("read", "read"), kind("write", "written"), kind("both", "both"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-hatch-css" }), "padding"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-clamped" }), "clamped"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-uninitialized" }), "uninitialized"), kernel.several ? [kind("signal", "signal"), kind("wait", "wait"), kind("copy", "copy")] : null),
+  h("div", { class: "xl-legend" }, kind("read", "read"), kind("write", "written"), kind("both", "both"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-hatch-css" }), "padding"), h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-clamped" }), "clamped"), kernel.run.buffers?.length ? h("span", { class: "xl-legend-item" }, h("i", { class: "xl-key xl-k-uninitialized" }), "uninitialized") : null, kernel.several ? [kind("signal", "signal"), kind("wait", "wait"), kind("copy", "copy")] : null),
   operands, lanes, h("div", { class: "xl-kernel-beside" }, buffers, listed));
   listed.append(h("h3", {}, "accesses"), rows.el);
   listen(bin, rows.el, "click", (event) => {
