@@ -80,6 +80,10 @@ class PrefetchGridSpec(GridSpec):
         scratch_shapes: Any = (),
     ):
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
+        if num_scalar_prefetch < 0:
+            raise ValueError(
+                f"num_scalar_prefetch is how many arguments are prefetched, got {num_scalar_prefetch}"
+            )
         self.num_scalar_prefetch = num_scalar_prefetch
 
 
