@@ -145,7 +145,9 @@ def test_k96_a_core_that_stays_away_from_the_barrier():
 
 def test_k81_a_machine_prints_where_its_cores_are():
     machine = Machine(prefix_sums, X, schedule="sequential")
-    assert repr(machine).startswith("<Machine of mpmd_map: 0 turns, core 0 is at its blocks, core 1 is")
+    assert repr(machine).startswith(
+        "<Machine of mpmd_map: 0 turns, core 0 is at its blocks, core 1 is"
+    )
     machine.run(until=lambda m: m.now.cores[0].waiting is not None)
     assert "turns, core 0 waits for scratch[1]" in repr(machine)
     machine.run()
