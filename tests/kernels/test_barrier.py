@@ -141,3 +141,14 @@ def test_k96_a_core_that_stays_away_from_the_barrier():
         call()
     assert [w["core"] for w in error.value.waiting] == [1, 2, 3]
     assert {(w["needed"], w["present"]) for w in error.value.waiting} == {(CORES, CORES - 1)}
+
+
+def test_k81_a_machine_prints_where_its_cores_are():
+    machine = Machine(prefix_sums, X, schedule="sequential")
+    assert repr(machine).startswith(
+        "<Machine of mpmd_map: 0 turns, core 0 is at its blocks, core 1 is"
+    )
+    machine.run(until=lambda m: m.now.cores[0].waiting is not None)
+    assert "turns, core 0 waits for scratch[1]" in repr(machine)
+    machine.run()
+    assert repr(machine) == f"<Machine of mpmd_map: {machine.count} turns, ended>"

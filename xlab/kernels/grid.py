@@ -103,11 +103,11 @@ def _sizes(grid) -> tuple[tuple, tuple | None]:
         names.append(entry[0] if named else None)
         sizes.append(_size(entry[1] if named else entry, grid))
     given = [n for n in names if n is not None]
-    twice = next((n for n in given if given.count(n) > 1), None)
-    if twice is not None:
-        raise ValueError(
-            f"the grid {grid} names two of its axes {twice!r}: each name stands for one axis"
-        )
+    for n in given:
+        if given.count(n) > 1:
+            raise ValueError(
+                f"the grid {grid} has several axes of the name {n!r}: names are distinct"
+            )
     return tuple(sizes), tuple(names) if any(n is not None for n in names) else None
 
 

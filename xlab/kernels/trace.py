@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xlab import tree as _tree
@@ -134,9 +134,10 @@ def split_scratch(scratch_shapes: Any) -> tuple[list, Any]:
     """Leaves and structure of scratch types: a dictionary if the kernel gets them by keyword, else a tuple."""
     if scratch_shapes is None:
         scratch_shapes = ()
-    if not isinstance(scratch_shapes, Iterable) or isinstance(scratch_shapes, str):
-        raise TypeError(
-            f"scratch_shapes is a sequence of types or a dictionary of them, got {scratch_shapes!r}: put a single type in a list"
+    if not isinstance(scratch_shapes, (Sequence, Mapping)):
+        raise ValueError(
+            f"scratch is a sequence of types, or a dictionary of them for references by keyword, got {scratch_shapes!r}. One type "
+            f"stands in a list: [{scratch_shapes!r}]"
         )
     return _tree.flatten(
         dict(scratch_shapes) if isinstance(scratch_shapes, Mapping) else tuple(scratch_shapes)
