@@ -11,8 +11,11 @@ import xlab
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.kernels import (
+    Blocked,
     BlockSpec,
+    Buffered,
     CoreMesh,
+    MemorySpace,
     PrefetchGridSpec,
     SemaphoreType,
     interpret_mode,
@@ -161,3 +164,28 @@ def test_k97_a_warning_stands_at_the_line_that_runs_the_kernel(eager):
     with pytest.warns(KernelWarning, match="ends with the count 1") as found:
         f()
     assert [w.filename for w in found] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Buffered(0), "buffer_count is an integer of at least 1, got 0"),
+        (lambda: Buffered(2, revisit="any"), "revisit is a RevisitMode, got 'any'"),
+        (lambda: PrefetchGridSpec(-1), "num_scalar_prefetch .* got -1"),
+        (
+            lambda: run(copy, X, grid=2, in_specs=[BlockSpec((Blocked(2.0),))], out_specs=BLOCK),
+            r"args\[0\] has the entry Blocked\(block_size=2.0\): sizes are integers",
+        ),
+        (
+            lambda: run(copy, X, scratch_shapes=MemorySpace.LOCAL((2,), "int32")),
+            r"One type stands in a list: \[MemoryRef\(int32\[2\], local\)\]",
+        ),
+        (
+            lambda: Machine(kernel_call(copy, OUT), X, schedule=[0, 3]),
+            "turns of core 3, but the cores are numbered 0 to 0",
+        ),
+    ],
+)
+def test_k27_k30_k42_k89_what_is_no_option_is_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -38,7 +38,7 @@ class GridSpec:
         scratch_shapes: types of memory that lives from step to step, a sequence or (passed by keyword) a dictionary.
 
     Raises:
-        ValueError: a size is no integer.
+        ValueError: a size is no integer, or two axes have one name.
 
     Example:
         >>> from xlab.kernels import BlockSpec, GridSpec
@@ -80,6 +80,10 @@ class PrefetchGridSpec(GridSpec):
         scratch_shapes: Any = (),
     ):
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
+        if num_scalar_prefetch < 0:
+            raise ValueError(
+                f"num_scalar_prefetch is how many arguments are prefetched, got {num_scalar_prefetch}"
+            )
         self.num_scalar_prefetch = num_scalar_prefetch
 
 
@@ -91,6 +95,12 @@ def _sizes(grid) -> tuple[tuple, tuple | None]:
         named = isinstance(entry, (tuple, list)) and len(entry) == 2
         names.append(entry[0] if named else None)
         sizes.append(_size(entry[1] if named else entry, grid))
+    given = [n for n in names if n is not None]
+    for n in given:
+        if given.count(n) > 1:
+            raise ValueError(
+                f"the grid {grid} has several axes of the name {n!r}: names are distinct"
+            )
     return tuple(sizes), tuple(names) if any(n is not None for n in names) else None
 
 
