@@ -76,6 +76,12 @@ def test_k30_sizes_are_not_negative():
         GridSpec((2, -1))
 
 
+def test_k39_names_are_distinct():
+    with pytest.raises(ValueError, match=r"several axes of the name 'i': names are distinct"):
+        GridSpec((("i", 2), 3, ("i", 4)))
+    assert GridSpec((("i", 2), 3, ("j", 4))).grid_names == ("i", None, "j")
+
+
 def test_k30_in_specs_are_a_sequence_structured_as_the_arguments():
     spec = BlockSpec((4,), lambda i: i)
 

@@ -7,7 +7,7 @@ import pytest
 
 import xlab
 from tests.kernels.mpmd_examples import F8, TWO, S, X, first_is_seven
-from xlab import lax
+from xlab import kernels, lax
 from xlab import numpy as jnp
 from xlab.kernels import (
     BlockSpec,
@@ -180,6 +180,22 @@ ROWS = {
     "places on cores": (lambda: on_cores(lambda o: o.set(lax.axis_index("c"), program_id(0)), out=S((2,), I32)), [0, 1]),
     "sizes of a grid": (lambda: call(lambda o: o.set(num_programs(0), 0), (3,), dtype=I32, grid=3, out_specs=block(1)), [3] * 3),
 }  # fmt: skip
+
+
+NAMES = (
+    "AbstractRef BlockSpec BoundedSlice Buffered CoreMemorySpace CoreMesh CostEstimate DeadlockError Element GridSpec Indirect "
+    "InterpretParams Machine MemoryRef MemorySpace NDIndexer PrefetchGridSpec Schedule SemaphoreType Slice TransformedRef async_copy "
+    "compare_schedules core_map create_core_mesh debug_check debug_print discharge_state ds empty_ref estimate_cost freeze "
+    "interpret_mode kernel kernel_call load loop mpmd_map multiple_of new_ref num_programs program_id ref_addupdate ref_get ref_set "
+    "ref_swap register_cost_rule register_lowering_rule run_scoped select_ref semaphore_read semaphore_signal semaphore_wait store swap "
+    "sync_copy trace_blocks when with_memory_space_constraint"
+)
+
+
+def test_public_names_are_in_the_room():
+    assert [n for n in NAMES.split() if not hasattr(kernels, n)] == []
+    assert kernels.new_ref is xlab.new_ref is xlab.ref.new_ref
+    assert kernels.ref_get is xlab.ref.get
 
 
 @pytest.mark.filterwarnings("ignore::xlab.kernels.failures.KernelWarning")

@@ -11,11 +11,14 @@ tied to them), `mpmd.py` (`mpmd_map`), `mpmd_trace.py` (its functions as jaxprs 
 `pairs.py` (what interpreters run), `mpmd_compiled.py` (its compiled path), `static_schedule.py` (cores that wait for one another),
 `core_map.py`, `kernel.py` (the decorator). `machine/` is the value interpreter, which programs call through
 `value_path.py`; `failures.py` has the errors of running kernels that
-others raise too.
+others raise too. References are those of `xlab.ref`; their names are here too.
 
 The room may import everything below `observe`; nothing below imports it.
 """
 
+from xlab.core.refs import AbstractRef as AbstractRef
+from xlab.core.refs import Ref as Ref
+from xlab.interpreters.discharge import discharge_state as discharge_state
 from xlab.kernels import call_rules as _call_rules
 from xlab.kernels import machine as machine
 from xlab.kernels.access import load as load
@@ -65,6 +68,14 @@ from xlab.kernels.helpers import when as when
 from xlab.kernels.interpret import InterpretParams as InterpretParams
 from xlab.kernels.interpret import interpret_mode as interpret_mode
 from xlab.kernels.kernel import kernel as kernel
+from xlab.kernels.machine import DeadlockError as DeadlockError
+from xlab.kernels.machine import KernelWarning as KernelWarning
+from xlab.kernels.machine import Machine as Machine
+from xlab.kernels.machine import OutOfBoundsError as OutOfBoundsError
+from xlab.kernels.machine import RaceError as RaceError
+from xlab.kernels.machine import Schedule as Schedule
+from xlab.kernels.machine import compare_schedules as compare_schedules
+from xlab.kernels.machine import trace_blocks as trace_blocks
 from xlab.kernels.memory import ANY as ANY
 from xlab.kernels.memory import HOST as HOST
 from xlab.kernels.memory import MemoryRef as MemoryRef
@@ -87,3 +98,15 @@ from xlab.kernels.semaphores import SemaphoreType as SemaphoreType
 from xlab.kernels.semaphores import semaphore_read as semaphore_read
 from xlab.kernels.semaphores import semaphore_signal as semaphore_signal
 from xlab.kernels.semaphores import semaphore_wait as semaphore_wait
+from xlab.lax.indexers import NDIndexer as NDIndexer
+from xlab.lax.indexers import Slice as Slice
+from xlab.lax.indexers import ds as ds
+from xlab.lax.ref_functions import empty_ref as empty_ref
+from xlab.lax.ref_functions import freeze as freeze
+from xlab.lax.ref_functions import new_ref as new_ref
+from xlab.lax.ref_functions import ref_addupdate as ref_addupdate
+from xlab.lax.ref_functions import ref_get as ref_get
+from xlab.lax.ref_functions import ref_set as ref_set
+from xlab.lax.ref_functions import ref_swap as ref_swap
+from xlab.lax.ref_functions import select_ref as select_ref
+from xlab.lax.ref_views import TransformedRef as TransformedRef

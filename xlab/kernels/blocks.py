@@ -54,7 +54,13 @@ class Element:
     padding: tuple[int, int] = (0, 0)
 
     def __post_init__(self):
-        object.__setattr__(self, "padding", tuple(self.padding))
+        given = self.padding
+        pair = tuple(given) if isinstance(given, (tuple, list)) else ()
+        if len(pair) != 2 or not all(isinstance(n, (int, np.integer)) and n >= 0 for n in pair):
+            raise ValueError(
+                f"the padding of Element is a pair of ints of at least 0, what is added before and after; got {given!r}"
+            )
+        object.__setattr__(self, "padding", pair)
 
 
 @dataclass(frozen=True)
@@ -85,11 +91,22 @@ class RevisitMode(enum.Enum):
 
 @dataclass(frozen=True)
 class Buffered:
-    """How a pipeline keeps the blocks of an operand. A hint: shown, without effect on results."""
+    """How a pipeline keeps the blocks of an operand. A hint: shown, without effect on results.
+
+    Raises:
+        ValueError: `buffer_count` is no positive integer, or `revisit` no `RevisitMode`.
+    """
 
     buffer_count: int
     use_lookahead: bool = False
     revisit: RevisitMode = RevisitMode.IMMEDIATE
+
+    def __post_init__(self):
+        n = self.buffer_count
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"Buffered: buffer_count is an integer of at least 1, got {n!r}")
+        if not isinstance(self.revisit, RevisitMode):
+            raise ValueError(f"Buffered: revisit is a RevisitMode, got {self.revisit!r}")
 
 
 @dataclass
@@ -275,6 +292,8 @@ def as_block_dim(d: Any, origin: str) -> BlockDim:
     if isinstance(d, (int, np.integer)) and not isinstance(d, bool):
         d = Blocked(int(d))
     if isinstance(d, KINDS):
+        if not isinstance(d.block_size, (int, np.integer)) or isinstance(d.block_size, bool):
+            raise ValueError(f"the block shape for {origin} has the entry {d}: sizes are integers")
         if d.block_size < 0:
             raise ValueError(
                 f"the block shape for {origin} has the entry {d}: sizes are not negative"

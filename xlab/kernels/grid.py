@@ -38,7 +38,7 @@ class GridSpec:
         scratch_shapes: types of memory that lives from step to step, a sequence or (passed by keyword) a dictionary.
 
     Raises:
-        ValueError: a size is no integer.
+        ValueError: a size is no integer, or two axes have one name.
 
     Example:
         >>> from xlab.kernels import BlockSpec, GridSpec
@@ -64,6 +64,9 @@ class PrefetchGridSpec(GridSpec):
         num_scalar_prefetch: how many of the arguments these are.
         grid, in_specs, out_specs, scratch_shapes: as of `GridSpec`; `in_specs` are for the other arguments.
 
+    Raises:
+        ValueError: `num_scalar_prefetch` is no count, or a size of the grid no integer.
+
     Example:
         >>> from xlab.kernels import BlockSpec, PrefetchGridSpec
         >>> spec = PrefetchGridSpec(1, grid=2, in_specs=[BlockSpec((4,), lambda i, order: (order[i],))])
@@ -80,6 +83,14 @@ class PrefetchGridSpec(GridSpec):
         scratch_shapes: Any = (),
     ):
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
+        is_count = isinstance(num_scalar_prefetch, int) and not isinstance(
+            num_scalar_prefetch, bool
+        )
+        if not is_count or num_scalar_prefetch < 0:
+            raise ValueError(
+                f"num_scalar_prefetch says how many of the first arguments are prefetched, an int of at least 0; got "
+                f"{num_scalar_prefetch!r} of type {type(num_scalar_prefetch).__name__}"
+            )
         self.num_scalar_prefetch = num_scalar_prefetch
 
 
@@ -91,6 +102,12 @@ def _sizes(grid) -> tuple[tuple, tuple | None]:
         named = isinstance(entry, (tuple, list)) and len(entry) == 2
         names.append(entry[0] if named else None)
         sizes.append(_size(entry[1] if named else entry, grid))
+    given = [n for n in names if n is not None]
+    for n in given:
+        if given.count(n) > 1:
+            raise ValueError(
+                f"the grid {grid} has several axes of the name {n!r}: names are distinct"
+            )
     return tuple(sizes), tuple(names) if any(n is not None for n in names) else None
 
 

@@ -134,6 +134,11 @@ def split_scratch(scratch_shapes: Any) -> tuple[list, Any]:
     """Leaves and structure of scratch types: a dictionary if the kernel gets them by keyword, else a tuple."""
     if scratch_shapes is None:
         scratch_shapes = ()
+    if not isinstance(scratch_shapes, (Sequence, Mapping)):
+        raise ValueError(
+            f"scratch is a sequence of types, or a dictionary of them for references by keyword, got {scratch_shapes!r}. One type "
+            f"stands in a list: [{scratch_shapes!r}]"
+        )
     return _tree.flatten(
         dict(scratch_shapes) if isinstance(scratch_shapes, Mapping) else tuple(scratch_shapes)
     )

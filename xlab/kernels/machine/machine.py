@@ -64,6 +64,8 @@ class Machine(Runner):
         record: bool = True,
         undo: bool = True,
     ):
+        if not (params is None or isinstance(params, InterpretParams)):
+            raise TypeError(f"the params of a Machine are InterpretParams, got {params!r}")
         if isinstance(call, KernelProgram):
             program, given = call, InterpretParams()
         else:
@@ -196,6 +198,17 @@ class Machine(Runner):
     def _value(self, x: Any) -> Any:
         number = getattr(x, "number", None)
         return np.array(self.now.buffers[number].values) if number is not None else np.asarray(x)
+
+    def __repr__(self):
+        cores = [
+            f"core {c.number} waits for {c.waiting.name}"
+            if c.waiting is not None
+            else f"core {c.number} {'has ended' if c.done else 'is at ' + (c.path or 'its blocks')}"
+            for c in self.now.cores[:4]
+        ]
+        more = ["..."] if len(self.now.cores) > 4 else []
+        words = ["ended"] if self.done else [*cores, *more]
+        return f"<Machine of {self.program.name}: {self.now.t} turns, {', '.join(words)}>"
 
     def next_equation(self, core: int | None = None) -> dict[str, Any]:
         """Where a core is: its next equation with path, text and line."""

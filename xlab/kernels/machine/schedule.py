@@ -105,6 +105,11 @@ class Schedule:
 
     def ordered(self, cores: Sequence[int]) -> list[int]:
         """Cores in this schedule's order."""
+        unknown = {*self.turns}.difference(cores)
+        if unknown:
+            raise ValueError(
+                f"the schedule has turns of core {min(unknown)}, but the cores are numbered 0 to {len(cores) - 1}"
+            )
         if self.order is None:
             return list(cores)
         if sorted(self.order) != sorted(cores):
