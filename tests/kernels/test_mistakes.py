@@ -15,10 +15,14 @@ from xlab.kernels import (
     BlockSpec,
     Buffered,
     CoreMesh,
+    Element,
+    GridSpec,
+    InterpretParams,
     MemorySpace,
     PrefetchGridSpec,
     SemaphoreType,
     interpret_mode,
+    kernel,
     kernel_call,
     mpmd_map,
     program_id,
@@ -151,6 +155,62 @@ def test_k43_a_loop_does_not_carry_a_reference():
 
     with pytest.raises(ValueError, match="mutable array references cannot be returned"):
         run(kernel, X)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        (lambda: kernel_call(3, OUT), TypeError, "takes a kernel first.*got 3 of type int"),
+        (lambda: kernel(3, OUT), TypeError, "kernel takes a function.*got 3"),
+        (lambda: mpmd_map(3), TypeError, r"sequence of pairs \(mesh, function\), got 3"),
+        (lambda: kernel_call(copy, OUT, name=3), TypeError, "name of a kernel is a string, got 3"),
+        (
+            lambda: kernel_call(copy, OUT, grid_spec={"grid": 2}),
+            TypeError,
+            "grid_spec is a GridSpec",
+        ),
+        (
+            lambda: kernel_call(copy, OUT, scratch_shapes=MemorySpace.LOCAL((2,), "int32")),
+            ValueError,
+            "scratch is a sequence.*in a list",
+        ),
+        (lambda: kernel_call(copy, OUT, metadata="a"), ValueError, "metadata maps strings.*'a'"),
+        (lambda: PrefetchGridSpec(-1, 2), ValueError, "num_scalar_prefetch.*-1"),
+        (lambda: PrefetchGridSpec(1.0, 2), ValueError, "num_scalar_prefetch.*float"),
+        (lambda: GridSpec((("a", 2), ("a", 3))), ValueError, "several axes of the name 'a'"),
+        (lambda: Element(4, 3), ValueError, "padding of Element is a pair.*got 3"),
+        (lambda: Element(4, (1,)), ValueError, r"padding of Element is a pair.*got \(1,\)"),
+        (lambda: Element(4, (-1, 0)), ValueError, "padding of Element"),
+        (lambda: Machine(3), TypeError, "a machine runs a call.*got 3"),
+        (lambda: Machine(copy, X, params=3), TypeError, "params of a Machine are InterpretParams"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(wrong, error, says):
+    with pytest.raises(error, match=says):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"schedule": 3},
+        {"logging_mode": 3},
+        {"num_cores_or_threads": "a"},
+        {"quantum": 1.5},
+        {"random_seed": "a"},
+        {"vector_clock_size": 0},
+        {"grid_point_recorder": 3},
+    ],
+)
+def test_k80_options_of_another_kind_are_named(option):
+    ((name, value),) = option.items()
+    with pytest.raises(ValueError, match=rf"InterpretParams: {name}.*{re.escape(repr(value))}"):
+        InterpretParams(**option)
+
+
+def test_k81_going_back_a_negative_number_of_turns():
+    with pytest.raises(ValueError, match=r"goto\(t\)"):
+        Machine(kernel_call(copy, OUT), X).back(-1)
 
 
 @pytest.mark.parametrize("eager", [True, False])

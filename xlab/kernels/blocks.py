@@ -54,7 +54,13 @@ class Element:
     padding: tuple[int, int] = (0, 0)
 
     def __post_init__(self):
-        object.__setattr__(self, "padding", tuple(self.padding))
+        given = self.padding
+        pair = tuple(given) if isinstance(given, (tuple, list)) else ()
+        if len(pair) != 2 or not all(isinstance(n, (int, np.integer)) and n >= 0 for n in pair):
+            raise ValueError(
+                f"the padding of Element is a pair of ints of at least 0, what is added before and after; got {given!r}"
+            )
+        object.__setattr__(self, "padding", pair)
 
 
 @dataclass(frozen=True)

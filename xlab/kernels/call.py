@@ -80,6 +80,7 @@ def kernel_call(
         A function of pytrees of arrays. Arguments may also be references to arrays: what the kernel writes to their blocks stays.
 
     Raises:
+        TypeError: the kernel is no function, `name` no string, or `grid_spec` no grid spec.
         ValueError: specs, aliases or outputs that do not fit, a kernel that returns something or captures arrays.
         NotImplementedError: a reference passed twice, or padding by `Element` of an argument that is aliased.
 
@@ -96,6 +97,19 @@ def kernel_call(
         [1, 2, 3, 4, 5, 6]
     """
     checked(interpret)
+    if not callable(kernel):
+        raise TypeError(
+            f"kernel_call takes a kernel first, a function of references, got {kernel!r} of type {type(kernel).__name__}"
+        )
+    if not (name is None or isinstance(name, str)):
+        raise TypeError(
+            f"the name of a kernel is a string, got {name!r} of type {type(name).__name__}"
+        )
+    if not (grid_spec is None or isinstance(grid_spec, GridSpec)):
+        raise TypeError(
+            f"grid_spec is a GridSpec or a PrefetchGridSpec, got {grid_spec!r} of type {type(grid_spec).__name__}. Sizes alone "
+            f"are given as grid=..."
+        )
     if alias_mode not in ("copy", "shared"):
         raise ValueError(f'alias_mode is "copy" or "shared", got {alias_mode!r}')
     given = (

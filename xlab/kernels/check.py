@@ -14,12 +14,14 @@ from xlab.core.refs import AbstractRef
 from xlab.errors import JaxprTypeError
 from xlab.kernels.call_primitive import kernel_call_p
 from xlab.kernels.program import kernel_grid
+from xlab.kernels.value_path import ValueRunEffect
 
 ALLOWED: tuple[type[_effects.Effect], ...] = (
     _effects.DebugEffect,
     _effects.OrderedDebugEffect,
     _effects.IOEffect,
     _effects.OrderedIOEffect,
+    ValueRunEffect,
     _effects.NamedAxisEffect,
     _effects.InternalMutableArrayEffect,
 )

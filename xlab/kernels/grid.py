@@ -64,6 +64,9 @@ class PrefetchGridSpec(GridSpec):
         num_scalar_prefetch: how many of the arguments these are.
         grid, in_specs, out_specs, scratch_shapes: as of `GridSpec`; `in_specs` are for the other arguments.
 
+    Raises:
+        ValueError: `num_scalar_prefetch` is no count, or a size of the grid no integer.
+
     Example:
         >>> from xlab.kernels import BlockSpec, PrefetchGridSpec
         >>> spec = PrefetchGridSpec(1, grid=2, in_specs=[BlockSpec((4,), lambda i, order: (order[i],))])
@@ -80,9 +83,13 @@ class PrefetchGridSpec(GridSpec):
         scratch_shapes: Any = (),
     ):
         super().__init__(grid, in_specs, out_specs, scratch_shapes)
-        if num_scalar_prefetch < 0:
+        is_count = isinstance(num_scalar_prefetch, int) and not isinstance(
+            num_scalar_prefetch, bool
+        )
+        if not is_count or num_scalar_prefetch < 0:
             raise ValueError(
-                f"num_scalar_prefetch is how many arguments are prefetched, got {num_scalar_prefetch}"
+                f"num_scalar_prefetch says how many of the first arguments are prefetched, an int of at least 0; got "
+                f"{num_scalar_prefetch!r} of type {type(num_scalar_prefetch).__name__}"
             )
         self.num_scalar_prefetch = num_scalar_prefetch
 

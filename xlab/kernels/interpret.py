@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +91,15 @@ class InterpretParams:
                     f"{self.schedule!r}"
                 )
         elif not hasattr(self.schedule, "choose"):
+            if not isinstance(self.schedule, Iterable):
+                raise ValueError(
+                    f"InterpretParams: schedule is a name, a sequence of core numbers or a Schedule, got {self.schedule!r}"
+                )
             object.__setattr__(self, "schedule", tuple(self.schedule))
+        if not isinstance(self.logging_mode, Iterable | None):
+            raise ValueError(
+                f"InterpretParams: logging_mode holds names out of {', '.join(map(repr, LOGGING))}, got {self.logging_mode!r}"
+            )
         modes = (self.logging_mode,) if isinstance(self.logging_mode, str) else self.logging_mode
         if not set(modes or ()) <= {*LOGGING}:
             raise ValueError(

@@ -95,6 +95,10 @@ def kernel(
             )
         return kernel_call(body, outputs, **blocks, scratch_shapes=scratch, **options)
 
+    if body is not NOT_GIVEN and not (callable(body) or _is_sequence(body)):
+        raise TypeError(
+            f"kernel takes a function of references, or a sequence of them, got {body!r} of type {type(body).__name__}"
+        )
     return make if body is NOT_GIVEN else make(body)
 
 

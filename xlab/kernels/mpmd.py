@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xlab import tree as _tree
@@ -228,6 +228,11 @@ def one_of(old: str, given_old: Any, new: str, given_new: Any) -> Any:
 
 def _pairs(meshes_and_fns) -> tuple[tuple, tuple]:
     pairs = []
+    if not isinstance(meshes_and_fns, Iterable):
+        raise TypeError(
+            f"mpmd_map takes a sequence of pairs (mesh, function), got {meshes_and_fns!r} of type "
+            f"{type(meshes_and_fns).__name__}"
+        )
     for pair in meshes_and_fns:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not callable(pair[1]):
             raise TypeError(

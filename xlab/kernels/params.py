@@ -123,7 +123,9 @@ def checked_metadata(metadata: Mapping[str, str] | None) -> tuple[tuple[str, str
     """
     if metadata is None:
         return None
-    for k, v in dict(metadata).items():
+    if not isinstance(metadata, Mapping):
+        raise ValueError(f"metadata maps strings to strings, got {metadata!r}")
+    for k, v in metadata.items():
         if not (isinstance(k, str) and isinstance(v, str)):
             raise ValueError(f"metadata maps strings to strings, got the entry {k!r}: {v!r}")
     return tuple(sorted(metadata.items()))

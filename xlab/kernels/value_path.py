@@ -20,6 +20,18 @@ from xlab.kernels.interpret import InterpretParams
 from xlab.lax.callback_calls import FlatCallback, emit_python_callback, results
 from xlab.lax.refs import swap_p
 
+
+class ValueRunEffect(_effects.Effect):
+    """A kernel is run by the value interpreter. To run it again is harmless, so it may stand in functions under `checkpoint`."""
+
+    ordered = True
+    shardable = True
+
+    def __str__(self):
+        return "ValueRun"
+
+
+value_run_effect = ValueRunEffect()
 _WHOLE = _tree.structure(())
 _DEVICE = ShapedArray((), np.dtype(np.uint32))
 _runner: list[Callable[..., Any]] = []
@@ -37,7 +49,7 @@ def is_value(interpret: Any) -> bool:
 
 def value_effects(interpret: Any) -> frozenset[_effects.Effect]:
     """The effects that a call has because of its mode."""
-    return frozenset((_effects.ordered_io_effect,)) if is_value(interpret) else _effects.NO_EFFECTS
+    return frozenset((value_run_effect,)) if is_value(interpret) else _effects.NO_EFFECTS
 
 
 def run_eagerly(
@@ -88,9 +100,7 @@ def lower_value(
             ctx,
             FlatCallback(call, tree, "kernels"),
             names,
-            effect=_effects.ordered_io_effect
-            if _effects.ordered_io_effect in ctx.eqn.effects
-            else None,
+            effect=value_run_effect if value_run_effect in ctx.eqn.effects else None,
         )
     finally:
         ctx.avals_in = avals

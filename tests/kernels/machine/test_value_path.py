@@ -119,6 +119,30 @@ def test_k99_vmap_loops():
     assert np.asarray(out).tolist() == [11, 21]
 
 
+def test_k46_training_steps_run_in_value_mode_under_remat():
+    def sine(x_ref, o_ref):
+        o_ref[...] = jnp.sin(x_ref[...])
+
+    def sine_back(x_ref, g_ref, o_ref):
+        o_ref[...] = jnp.cos(x_ref[...]) * g_ref[...]
+
+    @xlab.custom_vjp
+    def f(x):
+        return kernel_call(sine, SDS((3,), "float32"))(x)
+
+    back = kernel_call(sine_back, SDS((3,), "float32"))
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (back(x, g),))
+
+    def loss(f, x):
+        step = xlab.checkpoint(lambda c: f(c) + c)
+        return lax.scan(lambda c, _: (step(c), c.sum()), x, None, length=3)[0].sum()
+
+    x = jnp.array([1.0, 2.0, 3.0])
+    with interpret_mode("value"):
+        got = xlab.jit(xlab.grad(lambda x: loss(f, x)))(x)
+    np.testing.assert_allclose(got, xlab.grad(lambda x: loss(jnp.sin, x))(x), rtol=1e-6)
+
+
 def test_k99_transformations_of_calls_that_are_interpreted():
     def kernel(x, o):
         o[...] = jnp.sin(x[...])

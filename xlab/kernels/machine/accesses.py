@@ -121,6 +121,15 @@ def _fill(engine, region: Region, buffer: MemoryBuffer):
     return uninitialized_value(region.dtype or buffer.dtype, engine.zero)
 
 
+def followed(engine: Engine, core: MachineCore, buffer: MemoryBuffer) -> bool:
+    """Whether the race detector looks at an access: several cores see the buffer, or a copy of the core may be in flight."""
+    detector = engine.detector
+    if detector is None:
+        return False
+    several = len(engine.now.cores) > 1 and buffer.owner is None
+    return several or detector.started[core.number] > 0
+
+
 def tell(
     engine: Engine,
     core: MachineCore,
@@ -137,7 +146,7 @@ def tell(
     path = f"{frame.prefix}/{frame.pc}"
     st = engine.now
     box = array_box(buffer, region.box)
-    if engine.detector is not None and len(st.cores) > 1 and buffer.owner is None:
+    if followed(engine, core, buffer):
         line = str(frame.plan.ops[frame.pc].eqn.source_info)
         elements = region.elements(buffer.shape, buffer.dtype.itemsize)
         engine.detector.access(

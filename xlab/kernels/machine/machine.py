@@ -64,6 +64,8 @@ class Machine(Runner):
         record: bool = True,
         undo: bool = True,
     ):
+        if not (params is None or isinstance(params, InterpretParams)):
+            raise TypeError(f"the params of a Machine are InterpretParams, got {params!r}")
         if isinstance(call, KernelProgram):
             program, given = call, InterpretParams()
         else:

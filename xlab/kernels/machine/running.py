@@ -253,8 +253,12 @@ class Runner(Engine):
         """Takes back k turns: buffers, frames, schedule and log are as they were.
 
         Raises:
-            ValueError: fewer turns were taken.
+            ValueError: fewer turns were taken, or k is negative.
         """
+        if k < 0:
+            raise ValueError(
+                f"back takes a number of turns from 0, got {k}: use goto(t) to go forward"
+            )
         self.goto(self.now.t - k)
 
     def goto(self, t: int) -> None:

@@ -15,6 +15,7 @@ from xlab.kernels.copies import dma_start_p, dma_wait_p
 from xlab.kernels.machine.accesses import (
     accumulate,
     array_box,
+    followed,
     load,
     out_of_bounds,
     region_of,
@@ -68,6 +69,13 @@ def _one(
     buffers = engine.now.buffers
     buffer = buffers[place.number]
     family = engine.now.families.get(place.number)
+    if family is None and number is not None and not 0 <= int(number) < len(engine.now.cores):
+        raise _error(
+            engine,
+            core,
+            f"{buffer.name} is to be signaled on core {int(number)}, but the kernel runs on {len(engine.now.cores)} cores, "
+            f"numbered from 0",
+        )
     if family is not None:
         if number is not None:
             which = int(number)
@@ -306,14 +314,14 @@ def perform(engine: Engine, core: MachineCore, copy: Copy) -> None:
     who = st.cores[copy.core]
     agent = copy.agent
     value, unwritten = load(engine, core, src, copy.src_region)
-    if engine.detector is not None and len(st.cores) > 1 and agent:
+    if engine.detector is not None and agent:
         line = str(core.frames[-1].next.eqn.source_info) if core.frames else ""
         place = (st.t, core.path, line)
         for buffer, region, kind in (
             (src, copy.src_region, "read"),
             (dst, copy.dst_region, "accum" if copy.add else "write"),
         ):
-            if buffer.owner is None:
+            if followed(engine, who, buffer):
                 elements = region.elements(buffer.shape, buffer.dtype.itemsize)
                 box = array_box(buffer, region.box)
                 engine.detector.access(who, buffer, elements, kind, box, place, *agent)

@@ -52,6 +52,11 @@ def program_of_equation(
 
 def traced_kernel(call: Callable[..., Any], args: Sequence[Any]) -> tuple[JaxprEqn, list]:
     """The equation of the kernel that a function calls, and its operands, evaluated."""
+    if not callable(call):
+        raise TypeError(
+            f"a machine runs a call: what kernel_call or mpmd_map gives, or a function with one such call; got {call!r} of "
+            f"type {type(call).__name__}"
+        )
     leaves, in_tree = _tree.flatten((tuple(args), {}))
 
     @functools.wraps(call)
