@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -177,9 +176,10 @@ def fault_of(error: Exception, machine: Machine, paths: Paths) -> KernelFault:
     kind = next((word for cls, word in FAULTS.items() if isinstance(error, cls)), "error")
     place = getattr(error, "place", None) or {}
     pair = int(place.get("pair", 0))
-    grid, at = machine.program.pairs[pair].grid, tuple(place.get("grid") or ())
+    grid: tuple[int, ...] = tuple(machine.program.pairs[pair].grid)
+    at = tuple(place.get("grid") or ())
     step = -1
-    if machine.program.pairs[0].mesh is None and len(at) == len(grid) and math.prod(grid):
+    if machine.program.pairs[0].mesh is None and len(at) == len(grid) and all(grid):
         step = int(np.ravel_multi_index(at, grid)) if grid else 0
     source = paths.source(pair, place.get("eqn") or "")
     words = str(error) if isinstance(error, KernelRunError) else f"{type(error).__name__}: {error}"
