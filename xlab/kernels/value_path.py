@@ -52,6 +52,13 @@ def value_effects(interpret: Any) -> frozenset[_effects.Effect]:
     return frozenset((value_run_effect,)) if is_value(interpret) else _effects.NO_EFFECTS
 
 
+def as_typed(x: Any) -> Any:
+    """An operand that is of NumPy or Python as an array of the type that programs give it: float64 is float32 to most of them."""
+    if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
+        return np.asarray(x, aval_of(x).dtype)
+    return x
+
+
 def run_eagerly(
     prim: Primitive, operands: Sequence[Any], params: dict[str, Any], avals: Sequence
 ) -> list:
@@ -60,7 +67,7 @@ def run_eagerly(
     Args:
         avals: the types of the results.
     """
-    outs, updates = _runner[0](prim, params, operands, None)
+    outs, updates = _runner[0](prim, params, [*map(as_typed, operands)], None)
     made = results([np.asarray(x) for x in outs], avals)
     for i, value in updates.items():
         if is_ref(operands[i]):

@@ -9,8 +9,20 @@ import pytest
 
 from tests.kernels.machine.examples import SDS, add_one, matmul, worked
 from xlab import numpy as jnp
-from xlab.kernels import BlockSpec, Element, PrefetchGridSpec, kernel_call
+from xlab.kernels import (
+    BlockSpec,
+    Element,
+    MemorySpace,
+    PrefetchGridSpec,
+    SemaphoreType,
+    kernel_call,
+    semaphore_signal,
+    semaphore_wait,
+    store,
+)
+from xlab.kernels.copies import make_async_copy
 from xlab.kernels.machine import BlockEvent, Machine, trace_blocks
+from xlab.ref import addupdate
 
 
 def blocks(machine):
@@ -173,3 +185,49 @@ def test_k104h_a_log_replays_to_identical_outputs():
     again = Machine(worked(False), schedule=[core for _, core, n in entries for _ in range(n)])
     np.testing.assert_array_equal(again.run()[0], out[0])
     assert again.events() == machine.events()
+
+
+def test_k82_every_kind_of_access():
+    def kernel(x, o, s, sem, dma):
+        o[...] = x[...]
+        addupdate(o, slice(0, 2), x[2:4])
+        store(o, slice(4, 8), x[0:4], mask=jnp.arange(4) < 1)
+        copy = make_async_copy(x.at[4:6], s.at[2:4], dma)
+        copy.start()
+        copy.wait()
+        semaphore_signal(sem, 2)
+        semaphore_wait(sem, 2)
+
+    types = [MemorySpace.LOCAL((4,), "float32"), SemaphoreType.REGULAR, SemaphoreType.DMA]
+    call = kernel_call(kernel, SDS((8,), "float32"), scratch_shapes=types)
+    x = np.arange(8, dtype=np.float32)
+    machine = Machine(call, x)
+    machine.run()
+    told = [(e.kind, e.ref, *e.box, e.masked) for e in machine.accesses()]
+    assert told == [
+        ("read", "args[0]", (0, 8), 0),
+        ("write", "outputs[0]", (0, 8), 0),
+        ("read", "args[0]", (2, 4), 0),
+        ("accum", "outputs[0]", (0, 2), 0),
+        ("read", "args[0]", (0, 4), 0),
+        ("write", "outputs[0]", (4, 5), 3),
+        ("copy", "args[0]", (4, 6), 0),
+        ("copy", "args[0]", (4, 6), 0),
+        ("wait", "scratch[2]", 0),
+        ("signal", "scratch[1]", 0),
+        ("wait", "scratch[1]", 0),
+    ]
+    started, done = (e for e in machine.accesses() if e.kind == "copy")
+    assert dict(done.more) == {
+        "to": "scratch[0]", "to_slice": ((2, 4),), "done": True, "started": started.t,
+    }  # fmt: skip
+    # Equal values have one digest, whatever touched them.
+    reads = [e for e in machine.accesses("args[0]") if e.kind == "read"]
+    assert reads[0].digest == machine.accesses("outputs[0]")[0].digest != reads[1].digest
+
+    def one(x, o):
+        o[...] = x[4:6]
+
+    again = Machine(kernel_call(one, SDS((2,), "float32")), x)
+    again.run()
+    assert done.digest == again.accesses("args[0]")[0].digest != 0

@@ -10,7 +10,7 @@ from tests.kernels.machine.examples import SDS, add_one, matmul, worked
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.kernels import InterpretParams, interpret_mode, kernel_call
-from xlab.kernels.machine import KernelWarning, collect_machines
+from xlab.kernels.machine import KernelWarning, Machine, collect_machines
 from xlab.sharding import Mesh
 from xlab.sharding import PartitionSpec as Spec
 
@@ -165,3 +165,17 @@ def test_k99_transformations_of_calls_that_are_interpreted():
     np.testing.assert_allclose(
         xlab.jit(xlab.grad(lambda x: f(x).sum()))(x), np.cos(np.arange(4.0)), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
+def test_k86_arrays_of_numpy_have_the_types_of_programs(dtype):
+    def copy(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    x = np.arange(3).astype(dtype)
+    canonical = jnp.asarray(x).dtype
+    call = kernel_call(copy, SDS((3,), canonical), interpret="value")
+    (from_machine,) = Machine(call, x).run()
+    for out in (call(x), from_machine):
+        assert out.dtype == canonical
+        np.testing.assert_array_equal(out, x)

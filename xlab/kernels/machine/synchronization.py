@@ -20,7 +20,7 @@ from xlab.kernels.machine.accesses import (
     out_of_bounds,
     region_of,
 )
-from xlab.kernels.machine.buffers import MemoryBuffer, RefPlace
+from xlab.kernels.machine.buffers import MemoryBuffer, RefPlace, digest
 from xlab.kernels.machine.engine import WAIT, machine_rules
 from xlab.kernels.machine.events import Access
 from xlab.kernels.machine.failures import KernelRunError, SemaphoreError, with_place
@@ -288,7 +288,7 @@ def _dma_start(engine: Engine, core: MachineCore, op: Op, values: list):
     else:
         engine.now.copies = (*engine.now.copies, copy)
         if engine.watching:
-            _tell_copy(engine, core, copy, src, dst, False)
+            _tell_copy(engine, core, copy, src, dst)
     return ()
 
 
@@ -339,7 +339,7 @@ def perform(engine: Engine, core: MachineCore, copy: Copy) -> None:
     clock = agent[1] if agent else None
     add_units(engine, st.buffers[number], element, copy.units, clock, st.t)
     if engine.watching:
-        _tell_copy(engine, core, copy, src, dst, True)
+        _tell_copy(engine, core, copy, src, dst, value)
 
 
 def _mark_unwritten(src: MemoryBuffer, src_at: Region, dst: MemoryBuffer, dst_at: Region) -> None:
@@ -354,7 +354,8 @@ def _mark_unwritten(src: MemoryBuffer, src_at: Region, dst: MemoryBuffer, dst_at
     dst.written.reshape(-1)[dst_at.elements(dst.shape, dst.dtype.itemsize)] = known
 
 
-def _tell_copy(engine, core, copy: Copy, src: MemoryBuffer, dst: MemoryBuffer, done: bool) -> None:
+def _tell_copy(engine, core, copy: Copy, src: MemoryBuffer, dst: MemoryBuffer, moved=None) -> None:
+    """A copy that starts, or that is done and has moved values."""
     frame = core.frames[-1]
     event = Access(
         engine.now.t,
@@ -366,11 +367,11 @@ def _tell_copy(engine, core, copy: Copy, src: MemoryBuffer, dst: MemoryBuffer, d
         "copy",
         array_box(src, copy.src_region.box),
         0,
-        0,
+        0 if moved is None else digest(moved),
         (
             ("to", dst.name),
             ("to_slice", array_box(dst, copy.dst_region.box)),
-            ("done", done),
+            ("done", moved is not None),
             ("started", copy.t),
         ),
     )

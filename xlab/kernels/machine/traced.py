@@ -17,6 +17,7 @@ from xlab.kernels.core_map import as_mpmd_map, core_map_p
 from xlab.kernels.interpret import InterpretParams, value_params
 from xlab.kernels.machine.programs import KernelProgram, kernel_program, mesh_program
 from xlab.kernels.mpmd_primitive import mpmd_map_p
+from xlab.kernels.value_path import as_typed
 
 KERNELS = (kernel_call_p, mpmd_map_p, core_map_p)
 
@@ -72,7 +73,7 @@ def traced_kernel(call: Callable[..., Any], args: Sequence[Any]) -> tuple[JaxprE
             f"a machine runs one kernel, but {name} {found}: give it the result of kernel_call or mpmd_map, or a function with one "
             f"such call"
         )
-    return _find(closed.jaxpr, [*closed.consts, *leaves])
+    return _find(closed.jaxpr, [*closed.consts, *map(as_typed, leaves)])
 
 
 def _count(jaxpr: Jaxpr) -> int:

@@ -316,9 +316,7 @@ class Stepper:
             if len(steps) < limit and (step := self._record_of(done)) is not None:
                 steps.append(step)
         kernels = tuple(calls[i] for i in range(len(calls)) if i in calls)
-        return StepTrace(
-            self.program, self.inputs(), tuple(steps), self.index, kernels, failure
-        )
+        return StepTrace(self.program, self.inputs(), tuple(steps), self.index, kernels, failure)
 
     def _keep_call(self, call: int, calls: dict[int, KernelRun]) -> None:
         """Records the run of a kernel that is being walked through, for the first few of them."""
