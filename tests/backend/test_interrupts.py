@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from xlab.backend.client import _release
 from xlab.backend.uninterruptible import run_uninterruptible
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,3 +70,18 @@ def test_the_waiting_can_be_interrupted():
             run_uninterruptible(go.wait)
     finally:
         go.set()
+
+
+def test_an_interrupt_of_the_garbage_collection_arrives_later():
+    if (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        pytest.skip("the main thread does not take interrupts here")
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    _release("stop", {"generation": 2}, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(5)

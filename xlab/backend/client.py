@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+import _thread
 import functools
 import gc
 import threading
@@ -62,7 +63,11 @@ def _release(
 ) -> None:
     """After a full garbage collection, frees host callbacks that deleted programs held."""
     if phase == "stop" and info["generation"] == 2:
-        _collect()
+        try:
+            _collect()
+        except KeyboardInterrupt:
+            # Python drops what a callback of its collector raises; the interrupt is for the program around it.
+            threading.Timer(0.01, _thread.interrupt_main).start()
 
 
 def require_unused() -> None:
