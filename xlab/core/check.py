@@ -83,10 +83,7 @@ def _check(jaxpr: Jaxpr, whole: Jaxpr | ClosedJaxpr) -> None:
         typecheck = typechecks.get(eqn.primitive)
         if typecheck is not None:
             typecheck(eqn)
-            inner_jaxprs = ()
-        else:
-            inner_jaxprs = subjaxprs_of_params(eqn.params)
-        for name, inner in inner_jaxprs:
+        for name, inner in () if typecheck is not None else subjaxprs_of_params(eqn.params):
             try:
                 check_jaxpr(inner)
             except JaxprTypeError as e:

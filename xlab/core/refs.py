@@ -215,17 +215,17 @@ class Ref(metaclass=_RefMeta):
         lambda self: operations["at"](self), doc="Views: `ref.at[index]` is a reference to a part."
     )
 
-    def reshape(self, *shape: Any):
+    def reshape(self, *shape: Any) -> Any:
         """A view of all elements in another shape; one size may be -1."""
         return operations["view"](self).reshape(*shape)
 
-    def transpose(self, *permutation: Any):
+    def transpose(self, *permutation: Any) -> Any:
         """A view with the dimensions in another order; reversed if none is given."""
         return operations["view"](self).transpose(*permutation)
 
     T = property(lambda self: self.transpose(), doc="A view with the dimensions reversed.")
 
-    def bitcast(self, dtype: Any):
+    def bitcast(self, dtype: Any) -> Any:
         """A view of the same bits as another dtype."""
         return operations["view"](self).bitcast(dtype)
 

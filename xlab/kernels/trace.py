@@ -118,7 +118,7 @@ def call_kernel(
 
 def check_arity(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, explain: Callable[[], str]
-):
+) -> None:
     """Raises TypeError, with what `explain` says, if a function cannot be called with these arguments."""
     try:
         signature = inspect.signature(fun)

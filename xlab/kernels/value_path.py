@@ -38,7 +38,10 @@ _runner: list[Callable[..., Any]] = []
 
 
 def set_runner(run: Callable[..., Any]) -> None:
-    """Sets what runs a kernel's equation: `(primitive, params, operands, device) -> outputs, {operand: its new value}`."""
+    """Sets what runs a kernel's equation: `(primitive, params, operands, device, position) -> outputs, {operand: its new value}`.
+
+    `position` is that of the device along the axes of its mesh.
+    """
     _runner[:] = [run]
 
 
@@ -67,7 +70,7 @@ def run_eagerly(
     Args:
         avals: the types of the results.
     """
-    outs, updates = _runner[0](prim, params, [*map(as_typed, operands)], None)
+    outs, updates = _runner[0](prim, params, [*map(as_typed, operands)], None, {})
     made = results([np.asarray(x) for x in outs], avals)
     for i, value in updates.items():
         if is_ref(operands[i]):
@@ -79,8 +82,10 @@ def run_eagerly(
 class ValueCall:
     """What a compiled program calls."""
 
-    def __init__(self, prim: Primitive, params: dict[str, Any], per_device: bool):
-        self.prim, self.params, self.per_device = prim, params, per_device
+    def __init__(
+        self, prim: Primitive, params: dict[str, Any], per_device: bool, axes: dict[Any, int]
+    ):
+        self.prim, self.params, self.per_device, self.axes = prim, params, per_device, axes
         self.__name__ = params.get("name") or prim.name
 
     def __call__(self, *operands):
@@ -88,7 +93,9 @@ class ValueCall:
         if self.per_device:
             *operands, number = operands
             device = int(number)
-        return _runner[0](self.prim, self.params, operands, device)[0]
+        at = np.unravel_index(device or 0, tuple(self.axes.values())) if self.axes else ()
+        position = {name: int(i) for name, i in zip(self.axes, at)}
+        return _runner[0](self.prim, self.params, operands, device, position)[0]
 
 
 def lower_value(
@@ -100,7 +107,8 @@ def lower_value(
     if per_device:
         names.append(ctx.op("stablehlo.partition_id : tensor<ui32>"))
         ctx.avals_in = (*avals, _DEVICE)
-    call = ValueCall(prim, params, per_device)
+    axes = dict(ctx.mesh.shape) if ctx.manual else {}
+    call = ValueCall(prim, params, per_device, axes)
     tree = _tree.structure(((0,) * len(names), {}))
     try:
         return emit_python_callback(

@@ -179,3 +179,25 @@ def test_k86_arrays_of_numpy_have_the_types_of_programs(dtype):
     for out in (call(x), from_machine):
         assert out.dtype == canonical
         np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("interpret", [True, "value"])
+def test_k99_a_kernel_knows_the_place_of_its_device(interpret):
+    def inner(v_ref, o_ref):
+        o_ref[...] = v_ref[...] + lax.axis_index("b")
+
+    def kernel(x_ref, o_ref):
+        place = lax.axis_index("a") * 100 + lax.axis_index("b") * 10
+        again = kernel_call(inner, SDS((), "int32"), interpret=interpret)(jnp.int32(0))
+        o_ref[...] = x_ref[...] + place + again
+
+    mesh = Mesh(np.array(xlab.devices()[:4]).reshape(2, 2), ("a", "b"))
+    f = xlab.shard_map(
+        kernel_call(kernel, SDS((1, 1), "int32"), interpret=interpret),
+        mesh=mesh,
+        in_specs=Spec("a", "b"),
+        out_specs=Spec("a", "b"),
+        check_vma=False,
+    )
+    out = xlab.jit(f)(jnp.zeros((2, 2), "int32"))
+    np.testing.assert_array_equal(out, [[0, 11], [100, 111]])

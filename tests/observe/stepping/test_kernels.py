@@ -7,7 +7,7 @@ from tests.kernels.machine import examples
 from tests.observe.kernel_runs.test_recording import accumulating
 from xlab import lax, observe
 from xlab import numpy as jnp
-from xlab.kernels import BlockSpec, kernel_call
+from xlab.kernels import BlockSpec, kernel_call, program_id
 from xlab.observe.records import Record
 
 
@@ -153,3 +153,20 @@ def test_a_report_has_the_kernels_of_its_programs():
     assert "2 blocks of 4 of outputs[0] belong to no step" in notice.text
     assert "Kernels" in repr(report) and "reads args[0][0:4]" in repr(report)
     assert not observe.report(session, parts=("programs",)).kernels
+
+
+def test_a_kernel_that_stops_with_an_error_ends_the_recording_and_says_so():
+    def outside(x_ref, o_ref):
+        o_ref[...] = x_ref[xlab.ds(program_id(0) * 3, 4)]
+
+    call = kernel_call(outside, xlab.ShapeDtypeStruct((4,), np.float32), grid=3, interpret="value")
+    stepper = observe.Stepper(call, np.arange(8, dtype=np.float32))
+    trace = stepper.trace()
+    assert len(trace.steps) == 2
+    assert trace.failure.startswith(
+        "OutOfBoundsError: equation body/2 of core 0 at grid point (2,)"
+    )
+    assert "ended with OutOfBoundsError" in str(trace)
+    assert [f.kind for run in trace.kernels for f in run.faults] == ["bounds"]
+    stepper.goto(0)
+    assert stepper.next().text == trace.steps[0].text

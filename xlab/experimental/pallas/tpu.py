@@ -344,7 +344,7 @@ _INSTEAD = {
 }  # fmt: skip
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     instead = _INSTEAD.get(name)
     hint = f": it asks for what only a TPU has. Here, {instead}" if instead else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

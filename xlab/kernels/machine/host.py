@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ def run(
     eqn_params: dict[str, Any],
     operands: Sequence[Any],
     device: int | None = None,
+    position: Mapping[Any, int] = {},
     params: InterpretParams | None = None,
 ) -> tuple[list[np.ndarray], dict[int, np.ndarray]]:
     """Runs a `kernel_call` or `mpmd_map` equation on concrete operands.
@@ -58,6 +60,7 @@ def run(
         prim: its primitive.
         eqn_params: its parameters.
         device: the number of the device, where each has its own run.
+        position: where it stands along the axes of its mesh.
         params: options; by default those of the equation.
 
     Returns:
@@ -65,6 +68,7 @@ def run(
     """
     params = params or value_params(eqn_params.get("interpret"))
     program = program_of_equation(prim, eqn_params, operands, params, device)
+    program = replace(program, position=dict(position)) if position else program
     collectors = list(_collectors)
     machine = Machine(program, params=params, record=bool(collectors), undo=bool(collectors))
     for found in collectors:

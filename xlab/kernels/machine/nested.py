@@ -1,7 +1,9 @@
-"""Kernels called inside kernels: run whole, as one equation, or handed out as a machine of their own."""
+"""Kernels called inside kernels, run whole, as one equation, or handed out as a machine of their own; and programs that kernels are
+called in: where their device is."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,7 @@ from xlab.kernels.machine.engine import Engine, machine_rules
 from xlab.kernels.machine.frames import Op
 from xlab.kernels.machine.programs import KernelProgram, kernel_program
 from xlab.kernels.machine.regions import whole
+from xlab.lax.collectives import axis_index_p
 
 if TYPE_CHECKING:
     from xlab.kernels.machine.state import MachineCore
@@ -38,7 +41,8 @@ def _program(engine: Engine, op: Op, values: list) -> KernelProgram:
         np.array(engine.now.buffers[v.number].values) if isinstance(v, RefPlace) else v
         for v in values
     ]
-    return kernel_program(operands, engine.params, **op.params)
+    program = kernel_program(operands, engine.params, **op.params)
+    return replace(program, position=engine.program.position)
 
 
 def _kernel_call(engine: Engine, core: MachineCore, op: Op, values: list):
@@ -54,4 +58,15 @@ def _kernel_call(engine: Engine, core: MachineCore, op: Op, values: list):
     return [np.array(x) for x in inner.results()]
 
 
+def _axis_index(engine: Engine, core: MachineCore, op: Op, values: list):
+    name, position = op.params["axis_name"], engine.program.position
+    if name not in position:
+        raise NameError(
+            f"the kernel asks where its device is along the axis {name!r} of a mesh, but this run is on no device of one: axes "
+            f"known here are {[*position]}"
+        )
+    return (np.int32(position[name]),)
+
+
 machine_rules[kernel_call_p] = _kernel_call
+machine_rules[axis_index_p] = _axis_index

@@ -84,6 +84,7 @@ class KernelProgram:
     cost: Any = None
     alias_mode: str = "copy"  # "shared": an output and the input it starts as are one buffer
     results: tuple[int, ...] = field(default=())  # operands that are the results
+    position: Mapping[Any, int] = field(default_factory=dict)  # of the device along its mesh
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean_json, h, panel, table
+from xlab.notebook.views.draw import Node, clean_json, h, panel, table, warning
 from xlab.notebook.views.kernel import kernel_data, kernels_panel
 from xlab.notebook.views.program import columns, program_node
 from xlab.notebook.views.tabs import add_tab
@@ -139,6 +139,7 @@ def steps_panel(trace: StepTrace) -> Node:
     return panel(
         "steps",
         "Steps",
+        warning(f"the run ended with {trace.failure}") if trace.failure else None,
         h(
             "div",
             {"class": "xl-steps-static"},

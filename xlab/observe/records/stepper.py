@@ -64,7 +64,7 @@ class Step(Record):
 class StepTrace(Record):
     """A recorded run of one program: its steps in order, for scrubbing. `total` may exceed `len(steps)` when cut.
 
-    `kernels` are the runs of its kernel calls, as far as they were recorded.
+    `kernels` are the runs of its kernel calls, as far as they were recorded. `failure` is the error that ended the run early.
     """
 
     program: Program
@@ -72,6 +72,7 @@ class StepTrace(Record):
     steps: tuple[Step, ...] = ()
     total: int = 0
     kernels: tuple[KernelRun, ...] = ()
+    failure: str = ""
 
 
 def _shard(s: ShardSummary, o: Options) -> str:
@@ -125,6 +126,7 @@ def _trace(t: StepTrace, o: Options) -> str:
             f"{t.program.name}: {plural(len(t.steps), 'step')}{cut} recorded",
             *("  " + step_text(s, o).replace("\n", "\n  ") for s in shown),
             *more,
+            *(["  ended with " + t.failure.replace("\n", "\n  ")] if t.failure else []),
         ]
     )
 

@@ -51,7 +51,7 @@ class Points:
     def __init__(self, eqn: JaxprEqn, machine: Machine, call: int):
         self.eqn, self.machine, self.call = eqn, machine, call
         self.turn, self.number = 0, 0
-        self.ended = ""
+        self.error: Exception | None = None
 
     def copy(self) -> Points:
         new = object.__new__(Points)
@@ -75,8 +75,8 @@ class Points:
             if machine.done:
                 return None
             events = machine.step_grid()
-        except Exception as error:  # the call as a whole says what there is to say
-            self.ended = f"the walk inside ended: {type(error).__name__}"
+        except Exception as error:  # raised when the call is left, where it has no results
+            self.error = error
             return None
         self.turn, number = machine.count, self.number
         self.number += 1
@@ -140,6 +140,8 @@ class Points:
     # What a frame asks of a loop that has ended.
 
     def results(self, stack: Any) -> list[Any]:
+        if self.error is not None:
+            raise self.error
         return [asarray(x) for x in self.machine.outputs()]
 
 

@@ -15,6 +15,7 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
+from xlab.kernels.machine import KernelRunError
 from xlab.kernels.machine import Machine as KernelMachine
 from xlab.observe.kernel_runs.recording import kernel_run
 from xlab.observe.programs import names as _names
@@ -296,18 +297,26 @@ class Stepper:
         self._machine.restore(self._snapshots[0][0])
 
     def trace(self, limit: int = 200) -> StepTrace:
-        """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel."""
+        """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel.
+
+        A kernel that stops with an error ends the recording, which says so.
+        """
         self.goto(0)
         steps: list[Step] = []
         calls: dict[int, KernelRun] = {}
+        failure = ""
         while not self.finished:
-            done = self._advance(self.into)
+            try:
+                done = self._advance(self.into)
+            except KernelRunError as error:
+                failure = f"{type(error).__name__}: {error}"
+                break
             if done is not None and done.point is not None:
                 self._keep_call(done.point.call, calls)
             if len(steps) < limit and (step := self._record_of(done)) is not None:
                 steps.append(step)
         kernels = tuple(calls[i] for i in range(len(calls)) if i in calls)
-        return StepTrace(self.program, self.inputs(), tuple(steps), self.index, kernels)
+        return StepTrace(self.program, self.inputs(), tuple(steps), self.index, kernels, failure)
 
     def _keep_call(self, call: int, calls: dict[int, KernelRun]) -> None:
         """Records the run of a kernel that is being walked through, for the first few of them."""
