@@ -208,3 +208,22 @@ def test_k25_when_a_copy_happens(mode, before):
     with interpret_mode(InterpretParams(dma_execution_mode=mode)):
         o, seen = run(body, X, out=[F8, xlab.ShapeDtypeStruct((2,), "float32")])
     assert seen.tolist() == before and o.tolist() == [1, 2, 0, 0, 0, 0, 0, 0]
+
+
+def test_k48_what_is_copied_from_a_mapped_operand_is_mapped(both):
+    """A copy makes its destination depend on its source: an output that only copies reach differs from example to example."""
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    out = xlab.ShapeDtypeStruct((2,), "float32")
+    scratch = [MemorySpace.LOCAL((2,), "float32"), SemaphoreType.DMA]
+
+    def kernel(x, o, s, sem):
+        copy = make_async_copy(x, s, sem)
+        copy.start()
+        copy.wait()
+        o[...] = s[...] * 2
+
+    call = kernel_call(kernel, out, scratch_shapes=scratch, interpret=True)
+    np.testing.assert_array_equal(xlab.vmap(call)(x), x * 2)
+    np.testing.assert_array_equal(xlab.jit(xlab.vmap(call))(x), x * 2)
+    straight = kernel_call(lambda x, o: sync_copy(x, o), out, interpret=True)
+    np.testing.assert_array_equal(xlab.vmap(straight)(x), x)

@@ -60,10 +60,10 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
     written = _effects.written(eqn.effects)
     if type(flow) is OpaqueFlow:
         return written, [True] * n
-    if written and not unknown[0] and any(unknown[1:]):
+    if written == {0} and not unknown[0]:
         # An unknown value is stored in a known reference; the old value is known.
         return written, [False] * n
-    return set(), [True] * n
+    return written, [True] * n
 
 
 def _inside(jaxpr, unknown):
