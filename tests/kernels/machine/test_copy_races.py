@@ -107,6 +107,22 @@ def test_k93_copies_that_are_waited_for_are_no_races(mode):
     np.testing.assert_array_equal(out, np.arange(12.0).reshape(4, 3) * 2)
 
 
+@pytest.mark.parametrize("mode", ["on_wait", "eager"])
+def test_k93_waiting_for_one_copy_says_nothing_of_another(mode):
+    def kernel(x_ref, o_ref, buffer, sems):
+        first, second = (make_async_copy(x_ref.at[i], buffer.at[i], sems.at[i]) for i in range(2))
+        first.start()
+        second.start()
+        second.wait()
+        o_ref[1] = buffer[1]
+        o_ref[0] = buffer[0]
+        first.wait()
+
+    scratch = [MemorySpace.LOCAL((2, 3), "float32"), SemaphoreType.DMA((2,))]
+    (race,), _ = races(kernel, mode, scratch, (2, 3))
+    assert race.ref == "scratch[0]" and ((0, 1), (0, 3)) in race.slices
+
+
 def test_k24_a_signal_to_a_core_that_is_not_there():
     def kernel(x_ref, o_ref, sem):
         semaphore_signal(sem, 1, core=7)

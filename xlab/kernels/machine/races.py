@@ -1,13 +1,14 @@
 """Accesses that nothing orders: vector clocks for cores, and per element the last write and the last reads.
 
 Core c's clock counts its signals. A signal carries the clock of its core to who waits for it; two accesses are ordered if the later
-core knew of the earlier one's clock. Only buffers that several cores see are followed. A copy that is in flight is an agent of its own,
-one per core, whose accesses are ordered after its start and before the wait for it.
+core knew of the earlier one's clock. Copies in flight are agents of their own, one per core and semaphore, whose accesses are ordered
+after the start of the copy and before the wait for it. Buffers that one core alone sees are followed once it has started a copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,15 +91,15 @@ class Detector:
     def __init__(self, cores: Sequence[Any], size: int | None = None):
         n = len(cores)
         self.num_cores = n
-        agents = 2 * n  # each core, and its copies in flight
         if size is not None and size < n:
             raise ValueError(
                 f"vector_clock_size={size} is too small for {n} cores: a clock has an entry per core"
             )
-        self.clocks = [[0] * agents for _ in range(n)]
+        self.clocks = [[0] * n for _ in range(n)]
         for c in range(n):
             self.clocks[c][c] = 1
         self.started = [0] * n  # copies of each core
+        self.flights: dict[tuple, int] = {}  # agents of copies, by core and semaphore
         self.known: dict[int, _Known] = {}
         self.count = 0
         self.tracks: dict[int, _Track] = {}
@@ -113,7 +114,7 @@ class Detector:
         new = object.__new__(Detector)
         new.__dict__.update(self.__dict__)
         new.clocks = [list(c) for c in self.clocks]
-        new.started = list(self.started)
+        new.started, new.flights = list(self.started), dict(self.flights)
         new.known = dict(self.known) if apart else self.known
         new.tracks = {n: t.copy() for n, t in self.tracks.items()}
         new.found = dict(self.found)
@@ -131,12 +132,18 @@ class Detector:
     def acquire(self, core: int, clock: Sequence[int] | None) -> None:
         """A core has waited for a signal."""
         if clock is not None:
-            self.clocks[core] = list(map(max, self.clocks[core], clock))
+            # A clock from before an agent was there knows nothing of it.
+            self.clocks[core] = [max(p) for p in zip_longest(self.clocks[core], clock, fillvalue=0)]
 
-    def start_copy(self, core: int) -> tuple[int, tuple[int, ...]]:
+    def start_copy(self, core: int, semaphore: tuple) -> tuple[int, tuple[int, ...]]:
         """A copy begins: its agent, and the clock under which it works, and which its arrival carries."""
         self.started[core] += 1
-        agent = self.num_cores + core
+        key = (core, semaphore)
+        agent = self.flights.get(key)
+        if agent is None:
+            agent = self.flights[key] = self.num_cores + len(self.flights)
+            for c in self.clocks:
+                c += [0] * (agent + 1 - len(c))
         clock = list(self.clocks[core])
         clock[agent] = self.started[core]
         self.clocks[core][core] += 1
@@ -198,7 +205,7 @@ class Detector:
             if number < 0:
                 continue
             other = self.known[number]
-            if other.clock > clock[other.agent]:
+            if other.agent >= len(clock) or other.clock > clock[other.agent]:
                 self._report(buffer, other, me)
 
     def _report(self, buffer, first: _Known, second: _Known) -> None:

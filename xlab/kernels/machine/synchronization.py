@@ -269,7 +269,7 @@ def _dma_start(engine: Engine, core: MachineCore, op: Op, values: list):
     ((src, src_at), (dst, dst_at)), (semaphore, element, _) = _copy_views(engine, core, op, values)
     agent = None
     if engine.detector is not None:
-        agent = engine.detector.start_copy(core.number)
+        agent = engine.detector.start_copy(core.number, (semaphore.number, element))
     copy = Copy(
         core.number,
         (semaphore.number, element),
