@@ -123,7 +123,53 @@ def in_brackets(index):
     return (None,) if index is None else index
 
 
-class Ref(metaclass=_RefMeta):
+class Accessible:
+    """What references and views of them have in common: how they are read and written."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+
+    aval: AbstractRef
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+
+    def __getitem__(self, index):
+        return operations["get"](self, in_brackets(index))
+
+    def __setitem__(self, index, value):
+        operations["set"](self, in_brackets(index), value)
+
+    def get(self, idx=None):
+        """The value at an index, or the whole."""
+        return operations["get"](self, idx)
+
+    def set(self, value: Any, idx: Any = None) -> None:
+        """Stores a value at an index, or in place of the whole."""
+        operations["set"](self, idx, value)
+
+    def swap(self, value, idx=None):
+        """Stores a value at an index and returns what was there."""
+        return operations["swap"](self, idx, value)
+
+    def addupdate(self, x: Any, idx: Any = None) -> None:
+        """Adds to the value at an index."""
+        operations["addupdate"](self, idx, x)
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError(
+                "len() of unsized object: the reference holds an array without dimensions"
+            )
+        return self.shape[0]
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+
+class Ref(Accessible, metaclass=_RefMeta):
     """A mutable reference to an array: `ref[...]` reads, `ref[index] = value` writes. Make one with `xlab.new_ref`.
 
     The array inside is replaced by every write. Its buffer is used again for the new one as long as nobody else has it:
@@ -140,7 +186,6 @@ class Ref(metaclass=_RefMeta):
     """
 
     __slots__ = ("__weakref__", "_gone", "_shared", "_value", "aval", "raw_source_info")
-    __array_ufunc__ = None
 
     aval: AbstractRef
     raw_source_info: tuple
@@ -189,28 +234,6 @@ class Ref(metaclass=_RefMeta):
 
     # -- what users call -----------------------------------------------------------------------------------
 
-    def __getitem__(self, index):
-        return operations["get"](self, in_brackets(index))
-
-    def __setitem__(self, index, value):
-        operations["set"](self, in_brackets(index), value)
-
-    def get(self, idx=None):
-        """The value at an index, or the whole array."""
-        return operations["get"](self, idx)
-
-    def set(self, value: Any, idx: Any = None) -> None:
-        """Stores a value at an index, or in place of the whole array."""
-        operations["set"](self, idx, value)
-
-    def swap(self, value, idx=None):
-        """Stores a value at an index and returns what was there."""
-        return operations["swap"](self, idx, value)
-
-    def addupdate(self, x: Any, idx: Any = None) -> None:
-        """Adds to the value at an index."""
-        operations["addupdate"](self, idx, x)
-
     at = property(
         lambda self: operations["at"](self), doc="Views: `ref.at[index]` is a reference to a part."
     )
@@ -229,26 +252,12 @@ class Ref(metaclass=_RefMeta):
         """A view of the same bits as another dtype."""
         return operations["view"](self).bitcast(dtype)
 
-    shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
-    ndim = property(lambda self: self.aval.ndim)
-    size = property(lambda self: self.aval.size)
     sharding = property(lambda self: self.peek().sharding)
     committed = property(lambda self: self.peek().committed)
 
     def unsafe_buffer_pointer(self) -> int:
         """Address of the buffer, good until the next write."""
         return self.peek().unsafe_buffer_pointer()
-
-    def __len__(self):
-        if not self.shape:
-            raise TypeError(
-                "len() of unsized object: the reference holds an array without dimensions"
-            )
-        return self.shape[0]
-
-    def __iter__(self):
-        return (self[i] for i in range(len(self)))
 
     def __bool__(self):
         raise TypeError(

@@ -9,26 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 from xlab.core.avals import aval_of
-from xlab.core.refs import AbstractRef, Ref, in_brackets, no_operators, operations
+from xlab.core.refs import AbstractRef, Accessible, Ref, in_brackets, no_operators
 from xlab.lax.control.cond import switch
 from xlab.lax.indexers import indexer
 from xlab.lax.ref_transforms import RefBitcaster, RefReshaper, RefTransposer, part_of
 
 
-class RefView:
+class RefView(Accessible):
     """What all views have: they are read, written and viewed like references."""
 
     __slots__ = ()
-    __array_ufunc__ = None
     explains_itself = True
 
-    aval: AbstractRef
     then: Callable[[Any], RefView]
 
-    shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
-    ndim = property(lambda self: self.aval.ndim)
-    size = property(lambda self: self.aval.size)
     at = property(lambda self: RefIndexer(self), doc=Ref.at.__doc__)
     T = property(lambda self: self.transpose(), doc=Ref.T.__doc__)
 
@@ -44,42 +38,10 @@ class RefView:
         """A view of the same bits as another dtype; the last dimension grows or shrinks with the size of elements."""
         return self.then(RefBitcaster.of(self.shape, self.dtype, dtype))
 
-    def __getitem__(self, index):
-        return operations["get"](self, in_brackets(index))
-
-    def __setitem__(self, index, value):
-        operations["set"](self, in_brackets(index), value)
-
-    def get(self, idx=None):
-        """The value at an index, or of the whole view."""
-        return operations["get"](self, idx)
-
-    def set(self, value: Any, idx: Any = None) -> None:
-        """Stores a value at an index, or in place of the whole view."""
-        operations["set"](self, idx, value)
-
-    def swap(self, value, idx=None):
-        """Stores a value at an index and returns what was there."""
-        return operations["swap"](self, idx, value)
-
-    def addupdate(self, x: Any, idx: Any = None) -> None:
-        """Adds to the value at an index."""
-        operations["addupdate"](self, idx, x)
-
-    def __len__(self):
-        if not self.shape:
-            raise TypeError(
-                "len() of unsized object: the reference holds an array without dimensions"
-            )
-        return self.shape[0]
-
     def __bool__(self):
         raise TypeError(
             f"the truth of a view of a reference, of type {self.aval}, is not defined: read it first, as view[...]"
         )
-
-    def __iter__(self):
-        return (self[i] for i in range(len(self)))
 
     def __jax_array__(self):
         raise TypeError(

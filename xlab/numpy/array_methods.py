@@ -8,6 +8,7 @@ traced, to the function.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -405,6 +406,8 @@ def _install_on_keys(members: dict[str, Any]) -> None:
     for name, member in _TRACED_REFS.items():
         setattr(Tracer, name, member)
     for name in _REF_METHODS:
-        setattr(Tracer, name, _OnRefs(name, vars(Ref)[name], vars(Tracer).get(name)))
+        setattr(
+            Tracer, name, _OnRefs(name, inspect.getattr_static(Ref, name), vars(Tracer).get(name))
+        )
     Tracer.item = _item
     Tracer.block_until_ready = lambda self: self

@@ -68,11 +68,11 @@ class Access(NamedTuple):
     def text(self) -> str:
         """As `reads args[0][0:4]`."""
         box = ",".join(f"{a}:{b}" for a, b in self.box)
-        verb = _VERBS.get(self.kind, self.kind)
+        verb = VERBS.get(self.kind, self.kind)
         return f"{verb} {self.ref}" + (f"[{box}]" if self.box else "")
 
 
-_VERBS = {
+VERBS = {
     "read": "reads",
     "write": "writes",
     "accum": "adds to",
@@ -106,7 +106,7 @@ class BlockEvent(NamedTuple):
     def text(self) -> str:
         """As `writes outputs[0][0:4]`."""
         box = ",".join(f"{a}:{a + n}" for a, n in zip(self.start, self.shape))
-        return f"{_VERBS[self.io]} {self.operand}[{box}]"
+        return f"{VERBS[self.io]} {self.operand}[{box}]"
 
 
 Event = Access | BlockEvent

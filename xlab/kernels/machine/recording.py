@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xlab.core import dtypes
+from xlab.kernels.machine.events import VERBS
 from xlab.kernels.machine.programs import KernelProgram, space_name
 from xlab.kernels.machine.text import equations
 
@@ -77,22 +78,12 @@ class MachineRecording:
         return "\n".join(lines)
 
 
-_VERBS = {
-    "read": "reads",
-    "write": "writes",
-    "accum": "adds to",
-    "signal": "signals",
-    "wait": "waits for",
-    "copy": "copies",
-}
-
-
 def _words(e: dict[str, Any]) -> str:
     if "operand" in e:
         box = [f"{a}:{a + n}" for a, n in zip(e["start"], e["shape"])]
-        return f"{_VERBS[e['io']]} {e['operand']}[{','.join(box)}]"
+        return f"{VERBS[e['io']]} {e['operand']}[{','.join(box)}]"
     box = [f"{a}:{b}" for a, b in e["slice"]]
-    return f"{_VERBS[e['kind']]} {e['ref']}" + (f"[{','.join(box)}]" if box else "")
+    return f"{VERBS[e['kind']]} {e['ref']}" + (f"[{','.join(box)}]" if box else "")
 
 
 def record_of(machine: Machine, start: int = 0, stop: int | None = None) -> MachineRecording:
