@@ -13,6 +13,7 @@ from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.refs import AbstractRef
 from xlab.kernels.blocks import block_mapping, no_block_spec
 from xlab.kernels.grid import GridMapping
+from xlab.kernels.semaphores import SemaphoreType
 
 CALL, CORE = "call", "core"
 
@@ -42,10 +43,15 @@ class Pair:
 
 
 def owner_of(ref: AbstractRef, scratch: bool) -> str:
-    """Whose buffer a reference of a kernel is: operands and outputs belong to the call, scratch to a core unless it is shared."""
+    """Whose buffer a reference of a kernel is: operands and outputs belong to the call, scratch to a core unless it is shared.
+
+    Semaphores are shared, so that cores can wait for one another; those of copies belong to the core that copies.
+    """
     space = ref.memory_space
     if not scratch:
         return CALL
+    if ref.kind == SemaphoreType.DMA.value:
+        return CORE
     return CORE if space is None or getattr(space, "per_core", True) else CALL
 
 

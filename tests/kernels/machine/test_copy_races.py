@@ -9,11 +9,13 @@ from tests.kernels.machine.examples import SDS
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.kernels import (
+    CoreMesh,
     InterpretParams,
     MemorySpace,
     SemaphoreType,
     kernel_call,
     make_async_copy,
+    mpmd_map,
     semaphore_signal,
     when,
 )
@@ -133,3 +135,29 @@ def test_k24_a_signal_to_a_core_that_is_not_there():
     )
     with pytest.raises(KernelRunError, match="core 7, but the kernel runs on 1 cores.*kernel"):
         call(jnp.ones(2))
+
+
+@pytest.mark.parametrize("mode", ["on_wait", "eager"])
+@pytest.mark.parametrize("seed", range(4))
+def test_k24_k25_every_core_has_the_semaphores_of_its_copies(mode, seed):
+    """What a core waits for is its own copy, whoever else copies with a semaphore of that name."""
+
+    def both(x, o, scratch, done):
+        i = lax.axis_index("core")
+        copy = make_async_copy(x.at[i], scratch, done)
+        copy.start()
+        copy.wait()
+        o[i] = scratch[...]
+
+    call = mpmd_map(
+        [(CoreMesh("core", 2), both)],
+        SDS((2, 3), np.float32),
+        scratch_shapes=[MemorySpace.LOCAL((3,), np.float32), SemaphoreType.DMA],
+    )
+    params = InterpretParams(
+        detect_races=True, dma_execution_mode=mode, schedule="random", random_seed=seed
+    )
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    machine = Machine(call, x, params=params)
+    np.testing.assert_array_equal(machine.run()[0], x)
+    assert machine.races == []
