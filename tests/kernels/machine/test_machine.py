@@ -144,6 +144,13 @@ def test_k81_breakpoints():
     assert machine.next_equation()["eqn"] == f"body/{len(path) - 1}"
     with pytest.raises(ValueError, match="needs something to stop at"):
         machine.breakpoint()
+    for given, said in (
+        ({"ref": "output[0]"}, r"no reference 'output\[0\]'.*outputs\[0\]"),
+        ({"kind": "writes"}, "kind is one of read, write"),
+        ({"core": 9}, "no core 9"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            machine.breakpoint(**given)
 
 
 def test_k81_run_until():

@@ -10,7 +10,7 @@ import numpy as np
 from xlab.core.jaxpr import Var
 from xlab.kernels.interpret import InterpretParams
 from xlab.kernels.machine.breakpoints import KernelBreakpoint
-from xlab.kernels.machine.events import Access, Event
+from xlab.kernels.machine.events import VERBS, Access, Event
 from xlab.kernels.machine.nested import inner_program
 from xlab.kernels.machine.programs import KernelProgram
 from xlab.kernels.machine.recording import MachineRecording, record_of
@@ -96,7 +96,22 @@ class Machine(Runner):
             grid: a grid point; stops before its first equation.
             core: a core's number.
             when: a condition on the value that is read or written, such as `lambda v: np.isnan(v).any()`.
+
+        Raises:
+            ValueError: nothing is asked for, or what no run of this kernel comes to.
         """
+        names = self.program.ref_names
+        if ref is not None and ref not in names and not ref.startswith("scoped["):
+            raise ValueError(
+                f"{self.program.name} has no reference {ref!r} to stop at, but {', '.join(names)}; references that the kernel "
+                f"makes are scoped[0], scoped[1], ..."
+            )
+        if kind is not None and kind not in VERBS:
+            raise ValueError(f"a breakpoint's kind is one of {', '.join(VERBS)}; got {kind!r}")
+        if core is not None and not 0 <= core < self.program.num_cores:
+            raise ValueError(
+                f"{self.program.name} has no core {core}: its {self.program.num_cores} cores are numbered from 0"
+            )
         self._numbers += 1
         made = KernelBreakpoint(self._numbers, ref, slice, kind, eqn, grid, core, when)
         self.breakpoints = [*self.breakpoints, made]

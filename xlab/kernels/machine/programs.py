@@ -95,6 +95,13 @@ class KernelProgram:
     def num_cores(self) -> int:
         return sum(len(p.shares) for p in self.pairs)
 
+    @property
+    def ref_names(self) -> list[str]:
+        """What events call the operands and the scratch of cores."""
+        found = [o.name for o in self.operands]
+        found += [s.name for p in self.pairs for s in p.sources if s.name]
+        return list(dict.fromkeys(found))
+
 
 def space_name(space: Any) -> str:
     """A memory space as text; None is the default space."""
