@@ -131,9 +131,10 @@ def use(frame):
             ".xl-panel:not([hidden]) button[aria-label^='one step (right)']"
         )
         if step:
-            before = frame.query_selector(".xl-place").inner_text()
+            place = ".xl-panel:not([hidden]) .xl-place"
+            before = frame.query_selector(place).inner_text()
             step.click()
-            assert frame.query_selector(".xl-place").inner_text() != before
+            assert frame.query_selector(place).inner_text() != before
     if tabs:
         tabs[0].click()
     row = frame.query_selector(".xl-program:not([hidden]) .xl-column .xl-row:has(.xl-op)")
