@@ -64,6 +64,11 @@ class Parsed(NamedTuple):
 
 def _window(i: Slice, n: int, d: int):
     """The positions of `ds(start, size, stride)`, moved so that they lie inside, as those of a dynamic slice."""
+    if not isinstance(i.size, int):
+        raise TypeError(
+            f"the size of ds must be a Python int where an array is indexed, got {aval_of(i.size)} in dimension {d}: shapes are known "
+            f"while tracing. The start may be traced."
+        )
     reach = (i.size - 1) * i.stride + 1 if i.size else 0
     if reach > n:
         raise ValueError(

@@ -39,7 +39,7 @@ def test_arrays_have_size_place_and_name():
         "w": xlab.device_put(X, xlab.NamedSharding(mesh, xlab.P("data"))),
         "list": [jnp.ones(3), jnp.ones((), np.int32)],
     }
-    record = observe.live(mine)
+    record = observe.live(mine, limit=None)  # other tests may have left arrays
     named = {a.name: a for a in record.arrays if a.name}
     assert (
         named["w"].type == "f32[8@data,4]"
