@@ -106,6 +106,15 @@ def ds(
 dslice = ds
 
 
+def check_size(s: Slice, d: int, indexed: str) -> None:
+    """Raises TypeError if the size of a slice that indexes dimension `d` is a value of the program."""
+    if not isinstance(s.size, int):
+        raise TypeError(
+            f"the size of ds must be a Python int where {indexed} is indexed, got {aval_of(s.size)} in dimension {d}: "
+            f"shapes are known while tracing. The start may be traced."
+        )
+
+
 def _integer_scalar(what, x):
     aval = aval_of(x)
     if aval.shape or not dtypes.issubdtype(aval.dtype, np.integer):
@@ -385,11 +394,7 @@ def _entry(e, n: int, d: int):
         start, stop, _ = slice(start, stop, step).indices(n)
         return Slice(start, max(0, -(-(stop - start) // step)), step)
     if isinstance(e, Slice):
-        if not isinstance(e.size, int):
-            raise TypeError(
-                f"the size of ds must be a Python int where a reference is indexed, got {aval_of(e.size)} in dimension {d}: "
-                f"shapes are known while tracing. The start may be traced."
-            )
+        check_size(e, d, "a reference")
         if e.is_static:
             last = e.start + (e.size - 1) * e.stride
             if e.start < 0 or (e.size and last >= n) or e.start > n:

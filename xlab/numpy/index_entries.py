@@ -18,7 +18,7 @@ from xlab.lax.arithmetic import add, mul
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import iota
-from xlab.lax.indexers import Slice
+from xlab.lax.indexers import Slice, check_size
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, concatenate, reshape
 
 
@@ -64,11 +64,7 @@ class Parsed(NamedTuple):
 
 def _window(i: Slice, n: int, d: int):
     """The positions of `ds(start, size, stride)`, moved so that they lie inside, as those of a dynamic slice."""
-    if not isinstance(i.size, int):
-        raise TypeError(
-            f"the size of ds must be a Python int where an array is indexed, got {aval_of(i.size)} in dimension {d}: shapes are known "
-            f"while tracing. The start may be traced."
-        )
+    check_size(i, d, "an array")
     reach = (i.size - 1) * i.stride + 1 if i.size else 0
     if reach > n:
         raise ValueError(
