@@ -166,6 +166,13 @@ def cost_analysis(exe: Executable) -> dict[str, float]:
     return dict(found[0] if isinstance(found, (list, tuple)) else found or {})
 
 
+def unoptimized_cost(text: str) -> dict[str, float]:
+    """The compiler's estimate for a StableHLO module as it is, before any optimization."""
+    return dict(
+        _jax.hlo_module_cost_analysis(_clients.client(), stablehlo_to_hlo(text).get_hlo_module())
+    )
+
+
 def memory_stats(exe: Executable) -> MemoryStats:
     """Bytes needed on each device."""
     raw = exe.get_compiled_memory_stats()
