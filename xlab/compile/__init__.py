@@ -1,7 +1,7 @@
 """From traced programs to executables, and calling them.
 
 Reading order: `jit.py` (a call, from the first to the warm one), `arguments.py` (which are static or donated, where they lie),
-`tracing.py` (a Python function to a jaxpr, cached), `resolve.py` (its devices, shardings and layouts), `lowering.py` (the
+`tracing.py` (a Python function to a jaxpr, cached), `resolve.py` (its devices, shardings and layouts), `queries.py` (what is in a program), `lowering.py` (the
 module), `executable.py` (compiled, bound and called), `history/` (why a program was traced and compiled). May import interpreters
 and below.
 

@@ -9,7 +9,7 @@ Sizes that a program leaves open: `dims.py` (expressions), `dim_bounds.py` (what
 shapes from text).
 
 Also: `current_trace.py` (the current trace, and changing it), `donation.py` (donated arrays), `promotion.py` (the
-promotion lattice), `refs.py` (mutable references), `sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (filtered
+promotion lattice), `pending.py` (values on their way), `refs.py` (mutable references), `sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (filtered
 tracebacks), `typing.py` (types for annotations).
 
 What users of `xlab.core` expect under that name is passed on from the files, when first used.

@@ -350,11 +350,9 @@ def same_up_to_weak_type(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two types are equal except for weak typing."""
     if a is b:
         return True
-    return (
-        isinstance(a, ShapedArray)
-        and isinstance(b, ShapedArray)
-        and a.strip_weak_type() is b.strip_weak_type()
-    )
+    if isinstance(a, ShapedArray) and isinstance(b, ShapedArray):
+        return a.strip_weak_type() is b.strip_weak_type()
+    return a == b
 
 
 def _numpy_aval(x):
