@@ -17,7 +17,15 @@ import numpy as np
 from xlab.core import effects as _effects
 from xlab.core import source_info
 from xlab.core.avals import ShapedArray, aval_of, explicit_types
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    Literal,
+    number_equations,
+    open_jaxpr,
+    subjaxprs_of_params,
+)
+from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
 from xlab.interpreters.mlir.shardings import MeshTable, constrain_results
 from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, tensor_type
@@ -42,6 +50,9 @@ that build operations. Worked example:
     mlir.register_text_lowering(wave_p, lambda ctx, x: ctx.op(f"stablehlo.sine {x} : {ctx.type_out()}"))
     mlir.register_lowering(ripple_p, lambda ctx, x: hlo.sine(x))
 """
+
+lowered_with_devices: set[Primitive] = set()
+"""Primitives whose lowering asks for the program's devices, `ctx.module.assignment`: a program with one is lowered for each."""
 
 # Arrays with more elements than this become arguments of the executable instead of text in the module.
 INLINE_CONSTANT_LIMIT = 64
@@ -584,6 +595,7 @@ def lower_module(
     hoisted = [c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > limit]
     for c in hoisted:
         check_closed_over(c)
+    _prefetch(closed, hoisted)
     main = _function_text(
         module,
         "main",
@@ -618,6 +630,28 @@ def lower_module(
         bool(meshes),
         _effects.in_order(closed.effects),
     )
+
+
+def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
+    """Starts reading the arrays that are written into the text, so that they are read at once and not one after the other."""
+    done = set(map(id, hoisted))
+
+    def start(x):
+        if id(x) not in done and hasattr(x, "copy_to_host_async"):
+            done.add(id(x))
+            x.copy_to_host_async()
+
+    def visit(program):
+        for c in getattr(program, "consts", ()):
+            start(c)
+        for eqn in open_jaxpr(program).eqns:
+            for v in eqn.invars:
+                if type(v) is Literal:
+                    start(v.val)
+            for _, inner in subjaxprs_of_params(eqn.params):
+                visit(inner)
+
+    visit(closed)
 
 
 _LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
