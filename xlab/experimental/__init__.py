@@ -13,6 +13,7 @@ _MODULES = (
     "multihost_utils",
     "pallas",
     "pjit",
+    "sparse",
     "shard_map",
     "topologies",
 )
