@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import dim_index
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike, ShardingLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, remainder, select_promoted
@@ -182,9 +182,9 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """
     (A,) = check("tile", A)
     try:
-        reps = tuple(operator.index(r) for r in reps)
+        reps = tuple(dim_index(r) for r in reps)
     except TypeError:
-        reps = (operator.index(reps),)
+        reps = (dim_index(reps),)
     return _tile(A, reps=reps)
 
 
@@ -250,7 +250,7 @@ def repeat(
         a,
         cast_operand(as_array(repeats), np.dtype(np.int32)),
         axis=axis,
-        total=operator.index(total_repeat_length),
+        total=dim_index(total_repeat_length),
     )
 
 
@@ -329,9 +329,9 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     (v,) = check("diag", v)
     n = ndim_of(v)
     if n == 1:
-        return _diag(v, k=operator.index(k))
+        return _diag(v, k=dim_index(k))
     if n == 2:
-        return diagonal(v, operator.index(k))
+        return diagonal(v, dim_index(k))
     raise ValueError(f"diag input must be 1d or 2d, got shape {shape_of(v)}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import compared, dim_index
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.sort import sort
 from xlab.numpy.arithmetic import as_array, select_promoted
@@ -98,14 +99,14 @@ def unique(
         return out[0] if len(out) == 1 else tuple(out)
     shape = shape_of(ar)
     if axis is None:
-        flat = lax.reshape(as_array(ar), (int(np.prod(shape, dtype=np.int64)), 1))
+        flat = lax.reshape(as_array(ar), (math.prod(shape), 1))
     else:
         from xlab.numpy.shape import moveaxis
 
         moved = moveaxis(ar, axis, 0)
-        flat = lax.reshape(moved, (moved.shape[0], int(np.prod(moved.shape[1:], dtype=np.int64))))
+        flat = lax.reshape(moved, (moved.shape[0], math.prod(moved.shape[1:])))
     values, index, inverse, counts = _unique(
-        flat, fill_value, size=operator.index(size), equal_nan=bool(equal_nan)
+        flat, fill_value, size=dim_index(size), equal_nan=bool(equal_nan)
     )
     if axis is None:
         values, inverse = lax.squeeze(values, (1,)), lax.reshape(inverse, shape)
@@ -329,7 +330,7 @@ def _among(element, test, method="auto"):
         return lax.full(element.shape, False, np.dtype(bool))
     if (
         method == "compare_all"
-        or (method == "auto" and pairs <= MOST_COMPARED)
+        or (method == "auto" and compared(pairs, "<=", MOST_COMPARED))
         or aval_of(test).dtype.kind == "c"
     ):
         wide = lax.expand_dims(element, (element.ndim,))
@@ -528,7 +529,7 @@ def _picked(name, keep, size, *columns):
     n = shape_of(keep)[0]
     if not n:
         return [
-            lax.full((operator.index(size),), cast_operand(fill, x.dtype, x.weak_type), None)
+            lax.full((dim_index(size),), cast_operand(fill, x.dtype, x.weak_type), None)
             for x, fill in columns
         ]
     places = flatnonzero(keep, size=size, fill_value=n)

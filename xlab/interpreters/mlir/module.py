@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 
 from xlab.core import effects as _effects
 from xlab.core import source_info
-from xlab.core.avals import ShapedArray, aval_of, explicit_types
+from xlab.core.avals import ShapedArray, aval_of, explicit_types, symbolic_types
+from xlab.core.dim_equations import Equations
+from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -26,6 +29,11 @@ from xlab.core.jaxpr import (
 )
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
+from xlab.interpreters.mlir.dynamic_shapes import (
+    dynamic_functions,
+    is_dynamic,
+    marked_dimensions,
+)
 from xlab.interpreters.mlir.shardings import MeshTable, constrain_results
 from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, tensor_type
 
@@ -57,6 +65,7 @@ lowered_with_devices: set[Primitive] = set()
 INLINE_CONSTANT_LIMIT = 64
 
 TOKEN_TYPE = "!stablehlo.token"
+_I32 = ShapedArray((), np.int32)
 
 
 @dataclass
@@ -237,8 +246,15 @@ class Context:
             self.lines.append(f"    {name} = {text}")
         return name
 
+    def dimension(self, d) -> str:
+        """A size as an i32 scalar."""
+        return self.constant(d if type(d) is SymbolicDim else np.int32(d), _I32)
+
     def fill(self, value, aval) -> str:
         """An array with the same scalar everywhere."""
+        if type(value) is SymbolicDim:
+            scalar = aval.update(shape=())
+            return self.broadcast(self.constant(value, scalar), scalar, aval)
         return (
             self.constant(np.full((), value), aval)
             if not aval.shape
@@ -575,12 +591,13 @@ def lower_module(
     result_attributes: Callable | None = None,
     numbers: dict[int, int] | None = None,
     typed_mesh: Any = None,
+    arg_names: Sequence[str] | None = None,
 ) -> LoweredModule:
     """Lowers a program to a module with one public function `main`.
 
     `assignment` lists the devices in the program's order. `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
     (shardings, donation), empty or starting with a space. `numbers` are those of the equations, if the program is part of a larger one;
-    `typed_mesh` is the mesh whose axes types may name.
+    `typed_mesh` is the mesh whose axes types may name. `arg_names` are what messages call the arguments, where shapes are symbolic.
     """
     module = _ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
@@ -590,16 +607,25 @@ def lower_module(
     for c in hoisted:
         check_closed_over(c)
     _prefetch(closed, hoisted)
-    main = _function_text(
-        module,
-        "main",
-        closed,
-        f"jit({name})",
-        public=True,
-        arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
-        result_attributes=result_attributes(module.meshes) if result_attributes else None,
-        hoisted=hoisted,
-    )
+    dynamic = symbolic_types.in_use and is_dynamic(closed.in_avals)
+    with marked_dimensions() if dynamic else nullcontext():
+        main = _function_text(
+            module,
+            "main",
+            closed,
+            f"jit({name})",
+            public=True,
+            arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
+            result_attributes=result_attributes(module.meshes) if result_attributes else None,
+            hoisted=hoisted,
+        )
+    functions = [main, *module.functions]
+    if dynamic:
+        equations = Equations(
+            [getattr(a, "shape", ()) for a in closed.in_avals],
+            arg_names or [closed.jaxpr.debug_info.arg_name(i) for i in range(len(closed.in_avals))],
+        )
+        functions = dynamic_functions(functions, closed.in_avals, equations)
     symbol = "jit_" + "".join(c if c.isalnum() or c in "_." else "_" for c in name)
     meshes = module.meshes.lines()
     text = "\n".join(
@@ -607,8 +633,7 @@ def lower_module(
             *module.files,
             f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
             *meshes,
-            main,
-            *module.functions,
+            *functions,
             "}",
             "",
         ]
