@@ -422,10 +422,10 @@ def slice_indices(s: slice, n: Dim) -> tuple[Dim, Dim, Dim]:
             return default
         i = dim_index(i)
         if compared(i, "<", 0) is True:
-            i = add(i, n)
-        elif compared(i, ">=", 0) is None:
+            return max_dim(low, add(i, n))
+        if compared(i, ">=", 0) is None:
             _raise_inconclusive(i, ">=", 0)
-        return min_dim(max_dim(i, low), high)
+        return min_dim(high, i)
 
     return place(s.start, low if step > 0 else high), place(s.stop, high if step > 0 else low), step
 
@@ -434,7 +434,7 @@ def range_size(start: Dim, stop: Dim, step: Dim) -> Dim:
     """`len(range(start, stop, step))`."""
     if compared(step, "<", 0):
         start, stop, step = stop, start, multiply(-1, step)
-    return max_dim(floor_divide(add(subtract(stop, start), subtract(step, 1)), step), 0)
+    return max_dim(0, floor_divide(add(subtract(stop, start), subtract(step, 1)), step))
 
 
 def _known(scope) -> str:

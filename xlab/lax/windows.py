@@ -74,7 +74,7 @@ def padtype_to_pads(
     if kind in ("SAME", "SAME_LOWER"):
         out = []
         for n, w, s in zip(in_shape, window_shape, window_strides):
-            total = max_dim(((n + s - 1) // s - 1) * s + w - n, 0) if n else 0
+            total = max_dim((-(-n // s) - 1) * s + w - n, 0) if n else 0
             low = total // 2 if kind == "SAME" else total - total // 2
             out.append((low, total - low))
         return out

@@ -9,7 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.core.dims import dim_index
+from xlab.core.dims import SymbolicDim, dim_index, max_dim, min_dim
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike, ShardingLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, remainder, select_promoted
@@ -302,14 +302,19 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         )
     a = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = a.shape[-2:]
-    n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    top, left = min(max(0, -offset), rows - n), min(max(0, offset), columns - n)
+    n = max_dim(0, min_dim(rows + min(offset, 0), columns - max(offset, 0)))
+    top, left = min_dim(max(0, -offset), rows - n), min_dim(max(0, offset), columns - n)
     # The block that holds the diagonal, flattened with a stride of its rows plus one.
     block = lax.slice_in_dim(
         lax.slice_in_dim(a, top, top + n, axis=a.ndim - 2), left, left + n, axis=a.ndim - 1
     )
     lead = a.shape[:-2]
     flat = lax.reshape(block, (*lead, n * n))
+    if isinstance(n, SymbolicDim):  # filled up to rows of one more, whose first elements they are
+        config = [(0, 0, 0)] * len(lead) + [(0, n, 0)]
+        full = lax.pad(flat, np.zeros((), flat.dtype)[()], config)
+        rows = lax.reshape(full, (*lead, n, n + 1))
+        return lax.index_in_dim(rows, 0, len(lead) + 1, keepdims=False)
     return (
         lax.slice_in_dim(flat, 0, n * n, n + 1, axis=len(lead))
         if n

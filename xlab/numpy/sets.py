@@ -15,6 +15,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.sort import sort
 from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import asarray
+from xlab.numpy.index_entries import cast_dim
 from xlab.numpy.indexing import take
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.joining import concatenate
@@ -152,7 +153,7 @@ def _unique(rows, fill_value, size, equal_nan):
     new = lax.concatenate([lax.full((1,), True, np.dtype(bool)), lax.reduce_or(differ, (1,))], 0)
     (starts,) = _nonzero(new, [n], size=size + 1)  # and one more: where the last of them ends
     starts, ends = lax.slice_in_dim(starts, 0, size), lax.slice_in_dim(starts, 1, size + 1)
-    there = lax.lt(starts, index.type(n))
+    there = lax.lt(starts, cast_dim(n, index))
     values = take(ordered, starts, axis=0, mode="clip")
     fill = (
         lax.slice_in_dim(ordered, 0, 1)
@@ -339,7 +340,7 @@ def _among(element, test, method="auto"):
         )
         return lax.reduce_or(same, (element.ndim,))
     ordered = sort(test, 0)
-    place = lax.min(_searchsorted(ordered, element, side="left"), _INDEX.type(m - 1))
+    place = lax.min(_searchsorted(ordered, element, side="left"), cast_dim(m - 1, _INDEX))
     return lax.eq(take(ordered, place, mode="clip"), element)
 
 

@@ -473,7 +473,8 @@ def _flat_call(exported: Exported) -> Callable:
 
     run.__name__ = exported.fun_name
     flat = custom_vjp(run)
-    flat.defvjp(lambda *args: (run(*args), args), backward)
+    # Not `run`: derivatives of derivatives go through here again.
+    flat.defvjp(lambda *args: (flat(*args), args), backward)
     return flat
 
 

@@ -62,6 +62,8 @@ def symbolic_args_specs(
         aval = aval_of(x) if not hasattr(x, "shape") or not hasattr(x, "dtype") else x
         try:
             shape = parse_shape("..." if spec is None else spec, scope, like=aval.shape)
+            if len(shape) != len(aval.shape):
+                raise ValueError(f"{spec!r} stands for {len(shape)} dimensions.")
         except ValueError as e:
             raise ValueError(
                 f"{e} It is the specification of an argument of shape {aval.shape}."
