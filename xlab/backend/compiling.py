@@ -44,8 +44,10 @@ class MemoryStats:
 
 
 def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_inputs: Sequence[bool] = (),
-                    propagate_outputs: Sequence[bool] = (), options: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
-    """Options for one program over `partitions` devices, or replicated when there are more devices."""
+                    propagate_outputs: Sequence[bool] = (), options: Mapping[str, Any] | None = None,
+                    partitioned: bool = False) -> Any:  # fmt: skip
+    """Options for one program over `partitions` devices, or replicated when there are more devices; `partitioned` takes the same
+    pipeline for one device."""
     count = len(devices)
     replicas, rest = divmod(count, partitions)
     if rest or replicas < 1 or (replicas > 1 and partitions > 1):
@@ -60,8 +62,9 @@ def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_in
     made.num_replicas = build.num_replicas = replicas
     made.num_partitions = build.num_partitions = partitions
     made.device_assignment = build.device_assignment = assignment
-    if partitions > 1:
+    if partitioned or partitions > 1:
         build.use_spmd_partitioning = build.use_shardy_partitioner = True
+    if partitions > 1:
         if len(propagate_inputs):
             build.allow_spmd_sharding_propagation_to_parameters = list(propagate_inputs)
         if len(propagate_outputs):
@@ -98,8 +101,11 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
         options: `xla_*` flags for this compilation alone.
         host_callbacks: Python functions that the module's callback calls refer to by number.
     """
+    # Collectives of one device: the pipeline without partitions combines all-reduces of unequal ranks and then refuses them.
+    channels = ("channel_handle" in text if isinstance(text, str) else
+                isinstance(text, bytes) and b"channel_handle" in text)  # fmt: skip
     made = compile_options(devices, partitions, propagate_inputs=allow_propagation_to_inputs,
-                           propagate_outputs=allow_propagation_to_outputs, options=options)  # fmt: skip
+                           propagate_outputs=allow_propagation_to_outputs, options=options, partitioned=channels)  # fmt: skip
     where = _jax.DeviceList(tuple(devices))
     backend = _clients.client()
     if devices and devices[0].client is not backend:  # virtual devices: compiled for, never run on
@@ -158,6 +164,13 @@ def cost_analysis(exe: Executable) -> dict[str, float]:
     """The compiler's estimate: flops, transcendentals, bytes accessed."""
     found = exe.cost_analysis()
     return dict(found[0] if isinstance(found, (list, tuple)) else found or {})
+
+
+def unoptimized_cost(text: str) -> dict[str, float]:
+    """The compiler's estimate for a StableHLO module as it is, before any optimization."""
+    return dict(
+        _jax.hlo_module_cost_analysis(_clients.client(), stablehlo_to_hlo(text).get_hlo_module())
+    )
 
 
 def memory_stats(exe: Executable) -> MemoryStats:

@@ -19,6 +19,7 @@ from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.current_trace import enclosing_traces
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, current_source_info, set_trace, state, switch_trace
@@ -108,6 +109,8 @@ class DynamicJaxprTrace(Trace):
         self.leaks: list | None = [] if config.check_tracer_leaks else None
 
     def new_input(self, aval) -> DynamicJaxprTracer:
+        if type(aval) is AbstractTodo:
+            raise at_boundary(aval, None, f"was given to {self.label}, which is traced on its own,")
         var = Var(aval)
         self.invars.append(var)
         return self.tracer(aval, var, None)
@@ -136,6 +139,8 @@ class DynamicJaxprTrace(Trace):
                     x, f"while tracing {self.label} at {_source_info.describe_caller()}"
                 )
             aval = x.aval
+            if type(aval) is AbstractTodo:
+                raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         else:
             aval = aval_of(x)
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
@@ -188,6 +193,9 @@ class DynamicJaxprTrace(Trace):
     def finish(self, outs, debug_info=None) -> tuple[Jaxpr, list]:
         """Closes the trace: the jaxpr with these outputs, and the values of its constants."""
         outvars = [self.atom(x) for x in outs]
+        for v, x in zip(outvars, outs):
+            if type(v.aval) is AbstractTodo:
+                raise at_boundary(v.aval, x, f"is a result of {self.label}, which is traced")
         self.alive = False
         constants = list(self.constants.values())
         jaxpr = Jaxpr(

@@ -299,6 +299,13 @@ def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma,
 
 
 mlir.register_text_lowering(shard_map_p, _shard_map_lowering)
-sharding_sources[shard_map_p] = lambda eqn: (
-    [NamedSharding(eqn.params["mesh"], _WHOLE)] if isinstance(eqn.params["mesh"], Mesh) else []
-)
+
+
+def _shardings_of(eqn) -> list:
+    """One sharding for each operand and each result; of a region that has none of these, that of its mesh."""
+    mesh = eqn.params["mesh"]
+    specs = (*eqn.params["in_specs"], *eqn.params["out_specs"]) or (_WHOLE,)
+    return [NamedSharding(mesh, spec) for spec in specs] if isinstance(mesh, Mesh) else []
+
+
+sharding_sources[shard_map_p] = _shardings_of

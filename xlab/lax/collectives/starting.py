@@ -1,0 +1,283 @@
+"""Collectives in two parts: a primitive that starts one and gives a pending value, and one that waits for it.
+
+Each start primitive belongs to a synchronous one and gets its rules from those: `StartTrace` runs a rule and starts the collectives in it.
+So the tangent of a start is a start; waiting transposes to starting the transposed collective, and starting to waiting for it;
+a start of a batch is the start of the batched collective.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xlab.core.avals import aval_of, escaped_tracer
+from xlab.core.pending import AbstractTodo
+from xlab.core.primitive import Primitive
+from xlab.core.source_info import describe_caller
+from xlab.core.trace import Trace, Tracer, set_trace, state
+from xlab.errors import PendingValueError
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import collective_rules
+from xlab.interpreters.divergence import arrivals
+from xlab.interpreters.mlir import tensor_type
+from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p, widened
+from xlab.lax.collectives.all_to_all import all_to_all_p
+from xlab.lax.collectives.common import require_varying, reshaped, resized
+from xlab.lax.collectives.ppermute import pbroadcast_p, ppermute_p, select_source
+from xlab.lax.collectives.psum import psum, psum_invariant_p, psum_p, unreduced_psum_p
+from xlab.lax.collectives.psum_scatter import reduce_scatter_p, unreduced_reduce_scatter_p
+
+starts: dict[Primitive, Primitive] = {}
+"""By the synchronous primitive, the one that starts it."""
+
+waits: dict[Primitive, Primitive] = {}
+"""By the primitive that starts a collective, the one that waits for it."""
+
+
+class StartTrace(Trace):
+    """Starts collectives instead of carrying them out; everything else goes to the trace around it."""
+
+    __slots__ = ("parent",)
+    label = "the start of a collective"
+
+    def __init__(self, parent: Trace):
+        super().__init__()
+        self.parent = parent
+
+    def process_primitive(self, prim, args, params):
+        with set_trace(self.parent):
+            return self.parent.process_primitive(starts.get(prim, prim), args, params)
+
+
+def started(fun, *args, **kwargs) -> Any:
+    """Calls `fun` and starts the collectives in it: their results are pending."""
+    with set_trace(StartTrace(state.trace)):
+        return fun(*args, **kwargs)
+
+
+def wait(x: Any) -> Any:
+    """The result of a pending value; any other value as it is."""
+    aval = aval_of(x)
+    return waits[aval.start].bind(x) if type(aval) is AbstractTodo else x
+
+
+class Finished:
+    """A pending value whose collective ran at once, where nothing is traced."""
+
+    __slots__ = ("aval", "value")
+
+    def __init__(self, value, start):
+        self.value: Any = value
+        self.aval = AbstractTodo(aval_of(value), start)
+
+    def __repr__(self):
+        return f"Finished({self.aval})"
+
+    def take(self):
+        """The result, once."""
+        if self.value is None:
+            raise twice(self.aval, f" and again at {describe_caller()}")
+        value, self.value = self.value, None
+        return value
+
+
+def twice(aval: AbstractTodo, where: str) -> ValueError:
+    """The error for waiting twice for one pending value."""
+    return ValueError(
+        f"a value of type {aval}, {'' if aval.start is None else f'started by {aval.start.name}, '}is waited for twice{where}: a collective "
+        f"that was started is awaited once. Keep the result; Todo.done() does, and returns it again."
+    )
+
+
+# -- waiting ----------------------------------------------------------------------------------------------
+
+
+class PendingName(str):
+    """The name of a `!stablehlo.future` in a lowered program, and the type of what comes."""
+
+    aval: Any
+
+    def __new__(cls, name: str, aval):
+        self = super().__new__(cls, name)
+        self.aval = aval
+        return self
+
+
+def _done_aval(name):
+    def rule(x):
+        if type(x) is not AbstractTodo:
+            raise PendingValueError(
+                f"{name} waits for a value of type Todo, as a collective that was started gives, got {x} at {describe_caller()}"
+            )
+        return x.inner_aval
+
+    return rule
+
+
+def _done_impl(x):
+    if isinstance(x, Tracer):
+        raise escaped_tracer(x, f"by a wait for it at {describe_caller()}")
+    return x.take()
+
+
+def _done_lowering(ctx, x):
+    """A value that was not started, because its platform or its size needs no start, is here already."""
+    if type(x) is not PendingName:
+        return x
+    t, out = tensor_type(x.aval), ctx.avals_out[0]
+    y = ctx.op(f'"stablehlo.async_done"({x}) : (!stablehlo.future<{t}>) -> {t}')
+    return y if t == tensor_type(out) else reshaped(ctx, y, x.aval, out)
+
+
+def _done_transpose(ct, x):
+    """Starts the transposed collective on the cotangent; the transpose of the start waits for it."""
+    pending = x.aval
+    if pending.params is None:  # nothing was started
+        return [ct]
+    sync, params = _synchronous[pending.start], pending.params
+    if sync is pbroadcast_p:
+        names = params["axis_name"]
+        return [started(psum, require_varying("pbroadcast", ct, names), names)]
+    rule = ad.primitive_transposes[sync]
+    return started(rule, ct, ad.UndefinedPrimal(pending.operands[0]), **params)
+
+
+def _done(name: str) -> Primitive:
+    prim = Primitive(f"{name}_done", auto_pvary=False)
+    prim.takes_pending = True
+    prim.def_abstract_eval(_done_aval(prim.name))
+    prim.def_impl(_done_impl)
+    ad.deflinear2(prim, _done_transpose)
+    batching.primitive_batchers[prim] = lambda xs, dims: (prim.bind(*xs), dims[0])
+    mlir.register_text_lowering(prim, _done_lowering)
+    return prim
+
+
+# -- starting ---------------------------------------------------------------------------------------------
+
+
+def _start(sync: Primitive, done: Primitive) -> Primitive:
+    start = Primitive(
+        f"{sync.name}_start", auto_pvary=False, context_dependent=sync.context_dependent
+    )
+
+    def aval(x, **params):
+        out, effects = sync.abstract((x,), params)
+        return AbstractTodo(out, start, (x,), params), effects
+
+    def transpose(ct, x, **params):
+        out = wait(ct)
+        return [select_source(out, **params) if sync is pbroadcast_p else out]
+
+    def batch(axis, operands, dims, **params):
+        rule = batching.axis_primitive_batchers[sync]
+        if axis.name is None or axis.name not in _names(params):
+            return started(rule, axis, operands, dims, **params)
+        # Over the mapped axis itself nothing is sent: the value is there at once.
+        out, dim = rule(axis, operands, dims, **params)
+        return finished_p.bind(out, start=start), dim
+
+    def moved(avals_in, avals_out, **params):
+        return collective_rules[sync](avals_in, [a.inner_aval for a in avals_out], **params)
+
+    start.def_effectful_abstract_eval(aval)
+    start.def_impl(lambda x, **params: Finished(sync.bind(x, **params), start))
+    ad.deflinear2(start, transpose)
+    batching.axis_primitive_batchers[start] = batch
+    mlir.register_text_lowering(start, _start_lowering(sync))
+    collective_rules[start] = moved
+    arrivals[start] = arrivals[sync]
+    starts[sync], waits[start], _synchronous[start] = start, done, sync
+    return start
+
+
+def _names(params) -> tuple:
+    names = params["axes"] if "axes" in params else params["axis_name"]
+    return names if isinstance(names, tuple) else (names,)
+
+
+def _start_lowering(sync):
+    """The synchronous operation in a region of its own. What prepares its operand stands before it, what reshapes its result after the wait."""
+
+    def rule(ctx, x, **params):
+        lower, out = mlir.lowerings[sync], ctx.avals_out[0].inner_aval
+        aval, result = ctx.avals_in[0], out
+        before = ctx.avals_in, ctx.avals_out
+        try:
+            ctx.avals_out = [out]
+            if not _sends(ctx, sync, out, params):
+                return lower(ctx, x, **params)
+            if sync in (all_gather_p, all_gather_reduced_p) and not params["tiled"]:
+                x, aval = widened(ctx, x, aval, params["all_gather_dimension"])
+                params["tiled"] = True
+            elif sync in (reduce_scatter_p, unreduced_reduce_scatter_p) and not params["tiled"]:
+                result = aval.update(shape=resized(aval.shape, params["scatter_dimension"], 1))
+                params["tiled"] = True
+            ctx.avals_in, ctx.avals_out = [aval], [result]
+            t, future = tensor_type(aval), f"!stablehlo.future<{tensor_type(result)}>"
+            region = ctx.block(
+                [t], lambda names: [lower(ctx, *names, **params)], [tensor_type(result)]
+            )
+            name = ctx.op(f'"stablehlo.async_start"({x}) ({region}) : ({t}) -> {future}')
+            return (PendingName(name, result),)
+        finally:
+            ctx.avals_in, ctx.avals_out = before
+
+    return rule
+
+
+def _sends(ctx, sync, out, params) -> bool:
+    """Whether there is an operation to start."""
+    if sync is pbroadcast_p:  # elsewhere it is not one operation
+        return ctx.platform in ("cuda", "rocm", "gpu")
+    if sync is all_to_all_p:
+        return group_size_of(ctx, params) > 1
+    return 0 not in out.shape
+
+
+def group_size_of(ctx, params) -> int:
+    """Devices that take part together in an equation of the program that is lowered."""
+    groups = params["axis_index_groups"]
+    return (
+        len(groups[0])
+        if groups is not None
+        else math.prod([ctx.mesh.shape[n] for n in _names(params)])
+    )
+
+
+_synchronous: dict[Primitive, Primitive] = {}
+
+all_gather_done_p = _done("all_gather")
+psum_done_p = _done("psum")
+reduce_scatter_done_p = _done("reduce_scatter")
+all_to_all_done_p = _done("all_to_all")
+pbroadcast_done_p = _done("pbroadcast")
+ppermute_done_p = _done("ppermute")
+
+all_gather_start_p = _start(all_gather_p, all_gather_done_p)
+all_gather_reduced_start_p = _start(all_gather_reduced_p, all_gather_done_p)
+psum_start_p = _start(psum_p, psum_done_p)
+psum_invariant_start_p = _start(psum_invariant_p, psum_done_p)
+unreduced_psum_start_p = _start(unreduced_psum_p, psum_done_p)
+reduce_scatter_start_p = _start(reduce_scatter_p, reduce_scatter_done_p)
+unreduced_reduce_scatter_start_p = _start(unreduced_reduce_scatter_p, reduce_scatter_done_p)
+all_to_all_start_p = _start(all_to_all_p, all_to_all_done_p)
+pbroadcast_start_p = _start(pbroadcast_p, pbroadcast_done_p)
+ppermute_start_p = _start(ppermute_p, ppermute_done_p)
+
+# A value that is there already in the place of one that is pending.
+finished_p = Primitive("finished", auto_pvary=False)
+
+
+@finished_p.def_abstract_eval
+def _finished_aval(x, *, start):
+    return AbstractTodo(x, start)
+
+
+finished_p.def_impl(lambda x, *, start: Finished(x, start))
+ad.deflinear2(finished_p, lambda ct, x, *, start: [wait(ct)])
+batching.primitive_batchers[finished_p] = lambda xs, dims, *, start: (
+    finished_p.bind(*xs, start=start),
+    dims[0],
+)
+mlir.register_text_lowering(finished_p, lambda ctx, x, *, start: x)
