@@ -212,6 +212,16 @@ class Context:
         self.lines.append(f"    {name} = {text}{self.loc}")
         return name
 
+    def start(self, text: str) -> str:
+        """Emits an operation that has to be awaited; it is taken out again if the program does not do that."""
+        name = self.op(text)
+        self._fn.started[name] = self.lines, self.lines[-1]
+        return name
+
+    def awaited(self, name: str) -> None:
+        """Says that an operation of `start` is awaited."""
+        del self._fn.started[name]
+
     def op0(self, text: str):
         """Emits an operation without results."""
         self.lines.append(f"    {text}{self.loc}")
@@ -446,13 +456,14 @@ class Context:
 
 
 class _FunctionNames:
-    __slots__ = ("constants", "count", "hoisted", "tokens")
+    __slots__ = ("constants", "count", "hoisted", "started", "tokens")
 
     def __init__(self):
         self.count = -1
         self.tokens: dict[Any, str] = {}
         self.constants: list[dict[Any, str]] = [{}]
         self.hoisted: dict[int, str] = {}
+        self.started: dict[str, tuple[list[str], str]] = {}
 
 
 def _host(x):
@@ -482,6 +493,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
+    outside = len(ctx._fn.started)
     constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
         for eqn in jaxpr.eqns:
@@ -509,6 +521,9 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         if not hasattr(e, "__notes__"):  # the innermost equation is the one
             e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source_info}.")
         raise
+    while len(ctx._fn.started) > outside:  # nobody waits for them here, and nobody else can
+        lines, line = ctx._fn.started.popitem()[1]
+        lines.remove(line)
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
