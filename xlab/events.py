@@ -119,12 +119,15 @@ def span(kind: str, **attrs: Any):
     return _Span(kind, attrs)
 
 
-def emit(kind: str, **attrs: Any) -> None:
-    """Tells listeners of something that takes no time."""
+def emit(kind: str, *, start_ns: int | None = None, **attrs: Any) -> None:
+    """Tells listeners of something that takes no time, or that began at `start_ns` and has ended."""
     if not listeners:
         return
     now = clock()
-    _send(Event(_checked(kind), now, now, attrs, threading.get_ident(), getattr(_depth, "now", 0)))
+    start = now if start_ns is None else start_ns
+    _send(
+        Event(_checked(kind), start, now, attrs, threading.get_ident(), getattr(_depth, "now", 0))
+    )
 
 
 class _Sink(dict):

@@ -114,17 +114,30 @@ def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any],
     return made if _made is None else _notify_made([made])[0]
 
 
+_ALIGNMENT = 64  # bytes; the runtime copies what begins elsewhere
+
+
+def empty_for_device(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Host memory without values, of which `put(..., owned=True)` makes a buffer without a copy."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
 def _own_copies(shards: Sequence[Any]) -> list[Any]:
     # Copying semantics are not available for several devices at once. One copy serves equal shards: buffers that
     # alias host memory are never written by programs.
-    made: dict[int, Any] = {}
+    made: dict[Any, Any] = {}
     out = []
     for shard in shards:
         if isinstance(shard, np.ndarray):
-            key = id(shard)
+            key = shard.__array_interface__["data"][0], shard.shape, shard.strides
             copy = made.get(key)
             if copy is None:
-                copy = made[key] = np.array(shard, order="C", copy=True)
+                copy = made[key] = empty_for_device(shard.shape, shard.dtype)
+                copy[...] = shard
             shard = copy
         out.append(shard)
     return out
@@ -231,6 +244,19 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
     ):
         _share(made, [arr])
     return made if _made is None else _notify_made([made])[0]
+
+
+def copy_all(arrays: Sequence[ArrayImpl], shardings: Sequence[Any]) -> list[ArrayImpl]:
+    """Arrays of one device each on other devices, `shardings` saying which: all of them in one transfer, and committed."""
+    natives = [sharding.native for sharding in shardings]
+    moved = _jax.batched_copy_array_to_devices_with_sharding(
+        list(arrays), [n._internal_device_list for n in natives], natives, [_REUSE] * len(natives)
+    )
+    made = [
+        new._rewrap_with_aval_and_sharding(_typing(old.aval, sharding), native)
+        for new, old, sharding, native in zip(moved, arrays, shardings, natives)
+    ]
+    return _notify_made(made)
 
 
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:

@@ -6,7 +6,6 @@ keyed by types compares pointers and hashes in C.
 
 from __future__ import annotations
 
-import operator
 import threading
 import weakref
 from collections.abc import Iterable
@@ -484,13 +483,3 @@ def unmapped_aval(
     if axis is None or not isinstance(aval, ShapedArray):
         return aval
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
-
-
-def max_dim(d1, d2):
-    """The larger of two dimensions."""
-    return max(operator.index(d1), operator.index(d2))
-
-
-def min_dim(d1, d2):
-    """The smaller of two dimensions."""
-    return min(operator.index(d1), operator.index(d2))

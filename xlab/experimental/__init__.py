@@ -6,6 +6,7 @@ from xlab.lax.callbacks import io_callback
 
 _MODULES = (
     "checkify",
+    "custom_partitioning",
     "layout",
     "mesh_utils",
     "multihost_utils",
