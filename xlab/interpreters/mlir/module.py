@@ -174,6 +174,7 @@ class Context:
         "mesh",
         "module",
         "scope",
+        "started",
     )
 
     def __init__(
@@ -183,6 +184,8 @@ class Context:
         self.mesh, self.manual = mesh, manual
         self.avals_in = self.avals_out = ()
         self.eqn = None
+        # By name: operations that have to be awaited, and are taken out again if the program does not; the lines and the line.
+        self.started: dict[str, tuple[list[str], str]] = {}
         self.loc = ""
         self.indent = "    "
 
@@ -216,16 +219,6 @@ class Context:
         name = f"%{fn.count}"
         self.lines.append(f"    {name} = {text}{self.loc}")
         return name
-
-    def start(self, text: str) -> str:
-        """Emits an operation that has to be awaited; it is taken out again if the program does not do that."""
-        name = self.op(text)
-        self._fn.started[name] = self.lines, self.lines[-1]
-        return name
-
-    def awaited(self, name: str) -> None:
-        """Says that an operation of `start` is awaited."""
-        del self._fn.started[name]
 
     def op0(self, text: str):
         """Emits an operation without results."""
@@ -461,14 +454,13 @@ class Context:
 
 
 class _FunctionNames:
-    __slots__ = ("constants", "count", "hoisted", "started", "tokens")
+    __slots__ = ("constants", "count", "hoisted", "tokens")
 
     def __init__(self):
         self.count = -1
         self.tokens: dict[Any, str] = {}
         self.constants: list[dict[Any, str]] = [{}]
         self.hoisted: dict[int, str] = {}
-        self.started: dict[str, tuple[list[str], str]] = {}
 
 
 def _host(x):
@@ -498,7 +490,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
-    outside = len(ctx._fn.started)
+    outside = len(ctx.started)
     constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
         for eqn in jaxpr.eqns:
@@ -526,8 +518,8 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         if not hasattr(e, "__notes__"):  # the innermost equation is the one
             e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source_info}.")
         raise
-    while len(ctx._fn.started) > outside:  # nobody waits for them here, and nobody else can
-        lines, line = ctx._fn.started.popitem()[1]
+    while len(ctx.started) > outside:  # nobody waits for them here, and nobody else can
+        lines, line = ctx.started.popitem()[1]
         lines.remove(line)
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 

@@ -172,7 +172,7 @@ def _done_lowering(ctx, x):
     """A value that was not started, because its platform or its size needs no start, is here already."""
     if type(x) is not PendingName:
         return x
-    ctx.awaited(x)
+    del ctx.started[x]
     t = tensor_type(x.aval)
     y = ctx.op(f'"stablehlo.async_done"({x}) : (!stablehlo.future<{t}>) -> {t}')
     return y if x.finish is None else x.finish(y)
@@ -260,9 +260,10 @@ def _start_lowering(sync):
             ctx.avals_in, ctx.avals_out = [aval], [result]
             t, coming = tensor_type(aval), tensor_type(result)
             region = ctx.block([t], lambda names: [lower(ctx, *names, **params)], [coming])
-            name = ctx.start(
+            name = ctx.op(
                 f'"stablehlo.async_start"({x}) ({region}) : ({t}) -> !stablehlo.future<{coming}>'
             )
+            ctx.started[name] = ctx.lines, ctx.lines[-1]
             return (PendingName(name, result, finish),)
         finally:
             ctx.avals_in, ctx.avals_out = before
