@@ -19,10 +19,12 @@ from xlab.compile.tracing import argument_names, context_key, function_name, mad
 from xlab.config import config
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import DebugInfo
+from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.trace import EVAL, Tracer, set_trace, state
 from xlab.core.typing import MeshLike
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.collectives import casts
+from xlab.lax.collectives.starting import check_awaited
 from xlab.parallel.by_operation import (
     Answered,
     BodyTrace,
@@ -231,6 +233,7 @@ class Mapped:
                     values.alive = False
         check_closed_over(consts)
         divergence.check_body(jaxpr, mesh, in_specs, self.check_vma)
+        check_awaited(jaxpr)
         params = {
             "jaxpr": pe.convert_constvars_jaxpr(jaxpr),
             "mesh": mesh,
@@ -264,8 +267,12 @@ class Mapped:
         specs = self.out_specs() if callable(self.out_specs) else self.out_specs
         specs = _broadcast_specs("shard_map out_specs", specs, result)
         paths = [_tree.keystr(p) for p, _ in _tree.flatten_with_path(result)[0]]
+        name = function_name(self.f)
         for x, s, p in zip(results, specs, paths):
-            check_output(function_name(self.f), aval_of(x), s, p, mesh, names, self.check_vma)
+            aval = aval_of(x)
+            if type(aval) is AbstractTodo:
+                raise at_boundary(aval, x, f"is a result of {name}, which shard_map traces")
+            check_output(name, aval, s, p, mesh, names, self.check_vma)
         if self.check_vma:
             results = [casts.vary(x, tuple(s.axes())) for x, s in zip(results, specs)]
         return results, specs, out_tree
