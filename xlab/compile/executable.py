@@ -117,10 +117,10 @@ class Executable:
             *(s is None or is_open(s) for s in lowered.in_shardings),
         ]
         with (
-            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
             events.span(
                 "compile", name=self.name, devices=len(self.devices), reason=reason, executable=self
             ) as attrs,
+            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
         ):
             self.native, found = (
                 disk_cache.compiled(  # within the span: who listens is given a program that is whole
