@@ -6,6 +6,7 @@ kept. `call` checks and places every argument; afterwards the native fast path r
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Sequence
@@ -117,6 +118,7 @@ class Executable:
             *(s is None or is_open(s) for s in lowered.in_shardings),
         ]
         with (
+            _explained(module.partitioners),
             events.span(
                 "compile", name=self.name, devices=len(self.devices), reason=reason, executable=self
             ) as attrs,
@@ -138,7 +140,7 @@ class Executable:
                     ),
                     options=lowered.compiler_options,
                     propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
-                    storable=not module.callbacks,
+                    storable=not (module.callbacks or module.partitioners),
                 )
             )
             if found.found:
@@ -392,6 +394,17 @@ class Executable:
             and a.dtype != dtypes.float0
             for a in (*self.in_avals, *self.out_avals)
         )
+
+
+@contextlib.contextmanager
+def _explained(partitioners: Sequence):
+    """Failures of the functions that partition operations, as their own errors."""
+    try:
+        yield
+    except Exception:
+        for partitioner in partitioners:
+            partitioner.raise_failure()
+        raise
 
 
 # -- arguments that lie in memory in another order ------------------------------------------------------------

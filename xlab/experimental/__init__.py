@@ -6,6 +6,8 @@ from xlab.lax.callbacks import io_callback
 
 _MODULES = (
     "checkify",
+    "custom_partitioning",
+    "key_reuse",
     "layout",
     "mesh_utils",
     "multihost_utils",

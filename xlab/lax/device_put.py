@@ -28,6 +28,7 @@ from xlab.core.tokens import Token
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.key_reuse import key_movers
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.constraint import constraint_text
 from xlab.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
@@ -205,6 +206,7 @@ def _space(aval) -> MemorySpace:
 # -- the primitive ----------------------------------------------------------------------------------------
 
 device_put_p = Primitive("device_put", multiple_results=True, auto_pvary=False)
+key_movers[device_put_p] = lambda params, *keys: list(keys)
 
 
 @device_put_p.def_impl
