@@ -22,6 +22,7 @@ from xlab.compile.tracing import argument_names, context_key, function_name, mad
 from xlab.core import effects as _effects
 from xlab.core.avals import TOKEN, ShapedArray, aval_of
 from xlab.core.jaxpr import DebugInfo, eval_jaxpr
+from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import MeshLike
@@ -33,6 +34,7 @@ from xlab.lax.arithmetic import div
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.one_sided import warn_unreceived
 from xlab.lax.collectives.psum import bind_psum_invariant, psum_p
+from xlab.lax.collectives.starting import check_awaited
 from xlab.lax.shape import broadcast_in_dim, squeeze
 from xlab.parallel.manual import (
     body_context,
@@ -171,7 +173,10 @@ class Mapped:
             return [leave(x, s, p) for x, s, p in zip(results, out["specs"], paths)]
 
         def leave(x, spec, path):
-            check_output(name, aval_of(x), spec, path, mesh, names, self.check_vma)
+            aval = aval_of(x)
+            if type(aval) is AbstractTodo:
+                raise at_boundary(aval, x, f"is a result of {name}, which shard_map traces")
+            check_output(name, aval, spec, path, mesh, names, self.check_vma)
             return casts.vary(x, tuple(spec.axes())) if self.check_vma else x
 
         local = [local_aval(a, mesh, s, self.check_vma, names) for a, s in zip(avals, in_specs)]
@@ -179,6 +184,7 @@ class Mapped:
             jaxpr, consts = pe.trace_to_jaxpr(flat_body, local, DebugInfo(name, arg_names))
         check_closed_over(consts)
         divergence.check_body(jaxpr, mesh, in_specs, self.check_vma)
+        check_awaited(jaxpr)
         params = {
             "jaxpr": pe.convert_constvars_jaxpr(jaxpr),
             "mesh": mesh,

@@ -174,6 +174,7 @@ class Context:
         "mesh",
         "module",
         "scope",
+        "started",
     )
 
     def __init__(
@@ -183,6 +184,8 @@ class Context:
         self.mesh, self.manual = mesh, manual
         self.avals_in = self.avals_out = ()
         self.eqn = None
+        # By name: operations that have to be awaited, and are taken out again if the program does not; the lines and the line.
+        self.started: dict[str, tuple[list[str], str]] = {}
         self.loc = ""
         self.indent = "    "
 
@@ -487,6 +490,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
+    outside = len(ctx.started)
     constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
         for eqn in jaxpr.eqns:
@@ -514,6 +518,9 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         if not hasattr(e, "__notes__"):  # the innermost equation is the one
             e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source_info}.")
         raise
+    while len(ctx.started) > outside:  # nobody waits for them here, and nobody else can
+        lines, line = ctx.started.popitem()[1]
+        lines.remove(line)
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
