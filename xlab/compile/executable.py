@@ -126,10 +126,10 @@ class Executable:
         ]
         with (
             _explained(module.partitioners),
-            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
             events.span(
                 "compile", name=self.name, devices=len(self.devices), reason=reason, executable=self
             ) as attrs,
+            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
         ):
             self.native, found = (
                 disk_cache.compiled(  # within the span: who listens is given a program that is whole
