@@ -9,7 +9,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab import lax, observe
+from xlab import events, lax, observe
 from xlab.compile import tracing
 from xlab.compile.history import ledger
 from xlab.sharding import AxisType, NamedSharding
@@ -299,3 +299,55 @@ def test_clearing_one_clears_all_of_the_function():
     other.clear_cache()
     assert not one._xlab_jit.executables
     assert np.array_equal(one(X), X - 6)
+
+
+def stages(run) -> str:
+    """The stages that `run()` goes through: T, L and C."""
+    seen = []
+    letters = {"trace": "T", "lower": "L", "compile": "C"}
+
+    def note(event):
+        seen.append(letters.get(event.kind, ""))
+
+    events.add(note)
+    try:
+        run()
+    finally:
+        events.remove(note)
+    return "".join(seen)
+
+
+def test_d10_another_device_is_compiled_for_and_not_traced_or_lowered_again():
+    d = xlab.devices()
+    x = jnp.arange(8.0)
+    f = xlab.jit(lambda a: a * 21)
+    given = (x, xlab.device_put(x, d[0]), xlab.device_put(x, d[1]))
+    assert [stages(lambda a=a: f(a)) for a in given * 2] == ["TLC", "C", "C", "", "", ""]
+    assert [stages(lambda a=a: lax.cosh(a)) for a in given * 2][2:] == ["C", "", "", ""]
+    assert f(given[2]).devices() == {d[1]}
+    assert stages(lambda: f.lower(given[2]).compile()) == ""
+
+
+def test_d10_a_mesh_in_another_order_shares_the_module(mesh):
+    f = xlab.jit(lambda a: a.sum(0) * 2)
+    back = xlab.sharding.Mesh(mesh.devices[::-1], mesh.axis_names)
+    a, b = (xlab.device_put(X, NamedSharding(m, P("x"))) for m in (mesh, back))
+    assert stages(lambda: f(a)) == "TLC"
+    assert stages(lambda: f(b)) == "C"
+    np.testing.assert_array_equal(f(a), f(b))
+    assert f(b).sharding.mesh == back
+    # Another spec, or memory, is another module.
+    assert stages(lambda: f(xlab.device_put(X, NamedSharding(mesh, P(None, "y"))))) == "LC"
+
+
+def test_d22_a_program_that_calls_back_is_lowered_for_each_device():
+    f = xlab.jit(lambda a: xlab.pure_callback(np.sin, a, a))
+    x = jnp.arange(3.0)
+    assert stages(lambda: f(x)) == "TLC"
+    assert stages(lambda: f(xlab.device_put(x, xlab.devices()[1]))) == "LC"
+
+
+def test_d16_the_cost_of_a_lowered_program_is_known_without_a_compile():
+    lowered = xlab.jit(lambda a: a @ a).lower(X)
+    assert stages(lambda: lowered.cost_analysis()) == ""
+    assert lowered.cost_analysis()["flops"] == 2 * 8**3

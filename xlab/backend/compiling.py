@@ -15,14 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxlib import _profiler
 
 from xlab.backend import client as _clients
 from xlab.backend import ir as _ir
+from xlab.backend.failures import RuntimeFailure
 from xlab.backend.native import _hlo, _jax
 from xlab.backend.native_warnings import suppressed
 from xlab.backend.uninterruptible import run_uninterruptible
 
 Executable = _jax.LoadedExecutable
+annotation = _profiler.TraceMe
+"""A named span in profiles, as a context manager."""
 HloSharding = _hlo.HloSharding
 
 
@@ -44,8 +48,10 @@ class MemoryStats:
 
 
 def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_inputs: Sequence[bool] = (),
-                    propagate_outputs: Sequence[bool] = (), options: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
-    """Options for one program over `partitions` devices, or replicated when there are more devices."""
+                    propagate_outputs: Sequence[bool] = (), options: Mapping[str, Any] | None = None,
+                    partitioned: bool = False) -> Any:  # fmt: skip
+    """Options for one program over `partitions` devices, or replicated when there are more devices; `partitioned` takes the same
+    pipeline for one device."""
     count = len(devices)
     replicas, rest = divmod(count, partitions)
     if rest or replicas < 1 or (replicas > 1 and partitions > 1):
@@ -60,8 +66,9 @@ def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_in
     made.num_replicas = build.num_replicas = replicas
     made.num_partitions = build.num_partitions = partitions
     made.device_assignment = build.device_assignment = assignment
-    if partitions > 1:
+    if partitioned or partitions > 1:
         build.use_spmd_partitioning = build.use_shardy_partitioner = True
+    if partitions > 1:
         if len(propagate_inputs):
             build.allow_spmd_sharding_propagation_to_parameters = list(propagate_inputs)
         if len(propagate_outputs):
@@ -98,22 +105,62 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
         options: `xla_*` flags for this compilation alone.
         host_callbacks: Python functions that the module's callback calls refer to by number.
     """
+    # Collectives of one device: the pipeline without partitions combines all-reduces of unequal ranks and then refuses them.
+    channels = ("channel_handle" in text if isinstance(text, str) else
+                isinstance(text, bytes) and b"channel_handle" in text)  # fmt: skip
     made = compile_options(devices, partitions, propagate_inputs=allow_propagation_to_inputs,
-                           propagate_outputs=allow_propagation_to_outputs, options=options)  # fmt: skip
+                           propagate_outputs=allow_propagation_to_outputs, options=options, partitioned=channels)  # fmt: skip
     where = _jax.DeviceList(tuple(devices))
     backend = _clients.client()
     if devices and devices[0].client is not backend:  # virtual devices: compiled for, never run on
         backend = devices[0].client
     if host_callbacks and isinstance(text, (str, bytes)):
         text = _ir.parse(text)  # only a parsed module may be given together with callbacks
-    with suppressed():
-        return run_uninterruptible(
-            backend.compile_and_load,
-            text,
-            where,
-            made,
-            *([list(host_callbacks)] if host_callbacks else ()),
-        )
+    return _backend_compile(backend, text, where, made, list(host_callbacks))
+
+
+ErrorHandler = Callable[[RuntimeFailure], Exception | None]
+_error_handlers: list[ErrorHandler] = []
+
+
+def register_compile_error_handler(handler: ErrorHandler) -> Callable[[], None]:
+    """Gives errors of the compiler a better form: the first handler that returns an exception decides what is raised.
+
+    Args:
+        handler: called with the error; returns the exception to raise in its place, with the error as its cause, or None.
+
+    Returns:
+        A function that takes the handler back.
+
+    Example:
+        >>> unregister = register_compile_error_handler(
+        ...     lambda error: MemoryError("too large") if "RESOURCE_EXHAUSTED" in str(error) else None
+        ... )
+        >>> unregister()
+    """
+    _error_handlers.append(handler)
+    return lambda: _error_handlers.remove(handler)
+
+
+def _backend_compile(
+    backend: Any, module: Any, devices: Any, options: Any, host_callbacks: list[Callable]
+) -> Executable:
+    """Nothing but the compile, under a name of its own: profilers show it."""
+    try:
+        with suppressed(), annotation("backend_compile"):
+            return run_uninterruptible(
+                backend.compile_and_load,
+                module,
+                devices,
+                options,
+                *([host_callbacks] if host_callbacks else ()),
+            )
+    except RuntimeFailure as error:
+        for handler in tuple(_error_handlers):
+            better = handler(error)
+            if better is not None:
+                raise better from error
+        raise
 
 
 _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",
@@ -158,6 +205,13 @@ def cost_analysis(exe: Executable) -> dict[str, float]:
     """The compiler's estimate: flops, transcendentals, bytes accessed."""
     found = exe.cost_analysis()
     return dict(found[0] if isinstance(found, (list, tuple)) else found or {})
+
+
+def unoptimized_cost(text: str) -> dict[str, float]:
+    """The compiler's estimate for a StableHLO module as it is, before any optimization."""
+    return dict(
+        _jax.hlo_module_cost_analysis(_clients.client(), stablehlo_to_hlo(text).get_hlo_module())
+    )
 
 
 def memory_stats(exe: Executable) -> MemoryStats:

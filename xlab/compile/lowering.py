@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xlab import events
+from xlab.backend.compiling import annotation
 from xlab.compile import effects as _effects
 from xlab.compile import layouts, logs
 from xlab.compile.devices import PlaceholderDevice, concretize_sharding
 from xlab.compile.placement import physical_sharding
+from xlab.compile.queries import needs_devices_to_lower
 from xlab.compile.resolve import Request, Resolution, resolve
+from xlab.config import config
 from xlab.core.avals import TOKEN
 from xlab.core.jaxpr import ClosedJaxpr, number_part
 from xlab.interpreters.mlir import LoweredModule, lower_module
@@ -40,6 +44,32 @@ class MeshComputation:
     key: tuple = ()  # the key of the lowered program and its executable in its jit's cache
 
 
+rewriter: Callable[[ClosedJaxpr], ClosedJaxpr] | None = None
+"""Called with every program before it is lowered, without what it does not need; what it returns is lowered. See `set_rewriter`."""
+
+
+def set_rewriter(rewrite: Callable[[ClosedJaxpr], ClosedJaxpr] | None) -> None:
+    """Lowers `rewrite(program)` in place of every program from now on; None lowers programs as they are.
+
+    A program has been pruned of dead code and unused arguments by then. What is lowered already stays as it is until
+    `clear_caches()`.
+
+    Args:
+        rewrite: a function from a `ClosedJaxpr` to one that takes and returns values of the same types.
+
+    Example:
+        >>> import xlab
+        >>> seen = []
+        >>> set_rewriter(lambda closed: seen.append(closed) or closed)
+        >>> _ = xlab.jit(lambda x: x + 1).lower(1)
+        >>> set_rewriter(None)
+        >>> len(seen)
+        1
+    """
+    global rewriter
+    rewriter = rewrite
+
+
 def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
     """Decides devices and shardings, drops unused arguments and emits StableHLO."""
     layouts.note((*request.in_layouts, *request.out_layouts))
@@ -66,6 +96,7 @@ def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
 def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -> LoweredModule:
     """The text of the module, with a sharding on every argument and result."""
     jaxpr, devices = closed.jaxpr, found.devices
+    program = found.program if rewriter is None else _rewritten(found.program, name)
     several = len(devices) > 1
     tokens = _effects.check_devices(closed.effects, devices)
 
@@ -102,27 +133,75 @@ def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -
             ", ".join(str(jaxpr.invars[i].aval) for i in found.kept),
             ", ".join(map(str, found.in_shardings)),
         )
-    with (
-        logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
-        events.span("lower", name=name, closed=closed) as attrs,
+    platform = request.platform or devices[0].platform
+    typed_mesh = found.typed_mesh.abstract_mesh if found.typed_mesh is not None else None
+
+    def make() -> LoweredModule:
+        with (
+            events.span("lower", name=name, closed=closed) as attrs,
+            annotation("lower"),
+            logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
+        ):
+            module = lower_module(
+                program,
+                name,
+                platform=platform,
+                devices=len(devices),
+                assignment=devices,
+                arg_attributes=lambda meshes: [
+                    _attributes(argument(i, s, meshes))
+                    for i, s in zip(found.kept, found.in_shardings)
+                ],
+                result_attributes=lambda meshes: [
+                    _attributes(result(i, s, meshes)) for i, s in enumerate(found.out_shardings)
+                ],
+                numbers=number_part(program.jaxpr, jaxpr),
+                typed_mesh=typed_mesh,
+            )
+            attrs["bytes"] = len(module.text)
+        return module
+
+    if program is not found.program or needs_devices_to_lower(program):
+        return make()
+    # Everything but the devices: the same program on others is compiled, and not lowered again.
+    key = (
+        "module",
+        name,
+        platform,
+        len(devices),
+        found.kept,
+        tuple(map(_without_devices, (*found.in_shardings, *found.out_shardings))),
+        tuple(found.donated.items()),
+        tuple(request.in_layouts),
+        tuple(request.out_layouts),
+        typed_mesh,
+        config.trace_context(),
+    )
+    return closed.memo(key, make)
+
+
+def _rewritten(program: ClosedJaxpr, name: str) -> ClosedJaxpr:
+    """What the rewriter makes of a program."""
+    made = rewriter(program)
+    for what, was, now in (
+        ("arguments", program.in_avals, made.in_avals),
+        ("results", program.out_avals, made.out_avals),
     ):
-        module = lower_module(
-            found.program,
-            name,
-            platform=request.platform or devices[0].platform,
-            devices=len(devices),
-            assignment=devices,
-            arg_attributes=lambda meshes: [
-                _attributes(argument(i, s, meshes)) for i, s in zip(found.kept, found.in_shardings)
-            ],
-            result_attributes=lambda meshes: [
-                _attributes(result(i, s, meshes)) for i, s in enumerate(found.out_shardings)
-            ],
-            numbers=number_part(found.program.jaxpr, jaxpr),
-            typed_mesh=found.typed_mesh.abstract_mesh if found.typed_mesh is not None else None,
-        )
-        attrs["bytes"] = len(module.text)
-    return module
+        if list(was) != list(now):
+            raise TypeError(
+                f"the rewriter returned a program for jit({name}) with {what} of types ({', '.join(map(str, now))}), but those of the "
+                f"given one are ({', '.join(map(str, was))}): calls of jit({name}) go on as before, so that they have to be the same"
+            )
+    return made
+
+
+def _without_devices(sharding) -> Any:
+    """What a module says of a sharding: all but the devices."""
+    if isinstance(sharding, NamedSharding):
+        return sharding.mesh.abstract_mesh, sharding.spec, sharding.memory_kind
+    if isinstance(sharding, SingleDeviceSharding):
+        return sharding.memory_kind
+    return sharding
 
 
 def _attributes(parts) -> str:

@@ -238,6 +238,10 @@ class Lowered:
         self._texts = texts or {}  # by platform, where these were asked for
         self._compiled: Compiled | None = None
 
+    def is_trivial(self) -> bool:
+        """Whether the program has no operations: every result is an argument or a constant. It is compiled as others are."""
+        return not self._lowered.closed.jaxpr.eqns
+
     name = property(lambda self: self._lowered.name)
     in_tree = property(lambda self: self._traced.in_tree)
     out_tree = property(lambda self: self._traced.out_tree)
@@ -306,8 +310,11 @@ class Lowered:
             self._compiled = Compiled(self, made)
         return self._compiled
 
-    def cost_analysis(self):
-        return self.compile().cost_analysis()
+    def cost_analysis(self) -> dict[str, float]:
+        """Estimated operations and bytes by name, of the program as it is written: nothing is compiled."""
+        if self._compiled is not None:
+            return self._compiled.cost_analysis()
+        return _compiling.unoptimized_cost(self._lowered.module.text)
 
     def __repr__(self):
         return f"Lowered({self.name}, {len(self._lowered.module.text)} bytes of StableHLO)"
@@ -348,6 +355,10 @@ class Compiled:
     def __init__(self, lowered: Lowered, executable: Executable):
         self._lowered, self._executable = lowered, executable
         self._native = _native_call(lowered, executable)
+
+    def is_trivial(self) -> bool:
+        """Whether the program has no operations: every result is an argument or a constant."""
+        return self._lowered.is_trivial()
 
     in_tree = property(lambda self: self._lowered.in_tree)
     out_tree = property(lambda self: self._lowered.out_tree)

@@ -1,13 +1,13 @@
 """The interpreters of primitives, each with its own (initially empty) rule table.
 
 `partial_eval.py` (Python to jaxpr, known and unknown parts, dead code), `ad/` (jvp, linearize, transpose),
-`batching.py`, `mlir/` (jaxpr to StableHLO), `communication.py` (collectives as messages), `communication_costs.py` (their predicted
-time). An interpreter never names a primitive: rules are written beside the primitives in `lax` and looked up here. May import
+`batching.py`, `mlir/` (jaxpr to StableHLO), `schedules.py` (who passes which chunk on to whom), `communication.py` (collectives as
+messages), `communication_costs.py` (their predicted time), `slices.py` and `dataflow.py` (which slice goes where). An interpreter never names a primitive: rules are written beside the primitives in `lax` and looked up here. May import
 core and below.
 
 Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
 jaxprs inside an equation), `discharge.py` (references to values), `divergence.py` (collectives that some of their
-devices may not reach), `provenance.py`
+devices may not reach), `key_reuse.py` (random keys that a program uses twice), `provenance.py`
 (where the equations of a transformed program come from), `ref_flow.py` (mutable references in partial evaluation),
 `vmappable.py` (user classes that `vmap` maps over).
 """

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlab.core.rules import RuleTable
+from xlab.interpreters import schedules
+from xlab.interpreters.schedules import ALGORITHMS
 
 collective_rules = RuleTable(
     "communication.collective_rules",
@@ -27,8 +29,6 @@ collective_rules = RuleTable(
 )
 """What a collective moves. Types are those of one device. Worked example, an all-reduce:
 `lambda avals_in, avals_out, axes, **_: CollectiveOp("all_reduce", axes, "add", bytes_in=size(avals_in), bytes_out=size(avals_out))`."""
-
-ALGORITHMS = ("ring", "bidirectional", "direct", "axes")
 
 
 class Algorithm(NamedTuple):
@@ -52,7 +52,7 @@ class Collective:
         stages: what happens, in this order: `scatter` (each adds up one part), `gather` (everyone gets what each has), `exchange` (each has
             a block for each), `broadcast` (everyone gets what the first has), `pairs` (who sends to whom is given).
         sent: bytes that each device sends in a bandwidth-optimal algorithm.
-        ring, bidirectional, direct, axes: what the algorithms take.
+        ring, bidirectional, direct, axes, shortest, doubling, pipelined: what the algorithms take; one that is not there is a ring.
         formula: of one that has no algorithms but pairs.
     """
 
@@ -64,6 +64,9 @@ class Collective:
     bidirectional: Algorithm | None = None
     direct: Algorithm | None = None
     axes: Algorithm | None = None
+    shortest: Algorithm | None = None
+    doubling: Algorithm | None = None
+    pipelined: Algorithm | None = None
     formula: str = ""
 
     @property
@@ -97,6 +100,11 @@ def by_pairs(kind: str) -> bool:
     return kind in collectives and collectives[kind].stages == ("pairs",)
 
 
+def _log2(n: int) -> int:
+    """Steps of halving or doubling."""
+    return max(1, (n - 1).bit_length())
+
+
 add_collective(
     Collective(
         "all_reduce",
@@ -109,6 +117,12 @@ add_collective(
         ),
         direct=Algorithm(lambda n: 2, lambda n, s: s * (n - 1) / n, "2(α + S(n−1)/(nβ))"),
         axes=Algorithm(lambda n: 2, lambda n, s: 2 * s * (n - 1) / n, "2Σ(nᵢ−1)α + 2S(n−1)/(nkβ)"),
+        shortest=Algorithm(lambda n: 2 * (n // 2), lambda n, s: s / n, "2⌈(n−1)/2⌉(α + S/(nβ))"),
+        doubling=Algorithm(
+            lambda n: 2 * _log2(n),
+            lambda n, s: s * (n - 1) / n / _log2(n),
+            "2log₂(n)α + 2S(n−1)/(nβ)",
+        ),
     )
 )
 add_collective(
@@ -121,6 +135,8 @@ add_collective(
         bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
         direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
         axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "Σ(nᵢ−1)α + S(n−1)/(kβ)"),
+        shortest=Algorithm(lambda n: n // 2, lambda n, s: s, "⌈(n−1)/2⌉(α + S/β)"),
+        doubling=Algorithm(_log2, lambda n, s: s * (n - 1) / _log2(n), "log₂(n)α + S(n−1)/β"),
     )
 )
 add_collective(
@@ -133,6 +149,10 @@ add_collective(
         bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / (2 * n), "(n−1)(α + S/(2nβ))"),
         direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
         axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "Σ(nᵢ−1)α + S(n−1)/(nkβ)"),
+        shortest=Algorithm(lambda n: n // 2, lambda n, s: s / n, "⌈(n−1)/2⌉(α + S/(nβ))"),
+        doubling=Algorithm(
+            _log2, lambda n, s: s * (n - 1) / n / _log2(n), "log₂(n)α + S(n−1)/(nβ)"
+        ),
     )
 )
 for _kind in ("all_to_all", "ragged_all_to_all"):
@@ -149,6 +169,7 @@ for _kind in ("all_to_all", "ragged_all_to_all"):
                 "⌊n/2⌋α + S⌊n²/4⌋/(2nβ)",
             ),
             direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
+            doubling=Algorithm(_log2, lambda n, s: s / 2, "log₂(n)(α + S/(2β))"),
         )
     )
 add_collective(
@@ -159,6 +180,12 @@ add_collective(
         ring=Algorithm(lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
         bidirectional=Algorithm(lambda n: n // 2, lambda n, s: s, "⌊n/2⌋(α + S/β)"),
         direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
+        doubling=Algorithm(_log2, lambda n, s: s, "⌈log₂n⌉(α + S/β)"),
+        pipelined=Algorithm(
+            lambda n: n - 2 + schedules.PIECES,
+            lambda n, s: s / schedules.PIECES,
+            f"(n−2+c)(α + S/(cβ)), c={schedules.PIECES}",
+        ),
     )
 )
 add_collective(
@@ -176,7 +203,8 @@ class CollectiveOp:
     """What one collective equation moves.
 
     `axes` are the mesh axes it runs over, `groups` ranks within them where it runs in groups, `perm` pairs of ranks, `root` the
-    rank that has what the others get.
+    rank that has what the others get, `dimension` the one that is gathered, scattered or split, `concat` where an exchange puts the
+    blocks; `tiled` if no dimension comes or goes. `reduced` are dimensions that each device adds up by itself before.
     """
 
     kind: str
@@ -187,6 +215,10 @@ class CollectiveOp:
     groups: tuple[tuple[int, ...], ...] | None = None
     perm: tuple[tuple[int, int], ...] = ()
     root: int = 0
+    dimension: int = 0
+    concat: int = 0
+    tiled: bool = True
+    reduced: tuple[int, ...] = ()
 
 
 class Message(NamedTuple):
@@ -218,14 +250,27 @@ def axes_of(primitive: Any, params: dict[str, Any]) -> tuple[str, ...] | None:
 def reducing(kind: str, reduction: str) -> Callable[..., CollectiveOp]:
     """The rule of a collective that combines values: `collective_rules[psum_p] = reducing("all_reduce", "add")`."""
 
-    def rule(avals_in, avals_out, axes=None, axis_name=None, axis_index_groups=None, **_):
+    def rule(
+        avals_in,
+        avals_out,
+        axes=None,
+        axis_name=None,
+        axis_index_groups=None,
+        scatter_dimension=0,
+        tiled=True,
+        **_,
+    ):
+        named = axes if axes is not None else axis_name
         return CollectiveOp(
             kind,
-            _names(axes if axes is not None else axis_name),
+            _names(named),
             reduction,
             size(avals_in),
             size(avals_out),
             _groups(axis_index_groups),
+            dimension=scatter_dimension,
+            tiled=tiled,
+            reduced=tuple(a for a in _tuple(named) if isinstance(a, int)),
         )
 
     return rule
@@ -242,6 +287,10 @@ def moving(kind: str) -> Callable[..., CollectiveOp]:
         axis_index_groups=None,
         perm=(),
         source=0,
+        all_gather_dimension=0,
+        split_axis=None,
+        concat_axis=0,
+        tiled=True,
         **_,
     ):
         return CollectiveOp(
@@ -253,14 +302,20 @@ def moving(kind: str) -> Callable[..., CollectiveOp]:
             _groups(axis_index_groups),
             tuple((int(a), int(b)) for a, b in perm),
             int(source),
+            all_gather_dimension if split_axis is None else split_axis,
+            concat_axis,
+            tiled,
         )
 
     return rule
 
 
+def _tuple(axes) -> tuple:
+    return tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
+
+
 def _names(axes) -> tuple:
-    axes = axes if isinstance(axes, (tuple, list)) else (axes,)
-    return tuple(a for a in axes if not isinstance(a, int))
+    return tuple(a for a in _tuple(axes) if not isinstance(a, int))
 
 
 def _groups(groups):
@@ -327,6 +382,7 @@ def messages(
     *,
     bytes_in: int = 0,
     algorithm: str = "ring",
+    sizes: Sequence[int] = (),
 ) -> list[Message]:
     """Every message of one run of a collective.
 
@@ -334,8 +390,8 @@ def messages(
         kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, `collective_broadcast`.
         groups, pairs: device ids; a broadcast starts at the first of each group.
         bytes_in: what each device has before.
-        algorithm: `ring`, `bidirectional` (both directions at once, half the bytes each), `direct` (everyone to everyone), or
-            `axes` (a ring along every axis, all at once: a model of time, spelled out as one ring).
+        algorithm: one of `ALGORITHMS`; where it does not fit, what `schedules.carried_out` says.
+        sizes: of the mesh axes that a group runs over, for rings along axes.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"unknown algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
@@ -343,11 +399,10 @@ def messages(
         return []
     if by_pairs(kind):
         return [Message(0, s, d, bytes_in, 0) for s, d in pairs if s != d]
-    algorithm = "ring" if algorithm == "axes" else algorithm
     out: list[Message] = []
     for group in groups:
         if len(group) > 1:
-            for m in _in_stages(collectives[kind].stages, len(group), bytes_in, algorithm):
+            for m in _in_stages(collectives[kind].stages, len(group), bytes_in, algorithm, sizes):
                 origin = group[m.origin] if m.origin >= 0 else -1
                 out.append(
                     m._replace(source=group[m.source], target=group[m.target], origin=origin)
@@ -389,107 +444,22 @@ def _part(total: int, i: int, n: int) -> int:
     return total * (i + 1) // n - total * i // n
 
 
-def _both_ways(n, make):
-    """A ring in both directions at once: every chunk is halved and the second half runs the other way."""
-    forward = [m._replace(size=m.size - m.size // 2, chunk=2 * m.chunk) for m in make(1)]
-    back = [m._replace(size=m.size // 2, chunk=2 * m.chunk + 1) for m in make(-1)]
-    return forward + back
+def _cut(total: int, i: int, n: int) -> int:
+    """Bytes of part `i` of a chunk; of parts that are not equal the first are larger."""
+    return _part(total, n - 1 - i, n)
 
 
-def _reduce_scatter(n, total, algorithm, first=0):
-    if algorithm == "direct":
-        return [
-            Message(first, r, d, _part(total, d, n), d, "reduce")
-            for r in range(n)
-            for d in range(n)
-            if r != d
-        ]
-
-    def ring(way):
-        # After round t a rank has added up t + 2 values of the chunk it passes on; in the end rank r owns chunk r.
-        return [
-            Message(
-                first + t,
-                r,
-                (r + way) % n,
-                _part(total, (r - way * (t + 1)) % n, n),
-                (r - way * (t + 1)) % n,
-                "reduce",
-            )
-            for t in range(n - 1)
-            for r in range(n)
-        ]
-
-    return ring(1) if algorithm == "ring" else _both_ways(n, ring)
-
-
-def _gather(n, part, algorithm, first=0):
-    """Rank r has chunk r of size `part(r)`; in the end everyone has all."""
-    if algorithm == "direct":
-        return [Message(first, r, d, part(r), r) for r in range(n) for d in range(n) if r != d]
-
-    def ring(way):
-        return [
-            Message(first + t, r, (r + way) % n, part((r - way * t) % n), (r - way * t) % n)
-            for t in range(n - 1)
-            for r in range(n)
-        ]
-
-    return ring(1) if algorithm == "ring" else _both_ways(n, ring)
-
-
-def _all_to_all(n, total, algorithm):
-    if algorithm == "direct":
-        return [
-            Message(0, r, d, _part(total, d, n), d, "copy", r)
-            for r in range(n)
-            for d in range(n)
-            if r != d
-        ]
-    out = []
-    for origin in range(n):
-        for away in range(1, n):
-            target = (origin + away) % n
-            back = algorithm == "bidirectional" and away > n // 2
-            way, hops = (-1, n - away) if back else (1, away)
-            out += [
-                Message(
-                    t,
-                    (origin + way * t) % n,
-                    (origin + way * (t + 1)) % n,
-                    _part(total, target, n),
-                    target,
-                    "copy",
-                    origin,
-                )
-                for t in range(hops)
-            ]
-    return out
-
-
-def _broadcast(n, total, algorithm):
-    if algorithm == "direct":
-        return [Message(0, 0, d, total, 0) for d in range(1, n)]
-    if algorithm == "ring":
-        return [Message(t, t, t + 1, total, 0) for t in range(n - 1)]
-    right = [Message(t, t, t + 1, total, 0) for t in range(n // 2)]
-    return right + [Message(t, -t % n, -(t + 1) % n, total, 0) for t in range((n - 1) // 2)]
-
-
-def _in_stages(stages: Sequence[str], n: int, total: int, algorithm: str) -> list[Message]:
+def _in_stages(
+    stages: Sequence[str], n: int, total: int, algorithm: str, sizes: Sequence[int]
+) -> list[Message]:
     """The messages of one group: after a scatter each has a part, before it all."""
     out: list[Message] = []
-    part, first = (lambda r: total), 0
-    for stage in stages:
-        if stage == "scatter":
-            out += _reduce_scatter(n, total, algorithm, first)
-            part = lambda r: _part(total, r, n)
-        elif stage == "gather":
-            out += _gather(n, part, algorithm, first)
-        else:
-            out += [
-                m._replace(round=m.round + first)
-                for m in (_all_to_all if stage == "exchange" else _broadcast)(n, total, algorithm)
-            ]
-        first = max((m.round for m in out), default=-1) + 1
+    way = schedules.carried_out(stages, n, algorithm, sizes)
+    whole = stages[0] in ("gather", "broadcast")  # what each has at first is one chunk
+    for stage, moves in schedules.of_stages(stages, n, algorithm, sizes):
+        k = schedules.parts_of(stage, way, sizes)
+        action = "reduce" if stage == "scatter" else "copy"
+        for step, source, target, chunk, part, origin in moves:
+            bytes_ = _cut(total if whole else _part(total, chunk, n), part, k)
+            out.append(Message(step, source, target, bytes_, k * chunk + part, action, origin))
     return out

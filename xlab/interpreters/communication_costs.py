@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xlab.interpreters.communication import by_pairs, collectives
+from xlab.interpreters.communication import Collective, by_pairs, collectives
+from xlab.interpreters.schedules import carried_out
+
+AXIS_ALGORITHMS = {"axes": "all axes at once", "per_axis": "one axis after the other"}
+"""What formulas call the algorithms whose ranks lie in a grid."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +89,38 @@ def price(
     (Price(steps=3, size=100, formula='(n−1)(α + S/β)', load=0, links=1), 8)
     """
     found = collectives.get(kind)
-    if (
-        found is not None
-        and algorithm == "axes"
-        and len(sizes) > 1
-        and found.axes is not None
-        and n > 1
-    ):
-        walks, on_links, formula = found.axes
-        return Price(
-            walks(n) * sum(k - 1 for k in sizes), 0, formula, on_links(n, bytes_in), len(sizes)
-        )
-    way = getattr(found, "ring" if algorithm == "axes" else algorithm, None)
+    if found is None:
+        return None
+    algorithm = used_algorithm(kind, n, algorithm, sizes)
+    if algorithm in ("axes", "per_axis") and found.axes is not None and n > 1:
+        walks, on_links, _ = found.axes
+        links = len(sizes) if algorithm == "axes" else 1
+        formula = formula_of(found, algorithm)
+        return Price(walks(n) * sum(k - 1 for k in sizes), 0, formula, on_links(n, bytes_in), links)
+    way = getattr(found, algorithm, None)
     return None if way is None else Price(way.steps(n), way.size(n, bytes_in), way.formula)
+
+
+def used_algorithm(kind: str, n: int, algorithm: str, sizes: Sequence[int] = ()) -> str:
+    """The algorithm that a prediction is about where another was asked for that does not fit.
+
+    >>> used_algorithm("all_reduce", 6, "doubling"), used_algorithm("all_reduce", 8, "doubling")
+    ('ring', 'doubling')
+    """
+    found = collectives.get(kind)
+    if found is None or by_pairs(kind):
+        return algorithm
+    algorithm = carried_out(found.stages, n, algorithm, sizes)
+    known = getattr(found, "axes" if algorithm == "per_axis" else algorithm)
+    return "ring" if known is None else algorithm
+
+
+def formula_of(made: Collective, algorithm: str) -> str:
+    """The formula of an algorithm; of one that the kind does not have, that of a ring."""
+    if made.axes is not None and algorithm == "per_axis":
+        return made.axes.formula.replace("kβ", "β")
+    way = getattr(made, "axes" if algorithm == "per_axis" else algorithm) or made.ring
+    return made.formula if way is None else way.formula
 
 
 def permute_price(
@@ -112,7 +135,9 @@ def permute_price(
     (2, 0, 'hα + L/β', 16)
     """
     if groups and algorithm != "direct":
-        hops, load = permute_load(groups, pairs, bytes_in, both_ways=algorithm == "bidirectional")
+        hops, load = permute_load(
+            groups, pairs, bytes_in, both_ways=algorithm in ("bidirectional", "shortest")
+        )
     else:
         hops, load = int(any(s != d for s, d in pairs)), bytes_in
     return Price(hops, 0, collectives["collective_permute"].formula, load)
@@ -147,11 +172,10 @@ def cost(
     if n < 2 or found is None:
         return 0.0, "0: one device per group" if n < 2 else f"no formula for {kind}"
     us = found.us(link)
-    written = (
-        f"all axes at once: {found.formula} with n={'·'.join(map(str, sizes))}, k={found.links}"
-        if found.links > 1
-        else f"{'ring' if algorithm == 'axes' else algorithm}: {found.formula} with n={n}"
-    )
+    used = used_algorithm(kind, n, algorithm, sizes)
+    ranks = "·".join(map(str, sizes)) if used in AXIS_ALGORITHMS else n
+    links = f", k={found.links}" if found.links > 1 else ""
+    written = f"{AXIS_ALGORITHMS.get(used, used)}: {found.formula} with n={ranks}{links}"
     return (
         us,
         f"{written}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs",

@@ -297,3 +297,4 @@ def _io_lowering(ctx, *args, callback, sharding, ordered, **_):
 
 
 mlir.register_text_lowering(io_callback_p, _io_lowering)
+mlir.lowered_with_devices |= {pure_callback_p, io_callback_p}

@@ -416,3 +416,4 @@ for _p in (debug_callback_p, debug_print_p):
     batching.axis_primitive_batchers[_p] = _batch(_p)
 mlir.register_text_lowering(debug_callback_p, _callback_lowering)
 mlir.register_text_lowering(debug_print_p, _print_lowering)
+mlir.lowered_with_devices |= {debug_callback_p, debug_print_p}

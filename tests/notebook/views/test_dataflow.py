@@ -24,12 +24,14 @@ def cases():
     for kind in (k for k in communication.collectives if not communication.by_pairs(k)):
         for n in (2, 3, 4, 5, 8):
             for way in communication.ALGORITHMS:
-                sizes = (n // 2, 2) if way == "axes" and n % 2 == 0 else (n,)
+                sizes = (n // 2, 2) if way in ("axes", "per_axis") and n % 2 == 0 else (n,)
                 us, _ = communication_costs.cost(
                     kind, n, 1000, algorithm=way, link=LINK, sizes=sizes
                 )
                 rounds = communication.rounds(
-                    communication.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way)
+                    communication.messages(
+                        kind, (tuple(range(n)),), bytes_in=1000, algorithm=way, sizes=sizes
+                    )
                 )
                 made = r.Transfer(kind, bytes_in=1000)
                 yield {
@@ -94,10 +96,10 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
         mesh=r.MeshInfo(("x",), (8,), tuple(range(8))),
     )
     prices = []
-    for way in ("ring", "bidirectional", "direct"):
+    for way in communication.ALGORITHMS:
         hops, load = (
             communication_costs.permute_load(
-                (tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional"
+                (tuple(range(8)),), pairs, 1000, both_ways=way in ("bidirectional", "shortest")
             )
             if way != "direct"
             else (1, 1000)
@@ -135,10 +137,11 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
 
 def test_a_record_says_what_its_prediction_assumes():
     for way in communication.ALGORITHMS:
+        kind = "collective_broadcast" if way == "pipelined" else "all_gather"
         us, formula = communication_costs.cost(
-            "all_gather", 8, 4096, algorithm=way, link=LINK, sizes=(4, 2)
+            kind, 8, 4096, algorithm=way, link=LINK, sizes=(4, 2)
         )
-        assert dataflow.assumed((r.Transfer("all_gather", predicted_us=us, formula=formula),)) == (
+        assert dataflow.assumed((r.Transfer(kind, predicted_us=us, formula=formula),)) == (
             1.5,
             12_500.0,
             way,

@@ -17,15 +17,14 @@ for (const [[s, c, e, n], at] of labels) {
 for (const { kind, n, way, sizes, us, rounds, prices: own, stages, formulas } of cases) {
   const words = `${kind} over ${n} by ${way}`;
   near(predictCost({ kind, n, sizes, bytes: 1000, prices: own, stages, formulas }, way, alpha, beta, String).us, us, words);
-  const drawn = way === "axes" ? "ring" : way;
-  assert.equal(roundsOf(stages, n, drawn), rounds.length, words);
+  assert.equal(roundsOf(stages, n, way, sizes), rounds.length, words);
   rounds.forEach((expected, t) => {
     const sums = new Map();
-    for (const m of roundMessages(stages, n, 1000, drawn, t)) if (m.size) sums.set(`${m.from} ${m.to}`, (sums.get(`${m.from} ${m.to}`) || 0) + m.size);
+    for (const m of roundMessages(stages, n, 1000, way, t, sizes)) if (m.size) sums.set(`${m.from} ${m.to}`, (sums.get(`${m.from} ${m.to}`) || 0) + m.size);
     const found = [...sums].map(([link, size]) => [...link.split(" ").map(Number), size]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     assert.deepEqual(found, expected.filter((m) => m[2]), `${words}, round ${t + 1}`);
   });
-  const end = heldBefore(stages, n, drawn, rounds.length);
+  const end = heldBefore(stages, n, way, rounds.length, sizes);
   end.forEach((row, rank) => {
     if (stages.at(-1) === "scatter") assert.equal(row[rank].share, 1, `${words}: rank ${rank} has its sum`);
     else row.forEach((c, i) => {

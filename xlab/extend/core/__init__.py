@@ -3,6 +3,16 @@
 `primitives` holds the runtime's own primitives by name.
 """
 
+from xlab.compile.lowering import set_rewriter
+from xlab.compile.queries import (
+    FixedSharding,
+    devices_needed,
+    fixed_shardings,
+    has_dynamic_shapes,
+    has_primitive,
+    literals,
+    needs_devices_to_lower,
+)
 from xlab.core.avals import (
     AbstractToken,
     AbstractValue,
@@ -61,12 +71,15 @@ Token = AbstractToken
 
 __all__ = [
     "AbstractToken", "AbstractValue", "AlignedParams", "BranchFlow", "CallFlow", "CallPrimitive", "ClosedJaxpr",
-    "DebugInfo", "DropVar", "Effect", "Effects", "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn",
+    "DebugInfo", "DropVar", "Effect", "Effects", "FixedSharding", "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn",
     "JaxprTypeError", "Literal", "LoopFlow", "OpaqueFlow", "ParamUpdater", "Primitive", "ShapedArray", "Token", "Trace",
     "TraceTag", "Tracer", "Var", "array_types", "call_impl", "check_jaxpr", "concrete_or_error", "control_flow_rules",
-    "define_call", "eval_jaxpr", "find_top_trace", "gensym", "get_opaque_trace_state", "jaxpr_as_fun",
-    "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE",
-    "primal_dtype_to_tangent_dtype", "set_current_trace", "subjaxprs", "subjaxprs_of_params", "take_current_trace",
+    "define_call", "devices_needed", "eval_jaxpr", "find_top_trace", "fixed_shardings", "gensym", "get_opaque_trace_state",
+    "has_dynamic_shapes", "has_primitive", "jaxpr_as_fun",
+    "jaxprs_in_params", "literals", "mapped_aval", "needs_devices_to_lower", "new_jaxpr_eqn", "no_effects",
+    "nonempty_axis_env_DO_NOT_USE",
+    "primal_dtype_to_tangent_dtype", "set_current_trace", "set_rewriter", "subjaxprs", "subjaxprs_of_params",
+    "take_current_trace",
     "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
     "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype",
 ]  # fmt: skip

@@ -44,6 +44,7 @@ from xlab.interpreters.mlir.module import (
     Context,
     LoweredModule,
     lower_module,
+    lowered_with_devices,
     lowerings,
 )
 from xlab.interpreters.mlir.objects import (

@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.interpreters import communication
-from xlab.interpreters.communication_costs import LINKS, permute_price, price
+from xlab.interpreters.communication_costs import (
+    AXIS_ALGORITHMS,
+    LINKS,
+    formula_of,
+    permute_price,
+    price,
+)
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, finite, h, key, panel, table
 from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
@@ -541,11 +547,10 @@ def kinds(transfers: Sequence[Transfer]) -> dict[str, Any]:
     found = {}
     for kind in dict.fromkeys(t.kind for t in transfers if t.kind in communication.collectives):
         made = communication.collectives[kind]
-        ways = (getattr(made, way) for way in communication.ALGORITHMS)
         found[kind] = {
             "stages": list(made.stages),
             "reduces": made.reduces,
-            "formulas": [made.formula if way is None else way.formula for way in ways],
+            "formulas": [formula_of(made, way) for way in communication.ALGORITHMS],
         }
     return found
 
@@ -598,15 +603,8 @@ def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
             alpha, beta = float(found[1]), float(found[2]) * 1e3
             said = t.formula.split(":")[0]
             if not communication.by_pairs(t.kind):
-                return (
-                    alpha,
-                    beta,
-                    "axes"
-                    if said == "all axes at once"
-                    else said
-                    if said in communication.ALGORITHMS
-                    else "ring",
-                )
+                said = next((k for k, words in AXIS_ALGORITHMS.items() if words == said), said)
+                return alpha, beta, said if said in communication.ALGORITHMS else "ring"
     return alpha, beta, way
 
 

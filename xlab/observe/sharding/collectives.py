@@ -543,28 +543,27 @@ def predicted(
     """The record with its messages, predicted time of one run and formula for an interconnect."""
     groups = groups or record.groups
     n = max(map(len, groups), default=1)
+    lengths = (
+        dict(zip(record.mesh.axis_names, record.mesh.axis_sizes)) if record.mesh is not None else {}
+    )
+    sizes = tuple(lengths[a] for a in record.axes if a in lengths)
     if communication.by_pairs(record.kind):
         hops, _, _, load, _ = permute_price(groups, record.pairs, record.bytes_in, algorithm)
         us, formula = cost(
             record.kind, n, record.bytes_in, hops=hops, load=load, algorithm=algorithm, link=link
         )
     else:
-        sizes = (
-            dict(zip(record.mesh.axis_names, record.mesh.axis_sizes))
-            if record.mesh is not None
-            else {}
-        )
         us, formula = cost(
-            record.kind,
-            n,
-            record.bytes_in,
-            algorithm=algorithm,
-            link=link,
-            sizes=[sizes[a] for a in record.axes if a in sizes],
+            record.kind, n, record.bytes_in, algorithm=algorithm, link=link, sizes=sizes
         )
     if communication.message_count(record.kind, groups, record.pairs) > MOST_MESSAGES:
         return record.replace(predicted_us=us, formula=formula)
     found = communication.messages(
-        record.kind, groups, record.pairs, bytes_in=record.bytes_in, algorithm=algorithm
+        record.kind,
+        groups,
+        record.pairs,
+        bytes_in=record.bytes_in,
+        algorithm=algorithm,
+        sizes=sizes,
     )
     return record.replace(predicted_us=us, formula=formula, rounds=communication.rounds(found))

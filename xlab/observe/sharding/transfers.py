@@ -43,7 +43,7 @@ def transfers(
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr.
         link: the interconnect to predict for, a name in `interpreters.communication_costs.LINKS` or an `Interconnect(name, alpha, beta)`.
-        algorithm: `ring`, `bidirectional`, `direct`, or `axes` for rings along all axes of a collective at once.
+        algorithm: one of `interpreters.schedules.ALGORITHMS`, such as `ring`, `bidirectional` or `doubling`; where it does not fit, a ring.
         compile: look into the compiled module; without it only what the user wrote is known.
         program: index to write into the records.
         tries: how many programs may be compiled to see which advice takes a collective away; the rest is given untried.

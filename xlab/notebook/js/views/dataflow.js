@@ -69,18 +69,19 @@ export function scheduleOf(t, way) {
     return { count: 1, messages: () => t.pairs.filter(([a, b]) => a !== b).map(([a, b]) => ({ a, b, size: t.bytes, chunk: 0, source: a })), what: "each device sends to one other",
       held: (r, device) => [{ source: r ? arrives.get(device) ?? -1 : device, share: 1 }], chunks: 1 };
   }
-  const count = roundsOf(t.stages, t.n, way);
+  const sizes = t.sizes || [];
+  const count = roundsOf(t.stages, t.n, way, sizes);
   const groups = t.groups.filter((g) => g.length > 1);
   const rank = new Map(groups.flatMap((g, k) => g.map((d, i) => [d, [k, i]])));
   const states = new Map();
   return { count, chunks: t.n, what: count ? "" : "no schedule known; the groups are drawn as rings",
-    messages: (r) => groups.flatMap((g) => roundMessages(t.stages, g.length, t.bytes, way, r).map((m) => ({ a: g[m.from], b: g[m.to], size: m.size, chunk: m.chunk, source: g[m.origin] }))),
+    messages: (r) => groups.flatMap((g) => roundMessages(t.stages, g.length, t.bytes, way, r, sizes).map((m) => ({ a: g[m.from], b: g[m.to], size: m.size, chunk: m.chunk, source: g[m.origin] }))),
     held(r, device) {
       const at = rank.get(device);
       if (!at || t.n > mostChunks) return null;
       const group = groups[at[0]];
       const known = `${r} ${group.length}`;
-      if (!states.has(known)) states.set(known, heldBefore(t.stages, group.length, way, r));
+      if (!states.has(known)) states.set(known, heldBefore(t.stages, group.length, way, r, sizes));
       return states.get(known)[at[1]].map((c) => ({ ...c, source: group[c.source] }));
     } };
 }
@@ -208,7 +209,8 @@ function pricing(links, model, change) {
     beta.value = String(model.beta / 1e3);
     change();
   } }, links.map(([name], i) => h("option", { value: i, selected: i === same() }, name)), h("option", { value: -1, selected: same() < 0 }, "your numbers"));
-  const ways = [["ring", "ring"], ["bidirectional", "ring both ways"], ["direct", "all to all links"], ["axes", "all axes at once"]];
+  const ways = [["ring", "ring"], ["bidirectional", "ring both ways"], ["shortest", "the shorter way around"], ["doubling", "halving and doubling"], ["direct", "all to all links"],
+    ["pipelined", "broadcast in pieces"], ["axes", "all axes at once"], ["per_axis", "one axis after the other"]];
   const way = h("select", { "aria-label": "algorithm", change: () => { model.way = way.value; change(); } }, ways.map(([value, text]) => h("option", { value, selected: value === model.way }, text)));
   return h("span", { class: "xl-pricing", role: "group", "aria-label": "what predictions assume" }, h("span", { class: "xl-dim" }, "predict for"), preset, alphaNode, betaNode, way);
 }
@@ -317,11 +319,10 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     const t = transfers[i];
     svg.style.setProperty("--hue", axisHues[t.hue % 6]);
     title.textContent = `${t.name} over ${t.over}`;
-    const way = model.way === "axes" ? "ring" : model.way;
-    const schedule = scheduleOf(t, way);
+    const schedule = scheduleOf(t, model.way);
     const cost = t.formula ? predictCost(t, model.way, model.alpha, model.beta, (x) => significant(x, true)) : null;
     words.replaceChildren();
-    if (cost?.words) words.append(h("b", {}, `t = ${cost.words}`), h("br"), h("span", { class: "xl-dim" }, `${model.way === "axes" && t.sizes.length > 1 ? "the rounds are drawn as one ring; " : ""}${cost.numbers}`), h("br"), h("b", {}, `= ${micros(cost.us)}`), ...(t.times > 1 ? [h("span", { class: "xl-dim" }, ` × ${t.times} = ${micros(cost.us * t.times)}`)] : []));
+    if (cost?.words) words.append(h("b", {}, `t = ${cost.words}`), h("br"), h("span", { class: "xl-dim" }, cost.numbers), h("br"), h("b", {}, `= ${micros(cost.us)}`), ...(t.times > 1 ? [h("span", { class: "xl-dim" }, ` × ${t.times} = ${micros(cost.us * t.times)}`)] : []));
     const rounds = schedule.count;
     svg.setAttribute("aria-label", `${t.name} on the mesh, ${rounds} rounds`);
     // One frame more than rounds: what is there at the end.
