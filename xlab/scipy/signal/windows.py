@@ -196,7 +196,7 @@ _WINDOWS: dict[str, tuple[Callable, int]] = {
 }
 _ALIASES = {
     "rect": "boxcar", "rectangular": "boxcar", "box": "boxcar", "ones": "boxcar", "han": "hann", "hamm": "hamming",
-    "ham": "hamming", "black": "blackman", "blk": "blackman", "blackharr": "blackmanharris", "bkh": "blackmanharris", 
+    "ham": "hamming", "black": "blackman", "blk": "blackman", "blackharr": "blackmanharris", "bkh": "blackmanharris",
     "nut": "nuttall", "flat": "flattop", "flt": "flattop", "bart": "bartlett", "brt": "bartlett", "bmn": "bohman",
     "brthan": "barthann", "bth": "barthann", "parz": "parzen", "par": "parzen", "triangle": "triang", "tri": "triang", "tuk": "tukey",
     "poisson": "exponential", "gauss": "gaussian", "gss": "gaussian", "ksr": "kaiser", "cheb": "chebwin", "halfcosine": "cosine", "sinc": "lanczos",
