@@ -50,7 +50,10 @@ from xlab.sharding.typed import memory_kind, typed
 
 
 class Executable:
-    """A compiled program. `made_by` is a weak reference to the jitted function that made it, and the structure of its arguments."""
+    """A compiled program. `made_by` is a weak reference to the jitted function that made it, and the structure of its arguments.
+
+    `loaded` is the native executable where there is one already.
+    """
 
     made_by: tuple[Callable[[], Any], Any] = (lambda: None, None)
 
@@ -60,6 +63,7 @@ class Executable:
         reason: str = "",
         differences: tuple = (),
         placed: PlacementKey | None = None,
+        loaded: Any = None,
     ):
         self.lowered, self.name, self.devices = lowered, lowered.name, lowered.devices
         if isinstance(self.devices[0], PlaceholderDevice):
@@ -85,8 +89,11 @@ class Executable:
         self.callbacks = tuple(lowered.module.callbacks)
 
         start = events.clock()
-        self.native, found = self._compile(reason)
-        ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, found)
+        if loaded is not None:  # compiled by another process
+            self.native = loaded
+        else:
+            self.native, found = self._compile(reason)
+            ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, found)
 
         # Programs with collectives run one at a time, and Python starts each of them.
         self.needs_serial_launch = several and _compiling.communicates(self.native)
@@ -119,10 +126,10 @@ class Executable:
         ]
         with (
             _explained(module.partitioners),
-            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
             events.span(
                 "compile", name=self.name, devices=len(self.devices), reason=reason, executable=self
             ) as attrs,
+            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
         ):
             self.native, found = (
                 disk_cache.compiled(  # within the span: who listens is given a program that is whole

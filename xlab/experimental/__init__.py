@@ -13,6 +13,7 @@ _MODULES = (
     "multihost_utils",
     "pallas",
     "pjit",
+    "serialize_executable",
     "shard_map",
     "topologies",
 )
