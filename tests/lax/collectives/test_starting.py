@@ -569,7 +569,7 @@ MISUSE = {
     "index": lambda x: once(x)[0],
     "len": lambda x: len(once(x)),
     "iterated": lambda x: [*once(x)],
-    "truth": lambda x: x if once(x) else x,
+    "truth": lambda x: not once(x),
     "number": lambda x: float(once(x)),
     "shape": lambda x: once(x).shape,
     "shape of the value": lambda x: once(x).x.shape,
