@@ -152,7 +152,7 @@ FLAGS: dict[str, Flag] = {
              idle="large constants are always handed to a program as hidden arguments"),
         Flag("eager_constant_folding", False, bool, "Evaluate constant equations while tracing.",
              idle="operations on constants become equations, which the compiler evaluates"),
-        Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", idle="pmap under disable_jit runs as it does without"),
+        Flag("eager_pmap", True, bool, "Under disable_jit, run bodies of pmap operation by operation."),
         Flag("dynamic_shapes", False, bool, "Accept shapes that are not known.", idle="shapes are static"),
         Flag("no_execution", False, bool, "Raise instead of running anything.", True),
         Flag("collective_timeout", 60.0, float,
@@ -531,6 +531,9 @@ allow_f16_reductions = _scoped("allow_f16_reductions")
 uninitialized_memory = _scoped("uninitialized_memory")
 kernels_default_interpret = _scoped("kernels_default_interpret")
 legacy_prng_key = _scoped("legacy_prng_key")
+enable_compilation_cache = _scoped("enable_compilation_cache", True)
+raise_persistent_cache_errors = _scoped("raise_persistent_cache_errors", True)
+use_shardy_partitioner = _scoped("use_shardy_partitioner", True)
 remove_size_one_mesh_axis_from_type = _scoped("remove_size_one_mesh_axis_from_type", True)
 jax2tf_associative_scan_reductions = _scoped("jax2tf_associative_scan_reductions", True)
 

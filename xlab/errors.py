@@ -153,6 +153,31 @@ class KeyReuseError(XlabTypeError):
     """
 
 
+class PendingValueError(XlabTypeError):
+    """The result of a collective that was only started was used before it was waited for, or left the function that started it.
+
+    Mistake::
+
+        t = lax.psum_start(x, "i")
+        y = t + 1                            # there is no value yet
+
+    Fix::
+
+        y = t.done() + 1
+    """
+
+
+class PendingAttributeError(PendingValueError, AttributeError):
+    """An attribute of an array was asked of a value that is pending."""
+
+
+class PendingValueWarning(UserWarning):
+    """A collective was started and nobody waits for it, so that the compiler removes it.
+
+    Fix: use the result of `done()`, or do not start it.
+    """
+
+
 class DivergenceWarning(UserWarning):
     """A collective may be reached by some devices only, which would then wait for the others for ever.
 

@@ -1,15 +1,15 @@
 """Programs as files that other processes and later versions run."""
 
+from xlab.core.dim_scope import SymbolicScope, symbolic_shape
+from xlab.core.dims import is_symbolic_dim
 from xlab.transforms.export import (
     DisabledSafetyCheck,
     Exported,
     default_export_platform,
     deserialize,
     export,
-    is_symbolic_dim,
     maximum_supported_calling_convention_version,
     minimum_supported_calling_convention_version,
-    symbolic_shape,
 )
 from xlab.transforms.export_trees import (
     register_namedtuple_serialization,
@@ -19,6 +19,7 @@ from xlab.transforms.export_trees import (
 __all__ = [
     "DisabledSafetyCheck",
     "Exported",
+    "SymbolicScope",
     "default_export_platform",
     "deserialize",
     "export",

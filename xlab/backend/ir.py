@@ -65,6 +65,11 @@ def dialect(name: str) -> Any:
         raise AttributeError(f"there is no MLIR dialect {name!r} in this jaxlib") from None
 
 
+def type_of(text: str) -> Any:
+    """The type that a text spells, such as `tensor<8x4xf32>`."""
+    return objects().Type.parse(text, context())
+
+
 HERE = "xlab.here"
 """Name of the location that built functions carry until they become part of a program."""
 

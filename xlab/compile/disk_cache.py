@@ -99,6 +99,7 @@ def compiled(
         reason,
     )
     events.emit("cache_miss", name=name, cache="disk", reason=reason)
+    events.count("compile_after_disk_cache_miss")
     start = events.clock()
     native = make()
     seconds = (events.clock() - start) / 1e9

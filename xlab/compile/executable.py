@@ -6,6 +6,7 @@ kept. `call` checks and places every argument; afterwards the native fast path r
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Sequence
@@ -49,7 +50,10 @@ from xlab.sharding.typed import memory_kind, typed
 
 
 class Executable:
-    """A compiled program. `made_by` is a weak reference to the jitted function that made it, and the structure of its arguments."""
+    """A compiled program. `made_by` is a weak reference to the jitted function that made it, and the structure of its arguments.
+
+    `loaded` is the native executable where there is one already.
+    """
 
     made_by: tuple[Callable[[], Any], Any] = (lambda: None, None)
 
@@ -59,6 +63,7 @@ class Executable:
         reason: str = "",
         differences: tuple = (),
         placed: PlacementKey | None = None,
+        loaded: Any = None,
     ):
         self.lowered, self.name, self.devices = lowered, lowered.name, lowered.devices
         if isinstance(self.devices[0], PlaceholderDevice):
@@ -84,8 +89,11 @@ class Executable:
         self.callbacks = tuple(lowered.module.callbacks)
 
         start = events.clock()
-        self.native, found = self._compile(reason)
-        ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, found)
+        if loaded is not None:  # compiled by another process
+            self.native = loaded
+        else:
+            self.native, found = self._compile(reason)
+            ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, found)
 
         # Programs with collectives run one at a time, and Python starts each of them.
         self.needs_serial_launch = several and _compiling.communicates(self.native)
@@ -117,10 +125,11 @@ class Executable:
             *(s is None or is_open(s) for s in lowered.in_shardings),
         ]
         with (
-            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
+            _explained(module.partitioners),
             events.span(
                 "compile", name=self.name, devices=len(self.devices), reason=reason, executable=self
             ) as attrs,
+            logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
         ):
             self.native, found = (
                 disk_cache.compiled(  # within the span: who listens is given a program that is whole
@@ -138,7 +147,7 @@ class Executable:
                     ),
                     options=lowered.compiler_options,
                     propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
-                    storable=not module.callbacks,
+                    storable=not (module.callbacks or module.partitioners),
                 )
             )
             if found.found:
@@ -392,6 +401,17 @@ class Executable:
             and a.dtype != dtypes.float0
             for a in (*self.in_avals, *self.out_avals)
         )
+
+
+@contextlib.contextmanager
+def _explained(partitioners: Sequence):
+    """Failures of the functions that partition operations, as their own errors."""
+    try:
+        yield
+    except Exception:
+        for partitioner in partitioners:
+            partitioner.raise_failure()
+        raise
 
 
 # -- arguments that lie in memory in another order ------------------------------------------------------------

@@ -5,8 +5,11 @@ primitive), `jaxpr.py` (programs as data), `check.py` and `printing.py`, `source
 `dtypes.py`, `array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
 identical objects and that no primitive is named here.
 
+Sizes that a program leaves open: `dims.py` (expressions), `dim_bounds.py` (what is known of them), `dim_scope.py` (variables, constraints,
+shapes from text).
+
 Also: `current_trace.py` (the current trace, and changing it), `donation.py` (donated arrays), `promotion.py` (the
-promotion lattice), `refs.py` (mutable references), `sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (filtered
+promotion lattice), `pending.py` (values on their way), `refs.py` (mutable references), `sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (filtered
 tracebacks), `typing.py` (types for annotations).
 
 What users of `xlab.core` expect under that name is passed on from the files, when first used.
@@ -18,9 +21,10 @@ from typing import Any as _Any
 _HOME = {
     name: module
     for module, names in {
-        "avals": "AbstractToken AbstractValue ShapedArray aval_of max_dim min_dim",
+        "avals": "AbstractToken AbstractValue ShapedArray aval_of",
         "check": "check_jaxpr",
         "current_trace": "eval_context",
+        "dims": "is_constant_dim max_dim min_dim",
         "jaxpr": "Atom ClosedJaxpr DebugInfo Jaxpr JaxprEqn Literal ParamDict Value Var eval_jaxpr jaxpr_as_fun subjaxprs",
         "primitive": "Primitive",
         "trace": "Trace Tracer concrete_or_error ensure_compile_time_eval is_tracer",

@@ -6,7 +6,6 @@ keyed by types compares pointers and hashes in C.
 
 from __future__ import annotations
 
-import operator
 import threading
 import weakref
 from collections.abc import Iterable
@@ -351,11 +350,9 @@ def same_up_to_weak_type(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two types are equal except for weak typing."""
     if a is b:
         return True
-    return (
-        isinstance(a, ShapedArray)
-        and isinstance(b, ShapedArray)
-        and a.strip_weak_type() is b.strip_weak_type()
-    )
+    if isinstance(a, ShapedArray) and isinstance(b, ShapedArray):
+        return a.strip_weak_type() is b.strip_weak_type()
+    return a == b
 
 
 def _numpy_aval(x):
@@ -486,13 +483,3 @@ def unmapped_aval(
     if axis is None or not isinstance(aval, ShapedArray):
         return aval
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
-
-
-def max_dim(d1, d2):
-    """The larger of two dimensions."""
-    return max(operator.index(d1), operator.index(d2))
-
-
-def min_dim(d1, d2):
-    """The smaller of two dimensions."""
-    return min(operator.index(d1), operator.index(d2))

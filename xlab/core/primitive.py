@@ -17,6 +17,7 @@ from xlab.core import avals as _avals
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray, explicit_types
+from xlab.core.pending import AbstractTodo, refuse_operand
 from xlab.core.refs import AbstractRef
 from xlab.core.sharding_rules import propagate_sharding
 from xlab.core.source_info import describe_caller
@@ -68,6 +69,7 @@ class Primitive:
         "module",
         "multiple_results",
         "name",
+        "takes_pending",
         "takes_refs",
         "transposes_zeros",
     )  # fmt: skip
@@ -94,6 +96,7 @@ class Primitive:
             False  # operands that are the same everywhere become reduced where others are
         )
         self.takes_refs = False  # operands may be mutable references
+        self.takes_pending = False  # operands may be collectives that were started
         # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
         self.transposes_zeros: Any = False
         self.makes_ref = False  # the result is a new mutable reference
@@ -205,6 +208,8 @@ class Primitive:
                         f"Attempting to pass a Ref {a} to a primitive: {self.name}, at {describe_caller()}. A reference is a place, "
                         f"not a value: read it first, as ref[...]."
                     )
+        if not self.takes_pending and AbstractTodo in map(type, avals):
+            refuse_operand(self, avals)
         mat = INVARYING
         if self.auto_pvary and any(isinstance(a, ShapedArray) and a.mat for a in avals):
             mat = join_types(self, avals, params)

@@ -295,12 +295,16 @@ _BINARY = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//",
 _UNARY = {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}
 
 
+def operator_symbols() -> list[tuple[str, str]]:
+    """Every arithmetic operator: the name of its method without underscores, and how it is written."""
+    both = [*_BINARY.items(), *_UNARY.items()]
+    return [*both, *((f"r{name}", symbol) for name, symbol in list(_BINARY.items())[:-4])]
+
+
 def no_operators(cls: type) -> None:
     """Makes every arithmetic operator of a class of references an error that says how to read them."""
-    for name, symbol in {**_BINARY, **_UNARY}.items():
+    for name, symbol in operator_symbols():
         setattr(cls, f"__{name}__", _no_operator(symbol))
-    for name, symbol in list(_BINARY.items())[:-4]:
-        setattr(cls, f"__r{name}__", _no_operator(symbol))
 
 
 no_operators(Ref)

@@ -6,11 +6,14 @@ from xlab.lax.callbacks import io_callback
 
 _MODULES = (
     "checkify",
+    "custom_partitioning",
+    "key_reuse",
     "layout",
     "mesh_utils",
     "multihost_utils",
     "pallas",
     "pjit",
+    "serialize_executable",
     "shard_map",
     "topologies",
 )

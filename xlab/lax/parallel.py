@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from xlab import tree as _tree
 from xlab.core.avals import aval_of
+from xlab.core.pending import AbstractFuture as AbstractFuture
+from xlab.core.pending import AbstractTodo as AbstractTodo
+from xlab.core.pending import Future as Future
+from xlab.core.pending import Todo as Todo
 from xlab.lax.collectives import *  # noqa: F403
 from xlab.lax.collectives.all_gather import all_gather
 from xlab.lax.collectives.all_gather import all_gather_reduced_p as _gather_reduced_p
@@ -21,6 +25,54 @@ from xlab.lax.collectives.one_sided import (
 from xlab.lax.collectives.psum import bind_psum_invariant as bind_psum_invariant
 from xlab.lax.collectives.psum import unreduced_psum_p as _unreduced_psum_p
 from xlab.lax.collectives.psum_scatter import unreduced_reduce_scatter_p as _unreduced_scatter_p
+from xlab.lax.collectives.starting import (
+    all_gather_done_p as all_gather_done_p,
+)
+from xlab.lax.collectives.starting import (
+    all_gather_reduced_start_p as all_gather_reduced_start_p,
+)
+from xlab.lax.collectives.starting import (
+    all_gather_start_p as all_gather_start_p,
+)
+from xlab.lax.collectives.starting import (
+    all_to_all_done_p as all_to_all_done_p,
+)
+from xlab.lax.collectives.starting import (
+    all_to_all_start_p as all_to_all_start_p,
+)
+from xlab.lax.collectives.starting import (
+    pbroadcast_done_p as pbroadcast_done_p,
+)
+from xlab.lax.collectives.starting import (
+    pbroadcast_start_p as pbroadcast_start_p,
+)
+from xlab.lax.collectives.starting import (
+    ppermute_done_p as ppermute_done_p,
+)
+from xlab.lax.collectives.starting import (
+    ppermute_start_p as ppermute_start_p,
+)
+from xlab.lax.collectives.starting import (
+    psum_done_p as psum_done_p,
+)
+from xlab.lax.collectives.starting import (
+    psum_invariant_start_p as psum_invariant_start_p,
+)
+from xlab.lax.collectives.starting import (
+    psum_start_p as psum_start_p,
+)
+from xlab.lax.collectives.starting import (
+    reduce_scatter_done_p as reduce_scatter_done_p,
+)
+from xlab.lax.collectives.starting import (
+    reduce_scatter_start_p as reduce_scatter_start_p,
+)
+from xlab.lax.collectives.starting import (
+    unreduced_psum_start_p as unreduced_psum_start_p,
+)
+from xlab.lax.collectives.starting import (
+    unreduced_reduce_scatter_start_p as unreduced_reduce_scatter_start_p,
+)
 from xlab.lax.shape import canonical_axis
 
 

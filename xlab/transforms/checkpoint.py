@@ -16,6 +16,7 @@ from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from xlab.core.pending import AbstractTodo
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad, mlir
@@ -256,6 +257,8 @@ def _saveable(
             eqn.effects
         ):  # what it does to a reference has to happen on the way back too
             continue
+        if any(type(v.aval) is AbstractTodo for v in eqn.outvars):
+            continue  # what is under way is started again, together with its wait
         answer = policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params)
         if isinstance(answer, Offloadable):
             saved.extend((v, answer) for v in eqn.outvars)

@@ -359,6 +359,11 @@ def export(
                 f"export of {name}: Python callbacks and other effects exist only in this process; take them out of "
                 f"the function"
             )
+        if program.module.partitioners:
+            raise NotImplementedError(
+                f"export of {name}: the functions that split its custom_partitioning operations exist only in this process; export it for "
+                f"one device, or use shard_map"
+            )
         closed, others = program.closed, []
         for other in wanted[1:]:
             module = traced.lower(lowering_platforms=(other,))._lowered.module
@@ -559,49 +564,3 @@ def _held(ctx, x: str, sharding, aval) -> str:
 
 
 mlir.register_text_lowering(call_exported_p, _lowering)
-
-
-def symbolic_shape(
-    shape_spec: str | None,
-    *,
-    constraints: Sequence[str] = (),
-    scope: Any = None,
-    like: Sequence[int | None] | None = None,
-) -> Any:
-    """The shape that a text such as `"2, 3"` or `"..., 3"` (with `like`) stands for; dimensions are numbers.
-
-    Args:
-        shape_spec: dimensions as text, such as 'b, 3'.
-        constraints: what holds of the dimensions, as text.
-        scope: the scope the names belong to.
-        like: a known shape, for dimensions left open.
-
-    Example:
-        >>> symbolic_shape("..., _", like=(2, 3))
-        (2, 3)
-    """
-    parts = [p.strip() for p in (shape_spec or "...").strip("()[] ").split(",") if p.strip()]
-    if "..." in parts:
-        if like is None:
-            raise ValueError(
-                f"'...' in the shape {shape_spec!r} needs `like`, the shape it stands for"
-            )
-        i = parts.index("...")
-        parts[i : i + 1] = ["_"] * (len(like) - len(parts) + 1)
-    out = []
-    for i, part in enumerate(parts):
-        if part == "_" and like is not None:
-            out.append(like[i])
-        elif part.isdigit():
-            out.append(int(part))
-        else:
-            raise NotImplementedError(
-                f"symbolic dimensions such as {part!r} are not supported: export once for each shape, or make the "
-                f"dimension a number"
-            )
-    return tuple(out)
-
-
-def is_symbolic_dim(p: Any) -> bool:
-    """Whether a dimension is an expression; dimensions here are always numbers."""
-    return not isinstance(p, (int, np.integer))

@@ -6,6 +6,7 @@ and line. XLA keeps it through optimization, so compiled instructions and profil
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,9 @@ class LoweredModule:
     # Constants passed before the arguments, as native code passes them.
     hoisted: list[Any] = field(default_factory=list)
     callbacks: list[Callable] = field(default_factory=list)
+    partitioners: list[Any] = field(
+        default_factory=list
+    )  # what partitions custom calls of this process
     shards: bool = False  # names a mesh
     ordered: tuple = ()  # effects with a token: leading argument and leading result
 
@@ -99,6 +103,7 @@ class _ModuleBuilder:
         self.shared: dict[Any, str] = {}
         self.numbers: dict[int, int] = {}
         self.callbacks: list[Callable] = []
+        self.partitioners: list[Any] = []
         self.keepalive: list[Any] = []
 
     def unique_symbol(self, name: str) -> str:
@@ -169,6 +174,7 @@ class Context:
         "mesh",
         "module",
         "scope",
+        "started",
     )
 
     def __init__(
@@ -178,6 +184,8 @@ class Context:
         self.mesh, self.manual = mesh, manual
         self.avals_in = self.avals_out = ()
         self.eqn = None
+        # By name: operations that have to be awaited, and are taken out again if the program does not; the lines and the line.
+        self.started: dict[str, tuple[list[str], str]] = {}
         self.loc = ""
         self.indent = "    "
 
@@ -482,6 +490,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
+    outside = len(ctx.started)
     constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
         for eqn in jaxpr.eqns:
@@ -509,6 +518,9 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         if not hasattr(e, "__notes__"):  # the innermost equation is the one
             e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source_info}.")
         raise
+    while len(ctx.started) > outside:  # nobody waits for them here, and nobody else can
+        lines, line = ctx.started.popitem()[1]
+        lines.remove(line)
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -575,18 +587,19 @@ def lower_module(
     result_attributes: Callable | None = None,
     numbers: dict[int, int] | None = None,
     typed_mesh: Any = None,
+    manual_mesh: Any = None,
 ) -> LoweredModule:
     """Lowers a program to a module with one public function `main`.
 
     `assignment` lists the devices in the program's order. `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
     (shardings, donation), empty or starting with a space. `numbers` are those of the equations, if the program is part of a larger one;
-    `typed_mesh` is the mesh whose axes types may name.
+    `typed_mesh` is the mesh whose axes types may name. With `manual_mesh` the program is what one device of that mesh runs, all of whose
+    axes are bound, and its constants stand in the text.
     """
     module = _ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
-    hoisted = [
-        c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT
-    ]
+    limit = INLINE_CONSTANT_LIMIT if manual_mesh is None else math.inf
+    hoisted = [c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > limit]
     for c in hoisted:
         check_closed_over(c)
     _prefetch(closed, hoisted)
@@ -595,6 +608,8 @@ def lower_module(
         "main",
         closed,
         f"jit({name})",
+        mesh=manual_mesh,
+        manual=() if manual_mesh is None else tuple(manual_mesh.axis_names),
         public=True,
         arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
         result_attributes=result_attributes(module.meshes) if result_attributes else None,
@@ -614,7 +629,13 @@ def lower_module(
         ]
     )
     return LoweredModule(
-        text, name, hoisted, module.callbacks, bool(meshes), _effects.in_order(closed.effects)
+        text,
+        name,
+        hoisted,
+        module.callbacks,
+        module.partitioners,
+        bool(meshes),
+        _effects.in_order(closed.effects),
     )
 
 

@@ -128,15 +128,19 @@ def _lowering(ctx, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis
     if 0 in out.shape:
         return ctx.fill(0, physical_aval(out))
     if not tiled:
-        wide = aval.update(shape=inserted(aval.shape, all_gather_dimension, 1))
-        kept = [i for i in range(wide.ndim) if i != all_gather_dimension]
-        x = ctx.broadcast(x, aval, wide, kept)
-        aval = wide
+        x, aval = widened(ctx, x, aval, all_gather_dimension)
     rows = groups_text(groups_of(ctx, axis_name, axis_index_groups))
     return ctx.op(
         f'"stablehlo.all_gather"({x}) <{{all_gather_dim = {all_gather_dimension} : i64, {CHANNEL}, '
         f"replica_groups = {rows}, use_global_device_ids}}> : ({tensor_type(aval)}) -> {tensor_type(out)}"
     )
+
+
+def widened(ctx, x, aval, dim):
+    """The operand with the dimension of size one along which values are stacked, and its type."""
+    aval = physical_aval(aval)
+    wide = aval.update(shape=inserted(aval.shape, dim, 1))
+    return ctx.broadcast(x, aval, wide, [i for i in range(wide.ndim) if i != dim]), wide
 
 
 def _batch(prim):

@@ -58,43 +58,50 @@ def all_to_all(
         [[0. 2.]
          [1. 3.]]
     """
-    names = axis_names(axis_name, "all_to_all", lists=False)
-    groups = canonical_groups(axis_index_groups, names, "all_to_all", equal=True)
-    size = group_size(names, groups)
+    staged = stage("all_to_all", axis_name, split_axis, concat_axis, axis_index_groups, tiled)
 
     def leaf(v):
-        ndim = aval_of(v).ndim
-        split, concat = canonical_axis(split_axis, ndim), canonical_axis(concat_axis, ndim)
-        v = require_varying("all_to_all", v, names)
-        length = aval_of(v).shape[split]
-
-        def bind(v, split, concat):
-            return all_to_all_p.bind(
-                v,
-                split_axis=split,
-                concat_axis=concat,
-                axis_name=axis_name,
-                axis_index_groups=groups,
-                tiled=tiled,
-            )
-
-        if tiled:
-            return bind(v, split, concat)
-        if length != size:
-            raise ValueError(
-                f"all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
-                f"{size} and {length} respectively. Use tiled=True to cut the dimension into blocks."
-            )
-        if split < concat:
-            concat += 1
-            v = expand_dims(v, (concat,))
-        elif split > concat:
-            v = expand_dims(v, (concat,))
-            split += 1
-        out = bind(v, split, concat)
-        return out if split == concat else squeeze(out, (split,))
+        operand, params, dropped = staged(v)
+        out = all_to_all_p.bind(operand, **params)
+        return out if dropped is None else squeeze(out, (dropped,))
 
     return _tree.map(leaf, x)
+
+
+def stage(api: str, axis_name, split_axis, concat_axis, axis_index_groups, tiled: bool):
+    """What an exchange does to a value: the operand of the primitive, its parameters, and the dimension to drop afterwards, if any."""
+    names = axis_names(axis_name, api, lists=False)
+    groups = canonical_groups(axis_index_groups, names, api, equal=True)
+    size = group_size(names, groups)
+
+    def staged(v):
+        ndim = aval_of(v).ndim
+        split, concat = canonical_axis(split_axis, ndim), canonical_axis(concat_axis, ndim)
+        v = require_varying(api, v, names)
+        length = aval_of(v).shape[split]
+        dropped = None
+        if not tiled:
+            if length != size:
+                raise ValueError(
+                    f"{api} requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are "
+                    f"{size} and {length} respectively. Use tiled=True to cut the dimension into blocks."
+                )
+            if split < concat:
+                concat += 1
+                v, dropped = expand_dims(v, (concat,)), split
+            elif split > concat:
+                v, split = expand_dims(v, (concat,)), split + 1
+                dropped = split
+        params = {
+            "split_axis": split,
+            "concat_axis": concat,
+            "axis_name": axis_name,
+            "axis_index_groups": groups,
+            "tiled": tiled,
+        }
+        return v, params, dropped
+
+    return staged
 
 
 def pswapaxes(

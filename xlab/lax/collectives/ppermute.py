@@ -276,9 +276,14 @@ def _native_broadcast_lowering(ctx, x, *, axis_name, source):
 def _broadcast_transpose(ct, x, *, axis_name, source):
     """The source receives the sum of all cotangents, all others zero."""
     total = psum(require_varying("pbroadcast", ct, axis_name), axis_name)
+    return [select_source(total, axis_name=axis_name, source=source)]
+
+
+def select_source(total, *, axis_name, source):
+    """The value on the rank of the source, zeros on all others."""
     here = eq(axis_index(axis_name if len(axis_name) > 1 else axis_name[0]), np.int32(source))
     here = broadcast_in_dim(here, aval_of(total).shape, ())
-    return [select_n(here, full_like(total, 0), total)]
+    return select_n(here, full_like(total, 0), total)
 
 
 def _broadcast_batch(axis, operands, dims, *, axis_name, source):

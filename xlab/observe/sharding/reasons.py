@@ -26,6 +26,7 @@ from xlab.observe.programs.program import (
 )
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Type
+from xlab.sharding.factor_rules import ShardingRule
 
 _RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")
 _SSA = re.compile(r"%\w+(?:#\d+)?")
@@ -316,15 +317,15 @@ def _place(stages: ProgramStages, equation: int) -> str:
 
 
 def place_text(eqn: JaxprEqn) -> str:
-    """The line of an equation, and whether it goes backwards through it."""
+    """The line of an equation, whether it goes backwards through it, and by what rule of the user's it is split."""
     source, backwards = _names.source_of(eqn), _names.is_transposed(eqn)
-    return (
-        f" ({'transpose of ' * backwards}line {source.line})"
-        if source
-        else " (backward pass)"
-        if backwards
-        else ""
-    )
+    rule = eqn.params.get("sharding_rule")
+    said = [
+        *([f"{'transpose of ' * backwards}line {source.line}"] if source else []),
+        *(["backward pass"] if backwards and not source else []),
+        *([f"custom partitioning rule: {rule.text}"] if isinstance(rule, ShardingRule) else []),
+    ]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def spec_text(spec: tuple | None) -> str:
