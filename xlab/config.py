@@ -151,7 +151,7 @@ FLAGS: dict[str, Flag] = {
              idle="large constants are always handed to a program as hidden arguments"),
         Flag("eager_constant_folding", False, bool, "Evaluate constant equations while tracing.",
              idle="operations on constants become equations, which the compiler evaluates"),
-        Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", idle="pmap under disable_jit runs as it does without"),
+        Flag("eager_pmap", True, bool, "Under disable_jit, run bodies of pmap operation by operation."),
         Flag("dynamic_shapes", False, bool, "Accept shapes that are not known.", idle="shapes are static"),
         Flag("no_execution", False, bool, "Raise instead of running anything.", True),
         Flag("collective_timeout", 60.0, float,
