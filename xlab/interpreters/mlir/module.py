@@ -7,7 +7,6 @@ and line. XLA keeps it through optimization, so compiled instructions and profil
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -670,16 +669,6 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
                 visit(inner)
 
     visit(closed)
-
-
-_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
-
-
-def strip_locations(text: str) -> str:
-    """StableHLO text without locations, for reading."""
-    return "\n".join(
-        _LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#")
-    )
 
 
 def _all_consts(closed: ClosedJaxpr) -> list:
