@@ -139,14 +139,14 @@ class DynamicJaxprTrace(Trace):
                     x, f"while tracing {self.label} at {_source_info.describe_caller()}"
                 )
             aval = x.aval
-            if type(aval) is AbstractTodo:
-                raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         else:
             aval = aval_of(x)
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
                 return Literal(x, aval)
+        if type(aval) is AbstractTodo:
+            raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         var = Var(aval)
         self.constants[id(x)] = (var, x)
         return var
