@@ -23,7 +23,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ManualAxisType, ShapedArray
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
-from xlab.interpreters.mlir.module import strip_locations
+from xlab.interpreters.mlir.locations import strip_locations
 from xlab.sharding.placement import Format, default_layout
 from xlab.sharding.typed import memory_space
 

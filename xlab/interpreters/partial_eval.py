@@ -282,7 +282,7 @@ def trace_to_jaxpr(
     tracers = [trace.new_input(a) for a in in_avals]
     try:
         with set_trace(trace):
-            state.source_info, state.scope = None, ""
+            state.source_info, state.scope = None, _source_info.innermost(previous_scope)
             try:
                 outs = fun(*tracers)
             except BaseException:
