@@ -25,6 +25,7 @@ from xlab.core.typing import MeshLike
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.starting import check_awaited
+from xlab.parallel import partial_callbacks as _partial_callbacks  # noqa: F401  (their lowering)
 from xlab.parallel.by_operation import (
     Answered,
     BodyTrace,
