@@ -15,9 +15,12 @@ Example:
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +103,44 @@ def note(name: str, seconds: float | None = None) -> None:
         watcher(name, seconds)
 
 
+_tallies: tuple[Counter[str], ...] = ()
+
+
+@contextmanager
+def tally() -> Iterator[Counter[str]]:
+    """Counts, while the block runs, how often what `count` names happened in any thread.
+
+    The runtime counts `eager_cache_miss` (a primitive was called with parameters that are new), `trace_cache_miss` and
+    `compile_after_disk_cache_miss`.
+    """
+    global _tallies
+    mine: Counter[str] = Counter()
+    with lock:
+        _tallies = (*_tallies, mine)
+    try:
+        yield mine
+    finally:
+        with lock:
+            _tallies = tuple(t for t in _tallies if t is not mine)
+
+
+def count(name: str) -> None:
+    """Tells the blocks of `tally` that something happened; for what is too frequent, or too internal, for an event."""
+    for mine in _tallies:
+        with lock:
+            mine[name] += 1
+
+
+exiting = False
+"""True from the end of the interpreter on. What ends then is not reported: those who would listen may be gone."""
+
+
+@atexit.register
+def _exit() -> None:
+    global exiting
+    exiting = True
+
+
 def add(listener: Listener) -> None:
     """Calls `listener(event)` for every event from now on."""
     with lock:
@@ -119,12 +160,15 @@ def span(kind: str, **attrs: Any):
     return _Span(kind, attrs)
 
 
-def emit(kind: str, **attrs: Any) -> None:
-    """Tells listeners of something that takes no time."""
+def emit(kind: str, *, start_ns: int | None = None, **attrs: Any) -> None:
+    """Tells listeners of something that takes no time, or that began at `start_ns` and has ended."""
     if not listeners:
         return
     now = clock()
-    _send(Event(_checked(kind), now, now, attrs, threading.get_ident(), getattr(_depth, "now", 0)))
+    start = now if start_ns is None else start_ns
+    _send(
+        Event(_checked(kind), start, now, attrs, threading.get_ident(), getattr(_depth, "now", 0))
+    )
 
 
 class _Sink(dict):
@@ -199,5 +243,7 @@ def _checked(kind: str) -> str:
 
 
 def _send(event: Event) -> None:
+    if exiting:
+        return
     for listener in tuple(listeners):
         listener(event)

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import xlab
 from tests.backend import toys
 from xlab.backend import arrays, client
 from xlab.core.avals import ShapedArray
@@ -135,3 +136,38 @@ def test_dlpack_round_trip():
     )
     np.testing.assert_array_equal(arrays.to_numpy(back), np.arange(4))
     assert back.aval == array.aval
+
+
+def put_rows():
+    mesh = xlab.make_mesh((8,), ("d",))
+    return xlab.device_put(
+        np.arange(16, dtype=np.float32).reshape(8, 2), NamedSharding(mesh, PartitionSpec("d"))
+    )
+
+
+def test_taking_an_array_apart_asks_nobody_for_the_neighbor(monkeypatch):
+    asked = []
+
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] == "jax":
+                asked.append(name)
+
+    x = put_rows() * 1
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    arrays.copy_to_host_async(x)
+    assert np.array_equal(np.asarray(x), np.arange(16.0).reshape(8, 2))
+    assert len(x.addressable_shards[0].data) == 1
+    assert asked == []
+
+
+def test_parts_are_read_when_somebody_looks_at_them():
+    x = put_rows()
+    unread, read = x.addressable_shards[2], x.addressable_shards[3]
+    assert read.data.tolist() == [[6.0, 7.0]] and read.data is read.data
+    assert arrays.known_shards(x)[3] is read.data
+    assert (unread.index, unread.replica_id) == ((slice(2, 3), slice(None)), 0)
+    x.delete()
+    with pytest.raises(RuntimeError, match="was deleted or donated"):
+        unread.data
+    assert read.data.is_deleted()

@@ -141,3 +141,72 @@ def test_the_error_is_a_type_error_with_both_lines():
         R.normal(k)  # second
     assert str(e.value).count("test_reuse.py") == 2 and str(e.value).startswith("normal at ")
     assert np.isfinite(float(R.uniform(k)))
+
+
+def at(ks, i):
+    return lax.dynamic_index_in_dim(ks, i, keepdims=False)
+
+
+MOVED = {
+    "stacked": lambda k, i: R.bits(k[0]) + R.bits(jnp.stack([k[1], k[0]])[1]),
+    "joined": lambda k, i: R.bits(jnp.concatenate([k, k])[2]) + R.bits(k[0]),
+    "reversed": lambda k, i: R.bits(k[::-1][0]) + R.bits(k[1]),
+    "unstacked": lambda k, i: R.bits(jnp.unstack(k)[0]) + R.bits(k[0]),
+    "split": lambda k, i: R.bits(lax.split(k, (1, 1))[1][0]) + R.bits(k[1]),
+    "chosen": lambda k, i: R.bits(jnp.where(i > 0, k[0], k[1])) + R.bits(k[1]),
+    "chosen by a branch": lambda k, i: (
+        R.bits(lax.cond(i > 0, lambda k: k[0], lambda k: k[1], k)) + R.bits(k[1])
+    ),
+    "one that is not known, twice": lambda k, i: R.bits(at(k, i)) + R.bits(at(k, i)),
+    "one that is not known, then all": lambda k, i: R.bits(at(k, i)) + xlab.vmap(R.bits)(k)[0],
+    "all, then one that is not known": lambda k, i: xlab.vmap(R.bits)(k)[0] + R.bits(at(k, i)),
+}
+NOT_THE_SAME = {
+    "others of a stack": lambda k, i: R.bits(k[0]) + R.bits(jnp.stack([k[1], k[0]])[0]),
+    "the other half": lambda k, i: R.bits(lax.split(k, (1, 1))[1][0]) + R.bits(k[0]),
+    "two that are not known": lambda k, i: R.bits(at(k, i)) + R.bits(at(k, 1 - i)),
+    "row by row": lambda k, i: lax.fori_loop(0, 2, lambda i, c: c + R.bits(at(k, i)), np.uint32(0)),
+    "branches of a choice": lambda k, i: lax.cond(i > 0, lambda k: k[0], lambda k: k[1], k),
+}
+
+
+@pytest.mark.parametrize("case", [*MOVED, *NOT_THE_SAME])
+def test_keys_are_followed_where_they_move(case):
+    from xlab.experimental.key_reuse import first_reuse
+
+    program = xlab.make_jaxpr({**MOVED, **NOT_THE_SAME}[case])(R.split(key()), 1)
+    found = first_reuse(program)
+    assert (found is not None) == (case in MOVED)
+    if found is not None:
+        assert found.text.count("test_reuse.py") == 2
+
+
+def test_distributions_of_two_methods_use_their_key_once():
+    with xlab.debug_key_reuse():
+        R.poisson(key(), 3.0)
+        R.binomial(key(), 3.0, 0.5)
+
+
+def test_a_primitive_of_ones_own_says_that_it_draws():
+    from xlab.core.primitive import Primitive
+    from xlab.experimental.key_reuse import first_reuse, key_consumers
+
+    own_p = Primitive("own_draw", hidden=True)
+    own_p.def_abstract_eval(lambda k: xlab.core.ShapedArray((), np.dtype(np.float32)))
+    program = xlab.make_jaxpr(lambda k: own_p.bind(k) + own_p.bind(k))(key())
+    assert first_reuse(program) is None
+    key_consumers[own_p] = lambda params: (0,)
+    try:
+        assert first_reuse(program).equation.primitive is own_p
+    finally:
+        del key_consumers[own_p]
+
+
+def test_a_report_says_it_without_the_flag():
+    from xlab import observe
+
+    f = xlab.jit(twice)
+    with observe.record() as session:
+        f(key())
+    (notice,) = [n for n in observe.report(session).notices if "used before" in n.text]
+    assert notice.severity == "warning" and notice.equation >= 0

@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from xlab.backend import class_sharing, watchdog
+from xlab.backend import parts as _parts
 from xlab.backend.failures import RuntimeFailure, reraise
 from xlab.backend.native import _jax
 from xlab.backend.shardings import owner_of
@@ -114,17 +115,33 @@ def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any],
     return made if _made is None else _notify_made([made])[0]
 
 
+_ALIGNMENT = 64  # bytes; the runtime copies what begins elsewhere
+_SMALL = 4096  # bytes that are copied once more in less time than it takes to align them
+
+
+def empty_for_device(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Host memory without values, of which `put(..., owned=True)` makes a buffer without a copy."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
 def _own_copies(shards: Sequence[Any]) -> list[Any]:
     # Copying semantics are not available for several devices at once. One copy serves equal shards: buffers that
     # alias host memory are never written by programs.
-    made: dict[int, Any] = {}
+    made: dict[Any, Any] = {}
     out = []
     for shard in shards:
-        if isinstance(shard, np.ndarray):
-            key = id(shard)
+        if isinstance(shard, np.ndarray) and shard.nbytes <= _SMALL:
+            shard = np.array(shard, order="C", copy=True)
+        elif isinstance(shard, np.ndarray):
+            key = shard.__array_interface__["data"][0], shard.shape, shard.strides
             copy = made.get(key)
             if copy is None:
-                copy = made[key] = np.array(shard, order="C", copy=True)
+                copy = made[key] = empty_for_device(shard.shape, shard.dtype)
+                copy[...] = shard
             shard = copy
         out.append(shard)
     return out
@@ -136,15 +153,21 @@ def to_numpy(arr: ArrayImpl) -> np.ndarray:
     if watchdog.current() is not None:
         _await([arr])
     try:
-        return arr._single_device_array_to_np_array_did_copy()[0]
+        return _parts.read(arr)
     except RuntimeFailure as e:
         reraise(e)
 
 
+def parts_to_numpy(arr: ArrayImpl, positions: Iterable[int]) -> list[np.ndarray]:
+    """The values of the parts at these positions, in the order of the sharding's addressable devices."""
+    # Reading a part without a type waits for all parts, which may never be there while a program is watched.
+    pieces = shards(arr) if watchdog.current() is not None else _parts.split(arr)
+    return [to_numpy(pieces[i]) for i in positions]
+
+
 def copy_to_host_async(arr: ArrayImpl) -> None:
     """Starts reading so that a later `to_numpy` waits less."""
-    for shard in arr._arrays:
-        shard._copy_single_device_array_to_host_async()
+    _parts.start_reading(arr)
 
 
 def _default_shard_aval(aval: Any, shape: tuple[int, ...]) -> Any:
@@ -169,11 +192,11 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
     if known is not None:
         return known
     native = arr._sharding
-    parts = arr._arrays
+    native_parts = _parts.split(arr)
     if _make_single is None:
         raise RuntimeError("shards() needs xlab.sharding to be imported first.")
     aval = arr.aval
-    if parts is None:
+    if native_parts is None:
         raise RuntimeError(
             f"The array of type {aval.str_short()} was deleted or donated: it has no parts any more."
         )
@@ -183,7 +206,7 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
     devices = native._internal_device_list.addressable_device_list
     out = [
         part._rewrap_with_aval_and_sharding(shard_aval, _make_single(device, kind).native)
-        for part, device in zip(parts, devices, strict=True)
+        for part, device in zip(native_parts, devices, strict=True)
     ]
     setattr(arr, _SHARDS, out)
     _share(arr, out)
@@ -233,6 +256,19 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
     return made if _made is None else _notify_made([made])[0]
 
 
+def copy_all(arrays: Sequence[ArrayImpl], shardings: Sequence[Any]) -> list[ArrayImpl]:
+    """Arrays of one device each on other devices, `shardings` saying which: all of them in one transfer, and committed."""
+    natives = [sharding.native for sharding in shardings]
+    moved = _jax.batched_copy_array_to_devices_with_sharding(
+        list(arrays), [n._internal_device_list for n in natives], natives, [_REUSE] * len(natives)
+    )
+    made = [
+        new._rewrap_with_aval_and_sharding(_typing(old.aval, sharding), native)
+        for new, old, sharding, native in zip(moved, arrays, shardings, natives)
+    ]
+    return _notify_made(made)
+
+
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
     """The same buffers under another type, sharding or commitment."""
     made = _rewrapped(arr, _typing(aval, sharding), sharding.native, committed)
@@ -243,7 +279,7 @@ def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> 
 def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> ArrayImpl:
     if committed:  # which the native call makes it
         return arr._rewrap_with_aval_and_sharding(aval, native)
-    return ArrayImpl(aval, native, arr._arrays, committed, _skip_checks=True)
+    return ArrayImpl(aval, native, _parts.split(arr), committed, _skip_checks=True)
 
 
 # -- arrays that share buffers -------------------------------------------------------------------------------
@@ -297,7 +333,7 @@ def give_up(arr: ArrayImpl) -> Sequence[ArrayImpl]:
         if (
             other is not None
             and other is not arr
-            and (other.is_deleted() or any(part.is_deleted() for part in other._arrays))
+            and (other.is_deleted() or any(part.is_deleted() for part in _parts.split(other)))
         ):
             out.append(other)
     for one in out:

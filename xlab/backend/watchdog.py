@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xlab.backend import parts as _parts
 from xlab.config import config
 from xlab.errors import CollectiveTimeoutError
 
@@ -57,7 +58,9 @@ class Watched:
         return all(map(_ready, self.results))
 
     def error(self, seconds: float) -> CollectiveTimeoutError:
-        parts = [[_ready(part) for part in x._arrays] for x in self.results if not x.is_deleted()]
+        parts = [
+            [_ready(part) for part in _parts.split(x)] for x in self.results if not x.is_deleted()
+        ]
         count = max(map(len, parts), default=0)
         waiting = [i for i in range(count) if not all(p[i] for p in parts)]
         return CollectiveTimeoutError(

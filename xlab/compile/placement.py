@@ -6,7 +6,9 @@ executable was compiled for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend.arrays import ArrayImpl
 from xlab.backend.client import default_device
 from xlab.backend.transfer_guards import between_devices
+from xlab.compile.exchange import exchanged
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, key_sharding, set_from_host
 from xlab.core.avals import ShapedArray, aval_of
@@ -33,6 +36,47 @@ from xlab.sharding import (
     from_native,
     get_mesh,
 )
+
+
+class _Batch(threading.local):
+    """The transfers of the call of `device_put` that this thread is in, `(name, bytes)` each; None outside."""
+
+    rows: list[tuple[str, int]] | None = None
+
+
+_batch = _Batch()
+
+
+def transfer(name: str, nbytes: int) -> AbstractContextManager:
+    """The event of one transfer, or its part in that of the batch."""
+    if _batch.rows is None:
+        return events.span("transfer", name=name, bytes=nbytes, leaves=1)
+    _batch.rows.append((name, nbytes))
+    return nullcontext()
+
+
+@contextmanager
+def one_transfer() -> Iterator[None]:
+    """Transfers in this block are one event, which says how many arrays and bytes were moved."""
+    if not events.listeners or _batch.rows is not None:
+        yield
+        return
+    rows = _batch.rows = []
+    start = events.clock()
+    try:
+        yield
+    finally:
+        _batch.rows = None
+        if rows:
+            kinds = sorted({name for name, _ in rows})
+            many = f", {len(rows)} arrays" if len(rows) > 1 else ""
+            events.emit(
+                "transfer",
+                start_ns=start,
+                name=" and ".join(kinds) + many,
+                bytes=sum(nbytes for _, nbytes in rows),
+                leaves=len(rows),
+            )
 
 
 def default_sharding() -> SingleDeviceSharding:
@@ -130,7 +174,7 @@ def put_host(value: np.ndarray, aval: ShapedArray, sharding, committed: bool):
     """Host data to every device of a sharding, each its own slice."""
     if type(sharding) is SingleDeviceSharding:
         return _arrays.put([value], aval, sharding, [sharding.device], committed)
-    with events.span("transfer", name="host to devices", bytes=int(value.nbytes)):
+    with transfer("host to devices", int(value.nbytes)):
         indices = sharding.addressable_devices_indices_map(value.shape)
         devices = list(indices)
         parts = [value[indices[d]] for d in devices]
@@ -183,7 +227,7 @@ def _move(x, aval, sharding, committed, copy):
         return _arrays.from_shards(aval, sharding, _arrays.shards(x), committed)
     committed = committed is not False
     source = from_native(mine)
-    with events.span("transfer", name="device to device", bytes=int(aval.nbytes)):
+    with transfer("device to device", int(aval.nbytes)):
         if not source.is_fully_addressable:
             return _move_across(x, aval, sharding, committed, copy)
         if not sharding.is_fully_addressable:
@@ -196,8 +240,11 @@ def _move(x, aval, sharding, committed, copy):
         if parts is not None:
             return _arrays.from_shards(aval, sharding, parts, committed)
         with between_devices(aval, sharding):
-            value = _sum_of_shards(x, source) if _unreduced(source) else np.asarray(x._host_value())
-            return put_host(value, aval, sharding, committed)
+            if _unreduced(source):
+                return put_host(_sum_of_shards(x, source), aval, sharding, committed)
+            if _unreduced(sharding):
+                return put_host(np.asarray(x._host_value()), aval, sharding, committed)
+            return exchanged(x, aval, source, sharding, committed)
 
 
 def _parts(x, source, target, copy):

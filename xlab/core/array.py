@@ -17,6 +17,7 @@ import numpy as np
 from xlab.backend import arrays as _arrays
 from xlab.backend import client as _client
 from xlab.backend.arrays import ArrayImpl
+from xlab.backend.pytree import dispatch_registry
 from xlab.core import avals as _avals
 from xlab.core import donation, dtypes, source_info
 from xlab.core.avals import ShapedArray
@@ -83,15 +84,19 @@ class Shard:
         Shard(device=CpuDevice(id=0), index=(slice(None, None, None),), replica_id=0, data=[1. 1. 1.])
     """
 
-    __slots__ = ("_global_shape", "_sharding", "data", "device")
+    __slots__ = ("_data", "_global_shape", "_sharding", "_unread", "device")
 
     def __init__(self, device, sharding, global_shape, data=None):
-        self.device, self._sharding, self._global_shape, self.data = (
-            device,
-            sharding,
-            tuple(global_shape),
-            data,
-        )
+        self.device, self._sharding, self._global_shape = device, sharding, tuple(global_shape)
+        self._data, self._unread = data, None
+
+    @property
+    def data(self):
+        """The part's values on that device; None on the devices of other processes."""
+        if self._unread is not None:
+            array, position = self._unread
+            self._data, self._unread = _arrays.shards(array)[position], None
+        return self._data
 
     @property
     def index(self) -> tuple[slice, ...]:
@@ -142,12 +147,7 @@ class KeyArray:
                 f"{','.join(map(str, dtype.base_shape))}], got {base_aval}"
             )
         self.base = base
-        self.aval = ShapedArray(
-            base_aval.shape[: base_aval.ndim - n],
-            dtype,
-            sharding=base_aval.explicit_sharding,
-            memory_space=base_aval.memory_space,
-        )
+        self.aval = _key_aval(base_aval, dtype)
 
     def _host_value(self):
         return np.asarray(self.base)
@@ -227,6 +227,29 @@ class KeyArray:
     committed = property(lambda self: self.base.committed)
 
 
+@lru_cache(1024)
+def _key_aval(base_aval: ShapedArray, dtype: Any) -> ShapedArray:
+    return ShapedArray(
+        base_aval.shape[: base_aval.ndim - len(dtype.base_shape)],
+        dtype,
+        sharding=base_aval.explicit_sharding,
+        memory_space=base_aval.memory_space,
+    )
+
+
+# Native calls see the words. The tuple compares its dtype by identity first.
+dispatch_registry.register_node(
+    KeyArray,
+    lambda keys: ((keys.base,), (keys.aval.dtype,)),
+    lambda dtype, base: KeyArray(*base, *dtype),
+)
+
+
+def words_of(x: Any) -> Any:
+    """The array of words that keys are made of; other values as they are."""
+    return x.base if type(x) is KeyArray else x
+
+
 def key_of_words(number: Any, dtype: Any) -> KeyArray:
     """The key whose words are all one number."""
     return KeyArray(np.full(dtype.base_shape, number, dtype.base_dtype), dtype)
@@ -268,20 +291,28 @@ def _host_value(self: Any) -> np.ndarray:
     if sharding.num_devices == 1:
         value = _arrays.to_numpy(self)
     elif sharding.is_fully_replicated:
-        value = _arrays.to_numpy(_arrays.shards(self)[0])
+        value = _arrays.parts_to_numpy(self, (0,))[0]
     else:
         value = np.empty(self.aval.shape, self.aval.dtype)
-        indices = sharding.devices_indices_map(self.aval.shape)
-        done = set()
-        for device, shard in zip(sharding.addressable_in_order, _arrays.shards(self), strict=True):
-            index = indices[device]
-            key = _span(index)
-            if key not in done:
-                done.add(key)
-                value[index] = _arrays.to_numpy(shard)
+        positions, indices = _reading_plan(sharding, self.aval.shape)
+        for index, part in zip(indices, _arrays.parts_to_numpy(self, positions), strict=True):
+            value[index] = part
         value.flags.writeable = False
         self._xlab_host = value
     return value
+
+
+@lru_cache(256)
+def _reading_plan(
+    sharding: Any, shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[tuple[slice, ...], ...]]:
+    """Which of the parts here hold the whole array once, and where each belongs."""
+    index_of = sharding.devices_indices_map(shape)
+    first = {}
+    for position, device in enumerate(sharding.addressable_in_order):
+        first.setdefault(_span(index_of[device]), (position, index_of[device]))
+    positions, indices = zip(*first.values(), strict=True)
+    return positions, indices
 
 
 def _span(index: tuple[slice, ...]) -> tuple:
@@ -342,10 +373,15 @@ def _shards(self: Any) -> list[Shard]:
     """One `Shard` per addressable device, in the order of the sharding's devices; reads, never moves data."""
     check_alive(self)
     sharding = from_native(self._sharding)
-    return [
-        Shard(device, sharding, self.aval.shape, data)
-        for device, data in zip(sharding.addressable_in_order, _arrays.shards(self))
-    ]
+    shape = self.aval.shape
+    known = _arrays.known_shards(self)
+    out = []
+    for position, device in enumerate(sharding.addressable_in_order):
+        shard = Shard(device, sharding, shape, known[position] if known else None)
+        if not known:  # taken apart when somebody looks
+            shard._unread = (self, position)
+        out.append(shard)
+    return out
 
 
 def _global_shards(self: Any) -> list[Shard]:

@@ -11,6 +11,7 @@ from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.interpreters.key_reuse import either, key_movers
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert_element_type
@@ -222,4 +223,5 @@ ad.primitive_jvps[select_n_p] = _select_n_jvp
 ad.primitive_transposes[select_n_p] = _select_n_transpose
 sharding_rules[select_n_p] = sharding_in_types.select
 batching.primitive_batchers[select_n_p] = _select_n_batch
+key_movers[select_n_p] = lambda params, which, *keys: [either(keys)]
 mlir.register_text_lowering(select_n_p, _select_n_lowering)

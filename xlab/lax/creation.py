@@ -18,6 +18,7 @@ from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, drop_zeros
+from xlab.interpreters.key_reuse import key_movers
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
 from xlab.lax.device_put import in_memory
@@ -210,6 +211,7 @@ copy_p.linear_in_unreduced = True
 copy_p.def_abstract_eval(lambda x: x)
 ad.deflinear2(copy_p, lambda ct, x: [ct])
 batching.defvectorized(copy_p)
+key_movers[copy_p] = lambda params, keys: [keys]
 mlir.register_text_lowering(
     copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}")
 )
@@ -230,6 +232,7 @@ ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
 )
 ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
 sharding_rules[optimization_barrier_p] = sharding_in_types.each_operand
+key_movers[optimization_barrier_p] = lambda params, *keys: list(keys)
 batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (
     optimization_barrier_p.bind(*xs),
     list(dims),

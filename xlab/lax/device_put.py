@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Any
 
 from xlab.backend import arrays as _arrays
@@ -14,8 +15,10 @@ from xlab.compile.placement import (
     check_alive,
     check_one_value,
     default_sharding,
+    one_transfer,
     physical_sharding,
     place,
+    transfer,
 )
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
@@ -25,10 +28,11 @@ from xlab.core.tokens import Token
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.key_reuse import key_movers
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.constraint import constraint_text
 from xlab.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
-from xlab.sharding.placement import Format, MemorySpace
+from xlab.sharding.placement import Format, MemorySpace, default_layout
 from xlab.sharding.typed import memory_kind, result_sharding, typed
 
 
@@ -118,6 +122,50 @@ def put(x, device, copy_semantics):
     return made
 
 
+def put_all(xs: Sequence, devices: Sequence, copies: Sequence[ArrayCopySemantics]) -> list:
+    """Moves several values, each as `put` does. Arrays that go from one device to another go in one transfer."""
+    if len(xs) == 1:
+        return [put(xs[0], devices[0], copies[0])]
+    outs: list[Any] = [None] * len(xs)
+    together: list[tuple[int, SingleDeviceSharding]] = []
+    on_one: dict[Any, SingleDeviceSharding] = {}  # by destination
+    with one_transfer():
+        for i, (x, device, copy) in enumerate(zip(xs, devices, copies, strict=True)):
+            if is_native_array(x) and isinstance(device, (Device, SingleDeviceSharding)):
+                target = on_one.get(device)
+                if target is None:
+                    target = on_one[device] = (
+                        SingleDeviceSharding(device) if isinstance(device, Device) else device
+                    )
+                if _changes_device(x, target):
+                    together.append((i, target))
+                    continue
+            outs[i] = put(x, device, copy)
+        if together:
+            given = [xs[i] for i, _ in together]
+            for x in given:
+                check_alive(x)
+                transfer("device to device", int(x.aval.nbytes))
+            made = _arrays.copy_all(given, [target for _, target in together])
+            for (i, _), moved in zip(together, made):
+                outs[i] = moved
+    return outs
+
+
+def _changes_device(x, target: SingleDeviceSharding) -> bool:
+    """Whether an array lies on one device of this process, and another one, in memory of the same kind, is to have it."""
+    native = x._sharding
+    held = native._internal_device_list
+    return (
+        len(held) == 1
+        and held[0] is not target.device
+        and held[0].client is target.device.client
+        and target.is_fully_addressable
+        and native.memory_kind == target.memory_kind
+        and layouts.layout_of(x) == default_layout(x.ndim)
+    )
+
+
 def _reorders(x, device) -> bool:
     """Whether an array moves to its own devices in another order; then it is donated where allowed."""
     return (
@@ -128,9 +176,14 @@ def _reorders(x, device) -> bool:
     )
 
 
+def sharding_of(device):
+    """The sharding of a format, whose layout means nothing inside a program; other destinations as they are."""
+    return device.sharding if isinstance(device, Format) else device
+
+
 def source_of(x):
     """The placement of a value, for its cotangent to return to; None if it is unknown while tracing."""
-    value = x.concrete() if isinstance(x, Tracer) else x
+    value = x.known() if isinstance(x, Tracer) else x
     return value.sharding if is_native_array(value) else None
 
 
@@ -153,11 +206,12 @@ def _space(aval) -> MemorySpace:
 # -- the primitive ----------------------------------------------------------------------------------------
 
 device_put_p = Primitive("device_put", multiple_results=True, auto_pvary=False)
+key_movers[device_put_p] = lambda params, *keys: list(keys)
 
 
 @device_put_p.def_impl
 def _impl(*xs, devices, srcs, copy_semantics):
-    return [put(x, d, c) for x, d, c in zip(xs, devices, copy_semantics)]
+    return put_all(xs, devices, copy_semantics)
 
 
 @device_put_p.def_abstract_eval
@@ -167,6 +221,7 @@ def _aval(*xs, devices, srcs, copy_semantics):
 
 def _moved_type(aval, device):
     """The type of a moved value: with its memory space and its sharding over Explicit mesh axes."""
+    device = sharding_of(device)
     if isinstance(aval, ShapedArray) and isinstance(device, Sharding):
         return typed(aval, device)
     if not isinstance(aval, ShapedArray) or not isinstance(device, MemorySpace):
@@ -219,6 +274,7 @@ def _home(aval, src, device):
     """The placement for the cotangent of an operand of this type: the operand's own, if known."""
     if src is not None:
         return src
+    device = sharding_of(device)
     if (
         isinstance(device, NamedSharding)
         and isinstance(device.mesh, Mesh)
@@ -243,6 +299,7 @@ def _lowering(ctx, *args, devices, **_):
 
 def _placed_text(ctx, x, device, aval):
     """Constrains how the value lies, and asks the compiler for its memory. The compiler for CPUs knows but one, and the value stays."""
+    device = sharding_of(device)
     if isinstance(device, Sharding):
         x = constraint_text(ctx, x, device, aval)
         where = device.memory_kind or "device"
@@ -266,5 +323,5 @@ ad.primitive_transposes[device_put_p] = _transpose
 batching.primitive_batchers[device_put_p] = _batch
 mlir.register_text_lowering(device_put_p, _lowering)
 sharding_sources[device_put_p] = lambda eqn: [
-    d for d in eqn.params["devices"] if isinstance(d, (Sharding, MemorySpace))
+    d for d in map(sharding_of, eqn.params["devices"]) if isinstance(d, (Sharding, MemorySpace))
 ]

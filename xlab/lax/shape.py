@@ -17,6 +17,7 @@ from xlab.core.trace import Tracer, state
 from xlab.core.typing import Array, ArrayLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros
+from xlab.interpreters.key_reuse import key_movers
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import sharding_in_types
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
@@ -191,12 +192,20 @@ def _broadcast_lowering(ctx, x, *, shape, broadcast_dimensions, sharding):
     return ctx.broadcast(x, src, out, dims)
 
 
+def _broadcast_keys(params, keys, *sizes):
+    shape = [1] * len(params["shape"])
+    for d, size in zip(params["broadcast_dimensions"], keys.shape):
+        shape[d] = size
+    return [np.broadcast_to(keys.reshape(shape), params["shape"])]
+
+
 broadcast_in_dim_p = Primitive("broadcast_in_dim")
 broadcast_in_dim_p.linear_in_unreduced = True
 broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
 ad.deflinear2(broadcast_in_dim_p)  # its transpose, a sum, stands in reduce_sum.py
 sharding_rules[broadcast_in_dim_p] = sharding_in_types.broadcast
 batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
+key_movers[broadcast_in_dim_p] = _broadcast_keys
 mlir.register_text_lowering(broadcast_in_dim_p, _broadcast_lowering)
 
 
@@ -269,6 +278,7 @@ ad.deflinear2(
 )
 sharding_rules[reshape_p] = sharding_in_types.reshape
 batching.primitive_batchers[reshape_p] = _reshape_batch
+key_movers[reshape_p] = lambda params, keys, *sizes: [keys.reshape(params["new_sizes"])]
 mlir.register_text_lowering(reshape_p, _reshape_lowering)
 
 
@@ -308,6 +318,7 @@ ad.deflinear2(
 )
 sharding_rules[squeeze_p] = sharding_in_types.squeeze
 batching.primitive_batchers[squeeze_p] = _squeeze_batch
+key_movers[squeeze_p] = lambda params, keys: [keys.squeeze(tuple(params["dimensions"]))]
 mlir.register_text_lowering(squeeze_p, _reshape_lowering)
 
 
@@ -385,6 +396,7 @@ ad.deflinear2(
 )
 sharding_rules[transpose_p] = sharding_in_types.transpose
 batching.primitive_batchers[transpose_p] = _transpose_batch
+key_movers[transpose_p] = lambda params, keys: [keys.transpose(params["permutation"])]
 mlir.register_text_lowering(transpose_p, _transpose_lowering)
 
 
@@ -405,6 +417,7 @@ rev_p.linear_in_unreduced = True
 rev_p.def_abstract_eval(_rev_aval)
 ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
 sharding_rules[rev_p] = sharding_in_types.first_operand
+key_movers[rev_p] = lambda params, keys: [np.flip(keys, tuple(params["dimensions"]))]
 batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
     rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)),
     ds[0],
@@ -470,6 +483,9 @@ concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
 sharding_rules[concatenate_p] = sharding_in_types.concatenate
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
+key_movers[concatenate_p] = lambda params, *keys: [
+    None if any(k is None for k in keys) else np.concatenate(keys, params["dimension"])
+]
 mlir.register_text_lowering(
     concatenate_p,
     lambda ctx, *xs, dimension: ctx.op(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.interpreters.key_reuse import key_movers, unknown_part
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, sub
@@ -139,7 +141,15 @@ slice_p.def_abstract_eval(_slice_aval)
 ad.deflinear2(slice_p, _slice_transpose)
 sharding_rules[slice_p] = sharding_in_types.resized("slicing")
 batching.primitive_batchers[slice_p] = _slice_batch
+key_movers[slice_p] = lambda params, keys: [
+    np.asarray(keys[tuple(map(builtins.slice, *_bounds(params)))])
+]
 mlir.register_text_lowering(slice_p, _slice_lowering)
+
+
+def _bounds(params):
+    starts = params["start_indices"]
+    return starts, params["limit_indices"], params["strides"] or [1] * len(starts)
 
 
 def slice_in_dim(
@@ -208,6 +218,9 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
 
 split_p = Primitive("split", multiple_results=True)
 split_p.linear_in_unreduced = True
+key_movers[split_p] = lambda params, keys: np.split(
+    keys, np.cumsum(params["sizes"])[:-1], params["axis"]
+)
 
 
 @split_p.def_abstract_eval
@@ -456,6 +469,9 @@ ad.primitive_jvps[dynamic_slice_p] = _dynamic_slice_jvp
 ad.primitive_transposes[dynamic_slice_p] = _dynamic_slice_transpose
 sharding_rules[dynamic_slice_p] = sharding_in_types.resized("dynamic slicing")
 batching.primitive_batchers[dynamic_slice_p] = _dynamic_slice_batch
+key_movers[dynamic_slice_p] = lambda params, keys, *starts: [
+    unknown_part(keys, params["slice_sizes"])
+]
 mlir.register_text_lowering(dynamic_slice_p, _dynamic_slice_lowering)
 
 

@@ -13,6 +13,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.key_reuse import key_movers
 from xlab.lax import sharding_in_types
 from xlab.lax.shape import (
     broadcast_in_dim,
@@ -144,6 +145,9 @@ sharding_rules[stack_p] = sharding_in_types.stack
 ad.primitive_jvps[stack_p] = _stack_jvp
 ad.primitive_transposes[stack_p] = _stack_transpose
 batching.primitive_batchers[stack_p] = _stack_batch
+key_movers[stack_p] = lambda params, *keys: [
+    None if any(k is None for k in keys) else np.stack(keys, params["axis"])
+]
 mlir.register_text_lowering(stack_p, mlir.lower_fun(_stack, multiple_results=False))
 
 unstack_p = Primitive("unstack", multiple_results=True)
@@ -153,6 +157,9 @@ sharding_rules[unstack_p] = sharding_in_types.unstack
 ad.primitive_jvps[unstack_p] = _unstack_jvp
 ad.primitive_transposes[unstack_p] = _unstack_transpose
 batching.primitive_batchers[unstack_p] = _unstack_batch
+key_movers[unstack_p] = lambda params, keys: [
+    np.asarray(part) for part in np.moveaxis(keys, params["axis"], 0)
+]
 mlir.register_text_lowering(unstack_p, mlir.lower_fun(_unstack, multiple_results=True))
 
 

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
+from xlab.core.jaxpr import number_equations
 from xlab.core.source_info import is_internal
 from xlab.interpreters.communication_costs import Interconnect
+from xlab.interpreters.key_reuse import first_reuse
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program
 from xlab.observe.programs.recorder import Session
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import (
     ArrayLayout,
     Failure,
@@ -145,6 +148,17 @@ def report(
         notices += [
             Notice("info", sentence, "program", program=index) for sentence in stages.unknown
         ]
+        notices += (
+            _guard(
+                lambda stages=stages, index=index: memoize(
+                    stages, ("key reuse", index), lambda: _reused_keys(stages, index)
+                ),
+                notices,
+                f"the keys of {stages.name}",
+                index,
+            )
+            or ()
+        )
     if "programs" in parts:
         begun = [
             made
@@ -236,6 +250,15 @@ def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
             )
         )
         return None
+
+
+def _reused_keys(stages: ProgramStages, index: int) -> tuple[Notice, ...]:
+    """What is said of the first random key that a program uses twice."""
+    found = first_reuse(stages.closed, stages.name)
+    if found is None:
+        return ()
+    number = number_equations(stages.closed.jaxpr).get(id(found.equation), -1)
+    return (Notice("warning", found.text, "program", equation=number, program=index),)
 
 
 def with_targets(program: Program, targets: Sequence[Scheduled]) -> Program:

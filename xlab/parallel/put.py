@@ -18,7 +18,7 @@ from xlab.backend.transfer_guards import explicit_transfer
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
-from xlab.lax.device_put import ArrayCopySemantics, device_put_p, put, source_of
+from xlab.lax.device_put import ArrayCopySemantics, device_put_p, put_all, sharding_of, source_of
 from xlab.sharding import (
     UNCONSTRAINED,
     Format,
@@ -86,17 +86,17 @@ def device_put(
     ]
     if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
         with explicit_transfer():
-            return _tree.unflatten(
-                treedef, [put(v, d, c) for v, d, c in zip(leaves, devices, copies)]
-            )
-    # Where values lie in memory means nothing inside a program.
-    devices, srcs = (
-        [d.sharding if isinstance(d, Format) else d for d in given] for given in (devices, srcs)
-    )
+            return _tree.unflatten(treedef, put_all(leaves, devices, copies))
+    if all(
+        isinstance(v, np.ndarray) and d is None and c is ArrayCopySemantics.REUSE_INPUT
+        for v, d, c in zip(leaves, devices, copies)
+    ):  # constants of the program, which need no equation
+        with explicit_transfer():
+            return _tree.unflatten(treedef, put_all(leaves, devices, copies))
     for v, d in zip(leaves, devices):
         aval = aval_of(v)
-        if isinstance(d, Sharding):
-            d.shard_shape(aval.shape)
+        if isinstance(d, (Sharding, Format)) and sharding_of(d) is not None:
+            sharding_of(d).shard_shape(aval.shape)
     srcs = [source_of(v) if s is None else s for v, s in zip(leaves, srcs)]
     outs = (
         device_put_p.bind(

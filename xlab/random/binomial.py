@@ -15,7 +15,7 @@ from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p
 from xlab.random.continuous import unit_uniform
 from xlab.random.drawing import as_dtype, drawn, float_dtype, joint_shape, keys_from, to_shape
-from xlab.random.keys import one_key
+from xlab.random.keys import clone, one_key
 from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["binomial", "multinomial"]
@@ -75,7 +75,7 @@ def _binomials(key, shape, n, p):
     q = jnp.where(bad_q, as_dtype(0.01, dtype), q)
     few = bad_n | (n * q <= 10)
     whole = jnp.floor(n)
-    small = _by_waits(key, shape, jnp.where(few, whole, as_dtype(0, dtype)), q)
+    small = _by_waits(clone(key), shape, jnp.where(few, whole, as_dtype(0, dtype)), q)
     endless = jnp.isinf(n)
     other = few | endless
     large = _by_rejection(

@@ -9,7 +9,7 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.random.continuous import unit_uniform
 from xlab.random.drawing import as_dtype, drawn, int_dtype, joint_shape, keys_from, to_shape, where
-from xlab.random.keys import one_key
+from xlab.random.keys import clone, one_key
 from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["poisson"]
@@ -54,7 +54,7 @@ def _poisson(key, shape, dtype, lam):
     fdtype = np.dtype(np.float32)
     lam = to_shape(as_dtype(lam, fdtype), shape)
     small = lax.bitwise_or(lax.ne(lam, lam), lax.lt(lam, as_dtype(10, fdtype)))
-    few = _by_products(key, shape, dtype, where(small, lam, as_dtype(0, fdtype)))
+    few = _by_products(clone(key), shape, dtype, where(small, lam, as_dtype(0, fdtype)))
     many = _by_ratios(key, shape, dtype, where(small, as_dtype(1e5, fdtype), lam))
     out = lax.select(small, few, many)
     return where(lax.eq(lam, as_dtype(0, fdtype)), as_dtype(0, dtype), out)

@@ -365,6 +365,11 @@ def export(
                 f"export of {name}: Python callbacks and other effects exist only in this process; take them out of "
                 f"the function"
             )
+        if program.module.partitioners:
+            raise NotImplementedError(
+                f"export of {name}: the functions that split its custom_partitioning operations exist only in this process; export it for "
+                f"one device, or use shard_map"
+            )
         closed, others = program.closed, []
         for other in wanted[1:]:
             module = traced.lower(lowering_platforms=(other,))._lowered.module

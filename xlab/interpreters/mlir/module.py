@@ -6,7 +6,7 @@ and line. XLA keeps it through optimization, so compiled instructions and profil
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ from xlab.core.jaxpr import (
 )
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
+from xlab.interpreters.mlir.annotations import Annotations
 from xlab.interpreters.mlir.dynamic_shapes import (
     dynamic_functions,
     is_dynamic,
@@ -77,6 +78,9 @@ class LoweredModule:
     # Constants passed before the arguments, as native code passes them.
     hoisted: list[Any] = field(default_factory=list)
     callbacks: list[Callable] = field(default_factory=list)
+    partitioners: list[Any] = field(
+        default_factory=list
+    )  # what partitions custom calls of this process
     shards: bool = False  # names a mesh
     ordered: tuple = ()  # effects with a token: leading argument and leading result
 
@@ -108,6 +112,9 @@ class _ModuleBuilder:
         self.shared: dict[Any, str] = {}
         self.numbers: dict[int, int] = {}
         self.callbacks: list[Callable] = []
+        self.partitioners: list[Any] = []
+        self.annotations = Annotations()
+        self.counts: dict[str, int] = {}
         self.keepalive: list[Any] = []
 
     def unique_symbol(self, name: str) -> str:
@@ -120,6 +127,12 @@ class _ModuleBuilder:
         self.symbols.add(symbol)
         return symbol
 
+    def unique_number(self, kind: str) -> int:
+        """The next number of a kind, from 0 in each module."""
+        number = self.counts.get(kind, 0)
+        self.counts[kind] = number + 1
+        return number
+
     def location(self, eqn, scope: str) -> str:
         """The location of an equation, as it ends the line of each of its operations.
 
@@ -129,11 +142,13 @@ class _ModuleBuilder:
         if number is None:
             number = self.numbers[id(eqn)] = len(self.numbers)
         code, lasti, inner = eqn.raw_source_info
-        key = (scope, inner, eqn.primitive, id(code), lasti)
+        said = inner.annotations if type(inner) is source_info.Scope else None
+        key = (scope, inner, said, eqn.primitive, id(code), lasti)
         around = self.around.get(key)
         if around is None:
             label = escape("/".join(p for p in (scope, inner, eqn.primitive.name) if p))
             place = f"({self._file(code, lasti)})" if code is not None else ""
+            label += self.annotations.mark(said) if said else ""
             around = self.around[key] = (f' loc("{label};e', f'"{place})')
         before, after = around
         return f"{before}{number}{after}"
@@ -178,6 +193,7 @@ class Context:
         "mesh",
         "module",
         "scope",
+        "started",
     )
 
     def __init__(
@@ -187,6 +203,8 @@ class Context:
         self.mesh, self.manual = mesh, manual
         self.avals_in = self.avals_out = ()
         self.eqn = None
+        # By name: operations that have to be awaited, and are taken out again if the program does not; the lines and the line.
+        self.started: dict[str, tuple[list[str], str]] = {}
         self.loc = ""
         self.indent = "    "
 
@@ -498,6 +516,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
+    outside = len(ctx.started)
     constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
         for eqn in jaxpr.eqns:
@@ -525,6 +544,9 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         if not hasattr(e, "__notes__"):  # the innermost equation is the one
             e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source_info}.")
         raise
+    while len(ctx.started) > outside:  # nobody waits for them here, and nobody else can
+        lines, line = ctx.started.popitem()[1]
+        lines.remove(line)
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -591,19 +613,19 @@ def lower_module(
     result_attributes: Callable | None = None,
     numbers: dict[int, int] | None = None,
     typed_mesh: Any = None,
-    arg_names: Sequence[str] | None = None,
+    manual_mesh: Any = None,
 ) -> LoweredModule:
     """Lowers a program to a module with one public function `main`.
 
     `assignment` lists the devices in the program's order. `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
     (shardings, donation), empty or starting with a space. `numbers` are those of the equations, if the program is part of a larger one;
-    `typed_mesh` is the mesh whose axes types may name. `arg_names` are what messages call the arguments, where shapes are symbolic.
+    `typed_mesh` is the mesh whose axes types may name. With `manual_mesh` the program is what one device of that mesh runs, all of whose
+    axes are bound, and its constants stand in the text.
     """
     module = _ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
-    hoisted = [
-        c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT
-    ]
+    limit = INLINE_CONSTANT_LIMIT if manual_mesh is None else math.inf
+    hoisted = [c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > limit]
     for c in hoisted:
         check_closed_over(c)
     _prefetch(closed, hoisted)
@@ -614,6 +636,8 @@ def lower_module(
             "main",
             closed,
             f"jit({name})",
+            mesh=manual_mesh,
+            manual=() if manual_mesh is None else tuple(manual_mesh.axis_names),
             public=True,
             arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
             result_attributes=result_attributes(module.meshes) if result_attributes else None,
@@ -623,7 +647,7 @@ def lower_module(
     if dynamic:
         equations = Equations(
             [getattr(a, "shape", ()) for a in closed.in_avals],
-            arg_names or [closed.jaxpr.debug_info.arg_name(i) for i in range(len(closed.in_avals))],
+            [closed.jaxpr.debug_info.arg_name(i) for i in range(len(closed.in_avals))],
         )
         functions = dynamic_functions(functions, closed.in_avals, equations)
     symbol = "jit_" + "".join(c if c.isalnum() or c in "_." else "_" for c in name)
@@ -639,7 +663,13 @@ def lower_module(
         ]
     )
     return LoweredModule(
-        text, name, hoisted, module.callbacks, bool(meshes), _effects.in_order(closed.effects)
+        module.annotations.attached(text),
+        name,
+        hoisted,
+        module.callbacks,
+        module.partitioners,
+        bool(meshes),
+        _effects.in_order(closed.effects),
     )
 
 
@@ -663,16 +693,6 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
                 visit(inner)
 
     visit(closed)
-
-
-_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
-
-
-def strip_locations(text: str) -> str:
-    """StableHLO text without locations, for reading."""
-    return "\n".join(
-        _LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#")
-    )
 
 
 def _all_consts(closed: ClosedJaxpr) -> list:

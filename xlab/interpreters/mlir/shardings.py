@@ -43,6 +43,17 @@ class MeshTable:
             f"mesh_{len(self._symbols)}" if self._symbols else "mesh",
         )
 
+    def first(self, devices: int) -> tuple[tuple, tuple[int, ...] | None] | None:
+        """The axes and the order of devices of the first mesh over all devices of the program; None if it names none."""
+        return next(
+            (
+                (axes, ids)
+                for axes, ids in self._symbols
+                if axes and math.prod(size for _, size in axes) == devices
+            ),
+            None,
+        )
+
     def maximal(self, index: int) -> str:
         """The symbol of the mesh that is one device: number `index` of the program's devices."""
         return self._symbols.setdefault(((), (index,)), f"maximal_mesh_{index}")

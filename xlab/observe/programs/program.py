@@ -27,6 +27,7 @@ from xlab.observe.programs import hlo as _hlo
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Equation, Level, MeshInfo, Program, Type, Variable
+from xlab.sharding.factor_rules import ShardingRule
 
 LEVELS = ("stablehlo", "propagated", "partitioned", "optimized")
 
@@ -139,7 +140,8 @@ def params_text(eqn: JaxprEqn, names: Names) -> str:
             isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value
         ):
             continue
-        out.append(f"{key}={' '.join(value_text(value, names, 0).split())}")
+        text = value.text if isinstance(value, ShardingRule) else value_text(value, names, 0)
+        out.append(f"{key}={' '.join(text.split())}")
     return " ".join(out)
 
 
