@@ -139,14 +139,14 @@ class DynamicJaxprTrace(Trace):
                     x, f"while tracing {self.label} at {_source_info.describe_caller()}"
                 )
             aval = x.aval
-            if type(aval) is AbstractTodo:
-                raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         else:
             aval = aval_of(x)
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
                 return Literal(x, aval)
+        if type(aval) is AbstractTodo:
+            raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         var = Var(aval)
         self.constants[id(x)] = (var, x)
         return var
@@ -282,7 +282,7 @@ def trace_to_jaxpr(
     tracers = [trace.new_input(a) for a in in_avals]
     try:
         with set_trace(trace):
-            state.source_info, state.scope = None, ""
+            state.source_info, state.scope = None, _source_info.innermost(previous_scope)
             try:
                 outs = fun(*tracers)
             except BaseException:
