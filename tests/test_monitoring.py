@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 
 import numpy as np
 import pytest
 
 import xlab
-from xlab import monitoring
+from xlab import events, monitoring
+from xlab.backend import compiling
 
 
 @pytest.fixture
@@ -153,3 +156,112 @@ def test_threads_lose_nothing(heard):
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert len([r for r in heard if r[1] == "/t"]) == 4000
+
+
+def test_d36_a_timer_reports_begin_line_duration_and_span_in_this_order(heard, caplog):
+    class Order(logging.Handler):
+        def emit(self, record):
+            heard.append(("log", record.getMessage(), record.levelname))
+
+    handler = Order()
+    logger = logging.getLogger("xlab")
+    logger.addHandler(handler)
+    try:
+        with (
+            xlab.log_compiles(True),
+            pytest.raises(ZeroDivisionError),
+            monitoring.log_elapsed_time("{fun_name} took {elapsed_time:.1f} s", "rest", "/e") as t,
+        ):
+            assert t is None
+            raise ZeroDivisionError
+        (_, e, start, _), (_, line, level), (_, _, seconds, _), (_, _, a, b, kw) = heard
+        assert [r[0] for r in heard] == ["scalar", "log", "duration", "span"]
+        assert (
+            e == "/e"
+            and kw == {"fun_name": "rest"}
+            and (line, level) == ("rest took 0.0 s", "WARNING")
+        )
+        assert start == a and seconds == b - a >= 0
+        heard.clear()
+        with xlab.log_compiles(True), monitoring.log_elapsed_time("{fun_name}", "quiet"):
+            pass
+        assert heard == [("log", "quiet", "WARNING")]
+        heard.clear()
+        with monitoring.log_elapsed_time("{nothing}", "never formatted", "/e"):
+            pass
+        assert [r[0] for r in heard] == ["scalar", "duration", "span"]
+    finally:
+        logger.removeHandler(handler)
+    assert not hasattr(monitoring.log_elapsed_time("", ""), "__dict__")
+
+
+def test_d3_nothing_is_reported_while_the_interpreter_ends(heard, monkeypatch, caplog):
+    seen = []
+    events.add(seen.append)
+    monkeypatch.setattr(events, "exiting", True)
+    try:
+        with xlab.log_compiles(True):
+            assert xlab.jit(lambda x: x * 5)(3.0) == 15
+    finally:
+        events.remove(seen.append)
+    assert {"scalar"} <= {r[0] for r in heard} <= {"scalar", "event"}
+    assert not seen and not caplog.records
+
+
+def test_d39_each_stage_has_its_line_before_its_span(heard, caplog):
+    f = xlab.jit(lambda x: x * 6, name="six")
+    with xlab.log_compiles(True):
+        f(3.0)
+        lines = [r.getMessage() for r in caplog.records]
+        f(4.0)
+    number = r"\d+\.\d+ sec"
+    for line, form in zip(
+        lines,
+        (
+            rf"Finished tracing six for jit in {number}",
+            r"Compiling jit\(six\) with global shapes and types \(~float32\[\]\). Argument mapping: .*",
+            rf"Finished jaxpr to MLIR module conversion jit\(six\) in {number}",
+            rf"Finished XLA compilation of jit\(six\) in {number}",
+        ),
+        strict=True,
+    ):
+        assert re.fullmatch(form, line)
+    assert len(caplog.records) == 4 and {r.levelname for r in caplog.records} == {"WARNING"}
+
+
+def test_d41_what_happens_often_is_counted(tmp_path):
+    x = np.ones(3, np.float32)
+    xlab.clear_caches()
+    with events.tally() as counts:
+        xlab.lax.sin(x)
+        xlab.lax.sin(x[:2])
+        xlab.lax.sin(x)
+        assert counts == {"eager_cache_miss": 1, "trace_cache_miss": 2}
+        f = xlab.jit(lambda v: v * 7)
+        xlab.config.update("compilation_cache_dir", str(tmp_path))
+        try:
+            f(x)
+        finally:
+            xlab.config.update("compilation_cache_dir", None)
+    assert counts["compile_after_disk_cache_miss"] == 1 and counts["trace_cache_miss"] == 3
+    xlab.jit(lambda v: v * 8)(x)
+    assert counts["trace_cache_miss"] == 3
+
+
+def test_d29_a_handler_gives_errors_of_the_compiler_a_better_form():
+    class Better(Exception):
+        pass
+
+    asked = []
+    first = compiling.register_compile_error_handler(lambda e: asked.append(e))
+    second = compiling.register_compile_error_handler(lambda e: Better("use another"))
+    lowered = xlab.jit(lambda v: v * 9).lower(1.0)
+    try:
+        with pytest.raises(Better, match="use another") as caught:
+            lowered.compile({"xla_bogus": True})
+        assert "xla_bogus" in str(caught.value.__cause__) and asked == [caught.value.__cause__]
+    finally:
+        first()
+        second()
+    with pytest.raises(xlab.errors.JaxRuntimeError, match="xla_bogus"):
+        lowered.compile({"xla_bogus": True})

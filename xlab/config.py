@@ -129,12 +129,13 @@ FLAGS: dict[str, Flag] = {
         Flag("check_tracer_leaks", False, bool, "Raise when a tracer outlives its trace.", True),
         Flag("check_jaxpr", False, bool, "Type-check every jaxpr made.", True),
         Flag("enable_checks", False, bool, "Check the runtime's own invariants; every jaxpr made is type-checked.", True),
-        Flag("debug_checks", False, bool, "Kernels check what debug_check says.", True),
+        Flag("debug_checks", False, bool, "Kernels check what debug_check says; ragged exchanges that sizes and offsets fit together.", True),
         Flag("check_vma", True, bool, "Track over which manual axes a value varies.",
              idle="shard_map(f, check_vma=...) says it for each function"),
         Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
         Flag("strict_divergence", False, bool, "Raise where a collective may be reached by some of its devices only.", True),
         Flag("remove_size_one_mesh_axis_from_type", False, bool, "Drop mesh axes of size one in types.", True),
+        Flag("pmax_subgradient", False, bool, "Differentiate pmax and pmin: by the mean over the values that tie.", True),
         Flag("emulate_send_recv", False, bool, "On CPU, turn psend and the precv of its token into one collective_permute.", True),
         Flag("softmax_custom_jvp", False, bool, "Differentiate softmax by a rule of its own, which keeps only the result.", True),
         Flag("allow_f16_reductions", True, bool, "Let reduce_sum add in 16 bits; False makes it an error.", True),
@@ -151,7 +152,7 @@ FLAGS: dict[str, Flag] = {
              idle="large constants are always handed to a program as hidden arguments"),
         Flag("eager_constant_folding", False, bool, "Evaluate constant equations while tracing.",
              idle="operations on constants become equations, which the compiler evaluates"),
-        Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", idle="pmap under disable_jit runs as it does without"),
+        Flag("eager_pmap", True, bool, "Under disable_jit, run bodies of pmap operation by operation."),
         Flag("dynamic_shapes", False, bool, "Accept shapes that are not known.", idle="shapes are static"),
         Flag("no_execution", False, bool, "Raise instead of running anything.", True),
         Flag("collective_timeout", 60.0, float,
@@ -184,8 +185,8 @@ FLAGS: dict[str, Flag] = {
         Flag("transfer_guard_device_to_host", "allow", _GUARD_LEVELS, "What implicit transfers from devices do."),
         Flag("transfer_guard_device_to_device", "allow", _GUARD_LEVELS, "What implicit transfers among devices do."),
         Flag("array_garbage_collection_guard", "allow", ("allow", "log", "fatal"), "Arrays in cycles."),
-        Flag("pmap_replica_mode", False, bool, "Run pmap as replicas.", idle="pmap runs as a shard_map over a mesh"),
-        Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", idle="pmap runs as a shard_map over a mesh"),
+        Flag("pmap_replica_mode", False, bool, "Inside larger programs, run pmap on whole arrays: each device picks its example.", True),
+        Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", idle="pmap always moves inputs to its devices"),
         Flag("forward_trivial", False, bool, "Return arguments unchanged from trivial programs.",
              idle="programs that return their arguments run like others"),
         Flag("num_cpu_devices", None, int, "Number of CPU devices; fixed once the first device is used."),
@@ -530,6 +531,9 @@ allow_f16_reductions = _scoped("allow_f16_reductions")
 uninitialized_memory = _scoped("uninitialized_memory")
 kernels_default_interpret = _scoped("kernels_default_interpret")
 legacy_prng_key = _scoped("legacy_prng_key")
+enable_compilation_cache = _scoped("enable_compilation_cache", True)
+raise_persistent_cache_errors = _scoped("raise_persistent_cache_errors", True)
+use_shardy_partitioner = _scoped("use_shardy_partitioner", True)
 remove_size_one_mesh_axis_from_type = _scoped("remove_size_one_mesh_axis_from_type", True)
 jax2tf_associative_scan_reductions = _scoped("jax2tf_associative_scan_reductions", True)
 

@@ -15,9 +15,12 @@ Example:
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +101,44 @@ def note(name: str, seconds: float | None = None) -> None:
     """Tells watchers that something happened, or how long something took."""
     for watcher in _note_watchers:
         watcher(name, seconds)
+
+
+_tallies: tuple[Counter[str], ...] = ()
+
+
+@contextmanager
+def tally() -> Iterator[Counter[str]]:
+    """Counts, while the block runs, how often what `count` names happened in any thread.
+
+    The runtime counts `eager_cache_miss` (a primitive was called with parameters that are new), `trace_cache_miss` and
+    `compile_after_disk_cache_miss`.
+    """
+    global _tallies
+    mine: Counter[str] = Counter()
+    with lock:
+        _tallies = (*_tallies, mine)
+    try:
+        yield mine
+    finally:
+        with lock:
+            _tallies = tuple(t for t in _tallies if t is not mine)
+
+
+def count(name: str) -> None:
+    """Tells the blocks of `tally` that something happened; for what is too frequent, or too internal, for an event."""
+    for mine in _tallies:
+        with lock:
+            mine[name] += 1
+
+
+exiting = False
+"""True from the end of the interpreter on. What ends then is not reported: those who would listen may be gone."""
+
+
+@atexit.register
+def _exit() -> None:
+    global exiting
+    exiting = True
 
 
 def add(listener: Listener) -> None:
@@ -202,5 +243,7 @@ def _checked(kind: str) -> str:
 
 
 def _send(event: Event) -> None:
+    if exiting:
+        return
     for listener in tuple(listeners):
         listener(event)

@@ -16,14 +16,18 @@ Example:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
 from xlab import events as _events
+from xlab.config import config
+
+_logger = logging.getLogger("xlab")
 
 __all__ = [
     "BACKEND_COMPILE_EVENT", "JAXPR_TO_MLIR_MODULE_EVENT", "JAXPR_TRACE_EVENT", "clear_event_listeners", "get_event_duration_listeners",
-    "get_event_listeners", "get_event_time_span_listeners", "get_scalar_listeners", "record_event", "record_event_duration_secs",
+    "get_event_listeners", "get_event_time_span_listeners", "get_scalar_listeners", "log_elapsed_time", "record_event", "record_event_duration_secs",
     "record_event_time_span", "record_scalar", "register_event_duration_secs_listener", "register_event_listener",
     "register_event_time_span_listener", "register_scalar_listener", "unregister_event_duration_listener",
     "unregister_event_listener", "unregister_event_time_span_listener", "unregister_scalar_listener"]  # fmt: skip
@@ -186,11 +190,53 @@ def _stage(kind: str, name: str) -> Callable[[], None]:
     record_scalar(event, start, fun_name=fun_name)
 
     def ended() -> None:
+        if _events.exiting:
+            return
         end = time.time()
         record_event_duration_secs(event, max(end - start, 0.0), fun_name=fun_name)
         record_event_time_span(event, start, max(end, start), fun_name=fun_name)
 
     return ended
+
+
+class log_elapsed_time:
+    """Context manager: times a block for the log and, under the name of an event, for listeners.
+
+    When the block begins the time is published as a scalar of the event; when it ends, also with an exception, there is a line in the
+    log (a warning under `log_compiles`, else for debugging), then the duration and the time span of the event.
+
+    Args:
+        fmt: the line, in which `{fun_name}` and `{elapsed_time}` stand for the name and the seconds.
+        fun_name: what is timed.
+        event: name of the event; None only logs.
+
+    Example:
+        >>> with log_elapsed_time("Loaded {fun_name} in {elapsed_time:.1f} sec", "weights", event="/my/load"):
+        ...     pass
+    """
+
+    __slots__ = ("event", "fmt", "fun_name", "start_time")
+
+    def __init__(self, fmt: str, fun_name: str, event: str | None = None):
+        self.fmt, self.fun_name, self.event = fmt, fun_name, event
+
+    def __enter__(self) -> None:
+        self.start_time = time.time()
+        if self.event is not None:
+            record_scalar(self.event, self.start_time, fun_name=self.fun_name)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if _events.exiting:
+            return
+        end = max(time.time(), self.start_time)
+        level = logging.WARNING if config.log_compiles else logging.DEBUG
+        if _logger.isEnabledFor(level):
+            _logger.log(
+                level, self.fmt.format(fun_name=self.fun_name, elapsed_time=end - self.start_time)
+            )
+        if self.event is not None:
+            record_event_duration_secs(self.event, end - self.start_time, fun_name=self.fun_name)
+            record_event_time_span(self.event, self.start_time, end, fun_name=self.fun_name)
 
 
 def _note(name: str, seconds: float | None) -> None:

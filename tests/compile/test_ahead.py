@@ -1,5 +1,7 @@
 """Programs compiled ahead of time: static arguments, the mismatches of a call, devices given late, several platforms, compiler options."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
@@ -98,12 +100,27 @@ def test_other_values_of_static_arguments_are_refused(call):
         ),
         (({"a": 1.0, "b": 1.0},), {}, "1 difference: `u` is missing"),
         (({"a": 1.0, "b": 1.0},), {"u": 2.0}, "by keyword and not by position"),
+        (
+            (OrderedDict(a=1.0, b=1.0), 2.0),
+            {},
+            "where `t` was of type dict, and is of type OrderedDict",
+        ),
     ],
 )
 def test_other_structures_are_told_by_path(args, kwargs, said):
     compiled = xlab.jit(lambda t, u: t).lower({"a": 1.0, "b": 1.0}, 2.0).compile()
     with pytest.raises(TypeError, match=said):
         compiled(*args, **kwargs)
+
+
+def test_containers_of_other_types_are_told_by_path():
+    compiled = xlab.jit(lambda p, *, o: p).lower({"q": [(1.0,)]}, o=(1.0,)).compile()
+    with pytest.raises(
+        TypeError, match=r"where `p\['q'\]\[0\]` was of type tuple, and is of type list"
+    ):
+        compiled({"q": [[1.0]]}, o=(1.0,))
+    with pytest.raises(TypeError, match="where `o` was of type tuple, and is of type list"):
+        compiled({"q": [(1.0,)]}, o=[1.0])
 
 
 def test_every_mismatch_is_counted():

@@ -15,14 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from jaxlib import _profiler
 
 from xlab.backend import client as _clients
 from xlab.backend import ir as _ir
+from xlab.backend.failures import RuntimeFailure
 from xlab.backend.native import _hlo, _jax
 from xlab.backend.native_warnings import suppressed
 from xlab.backend.uninterruptible import run_uninterruptible
 
 Executable = _jax.LoadedExecutable
+annotation = _profiler.TraceMe
+"""A named span in profiles, as a context manager."""
 HloSharding = _hlo.HloSharding
 
 
@@ -112,14 +116,51 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
         backend = devices[0].client
     if host_callbacks and isinstance(text, (str, bytes)):
         text = _ir.parse(text)  # only a parsed module may be given together with callbacks
-    with suppressed():
-        return run_uninterruptible(
-            backend.compile_and_load,
-            text,
-            where,
-            made,
-            *([list(host_callbacks)] if host_callbacks else ()),
-        )
+    return _backend_compile(backend, text, where, made, list(host_callbacks))
+
+
+ErrorHandler = Callable[[RuntimeFailure], Exception | None]
+_error_handlers: list[ErrorHandler] = []
+
+
+def register_compile_error_handler(handler: ErrorHandler) -> Callable[[], None]:
+    """Gives errors of the compiler a better form: the first handler that returns an exception decides what is raised.
+
+    Args:
+        handler: called with the error; returns the exception to raise in its place, with the error as its cause, or None.
+
+    Returns:
+        A function that takes the handler back.
+
+    Example:
+        >>> unregister = register_compile_error_handler(
+        ...     lambda error: MemoryError("too large") if "RESOURCE_EXHAUSTED" in str(error) else None
+        ... )
+        >>> unregister()
+    """
+    _error_handlers.append(handler)
+    return lambda: _error_handlers.remove(handler)
+
+
+def _backend_compile(
+    backend: Any, module: Any, devices: Any, options: Any, host_callbacks: list[Callable]
+) -> Executable:
+    """Nothing but the compile, under a name of its own: profilers show it."""
+    try:
+        with suppressed(), annotation("backend_compile"):
+            return run_uninterruptible(
+                backend.compile_and_load,
+                module,
+                devices,
+                options,
+                *([host_callbacks] if host_callbacks else ()),
+            )
+    except RuntimeFailure as error:
+        for handler in tuple(_error_handlers):
+            better = handler(error)
+            if better is not None:
+                raise better from error
+        raise
 
 
 _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xlab import tree as _tree
@@ -77,13 +77,44 @@ def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
     wrong = [f"`{n}` is missing" for n in missing] + [f"`{n}` was not there" for n in more]
     text = f"{owner.name} was compiled for arguments of another structure"
     if not wrong:
-        return f"{text}: the same values in other containers, or by keyword and not by position. It was compiled for {in_tree} and called with {given_tree}"
+        changed = list(_other_containers(in_tree, given_tree, names))
+        if changed:
+            return f"{text}: the same values in other containers, where {listed(changed)}. The type of a container is part of the structure"
+        return f"{text}: the same values by keyword and not by position, or the other way around. It was compiled for {in_tree} and called with {given_tree}"
     passed = {n.split("[")[0].split(".")[0] for n in missing} & {
         n.split("[")[0].split(".")[0] for n in more
     }
     hint = "" if not passed else ". Lists, tuples, dicts and None are part of the structure"
     left = " Static arguments are part of the program, and are left out." if static else ""
     return f"{text}, {len(wrong)} difference{'s' * (len(wrong) != 1)}: {listed(wrong)}{hint}.{left}"
+
+
+def _other_containers(was: Any, now: Any, names: Sequence[str]) -> Iterator[str]:
+    """Where two structures `(args, kwargs)` of equal paths have containers of other kinds."""
+    leaf = 0
+    for old, new in zip(was.children()[0].children(), now.children()[0].children()):
+        if leaf < len(names):
+            yield from _differing(old, new, names[leaf].split("[")[0].split(".")[0])
+        leaf += old.num_leaves
+    for old, new in zip(was.children()[1:], now.children()[1:]):
+        for key, a, b in zip(
+            (old.node_data() or (dict, ()))[1] or (), old.children(), new.children()
+        ):
+            yield from _differing(a, b, str(key))
+
+
+def _differing(was: Any, now: Any, path: str) -> Iterator[str]:
+    a, b = was.node_data(), now.node_data()
+    if a is None or b is None:
+        return
+    if a[0] is not b[0]:
+        yield f"`{path}` was of type {a[0].__name__}, and is of type {b[0].__name__}"
+    elif a[1] != b[1]:
+        yield f"`{path}`, of type {a[0].__name__}, was made with {a[1]!r}, and is with {b[1]!r}"
+    else:
+        keys = a[1] if a[0] is dict else range(len(was.children()))
+        for key, old, new in zip(keys, was.children(), now.children()):
+            yield from _differing(old, new, f"{path}[{key!r}]")
 
 
 def listed(wrong: Sequence[str]) -> str:

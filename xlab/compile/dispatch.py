@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from xlab import events
 from xlab.backend import caches
 from xlab.compile.jit import jit
 from xlab.config import config, disable_jit
@@ -14,6 +15,7 @@ from xlab.errors import InvalidInputException
 
 @functools.lru_cache(maxsize=4096)
 def _callable(prim, params, context):
+    events.count("eager_cache_miss")
     params = dict(params)
 
     def apply(*args):
@@ -25,6 +27,14 @@ def _callable(prim, params, context):
 
 
 caches.register(_callable.cache_clear)
+
+
+def eager_cache_info():
+    """Hits, misses and size of the cache of one-operation programs, as `functools.lru_cache` counts them.
+
+    Entries keep the parameters of primitives alive, programs among them; `clear_caches` lets go of all.
+    """
+    return _callable.cache_info()
 
 
 def apply_primitive(prim, *args, **params):

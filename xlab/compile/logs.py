@@ -9,6 +9,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from xlab import events
 from xlab.config import config
 
 logger = logging.getLogger("xlab")
@@ -19,7 +20,7 @@ _modules, _jaxprs = itertools.count(), itertools.count()
 
 def enabled() -> bool:
     """Whether log lines about stages of compilation are enabled."""
-    return config.log_compiles or logger.isEnabledFor(logging.DEBUG)
+    return (config.log_compiles or logger.isEnabledFor(logging.DEBUG)) and not events.exiting
 
 
 def log(text: str, *args) -> None:

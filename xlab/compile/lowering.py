@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xlab import events
+from xlab.backend.compiling import annotation
 from xlab.compile import effects as _effects
 from xlab.compile import layouts, logs
 from xlab.compile.devices import PlaceholderDevice, concretize_sharding
@@ -137,8 +138,9 @@ def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -
 
     def make() -> LoweredModule:
         with (
-            logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
             events.span("lower", name=name, closed=closed) as attrs,
+            annotation("lower"),
+            logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
         ):
             module = lower_module(
                 program,

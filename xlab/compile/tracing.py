@@ -207,15 +207,16 @@ def trace_program(
             f"these types, {', '.join(map(str, in_avals))}, in this context"
         )
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
+    events.count("trace_cache_miss")
     label = label or name
     notes = explain.trace_miss(
         label, fun, per_fun, key, arg_names, not per_fun and _was_forgotten(fun)
     )
     with (
+        events.span("trace", name=label, reason=notes.reason) as attrs,
         logs.timed("Finished tracing %s for jit in %.9f sec", label)
         if state.trace is EVAL
         else nullcontext(),
-        events.span("trace", name=label, reason=notes.reason) as attrs,
     ):
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)

@@ -113,7 +113,6 @@ class Todo:
     """
 
     __slots__ = ("_name", "_result", "_source", "done_fun", "x")
-    __array_ufunc__ = None
     explains_itself = True
 
     def __init__(self, x: Any, done_fun: Callable[[Any], Any], name: str = "a collective"):

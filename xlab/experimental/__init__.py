@@ -6,6 +6,7 @@ from xlab.lax.callbacks import io_callback
 
 _MODULES = (
     "checkify",
+    "compute_on",
     "custom_partitioning",
     "key_reuse",
     "layout",
@@ -13,9 +14,13 @@ _MODULES = (
     "multihost_utils",
     "pallas",
     "pjit",
-    "sparse",
+    "scheduling_groups",
+    "serialize_executable",
+    "shard_alike",
     "shard_map",
+    "sparse",
     "topologies",
+    "xla_metadata",
 )
 __all__ = ["io_callback", *_MODULES]
 

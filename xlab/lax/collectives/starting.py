@@ -7,22 +7,25 @@ a start of a batch is the start of the batched collective.
 
 from __future__ import annotations
 
-import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
-from xlab.core.avals import aval_of, escaped_tracer
+from xlab.core.avals import aval_makers, aval_of
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, inner_jaxprs
 from xlab.core.pending import AbstractTodo
 from xlab.core.primitive import Primitive
 from xlab.core.source_info import describe_caller
 from xlab.core.trace import Trace, Tracer, set_trace, state
-from xlab.errors import PendingValueError
+from xlab.errors import PendingValueError, PendingValueWarning, UnexpectedTracerError
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.communication import collective_rules
 from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
+from xlab.interpreters.mlir.values import dims_text, physical_aval
 from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p, widened
 from xlab.lax.collectives.all_to_all import all_to_all_p
-from xlab.lax.collectives.common import require_varying, reshaped, resized
+from xlab.lax.collectives.common import groups_of, inserted, require_varying, reshaped, resized
 from xlab.lax.collectives.ppermute import pbroadcast_p, ppermute_p, select_source
 from xlab.lax.collectives.psum import psum, psum_invariant_p, psum_p, unreduced_psum_p
 from xlab.lax.collectives.psum_scatter import reduce_scatter_p, unreduced_reduce_scatter_p
@@ -58,7 +61,51 @@ def started(fun, *args, **kwargs) -> Any:
 def wait(x: Any) -> Any:
     """The result of a pending value; any other value as it is."""
     aval = aval_of(x)
-    return waits[aval.start].bind(x) if type(aval) is AbstractTodo else x
+    if type(aval) is not AbstractTodo:
+        return x
+    if isinstance(x, Tracer) and not x._trace.alive:
+        raise _escaped(x)
+    return waits[aval.start].bind(x)
+
+
+def _escaped(x: Tracer) -> UnexpectedTracerError:
+    error = UnexpectedTracerError(
+        f"{x.aval.start.name} at {x.origin()} gave a value of type {x.aval} while {x._trace.label} was traced, and it is waited for at "  # type: ignore[attr-defined]
+        f"{describe_caller()}, where that function has ended. A collective is waited for in the function that starts it: call done() there, "
+        f"and return the result."
+    )
+    error.tracer = x
+    return error
+
+
+def check_awaited(jaxpr: Jaxpr) -> None:
+    """Raises where the body of a `shard_map` waits twice for a collective that it started; warns where it does not wait."""
+    waiting: dict[Var, JaxprEqn] = {}
+    for eqn in jaxpr.eqns:
+        for v in eqn.invars:
+            if type(v) is Var and type(v.aval) is AbstractTodo:
+                if v in waiting:
+                    places = f": at {waiting[v].source_info} and at {eqn.source_info}"
+                    raise twice(v.aval, places)
+                waiting[v] = eqn
+    for eqn in jaxpr.eqns:
+        if eqn.primitive in waits and eqn.outvars[0] not in waiting:
+            _warn_unawaited(eqn)
+        if eqn.primitive.name != "shard_map":  # which was checked when it was traced
+            for inner in inner_jaxprs(eqn.params):
+                check_awaited(inner)
+
+
+def _warn_unawaited(eqn: JaxprEqn) -> None:
+    place = eqn.source_info.position()
+    message = (
+        f"{eqn.primitive.name} at {eqn.source_info} starts a collective for which nobody waits, so the compiler leaves it out. Call "
+        f"done() on what it returned and use the result, or do not start it."
+    )
+    if place is None:
+        warnings.warn(message, PendingValueWarning, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, PendingValueWarning, place.file, place.line)
 
 
 class Finished:
@@ -81,6 +128,9 @@ class Finished:
         return value
 
 
+aval_makers[Finished] = lambda x: x.aval
+
+
 def twice(aval: AbstractTodo, where: str) -> ValueError:
     """The error for waiting twice for one pending value."""
     return ValueError(
@@ -93,13 +143,14 @@ def twice(aval: AbstractTodo, where: str) -> ValueError:
 
 
 class PendingName(str):
-    """The name of a `!stablehlo.future` in a lowered program, and the type of what comes."""
+    """The name of a `!stablehlo.future` in a lowered program, the type of what comes, and what is to be done with it then."""
 
     aval: Any
+    finish: Callable[[str], str] | None
 
-    def __new__(cls, name: str, aval):
+    def __new__(cls, name: str, aval, finish=None):
         self = super().__new__(cls, name)
-        self.aval = aval
+        self.aval, self.finish = aval, finish
         return self
 
 
@@ -116,7 +167,7 @@ def _done_aval(name):
 
 def _done_impl(x):
     if isinstance(x, Tracer):
-        raise escaped_tracer(x, f"by a wait for it at {describe_caller()}")
+        raise _escaped(x)
     return x.take()
 
 
@@ -124,9 +175,10 @@ def _done_lowering(ctx, x):
     """A value that was not started, because its platform or its size needs no start, is here already."""
     if type(x) is not PendingName:
         return x
-    t, out = tensor_type(x.aval), ctx.avals_out[0]
+    del ctx.started[x]
+    t = tensor_type(x.aval)
     y = ctx.op(f'"stablehlo.async_done"({x}) : (!stablehlo.future<{t}>) -> {t}')
-    return y if t == tensor_type(out) else reshaped(ctx, y, x.aval, out)
+    return y if x.finish is None else x.finish(y)
 
 
 def _done_transpose(ct, x):
@@ -197,29 +249,25 @@ def _names(params) -> tuple:
 
 
 def _start_lowering(sync):
-    """The synchronous operation in a region of its own. What prepares its operand stands before it, what reshapes its result after the wait."""
+    """The synchronous operation, alone in a region. What prepares its operand stands before it, what rearranges its result after the wait."""
 
     def rule(ctx, x, **params):
         lower, out = mlir.lowerings[sync], ctx.avals_out[0].inner_aval
-        aval, result = ctx.avals_in[0], out
         before = ctx.avals_in, ctx.avals_out
         try:
             ctx.avals_out = [out]
             if not _sends(ctx, sync, out, params):
                 return lower(ctx, x, **params)
-            if sync in (all_gather_p, all_gather_reduced_p) and not params["tiled"]:
-                x, aval = widened(ctx, x, aval, params["all_gather_dimension"])
-                params["tiled"] = True
-            elif sync in (reduce_scatter_p, unreduced_reduce_scatter_p) and not params["tiled"]:
-                result = aval.update(shape=resized(aval.shape, params["scatter_dimension"], 1))
-                params["tiled"] = True
+            prepare = _preparations.get(sync, _as_it_is)
+            x, aval, result, finish = prepare(ctx, x, ctx.avals_in[0], out, params)
             ctx.avals_in, ctx.avals_out = [aval], [result]
-            t, future = tensor_type(aval), f"!stablehlo.future<{tensor_type(result)}>"
-            region = ctx.block(
-                [t], lambda names: [lower(ctx, *names, **params)], [tensor_type(result)]
+            t, coming = tensor_type(aval), tensor_type(result)
+            region = ctx.block([t], lambda names: [lower(ctx, *names, **params)], [coming])
+            name = ctx.op(
+                f'"stablehlo.async_start"({x}) ({region}) : ({t}) -> !stablehlo.future<{coming}>'
             )
-            name = ctx.op(f'"stablehlo.async_start"({x}) ({region}) : ({t}) -> {future}')
-            return (PendingName(name, result),)
+            ctx.started[name] = ctx.lines, ctx.lines[-1]
+            return (PendingName(name, result, finish),)
         finally:
             ctx.avals_in, ctx.avals_out = before
 
@@ -230,20 +278,75 @@ def _sends(ctx, sync, out, params) -> bool:
     """Whether there is an operation to start."""
     if sync is pbroadcast_p:  # elsewhere it is not one operation
         return ctx.platform in ("cuda", "rocm", "gpu")
-    if sync is all_to_all_p:
-        return group_size_of(ctx, params) > 1
+    if sync is all_to_all_p and _members(ctx, params) == 1:
+        return False
     return 0 not in out.shape
 
 
-def group_size_of(ctx, params) -> int:
-    """Devices that take part together in an equation of the program that is lowered."""
-    groups = params["axis_index_groups"]
-    return (
-        len(groups[0])
-        if groups is not None
-        else math.prod([ctx.mesh.shape[n] for n in _names(params)])
+def _members(ctx, params) -> int:
+    """Devices that take part together in the equation that is lowered."""
+    return len(groups_of(ctx, _names(params), params["axis_index_groups"])[0])
+
+
+# What stands around the operation, by primitive: `prepare(ctx, x, aval, out, params)` gives its operand with its type, the type of its result,
+# and what makes of the result, when it is there, the result of the primitive. It may change `params`.
+
+
+def _as_it_is(ctx, x, aval, out, params):
+    return x, aval, out, None
+
+
+def _stacked(ctx, x, aval, out, params):
+    if params["tiled"]:
+        return x, aval, out, None
+    x, aval = widened(ctx, x, aval, params["all_gather_dimension"])
+    params["tiled"] = True
+    return x, aval, out, None
+
+
+def _unstacked(ctx, x, aval, out, params):
+    if params["tiled"]:
+        return x, aval, out, None
+    block = aval.update(shape=resized(aval.shape, params["scatter_dimension"], 1))
+    params["tiled"] = True
+    return x, aval, block, lambda y: reshaped(ctx, y, block, out)
+
+
+def _exchanged(ctx, x, aval, out, params):
+    """Blocks along the first dimension: XLA exchanges along one, and does the rest in operations of its own, which may not be in the region."""
+    split, concat, n = params["split_axis"], params["concat_axis"], _members(ctx, params)
+    if split == concat:
+        return x, aval, out, None
+    aval, out = physical_aval(aval), physical_aval(out)
+    rest = resized(aval.shape, split, aval.shape[split] // n)
+    cut = aval.update(shape=inserted(rest, split, n))
+    blocks = aval.update(shape=(n, *rest))
+    x = reshaped(ctx, x, aval, cut)
+    x = _transposed(ctx, x, cut, blocks, [split, *(i for i in range(cut.ndim) if i != split)])
+    params["split_axis"] = params["concat_axis"] = 0
+
+    def joined(y):
+        places = [*range(1, blocks.ndim)]
+        places.insert(concat, 0)
+        beside = blocks.update(shape=tuple(blocks.shape[i] for i in places))
+        return reshaped(ctx, _transposed(ctx, y, blocks, beside, places), beside, out)
+
+    return x, blocks, blocks, joined
+
+
+def _transposed(ctx, x, aval, out, places) -> str:
+    return ctx.op(
+        f"stablehlo.transpose {x}, dims = {dims_text(places)} : ({tensor_type(aval)}) -> {tensor_type(out)}"
     )
 
+
+_preparations = {
+    all_gather_p: _stacked,
+    all_gather_reduced_p: _stacked,
+    reduce_scatter_p: _unstacked,
+    unreduced_reduce_scatter_p: _unstacked,
+    all_to_all_p: _exchanged,
+}
 
 _synchronous: dict[Primitive, Primitive] = {}
 
