@@ -116,6 +116,7 @@ EFFECTS = {
     "strict_divergence": (True, lambda: raises(divergent)),
     "remove_size_one_mesh_axis_from_type": (True, explicit),
     "emulate_send_recv": (True, lambda: raises(one_sided)),
+    "pmax_subgradient": (True, lambda: raises(lambda: xlab.jvp(xlab.vmap(lambda v: lax.pmax(v, "i"), axis_name="i"), (X,), (X,)))),
     "softmax_custom_jvp": (True, lambda: "custom_jvp" in str(xlab.make_jaxpr(xlab.nn.softmax)(X))),
     "allow_f16_reductions": (False, lambda: raises(lambda: lax.reduce_sum(jnp.ones(3, np.float16), (0,)))),
     "uninitialized_memory": ("zero", lambda: float(xlab.empty_ref(xlab.ShapeDtypeStruct((), "float32"))[...]) == 0),

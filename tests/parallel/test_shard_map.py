@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import xlab
 import xlab.numpy as jnp
 from xlab import lax
+from xlab.experimental import io_callback
 from xlab.sharding import AxisType, Mesh, NamedSharding, P, make_mesh, set_mesh
 
 X = np.arange(8, dtype=np.float32)
@@ -337,3 +340,81 @@ def test_error(name):
     kind, words, act = ERRORS[name]
     with pytest.raises(kind, match=f"(?s){words}"):
         act()
+
+
+# -- callbacks in regions that are manual over some axes ---------------------------------------------------
+
+
+def _partly(body):
+    return xlab.shard_map(
+        body, mesh=grid(), in_specs=P("x"), out_specs=P("x"), axis_names={"x"}, check_vma=False
+    )
+
+
+def _seen(log, result=None):
+    def seen(v):
+        log.append(np.asarray(v).tolist())
+        return None if result is None else result(np.asarray(v))
+
+    return seen
+
+
+def test_x79_callbacks_of_partly_manual_regions_see_whole_values_once(capsys):
+    """One call for each place along the manual axes; the axes that are left to the compiler are gathered before."""
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    sharded = xlab.device_put(x, NamedSharding(grid(), P("x", "y")))
+    blocks = x.reshape(4, 2, 2).tolist()
+    shape = xlab.ShapeDtypeStruct((2, 2), np.float32)
+    debug, io, pure, flags = [], [], [], []
+
+    def body(v):
+        xlab.debug.callback(_seen(debug), v)
+        xlab.debug.print("sum {}", v.sum())
+        a = io_callback(_seen(io, lambda v: np.where(v == 0, -0.0, 2 * v)), shape, v)
+        b = xlab.pure_callback(_seen(pure, lambda v: v + 1), shape, v)
+        c = io_callback(_seen(flags, lambda v: v > 3), xlab.ShapeDtypeStruct((2, 2), np.bool_), v)
+        return a, b, c
+
+    a, b, c = xlab.jit(_partly(body))(sharded)
+    xlab.effects_barrier()
+    assert sorted(debug) == sorted(io) == sorted(flags) == blocks
+    assert sorted({str(v) for v in pure}) == sorted(map(str, blocks))
+    assert sorted(capsys.readouterr().out.split()) == sorted(
+        ["sum", "6.0", "sum", "22.0", "sum", "38.0", "sum", "54.0"]
+    )
+    assert np.array_equal(a, 2 * x) and np.signbit(np.asarray(a)[0, 0])
+    assert np.array_equal(b, x + 1) and np.array_equal(c, x > 3)
+
+
+def test_x79_ordered_callbacks_of_partly_manual_regions_are_refused():
+    with pytest.raises(NotImplementedError, match=r"\['y'\] are left to the compiler"):
+        _partly(lambda v: (io_callback(print, None, v, ordered=True), v)[1])(X[:, None])
+
+
+def test_x79_a_failing_callback_of_a_partly_manual_region_is_named():
+    def broken(v):
+        raise ArithmeticError("no such number")
+
+    f = _partly(lambda v: (io_callback(broken, None, v), v)[1])
+    with pytest.raises(Exception, match="no such number"):
+        xlab.block_until_ready(f(X[:, None]))
+        xlab.effects_barrier()
+    with contextlib.suppress(Exception):  # the barrier reports it too
+        xlab.effects_barrier()
+
+
+def test_partly_manual_regions_nest_constrain_and_know_their_place():
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+
+    def body(v):
+        v = lax.with_sharding_constraint(v + lax.axis_index("x"), P(None, "y"))
+        inner = xlab.shard_map(
+            lambda w: w + lax.psum(w, ("x", "y")) + 10 * lax.axis_index("y"),
+            in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"}, check_vma=False,
+        )  # fmt: skip
+        return inner(v)
+
+    at = x + np.repeat(np.arange(4), 2)[:, None]
+    want = at + np.tile(at.reshape(4, 2, 2).sum((0, 2))[:, None], (4, 2)) + [0, 10]
+    assert np.array_equal(xlab.jit(_partly(body))(x), want)
+    assert np.array_equal(_partly(body)(x), want)

@@ -99,6 +99,18 @@ def hlo_from_iota(dims: tuple[int, ...], reshape: tuple[int, ...], order: tuple[
     return HloSharding.iota_tile(dims, reshape, order, subgroups)
 
 
+def hlo_to_bytes(tiling: Any) -> bytes:
+    """A tiling for another process, as `hlo_from_bytes` reads it."""
+    return bytes(tiling.to_proto().SerializeToString())
+
+
+def hlo_from_bytes(data: bytes) -> Any:
+    """The tiling that `hlo_to_bytes` wrote."""
+    proto = OpSharding()
+    proto.ParseFromString(data)
+    return HloSharding.from_proto(proto)
+
+
 REPLICATED_KIND = OpSharding.Type.REPLICATED
 MANUAL_KIND = OpSharding.Type.MANUAL
 UNREDUCED_KIND = getattr(OpSharding.Type, "UNREDUCED", None)

@@ -22,7 +22,7 @@ from xlab import events
 from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
 from xlab.config import config
-from xlab.interpreters.mlir.module import strip_locations
+from xlab.interpreters.mlir.locations import strip_locations
 
 HEADS = 50
 """How many stored programs of one name a miss is compared with, the latest first."""

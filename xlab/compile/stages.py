@@ -23,7 +23,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ManualAxisType, ShapedArray
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
-from xlab.interpreters.mlir.module import strip_locations
+from xlab.interpreters.mlir.locations import strip_locations
 from xlab.sharding.placement import Format, default_layout
 from xlab.sharding.typed import memory_space
 
@@ -443,9 +443,9 @@ def _native_call(lowered: Lowered, executable: Executable) -> Callable[..., Any]
             return out, None
         flat, in_tree = _tree.flatten((args, kwargs))
         # With static arguments, whose values native code does not compare, every call is checked.
-        if in_tree != lowered.in_tree or layouts.needs_python(flat):
+        if in_tree != lowered.in_tree or layouts.has_custom_layout(flat):
             return out, None
-        return out, executable.fast_path(lowered.out_tree)
+        return out, executable.fast_path(lowered.out_tree, out)
 
     return _native.native_jit(
         lowered.name, call, miss, (), (), key=("compiled",), shard_arg=shard_arg

@@ -63,6 +63,38 @@ class SourceInfo(NamedTuple):
         return str(place) if place else "an unknown place"
 
 
+class Scope(str):
+    """A stack of named scopes whose equations carry annotations for the compiler, `(name, text)` pairs."""
+
+    __slots__ = ("annotations",)
+    annotations: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, text: str, annotations: tuple[tuple[str, str], ...]) -> str:
+        """The scope with these annotations; a plain string where there are none."""
+        if not annotations:
+            return text
+        made = cls(text)
+        made.annotations = annotations
+        return made
+
+
+def annotations_of(scope: str) -> tuple[tuple[str, str], ...]:
+    """The annotations of a scope."""
+    return scope.annotations if type(scope) is Scope else ()
+
+
+def extended(scope: str, name: str) -> str:
+    """A scope within another one."""
+    text = f"{scope}/{name}" if scope else name
+    return Scope.of(text, scope.annotations) if type(scope) is Scope else text
+
+
+def innermost(scope: str) -> str:
+    """The empty scope in which an inner program is traced: its equations have the same annotations."""
+    return Scope.of("", scope.annotations) if type(scope) is Scope else ""
+
+
 class Transposed(tuple):
     """The location of an equation of a backward pass: still `(code, instruction, scope)`."""
 

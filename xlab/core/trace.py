@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,6 +60,9 @@ class Trace:
     __slots__ = ("__weakref__", "alive")
     label = "a function"
     records_derivatives = False  # whether its values are unknown tangents
+    makes_programs = (
+        False  # operations become parts of programs, which run where their operands are
+    )
 
     alive: bool
     process_custom_jvp: Callable[..., Any]  # of traces that handle custom derivatives
@@ -127,6 +130,7 @@ class _State(threading.local):
 
 
 state = _State()
+_ANNOTATIONS = "annotations"
 EVAL = _State.trace
 
 # Hooks: set by the rooms above, each in one place, before they are called.
@@ -312,10 +316,25 @@ def named_scope(name: str) -> Iterator[None]:
     if not isinstance(name, str):
         raise TypeError(f"named_scope takes a string, got {name!r} of type {type(name).__name__}")
     previous = state.scope
-    state.scope = f"{previous}/{name}" if previous else name
+    state.scope = source_info.extended(previous, name)
     try:
         yield
     finally:
+        state.scope = previous
+
+
+@contextmanager
+def annotated(name: str, annotations: Mapping[str, str | None]) -> Iterator[None]:
+    """A named scope whose equations carry annotations for the compiler, besides those around; None takes one away."""
+    previous = state.scope
+    merged = {**dict(source_info.annotations_of(previous)), **annotations}
+    kept = tuple(sorted((k, v) for k, v in merged.items() if v is not None))
+    state.scope = source_info.Scope.of(source_info.extended(previous, name), kept)
+    key = config.set_context_value(_ANNOTATIONS, kept or None)
+    try:
+        yield
+    finally:
+        config.set_context_value(_ANNOTATIONS, key)
         state.scope = previous
 
 
@@ -377,6 +396,7 @@ class Tracer:
 
     _trace: Trace
     aval: AbstractValue
+    runs_now = False  # operations on it run at once, on the values of all devices
 
     def __init__(self, trace, aval):
         self._trace = trace
@@ -385,17 +405,34 @@ class Tracer:
     def origin(self) -> str:
         return "an unknown place"
 
-    def concrete(self):
+    def known(self):
         """The value, where the transformation knows it; None otherwise."""
+        return None
+
+    def concrete(self):
+        """The value for Python to act on: `known()`, which a transformation may go out of its way to find."""
+        return self.known()
+
+    def disagreement(self) -> str | None:
+        """Why one Python value cannot stand for this one although values are known; None where they are not."""
         return None
 
     def _describe(self) -> str:
         return f"a traced value of type {self.aval.str_short()} (made at {self.origin()})"
 
+    def _refuse_disagreeing(self, error, wanted: str) -> None:
+        if (found := self.disagreement()) is not None:
+            raise error(
+                f"Python needed {wanted} from {self._describe()} at {source_info.describe_caller()}, but {found}. Python runs once for "
+                f"all devices: choose per device with xlab.numpy.where(pred, a, b) or xlab.lax.cond, or bring the devices to one "
+                f"value first, as with xlab.lax.psum or xlab.lax.pmax over the mesh axes."
+            )
+
     def __bool__(self):
         value = self.concrete()
         if value is not None:
             return bool(value)
+        self._refuse_disagreeing(TracerBoolConversionError, "True or False")
         branch = "@xlab.kernels.when(pred), xlab.lax.cond" if state.kernel else "xlab.lax.cond"
         raise TracerBoolConversionError(
             f"Python needed True or False from {self._describe()} at {source_info.describe_caller()}, but its value is only "
@@ -404,15 +441,17 @@ class Tracer:
             f"(static_argnames; --static in a cell)."
         )
 
-    def _number(self, convert):
+    def _number(self, convert, name=None):
+        name = name or f"{convert.__name__}()"
         value = self.concrete()
         if value is not None:
             aval = _avals.aval_of(value)
             # A float has a derivative, which Python's number would be without.
             if convert is int or not dtypes.issubdtype(aval.dtype, np.inexact):  # type: ignore[attr-defined]
                 return convert(value)
+        self._refuse_disagreeing(ConcretizationTypeError, f"one number for {name}")
         raise ConcretizationTypeError(
-            f"{convert.__name__}() needs a number, got {self._describe()} at {source_info.describe_caller()}. Keep it an array "
+            f"{name} needs a number, got {self._describe()} at {source_info.describe_caller()}. Keep it an array "
             f"(x.astype(...); xlab.numpy has the functions of Python's math), or make the argument it comes from static."
         )
 
@@ -429,6 +468,7 @@ class Tracer:
         value = self.concrete()
         if value is not None:
             return operator.index(value)
+        self._refuse_disagreeing(TracerIntegerConversionError, "one integer")
         raise TracerIntegerConversionError(
             f"an integer is needed at {source_info.describe_caller()}, got {self._describe()}. Sizes, axes and Python loop "
             f"bounds must be known while tracing: use a Python int, a static argument, or lax.dynamic_slice / "
@@ -467,6 +507,11 @@ def concrete_or_error(x: Any, why: str) -> Any:
 
 def is_tracer(x: Any) -> bool:
     return isinstance(x, Tracer)
+
+
+def is_abstract(x: Any) -> bool:
+    """Whether operations on `x` are recorded or transformed; those on arrays, and on the values of all devices, run now."""
+    return isinstance(x, Tracer) and not x.runs_now
 
 
 def typeof(x: Any) -> AbstractValue:

@@ -6,6 +6,7 @@ from xlab.lax.callbacks import io_callback
 
 _MODULES = (
     "checkify",
+    "compute_on",
     "custom_partitioning",
     "key_reuse",
     "layout",
@@ -13,8 +14,12 @@ _MODULES = (
     "multihost_utils",
     "pallas",
     "pjit",
+    "scheduling_groups",
+    "serialize_executable",
+    "shard_alike",
     "shard_map",
     "topologies",
+    "xla_metadata",
 )
 __all__ = ["io_callback", *_MODULES]
 

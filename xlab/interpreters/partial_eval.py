@@ -51,8 +51,34 @@ class DynamicJaxprTracer(Tracer):
         self.variable = var
         self.source_info = source
 
+    def _looked(self) -> Tracer | None:
+        """What stands for this value where its trace can run what it has recorded."""
+        look = self._trace.look
+        return look(self) if look is not None and self._trace.alive else None
+
+    def concrete(self):
+        found = self._looked()
+        return None if found is None else found.concrete()
+
+    def disagreement(self):
+        found = self._looked()
+        return None if found is None else found.disagreement()
+
+    def _number(self, convert, name=None):
+        found = self._looked()
+        return super()._number(convert, name) if found is None else found._number(convert, name)
+
+    def __array__(self, *args, **kwargs):
+        found = self._looked()
+        return super().__array__() if found is None else found.__array__(*args, **kwargs)
+
     def __repr__(self):
-        return f"JitTracer({self.aval})"
+        found = self._looked()
+        return f"JitTracer({self.aval})" if found is None else repr(found)
+
+    def __format__(self, spec):
+        found = self._looked()
+        return super().__format__(spec) if found is None else format(found, spec)
 
     def origin(self) -> str:
         return (
@@ -68,10 +94,14 @@ JaxprTracer = DynamicJaxprTracer  # both traces have values of this class
 class DynamicJaxprTrace(Trace):
     """Records primitives as equations."""
 
-    __slots__ = ("constants", "eqns", "invars", "label", "leaks")
+    makes_programs = True
+
+    __slots__ = ("constants", "eqns", "invars", "label", "leaks", "look")
 
     def __init__(self, label: str = "a function"):
         super().__init__()
+        # Of a trace that can run what it has recorded: gives what stands for one of its values, where Python asks for it.
+        self.look: Callable[[DynamicJaxprTracer], Tracer | None] | None = None
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, object]] = {}
         self.invars: list[Var] = []
@@ -109,14 +139,14 @@ class DynamicJaxprTrace(Trace):
                     x, f"while tracing {self.label} at {_source_info.describe_caller()}"
                 )
             aval = x.aval
-            if type(aval) is AbstractTodo:
-                raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         else:
             aval = aval_of(x)
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
                 return Literal(x, aval)
+        if type(aval) is AbstractTodo:
+            raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         var = Var(aval)
         self.constants[id(x)] = (var, x)
         return var
@@ -189,6 +219,7 @@ class JaxprTrace(DynamicJaxprTrace):
 
     __slots__ = ("parent",)
     records_derivatives = True
+    makes_programs = False
 
     def __init__(self, parent: Trace, label: str = "a linear function"):
         super().__init__(label)
@@ -237,19 +268,21 @@ def trace_to_jaxpr(
     in_avals: Sequence,
     debug_info: DebugInfo | None = None,
     unfinished: Callable[[Jaxpr, list], None] | None = None,
+    trace: DynamicJaxprTrace | None = None,
 ) -> tuple[Jaxpr, list]:
     """Traces a function of flat arguments that returns a flat list; gives the jaxpr and its constants' values.
 
-    Where the function raises, `unfinished` gets what was recorded up to there, a program without results.
+    Where the function raises, `unfinished` gets what was recorded up to there, a program without results. `trace` is what records.
     """
-    trace = DynamicJaxprTrace(
-        debug_info.name if debug_info else getattr(fun, "__name__", "a function")
-    )
+    if trace is None:
+        trace = DynamicJaxprTrace(
+            debug_info.name if debug_info else getattr(fun, "__name__", "a function")
+        )
     previous, previous_source_info, previous_scope = state.trace, state.source_info, state.scope
     tracers = [trace.new_input(a) for a in in_avals]
     try:
         with set_trace(trace):
-            state.source_info, state.scope = None, ""
+            state.source_info, state.scope = None, _source_info.innermost(previous_scope)
             try:
                 outs = fun(*tracers)
             except BaseException:

@@ -216,6 +216,16 @@ class HostCall:
         return (None, *outs) if self.ordered else tuple(outs)
 
 
+# parallel/partial_callbacks.py: (ctx, callback, operands, has_side_effect) -> results, where some mesh axes are not manual
+_partly_manual: Callable[..., list[str]] = None  # type: ignore[assignment]
+
+
+def set_partly_manual(lower: Callable[..., list[str]]) -> None:
+    """Sets how a callback is lowered in a region that leaves some mesh axes to the compiler."""
+    global _partly_manual
+    _partly_manual = lower
+
+
 # -- lowering ---------------------------------------------------------------------------------------------
 
 
@@ -233,18 +243,22 @@ def emit_python_callback(
     module = ctx.module
     avals_in, avals_out = [physical_aval(a) for a in ctx.avals_in], list(ctx.avals_out)
     ordered = effect is not None
+    if ctx.manual and any(
+        size > 1 for name, size in ctx.mesh.shape.items() if name not in ctx.manual
+    ):
+        if ordered:
+            raise NotImplementedError(
+                f"xlab.{callback.api} with ordered=True is only supported where all mesh axes are manual: here "
+                f"{[n for n in ctx.mesh.axis_names if n not in ctx.manual]} are left to the compiler, which cannot keep the order of "
+                f"calls. Leave ordered=True out, or give shard_map all axis_names"
+            )
+        return _partly_manual(ctx, callback, operands, has_side_effect)
     index = len(module.callbacks)
     module.callbacks.append(
         HostCall(callback, tuple(ctx.avals_in), tuple(avals_out), ordered, str(ctx.eqn.source_info))
     )
     several = module.devices > 1
-    if ctx.manual:
-        if any(size > 1 for name, size in ctx.mesh.shape.items() if name not in ctx.manual):
-            raise NotImplementedError(
-                "callbacks are only supported in spmd computations when all mesh axes are partitioned manually "
-                "(no partial automatic sharding)."
-            )
-    elif several:
+    if several and not ctx.manual:
         mesh = module.meshes.whole(module.devices)
         place = module.meshes.maximal(_device_index(module, sharding))
         # Whole values first: going from shards straight to one device is something the partitioner only does with a warning.

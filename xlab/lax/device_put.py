@@ -183,7 +183,7 @@ def sharding_of(device):
 
 def source_of(x):
     """The placement of a value, for its cotangent to return to; None if it is unknown while tracing."""
-    value = x.concrete() if isinstance(x, Tracer) else x
+    value = x.known() if isinstance(x, Tracer) else x
     return value.sharding if is_native_array(value) else None
 
 

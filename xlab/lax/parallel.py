@@ -17,6 +17,11 @@ from xlab.lax.collectives.casts import pvary as pvary
 from xlab.lax.collectives.casts import reduced_vary_cast_p as _reduced_vary_cast_p
 from xlab.lax.collectives.casts import vary_unreduced_cast as vary_unreduced_cast
 from xlab.lax.collectives.common import axis_names, require_varying, size_of
+from xlab.lax.collectives.common import collective_vma_rule as collective_vma_rule
+from xlab.lax.collectives.one_sided import SingleSideCollectiveEffect as SingleSideCollectiveEffect
+from xlab.lax.collectives.one_sided import (
+    single_side_collective_effect as single_side_collective_effect,
+)
 from xlab.lax.collectives.psum import bind_psum_invariant as bind_psum_invariant
 from xlab.lax.collectives.psum import unreduced_psum_p as _unreduced_psum_p
 from xlab.lax.collectives.psum_scatter import unreduced_reduce_scatter_p as _unreduced_scatter_p

@@ -291,7 +291,7 @@ def _item(self, *args):
     """The one element as a Python number, where the transformation knows it."""
     value = self.concrete()
     if value is None:
-        return self._number(lambda v: v, "item")
+        return self._number(lambda v: v, "item()")
     return np.asarray(value).item(*args)
 
 

@@ -77,6 +77,15 @@ def no_out(name: str, out):
         )
 
 
+def no_keywords(name: str, out, where):
+    """Refuses the keywords of NumPy's ufuncs that have no meaning here; None stands for their absence."""
+    no_out(name, out)
+    if where is not None:
+        raise NotImplementedError(
+            f"The 'where' argument to {name} is not supported. Use xlab.numpy.where on the result."
+        )
+
+
 def cast_operand(x, dtype, weak: bool = False):
     """An operand in a dtype (and weakness); Python numbers and host arrays without an equation."""
     kind = kind_of(x)

@@ -12,6 +12,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.alias import alias
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax.convert import convert
@@ -299,7 +300,7 @@ def min(
     )
 
 
-amax, amin = max, min
+amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 def _logical(name, reduce, identity, a, axis, out, keepdims, where):

@@ -1,11 +1,12 @@
 """Programs on several devices: `shard_map`, `pmap`, and moving data.
 
-Reading order: `manual.py` (types and checks), `shard_map.py`, `pmap.py`, `put.py`, `assemble.py` (arrays made of parts),
+Reading order: `manual.py` (types and checks), `shard_map_primitive.py`, `per_device.py` and `by_operation.py` (bodies that run
+operation by operation), `shard_map.py`, `pmap.py`, `put.py`, `assemble.py` (arrays made of parts),
 `mesh_utils.py`. May import `transforms` and
 the rooms below.
 
 Also: `across.py` (arrays sharded over several processes), `checked.py` (`checkify` of a `shard_map`), `custom_partitioning.py` and
 `partition_calls.py` (functions whose user says how they are split, and what the compiler calls for them),
 `distributed.py` (several processes), `host_local.py` (process-local and global arrays), `multihost.py` (communication
-between processes), `smap.py` (a `shard_map` over one mesh axis), `topologies.py` (sets of devices to compile for).
+between processes), `partial_callbacks.py` (callbacks where some mesh axes are left to the compiler), `smap.py` (a `shard_map` over one mesh axis), `topologies.py` (sets of devices to compile for).
 """

@@ -6,7 +6,7 @@ from xlab.core.avals import aval_of
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.collectives import casts
 from xlab.lax.shape import broadcast_in_dim
-from xlab.parallel.shard_map import shard_map_call, shard_map_p
+from xlab.parallel.shard_map_primitive import shard_map_call, shard_map_p
 from xlab.sharding import PartitionSpec
 from xlab.transforms.checkify import checkify_rules
 from xlab.transforms.checks import one_failure

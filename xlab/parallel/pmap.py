@@ -20,12 +20,13 @@ from xlab.backend import processes as _processes
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import argument_names, function_name
-from xlab.config import idle_argument
+from xlab.config import config, idle_argument
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import state
 from xlab.errors import IncompatibleDevices
 from xlab.lax.shape import expand_dims, squeeze
+from xlab.parallel.by_operation import runs_on_values
 from xlab.parallel.host_local import to_global, to_local
 from xlab.parallel.put import device_put
 from xlab.parallel.shard_map import Mapped
@@ -290,9 +291,11 @@ class _Pmapped:
         def specs(found):
             return tuple(_spec(name, a) for a in found)
 
-        results = Mapped(
+        whole = Mapped(
             body, mesh, specs(axes), lambda: specs(out["axes"]), frozenset({name}), False
-        ).stage(tuple(flat))
+        )
+        by_operation = config.disable_jit and config.eager_pmap and runs_on_values()
+        results = (whole.run if by_operation else whole.as_program)(tuple(flat))
         return _tree.unflatten(out["tree"], results)
 
     # -- arguments -------------------------------------------------------------------------------------------

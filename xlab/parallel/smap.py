@@ -10,7 +10,6 @@ from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name
 from xlab.core.avals import aval_of
-from xlab.core.trace import EVAL, state
 from xlab.parallel.shard_map import Mapped
 from xlab.sharding import PartitionSpec, get_abstract_mesh
 
@@ -103,9 +102,7 @@ class _OneAxis:
         self.whole = jit(lambda *args: self.mapped.stage(args), name=function_name(f))
 
     def __call__(self, *args):
-        return (
-            self.whole(*args) if state.trace is EVAL and not state.axes else self.mapped.stage(args)
-        )
+        return self.mapped(args, self.whole)
 
     def out_specs(self):
         leaves, structure = _tree.flatten(self.out)

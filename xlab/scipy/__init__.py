@@ -1,8 +1,8 @@
 """SciPy's functions on our arrays. Rooms are imported when they are first used.
 
-Rooms: `linalg/`, `special/`, `stats/`, `sparse/` (iterative solvers). Files: `fft.py` (discrete cosine transforms of the second type and their inverses), `integrate.py` (integrals of
-sampled functions), `ndimage.py` (reading arrays between their entries), `signal.py` (convolutions and correlations of
-arrays of any rank).
+Rooms: `linalg/`, `special/`, `stats/`, `signal/` (convolutions and spectra), `sparse/` (iterative solvers), `optimize/` (minima), `spatial/`
+(rotations), `cluster/` (the nearest of several vectors). Files: `fft.py` (discrete cosine transforms of the second type and their inverses), `integrate.py`
+(integrals of sampled functions), `interpolate.py` (functions given on a grid), `ndimage.py` (reading arrays between their entries).
 
 Example:
     >>> import xlab
@@ -12,7 +12,8 @@ Example:
 
 from importlib import import_module as _import_module
 
-_ROOMS = ("fft", "integrate", "linalg", "ndimage", "signal", "sparse", "special", "stats")
+_ROOMS = ("cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special",
+          "stats")  # fmt: skip
 __all__ = [*_ROOMS]
 
 

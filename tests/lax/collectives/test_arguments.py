@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 import numpy as np
 import pytest
 
@@ -250,3 +253,85 @@ def test_groups_are_equal_on_tpus():
     with pytest.raises(ValueError, match="psum: axis_index_groups must have equal sizes on TPU"):
         lowered(uneven, "tpu")
     assert "all_reduce" in lowered(uneven, "cuda")
+
+
+def test_a_large_broadcast_goes_by_doubling(monkeypatch):
+    """C75: whoever has the value sends it on, and bits stay as they are."""
+    monkeypatch.setattr(sys.modules[lax.ppermute.__module__], "DOUBLING_FROM", 0)
+    bits = np.arange(32, dtype=np.uint32).reshape(4, 2, 4) * 0x07FFFFFF + 0x7F800001
+    bits[2] = [[0x80000000, 0x7FC00001, 0xFFFFFFFF, 1]] * 2  # -0.0, NaN with a payload, ...
+    mesh = make_mesh((4, 2), ("i", "j"), axis_types=(AxisType.Auto,) * 2)
+    x = bits.view(np.float32)
+    for axes, source, where in (("i", 2, P("i")), (("j", "i"), 5, P("i"))):
+        f = xlab.jit(
+            xlab.shard_map(
+                lambda v, axes=axes, source=source: lax.pbroadcast(v, axes, source),
+                mesh=mesh, in_specs=where, out_specs=where, check_vma=False,
+            )
+        )  # fmt: skip
+        text = f.lower(x).as_text()
+        assert "all_gather" not in text
+        assert text.count("collective_permute") == 2 * (2 if axes == "i" else 3)
+        # rank 5 over (j, i) is j = 1, i = 1: in both cases blocks along j are the same
+        want = np.broadcast_to(bits[2 if axes == "i" else 1], (4, 2, 4))
+        np.testing.assert_array_equal(np.asarray(f(x)).view(np.uint32), want)
+    monkeypatch.undo()
+    assert "all_gather" in lowered(lambda v: lax.pbroadcast(v, "i", 3), "cpu")
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+@pytest.mark.parametrize("f", [lax.pmax, lax.pmin])
+def test_extrema_are_differentiable_where_asked_for(f, check_vma):
+    """C44: the derivative of the value that wins, the mean where several do; nothing without the option."""
+    mesh = make_mesh((8,), ("i",), axis_types=AxisType.Auto)
+    x = np.float32([3, 1, 3, 0, 2, 0, 3, 1])
+    weights = np.arange(8, dtype=np.float32)
+
+    def g(x):
+        return xlab.shard_map(
+            lambda v: f(v, "i"), mesh=mesh, in_specs=P("i"), out_specs=P(), check_vma=check_vma
+        )(x)[0]
+
+    best = x == (x.max() if f is lax.pmax else x.min())
+    with pytest.raises(
+        NotImplementedError, match="has no derivative rule.*config.pmax_subgradient"
+    ):
+        xlab.jvp(g, (x,), (weights,))
+    with subgradients():
+        value, tangent = xlab.jvp(g, (x,), (weights,))
+        np.testing.assert_allclose(tangent, weights[best].mean(), rtol=1e-6)
+        np.testing.assert_allclose(xlab.grad(g)(x), best / best.sum(), rtol=1e-6)
+        mapped = xlab.grad(lambda x: xlab.vmap(lambda v: f(v, "i"), axis_name="i")(x).sum())(x)
+        np.testing.assert_allclose(mapped, best / best.sum() * 8, rtol=1e-6)
+    assert value == (3 if f is lax.pmax else 0)
+
+
+@contextlib.contextmanager
+def subgradients():
+    xlab.config.update("pmax_subgradient", True)
+    try:
+        yield
+    finally:
+        xlab.config.update("pmax_subgradient", False)
+
+
+def test_what_collectives_of_ones_own_need_is_public():
+    """C12, C24."""
+    effect = parallel.SingleSideCollectiveEffect()
+    assert (
+        effect == parallel.single_side_collective_effect
+        and str(effect) == "one-sided communication"
+    )
+    seen = []
+
+    def body(v):
+        seen.append(parallel.collective_vma_rule("mine", "i", xlab.typeof(v)))
+        with pytest.raises(
+            ValueError, match="mine must be applied to a device-varying type.*pcast"
+        ):
+            parallel.collective_vma_rule("mine", ("i",), xlab.typeof(xlab.numpy.ones(3)))
+        return v
+
+    on_devices(body, check_vma=True)
+    on_devices(lambda v: seen.append(parallel.collective_vma_rule("mine", "i", None)) or v)
+    assert seen == [{"i"}, frozenset()]

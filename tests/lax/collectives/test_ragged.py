@@ -9,6 +9,7 @@ import xlab
 import xlab.numpy as jnp
 from tests.lax.collectives import models
 from xlab import lax
+from xlab.config import enable_debug_checks
 from xlab.interpreters import mlir
 from xlab.interpreters.communication import collective_rules
 from xlab.observe.sharding.transfers import transfers
@@ -320,3 +321,32 @@ def test_derivatives_under_vmap_of_its_own_axis():
     for got in (loss(xlab.vmap(one, axis_name="v")), inside(operand, output, *vectors)):
         for g, w in zip(got, want):
             np.testing.assert_array_equal(np.asarray(g), np.asarray(w))
+
+
+BROKEN = {
+    "recv_sizes are not what the others send.*on ranks 0, 3": (5, 0, {0: 1, 3: 1}),
+    "input_offsets and send_sizes take rows outside of the operand, on rank 2": (2, 1, {2: 90}),
+    "output_offsets and send_sizes write rows outside of the result, on rank 1": (4, 1, {1: -90}),
+}
+
+
+@pytest.mark.parametrize("match", BROKEN)
+@pytest.mark.parametrize("how", ["mesh", "vmap"])
+def test_a_broken_contract_is_told_where_checks_are_on(how, match):
+    """C78: all ranks fail together, so that none waits for another."""
+    args, _ = problem("8", ("a",))
+    which, column, change = BROKEN[match]
+    broken = [np.array(v) for v in args]
+    for rank, by in change.items():
+        broken[which][rank, column] += by
+    if how == "mesh":
+        f = xlab.jit(on_mesh("8", ("a",)))
+    else:
+        f = xlab.vmap(lambda *xs: lax.ragged_all_to_all(*xs, axis_name="a"), axis_name="a")
+    np.asarray(f(*broken))  # nothing is checked
+    with enable_debug_checks(True):
+        np.testing.assert_array_equal(f(*args), model(*args, models.groups((8,), ("a",), ("a",))))
+        xlab.effects_barrier()
+        with pytest.raises(Exception, match=f"ragged_all_to_all: {match}"):
+            np.asarray(f(*broken))
+            xlab.effects_barrier()

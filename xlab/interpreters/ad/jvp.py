@@ -81,8 +81,14 @@ class JVPTracer(Tracer):
             return f"GradTracer(primal={self.primal}, typeof(tangent)={aval_of(self.primal).to_tangent_aval().str_short()})"
         return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
 
+    def known(self):
+        return self.primal.known() if isinstance(self.primal, Tracer) else self.primal
+
     def concrete(self):
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
+
+    def disagreement(self):
+        return self.primal.disagreement() if isinstance(self.primal, Tracer) else None
 
     def origin(self):
         return self.primal.origin() if isinstance(self.primal, Tracer) else "an earlier line"

@@ -7,7 +7,6 @@ and line. XLA keeps it through optimization, so compiled instructions and profil
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +26,7 @@ from xlab.core.jaxpr import (
 )
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
+from xlab.interpreters.mlir.annotations import Annotations
 from xlab.interpreters.mlir.shardings import MeshTable, constrain_results
 from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, tensor_type
 
@@ -104,6 +104,8 @@ class _ModuleBuilder:
         self.numbers: dict[int, int] = {}
         self.callbacks: list[Callable] = []
         self.partitioners: list[Any] = []
+        self.annotations = Annotations()
+        self.counts: dict[str, int] = {}
         self.keepalive: list[Any] = []
 
     def unique_symbol(self, name: str) -> str:
@@ -116,6 +118,12 @@ class _ModuleBuilder:
         self.symbols.add(symbol)
         return symbol
 
+    def unique_number(self, kind: str) -> int:
+        """The next number of a kind, from 0 in each module."""
+        number = self.counts.get(kind, 0)
+        self.counts[kind] = number + 1
+        return number
+
     def location(self, eqn, scope: str) -> str:
         """The location of an equation, as it ends the line of each of its operations.
 
@@ -125,11 +133,13 @@ class _ModuleBuilder:
         if number is None:
             number = self.numbers[id(eqn)] = len(self.numbers)
         code, lasti, inner = eqn.raw_source_info
-        key = (scope, inner, eqn.primitive, id(code), lasti)
+        said = inner.annotations if type(inner) is source_info.Scope else None
+        key = (scope, inner, said, eqn.primitive, id(code), lasti)
         around = self.around.get(key)
         if around is None:
             label = escape("/".join(p for p in (scope, inner, eqn.primitive.name) if p))
             place = f"({self._file(code, lasti)})" if code is not None else ""
+            label += self.annotations.mark(said) if said else ""
             around = self.around[key] = (f' loc("{label};e', f'"{place})')
         before, after = around
         return f"{before}{number}{after}"
@@ -629,7 +639,7 @@ def lower_module(
         ]
     )
     return LoweredModule(
-        text,
+        module.annotations.attached(text),
         name,
         hoisted,
         module.callbacks,
@@ -659,16 +669,6 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
                 visit(inner)
 
     visit(closed)
-
-
-_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
-
-
-def strip_locations(text: str) -> str:
-    """StableHLO text without locations, for reading."""
-    return "\n".join(
-        _LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#")
-    )
 
 
 def _all_consts(closed: ClosedJaxpr) -> list:

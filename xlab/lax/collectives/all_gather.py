@@ -21,6 +21,7 @@ from xlab.lax.collectives.axis_index import axis_index
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
+    batch_in_groups,
     canonical_groups,
     effects_of,
     everyone_alike,
@@ -30,7 +31,6 @@ from xlab.lax.collectives.common import (
     inserted,
     mesh_names,
     need,
-    no_groups,
     refuse_unfinished,
     require_varying,
     resized,
@@ -171,7 +171,12 @@ def _batch(prim):
                 tiled=tiled,
                 **extra,
             ), d
-        no_groups(axis_index_groups, "all_gather")
+        if axis_index_groups is not None:
+            same = {"all_gather_dimension": dim, "axis_name": axis_name, "axis_size": axis_size}
+            return batch_in_groups(
+                lambda v: prim.bind(v, axis_index_groups=None, tiled=tiled, **same),
+                axis, x, d, axis_name, axis_index_groups, "all_gather",
+            )  # fmt: skip
         x = batching.move_batch_dim_to(x, d, axis.size, 0)
         at = axis_name.index(axis.name)
         outer, inner = axis_name[:at], axis_name[at + 1 :]

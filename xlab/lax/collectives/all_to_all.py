@@ -16,13 +16,13 @@ from xlab.interpreters.mlir import tensor_type
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
+    batch_in_groups,
     canonical_groups,
     effects_of,
     everyone_in_groups,
     group_size,
     groups_of,
     groups_text,
-    no_groups,
     refuse_unfinished,
     require_varying,
     single_name,
@@ -200,7 +200,12 @@ def _batch(axis, operands, dims, *, split_axis, concat_axis, axis_name, axis_ind
             axis_index_groups=axis_index_groups,
             tiled=tiled,
         ), d
-    no_groups(axis_index_groups, "all_to_all")
+    if axis_index_groups is not None:
+        same = {"split_axis": split_axis, "concat_axis": concat_axis, "axis_name": axis_name}
+        return batch_in_groups(
+            lambda v: all_to_all_p.bind(v, axis_index_groups=None, tiled=tiled, **same),
+            axis, x, d, names, axis_index_groups, "all_to_all",
+        )  # fmt: skip
     x = batching.move_batch_dim_to(x, d, axis.size, 0)
     if len(names) > 1:
         return _batch_several(axis, x, split_axis, concat_axis, names)

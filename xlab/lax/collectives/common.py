@@ -16,9 +16,12 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import NamedAxisEffect
-from xlab.core.trace import find_axis, state
+from xlab.core.trace import Axis, find_axis, state
+from xlab.interpreters import batching
 from xlab.interpreters.divergence import Arrival
 from xlab.interpreters.mlir import tensor_type
+from xlab.lax.shape import concatenate, reshape
+from xlab.lax.slicing import slice_in_dim
 
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
@@ -179,6 +182,27 @@ def require_varying(api: str, x, names):
     return state.vary(x, missing) if missing else x
 
 
+def collective_vma_rule(prim_name: str, axis_name, aval) -> frozenset:
+    """The axes over which the result of a collective varies whose operand has to vary over all the named ones: those of the operand.
+
+    Empty where types do not vary. Its callers are primitives of one's own.
+
+    Raises:
+        ValueError: the operand is the same along a named axis.
+    """
+    over = mesh_names(axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,))
+    if state.manual is None:
+        return frozenset()
+    refuse_unfinished(prim_name, aval, over)
+    missing = tuple(n for n in over if n not in aval.mat.varying)
+    if missing:
+        raise ValueError(
+            f"{prim_name} must be applied to a device-varying type, got {aval}, which is the same along {missing}: cast it with "
+            f"lax.pcast(x, {missing[0] if len(missing) == 1 else missing!r}, to='varying')"
+        )
+    return aval.mat.varying
+
+
 def vma_state(api: str, x, names) -> str | None:
     """The state of a value (varying, unreduced, ...) over all the named mesh axes; None without `check_vma`."""
     over = mesh_names(names)
@@ -294,9 +318,54 @@ def single_name(names, name, api: str):
         )
 
 
-def no_groups(groups, api: str):
-    if groups is not None:
-        raise NotImplementedError(f"{api}: axis_index_groups not supported in vmap collectives")
+def batch_in_groups(bind, axis, x, d, names, groups, api: str):
+    """Batching over the mapped axis where its examples form groups: `bind(x)` over each group as if it were the whole axis.
+
+    Examples are put in the order of the groups, so that groups and ranks become two dimensions, and back afterwards. Groups of unequal
+    size go one by one.
+    """
+    single_name(names, axis.name, f"{api} with axis_index_groups")
+    x = batching.move_batch_dim_to(x, d, axis.size, 0)
+    order = [i for g in groups for i in g]
+    x = _reordered(x, order)
+    if len({len(g) for g in groups}) == 1:
+        k = len(groups[0])
+        shape = aval_of(x).shape
+        one = Axis(None, len(groups), "vmap")
+        run, dims = batching.batch_flat(lambda v: [_over_all(bind, axis, k, v)], one, [0])
+        (out,) = run(reshape(x, (len(groups), k, *shape[1:])))
+        out = batching.move_batch_dim_to(out, dims.dims[0], len(groups), 0)
+        shape = aval_of(out).shape
+        out = reshape(out, (axis.size, *shape[2:]))
+    else:
+        parts, first = [], 0
+        for g in groups:
+            part = slice_in_dim(x, first, first + len(g), axis=0)
+            parts.append(_over_all(bind, axis, len(g), part))
+            first += len(g)
+        out = concatenate(parts, 0)
+    return _reordered(out, [order.index(i) for i in range(axis.size)]), 0
+
+
+def _over_all(bind, axis, size, x):
+    """A collective over an axis of another size, the result batched in front."""
+    run, dims = batching.batch_flat(lambda v: [bind(v)], Axis(axis.name, size, axis.kind), [0])
+    (out,) = run(x)
+    return batching.move_batch_dim_to(out, dims.dims[0], size, 0)
+
+
+def _reordered(x, order):
+    """Rows in another order; neighbors stay together."""
+    if order == list(range(len(order))):
+        return x
+    parts, i = [], 0
+    while i < len(order):
+        j = i + 1
+        while j < len(order) and order[j] == order[i] + j - i:
+            j += 1
+        parts.append(slice_in_dim(x, order[i], order[i] + j - i, axis=0))
+        i = j
+    return concatenate(parts, 0)
 
 
 # -- who has to arrive -----------------------------------------------------------------------------------------------

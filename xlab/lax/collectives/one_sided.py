@@ -145,11 +145,15 @@ _sent: weakref.WeakKeyDictionary[Any, dict[tuple[Any, str], _Sent]] = weakref.We
 """By module: what was sent, by function and name of the token there."""
 
 
+_MANUAL = '{mhlo.sharding = "{manual}"}'
+"""Says that the partitioner leaves the operation to each device."""
+
+
 def _send_lowering(ctx, x, *, axis_name, perm):
     pairs = _pairs("psend", ctx, axis_name, perm)
     token = ctx.op("stablehlo.create_token : !stablehlo.token")
     return ctx.op(
-        f'"stablehlo.send"({x}, {token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> : '
+        f'"stablehlo.send"({x}, {token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> {_MANUAL} : '
         f"({ctx.type_in()}, {mlir.TOKEN_TYPE}) -> {mlir.TOKEN_TYPE}"
     )
 
@@ -157,7 +161,7 @@ def _send_lowering(ctx, x, *, axis_name, perm):
 def _recv_lowering(ctx, token, *, out_shape, axis_name, perm):
     pairs = _pairs("precv", ctx, axis_name, perm)
     return ctx.ops(
-        f'"stablehlo.recv"({token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> : ({mlir.TOKEN_TYPE}) -> '
+        f'"stablehlo.recv"({token}) <{{{CHANNEL}, source_target_pairs = {pairs}}}> {_MANUAL} : ({mlir.TOKEN_TYPE}) -> '
         f"({ctx.type_out()}, {mlir.TOKEN_TYPE})",
         2,
     )[0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.core.avals import aval_of
+from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
@@ -219,11 +219,17 @@ arrivals[ppermute_p] = everybody
 # -- pbroadcast -------------------------------------------------------------------------------------------
 
 
+DOUBLING_FROM = 1 << 24
+"""Bytes that a broadcast by gathering would need on each device from which on it goes by doubling."""
+
+
 def _broadcast_lowering(ctx, x, *, axis_name, source):
     """Gather and take one slice: exact for every bit pattern, where a masked sum would lose the sign of zero."""
     aval = physical_aval(ctx.avals_in[0])
     rows = groups_of(ctx, axis_name)
     n = len(rows[0])
+    if n > 2 and n * aval.nbytes >= DOUBLING_FROM:
+        return _doubling(ctx, x, aval, [(*r[source:], *r[:source]) for r in rows])
     one, all_ = aval.update(shape=(1, *aval.shape)), aval.update(shape=inserted(aval.shape, 0, n))
     x = ctx.broadcast(x, aval, one, range(1, one.ndim))
     x = ctx.op(
@@ -235,6 +241,27 @@ def _broadcast_lowering(ctx, x, *, axis_name, source):
         f"stablehlo.slice {x} [{', '.join(limits)}] : ({tensor_type(all_)}) -> {tensor_type(one)}"
     )
     return reshaped(ctx, x, one, aval)
+
+
+def _doubling(ctx, x, aval, rows):
+    """Whoever has the value sends it on: twice as many have it after each round, and none holds it n times. A flag that goes the same
+    way says who received: those that did not get zeros."""
+    n, t = len(rows[0]), tensor_type(aval)
+    flag = ShapedArray((), np.dtype(np.uint8))
+    ones, zeros = ctx.constant(np.uint8(1), flag), ctx.constant(np.uint8(0), flag)
+    of_flag, of_mask = tensor_type(flag), "tensor<i1>"
+    for s in range((n - 1).bit_length()):
+        have = 1 << s
+        pairs = [f"[{r[i]}, {r[i + have]}]" for r in rows for i in range(min(have, n - have))]
+        matrix = f"dense<[{', '.join(pairs)}]> : tensor<{len(pairs)}x2xi64>"
+        send = f"<{{{CHANNEL}, source_target_pairs = {matrix}}}>"
+        arrived = ctx.op(f'"stablehlo.collective_permute"({x}) {send} : ({t}) -> {t}')
+        told = ctx.op(f'"stablehlo.collective_permute"({ones}) {send} : ({of_flag}) -> {of_flag}')
+        mask = ctx.op(
+            f"stablehlo.compare NE, {told}, {zeros} : ({of_flag}, {of_flag}) -> {of_mask}"
+        )
+        x = ctx.op(f"stablehlo.select {mask}, {arrived}, {x} : {of_mask}, {t}")
+    return x
 
 
 def _native_broadcast_lowering(ctx, x, *, axis_name, source):

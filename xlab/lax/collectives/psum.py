@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
@@ -26,6 +27,7 @@ from xlab.lax.collectives.axis_index import axis_index
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
+    batch_in_groups,
     canonical_groups,
     combining_op,
     effects_of,
@@ -35,7 +37,6 @@ from xlab.lax.collectives.common import (
     groups_text,
     mesh_names,
     need,
-    no_groups,
     no_keys,
     refuse_unfinished,
     require_varying,
@@ -360,8 +361,10 @@ def _batch(prim, api, of_copies):
             return bind(
                 x, tuple(a + 1 if type(a) is int else a for a in axes), axis_index_groups
             ), 0
-        if axis_index_groups is not _ABSENT:
-            no_groups(axis_index_groups, api)
+        if axis_index_groups not in (_ABSENT, None):
+            return batch_in_groups(
+                lambda v: bind(v, axes, None), axis, x, d, axes, axis_index_groups, api
+            )
         if d is None:
             return of_copies(
                 bind(x, tuple(a for a in axes if a != axis.name), axis_index_groups), axis.size
@@ -387,6 +390,29 @@ def _psum_transpose(ct, x, *, axes, axis_index_groups):
         kept = [i for i in range(x.aval.ndim) if i not in ints]
         ct = broadcast_in_dim(ct, x.aval.shape, kept)
     return [psum_p.bind(ct, axes=names, axis_index_groups=axis_index_groups) if names else ct]
+
+
+def _extremum_jvp(prim):
+    """The derivative of the value that wins; where several do, the mean of theirs, which is a subgradient of the maximum."""
+
+    def rule(primals, tangents, *, axes, axis_index_groups):
+        (x,), (t,) = primals, tangents
+        best = prim.bind(x, axes=axes, axis_index_groups=axis_index_groups)
+        if type(t) is ad.Zero:
+            return best, ad.Zero.of(best)
+        if not config.pmax_subgradient:
+            raise NotImplementedError(
+                f"{prim.name} has no derivative rule: it is not differentiable where values tie; differentiate through all_gather and "
+                f"a maximum instead, or turn on config.pmax_subgradient, which takes the mean over the values that tie"
+            )
+        ints, _names = _split_axes(axes)
+        kept = [i for i in range(aval_of(x).ndim) if i not in ints]
+        all_best = broadcast_in_dim(best, aval_of(x).shape, kept) if ints else best
+        wins = convert_element_type(eq(x, all_best), aval_of(t).dtype)
+        over = {"axes": axes, "groups": axis_index_groups}
+        return best, div(_psum(mul(t, wins), **over), _psum(wins, **over))
+
+    return rule
 
 
 def _zero(dtype):
@@ -417,11 +443,7 @@ ad.deflinear2(psum_p, _psum_transpose)
 ad.deflinear2(psum_invariant_p, lambda ct, x, *, axes: [casts.vary(ct, axes)])
 ad.deflinear2(unreduced_psum_p, lambda ct, x, *, axes: [casts.preduced_p.bind(ct, axes=axes)])
 for _p in (pmax_p, pmin_p):
-    ad.not_differentiable(
-        _p,
-        f"{_p.name} has no derivative rule: it is not differentiable where values tie; differentiate "
-        f"through all_gather and a maximum instead",
-    )
+    ad.primitive_jvps[_p] = _extremum_jvp(_p)
 ad.primitive_transposes[casts.pvary_p] = lambda ct, x, *, axes: [bind_psum_invariant(ct, axes)]
 ad.primitive_transposes[casts.preduced_p] = lambda ct, x, *, axes: [_sum_cotangent(ct, axes)]
 

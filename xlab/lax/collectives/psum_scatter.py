@@ -19,6 +19,7 @@ from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
+    batch_in_groups,
     canonical_groups,
     combining_op,
     effects_of,
@@ -27,7 +28,6 @@ from xlab.lax.collectives.common import (
     groups_of,
     groups_text,
     need,
-    no_groups,
     no_keys,
     refuse_unfinished,
     require_varying,
@@ -181,7 +181,12 @@ def _batch(prim):
                 tiled=tiled,
                 **extra,
             ), d
-        no_groups(axis_index_groups, "psum_scatter")
+        if axis_index_groups is not None:
+            same = {"scatter_dimension": dim, "axis_name": axis_name, "axis_size": axis_size}
+            return batch_in_groups(
+                lambda v: prim.bind(v, axis_index_groups=None, tiled=tiled, **same),
+                axis, x, d, axis_name, axis_index_groups, "psum_scatter",
+            )  # fmt: skip
         single_name(axis_name, axis.name, "psum_scatter")
         if d is None:
             x = mul(x, np.asarray(axis.size).astype(aval_of(x).dtype)[()])

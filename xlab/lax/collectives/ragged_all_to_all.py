@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlab.config import config
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Axis, state
@@ -19,8 +20,9 @@ from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.arithmetic import add, mul, sub
-from xlab.lax.bits import bitwise_and
-from xlab.lax.collectives.all_to_all import all_to_all_p
+from xlab.lax.bits import bitwise_and, bitwise_or
+from xlab.lax.collectives.all_gather import all_gather
+from xlab.lax.collectives.all_to_all import all_to_all, all_to_all_p
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
@@ -33,12 +35,13 @@ from xlab.lax.collectives.common import (
     require_varying,
     single_name,
 )
-from xlab.lax.comparison import ge, gt, le, lt, select_n
+from xlab.lax.comparison import ge, gt, le, lt, ne, select_n
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full, full_like, iota
 from xlab.lax.cumulative import cumsum
+from xlab.lax.debugging import debug_callback
 from xlab.lax.gather import GatherDimensionNumbers, gather
-from xlab.lax.reductions import reduce_max
+from xlab.lax.reductions import reduce_max, reduce_or
 from xlab.lax.scatter import ScatterDimensionNumbers, scatter_add
 from xlab.lax.shape import broadcast_in_dim, concatenate, expand_dims, reshape, transpose
 from xlab.lax.slicing import slice_in_dim
@@ -74,7 +77,8 @@ def ragged_all_to_all(
         axis_name: a bound name or a tuple of them.
         axis_index_groups: groups of ranks that exchange apart, all of one size.
 
-    The derivative is right where no row is sent twice.
+    The derivative is right where no row is sent twice. Under `config.debug_checks` the program fails, naming the ranks, where `recv_sizes`
+    are not the sizes that are sent, or where rows lie outside of `operand` or of the result.
 
     Example:
         >>> import numpy as np
@@ -93,6 +97,9 @@ def ragged_all_to_all(
         _unmapped(axis_name=axis_name)
     names = axis_names(axis_name, _NAME)
     groups = canonical_groups(axis_index_groups, names, _NAME, equal=True)
+    if config.debug_checks:
+        rows = aval_of(operand).shape[0], aval_of(output).shape[0]
+        _check_contract(*rows, input_offsets, send_sizes, output_offsets, recv_sizes, names, groups)
     return ragged_all_to_all_p.bind(
         require_varying(_NAME, operand, names),
         require_varying(_NAME, output, names),
@@ -103,6 +110,41 @@ def ragged_all_to_all(
         axis_name=names,
         axis_index_groups=groups,
     )
+
+
+def _check_contract(
+    n_rows, m_rows, input_offsets, send_sizes, output_offsets, recv_sizes, names, groups
+):
+    """Calls back with what each rank found wrong: all ranks fail together, so that none waits for another."""
+    sent = all_to_all(send_sizes, names, 0, 0, axis_index_groups=groups, tiled=True)
+
+    def outside(starts, size):
+        starts = convert_element_type(starts, np.int32)
+        ends = add(starts, convert_element_type(send_sizes, np.int32))
+        return bitwise_or(lt(starts, full_like(starts, 0)), gt(ends, full_like(ends, size)))
+
+    wrong = [
+        ne(sent, convert_element_type(recv_sizes, aval_of(sent).dtype)),
+        outside(input_offsets, n_rows),
+        outside(output_offsets, m_rows),
+    ]
+    here = concatenate([expand_dims(reduce_or(w, (0,)), (0,)) for w in wrong], 0)
+    debug_callback(_raise_broken, all_gather(here, names))
+
+
+def _raise_broken(found):
+    rules = (
+        "recv_sizes are not what the others send (send_sizes after a tiled all_to_all)",
+        "input_offsets and send_sizes take rows outside of the operand",
+        "output_offsets and send_sizes write rows outside of the result",
+    )
+    broken = [
+        f"{rule}, on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+        for k, rule in enumerate(rules)
+        if (ranks := np.flatnonzero(np.asarray(found)[:, k]).tolist())
+    ]
+    if broken:
+        raise ValueError(f"{_NAME}: {'; '.join(broken)}")
 
 
 def _unmapped(*_, axis_name, **__):

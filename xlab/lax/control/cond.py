@@ -16,7 +16,7 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
-from xlab.core.trace import is_tracer
+from xlab.core.trace import is_abstract, is_tracer
 from xlab.core.typing import ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -81,8 +81,10 @@ def switch(
         raise TypeError(f"lax.switch needs an integer index, got {aval}")
     if len(branches) == 1:
         return branches[0](*operands)
-    if config.disable_jit and not is_tracer(index):
-        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    if config.disable_jit and not is_abstract(index):
+        known = index.known() if is_tracer(index) else index
+        if known is not None:  # else the devices disagree
+            return branches[min(max(int(known), 0), len(branches) - 1)](*operands)
     index = convert_element_type(index, np.int32)
     return choose(
         "switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands
@@ -143,8 +145,10 @@ def cond(
         )
     if not (aval.dtype == np.bool_ or dtypes.issubdtype(aval.dtype, np.number)):
         raise TypeError(f"Pred type must be either boolean or number, got {aval}")
-    if config.disable_jit and not is_tracer(pred):
-        return true_fun(*operands) if pred else false_fun(*operands)
+    if config.disable_jit and not is_abstract(pred):
+        known = pred.known() if is_tracer(pred) else pred
+        if known is not None:
+            return true_fun(*operands) if known else false_fun(*operands)
     if aval.dtype != np.bool_:
         from xlab.lax.comparison import ne
 

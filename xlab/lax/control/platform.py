@@ -11,11 +11,10 @@ from xlab import tree as _tree
 from xlab.backend.client import default_backend
 from xlab.core.array import is_native_array
 from xlab.core.avals import ShapedArray
+from xlab.core.current_trace import enclosing_traces
 from xlab.core.primitive import Primitive
-from xlab.core.trace import state
 from xlab.errors import MissingRule
 from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters import partial_eval as pe
 from xlab.lax.control.common import check_callables
 from xlab.lax.control.cond import choose
 
@@ -46,16 +45,13 @@ def platform_dependent(
     check_callables(
         "platform_dependent", **per_platform, **({} if default is None else {"default": default})
     )
-    root = state.trace
-    while getattr(root, "parent", None) is not None:
-        root = root.parent
     platforms = (*((name,) for name in per_platform), *(() if default is None else (None,)))
     if not platforms:
         raise MissingRule(
             "platform_dependent needs at least one function, for a platform (cpu=f) or for all others (default=f)"
         )
     branches = (*per_platform.values(), *(() if default is None else (default,)))
-    if not isinstance(root, pe.DynamicJaxprTrace):  # runs here and now
+    if not any(trace.makes_programs for trace in enclosing_traces()):  # runs here and now
         return branches[mlir.branch_for_platform(_platform_of(args), platforms)](*args)
     return choose(
         "platform_dependent",

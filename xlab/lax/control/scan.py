@@ -16,7 +16,7 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
-from xlab.core.trace import concrete_or_error, is_tracer
+from xlab.core.trace import concrete_or_error, is_abstract
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import LoopFlow
@@ -70,7 +70,7 @@ def scan(
     check_callables("scan", f=f)
     xs_flat, xs_tree = _tree.flatten(xs)
     n = _length(f, xs_flat, xs, length)
-    if config.disable_jit and not any(map(is_tracer, (*_tree.leaves(init), *xs_flat))):
+    if config.disable_jit and not any(map(is_abstract, (*_tree.leaves(init), *xs_flat))):
         return _python_scan(f, init, xs_flat, xs_tree, n, reverse)
     for a in map(aval_of, xs_flat):
         if a.explicit_sharding is not None and a.explicit_sharding.spec[0] is not None:

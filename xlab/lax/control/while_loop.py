@@ -14,7 +14,7 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
-from xlab.core.trace import is_tracer
+from xlab.core.trace import is_abstract, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import LoopFlow
@@ -52,11 +52,14 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
         12
     """
     check_callables("while_loop", cond_fun=cond_fun, body_fun=body_fun)
-    if config.disable_jit and not any(map(is_tracer, _tree.leaves(init_val))):
-        value = init_val
-        while cond_fun(value):
-            value = body_fun(value)
-        return value
+    if config.disable_jit and not any(map(is_abstract, _tree.leaves(init_val))):
+        holds = cond_fun(init_val)
+        while not is_tracer(holds) or holds.known() is not None:
+            if not holds:
+                return init_val
+            init_val = body_fun(init_val)
+            holds = cond_fun(init_val)
+        # From here on the devices disagree: each goes on for itself.
     init, in_tree = args_tree(init_val)
     body, body_consts, init = fixed_point("while_loop", body_fun, in_tree, init)
     cond, cond_consts, cond_tree = trace_body(cond_fun, in_tree, [aval_of(x) for x in init])

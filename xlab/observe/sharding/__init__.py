@@ -1,6 +1,6 @@
 """Layouts of arrays, collectives with their reasons, and what other shardings would change.
 
 `layout.py` (an array on devices), `intermediates.py` and `program_layouts.py` (values inside a program), `reasons.py` (why the partitioner
-moves data), `collectives.py` (what runs), `resharding.py` (from one layout to another), `experiment.py` with `retraced.py` (a program placed
+moves data), `remedies.py` (what may help), `collectives.py` (what runs), `resharding.py` (from one layout to another), `experiment.py` with `retraced.py` (a program placed
 otherwise), `advice.py` (what would remove a collective), `transfers.py` (all that of a program), `whatif.py` (shardings side by side).
 """

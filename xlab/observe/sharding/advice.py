@@ -16,6 +16,7 @@ from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.collectives import collectives
 from xlab.observe.sharding.experiment import Experiment
 from xlab.observe.sharding.reasons import Try, advice
+from xlab.observe.sharding.remedies import reasonable
 
 MOST_EQUATIONS = 400
 """A program with more is not compiled again unasked."""
@@ -37,19 +38,13 @@ def followed(
     """
     out = list(found)
     if not tries or most < 1 or len(stages.equations) > MOST_EQUATIONS:
-        return [
-            t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t
-            for n, t in enumerate(out)
-        ]
+        return [_untried(stages, t, tries.get(n)) for n, t in enumerate(out)]
     try:
         trying = Experiment(stages, link=link)
     except ValueError:
         return out
     if not trying.mesh.are_all_axes_auto:
-        return [
-            t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t
-            for n, t in enumerate(out)
-        ]
+        return [_untried(stages, t, tries.get(n)) for n, t in enumerate(out)]
     known: dict[Try, tuple[Sequence[Transfer], float, int] | None] = {}
     before = _flops(stages), _memory(stages).peak
     # The heaviest first: what is left when the programs are used up costs least.
@@ -58,7 +53,7 @@ def followed(
         for given in tries[n]:
             if given not in known:
                 if len(known) >= most:
-                    out[n] = t.replace(fix=advice(stages, given))
+                    out[n] = _untried(stages, t, tries[n])
                     break
                 known[given] = _compiled(trying, given, link)
             made = known[given]
@@ -66,6 +61,12 @@ def followed(
                 out[n] = t.replace(fix=advice(stages, given) + note, tried=True)
                 break
     return out
+
+
+def _untried(stages: ProgramStages, t: Transfer, ways: tuple[Try, ...] | None) -> Transfer:
+    """The collective with the first advice that is worth giving although nobody has tried it."""
+    given = reasonable(stages, ways) if ways else None
+    return t if given is None else t.replace(fix=advice(stages, given))
 
 
 def _compiled(

@@ -24,6 +24,7 @@ from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.sharding.reasons import Cause, PartitionedValue, Try, decided, place_text, whole
 from xlab.observe.sharding.reasons import together as gathered
+from xlab.observe.sharding.remedies import remedy
 
 MOST_MESSAGES = 20_000
 """Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
@@ -434,6 +435,12 @@ def _added(
     asked = eqn is not None and (eqn.params.get("out_sharding") is not None or name == "reshard")
     if asked:
         reason = f"{'the reshard' if name == 'reshard' else 'out_sharding'} asks for it; {reason}"
+    fix = cause.fix if cause else ""
+    # Sums of parts are a part of the work, those of products in whatever way they are carried out.
+    product = cause is not None and cause.kind == "all_reduce" and name == "dot_general"
+    apart = (c.kind != "all_reduce" or cause is None) and not product
+    if not fix and not asked and apart and not (cause and cause.tries):
+        fix = remedy(stages, eqn, axes)
     record = Transfer(
         c.kind,
         c.reduction,
@@ -446,7 +453,7 @@ def _added(
         origin="user" if asked else "partitioner",
         call=name if asked else "",
         reason=reason,
-        fix=cause.fix if cause else "",
+        fix=fix,
         operand=cause.operand if cause and cause.operand else operands_text(c.operand_shapes),
         instruction=c.instruction.name,
         equation=equation if eqn is not None else -1,

@@ -91,7 +91,7 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
     values: dict[str, PartitionedValue] = {}
     operands_of: dict[str, tuple[str, ...]] = {}
     users = _users(lines)
-    called = dict(_all_names(stages.closed.jaxpr))
+    called = dict(all_names(stages.closed.jaxpr))
     for number, line in enumerate(lines, 1):
         if "func.func" in line:
             values = _arguments(stages, line) if "@main" in line else {}
@@ -276,12 +276,12 @@ def _short(mlir: str) -> str:
     return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
 
 
-def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Var, str]]:
+def all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Var, str]]:
     """The user's names in a program and in those nested in it."""
     yield from _names.user_names(jaxpr, outer).items()
     for eqn in jaxpr.eqns:
         for _, inner in subjaxprs_of_params(eqn.params):
-            yield from _all_names(open_jaxpr(inner), eqn)
+            yield from all_names(open_jaxpr(inner), eqn)
 
 
 def _called(
@@ -373,6 +373,7 @@ def _reshard(
             else f"the result lies as {target.text}: the compiler chose it, no out_sharding did"
         )
         tries = (Try(free=(result,)), *tries) if given else ()
+        fix = "" if given or source is None else _kept_split(stages, source.type, target)
     else:
         needed = reader_equation if reader_equation >= 0 else equation
         what = _primitive(stages, needed) or reader
@@ -407,6 +408,19 @@ def _reshard(
         value=source.name if source is not None else "",
         needed=wants,
     )
+
+
+def _kept_split(stages: Any, before: Type, after: Type) -> str:
+    """How a result may lie as it was made, where the compiler brought it together."""
+    sizes = dict(stages.lowered.mesh.shape) if stages.lowered.mesh is not None else {}
+    for d, (had, has) in enumerate(zip(before.spec or (), after.spec or ())):
+        ways = math.prod(sizes.get(_base(a), 1) for a in had)
+        if had and not has and isinstance(after.shape[d], int) and after.shape[d] % ways:
+            return (
+                f"make dimension {d} of the result a multiple of {ways} (it has {after.shape[d]} entries), so that it can stay split "
+                f"over {' and '.join(had)}"
+            )
+    return f"ask for the result as it is made, with out_sharding {spec_text(before.spec)}"
 
 
 def _reduction(stages: Any, equation: Any, axes: Any, split: list[PartitionedValue]) -> Cause:

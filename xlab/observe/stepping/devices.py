@@ -20,7 +20,7 @@ from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.records import MeshInfo
 from xlab.observe.stepping.frames import Frame
-from xlab.parallel.shard_map import shard_map_p
+from xlab.parallel.shard_map_primitive import shard_map_p
 from xlab.sharding import PartitionSpec
 
 

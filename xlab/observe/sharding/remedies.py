@@ -1,0 +1,103 @@
+"""What may take a collective of the partitioner away, in the user's words, where no placement of an argument can be tried."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
+from xlab.observe.programs.stages import ProgramStages
+from xlab.observe.sharding.reasons import Try, all_names, place_text
+
+
+def remedy(stages: ProgramStages, eqn: JaxprEqn | None, axes: tuple[str, ...]) -> str:
+    """How to keep on each device what an equation reads: the user's value nearest to it, split along another dimension."""
+    if eqn is None:
+        return ""
+    name = nearest_name(stages, eqn)
+    if not name:
+        return ""
+    what = f"{eqn.primitive.name}{place_text(eqn)}"
+    over = " and ".join(axes) or "the mesh"  # some groups are parts of axes
+    if eqn.primitive.name in WHOLE:
+        return f"{what} works on whole matrices: split a batch of them over {over}, and no dimension of `{name}` itself"
+    return (
+        f"split another dimension of `{name}` over {over}, so that the one along which {what} works is whole on each "
+        f"device"
+    )
+
+
+def nearest_name(stages: ProgramStages, eqn: JaxprEqn) -> str:
+    """The user's name of the value that an equation reads, or that what it reads is made of: the fewest equations away."""
+    names, makers, outer = _maps(stages)
+    todo = deque(v for v in eqn.invars if type(v) is Var and getattr(v.aval, "ndim", 0))
+    seen = set(todo)
+    while todo:
+        v = todo.popleft()
+        if v in names:
+            return names[v]
+        made = makers.get(v)
+        before = made.invars if made is not None else [outer[v]] if v in outer else []
+        for u in before:
+            if type(u) is Var and u not in seen:
+                seen.add(u)
+                todo.append(u)
+    return ""
+
+
+def _maps(stages: ProgramStages) -> tuple[dict, dict, dict]:
+    """The user's names of values, the equation that made each, and for an operand of a nested program the value outside."""
+    jaxpr = stages.closed.jaxpr
+    names = dict(all_names(jaxpr))
+    for n, v in enumerate(jaxpr.invars):
+        names.setdefault(v, jaxpr.debug_info.arg_name(n))
+    makers: dict[Var, JaxprEqn] = {}
+    outer: dict[Var, Any] = {}
+
+    def walk(body: Jaxpr) -> None:
+        for eqn in body.eqns:
+            makers.update((v, eqn) for v in eqn.outvars)
+            for _, inner in subjaxprs_of_params(eqn.params):
+                inner = open_jaxpr(inner)
+                # An index of a cond and constants of another function stand in front.
+                outer.update(zip(reversed(inner.invars), reversed(eqn.invars), strict=False))
+                walk(inner)
+
+    walk(jaxpr)
+    return names, makers, outer
+
+
+def reasonable(stages: ProgramStages, tries: tuple[Try, ...]) -> Try | None:
+    """The first way worth naming without having tried it: one that makes no split argument whole on every device."""
+    avals = stages.closed.in_avals
+    for given in tries:
+        whole = (
+            n for n, spec in given.specs if not any(spec) and math.prod(avals[n].shape) > SMALL
+        )
+        if next(whole, None) is None:
+            return given
+    return None
+
+
+WHOLE = frozenset(
+    [
+        "cholesky",
+        "eig",
+        "eigh",
+        "hessenberg",
+        "householder_product",
+        "lu",
+        "lu_pivots_to_permutation",
+        "qr",
+        "schur",
+        "svd",
+        "triangular_solve",
+        "tridiagonal",
+        "tridiagonal_solve",
+    ]
+)
+"""Primitives that work on both dimensions of a matrix at once."""
+
+SMALL = 1 << 10
+"""Elements of an array that may be on every device without a second thought."""
