@@ -255,7 +255,7 @@ class Config(threading.local):
             validate(value)
         with _lock:
             setattr(Config, flag.name, value)
-            _updated.add(flag.name)
+            (_updated.discard if value == _initial[flag.name] else _updated.add)(flag.name)
             if flag.traced:
                 Config._version += 1
                 for box in tuple(_boxes):
@@ -374,7 +374,8 @@ class Config(threading.local):
 
 _MISSING = object()
 _lock = threading.RLock()
-_updated: set[str] = set()
+_initial: dict[str, Any] = {}  # from the environment, or the default
+_updated: set[str] = set()  # names of flags that have another value by now
 _boxes: weakref.WeakSet[_Box] = weakref.WeakSet([Config._box])
 _extra_names: list[str] = []
 _subscribers: list[Callable[[], Any]] = []
@@ -417,6 +418,7 @@ def _load_environment() -> None:
             flag.warn_idle(value)
             value = flag.default
         setattr(Config, flag.name, value)
+        _initial[flag.name] = value
         # Properties rather than __getattr__, whose mere presence would double the cost of every read.
         alias = property(operator.attrgetter(flag.name), doc=flag.doc)
         for prefix in (_PREFIX, _FOREIGN_PREFIX):
