@@ -18,7 +18,7 @@ FLOORS = [
     {"notebook"},
     {"observe"},
     {"kernels"},
-    {"scipy", "nn"},
+    {"scipy", "nn", "sparse"},
     {"random"},
     {"numpy"},
     {"parallel"},

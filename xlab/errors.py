@@ -247,6 +247,13 @@ class IncompatibleDevices(XlabError, ValueError):
     sides: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
+class ForbiddenMapError(XlabError, ValueError, RuntimeError):
+    """A `pmap` in the body of a `shard_map`, where every device is at work already.
+
+    Fix: map with `xlab.vmap` inside, or with a `shard_map` over a mesh axis that is left.
+    """
+
+
 class UnsupportedVersionError(XlabError, ImportError):
     """The installed jaxlib is outside the range this release was written for.
 

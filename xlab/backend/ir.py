@@ -298,6 +298,24 @@ def from_portable(artifact: bytes) -> Any:
     return stablehlo.deserialize_portable_artifact(context(), artifact)
 
 
+def refine_shapes(module: str | bytes) -> Any:
+    """The module with every dynamic shape refined to the number that follows from the types of the arguments of `main`.
+
+    Raises:
+        ValueError: an assertion on shapes does not hold, or a shape does not follow from those of the arguments.
+    """
+    from jaxlib import _jax
+
+    parsed = parse(module)
+    enable_shardy = "sdy." in str(module)
+    try:
+        return parse(
+            _jax.mlir.refine_polymorphic_shapes(to_bytecode(parsed), True, True, enable_shardy)
+        )
+    except Exception as e:
+        raise ValueError(str(e)) from None
+
+
 def function_texts(module: Any, main: str) -> dict[str, str]:
     """The functions of a module as text by name, all private; its `main` is called as given."""
     from jaxlib.mlir import ir

@@ -21,6 +21,7 @@ from xlab.compile.ref_discharge import copied, discharge_refs
 from xlab.compile.tracing import TracedProgram
 from xlab.core import dtypes
 from xlab.core.avals import ManualAxisType, ShapedArray
+from xlab.core.dims import dim_indices
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.mlir.locations import strip_locations
@@ -61,7 +62,7 @@ class ShapeDtypeStruct:
                 f"ManualAxisType(varying={{'x'}}); got {manual_axis_type!r}"
             )
         self.manual_axis_type, self.is_ref = manual_axis_type, is_ref
-        self.shape = tuple(int(d) for d in shape)
+        self.shape = dim_indices(shape)
         self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
         self.sharding, self.weak_type, self._layout = (
             as_sharding(sharding),

@@ -18,6 +18,7 @@ _MODULES = (
     "serialize_executable",
     "shard_alike",
     "shard_map",
+    "sparse",
     "topologies",
     "xla_metadata",
 )
