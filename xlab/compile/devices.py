@@ -167,8 +167,8 @@ def resolve(
     for other in assignments:
         if other.count and other.count != len(first.devices):
             raise IncompatibleDevices(
-                f"{what} got incompatible devices: {first.who} is on {len(first.devices)}, but {other.who} is laid over an AbstractMesh of "
-                f"{other.count}. Give both meshes of one size."
+                f"{what} got incompatible devices: {first.who} is on {len(first.devices)} devices, but {other.who} is laid over an AbstractMesh of size "
+                f"{other.count}: AbstractMesh should be of the same size across all shardings. Give both meshes of one size."
             )
         if not other.count and other.devices != first.devices:
             error = IncompatibleDevices(

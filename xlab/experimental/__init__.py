@@ -8,6 +8,7 @@ _MODULES = (
     "checkify",
     "compute_on",
     "custom_partitioning",
+    "hijax",
     "key_reuse",
     "layout",
     "mesh_utils",
