@@ -36,7 +36,8 @@ from xlab.transforms.vmap import vmap
 
 __all__ = ["pmap"]
 
-_PRIVATE = "_internal_pmap_axis_name"
+PRIVATE_AXIS = "_internal_pmap_axis_name"
+"""Names of axes begin so where the user gave none."""
 
 
 def pmap(
@@ -94,7 +95,7 @@ def pmap(
     fun, mapped = _shared(
         fun,
         (
-            _PRIVATE if axis_name is None else axis_name,
+            PRIVATE_AXIS if axis_name is None else axis_name,
             in_axes,
             out_axes,
             static,
@@ -285,8 +286,8 @@ class _Pmapped:
                 f"pmap of {self.label} is called inside another pmap, and gives devices: only the outermost can say where to run"
             )
         mesh, name = state.manual_mesh, self.name
-        if name == _PRIVATE:
-            name += f"_{sum(str(n).startswith(_PRIVATE) for n in state.axes)}"
+        if name == PRIVATE_AXIS:
+            name += f"_{sum(str(n).startswith(PRIVATE_AXIS) for n in state.axes)}"
         around = math.prod(mesh.shape[n] for n in mesh.axis_names if n in state.axes)
         beside = (
             name not in state.axes and around < mesh.size
@@ -316,7 +317,7 @@ class _Pmapped:
 
     @staticmethod
     def shown(names) -> str:
-        return ", ".join("(unnamed)" if str(n).startswith(_PRIVATE) else repr(n) for n in names)
+        return ", ".join("(unnamed)" if str(n).startswith(PRIVATE_AXIS) else repr(n) for n in names)
 
     def mapped(self, mesh, name, flat, in_tree, axes, args):
         fun, out, replicas = self._fun(), {}, _nest.replicas
