@@ -20,6 +20,7 @@ import numpy as np
 
 from xlab.config import config
 from xlab.core import promotion
+from xlab.core.dims import SymbolicDim
 from xlab.core.promotion import TypePromotionError
 
 __all__ = [
@@ -390,6 +391,8 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
         for number in (int, float, complex):  # a member of an enumeration, another class of numbers
             if isinstance(x, number):
                 return dtype_and_weak(number)
+        if isinstance(x, SymbolicDim):
+            return dtype_and_weak(int)
         return canonicalize_dtype(x), False
     return canonicalize_dtype(dtype), getattr(x, "weak_type", False) is True
 

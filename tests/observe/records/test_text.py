@@ -176,6 +176,9 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.ranking(REPORT),
                 Drawing("timings"),
                 sample.live(REPORT),
+                sample.settings(REPORT),
+                sample.caches(REPORT),
+                sample.effects(REPORT),
                 sample.kernel(REPORT),
                 KernelMoment(3),
             )
