@@ -13,6 +13,7 @@ from xlab.observe.records.diff import Figure
 from xlab.observe.records.effects import PendingEffect, PendingEffects
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.live import Live, LiveArray
+from xlab.observe.records.overlap import Between, Overlap
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.settings import Setting, Settings
@@ -95,6 +96,7 @@ def transfers(p: r.Program) -> tuple[r.Transfer, ...]:
             source=source(18),
             rounds=ring(DATA_GROUPS, 6144) * 2,
             mesh=MESH,
+            overlap=overlap(ids["psum"], inner.id),
         ),
         r.Transfer(
             "all_gather",
@@ -139,6 +141,26 @@ def transfers(p: r.Program) -> tuple[r.Transfer, ...]:
             mesh=MESH,
         ),
     )
+
+
+def overlap(start: int, between: int) -> Overlap:
+    return Overlap(
+        "Todo{f32[64,96]}",
+        start,
+        start + 1,
+        source(18),
+        source(18),
+        (Between(between, "dot_general", 12.0), Between(between + 1, "sin")),
+        44.0,
+        "profile",
+        machine="estimated with 50 GFLOP/s",
+        overlapped_us=0.0,
+        platform="cpu",
+    )
+
+
+def pending(found: r.Report) -> Overlap:
+    return found.transfers[0].overlap
 
 
 def phases() -> tuple[r.Phase, ...]:
