@@ -8,6 +8,7 @@ _MODULES = (
     "checkify",
     "compute_on",
     "custom_partitioning",
+    "hijax",
     "key_reuse",
     "layout",
     "mesh_utils",
@@ -19,6 +20,7 @@ _MODULES = (
     "serialize_executable",
     "shard_alike",
     "shard_map",
+    "sparse",
     "topologies",
     "xla_metadata",
 )

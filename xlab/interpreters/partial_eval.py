@@ -18,6 +18,7 @@ from xlab.core import printing as _printing  # noqa: F401  (jaxprs print through
 from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.current_trace import enclosing_traces
+from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.primitive import Primitive
@@ -38,6 +39,15 @@ kept_primitives: set[Primitive] = set()
 """Primitives whose equations are kept although no result is used and no effect says so."""
 
 _SCALARS = (bool, int, float, complex, np.generic)
+
+
+# Set by lax/dim_value.py: the primitive that makes a symbolic dimension a value.
+_dim_as_value: Primitive = None  # type: ignore[assignment]
+
+
+def set_dim_as_value(prim: Primitive) -> None:
+    global _dim_as_value
+    _dim_as_value = prim
 
 
 class DynamicJaxprTracer(Tracer):
@@ -140,6 +150,10 @@ class DynamicJaxprTrace(Trace):
                 )
             aval = x.aval
         else:
+            if type(x) is SymbolicDim:
+                return self.atom(
+                    DynamicJaxprTrace.process_primitive(self, _dim_as_value, (), {"dim": x})
+                )
             aval = aval_of(x)
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)

@@ -9,7 +9,7 @@ elements), `bits.py` (bitwise operations), `call.py` (call primitives), `callbac
 numbers), `composite.py` (named operations with a decomposition), `compute_on.py` (annotations for the compiler), `constraint.py`
 (`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution
 functions), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
-sums), `debugging.py` (looking into programs while they run), `device_put.py` (the
+sums), `debugging.py` (looking into programs while they run), `dim_value.py` (symbolic dimensions as values), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
 dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
 dictionaries as parameters of equations), `index_steps.py` (indices as chains of simple steps), `indexers.py` (indices into
@@ -43,6 +43,7 @@ from xlab.lax.conv_functions import *
 from xlab.lax.convert import *
 from xlab.lax.creation import *
 from xlab.lax.cumulative import *
+from xlab.lax.dim_value import dim_as_value_p as dim_as_value_p
 from xlab.lax.dot import *
 from xlab.lax.fft import *
 from xlab.lax.gather import *

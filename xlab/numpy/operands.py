@@ -6,7 +6,6 @@ equation. Functions here run once per traced operation, so the common case (arra
 
 from __future__ import annotations
 
-import operator
 import warnings
 
 import numpy as np
@@ -16,6 +15,7 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import dim_index, dim_indices
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError
 from xlab.lax.convert import convert
@@ -292,9 +292,9 @@ def known_axis(axis, name: str) -> None:
 def numbers(given) -> tuple[int, ...]:
     """One integer, or any sequence of them, as a tuple: axes and sizes."""
     try:
-        return (operator.index(given),)
+        return (dim_index(given),)
     except TypeError:
-        return tuple(map(operator.index, given))
+        return dim_indices(given)
 
 
 def float_like(x) -> ShapedArray:
