@@ -364,10 +364,17 @@ class Compiled:
     in_tree = property(lambda self: self._lowered.in_tree)
     out_tree = property(lambda self: self._lowered.out_tree)
     in_avals = property(lambda self: self._lowered.in_avals)
-    out_info = property(lambda self: self._lowered.out_info)
     lowered = property(lambda self: self._lowered)
     args_info = property(lambda self: self._lowered.args_info)
     donate_argnums = property(lambda self: self._lowered.donate_argnums)
+
+    @property
+    def out_info(self):
+        """Shapes, dtypes, shardings and layouts of the results."""
+        flat = zip(_tree.leaves(self._lowered.out_info), _tree.leaves(self.output_formats))
+        return _tree.unflatten(
+            self.out_tree, [info.update(sharding=s if s.layout else s.sharding) for info, s in flat]
+        )
 
     @property
     def input_shardings(self):
@@ -424,8 +431,11 @@ class Compiled:
     def runtime_executable(self):
         return self._executable.native
 
-    def __call__(self, *args, **kwargs):
+    def call(self, *args, **kwargs):
+        """Runs the program, as calling the object does."""
         return self._native(*args, **kwargs)
+
+    __call__ = call
 
     def __repr__(self):
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
@@ -465,7 +475,7 @@ def _checked_call(lowered: Lowered, executable: Executable, args: tuple, kwargs:
         kwargs,
     )
     flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
-    ahead.check(lowered.name, executable, names, flat)
+    ahead.check(lowered.name, executable, names, flat, traced._flat)
     if executable.donated and runtime_checks.watching():
         # Running again to find the failing operation needs the arguments.
         outs = executable.call(

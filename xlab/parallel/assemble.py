@@ -58,6 +58,13 @@ def make_array_from_single_device_arrays(
         raise TypeError(
             f"make_array_from_single_device_arrays takes a list of single-device arrays, got {type(arrays).__name__}"
         )
+    if arrays and all(isinstance(a, KeyArray) for a in arrays):
+        words = arrays[0].dtype.base_shape
+        whole = ShapedArray(shape, arrays[0].dtype)
+        made = make_array_from_single_device_arrays(
+            (*shape, *words), physical_sharding(sharding, whole), [a.base for a in arrays]
+        )
+        return KeyArray(made, arrays[0].dtype)
     for a in arrays:
         if not is_native_array(a):
             raise TypeError(
