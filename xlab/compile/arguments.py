@@ -16,6 +16,8 @@ from xlab.compile.devices import check_memory, is_compatible, leaves_room
 from xlab.compile.placement import as_sharding, is_open
 from xlab.compile.resolve import Request
 from xlab.compile.tracing import TracedProgram, argument_names, function_name, result_name
+from xlab.core.array import is_native_array
+from xlab.core.avals import aval_of
 from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
 from xlab.sharding.auto import AutoSharding, check_one_mesh
 
@@ -349,6 +351,17 @@ def _parameters(fun):
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         any(p.kind is p.VAR_KEYWORD for p in parameters),
     )
+
+
+def check_addressable(name: str, flat) -> None:
+    """Refuses operands of an eager operation that span processes, for the option `spmd_mode`."""
+    for i, x in enumerate(flat):
+        if is_native_array(x) and not x.is_fully_addressable:
+            raise RuntimeError(
+                f"{name} was called outside of jit on an array of type {aval_of(x).str_short()} that spans processes (operand {i}), while "
+                f"spmd_mode is 'allow_jit'. All processes have to run the same operations in the same order: call it in a function "
+                f"under xlab.jit, or allow single operations with xlab.config.update('spmd_mode', 'allow_all')."
+            )
 
 
 def check_outermost(options, name: str, source=None) -> None:
