@@ -39,6 +39,7 @@ QUESTIONS = [
     "stepping",
     "kernel_runs",
     "comparison",
+    "runtime",
     "arrays",
     "sharding",
     "buffers",

@@ -13,7 +13,13 @@ from xlab.compile.placement import default_sharding
 from xlab.core.jaxpr import Jaxpr, inner_jaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
-from xlab.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
+from xlab.sharding import (
+    UNCONSTRAINED,
+    AbstractMesh,
+    Mesh,
+    NamedSharding,
+    SingleDeviceSharding,
+)
 from xlab.sharding.typed import memory_space
 
 sharding_sources = RuleTable(
@@ -104,6 +110,20 @@ def is_compatible(asked, given, ndim: int) -> bool:
     return given.is_equivalent_to(asked, ndim) or _reordered(asked, given, ndim)
 
 
+def leaves_room(asked, given) -> bool:
+    """Whether a sharding is one that an open sharding asks for: the same where that one says anything."""
+    return (
+        isinstance(given, NamedSharding)
+        and asked.mesh == given.mesh
+        and asked.memory_kind == given.memory_kind
+        and all(
+            entry is UNCONSTRAINED or asked.spec.axes_of(d) == given.spec.axes_of(d)
+            for d, entry in enumerate(asked.spec)
+        )
+        and all(not given.spec.axes_of(d) for d in range(len(asked.spec), len(given.spec)))
+    )
+
+
 def check_memory(asked, aval, what) -> None:
     """Raises where `in_shardings` name another memory than the program was traced for."""
     if asked is not None and memory_space(asked) != getattr(aval, "memory_space", None):
@@ -171,11 +191,13 @@ def resolve(
                 f"{other.count}: AbstractMesh should be of the same size across all shardings. Give both meshes of one size."
             )
         if not other.count and other.devices != first.devices:
-            raise IncompatibleDevices(
+            error = IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {_devices(first.devices)}, but {other.who} is on "
                 f"{_devices(other.devices)}. Put both on the same devices (xlab.device_put), or leave one "
                 f"uncommitted."
             )
+            error.sides = tuple((c.who, tuple(d.id for d in c.devices)) for c in (first, other))
+            raise error
     return first.devices, True
 
 

@@ -324,12 +324,23 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def transforming(word: str) -> Iterator[None]:
+    """Equations made inside are shown to compilers and profilers as made by a transformation, `jvp(...)`."""
+    previous = state.scope
+    state.scope = source_info.transformed(previous, word)
+    try:
+        yield
+    finally:
+        state.scope = previous
+
+
+@contextmanager
 def annotated(name: str, annotations: Mapping[str, str | None]) -> Iterator[None]:
     """A named scope whose equations carry annotations for the compiler, besides those around; None takes one away."""
     previous = state.scope
     merged = {**dict(source_info.annotations_of(previous)), **annotations}
     kept = tuple(sorted((k, v) for k, v in merged.items() if v is not None))
-    state.scope = source_info.Scope.of(source_info.extended(previous, name), kept)
+    state.scope = source_info.annotated_scope(source_info.extended(previous, name), kept)
     key = config.set_context_value(_ANNOTATIONS, kept or None)
     try:
         yield

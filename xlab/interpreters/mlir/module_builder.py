@@ -71,10 +71,13 @@ class ModuleBuilder:
             number = self.numbers[id(eqn)] = len(self.numbers)
         code, lasti, inner = eqn.raw_source_info
         said = inner.annotations if type(inner) is source_info.Scope else None
-        key = (scope, inner, said, eqn.primitive, id(code), lasti)
+        shown = source_info.shown_scope(inner)
+        if type(eqn.raw_source_info) is source_info.Transposed:
+            shown = f"transpose({shown})"
+        key = (scope, shown, said, eqn.primitive, id(code), lasti)
         around = self.around.get(key)
         if around is None:
-            label = escape("/".join(p for p in (scope, inner, eqn.primitive.name) if p))
+            label = escape("/".join(p for p in (scope, shown, eqn.primitive.name) if p))
             place = f"({self._file(code, lasti)})" if code is not None else ""
             label += self.annotations.mark(said) if said else ""
             around = self.around[key] = (f' loc("{label};e', f'"{place})')
