@@ -50,6 +50,13 @@ def objects() -> Any:
     return ir
 
 
+def passes() -> Any:
+    """The module of MLIR's passes: `PassManager`."""
+    from jaxlib.mlir import passmanager
+
+    return passmanager
+
+
 def dialect(name: str) -> Any:
     """The Python builders of a dialect, by name: `stablehlo`, `func`, `chlo`, ...
 
@@ -281,11 +288,11 @@ def apply_passes(module: Any, pipeline: str, *, verify: bool = True) -> None:
 # -- programs as files -----------------------------------------------------------------------------------
 
 
-def to_portable(text: str | bytes) -> bytes:
+def to_portable(text: str | bytes, version: str | None = None) -> bytes:
     """The program as a portable StableHLO artifact, which later and somewhat earlier versions read."""
     from jaxlib.mlir.dialects import stablehlo
 
-    module, version = parse(text), stablehlo.get_current_version()
+    module, version = parse(text), version or stablehlo.get_current_version()
     # Shardings and special functions are of other dialects, which promise less about other versions.
     other = any(dialect in str(text) for dialect in ("sdy.", "chlo."))
     return stablehlo.serialize_portable_artifact(module, version, allow_other_dialects=other)
@@ -304,16 +311,29 @@ def refine_shapes(module: str | bytes) -> Any:
     Raises:
         ValueError: an assertion on shapes does not hold, or a shape does not follow from those of the arguments.
     """
+    return parse(refined_bytecode(module))
+
+
+def refined_bytecode(
+    module: str | bytes, assertions: bool = True, static: bool = True, shardy: bool | None = None
+) -> bytes:
+    """As `refine_shapes`; whether assertions are checked and all shapes have to become static can be chosen."""
     from jaxlib import _jax
 
     parsed = parse(module)
-    enable_shardy = "sdy." in str(module)
+    if shardy is None:
+        shardy = "sdy." in str(parsed)
     try:
-        return parse(
-            _jax.mlir.refine_polymorphic_shapes(to_bytecode(parsed), True, True, enable_shardy)
-        )
+        return _jax.mlir.refine_polymorphic_shapes(to_bytecode(parsed), assertions, static, shardy)
     except Exception as e:
         raise ValueError(str(e)) from None
+
+
+def from_hlo(computation: bytes) -> bytes:
+    """A serialized HLO module as the bytecode of a StableHLO module."""
+    from jaxlib import _jax
+
+    return _jax.mlir.hlo_to_stablehlo(computation)
 
 
 def function_texts(module: Any, main: str) -> dict[str, str]:
