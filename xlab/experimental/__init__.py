@@ -18,6 +18,7 @@ _MODULES = (
     "ode",
     "pallas",
     "pjit",
+    "roofline",
     "scheduling_groups",
     "serialize_executable",
     "shard_alike",
