@@ -13,6 +13,7 @@ _MODULES = (
     "layout",
     "mesh_utils",
     "multihost_utils",
+    "ode",
     "pallas",
     "pjit",
     "scheduling_groups",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import effects as _effects
+from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of, explicit_types, symbolic_types
 from xlab.core.dim_equations import Equations
 from xlab.core.dims import SymbolicDim
@@ -594,7 +595,8 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
     done = set(map(id, hoisted))
 
     def start(x):
-        if id(x) not in done and hasattr(x, "copy_to_host_async"):
+        x = x.base if isinstance(x, KeyArray) else x
+        if id(x) not in done and is_native_array(x) and not x.is_deleted():
             done.add(id(x))
             x.copy_to_host_async()
 
