@@ -331,8 +331,8 @@ def replay(found: r.Report) -> Replay:
 
 def transposed(found: r.Report) -> Transposed:
     """The sample's collectives backwards in the other order."""
-    moved = found.transfers[:3]
-    return Transposed(found.title, moved, moved[::-1], ((2,), (1,), ()))
+    moved = tuple(t.replace(rounds=(), formula="", mesh=None) for t in found.transfers[:2])
+    return Transposed(found.title, moved, moved[:1], ((0,), ()))
 
 
 def weighed(found: r.Report) -> WhatIf:

@@ -176,6 +176,8 @@ def test_every_kind_of_record_has_a_text_form():
                 Drawing("timings"),
                 sample.live(REPORT),
                 sample.kernel(REPORT),
+                sample.replay(REPORT),
+                sample.transposed(REPORT),
                 KernelMoment(3),
             )
         )

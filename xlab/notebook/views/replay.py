@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,7 +53,12 @@ def tile_size(r: Replay) -> tuple[float, float]:
 def shape_at(r: Replay, frame: int) -> tuple[int, ...]:
     """The shape of the buffer that a tile shows: sums grow in the shape of the operand until the last step."""
     sums = r.kind == "reduce_scatter" and frame + 1 < len(r.tiles)
-    return tuple(int(n) for n in (r.before if sums else r.after).shape)
+    return tuple(known(n) for n in (r.before if sums else r.after).shape)
+
+
+def known(size: Any) -> int:
+    """The size of a dimension; of one that is only a name, 1."""
+    return size if isinstance(size, int) and 0 <= size < 1 << 20 else 1
 
 
 def steps_of(r: Replay) -> list[int]:
@@ -70,7 +76,8 @@ def written_at(r: Replay) -> list[list[list[int]]]:
         if frame >= len(out) or e.writes not in ("output", "work"):
             continue
         shape = shape_at(r, frame)
-        if len(shape) != len(e.dst_slice) or any(b > n for (_, b), n in zip(e.dst_slice, shape)):
+        inside = all(0 <= a <= b <= n for (a, b), n in zip(e.dst_slice, shape))
+        if len(shape) != len(e.dst_slice) or not inside or math.prod(shape) > MOST_SENT:
             continue
         if e.writes == "work" and r.kind != "reduce_scatter":
             continue
@@ -107,19 +114,19 @@ def chips(type: Type, mesh: MeshInfo) -> Node:
         for i in range(shown):
             part = 100 - round(60 * i / max(1, shown - 1)) if many else 100
             cells.append(
-                h("span", {"class": "xl-chip xl-swatch", "style": f"--h:{HUES[k % 6]};--p:{part}%"})
+                h("span", {"class": "xl-mat xl-swatch", "style": f"--h:{HUES[k % 6]};--p:{part}%"})
             )
             if SIGNS[state] and i + 1 < shown:
-                cells.append(h("span", {"class": "xl-chip-sign"}, SIGNS[state]))
+                cells.append(h("span", {"class": "xl-mat-sign"}, SIGNS[state]))
         rows.append(
             h(
                 "span",
-                {"class": "xl-chips", "title": f"over {clean(name)} it {STATES[state]}"},
+                {"class": "xl-mats", "title": f"over {clean(name)} it {STATES[state]}"},
                 h("small", None, f"{name} {state} "),
                 *cells,
             )
         )
-    return h("span", {"class": "xl-states"}, *rows)
+    return h("span", {"class": "xl-mat-axes"}, *rows)
 
 
 def event_rows(events: Sequence[FlowEvent]) -> list[Node]:
@@ -146,9 +153,10 @@ def ribbons(r: Replay) -> Node | None:
         if e.writes == "output" and e.reads != "result":
             final.setdefault(e.chunk, []).append(e)
     pieces = [p for c, some in first.items() for p in zip(some, final.get(c, ()), strict=False)]
+    pieces = [(a, b) for a, b in pieces if a.src_slice and b.dst_slice and a.src >= 0]
     if not pieces or len(pieces) > MOST_RIBBONS:
         return None
-    rows_in, rows_out = (int((x.shape or (1,))[0]) for x in (r.before, r.after))
+    rows_in, rows_out = (known((x.shape or (1,))[0]) for x in (r.before, r.after))
     tall = max(3.0, min(14.0, 420 / (len(r.devices) * max(rows_in, rows_out) + 1)))
     gap, width = 10.0, 460.0
     place = {d: k for k, d in enumerate(r.devices)}

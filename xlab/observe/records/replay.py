@@ -110,6 +110,25 @@ class Replay(Record):
         """Whether rows of different numbers go to each."""
         return self.kind == "ragged_all_to_all"
 
+    def contradiction(self) -> str:
+        """Devices, steps and slices that do not fit together."""
+        known = set(self.devices)
+        ids = self.mesh.device_ids or range(self.mesh.size)
+        if not known <= set(ids) or len(known) < len(self.devices):
+            return "devices must be of mesh, each once"
+        for word, found in (("inputs", self.inputs), *(("tiles", x) for x in self.tiles)):
+            if found and len(found) != len(known):
+                return (
+                    f"{word} has {len(found)} entries for {plural(len(known), 'device')} of devices"
+                )
+        for e in self.events:
+            if e.dst not in known or (e.src >= 0 and e.src not in known):
+                return f"events go from {e.src} to {e.dst}, which are not both in devices"
+        steps = len({e.step for e in self.events})
+        if self.tiles and (len(self.tiles) != steps + 1 or not self.inputs):
+            return f"tiles has {len(self.tiles)} frames, with inputs of {len(self.inputs)} devices, for {plural(steps, 'step')} of events"
+        return ""
+
     def sentence(self) -> str:
         """What happens, in one line."""
         over = ", ".join(self.axes)

@@ -24,6 +24,14 @@ class Transposed(Record):
     backward: tuple[Transfer, ...] = ()
     beside: tuple[tuple[int, ...], ...] = ()
 
+    def contradiction(self) -> str:
+        """Collectives beside others that are not there."""
+        if len(self.beside) != len(self.forward):
+            return f"beside has {len(self.beside)} entries for {plural(len(self.forward), 'collective')} of forward"
+        if any(not 0 <= j < len(self.backward) for found in self.beside for j in found):
+            return f"beside names what backward, of {plural(len(self.backward), 'collective')}, has not"
+        return ""
+
     @property
     def alone(self) -> tuple[int, ...]:
         """Positions in `backward` of what no collective of the program stands beside, such as the sum of a broadcast argument's gradient."""
