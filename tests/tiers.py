@@ -97,7 +97,8 @@ def pytest_collection_modifyitems(config, items):
     """Leaves out what the tier does not take. Then the shortest tour first, marked tests by what they cost; otherwise the order of the files.
 
     Of a table of samples, all tests of one sample follow each other: they share what was compiled for it.
-    Parallel runs get a file's tests together for the same reason, and browsers early, so that nobody waits for them at the end.
+    Parallel runs get a file's tests together for the same reason, and browsers and slow tests early, so that nobody waits
+    for one of them at the end.
     """
     marks = {item: {mark.name for mark in item.iter_markers()} for item in items}
     kept = tier(config)
@@ -116,7 +117,9 @@ def takes(tier: str, marks: set[str]) -> bool:
 
 def place_in_order(items, marks):
     tables = {item.path for item in items if "reference" in marks[item]}
-    browsers = 0.5 if "PYTEST_XDIST_WORKER" in os.environ else LATER["browser"]
+    parallel = "PYTEST_XDIST_WORKER" in os.environ
+    browsers = 0.5 if parallel else LATER["browser"]
+    slow = 0.6 if parallel else LATER["slow"]
     samples: dict[tuple, int] = {}
 
     def place(item):
@@ -126,6 +129,8 @@ def place_in_order(items, marks):
             late = max(late, LATER["reference"])
         if late == LATER["browser"]:
             late = browsers
+        if late == LATER["slow"]:
+            late = slow
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")
         first = samples.setdefault(
             (item.path, getattr(getattr(case, "sample", None), "name", None)), len(samples)

@@ -185,8 +185,8 @@ FLAGS: dict[str, Flag] = {
         Flag("transfer_guard_device_to_host", "allow", _GUARD_LEVELS, "What implicit transfers from devices do."),
         Flag("transfer_guard_device_to_device", "allow", _GUARD_LEVELS, "What implicit transfers among devices do."),
         Flag("array_garbage_collection_guard", "allow", ("allow", "log", "fatal"), "Arrays in cycles."),
-        Flag("pmap_replica_mode", False, bool, "Run pmap as replicas.", idle="pmap runs as a shard_map over a mesh"),
-        Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", idle="pmap runs as a shard_map over a mesh"),
+        Flag("pmap_replica_mode", False, bool, "Inside larger programs, run pmap on whole arrays: each device picks its example.", True),
+        Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", idle="pmap always moves inputs to its devices"),
         Flag("forward_trivial", False, bool, "Return arguments unchanged from trivial programs.",
              idle="programs that return their arguments run like others"),
         Flag("num_cpu_devices", None, int, "Number of CPU devices; fixed once the first device is used."),
@@ -255,6 +255,7 @@ class Config(threading.local):
             validate(value)
         with _lock:
             setattr(Config, flag.name, value)
+            (_updated.discard if value == _initial[flag.name] else _updated.add)(flag.name)
             if flag.traced:
                 Config._version += 1
                 for box in tuple(_boxes):
@@ -267,6 +268,15 @@ class Config(threading.local):
     def read(self, name: str) -> Any:
         """The flag's value in this thread; accepts prefixed names."""
         return getattr(self, _flag(name).name)
+
+    def source(self, name: str) -> str:
+        """Where this thread's value of a flag is from: `local` (a `with` block), `global` (`update`), `env` (the environment) or `default`."""
+        flag = _flag(name)
+        if flag.name in self.__dict__:
+            return "local"
+        if flag.name in _updated:
+            return "global"
+        return "env" if flag.env in os.environ else "default"
 
     @property
     def values(self) -> dict[str, Any]:
@@ -364,6 +374,8 @@ class Config(threading.local):
 
 _MISSING = object()
 _lock = threading.RLock()
+_initial: dict[str, Any] = {}  # from the environment, or the default
+_updated: set[str] = set()  # names of flags that have another value by now
 _boxes: weakref.WeakSet[_Box] = weakref.WeakSet([Config._box])
 _extra_names: list[str] = []
 _subscribers: list[Callable[[], Any]] = []
@@ -394,7 +406,7 @@ def _unknown(name: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(_plain(name), FLAGS, 3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else " See xlab.config.FLAGS for the list."
+    hint = f" Did you mean {' or '.join(near)}?" if near else " xlab.observe.settings() lists all."
     return f"There is no option {name!r}.{hint}"
 
 
@@ -406,6 +418,7 @@ def _load_environment() -> None:
             flag.warn_idle(value)
             value = flag.default
         setattr(Config, flag.name, value)
+        _initial[flag.name] = value
         # Properties rather than __getattr__, whose mere presence would double the cost of every read.
         alias = property(operator.attrgetter(flag.name), doc=flag.doc)
         for prefix in (_PREFIX, _FOREIGN_PREFIX):

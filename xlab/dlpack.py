@@ -1,9 +1,12 @@
 """Exchange of arrays with other libraries, without copies where possible."""
 
 from xlab import numpy as _numpy
-from xlab.core.dtypes import is_dlpack_dtype as is_supported_dtype
+from xlab.core.alias import alias as _alias
+from xlab.core.dtypes import is_dlpack_dtype as _is_dlpack_dtype
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
+
+is_supported_dtype = _alias(_is_dlpack_dtype, "is_supported_dtype", "xlab.dlpack")
 
 
 def from_dlpack(external_array, device=None, copy: bool | None = None):

@@ -240,6 +240,17 @@ class IncompatibleDevices(XlabError, ValueError):
     """Arguments of one computation live on different sets of devices, or in another device order.
 
     Fix: move them to one mesh with `xlab.device_put(x, sharding)`, or leave small ones uncommitted.
+
+    `sides` are the two that disagree: what each is, and the ids of its devices in their order.
+    """
+
+    sides: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+class ForbiddenMapError(XlabError, ValueError, RuntimeError):
+    """A `pmap` in the body of a `shard_map`, where every device is at work already.
+
+    Fix: map with `xlab.vmap` inside, or with a `shard_map` over a mesh axis that is left.
     """
 
 

@@ -11,6 +11,7 @@ from xlab.transforms.export import (
     maximum_supported_calling_convention_version,
     minimum_supported_calling_convention_version,
 )
+from xlab.transforms.export_shapes import symbolic_args_specs
 from xlab.transforms.export_trees import (
     register_namedtuple_serialization,
     register_pytree_node_serialization,
@@ -28,5 +29,6 @@ __all__ = [
     "minimum_supported_calling_convention_version",
     "register_namedtuple_serialization",
     "register_pytree_node_serialization",
+    "symbolic_args_specs",
     "symbolic_shape",
 ]

@@ -16,6 +16,7 @@ import numpy as np
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.dims import dim_indices
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 
@@ -74,7 +75,7 @@ def resize(
     """
     method = ResizeMethod.from_string(method) if isinstance(method, str) else method
     image = as_array(image)
-    shape = tuple(map(int, shape))
+    shape = dim_indices(shape)
     if len(shape) != image.ndim:
         raise ValueError(
             f"shape must have length equal to the number of dimensions of image; {shape} vs {image.shape}"
@@ -82,10 +83,7 @@ def resize(
     if method == ResizeMethod.NEAREST:
         for axis, (old, new) in enumerate(zip(image.shape, shape)):
             if old != new:
-                places = np.floor(
-                    (np.arange(new, dtype=np.float32) + np.float32(0.5)) * np.float32(old / new)
-                ).astype(np.int32)
-                image = jnp.take(image, np.minimum(places, old - 1), axis=axis)
+                image = jnp.take(image, _nearest(old, new), axis=axis)
         return image
     image = as_array(*promoted_inexact("resize", image))
     axes = [i for i, (old, new) in enumerate(zip(image.shape, shape)) if old != new]
@@ -93,6 +91,15 @@ def resize(
     return _scaled(
         image, shape, axes, scale, [0.0] * len(axes), _kernel(method), antialias, precision
     )
+
+
+def _nearest(old, new):
+    """The position of the pixel nearest to each of the new ones."""
+    known = isinstance(old, int) and isinstance(new, int)
+    xnp = np if known else jnp
+    ratio = np.float32(old / new) if known else jnp.asarray(old / new, np.float32)
+    places = xnp.floor((xnp.arange(new).astype(np.float32) + np.float32(0.5)) * ratio)
+    return xnp.minimum(places.astype(np.int32), old - 1)
 
 
 def scale_and_translate(
@@ -120,7 +127,7 @@ def scale_and_translate(
             "Nearest neighbor resampling is not currently supported for scale_and_translate."
         )
     image = as_array(*promoted_inexact("scale_and_translate", image))
-    shape = tuple(map(int, shape))
+    shape = dim_indices(shape)
     if len(shape) != image.ndim:
         raise ValueError(
             f"shape must have length equal to the number of dimensions of image; {shape} vs {image.shape}"

@@ -192,8 +192,8 @@ def _segments(
             f"{name}: data of shape {data.shape} does not fit segment_ids of shape {ids.shape}: give one number per row of "
             f"data, or data that broadcast against {(*ids.shape, *data.shape[1:])}"
         ) from None
-    rows = ids.shape[0] if ids.ndim else 1
-    size = max(rows, 1) if bucket_size is None else bucket_size
+    rows = ids.shape[0] if ids.ndim and bucket_size is not None else 1
+    size = 1 if bucket_size is None else bucket_size
     parts = []
     for start in range(0, max(rows, 1), size):
         window = slice(start, start + size) if bucket_size is not None else ...

@@ -1,5 +1,7 @@
 """The functions of `xlab.tree` under their longer names, and registration."""
 
+from xlab import tree as _tree
+from xlab.core.alias import alias as _alias
 from xlab.tree import (
     DictKey as DictKey,
 )
@@ -22,16 +24,7 @@ from xlab.tree import (
     SequenceKey as SequenceKey,
 )
 from xlab.tree import (
-    all as tree_all,
-)
-from xlab.tree import (
     all_leaves as all_leaves,
-)
-from xlab.tree import (
-    broadcast as tree_broadcast,
-)
-from xlab.tree import (
-    flatten as tree_flatten,
 )
 from xlab.tree import (
     flatten_one_level as flatten_one_level,
@@ -40,31 +33,10 @@ from xlab.tree import (
     flatten_one_level_with_keys as flatten_one_level_with_keys,
 )
 from xlab.tree import (
-    flatten_with_path as tree_flatten_with_path,
-)
-from xlab.tree import (
     is_tree_node as is_tree_node,
 )
 from xlab.tree import (
     keystr as keystr,
-)
-from xlab.tree import (
-    leaves as tree_leaves,
-)
-from xlab.tree import (
-    leaves_with_path as tree_leaves_with_path,
-)
-from xlab.tree import (
-    map as tree_map,
-)
-from xlab.tree import (
-    map_with_path as tree_map_with_path,
-)
-from xlab.tree import (
-    reduce as tree_reduce,
-)
-from xlab.tree import (
-    reduce_associative as tree_reduce_associative,
 )
 from xlab.tree import (
     register_dataclass as register_dataclass,
@@ -88,12 +60,6 @@ from xlab.tree import (
     registry as default_registry,
 )
 from xlab.tree import (
-    structure as tree_structure,
-)
-from xlab.tree import (
-    transpose as tree_transpose,
-)
-from xlab.tree import (
     treedef_children as treedef_children,
 )
 from xlab.tree import (
@@ -102,9 +68,22 @@ from xlab.tree import (
 from xlab.tree import (
     treedef_tuple as treedef_tuple,
 )
-from xlab.tree import (
-    unflatten as tree_unflatten,
+
+tree_all = _alias(_tree.all, "tree_all", "xlab.tree_util")
+tree_broadcast = _alias(_tree.broadcast, "tree_broadcast", "xlab.tree_util")
+tree_flatten = _alias(_tree.flatten, "tree_flatten", "xlab.tree_util")
+tree_flatten_with_path = _alias(_tree.flatten_with_path, "tree_flatten_with_path", "xlab.tree_util")
+tree_leaves = _alias(_tree.leaves, "tree_leaves", "xlab.tree_util")
+tree_leaves_with_path = _alias(_tree.leaves_with_path, "tree_leaves_with_path", "xlab.tree_util")
+tree_map = _alias(_tree.map, "tree_map", "xlab.tree_util")
+tree_map_with_path = _alias(_tree.map_with_path, "tree_map_with_path", "xlab.tree_util")
+tree_reduce = _alias(_tree.reduce, "tree_reduce", "xlab.tree_util")
+tree_reduce_associative = _alias(
+    _tree.reduce_associative, "tree_reduce_associative", "xlab.tree_util"
 )
+tree_structure = _alias(_tree.structure, "tree_structure", "xlab.tree_util")
+tree_transpose = _alias(_tree.transpose, "tree_transpose", "xlab.tree_util")
+tree_unflatten = _alias(_tree.unflatten, "tree_unflatten", "xlab.tree_util")
 
 KeyEntry = DictKey | SequenceKey | GetAttrKey | FlattenedIndexKey
 

@@ -7,7 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from xlab.sharding import AbstractMesh, AxisType, Format, Layout, Mesh, NamedSharding
 from xlab.sharding import PartitionSpec as P
 
 
@@ -131,10 +131,24 @@ def test_every_mismatch_is_counted():
     compiled = xlab.jit(lambda *q: q).lower(*[cut] * 7).compile()
     with pytest.raises(
         ValueError,
-        match=r"`q\[0\]` of type f32\[8\]: compiled for P\('i',?\) .*`q\[4\]`.*\(5 of 7 shown\)",
+        match=r"other shardings .*`q\[0\]`, `q\[1\]`, .*`q\[6\]` of type f32\[8\]: compiled for P\('i',?\) .*\(7 of 7 arguments\)",
     ) as caught:
         compiled(*[whole] * 7)
-    assert "q[5]" not in str(caught.value)
+    assert str(caught.value).count("compiled for P(") == 1
+    turned = [
+        xlab.device_put(np.ones((8, 8), np.float32), s) for s in (cut.sharding, whole.sharding)
+    ]
+    product = xlab.jit(lambda *q: q).lower(*turned).compile()
+    with pytest.raises(
+        ValueError,
+        match=r"other layouts .*`q\[1\]` .* major_to_minor=\(0, 1\), called with major_to_minor=\(1, 0\)\.",
+    ):
+        product(turned[0], xlab.device_put(turned[1], Format(Layout((1, 0)), whole.sharding)))
+    with pytest.raises(
+        ValueError,
+        match=r"other shardings and layouts .*`q\[1\]` .*P\(.*; `q\[1\]` .*major_to_minor",
+    ):
+        product(turned[0], xlab.device_put(turned[1], Format(Layout((1, 0)), cut.sharding)))
     with pytest.raises(
         TypeError, match=r"`q\[1\]`: compiled for f32\[8\], called with i32\[8\]; `q\[6\]`"
     ):
@@ -231,3 +245,16 @@ class TestOptions:
             TypeError, match=r"xla_embed_ir_in_executable takes .* got \[1\] of type list"
         ):
             lowered.compile({"xla_embed_ir_in_executable": [1]})
+
+
+def test_what_is_known_of_results():
+    mesh = Mesh(np.array(xlab.devices()[:2]), ("i",))
+    x = xlab.device_put(np.ones((4, 4), np.float32), NamedSharding(mesh, P("i")))
+    lowered = xlab.jit(lambda x: {"r": x * 2, "s": (x.sum(),)}).lower(x)
+    text = lowered.as_text()
+    assert "jax.result_info = \"result['r']\"" in text
+    assert "jax.result_info = \"result['s'][0]\"" in text
+    info = lowered.compile().out_info
+    assert info["r"].sharding.is_equivalent_to(x.sharding, 2) and info["r"].shape == (4, 4)
+    assert info["s"][0].sharding.is_fully_replicated
+    assert lowered.compile().call(x)["s"][0] == 16

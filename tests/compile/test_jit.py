@@ -522,11 +522,14 @@ class TestAheadOfTime:
             self.compiled()(X, {"k": X[:2]})
         assert "b['k']" in str(caught.value)
 
-    def test_at_most_five_mismatches_are_shown(self):
+    def test_mismatches_of_one_kind_are_named_together_and_at_most_five_kinds(self):
         compiled = xlab.jit(lambda xs: sum(xs)).lower([X] * 7).compile()
-        with pytest.raises(TypeError) as caught:
+        with pytest.raises(TypeError, match=r"\(7 of 7 arguments\)") as caught:
             compiled([X.astype(np.int32)] * 7)
-        assert str(caught.value).count("i32[3]") == 5
+        assert str(caught.value).count("i32[3]") == 1 and "xs[6]" in str(caught.value)
+        with pytest.raises(TypeError, match=r"\(5 of 7 shown\) \(7 of 7 arguments\)") as caught:
+            compiled([np.zeros(4 + i, np.float32) for i in range(7)])
+        assert str(caught.value).count(", called with") == 5
 
     def test_weak_types_are_not_compared(self):
         compiled = xlab.jit(lambda x: x + 1).lower(np.float32(1)).compile()

@@ -214,7 +214,6 @@ def test_where_a_number_is_needed():
         complex,
         lambda d: [0] * d,
         np.zeros,
-        np.arange,
         bytes,
         lambda d: [1, 2][d],
     ):

@@ -14,8 +14,11 @@ ROOMS = [
     "xlab",
     *(f"xlab.{room}" for room in ("kernels", "lax", "nn", "numpy", "random")),
     *(f"xlab.{room}" for room in ("lax.linalg", "nn.initializers", "numpy.fft", "numpy.linalg")),
-    *(f"xlab.scipy.{room}" for room in ("fft", "integrate", "linalg", "ndimage", "signal")),
-    *(f"xlab.scipy.{room}" for room in ("sparse.linalg", "special")),
+    *(
+        f"xlab.scipy.{room}"
+        for room in ("fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal")
+    ),
+    *(f"xlab.scipy.{room}" for room in ("cluster.vq", "sparse.linalg", "special")),
     *(f"xlab.scipy.stats.{name}" for name in stats._DISTRIBUTIONS),
 ]
 

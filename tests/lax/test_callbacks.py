@@ -513,7 +513,7 @@ def test_what_several_devices_cannot_do(whole, line):
     with pytest.raises(NotImplementedError, match="all mesh axes"):
         xlab.jit(
             xlab.shard_map(
-                lambda x: xlab.pure_callback(np.sin, x, x),
+                lambda x: (io_callback(print, None, x, ordered=True), x)[1],
                 mesh=two,
                 in_specs=P("a"),
                 out_specs=P("a"),

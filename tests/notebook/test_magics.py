@@ -534,3 +534,33 @@ def test_an_abstract_mesh_and_a_sharding_over_it_are_drawn(lab):
         data, _ = lab.display_formatter.format(value)
         assert "<iframe" in data["text/html"] or "<svg" in data["text/html"], value
     assert "1,000 abstract devices" in str(formatters.record_of(mesh))
+
+
+def test_settings_caches_and_effects(lab, run):
+    outputs, _ = run("%xsettings debug_")
+    assert re.search(r"debug_nans +False +default", shown(outputs))
+    assert "config.update" not in outputs[0]["text/html"]
+    run("xlab.config.update('debug_checks', True)")
+    try:
+        outputs, _ = run("%xsettings --changed")
+        assert re.search(r"debug_checks +True +global", shown(outputs))
+        assert "debug_infs" not in shown(outputs) and "config.update" in outputs[0]["text/html"]
+    finally:
+        run("xlab.config.update('debug_checks', False)")
+    assert "no one-operation" not in shown(run("%xcaches")[0])
+    run("jnp.ones(3) + 1")
+    outputs, _ = run("%xcaches")
+    assert re.search(r"eager +\d+ hits?, \d+ miss", shown(outputs)) and "disk" in shown(outputs)
+    outputs, _ = run("%xeffects")
+    assert "no effect is waited for" in shown(outputs)
+
+
+def test_an_error_about_devices_draws_them(lab, run):
+    from xlab.notebook.tracebacks import failure
+    from xlab.notebook.views.draw import html
+    from xlab.notebook.views.report import failure_node
+
+    run("d = xlab.devices()")
+    result = lab.run_cell("xlab.device_put(w, d[1]) + xlab.device_put(w, d[2])")
+    card = html(failure_node(failure(result.error_in_exec)))
+    assert card.count("xl-strip n") == 2 and "not one of its devices" in card

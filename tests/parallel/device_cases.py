@@ -5,6 +5,7 @@ A case takes the runtime as a module and returns what can be written as JSON. Ru
 
 import importlib
 import json
+import re
 import sys
 
 import numpy as np
@@ -203,6 +204,164 @@ for _rule, _shapes, _outs, _kinds in (
     (" ".join("abcdefghijklmnopqrstu") + " -> a", [(1,) * 21], [(1,)], {}),
 ):
     _rule_case(_rule, _shapes, _outs, **_kinds)
+
+
+# -- annotations ------------------------------------------------------------------------------------------
+
+_ATTRIBUTES = re.compile(
+    r"= (?:stablehlo\.|func\.)?(\w+)[ (@].*mhlo\.frontend_attributes = (\{[^}]*\})", re.MULTILINE
+)
+
+
+def annotations(f, *args):
+    """Operations with frontend attributes, and these; broadcasts and constants are made in other numbers."""
+    found = _ATTRIBUTES.findall(f.lower(*args).as_text())
+    return sorted([op, a] for op, a in found if op not in ("broadcast_in_dim", "constant"))
+
+
+def experimental(rt, name):
+    return importlib.import_module(f"{rt.__name__}.experimental.{name}")
+
+
+X = np.arange(8, dtype=np.float32)
+
+
+@case
+def compute_on_types(rt):
+    compute_on = experimental(rt, "compute_on").compute_on
+
+    def f(x, where):
+        with compute_on(where):
+            y = rt.numpy.sin(x)
+        return rt.numpy.cos(y)
+
+    out = []
+    for where in ("device_host", "device", "tpu_sparsecore", "gpu_stream:1", "gpu_stream:x"):
+        g = rt.jit(lambda x, where=where: f(x, where))
+        out.append(
+            [annotations(g, X), np.asarray(g(X)).round(5).tolist() if "device" in where else 0]
+        )
+    return out
+
+
+def _refused(where):
+    def f(rt):
+        with experimental(rt, "compute_on").compute_on(where):
+            pass
+
+    f.__name__ = f"compute_on {where!r}"
+    case(f)
+
+
+for _where in ("host", "gpu_stream", 3, None, ""):
+    _refused(_where)
+
+
+@case
+def compute_on_decorates_jits_and_nests(rt):
+    compute_on = experimental(rt, "compute_on").compute_on
+
+    @compute_on("device_host")
+    @rt.jit
+    def g(x):
+        return rt.numpy.sin(x)
+
+    def f(x):
+        with compute_on("device_host"), compute_on("device"):
+            y = rt.numpy.tanh(x)
+        return g(y)
+
+    gradient = rt.jit(rt.grad(lambda x: g(x).sum()))
+    return [
+        annotations(rt.jit(f), X),
+        annotations(gradient, X),
+        annotations(rt.jit(rt.vmap(g)), X),
+        np.asarray(gradient(X)).round(5).tolist(),
+    ]
+
+
+@case
+def metadata_of_blocks(rt):
+    set_xla_metadata = experimental(rt, "xla_metadata").set_xla_metadata
+
+    def f(x):
+        with set_xla_metadata(a="b", n=3, flag=True):
+            y = rt.numpy.sin(x)
+            with set_xla_metadata(a="c", n=None):
+                y = rt.numpy.tanh(y)
+        return rt.numpy.cos(y)
+
+    return [
+        annotations(rt.jit(f), X),
+        annotations(rt.jit(set_xla_metadata(k="v")(rt.numpy.cos)), X),
+        np.asarray(f(X)).round(5).tolist(),
+    ]
+
+
+@case
+def metadata_of_values(rt):
+    tag = experimental(rt, "xla_metadata").set_xla_metadata
+
+    def f(x):
+        return tag({"s": rt.numpy.sin(x), "x": x}, a="b")["s"] * 2
+
+    return [
+        annotations(rt.jit(f), X),
+        annotations(rt.jit(rt.vmap(f)), X),
+        annotations(rt.jit(lambda x: tag(x, a="b")), X),
+        np.asarray(rt.grad(lambda x: f(x).sum())(X)).round(5).tolist(),
+        np.asarray(tag(3, a="b")).tolist(),
+    ]
+
+
+@case
+def metadata_of_text(rt):
+    return experimental(rt, "xla_metadata").set_xla_metadata("x", a="b")
+
+
+@case
+def metadata_with_lists(rt):
+    tag = experimental(rt, "xla_metadata").set_xla_metadata
+    return np.asarray(rt.jit(lambda x: tag(x * 2, a=[1, 2]))(X)).tolist()
+
+
+@case
+def scheduling_groups(rt):
+    group = experimental(rt, "scheduling_groups").scheduling_group
+    f = group(name="q")(lambda x: rt.numpy.sin(x) * 2)
+    return [
+        annotations(rt.jit(f), X),
+        annotations(rt.jit(rt.grad(lambda x: f(x).sum())), X),
+        np.asarray(rt.vmap(rt.grad(f))(X)).round(5).tolist(),
+        experimental(rt, "scheduling_groups").xla_metadata_call(lambda x: x + 1, a="b")(1),
+    ]
+
+
+@case
+def alike(rt):
+    shard_alike = experimental(rt, "shard_alike").shard_alike
+
+    def f(x):
+        _, b = shard_alike({"v": x}, {"v": rt.numpy.ones((8, 16))})
+        return b["v"] * 2
+
+    x = split(rt, "x", "y")
+    return [
+        seen(rt.jit(f)(x)),
+        seen(shard_alike(x, rt.numpy.ones((8, 16)))[1]),
+        seen(rt.grad(lambda x: (shard_alike(x, x * 2)[1] ** 2).sum())(x)),
+        seen(rt.jit(rt.vmap(lambda a, b: shard_alike(a, b)[1], (0, None)))(x, x[0])),
+    ]
+
+
+@case
+def alike_of_other_shapes(rt):
+    return experimental(rt, "shard_alike").shard_alike(np.ones(3), np.ones(4))
+
+
+@case
+def alike_of_other_trees(rt):
+    return experimental(rt, "shard_alike").shard_alike(np.ones(3), [np.ones(3)])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import lax
+from xlab.config import flag_context
+from xlab.parallel import replica_mode
 
 X = np.arange(8, dtype=np.float32)
 
@@ -156,6 +158,106 @@ class TestNested:
     def test_refused(self, inner, shape, words):
         with pytest.raises(ValueError, match=f"(?s){words}"):
             xlab.pmap(xlab.pmap(lambda v: v, **inner), axis_name="i")(np.ones(shape))
+
+    def test_maps_beside_each_other_need_the_devices_of_the_larger_only(self):
+        """X26: replicas are the product over a nest, and the largest of siblings."""
+
+        def body(y):
+            a = xlab.pmap(lambda v: v + lax.psum(v, "j"), axis_name="j")(y)
+            b = xlab.pmap(lambda v: v * lax.psum(v, ("i", "k")), axis_name="k", out_axes=0)(y[:2])
+            c = xlab.pmap(lambda v: v + 1)(y) + xlab.pmap(lambda v: v + 2)(y[:2]).sum()
+            return a, b, c
+
+        mapped = xlab.pmap(body, axis_name="i")
+        with xlab.disable_jit():
+            eager = mapped(X.reshape(2, 4))
+        a, b, c = mapped(X.reshape(2, 4))
+        rows = X.reshape(2, 4)
+        assert np.array_equal(a, rows + rows.sum(1, keepdims=True))
+        assert np.array_equal(b, rows[:, :2] * rows[:, :2].sum())
+        assert np.array_equal(c, rows + 1 + (rows[:, :2] + 2).sum(1, keepdims=True))
+        for x, y in zip(eager, (a, b, c)):
+            np.testing.assert_array_equal(x, y)
+
+    def test_devices_of_the_outermost_count_for_the_nest(self):
+        devices = xlab.devices()[::-1]
+        inner = xlab.pmap(lambda v: v + lax.psum(v, "j"), axis_name="j")
+        y = xlab.pmap(inner, axis_name="i", devices=devices)(X.reshape(2, 4))
+        assert np.array_equal(y, X.reshape(2, 4) + X.reshape(2, 4).sum(1, keepdims=True))
+        assert y.sharding.devices_in_order == tuple(devices)
+        with pytest.raises(ValueError, match="size.* is 2 and devices has 6.*the 4 of the pmaps"):
+            xlab.pmap(inner, axis_name="i", devices=devices[:6])(X[:4].reshape(2, 2))
+        with pytest.raises(
+            ValueError, match="size.* is 2 and devices has 3 entries: they must be equal$"
+        ):
+            xlab.pmap(lambda v: v, devices=devices[:3])(X[:2])
+
+
+class TestReplicaMode:
+    """X29: a map inside a larger program takes and returns whole arrays."""
+
+    @pytest.mark.parametrize(
+        ("dtype", "out_axes"), [(np.float32, 0), (np.bool_, 0), (np.int32, 1), (np.float32, -1)]
+    )
+    def test_values_are_those_of_the_mesh(self, dtype, out_axes):
+        f = xlab.pmap(
+            lambda x, w: (x, lax.psum(jnp.where(x, w, 1), "i")),
+            "i",
+            in_axes=(1, None),
+            out_axes=(out_axes, None),
+        )
+        x = (np.arange(12).reshape(3, 4) % 5).astype(dtype)
+        want = xlab.jit(f)(x, np.float32(3))
+        with (
+            flag_context("pmap_replica_mode", True),
+            pytest.warns(UserWarning, match="Remove the outer jit"),
+        ):
+            got = xlab.jit(f)(x, np.float32(3))
+        for a, b in zip(got, want):
+            assert a.dtype == b.dtype and np.array_equal(a, b)
+        assert got[0].sharding.is_fully_replicated and got[0].committed
+        assert not want[0].sharding.is_fully_replicated
+
+    def test_derivatives_nests_keys_and_calls_that_stand_alone(self):
+        f = xlab.pmap(xlab.pmap(lambda v: jnp.sin(v) * lax.psum(v, ("i", "j")), "j"), "i")
+        draw = xlab.pmap(lambda k: xlab.random.fold_in(k, lax.axis_index("i")), "i")
+        x, keys = X[:4].reshape(2, 2), xlab.random.split(xlab.random.key(0), 2)
+        loss = lambda v: (f(v) ** 2).sum()
+        want = f(x), xlab.grad(loss)(x), xlab.random.key_data(draw(keys))
+        with flag_context("pmap_replica_mode", True):
+            assert not f(x).sharding.is_fully_replicated
+            with pytest.warns(UserWarning, match="moves data inefficiently"):
+                got = (
+                    xlab.jit(f)(x),
+                    xlab.jit(xlab.grad(loss))(x),
+                    xlab.random.key_data(xlab.jit(draw)(keys)),
+                )
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_x35_collectives_between_processes_have_to_be_allowed(monkeypatch):
+    body = xlab.make_jaxpr(
+        xlab.pmap(lambda v: lax.pmax(lax.psum(v, "i"), "i") + lax.axis_index("i"), "i")
+    )(X)
+    replica_mode.check_collectives(body.jaxpr, "f")
+    monkeypatch.setattr(replica_mode, "multi_host_supported_collectives", {lax.psum_p})
+    with pytest.raises(TypeError, match="uses the collectives pmax, which are not in.*: psum"):
+        replica_mode.check_collectives(body.jaxpr, "f")
+    monkeypatch.setattr(replica_mode, "multi_host_supported_collectives", set())
+    with pytest.raises(TypeError, match="pmax, psum.*it is empty"):
+        replica_mode.check_collectives(body.jaxpr, "f")
+
+
+def test_x63_no_map_in_a_body_that_all_devices_run():
+    mesh = xlab.make_mesh((8,), ("d",), axis_types=(xlab.sharding.AxisType.Auto,))
+    spec = xlab.sharding.PartitionSpec("d")
+    f = xlab.shard_map(xlab.pmap(lambda v: v), mesh=mesh, in_specs=spec, out_specs=spec)
+    for kind in (RuntimeError, ValueError):
+        with pytest.raises(
+            kind, match=r"pmap of <lambda> is called in the body of a shard_map over Mesh\('d': 8"
+        ):
+            f(X)
 
 
 class TestInputsElsewhere:

@@ -311,3 +311,13 @@ def test_many_collectives_in_flight():
     a = xlab.device_put(X, rows())
     outs = [f(a) for _ in range(300)]
     assert all(float(o[0]) == 28.0 for o in outs[::50])
+
+
+def test_an_array_of_keys_from_one_part_per_device():
+    keys = xlab.random.split(xlab.random.key(0), 8)
+    parts = [xlab.device_put(keys[i : i + 1], d) for i, d in enumerate(xlab.devices())]
+    made = xlab.make_array_from_single_device_arrays((8,), rows(), parts)
+    assert made.sharding == rows() and made.dtype == keys.dtype
+    np.testing.assert_array_equal(xlab.random.key_data(made), xlab.random.key_data(keys))
+    with pytest.raises(ValueError, match="one part on each"):
+        xlab.make_array_from_single_device_arrays((8,), rows(), parts[:3])

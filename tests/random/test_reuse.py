@@ -210,3 +210,15 @@ def test_a_report_says_it_without_the_flag():
         f(key())
     (notice,) = [n for n in observe.report(session).notices if "used before" in n.text]
     assert notice.severity == "warning" and notice.equation >= 0
+
+
+def test_a_long_computation_without_keys_is_numbered_in_one_walk():
+    from xlab.interpreters.key_reuse import first_reuse
+
+    def doubled(x):  # as text its value has 2**200 terms
+        for _ in range(200):
+            x = x + x
+        return x
+
+    closed = xlab.make_jaxpr(lambda k, x: R.uniform(k) + doubled(x))(key(), 1.0)
+    assert first_reuse(closed, "f") is None

@@ -116,6 +116,7 @@ def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any],
 
 
 _ALIGNMENT = 64  # bytes; the runtime copies what begins elsewhere
+_SMALL = 4096  # bytes that are copied once more in less time than it takes to align them
 
 
 def empty_for_device(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -133,7 +134,9 @@ def _own_copies(shards: Sequence[Any]) -> list[Any]:
     made: dict[Any, Any] = {}
     out = []
     for shard in shards:
-        if isinstance(shard, np.ndarray):
+        if isinstance(shard, np.ndarray) and shard.nbytes <= _SMALL:
+            shard = np.array(shard, order="C", copy=True)
+        elif isinstance(shard, np.ndarray):
             key = shard.__array_interface__["data"][0], shard.shape, shard.strides
             copy = made.get(key)
             if copy is None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from xlab.backend import caches, native
 from xlab.backend.native import _jax
-from xlab.backend.pytree import registry
+from xlab.backend.pytree import dispatch_registry
 from xlab.config import config
 
 PjitFunction = _jax.PjitFunction
@@ -21,7 +21,7 @@ class FastPath(NamedTuple):
     """What native code needs to run a known signature by itself.
 
     Shardings are native ones, one per flat argument or result, as are the kept bits and layouts (None for the
-    default layout).
+    default layout). What is flat, and the structure of the result, are in terms of `dispatch_registry`.
     """
 
     xla_executable: Any
@@ -68,7 +68,7 @@ def native_jit(name: str, fun: Callable, cache_miss: Callable[..., tuple[Any, Fa
         list(static_argnums),
         list(static_argnames),
         key,
-        registry,
+        dispatch_registry,
         shard_arg,
         _cache,
     )

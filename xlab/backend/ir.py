@@ -50,6 +50,13 @@ def objects() -> Any:
     return ir
 
 
+def passes() -> Any:
+    """The module of MLIR's passes: `PassManager`."""
+    from jaxlib.mlir import passmanager
+
+    return passmanager
+
+
 def dialect(name: str) -> Any:
     """The Python builders of a dialect, by name: `stablehlo`, `func`, `chlo`, ...
 
@@ -210,6 +217,52 @@ def print_module(module: Any, *, locations: bool = False, large_constants: int |
     )
 
 
+def print_local(module: Any) -> str:
+    """The whole module as text, with the locations of operations in place."""
+    return module.operation.get_asm(enable_debug_info=True, use_local_scope=True)
+
+
+def operations(module: Any) -> list[Any]:
+    """All operations of a module, those in regions too."""
+    found: list[Any] = []
+
+    def visit(operation: Any) -> None:
+        for region in operation.regions:
+            for block in region:
+                for op in block:
+                    found.append(op.operation)
+                    visit(op.operation)
+
+    visit(module.operation)
+    return found
+
+
+_FRONTEND = "mhlo.frontend_attributes"
+
+
+def annotate(op: Any, pairs: Sequence[tuple[str, str]]) -> None:
+    """Adds annotations for the compiler to an operation."""
+    from jaxlib.mlir import ir
+
+    with context():
+        given = (
+            {a.name: a.attr for a in op.attributes[_FRONTEND]} if _FRONTEND in op.attributes else {}
+        )
+        given |= {k: ir.StringAttr.get(v) for k, v in pairs}
+        op.attributes[_FRONTEND] = ir.DictAttr.get(given)
+
+
+def annotate_operand(op: Any, pairs: Sequence[tuple[str, str]]) -> None:
+    """Takes out an operation that stands for its operand, and annotates what made that, if an operation did."""
+    from jaxlib.mlir import ir
+
+    (operand,) = op.operands
+    if not isinstance(operand.owner, ir.Block):  # an argument has no operation
+        annotate(operand.owner, pairs)
+    op.results[0].replace_all_uses_with(operand)
+    op.erase()
+
+
 def to_bytecode(program: str | Any) -> bytes:
     """The program as MLIR bytecode."""
     import io
@@ -235,11 +288,11 @@ def apply_passes(module: Any, pipeline: str, *, verify: bool = True) -> None:
 # -- programs as files -----------------------------------------------------------------------------------
 
 
-def to_portable(text: str | bytes) -> bytes:
+def to_portable(text: str | bytes, version: str | None = None) -> bytes:
     """The program as a portable StableHLO artifact, which later and somewhat earlier versions read."""
     from jaxlib.mlir.dialects import stablehlo
 
-    module, version = parse(text), stablehlo.get_current_version()
+    module, version = parse(text), version or stablehlo.get_current_version()
     # Shardings and special functions are of other dialects, which promise less about other versions.
     other = any(dialect in str(text) for dialect in ("sdy.", "chlo."))
     return stablehlo.serialize_portable_artifact(module, version, allow_other_dialects=other)
@@ -250,6 +303,37 @@ def from_portable(artifact: bytes) -> Any:
     from jaxlib.mlir.dialects import stablehlo
 
     return stablehlo.deserialize_portable_artifact(context(), artifact)
+
+
+def refine_shapes(module: str | bytes) -> Any:
+    """The module with every dynamic shape refined to the number that follows from the types of the arguments of `main`.
+
+    Raises:
+        ValueError: an assertion on shapes does not hold, or a shape does not follow from those of the arguments.
+    """
+    return parse(refined_bytecode(module))
+
+
+def refined_bytecode(
+    module: str | bytes, assertions: bool = True, static: bool = True, shardy: bool | None = None
+) -> bytes:
+    """As `refine_shapes`; whether assertions are checked and all shapes have to become static can be chosen."""
+    from jaxlib import _jax
+
+    parsed = parse(module)
+    if shardy is None:
+        shardy = "sdy." in str(parsed)
+    try:
+        return _jax.mlir.refine_polymorphic_shapes(to_bytecode(parsed), assertions, static, shardy)
+    except Exception as e:
+        raise ValueError(str(e)) from None
+
+
+def from_hlo(computation: bytes) -> bytes:
+    """A serialized HLO module as the bytecode of a StableHLO module."""
+    from jaxlib import _jax
+
+    return _jax.mlir.hlo_to_stablehlo(computation)
 
 
 def function_texts(module: Any, main: str) -> dict[str, str]:

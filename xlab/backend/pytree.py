@@ -1,4 +1,9 @@
-"""The native pytree registry of this package, separate from JAX's."""
+"""The native pytree registries of this package, separate from JAX's.
+
+Containers are registered with all of them. What users see are `registry`, and `none_leaf_registry`, where None is a
+leaf. `dispatch_registry` is what native calls take arguments and results apart with: arrays that consist of others,
+such as keys, are containers there.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,8 @@ FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
 
 registry = PyTreeRegistry()
 none_leaf_registry = PyTreeRegistry(enable_none=False)
+dispatch_registry = PyTreeRegistry()
+ALL = (registry, none_leaf_registry, dispatch_registry)
 
 
 def _picklable(value: Any, name: str) -> None:

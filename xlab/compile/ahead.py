@@ -6,15 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xlab import tree as _tree
+from xlab.compile import layouts
 from xlab.compile.executable import Executable
 from xlab.compile.history.parts import short
 from xlab.compile.placement import arg_sharding
+from xlab.core.array import is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.sharding import NamedSharding
+from xlab.sharding.placement import default_layout
 
 SHOWN = 5
 """Mismatches that one error spells out."""
+
+NAMED = 16
+"""Arguments with the same mismatch that it names."""
 
 
 def leaves(
@@ -124,8 +130,17 @@ def listed(wrong: Sequence[str]) -> str:
     )
 
 
-def check(name: str, executable: Executable, names: Sequence[str], flat: Sequence) -> None:
-    """Raises unless the values have the types and placements that a program was compiled for."""
+def check(
+    name: str,
+    executable: Executable,
+    names: Sequence[str],
+    flat: Sequence,
+    examples: Sequence = (),
+) -> None:
+    """Raises unless the values have the types and placements that a program was compiled for.
+
+    A layout may also be that of the example it was lowered with, which a copy brings into the program's own.
+    """
     for x in flat:
         if isinstance(x, Tracer):
             raise TypeError(
@@ -137,27 +152,61 @@ def check(name: str, executable: Executable, names: Sequence[str], flat: Sequenc
             f"{name} is compiled: it runs on concrete arrays, not under a transformation"
         )
     called = [f"`{names[i]}`" if i < len(names) else f"`argument {i}`" for i in range(len(flat))]
-    wrong = []
+    wrong: list[tuple[str, str]] = []
     for x, want, path in zip(flat, executable.in_avals, called):
         got = aval_of(x)
         if got.strip_weak_type() is not want.strip_weak_type():
-            wrong.append(f"{path}: compiled for {want.str_short()}, called with {got.str_short()}")
+            wrong.append((path, f"compiled for {want.str_short()}, called with {got.str_short()}"))
     if wrong:
         raise TypeError(
-            f"{name} was called with arguments of other types than it was compiled for: {listed(wrong)}. "
+            f"{name} was called with arguments of other types than it was compiled for: {_together(wrong, len(flat))}. "
             f"If a dtype is off by its width, compare enable_x64."
         )
-    for i, s in zip(executable.kept, executable.in_shardings):
+    kinds = set()
+    asked = executable.lowered.in_layouts or (None,) * len(executable.kept)
+    for i, s, layout in zip(executable.kept, executable.in_shardings, asked):
         given = arg_sharding(flat[i])
-        if given is not None and not given.is_equivalent_to(s, flat[i].ndim):
-            wrong.append(
-                f"{called[i]} of type {aval_of(flat[i]).str_short()}: compiled for {_briefly(s)}, called with {_briefly(given)}"
-            )
+        if given is None:
+            continue
+        what = f"of type {aval_of(flat[i]).str_short()}: compiled for"
+        if not given.is_equivalent_to(s, flat[i].ndim):
+            kinds.add("shardings")
+            wrong.append((called[i], f"{what} {_briefly(s)}, called with {_briefly(given)}"))
+        want = layout or default_layout(flat[i].ndim)
+        found = layouts.layout_of(flat[i])
+        example = examples[i] if i < len(examples) and is_native_array(examples[i]) else None
+        if (
+            layouts.in_use()
+            and found != want
+            and not (example is not None and found == layouts.layout_of(example))
+        ):
+            kinds.add("layouts")
+            wrong.append((called[i], f"{what} {_order(want)}, called with {_order(found)}"))
     if wrong:
         raise ValueError(
-            f"{name} was called with arguments of other shardings than it was compiled for: {listed(wrong)}. Move them with "
-            f"xlab.device_put(x, compiled.input_shardings...), or compile it for these"
+            f"{name} was called with arguments of other {' and '.join(sorted(kinds, reverse=True))} than it was compiled for: "
+            f"{_together(wrong, len(flat))}. Move them with xlab.device_put(x, compiled.input_{'formats' if 'layouts' in kinds else 'shardings'}"
+            f"...), or compile it for these"
         )
+
+
+def _together(wrong: Sequence[tuple[str, str]], n: int) -> str:
+    """Every mismatch, those of one kind together; and how many of `n` arguments they are."""
+    by_text: dict[str, list[str]] = {}
+    for path, text in wrong:
+        by_text.setdefault(text, []).append(path)
+    named = [
+        f"{', '.join(paths[:NAMED])}{f' and {len(paths) - NAMED} more' * (len(paths) > NAMED)}"
+        + (": " if text.startswith("compiled") else " ")
+        + text
+        for text, paths in by_text.items()
+    ]
+    count = len({path for path, _ in wrong})
+    return listed(named) + (f" ({count} of {n} arguments)" if count >= SHOWN else "")
+
+
+def _order(layout: Any) -> str:
+    return f"major_to_minor={layout.major_to_minor}"
 
 
 def _briefly(sharding: Any) -> str:

@@ -167,15 +167,17 @@ def resolve(
     for other in assignments:
         if other.count and other.count != len(first.devices):
             raise IncompatibleDevices(
-                f"{what} got incompatible devices: {first.who} is on {len(first.devices)}, but {other.who} is laid over an AbstractMesh of "
-                f"{other.count}. Give both meshes of one size."
+                f"{what} got incompatible devices: {first.who} is on {len(first.devices)} devices, but {other.who} is laid over an AbstractMesh of size "
+                f"{other.count}: AbstractMesh should be of the same size across all shardings. Give both meshes of one size."
             )
         if not other.count and other.devices != first.devices:
-            raise IncompatibleDevices(
+            error = IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {_devices(first.devices)}, but {other.who} is on "
                 f"{_devices(other.devices)}. Put both on the same devices (xlab.device_put), or leave one "
                 f"uncommitted."
             )
+            error.sides = tuple((c.who, tuple(d.id for d in c.devices)) for c in (first, other))
+            raise error
     return first.devices, True
 
 

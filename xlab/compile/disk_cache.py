@@ -22,10 +22,20 @@ from xlab import events
 from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
 from xlab.config import config
-from xlab.interpreters.mlir.module import strip_locations
+from xlab.interpreters.mlir.locations import strip_locations
 
 HEADS = 50
 """How many stored programs of one name a miss is compared with, the latest first."""
+
+
+class Use:
+    """What the cache did for this process: programs found and not found, and seconds of compiling saved and of reading."""
+
+    hits = misses = 0
+    saved = reading = 0.0
+
+
+use = Use()
 
 logger = logging.getLogger("xlab")
 
@@ -85,11 +95,14 @@ def compiled(
             name,
             path.name.removesuffix("-cache"),
         )
+        use.hits, use.reading = use.hits + 1, use.reading + reading
+        use.saved += compiling - reading
         events.emit("cache_hit", name=name, cache="disk")
         events.note(_EVENT + "cache_hits")
         events.note(_EVENT + "compile_time_saved_sec", compiling - reading)
         events.note(_EVENT + "cache_retrieval_time_sec", reading)
         return native, CacheLookup("hit")
+    use.misses += 1
     reason, differences = why(Path(folder), label, name, parts)
     logger.log(
         logging.WARNING if config.log_compiles or config.explain_cache_misses else logging.DEBUG,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from xlab.backend import arrays as _arrays
 from xlab.backend import caches
 from xlab.config import config
+from xlab.core.array import KeyArray
 
 _LIMIT = 1024
 
@@ -59,9 +60,12 @@ class PythonDispatchCache:
 
 
 def _parts(flat: Sequence) -> list | None:
-    """Types, shardings and commitment of native arrays; None if any argument is something else."""
+    """Types, shardings and commitment of native arrays and keys; None if any argument is something else."""
     out: list = []
     for x in flat:
+        if type(x) is KeyArray:
+            out.append(x.aval.dtype)
+            x = x.base
         if type(x) is not _arrays.ArrayImpl:
             return None
         out += (x.aval, x._sharding, x._committed)

@@ -90,6 +90,22 @@ _by_thread: dict[int, tuple[dict, dict]] = {}
 runtime_tokens = RuntimeTokenSet()
 
 
+def waiting() -> list[tuple[int, Effect | None, tuple[int, ...], bool | None]]:
+    """What is waited for: the thread's number, the effect (None without an order), ids of the devices, and whether it has happened.
+
+    Nobody can say that of effects without an order but by waiting: None.
+    """
+    found: list[tuple[int, Effect | None, tuple[int, ...], bool | None]] = []
+    for thread, (ordered, completions) in list(_by_thread.items()):
+        found += [
+            (thread, e, tuple(d.id for d in t.sharding.devices_in_order), t.is_ready())
+            for e, t in list(ordered.items())
+            if not t.is_deleted()
+        ]
+        found += [(thread, None, (d.id,), None) for d in list(completions)]
+    return found
+
+
 def effects_barrier() -> None:
     """Waits until the callbacks of all programs that this thread has started have run.
 

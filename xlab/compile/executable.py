@@ -20,6 +20,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import caches
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
+from xlab.backend.pytree import dispatch_registry
 from xlab.backend.transfer_guards import explicit_transfer
 from xlab.compile import disk_cache, divergence, layouts, logs, memory_cache
 from xlab.compile import effects as _effects
@@ -32,7 +33,7 @@ from xlab.compile.resolve import Request, replicated
 from xlab.compile.tracing import trace_program
 from xlab.config import check_thread, config
 from xlab.core import donation, dtypes
-from xlab.core.array import KeyArray, is_native_array
+from xlab.core.array import KeyArray, is_native_array, words_of
 from xlab.core.avals import TOKEN, ShapedArray, aval_of
 from xlab.core.tokens import Token
 from xlab.interpreters.mlir.values import physical_aval
@@ -78,6 +79,7 @@ class Executable:
             list(map(physical_aval, self.in_avals)),
             list(map(physical_aval, self.out_avals)),
         )
+        self.with_keys = any(map(_is_key, (*self.in_avals, *self.out_avals)))
         self.kept = lowered.kept
         # Positions among those kept.
         self.donated = tuple(k for k, i in enumerate(self.kept) if i in lowered.donated)
@@ -351,13 +353,16 @@ class Executable:
         """Runs on arguments of a signature that an earlier `call` accepted without placing them."""
         kept = self.kept
         args = list(flat) if len(kept) == len(flat) else [flat[i] for i in kept]
-        return self._start(args)
+        if not self.with_keys:
+            return self._start(args)
+        outs = self._start(list(map(words_of, args)))
+        return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 
     def cacheable(self, flat: Sequence) -> bool:
         """Whether `repeat` may run the next call of this signature: no argument has to be moved."""
         return self._plain() and all(
             x._sharding is s.native or from_native(x._sharding).is_equivalent_to(s, x.ndim)
-            for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings))
+            for x, s in ((words_of(flat[i]), s) for i, s in zip(self.kept, self.in_shardings))
         )
 
     def _logical(self, out, aval):
@@ -369,17 +374,19 @@ class Executable:
             return np.zeros(aval.shape, dtypes.float0)
         return out
 
-    def fast_path(self, out_tree):
-        """What the native fast path needs to repeat this call; None if Python must handle every call."""
+    def fast_path(self, out_tree, result):
+        """What the native fast path needs to repeat the call that gave `result`; None if Python must handle every call."""
         if self.needs_serial_launch or not self._plain():
             return None
+        if any(map(_is_key, self.out_avals)):
+            out_tree = dispatch_registry.flatten(result)[1]
         kept, n = set(self.kept), len(self.consts)
         return _native.FastPath(
             self.native,
             out_tree,
             [*(c._sharding for c in self.consts), *(s.native for s in self.in_shardings)],
             [s.native for s in self.out_shardings],
-            list(map(typed, self.out_avals, self.out_shardings)),
+            list(map(typed, self.physical_out, self.out_shardings)),
             [self.committed] * len(self.out_avals),
             [*[True] * n, *(i in kept for i in range(len(self.in_avals)))],
             [None] * (n + len(self.kept)),
@@ -397,10 +404,14 @@ class Executable:
             return False
         return all(
             isinstance(a, ShapedArray)
-            and not isinstance(a.dtype, dtypes.ExtendedDType)
+            and (_is_key(a) or not isinstance(a.dtype, dtypes.ExtendedDType))
             and a.dtype != dtypes.float0
             for a in (*self.in_avals, *self.out_avals)
         )
+
+
+def _is_key(aval) -> bool:
+    return isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.KeyDType)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ from xlab.compile.ref_discharge import check_arguments, check_captured, discharg
 from xlab.compile.tracing import TracedProgram, function_name, made_of, trace_program
 from xlab.config import config
 from xlab.core import dtypes
-from xlab.core.array import KeyArray, is_native_array
+from xlab.core.array import KeyArray, is_native_array, words_of
 from xlab.core.avals import aval_of, escaped_tracer
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
 from xlab.core.refs import AbstractRef, Ref
@@ -215,9 +215,8 @@ class _Jit(Arguments):
             keys_used(outs)
         if ref_discharge is not None:
             return _tree.unflatten(program.out_tree, ref_discharge.finish(flat, outs)), None
-        return _tree.unflatten(program.out_tree, outs), self.fast_path(
-            compiled, program, flat, in_tree, static
-        )
+        result = _tree.unflatten(program.out_tree, outs)
+        return result, self.fast_path(compiled, program, flat, in_tree, static, result)
 
     def check(self, outs, flat, in_tree, static):
         """Under `debug_nans` or `debug_infs`: raises at the operation that produced such a value."""
@@ -231,14 +230,14 @@ class _Jit(Arguments):
             args, kwargs = put_back(static, args, kwargs) if static else (args, kwargs)
             runtime_checks.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
-    def fast_path(self, compiled, program, flat, in_tree, static):
-        if runtime_checks.observed() or layouts.needs_python(flat):
+    def fast_path(self, compiled, program, flat, in_tree, static, result):
+        if runtime_checks.observed() or layouts.has_custom_layout(flat):
             return None
         if compiled.needs_serial_launch:
-            if all(is_native_array(x) for x in flat) and compiled.cacheable(flat):
+            if all(is_native_array(words_of(x)) for x in flat) and compiled.cacheable(flat):
                 self.dispatch_cache.add(flat, in_tree, static, compiled, program.out_tree)
             return None
-        return compiled.fast_path(program.out_tree)
+        return compiled.fast_path(program.out_tree, result)
 
     def bind_under_trace(self, flat, in_tree, static):
         """The call as an equation of whatever is being traced."""

@@ -7,7 +7,7 @@ the default one elsewhere; an argument in another layout is first copied by a se
 from __future__ import annotations
 
 from xlab.backend import arrays as _arrays
-from xlab.core.array import KeyArray, is_native_array
+from xlab.core.array import is_native_array
 from xlab.sharding.placement import Format, Layout, default_layout
 
 _made = False  # whether an array of another layout was made in this process
@@ -16,11 +16,6 @@ _made = False  # whether an array of another layout was made in this process
 def in_use() -> bool:
     """Whether arguments have to be checked: one of them may have a custom layout."""
     return _made
-
-
-def needs_python(flat) -> bool:
-    """Whether an argument is brought into place before every call: a key, or an array in a layout of its own."""
-    return any(isinstance(x, KeyArray) for x in flat) or has_custom_layout(flat)
 
 
 def has_custom_layout(flat) -> bool:

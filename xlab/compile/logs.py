@@ -6,6 +6,7 @@ import itertools
 import logging
 import re
 import time
+from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -16,6 +17,10 @@ logger = logging.getLogger("xlab")
 
 MODES = ("stablehlo", "jaxpr")
 _modules, _jaxprs = itertools.count(), itertools.count()
+
+
+dumped: deque[Path] = deque(maxlen=1000)
+"""The latest files that were written, oldest first."""
 
 
 def enabled() -> bool:
@@ -59,11 +64,14 @@ def dump(name: str, text: str, closed) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     modes = _modes(config.dump_ir_modes)
     if "stablehlo" in modes:
-        (folder / f"xlab_ir{next(_modules):04d}_{_safe(f'jit_{name}')}_compile.mlir").write_text(
-            text
-        )
+        _write(folder / f"xlab_ir{next(_modules):04d}_{_safe(f'jit_{name}')}_compile.mlir", text)
     if "jaxpr" in modes:
-        (folder / f"xlab_{next(_jaxprs):06d}_{_safe(name)}.jaxpr.txt").write_text(str(closed))
+        _write(folder / f"xlab_{next(_jaxprs):06d}_{_safe(name)}.jaxpr.txt", str(closed))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+    dumped.append(path)
 
 
 def _safe(name: str) -> str:

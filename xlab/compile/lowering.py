@@ -18,7 +18,7 @@ from xlab.config import config
 from xlab.core.avals import TOKEN
 from xlab.core.jaxpr import ClosedJaxpr, number_part
 from xlab.interpreters.mlir import LoweredModule, lower_module
-from xlab.interpreters.mlir.values import physical_aval
+from xlab.interpreters.mlir.values import escape, physical_aval
 from xlab.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from xlab.sharding.typed import memory_kind
 
@@ -125,6 +125,7 @@ def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -
         if several and sharding is not None and aval is not TOKEN:
             yield f"sdy.sharding = {_sdy(physical_sharding(sharding, aval), physical_aval(aval).ndim, meshes)}"
         yield from _memory_attribute(sharding, aval)
+        yield f'jax.result_info = "{escape(request.result_name(i))}"'
 
     if logs.enabled():
         logs.log(

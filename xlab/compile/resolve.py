@@ -21,9 +21,10 @@ from xlab.compile.devices import resolve as agree_on_devices
 from xlab.compile.placement import arg_sharding, physical_sharding, settled
 from xlab.config import config
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, explicit_types
+from xlab.core.avals import ShapedArray, explicit_types, symbolic_types
 from xlab.core.jaxpr import ClosedJaxpr
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
     Mesh,
@@ -91,7 +92,9 @@ def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
     asked = list(request.in_shardings or [None] * n)
     outs = list(request.out_shardings or [None] * len(jaxpr.outvars))
     given = list(map(settled, request.arg_shardings))
-    live, kept = (closed, tuple(range(n))) if request.keep_unused else needed(closed)
+    # Shapes of all arguments may be what dimension variables are found from.
+    keep = request.keep_unused or (symbolic_types.in_use and is_dynamic(closed.in_avals))
+    live, kept = (closed, tuple(range(n))) if keep else needed(closed)
 
     assignments, mesh, moves = _assignments(jaxpr, live, name, request, kept, asked, given, outs)
     abstract = get_abstract_mesh()

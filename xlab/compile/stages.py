@@ -21,9 +21,10 @@ from xlab.compile.ref_discharge import copied, discharge_refs
 from xlab.compile.tracing import TracedProgram
 from xlab.core import dtypes
 from xlab.core.avals import ManualAxisType, ShapedArray
+from xlab.core.dims import dim_indices
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
-from xlab.interpreters.mlir.module import strip_locations
+from xlab.interpreters.mlir.locations import strip_locations
 from xlab.sharding.placement import Format, default_layout
 from xlab.sharding.typed import memory_space
 
@@ -61,7 +62,7 @@ class ShapeDtypeStruct:
                 f"ManualAxisType(varying={{'x'}}); got {manual_axis_type!r}"
             )
         self.manual_axis_type, self.is_ref = manual_axis_type, is_ref
-        self.shape = tuple(int(d) for d in shape)
+        self.shape = dim_indices(shape)
         self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
         self.sharding, self.weak_type, self._layout = (
             as_sharding(sharding),
@@ -363,10 +364,17 @@ class Compiled:
     in_tree = property(lambda self: self._lowered.in_tree)
     out_tree = property(lambda self: self._lowered.out_tree)
     in_avals = property(lambda self: self._lowered.in_avals)
-    out_info = property(lambda self: self._lowered.out_info)
     lowered = property(lambda self: self._lowered)
     args_info = property(lambda self: self._lowered.args_info)
     donate_argnums = property(lambda self: self._lowered.donate_argnums)
+
+    @property
+    def out_info(self):
+        """Shapes, dtypes, shardings and layouts of the results."""
+        flat = zip(_tree.leaves(self._lowered.out_info), _tree.leaves(self.output_formats))
+        return _tree.unflatten(
+            self.out_tree, [info.update(sharding=s if s.layout else s.sharding) for info, s in flat]
+        )
 
     @property
     def input_shardings(self):
@@ -423,8 +431,11 @@ class Compiled:
     def runtime_executable(self):
         return self._executable.native
 
-    def __call__(self, *args, **kwargs):
+    def call(self, *args, **kwargs):
+        """Runs the program, as calling the object does."""
         return self._native(*args, **kwargs)
+
+    __call__ = call
 
     def __repr__(self):
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
@@ -443,9 +454,9 @@ def _native_call(lowered: Lowered, executable: Executable) -> Callable[..., Any]
             return out, None
         flat, in_tree = _tree.flatten((args, kwargs))
         # With static arguments, whose values native code does not compare, every call is checked.
-        if in_tree != lowered.in_tree or layouts.needs_python(flat):
+        if in_tree != lowered.in_tree or layouts.has_custom_layout(flat):
             return out, None
-        return out, executable.fast_path(lowered.out_tree)
+        return out, executable.fast_path(lowered.out_tree, out)
 
     return _native.native_jit(
         lowered.name, call, miss, (), (), key=("compiled",), shard_arg=shard_arg
@@ -464,7 +475,7 @@ def _checked_call(lowered: Lowered, executable: Executable, args: tuple, kwargs:
         kwargs,
     )
     flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
-    ahead.check(lowered.name, executable, names, flat)
+    ahead.check(lowered.name, executable, names, flat, traced._flat)
     if executable.donated and runtime_checks.watching():
         # Running again to find the failing operation needs the arguments.
         outs = executable.call(

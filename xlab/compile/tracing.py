@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 import weakref
@@ -166,10 +167,17 @@ def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[st
     return tuple(names)
 
 
-def result_name(out_tree, i: int) -> str:
-    """The name of a flat result by path: `result['loss']`."""
+@functools.lru_cache(maxsize=512)
+def result_names(out_tree) -> tuple[str, ...]:
+    """Names of flat results by path: `result['loss']`."""
     leaves, _ = _tree.flatten_with_path(_tree.unflatten(out_tree, list(range(out_tree.num_leaves))))
-    return f"result{_tree.keystr(leaves[i][0])}" if i < len(leaves) else f"result {i}"
+    return tuple(f"result{_tree.keystr(path)}" for path, _ in leaves)
+
+
+def result_name(out_tree, i: int) -> str:
+    """The name of a flat result, or its number where there is no such path."""
+    names = result_names(out_tree)
+    return names[i] if i < len(names) else f"result {i}"
 
 
 def trace_program(

@@ -17,6 +17,7 @@ import numpy as np
 from xlab.backend import arrays as _arrays
 from xlab.backend import client as _client
 from xlab.backend.arrays import ArrayImpl
+from xlab.backend.pytree import dispatch_registry
 from xlab.core import avals as _avals
 from xlab.core import donation, dtypes, source_info
 from xlab.core.avals import ShapedArray
@@ -146,12 +147,7 @@ class KeyArray:
                 f"{','.join(map(str, dtype.base_shape))}], got {base_aval}"
             )
         self.base = base
-        self.aval = ShapedArray(
-            base_aval.shape[: base_aval.ndim - n],
-            dtype,
-            sharding=base_aval.explicit_sharding,
-            memory_space=base_aval.memory_space,
-        )
+        self.aval = _key_aval(base_aval, dtype)
 
     def _host_value(self):
         return np.asarray(self.base)
@@ -229,6 +225,29 @@ class KeyArray:
     is_fully_addressable = property(lambda self: self.base.is_fully_addressable)
     is_fully_replicated = property(lambda self: self.base.is_fully_replicated)
     committed = property(lambda self: self.base.committed)
+
+
+@lru_cache(1024)
+def _key_aval(base_aval: ShapedArray, dtype: Any) -> ShapedArray:
+    return ShapedArray(
+        base_aval.shape[: base_aval.ndim - len(dtype.base_shape)],
+        dtype,
+        sharding=base_aval.explicit_sharding,
+        memory_space=base_aval.memory_space,
+    )
+
+
+# Native calls see the words. The tuple compares its dtype by identity first.
+dispatch_registry.register_node(
+    KeyArray,
+    lambda keys: ((keys.base,), (keys.aval.dtype,)),
+    lambda dtype, base: KeyArray(*base, *dtype),
+)
+
+
+def words_of(x: Any) -> Any:
+    """The array of words that keys are made of; other values as they are."""
+    return x.base if type(x) is KeyArray else x
 
 
 def key_of_words(number: Any, dtype: Any) -> KeyArray:

@@ -15,6 +15,7 @@ import numpy as np
 
 from xlab.config import config
 from xlab.core import dtypes
+from xlab.core.dims import SymbolicDim
 from xlab.errors import InvalidInputException, UnexpectedTracerError, XlabTypeError
 from xlab.sharding import typed as _typed
 from xlab.sharding.current import get_abstract_mesh
@@ -132,6 +133,22 @@ _interned: weakref.WeakValueDictionary[tuple, ShapedArray] = weakref.WeakValueDi
 _intern_lock = threading.Lock()
 
 
+class _SymbolicTypes:
+    """Whether any type ever had a symbolic dimension: until then nothing looks for them."""
+
+    in_use = False
+
+
+symbolic_types = _SymbolicTypes()
+
+
+def _size(d):
+    if type(d) is SymbolicDim:
+        symbolic_types.in_use = True
+        return d
+    return int(d)
+
+
 class ShapedArray(AbstractValue):
     """Type of an array: shape, dtype, weak type, sharding, manual axis type and memory space.
 
@@ -183,7 +200,7 @@ class ShapedArray(AbstractValue):
             self = _interned.get(key)
             if self is None:
                 self = object.__new__(cls)
-                self.shape = tuple(int(d) for d in shape)
+                self.shape = tuple(map(_size, shape))
                 self.dtype = dtype
                 self.weak_type = weak_type
                 self.explicit_sharding = sharding
@@ -420,6 +437,12 @@ def _numpy_scalar_aval(x):
     return aval
 
 
+def _dim_aval(_):
+    dtype = dtypes.canonicalize_dtype(np.int64)
+    return ShapedArray((), dtype, True)
+
+
+aval_makers[SymbolicDim] = _dim_aval
 for _python_type in (bool, int, float, complex):
     aval_makers[_python_type] = _scalar_maker(_python_type)
 aval_makers[np.ndarray] = _numpy_aval

@@ -9,6 +9,7 @@ where variables come from, and what is known of them, is their scope's business 
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,7 +31,7 @@ def set_as_array(convert: Callable[[SymbolicDim], Any]) -> None:
     _as_array = convert
 
 
-class _Spelling:
+class _Spelling(threading.local):
     """How dimensions are spelled: while a program is lowered, so that they can be found in its text."""
 
     marked = 0
@@ -379,12 +380,16 @@ def as_dim(x: Any) -> Dim | None:
 
 def dim_index(x: Any) -> Dim:
     """A size or a position as a number or a dimension: `operator.index` for what a shape is made of."""
-    return x if isinstance(x, SymbolicDim) else operator.index(x)
+    try:
+        return operator.index(x)
+    except InconclusiveDimensionOperation:
+        return x
 
 
 def dim_indices(values: Iterable) -> tuple:
     """`dim_index` of each."""
-    values = tuple(values)
+    if type(values) is not tuple:
+        values = tuple(values)
     try:
         return tuple(map(operator.index, values))
     except InconclusiveDimensionOperation:
@@ -394,6 +399,42 @@ def dim_indices(values: Iterable) -> tuple:
 def known_negative(d: Dim) -> bool:
     """Whether a size is negative whatever the variables are."""
     return compared(d, "<", 0) is True if isinstance(d, SymbolicDim) else d < 0
+
+
+def within(d: Dim, limit: int) -> bool:
+    """Whether a size is at most a limit of at least 32 bits: symbolic ones are, since programs with dynamic shapes count in 32 bits."""
+    return d <= limit if type(d) is int else True
+
+
+def slice_indices(s: slice, n: Dim) -> tuple[Dim, Dim, Dim]:
+    """Where a slice starts and stops in a symbolic dimension, and its step: `s.indices(n)`.
+
+    Raises:
+        TypeError: an entry is no integer.
+    """
+    step = 1 if s.step is None else operator.index(s.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    low, high = (0, n) if step > 0 else (-1, subtract(n, 1))
+
+    def place(i, default):
+        if i is None:
+            return default
+        i = dim_index(i)
+        if compared(i, "<", 0) is True:
+            return max_dim(low, add(i, n))
+        if compared(i, ">=", 0) is None:
+            _raise_inconclusive(i, ">=", 0)
+        return min_dim(high, i)
+
+    return place(s.start, low if step > 0 else high), place(s.stop, high if step > 0 else low), step
+
+
+def range_size(start: Dim, stop: Dim, step: Dim) -> Dim:
+    """`len(range(start, stop, step))`."""
+    if compared(step, "<", 0):
+        start, stop, step = stop, start, multiply(-1, step)
+    return max_dim(0, floor_divide(add(subtract(stop, start), subtract(step, 1)), step))
 
 
 def _known(scope) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from xlab.config import config
 from xlab.core import promotion
+from xlab.core.dims import SymbolicDim
 from xlab.core.promotion import TypePromotionError
 
 __all__ = [
@@ -82,6 +83,10 @@ class ExtendedDType:
         return "O"
 
 
+def _is_custom(impl: Any) -> bool:
+    return getattr(impl, "custom", False)
+
+
 class KeyDType(ExtendedDType):
     """Type of random keys of one implementation; `tag` is its short name and `key_shape` its bits' shape.
 
@@ -99,9 +104,11 @@ class KeyDType(ExtendedDType):
         self.itemsize = 4 * int(np.prod(self.key_shape, dtype=int))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is KeyDType and (self.tag, self.key_shape) == (
-            other.tag,
-            other.key_shape,
+        return (
+            type(other) is KeyDType
+            and (self.tag, self.key_shape) == (other.tag, other.key_shape)
+            # Of the user's own, two may have one tag; others are the same by name, also those that a file brought.
+            and (self.impl is other.impl or not (_is_custom(self.impl) or _is_custom(other.impl)))
         )
 
     def __hash__(self) -> int:
@@ -390,6 +397,8 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
         for number in (int, float, complex):  # a member of an enumeration, another class of numbers
             if isinstance(x, number):
                 return dtype_and_weak(number)
+        if isinstance(x, SymbolicDim):
+            return dtype_and_weak(int)
         return canonicalize_dtype(x), False
     return canonicalize_dtype(dtype), getattr(x, "weak_type", False) is True
 

@@ -63,6 +63,83 @@ class SourceInfo(NamedTuple):
         return str(place) if place else "an unknown place"
 
 
+class Scope(str):
+    """A stack of named scopes that has more than its text.
+
+    Attributes:
+        annotations: for the compiler, `(name, text)` pairs.
+        opened, closers: how it is shown to compilers and profilers, around what is named inside: with the transformations that
+            the equations are made under, as `jvp(outer/` and `)`.
+    """
+
+    __slots__ = ("annotations", "closers", "opened")
+    annotations: tuple[tuple[str, str], ...]
+    opened: str
+    closers: str
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        annotations: tuple[tuple[str, str], ...] = (),
+        opened: str | None = None,
+        closers: str = "",
+    ) -> str:
+        """The scope with these annotations, shown in this way; a plain string where there is nothing but its text."""
+        if not annotations and not closers:
+            return text
+        made = cls(text)
+        made.annotations, made.closers = annotations, closers
+        made.opened = text if opened is None else opened
+        return made
+
+
+def annotations_of(scope: str) -> tuple[tuple[str, str], ...]:
+    """The annotations of a scope."""
+    return scope.annotations if type(scope) is Scope else ()
+
+
+def annotated_scope(scope: str, annotations: tuple[tuple[str, str], ...]) -> str:
+    """The same scope with these annotations and no others."""
+    return Scope.of(str(scope), annotations, *_opened(scope))
+
+
+def _opened(scope: str) -> tuple[str, str]:
+    return (scope.opened, scope.closers) if type(scope) is Scope else (scope, "")
+
+
+def _then(opened: str, name: str) -> str:
+    return f"{opened}/{name}" if opened and not opened.endswith("(") else opened + name
+
+
+def extended(scope: str, name: str) -> str:
+    """A scope within another one."""
+    text = f"{scope}/{name}" if scope else name
+    if type(scope) is not Scope:
+        return text
+    return Scope.of(text, scope.annotations, _then(scope.opened, name), scope.closers)
+
+
+def transformed(scope: str, word: str) -> str:
+    """The scope of equations that a transformation makes: the same names, shown as `jvp(...)`.
+
+    >>> shown_scope(extended(transformed(extended("", "model"), "jvp"), "layer"))
+    'model/jvp(layer)'
+    """
+    opened, closers = _opened(scope)
+    return Scope.of(scope, annotations_of(scope), _then(opened, f"{word}("), f"){closers}")
+
+
+def shown_scope(scope: str) -> str:
+    """A scope with the transformations around its names."""
+    return "".join(_opened(scope))
+
+
+def innermost(scope: str) -> str:
+    """The empty scope in which an inner program is traced: its equations have the same annotations."""
+    return Scope.of("", scope.annotations) if type(scope) is Scope else ""
+
+
 class Transposed(tuple):
     """The location of an equation of a backward pass: still `(code, instruction, scope)`."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -130,6 +130,7 @@ class _State(threading.local):
 
 
 state = _State()
+_ANNOTATIONS = "annotations"
 EVAL = _State.trace
 
 # Hooks: set by the rooms above, each in one place, before they are called.
@@ -315,10 +316,36 @@ def named_scope(name: str) -> Iterator[None]:
     if not isinstance(name, str):
         raise TypeError(f"named_scope takes a string, got {name!r} of type {type(name).__name__}")
     previous = state.scope
-    state.scope = f"{previous}/{name}" if previous else name
+    state.scope = source_info.extended(previous, name)
     try:
         yield
     finally:
+        state.scope = previous
+
+
+@contextmanager
+def transforming(word: str) -> Iterator[None]:
+    """Equations made inside are shown to compilers and profilers as made by a transformation, `jvp(...)`."""
+    previous = state.scope
+    state.scope = source_info.transformed(previous, word)
+    try:
+        yield
+    finally:
+        state.scope = previous
+
+
+@contextmanager
+def annotated(name: str, annotations: Mapping[str, str | None]) -> Iterator[None]:
+    """A named scope whose equations carry annotations for the compiler, besides those around; None takes one away."""
+    previous = state.scope
+    merged = {**dict(source_info.annotations_of(previous)), **annotations}
+    kept = tuple(sorted((k, v) for k, v in merged.items() if v is not None))
+    state.scope = source_info.annotated_scope(source_info.extended(previous, name), kept)
+    key = config.set_context_value(_ANNOTATIONS, kept or None)
+    try:
+        yield
+    finally:
+        config.set_context_value(_ANNOTATIONS, key)
         state.scope = previous
 
 

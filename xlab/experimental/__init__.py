@@ -6,16 +6,23 @@ from xlab.lax.callbacks import io_callback
 
 _MODULES = (
     "checkify",
+    "compute_on",
     "custom_partitioning",
+    "hijax",
     "key_reuse",
     "layout",
     "mesh_utils",
     "multihost_utils",
+    "ode",
     "pallas",
     "pjit",
+    "scheduling_groups",
     "serialize_executable",
+    "shard_alike",
     "shard_map",
+    "sparse",
     "topologies",
+    "xla_metadata",
 )
 __all__ = ["io_callback", *_MODULES]
 

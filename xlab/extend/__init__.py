@@ -1,9 +1,10 @@
-"""For those who extend the runtime: `core` (jaxprs and primitives), `linear_util` (functions under transformations), `mlir` (for lowering
-rules), `source_info_util` (which frames are the user's)."""
+"""For those who extend the runtime: `backend.py` (compiler and devices), `core` (jaxprs and primitives), `linear_util.py` (functions under
+transformations), `mlir` (for lowering rules), `random.py` (random number generators), `sharding.py` (shardings as bytes),
+`source_info_util.py` (where equations come from, and which frames are the user's)."""
 
 from importlib import import_module as _import_module
 
-__all__ = ["core", "linear_util", "mlir", "source_info_util"]
+__all__ = ["backend", "core", "linear_util", "mlir", "random", "sharding", "source_info_util"]
 
 
 def __getattr__(name: str):

@@ -21,7 +21,16 @@ from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.rules import RuleTable
 from xlab.core.sharding_rules import elementwise_sharding, sharding_rules
-from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state, switch_trace
+from xlab.core.trace import (
+    Axis,
+    Trace,
+    Tracer,
+    bound_axes,
+    set_trace,
+    state,
+    switch_trace,
+    transforming,
+)
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.jvp import Zero
 from xlab.interpreters.vmappable import register_vmappable as register_vmappable
@@ -225,7 +234,11 @@ def batch_flat(
             for v, d in zip(values, in_dims)
         ]
         try:
-            with set_trace(trace), bound_axes([bound] if axis.name is not None else []):
+            with (
+                set_trace(trace),
+                transforming("vmap"),
+                bound_axes([bound] if axis.name is not None else []),
+            ):
                 results = fun(*args)
                 pairs = [trace.split(x) for x in results]
         finally:

@@ -67,6 +67,7 @@ class Use:
         self.name = name
         self.spent: dict[KeyUse, str] = {}
         self.picked: dict[Any, np.ndarray] = {}  # dynamic slices, by keys and start
+        self.computed: dict[Any, int] = {}  # a number for each computation without keys
         # The call of an internal function, whose own lines the user does not know.
         self.at: JaxprEqn | None = None
         self.equation_now: Any = None  # where a key was used last
@@ -91,9 +92,21 @@ class Use:
                 outs = self.equation(eqn, given, number)
             else:
                 outs = [fresh(v.aval) for v in eqn.outvars]
-                _number_results(eqn, numbers, number)
+                self.number_results(eqn, numbers, number)
             cells.update(zip(eqn.outvars, outs))
         return [read(v) for v in jaxpr.outvars]
+
+    def number_results(self, eqn: JaxprEqn, numbers: dict, number: Callable) -> None:
+        """Numbers the results of an equation without keys by what computes them."""
+        if eqn.effects:
+            return
+        try:
+            # One number for each computation: the computations themselves, one inside the other, would be hashed again and again.
+            key = (eqn.primitive, tuple(eqn.params.items()), *map(number, eqn.invars))
+            which = self.computed.setdefault(key, len(self.computed))
+        except TypeError:  # a parameter or literal that cannot be hashed: results like no others
+            return
+        numbers.update((v, (which, i)) for i, v in enumerate(eqn.outvars))
 
     def equation(self, eqn: JaxprEqn, ins: list, number: Callable) -> list:
         prim, params = eqn.primitive, eqn.params
@@ -203,18 +216,6 @@ def first_use(cell: KeyUse, spent: Mapping[KeyUse, str] = MappingProxyType({})) 
 def all_of(cell: KeyUse) -> list[KeyUse]:
     """A key with those that are used up with it."""
     return [cell, *(c for one in cell.one_of for c in all_of(one))] if cell.known else [cell]
-
-
-def _number_results(eqn: JaxprEqn, numbers: dict, number: Callable) -> None:
-    """Numbers the results of an equation without keys by what computes them."""
-    if eqn.effects:
-        return
-    try:
-        key = (eqn.primitive, tuple(eqn.params.items()), *map(number, eqn.invars))
-        hash(key)
-    except TypeError:  # a parameter or literal that cannot be hashed: results like no others
-        return
-    numbers.update((v, (key, i)) for i, v in enumerate(eqn.outvars))
 
 
 def reused(what: str, first: str) -> KeyReuseError:

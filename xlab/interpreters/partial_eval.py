@@ -18,6 +18,7 @@ from xlab.core import printing as _printing  # noqa: F401  (jaxprs print through
 from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.current_trace import enclosing_traces
+from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.primitive import Primitive
@@ -38,6 +39,15 @@ kept_primitives: set[Primitive] = set()
 """Primitives whose equations are kept although no result is used and no effect says so."""
 
 _SCALARS = (bool, int, float, complex, np.generic)
+
+
+# Set by lax/dim_value.py: the primitive that makes a symbolic dimension a value.
+_dim_as_value: Primitive = None  # type: ignore[assignment]
+
+
+def set_dim_as_value(prim: Primitive) -> None:
+    global _dim_as_value
+    _dim_as_value = prim
 
 
 class DynamicJaxprTracer(Tracer):
@@ -139,14 +149,18 @@ class DynamicJaxprTrace(Trace):
                     x, f"while tracing {self.label} at {_source_info.describe_caller()}"
                 )
             aval = x.aval
-            if type(aval) is AbstractTodo:
-                raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         else:
+            if type(x) is SymbolicDim:
+                return self.atom(
+                    DynamicJaxprTrace.process_primitive(self, _dim_as_value, (), {"dim": x})
+                )
             aval = aval_of(x)
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
                 return Literal(x, aval)
+        if type(aval) is AbstractTodo:
+            raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
         var = Var(aval)
         self.constants[id(x)] = (var, x)
         return var
@@ -282,7 +296,7 @@ def trace_to_jaxpr(
     tracers = [trace.new_input(a) for a in in_avals]
     try:
         with set_trace(trace):
-            state.source_info, state.scope = None, ""
+            state.source_info, state.scope = None, _source_info.innermost(previous_scope)
             try:
                 outs = fun(*tracers)
             except BaseException:

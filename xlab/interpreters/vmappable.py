@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from xlab import tree as _tree
 
 
 class _Handlers(NamedTuple):
@@ -48,6 +50,30 @@ def unregister_vmappable(data_type: type) -> None:
     if data_type not in _handlers:
         raise KeyError(f"{data_type} is not vmappable")
     del _handlers[data_type]
+
+
+batched_in_front: set[type] = set()
+"""Container classes whose buffers have their batch dimensions in front, and whose shape follows from them."""
+
+
+def check_in_front(name: str, tree: Any, axes: Sequence, what: str) -> None:
+    """Raises ValueError where a container of `batched_in_front` would be mapped along another dimension than the first.
+
+    Args:
+        name: what is mapped, for the message.
+        tree: containers whose leaves are positions in `axes`.
+        axes: the axis of each leaf.
+        what: `in_axes` or `out_axes`.
+    """
+    own = lambda x: type(x) in batched_in_front
+    for node in _tree.leaves(tree, is_leaf=own):
+        if own(node):
+            other = [axes[i] for i in _tree.leaves(node) if axes[i] not in (0, None)]
+            if other:
+                raise ValueError(
+                    f"vmap of {name}: {what} is {other[0]} for a {type(node).__name__}, whose batch dimensions are a contiguous "
+                    f"block of leading dimensions: map it along its first one, and transpose afterwards"
+                )
 
 
 def is_vmappable(x) -> bool:

@@ -6,10 +6,10 @@ Reading order: `elementwise.py` (shared by elementwise primitives), `transcenden
 Also: `accuracy.py` (the argument `accuracy`), `approximate.py` (the largest and smallest
 elements), `bits.py` (bitwise operations), `call.py` (call primitives), `callback_calls.py` (host callbacks in programs),
 `callbacks.py` (`pure_callback`, `io_callback`), `comparison.py` (comparisons and selection), `complexes.py` (complex
-numbers), `composite.py` (named operations with a decomposition), `constraint.py`
+numbers), `composite.py` (named operations with a decomposition), `compute_on.py` (annotations for the compiler), `constraint.py`
 (`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution
 functions), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
-sums), `debugging.py` (looking into programs while they run), `device_put.py` (the
+sums), `debugging.py` (looking into programs while they run), `dim_value.py` (symbolic dimensions as values), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
 dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
 dictionaries as parameters of equations), `index_steps.py` (indices as chains of simple steps), `indexers.py` (indices into
@@ -18,7 +18,7 @@ mutable references), `layout.py` (`with_layout_constraint`), `parallel.py` (olde
 (`reduce` by any associative operation), `ref_batching.py` (batching of references), `ref_elements.py` (elements that an
 access touches), `ref_functions.py` (mutable references), `ref_transforms.py` and `ref_views.py` (views of them), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
 mesh axes), `rng.py` (random bits and numbers straight from the compiler's own generators), `scaled.py` (products of
-narrow numbers in blocks, each block with a scale), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (its
+narrow numbers in blocks, each block with a scale), `shard_alike.py` (values that are sharded alike), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (its
 derivatives, and those of `gather`), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `sort.py` (`sort` of one or several arrays along a dimension, and
 `top_k`), `special.py` (special functions), `special_bessel.py` (modified Bessel functions of the first kind),
 `special_forms.py` (lowering of special functions), `special_incomplete.py` (the incomplete gamma and beta
@@ -43,6 +43,7 @@ from xlab.lax.conv_functions import *
 from xlab.lax.convert import *
 from xlab.lax.creation import *
 from xlab.lax.cumulative import *
+from xlab.lax.dim_value import dim_as_value_p as dim_as_value_p
 from xlab.lax.dot import *
 from xlab.lax.fft import *
 from xlab.lax.gather import *

@@ -11,6 +11,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of, explicit_types
+from xlab.core.dims import known_negative
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
@@ -509,7 +510,7 @@ def _crop(ctx, lhs, padding, lhs_dilation, numbers):
         numbers.lhs_spec,
     )
     shape = [dilated(n, c[2] + 1) + c[0] + c[1] for n, c in zip(aval.shape, config)]
-    if min(shape) < 0:
+    if any(map(known_negative, shape)):
         return None
     scalar, wide = aval.update(shape=(), weak_type=False), aval.update(shape=tuple(shape))
     low, high, interior = (dims_text(c[i] for c in config) for i in range(3))
@@ -522,7 +523,7 @@ def _crop(ctx, lhs, padding, lhs_dilation, numbers):
 
 def _conv_lowering(ctx, lhs, rhs, *, preferred_element_type, out_sharding, **params):
     out, left = ctx.avals_out[0], ctx.avals_in[0]
-    if any(p < 0 for pair in params["padding"] for p in pair):
+    if any(known_negative(p) for pair in params["padding"] for p in pair):
         cropped = _crop(
             ctx, lhs, params["padding"], params["lhs_dilation"], params["dimension_numbers"]
         )

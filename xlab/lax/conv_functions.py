@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import dim_indices
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.lax.conv import ConvDimensionNumbers, conv_general_dilated_p, in_spec_order, ordered
 from xlab.lax.dot import dot_general
@@ -165,7 +167,7 @@ def conv_general_dilated(
     ndim = len(numbers.lhs_spec) - 2
 
     def given(values):
-        return (1,) * ndim if values is None else tuple(map(operator.index, values))
+        return (1,) * ndim if values is None else dim_indices(values)
 
     strides, base, spread = given(window_strides), given(lhs_dilation), given(rhs_dilation)
     if any(s < 1 for s in strides):
@@ -399,9 +401,9 @@ def conv_general_dilated_patches(
         (1, 12, 7, 7)
     """
     aval = aval_of(lhs)
-    filter_shape = tuple(map(operator.index, filter_shape))
+    filter_shape = dim_indices(filter_shape)
     numbers = conv_dimension_numbers(aval.shape, (1, 1, *filter_shape), dimension_numbers)
-    size = int(np.prod(filter_shape, dtype=np.int64))
+    size = math.prod(filter_shape)
     features = aval.shape[numbers.lhs_spec[1]]
     eye = np.eye(size, dtype=aval.dtype)
     rhs = reshape(

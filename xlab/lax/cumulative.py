@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from xlab.config import config
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
@@ -25,6 +27,7 @@ from xlab.lax.shape import (
     broadcast_in_dim,
     canonical_axis,
     concatenate,
+    moveaxis,
     pad,
     reshape,
     rev,
@@ -129,6 +132,22 @@ def prefix_scan(combine: Callable, x, axis: int, reverse: bool = False):
     return add(_spread_out(even, axis, 0, n), _spread_out(odd, axis, 1, n))
 
 
+def _one_by_one(combine, identity, x, axis: int, reverse: bool):
+    """The running combination as a loop, for a length that is not known."""
+    from xlab.lax.control.scan import scan
+
+    aval = aval_of(x)
+    rest = (*aval.shape[:axis], *aval.shape[axis + 1 :])
+    first = broadcast_in_dim(identity(aval.dtype), rest, ())
+
+    def step(total, row):
+        total = combine(total, row)
+        return total, total
+
+    _, out = scan(step, first, moveaxis(x, axis, 0), reverse=reverse)
+    return moveaxis(out, 0, axis)
+
+
 def _spread_out(x, axis: int, first: int, n: int):
     """The elements at every second place from `first`, zeros between."""
     aval = aval_of(x)
@@ -182,9 +201,15 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
         lambda x, *, axis, reverse: prefix_scan(combine, x, axis, reverse)
     )
 
+    loop_lowering = mlir.lower_fun(
+        lambda x, *, axis, reverse: _one_by_one(combine, identity, x, axis, reverse)
+    )
+
     def lowering(ctx, x, *, axis, reverse):
         src = ctx.avals_in[0]
         n = src.shape[axis]
+        if op is None and isinstance(n, SymbolicDim):
+            return loop_lowering(ctx, x, axis=axis, reverse=reverse)[0]
         if op is None or src.size == 0 or config.jax2tf_associative_scan_reductions:
             return scan_lowering(ctx, x, axis=axis, reverse=reverse)[0] if n > 1 and src.size else x
         # A window over everything before each element; the compiler splits long ones into blocks.
@@ -205,8 +230,8 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
         )
         pairs = ", ".join(f"[{lo}, {hi}]" for lo, hi in padding)
         return ctx.op(
-            f'"stablehlo.reduce_window"({x}, {init}) <{{window_dimensions = {i64_array(window)}, '
-            f"padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>}}> ({body}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}"
+            f'"stablehlo.reduce_window"({x}, {init}) <{{padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>, '
+            f"window_dimensions = {i64_array(window)}}}> ({body}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}"
         )
 
     ad.primitive_jvps[prim] = jvp
@@ -237,7 +262,7 @@ def _reduce_prod_jvp(primals, tangents, *, axes):
     aval = aval_of(x)
     kept = [i for i in range(aval.ndim) if i not in axes]
     shape = [aval.shape[i] for i in kept]
-    size = int(np.prod([aval.shape[i] for i in axes], dtype=np.int64))
+    size = math.prod([aval.shape[i] for i in axes])
 
     def flat(v):
         return reshape(transpose(v, (*axes, *kept)), (size, *shape))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import math
-import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import dim_indices
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
@@ -63,7 +63,7 @@ def fft(x: ArrayLike, fft_type: str | int | FftType, fft_lengths: Sequence[int])
             f"Unknown FFT type value '{fft_type}': expected a lax.FftType or its name, one of "
             f"{', '.join(FftType.__members__)}"
         )
-    lengths = tuple(map(operator.index, fft_lengths))
+    lengths = dim_indices(fft_lengths)
     dtype = aval_of(x).dtype
     if kind is FftType.RFFT:
         if _e.complexes(dtype):

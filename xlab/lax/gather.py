@@ -14,6 +14,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import is_symbolic_shape, min_dim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import state
@@ -316,6 +317,9 @@ def _gather_batch(xs, dims, *, dimension_numbers, slice_sizes, **params):
 def last_positions(shape, sizes, index_map, dtype):
     """The largest valid position along each indexed dimension, in the dtype of the indices."""
     top = int(dtypes.iinfo(dtype).max)
+    if is_symbolic_shape([shape[d] for d in index_map]):
+        ends = [convert_element_type(shape[d] - sizes[d], dtype) for d in index_map]
+        return concatenate([reshape(e, (1,)) for e in ends], 0)
     return np.array([min(shape[d] - sizes[d], top) for d in index_map], dtype)
 
 
@@ -465,7 +469,7 @@ def _slices_per_example(xs, dims, slice_sizes):
             operand_batching_dims=(0,),
             start_indices_batching_dims=(0,),
         )
-        sizes = (min(size, 1), *slice_sizes)
+        sizes = (min_dim(size, 1), *slice_sizes)
     return gather(x, index, numbers, sizes, mode=GatherScatterMode.CLIP)
 
 

@@ -6,6 +6,7 @@ and batched initial values it is mapped over arrays, so they need nothing but th
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
 from collections.abc import Callable, Sequence
@@ -201,7 +202,7 @@ def closes_over_tracers(closed: ClosedJaxpr) -> bool:
 def map_scalars(closed: ClosedJaxpr, *xs):
     """A program of scalars applied at every element of arrays of one shape."""
     shape = aval_of(xs[0]).shape
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     run, dims = batching.batch_flat(
         lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args),
         Axis(None, size, "vmap"),
@@ -221,7 +222,7 @@ def by_halves(closed: ClosedJaxpr, operands, inits, axes):
     aval = aval_of(operands[0])
     kept = [i for i in range(aval.ndim) if i not in axes]
     shape = [aval.shape[i] for i in kept]
-    size = int(np.prod([aval.shape[i] for i in axes], dtype=np.int64))
+    size = math.prod([aval.shape[i] for i in axes])
     xs = [reshape(transpose(x, (*axes, *kept)), (size, *shape)) for x in operands]
     starts = [broadcast_in_dim(i, (1, *shape), ()) for i in inits]
     alone = size == 1

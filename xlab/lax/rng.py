@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import is_symbolic_shape
 from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
@@ -56,8 +57,17 @@ def _uniform_aval(a, b, *, shape):
     return ShapedArray(shape, a.dtype, a.weak_type and b.weak_type)
 
 
+def _sizes(ctx, shape):
+    aval = ShapedArray((len(shape),), np.dtype(np.int64))
+    if not is_symbolic_shape(shape):
+        return ctx.constant(np.asarray(shape, np.int64), aval)
+    return ctx.op(
+        f"stablehlo.constant dense<[{', '.join(map(str, shape))}]> : {mlir.tensor_type(aval)}"
+    )
+
+
 def _uniform_lowering(ctx, a, b, *, shape):
-    size = ctx.constant(np.asarray(shape, np.int64), ShapedArray((len(shape),), np.dtype(np.int64)))
+    size = _sizes(ctx, shape)
     return ctx.op(
         f"stablehlo.rng {a}, {b}, {size}, distribution = UNIFORM : ({ctx.type_in(0)}, {ctx.type_in(1)}, "
         f"tensor<{len(shape)}xi64>) -> {ctx.type_out()}"

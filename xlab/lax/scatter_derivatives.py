@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
@@ -168,7 +169,7 @@ def _winners(x, indices, updates, numbers, params):
     """Which updates a `scatter` with repeated positions kept: scatter their numbers the same way, and read back."""
     shape = aval_of(updates).shape
     batch = [d for i, d in enumerate(shape) if i not in numbers.update_window_dims]
-    ids = add(iota(np.uint32, int(np.prod(batch, dtype=np.int64))), np.uint32(1))
+    ids = add(iota(np.uint32, math.prod(batch)), np.uint32(1))
     ids = broadcast_in_dim(
         reshape(ids, batch),
         shape,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import SymbolicDim, dim_indices, known_negative, max_dim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Tracer, state
@@ -37,15 +39,15 @@ __all__ = [
 
 def canonical_shape(shape) -> tuple[int, ...]:
     """A shape as a tuple of ints; a message for anything traced or negative."""
-    if isinstance(shape, (int, np.integer)) or getattr(shape, "shape", None) == ():
+    if isinstance(shape, (int, np.integer, SymbolicDim)) or getattr(shape, "shape", None) == ():
         shape = (shape,)
     try:
-        out = tuple(map(operator.index, shape))
+        out = dim_indices(shape)
     except TypeError as e:
         raise TypeError(
             f"shapes must be sequences of integers known while tracing, got {shape!r}: {e}"
         ) from None
-    if any(d < 0 for d in out):
+    if any(d < 0 if type(d) is int else known_negative(d) for d in out):
         raise ValueError(f"shapes cannot have negative dimensions, got {out}")
     return out
 
@@ -94,7 +96,7 @@ def broadcast_in_dim(
                [3, 3]], dtype=int32)
     """
     shape = canonical_shape(shape)
-    dims = tuple(map(operator.index, broadcast_dimensions))
+    dims = dim_indices(broadcast_dimensions)
     aval = aval_of(operand)
     if out_sharding is not None:
         out_sharding = canonical_out_sharding(out_sharding, "broadcast_in_dim", len(shape))
@@ -346,7 +348,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
         raise ValueError(
             f"invalid dimension range [{start_dimension}, {stop_dimension}) for shape {shape}"
         )
-    return reshape(operand, (*shape[:lo], int(np.prod(shape[lo:hi], dtype=np.int64)), *shape[hi:]))
+    return reshape(operand, (*shape[:lo], math.prod(shape[lo:hi]), *shape[hi:]))
 
 
 # -- transpose, rev ---------------------------------------------------------------------------------------
@@ -354,7 +356,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """The operand with its dimensions in another order: result dimension i is operand dimension permutation[i]."""
-    perm = tuple(map(operator.index, permutation))
+    perm = dim_indices(permutation)
     if (
         perm == tuple(range(len(perm)))
         and hasattr(operand, "aval")
@@ -503,7 +505,7 @@ def pad(
         padding_config: for each dimension, how many go before, after, and between elements;
             negative numbers take away.
     """
-    config = tuple(tuple(map(operator.index, c)) for c in padding_config)
+    config = tuple(dim_indices(c) for c in padding_config)
     aval = aval_of(operand)
     if (
         aval.mat.unreduced
@@ -532,8 +534,8 @@ def _pad_aval(x, value, *, padding_config):
     for d, (lo, hi, interior) in zip(x.shape, padding_config):
         if interior < 0:
             raise ValueError(f"interior padding must be non-negative, got {padding_config}")
-        size = lo + hi + d + max(0, d - 1) * interior
-        if size < 0:
+        size = lo + hi + d + (max_dim(0, d - 1) * interior if interior else 0)
+        if known_negative(size):
             raise ValueError(f"padding {padding_config} leaves a negative size for {x}")
         shape.append(size)
     return ShapedArray(shape, x.dtype, x.weak_type and value.weak_type)

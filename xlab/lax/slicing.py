@@ -10,6 +10,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import SymbolicDim, dim_index, dim_indices, known_negative
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
@@ -20,7 +21,7 @@ from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, sub
 from xlab.lax.comparison import lt, select
-from xlab.lax.convert import convert_element_type
+from xlab.lax.convert import convert, convert_element_type
 from xlab.lax.creation import full, full_like, zeros_like_aval
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import (
@@ -62,9 +63,9 @@ def slice(
         limit_indices: where it ends, not included.
         strides: its steps, 1 by default.
     """
-    starts = tuple(map(operator.index, start_indices))
-    limits = tuple(map(operator.index, limit_indices))
-    steps = None if strides is None else tuple(map(operator.index, strides))
+    starts = dim_indices(start_indices)
+    limits = dim_indices(limit_indices)
+    steps = None if strides is None else dim_indices(strides)
     aval = aval_of(operand)
     if (
         starts == (0,) * aval.ndim
@@ -87,12 +88,17 @@ def _slice_aval(x, *, start_indices, limit_indices, strides):
         )
     shape = []
     for d, a, b, s in zip(x.shape, start_indices, limit_indices, steps):
-        if not (0 <= a <= b <= d):
+        if not (0 <= a <= b <= d if type(d) is int else _inside(a, b, d)):
             raise TypeError(f"slice {start_indices} to {limit_indices} is out of bounds for {x}")
         if s <= 0:
             raise TypeError(f"slice strides must be positive, got {strides}")
         shape.append(-(-(b - a) // s))
     return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+def _inside(a, b, d) -> bool:
+    """Whether a slice may lie inside a symbolic dimension: there is no value for which it is known not to."""
+    return not any(known_negative(x) for x in (a, b - a, d - b))
 
 
 def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
@@ -165,8 +171,8 @@ def slice_in_dim(
     shape = aval_of(operand).shape
     axis = canonical_axis(axis, len(shape))
     n = shape[axis]
-    start = 0 if start_index is None else operator.index(start_index)
-    limit = n if limit_index is None else operator.index(limit_index)
+    start = 0 if start_index is None else dim_index(start_index)
+    limit = n if limit_index is None else dim_index(limit_index)
     starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], limits[axis], steps[axis] = (
         (start + n if start < 0 else start),
@@ -186,7 +192,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
         keepdims: whether the dimension stays, with size 1.
     """
     n = aval_of(operand).shape[canonical_axis(axis, aval_of(operand).ndim)]
-    index = operator.index(index)
+    index = dim_index(index)
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
     index %= n
@@ -207,7 +213,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
         raise ValueError(
             f"split sizes {tuple(sizes)} must add up to dimension {axis} of {aval_of(operand)}"
         )
-    return list(split_p.bind(operand, sizes=tuple(map(operator.index, sizes)), axis=axis))
+    return list(split_p.bind(operand, sizes=dim_indices(sizes), axis=axis))
 
 
 split_p = Primitive("split", multiple_results=True)
@@ -345,7 +351,7 @@ def _start_scalars(operand, start_indices, allow_negative_indices: bool | Sequen
         )
     out = []
     for i, n, from_end in zip(start_indices, shape, negative):
-        if isinstance(i, (int, np.integer)):
+        if isinstance(i, (int, np.integer)) and not (i < 0 and isinstance(n, SymbolicDim)):
             i = operator.index(i)
             if i < 0 and not from_end:
                 raise ValueError(
@@ -355,10 +361,18 @@ def _start_scalars(operand, start_indices, allow_negative_indices: bool | Sequen
             out.append(np.int32(i + n if i < 0 else i))
             continue
         a = aval_of(i)
+        if isinstance(i, (int, SymbolicDim)):
+            i = convert_element_type(add(i, n) if known_negative(i) else i, np.int32)
+            out.append(i)
+            continue
         if a.shape or not dtypes.issubdtype(a.dtype, np.integer):
             raise TypeError(f"dynamic slice indices must be integer scalars, got {a}")
         if from_end and dtypes.issubdtype(a.dtype, np.signedinteger):
-            bound = np.asarray(n).astype(a.dtype)[()]
+            bound = (
+                convert(n, a.dtype)
+                if isinstance(n, SymbolicDim)
+                else np.asarray(n).astype(a.dtype)[()]
+            )
             i = select(lt(i, np.zeros((), a.dtype)[()]), add(i, bound), i)
         out.append(i)
     kinds = {aval_of(i).dtype for i in out if not isinstance(i, np.int32)}
@@ -395,7 +409,7 @@ def _dynamic_slice_aval(x, *starts, slice_sizes):
         raise TypeError(
             f"dynamic_slice needs one start and size per dimension of {x}, got sizes {slice_sizes}"
         )
-    if any(s > d for s, d in zip(slice_sizes, x.shape)):
+    if any(known_negative(d - s) for s, d in zip(slice_sizes, x.shape)):
         raise TypeError(f"slice sizes {slice_sizes} are larger than the operand {x}")
     return ShapedArray(slice_sizes, x.dtype, x.weak_type)
 
@@ -575,7 +589,7 @@ def dynamic_slice_in_dim(
     shape = aval_of(operand).shape
     axis = canonical_axis(axis, len(shape))
     starts, sizes = [0] * len(shape), list(shape)
-    starts[axis], sizes[axis] = start_index, operator.index(slice_size)
+    starts[axis], sizes[axis] = start_index, dim_index(slice_size)
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 

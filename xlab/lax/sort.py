@@ -5,13 +5,13 @@ The order is total: NaN comes last, and zeros of both signs are equal.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import dim_index, known_negative
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
@@ -65,7 +65,7 @@ def sort(
                 *operand,
                 dimension=axis,
                 is_stable=bool(is_stable),
-                num_keys=operator.index(num_keys),
+                num_keys=dim_index(num_keys),
             )
         )
     if num_keys != 1:
@@ -273,8 +273,8 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
         >>> print(values, positions)
         [3. 2.] [1 2]
     """
-    k = operator.index(k)
-    if k < 0:
+    k = dim_index(k)
+    if known_negative(k):
         raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
     return list(top_k_p.bind(operand, k=k, axis=canonical_axis(axis, aval_of(operand).ndim)))
 
@@ -284,7 +284,7 @@ def _top_k_aval(x, *, k, axis):
         raise TypeError(
             f"top_k does not accept dtype {dtypes.name(x.dtype)}: it takes real or bool arrays"
         )
-    if x.shape[axis] < k:
+    if known_negative(x.shape[axis] - k):
         raise ValueError(f"k={k} of top_k is larger than dimension {axis} of {x}")
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.int32, x.weak_type)

@@ -12,6 +12,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import dim_index, max_dim
 from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
@@ -31,7 +32,7 @@ MOST_PLACES = 10_000
 def check_pairs(name: str, padding, ndim: int | None) -> tuple[tuple[int, int], ...]:
     """Explicit padding as pairs of Python ints, one per dimension if their number is given."""
     try:
-        pairs = tuple((int(lo), int(hi)) for lo, hi in padding)
+        pairs = tuple((dim_index(lo), dim_index(hi)) for lo, hi in padding)
     except (TypeError, ValueError):
         raise ValueError(
             f"padding argument to {name} should be a string or a sequence of (low, high) pairs, got "
@@ -58,7 +59,7 @@ def window_counts(
     for n, w, s, (lo, hi), b, d in zip(
         shape, window, strides, padding, base_dilation or ones, window_dilation or ones
     ):
-        out.append(max(0, (dilated(n, b) + lo + hi - dilated(w, d)) // s + 1))
+        out.append(max_dim(0, (dilated(n, b) + lo + hi - dilated(w, d)) // s + 1))
     return tuple(out)
 
 

@@ -7,7 +7,6 @@ Sums, maxima and minima are primitives of their own, with derivatives of their o
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import dim_indices, known_negative, max_dim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Axis
@@ -74,7 +74,7 @@ def padtype_to_pads(
     if kind in ("SAME", "SAME_LOWER"):
         out = []
         for n, w, s in zip(in_shape, window_shape, window_strides):
-            total = max((-(-n // s) - 1) * s + w - n, 0) if n else 0
+            total = max_dim((-(-n // s) - 1) * s + w - n, 0) if n else 0
             low = total // 2 if kind == "SAME" else total - total // 2
             out.append((low, total - low))
         return out
@@ -175,7 +175,7 @@ def reduce_window_shape_tuple(
 def _window(shape, dimensions, strides, padding, base_dilation, window_dilation) -> dict:
     """The parameters of a windowed reduction, checked."""
     ndim = len(shape)
-    sizes = tuple(map(operator.index, dimensions))
+    sizes = dim_indices(dimensions)
     if len(sizes) != ndim:
         raise TypeError(
             f"reduce_window got the wrong number of window_dimensions for operand: got operand shape {shape} with "
@@ -187,14 +187,14 @@ def _window(shape, dimensions, strides, padding, base_dilation, window_dilation)
         ("base_dilation", base_dilation),
         ("window_dilation", window_dilation),
     ):
-        given[name] = (1,) * ndim if values is None else tuple(map(operator.index, values))
+        given[name] = (1,) * ndim if values is None else dim_indices(values)
         if len(given[name]) != ndim:
             raise TypeError(
                 f"reduce_window got inconsistent {name} and window_dimensions: got {name} {given[name]} and "
                 f"window_dimensions {sizes}."
             )
     for name, values in given.items():
-        if any(v < 1 for v in values):
+        if any(known_negative(v - 1) for v in values):
             raise TypeError(
                 f"reduce_window {name} must have every element be strictly positive, got {values}."
             )

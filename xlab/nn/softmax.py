@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import operator
+import math
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from xlab import lax
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import dim_index
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.errors import ConcretizationTypeError
 from xlab.lax.comparison import select
@@ -183,7 +184,7 @@ def logmeanexp(
     """
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     if where is None:
-        count = float(np.prod([shape_of(x)[i] for i in axes_of("logmeanexp", axis, ndim_of(x))]))
+        count = math.prod(shape_of(x)[i] for i in axes_of("logmeanexp", axis, ndim_of(x)))
         return lax.sub(total, lax.log(cast_operand(count, aval_of(total).dtype)))
     mask = jnp.broadcast_to(where, shape_of(x))
     return lax.sub(
@@ -249,7 +250,7 @@ def one_hot(
                [0., 0., 1.]], dtype=float32)
     """
     try:
-        classes = operator.index(num_classes)
+        classes = dim_index(num_classes)
     except ConcretizationTypeError:
         raise
     except TypeError:

@@ -31,7 +31,7 @@ def show(
     Example:
         >>> import xlab.numpy as jnp
         >>> show(jnp.ones((2, 3)))
-        f32[2,3] on one device, 24 B
+        f32[2,3] on device 0, 24 B, uncommitted
     """
     from xlab.kernels.machine import Machine
     from xlab.notebook.views import view_for

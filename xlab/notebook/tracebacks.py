@@ -167,4 +167,5 @@ def failure(error: BaseException) -> Failure:
         str(error),
         source,
         "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        getattr(error, "sides", ()),
     )

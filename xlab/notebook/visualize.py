@@ -24,7 +24,7 @@ def visualize_sharding(shape: tuple[int, ...], sharding: Any, **drawing: Any) ->
         >>> from xlab.sharding import SingleDeviceSharding
         >>> import xlab
         >>> visualize_sharding((8, 4), SingleDeviceSharding(xlab.devices()[0]))
-        f32[8,4] on one device, 128 B
+        f32[8,4] on device 0, 128 B, uncommitted
     """
     from xlab.notebook.formatters import show
 
@@ -51,7 +51,7 @@ def visualize_array_sharding(array: Any, **drawing: Any) -> None:
     Example:
         >>> import xlab.numpy as jnp
         >>> visualize_array_sharding(jnp.ones((2, 2)))
-        f32[2,2] on one device, 16 B
+        f32[2,2] on device 0, 16 B, uncommitted
     """
     from xlab.notebook.formatters import show
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.alias import alias
 from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Tracer
 from xlab.core.typing import Array, ArrayLike
@@ -21,6 +22,7 @@ from xlab.numpy.operands import (
     kind_of,
     kinds_of,
     narrow_host_dtype,
+    no_keywords,
     promoted,
     promoted_inexact,
     promoted_numeric,
@@ -111,7 +113,7 @@ def as_array(x):
     return asarray(x)
 
 
-absolute = abs
+absolute = alias(abs, "absolute")
 
 
 @jit_when_eager
@@ -186,7 +188,7 @@ def square(x: ArrayLike, /) -> Array:
 
 
 @jit_when_eager
-def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Quotient rounded down; the dtype stays.
 
     Example:
@@ -194,7 +196,7 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> jnp.floor_divide(jnp.array([7, -7]), 2)
         Array([ 3, -4], dtype=int32)
     """
-    x, y = aligned("floor_divide", *promoted_numeric("floor_divide", x, y))
+    x, y = aligned("floor_divide", *promoted_numeric("floor_divide", x1, x2))
     dtype = dtype_of(x)
     if dtypes.issubdtype(dtype, np.unsignedinteger):
         return lax.div(x, y)
@@ -219,7 +221,7 @@ def _float_divmod(x, y):
 
 
 @jit_when_eager
-def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Remainder with the sign of the divisor.
 
     Example:
@@ -227,7 +229,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> jnp.remainder(jnp.array([7, -7]), 3)
         Array([1, 2], dtype=int32)
     """
-    x, y = aligned("remainder", *promoted_numeric("remainder", x, y))
+    x, y = aligned("remainder", *promoted_numeric("remainder", x1, x2))
     if dtypes.issubdtype(dtype_of(x), np.integer):
         y = select_promoted(lax.eq(y, scalar(0, y)), scalar(1, y), y)
     mod = lax.rem(x, y)
@@ -236,11 +238,11 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     return select_promoted(lax.bitwise_and(away, lax.ne(mod, zero)), lax.add(mod, y), mod)
 
 
-mod = remainder
+mod = alias(remainder, "mod")
 
 
 @jit_when_eager
-def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Remainder with the sign of the dividend.
 
     Example:
@@ -248,14 +250,14 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> jnp.fmod(jnp.array([7, -7]), 3)
         Array([ 1, -1], dtype=int32)
     """
-    x, y = aligned("fmod", *promoted_numeric("fmod", x, y))
+    x, y = aligned("fmod", *promoted_numeric("fmod", x1, x2))
     if dtypes.issubdtype(dtype_of(x), np.integer):
         y = select_promoted(lax.eq(y, scalar(0, y)), scalar(1, y), y)
     return lax.rem(x, y)
 
 
 @jit_when_eager
-def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """Quotient rounded down, and remainder.
 
     Example:
@@ -263,7 +265,7 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
         >>> [int(v) for v in jnp.divmod(7, 2)]
         [3, 1]
     """
-    x, y = aligned("divmod", *promoted_numeric("divmod", x, y))
+    x, y = aligned("divmod", *promoted_numeric("divmod", x1, x2))
     if dtypes.issubdtype(dtype_of(x), np.integer):
         return floor_divide(x, y), remainder(x, y)
     return _float_divmod(x, y)
@@ -272,22 +274,22 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
 # -- powers -----------------------------------------------------------------------------------------------
 
 
-def power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x` to the power `y`. A Python integer exponent becomes repeated multiplication.
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """`x1` to the power `x2`. A Python integer exponent becomes repeated multiplication.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.power(jnp.array([2.0, 3.0]), 2)
         Array([4., 9.], dtype=float32)
     """
-    if type(y) is int:
-        return _integer_power(x, n=y)
-    out = _power(x, y)
+    if type(x2) is int:
+        return _integer_power(x1, n=x2)
+    out = _power(x1, x2)
     # Powers of integers with an exponent known only later are of the dtype itself.
-    return strip_weak_type(out) if isinstance(y, Tracer) and not inexact(out.dtype) else out
+    return strip_weak_type(out) if isinstance(x2, Tracer) and not inexact(out.dtype) else out
 
 
-pow = power
+pow = alias(power, "pow")
 
 
 @jit_when_eager(static="n")
@@ -391,14 +393,19 @@ def log10(x: ArrayLike, /) -> Array:
 
 
 @jit_when_eager
-def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
+def logaddexp(x: ArrayLike, y: ArrayLike, /, *, out: None = None, where: None = None) -> Array:
     """`log(exp(x) + exp(y))` without overflow.
+
+    Args:
+        x, y: arrays.
+        out, where: None; NumPy's have them, and arrays are never changed in place here.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.logaddexp(0.0, 0.0)
         Array(0.6931472, dtype=float32, weak_type=True)
     """
+    no_keywords("logaddexp", out, where)
     x, y = aligned("logaddexp", *promoted_inexact("logaddexp", x, y))
     return _logaddexp(*(strip_weak_types(x, y) if is_complex(x) else (x, y)))
 
@@ -432,14 +439,19 @@ _logaddexp.defjvp(_shares(_logaddexp, lax.exp))
 
 
 @jit_when_eager
-def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
+def logaddexp2(x: ArrayLike, y: ArrayLike, /, *, out: None = None, where: None = None) -> Array:
     """`log2(2**x + 2**y)` without overflow.
+
+    Args:
+        x, y: arrays.
+        out, where: None; NumPy's have them, and arrays are never changed in place here.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.logaddexp2(1.0, 1.0)
         Array(2., dtype=float32, weak_type=True)
     """
+    no_keywords("logaddexp2", out, where)
     x, y = strip_weak_types(*aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y)))
     if is_complex(x):
         # Real: infinity times a complex number has no imaginary part.
@@ -462,7 +474,7 @@ _logaddexp2.defjvp(_shares(_logaddexp2, lax.exp2))
 
 
 @jit_when_eager
-def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Length of the vector (x, y) without overflow.
 
     Example:
@@ -470,7 +482,7 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> jnp.hypot(3.0, 4.0)
         Array(5., dtype=float32, weak_type=True)
     """
-    x, y = aligned("hypot", *promoted_inexact("hypot", x, y))
+    x, y = aligned("hypot", *promoted_inexact("hypot", x1, x2))
     if is_complex(x):
         raise ValueError(
             "hypot is not well defined for complex-valued inputs: give it their absolute values, abs(x) and abs(y)"

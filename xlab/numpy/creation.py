@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from xlab.compile.placement import default_sharding, place, put_host
 from xlab.compile.runtime_checks import check_eager, watching
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, aval_of, symbolic_types
+from xlab.core.dims import SymbolicDim, dim_index, known_negative
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.lax.convert import convert
@@ -164,7 +164,7 @@ def _array(x, dtype, copy: bool):
             "None is not a valid value for array: it is no number. Use nan, or a mask of missing entries."
         )
     if isinstance(x, (list, tuple, range)):
-        return _from_list(x, dtype)
+        return _from_list(with_dims_as_arrays(x), dtype)
     if hasattr(x, "__array__"):
         return _array(np.asarray(x), dtype, copy)
     if isinstance(x, (str, bytes)) and dtype is not None:
@@ -173,6 +173,15 @@ def _array(x, dtype, copy: bool):
     if not isinstance(x, bytes) and (viewed := _viewed(x)) is not None:
         return _array(viewed, dtype, copy)
     raise _not_numbers(x, np.asarray(x))
+
+
+def with_dims_as_arrays(x):
+    """Nested lists with arrays in place of symbolic dimensions."""
+    if not symbolic_types.in_use:
+        return x
+    if isinstance(x, (list, tuple)):
+        return [with_dims_as_arrays(v) for v in x]
+    return x.__jax_array__() if isinstance(x, SymbolicDim) else x
 
 
 def _viewed(x):
@@ -367,16 +376,16 @@ def astype(
 
 def _shape(shape, name: str):
     try:
-        out = (operator.index(shape),)
+        out = (dim_index(shape),)
     except TypeError:
         try:
-            out = tuple(operator.index(d) for d in shape)
+            out = tuple(dim_index(d) for d in shape)
         except TypeError:
             raise TypeError(
                 f"{name}: Shapes must be 1D sequences of concrete values of integer type, got {shape!r}. Sizes "
                 f"must be known while tracing: use Python ints or a static argument."
             ) from None
-    if any(d < 0 for d in out):
+    if any(d < 0 if type(d) is int else known_negative(d) for d in out):
         raise TypeError(f"{name}: every dimension of a shape must be nonnegative, got {out}")
     return out
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.dims import dim_index
 from xlab.core.typing import Array, ArrayLike, AxisLike, DeviceLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
@@ -127,7 +127,7 @@ def _along(name, kind, a, n, axis, norm):
         a,
         kind=kind,
         s=None if n is None else (_length(n),),
-        axes=(operator.index(axis),),
+        axes=(dim_index(axis),),
         norm=_norm(norm),
     )
 
@@ -138,7 +138,7 @@ def _several(name, kind, a, s, axes, norm):
     s = None if s is None else tuple(map(_length, s))
     if axes is None:
         axes = tuple(range(ndim)) if s is None else tuple(range(ndim - len(s), ndim))
-    axes = tuple(map(operator.index, axes))
+    axes = tuple(map(dim_index, axes))
     if len(set(axes)) != len(axes):
         raise ValueError(f"numpy.fft.{name} does not support repeated axes. Got axes {axes}.")
     if s is not None and len(s) != len(axes):
@@ -153,7 +153,7 @@ def _two(name, kind, a, s, axes, norm):
 
 
 def _length(n) -> int:
-    n = operator.index(n)
+    n = dim_index(n)
     if n < 1:
         raise ValueError(f"Shape should be positive: got {n}.")
     return n
@@ -192,12 +192,9 @@ def _transform(a, *, kind, s, axes, norm):
     total = math.prod(given)
     inverse = kind in ("IFFT", "IRFFT")
     # The inverse transforms of `lax` divide by the length themselves.
-    scale = {
-        "backward": 1.0,
-        "ortho": math.sqrt(total) if inverse else 1 / math.sqrt(total) if total else 1.0,
-        "forward": total if inverse else 1 / total if total else 1.0,
-    }[norm]
     if norm != "backward":
+        by = math.sqrt(total) if norm == "ortho" else total
+        scale = by if inverse else 1 / by if total else 1.0
         out = lax.mul(out, np.asarray(scale, out.dtype)[()])
     return lax.transpose(out, np.argsort(order).tolist())
 
@@ -429,7 +426,7 @@ def _check_frequencies(name, n, d) -> int:
         )
     if isinstance(d, (complex, np.complexfloating)):
         raise TypeError(f"The d argument of numpy.fft.{name} is a real distance. Got d = {d}.")
-    return operator.index(n)
+    return dim_index(n)
 
 
 def _frequencies(places, n, d, dtype, device):
@@ -465,5 +462,5 @@ def _shifted(name, x, axes, by):
     if axes is None:
         axes = tuple(range(len(shape)))
     elif not isinstance(axes, (tuple, list)):
-        axes = (operator.index(axes),)
+        axes = (dim_index(axes),)
     return roll(x, tuple(by(shape[i]) for i in axes), tuple(axes))

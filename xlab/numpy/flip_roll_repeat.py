@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim, dim_index, max_dim, min_dim
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike, ShardingLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, remainder, select_promoted
@@ -182,9 +182,9 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """
     (A,) = check("tile", A)
     try:
-        reps = tuple(operator.index(r) for r in reps)
+        reps = tuple(dim_index(r) for r in reps)
     except TypeError:
-        reps = (operator.index(reps),)
+        reps = (dim_index(reps),)
     return _tile(A, reps=reps)
 
 
@@ -250,7 +250,7 @@ def repeat(
         a,
         cast_operand(as_array(repeats), np.dtype(np.int32)),
         axis=axis,
-        total=operator.index(total_repeat_length),
+        total=dim_index(total_repeat_length),
     )
 
 
@@ -302,14 +302,19 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         )
     a = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = a.shape[-2:]
-    n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    top, left = min(max(0, -offset), rows - n), min(max(0, offset), columns - n)
+    n = max_dim(0, min_dim(rows + min(offset, 0), columns - max(offset, 0)))
+    top, left = min_dim(max(0, -offset), rows - n), min_dim(max(0, offset), columns - n)
     # The block that holds the diagonal, flattened with a stride of its rows plus one.
     block = lax.slice_in_dim(
         lax.slice_in_dim(a, top, top + n, axis=a.ndim - 2), left, left + n, axis=a.ndim - 1
     )
     lead = a.shape[:-2]
     flat = lax.reshape(block, (*lead, n * n))
+    if isinstance(n, SymbolicDim):  # filled up to rows of one more, whose first elements they are
+        config = [(0, 0, 0)] * len(lead) + [(0, n, 0)]
+        full = lax.pad(flat, np.zeros((), flat.dtype)[()], config)
+        rows = lax.reshape(full, (*lead, n, n + 1))
+        return lax.index_in_dim(rows, 0, len(lead) + 1, keepdims=False)
     return (
         lax.slice_in_dim(flat, 0, n * n, n + 1, axis=len(lead))
         if n
@@ -329,9 +334,9 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     (v,) = check("diag", v)
     n = ndim_of(v)
     if n == 1:
-        return _diag(v, k=operator.index(k))
+        return _diag(v, k=dim_index(k))
     if n == 2:
-        return diagonal(v, operator.index(k))
+        return diagonal(v, dim_index(k))
     raise ValueError(f"diag input must be 1d or 2d, got shape {shape_of(v)}")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.alias import alias
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array, is_complex, scalar, select_like, select_promoted
@@ -32,21 +33,21 @@ __all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degre
 
 
 @jit_when_eager
-def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Bits moved down by `y`; signed numbers keep their sign.
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Bits moved down by `x2`; signed numbers keep their sign.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.right_shift(jnp.array([8, -8]), 2)
         Array([ 2, -2], dtype=int32)
     """
-    x, y = aligned("right_shift", *promoted_numeric("right_shift", x, y))
+    x, y = aligned("right_shift", *promoted_numeric("right_shift", x1, x2))
     if dtypes.issubdtype(dtype_of(x), np.unsignedinteger):
         return lax.shift_right_logical(x, y)
     return lax.shift_right_arithmetic(x, y)
 
 
-bitwise_right_shift = right_shift
+bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 @jit_when_eager
@@ -398,7 +399,7 @@ def rad2deg(x: ArrayLike, /) -> Array:
     return lax.mul(x, scalar(180 / np.pi, x))
 
 
-radians, degrees = deg2rad, rad2deg
+radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 
 @jit_when_eager

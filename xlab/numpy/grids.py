@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,10 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim, as_dim, compared, dim_index, known_negative, range_size
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShapeLike, ShardingLike
+from xlab.errors import InconclusiveDimensionOperation
+from xlab.lax.convert import convert_element_type
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import select_promoted
 from xlab.numpy.creation import array, asarray
@@ -65,6 +67,10 @@ def arange(
     given = [v for v in (start, stop, step) if v is not None]
     if start is None:
         raise TypeError("arange needs a number to stop at, got None")
+    if any(isinstance(v, SymbolicDim) for v in given):
+        return asarray(
+            _symbolic_arange(start, stop, step, dtype), device=device, out_sharding=out_sharding
+        )
     check("arange", *given)
     values = [host(v, "arange") for v in given]
     if any(v.ndim for v in values):
@@ -93,6 +99,24 @@ def arange(
         return asarray(out, device=device, out_sharding=out_sharding)
     out = _affine(out, found.type(first) if first else None, found.type(by) if by != 1 else None)
     return asarray(out, device=device, out_sharding=out_sharding)
+
+
+def _symbolic_arange(start, stop, step, dtype):
+    """`arange` between sizes of which some are symbolic."""
+    first, last = (start, stop) if stop is not None else (0, start)
+    by = 1 if step is None else step
+    if any(as_dim(v) is None for v in (first, last, by)):
+        raise ValueError(
+            f"arange with symbolic dimensions takes integers and dimensions, got start={first}, stop={last}, step={by}"
+        )
+    found = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
+    if by == 0:
+        raise ZeroDivisionError("arange needs a step other than 0")
+    if compared(by, ">=", 0) is None:
+        raise InconclusiveDimensionOperation(f"arange needs to know the sign of its step {by}")
+    out = lax.iota(found, range_size(first, last, by))
+    factor, offset = (convert_element_type(v, found) for v in (by, first))
+    return _affine(out, offset if first != 0 else None, factor if by != 1 else None)
 
 
 def _affine(x, offset, factor):
@@ -129,8 +153,8 @@ def linspace(
         >>> jnp.linspace(0, 1, 3)
         Array([0. , 0.5, 1. ], dtype=float32)
     """
-    num = operator.index(num)
-    if num < 0:
+    num = dim_index(num)
+    if known_negative(num):
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     check("linspace", start, stop)
     if dtype is not None:
@@ -285,13 +309,11 @@ def eye(
         if dtype is None
         else dtypes.check_user_dtype(dtype, "eye")
     )
-    n = operator.index(N)
-    m = n if M is None else operator.index(M)
-    if n < 0 or m < 0:
+    n = dim_index(N)
+    m = n if M is None else dim_index(M)
+    if known_negative(n) or known_negative(m):
         raise ValueError(f"negative dimensions are not allowed, got {n} and {m}")
-    return asarray(
-        _diagonal(n, m, k if hasattr(k, "aval") else operator.index(k), dtype), device=device
-    )
+    return asarray(_diagonal(n, m, k if hasattr(k, "aval") else dim_index(k), dtype), device=device)
 
 
 @jit_when_eager(static=("n", "m", "dtype"))
@@ -335,8 +357,8 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
         if dtype is None
         else dtypes.check_user_dtype(dtype, "tri")
     )
-    n = operator.index(N)
-    return _tri(n, n if M is None else operator.index(M), operator.index(k), dtype)
+    n = dim_index(N)
+    return _tri(n, n if M is None else dim_index(M), dim_index(k), dtype)
 
 
 @jit_when_eager(static=("n", "m", "k", "dtype"))
@@ -359,7 +381,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
         Array([[1, 0],
                [1, 1]], dtype=int32)
     """
-    return _triangle(*check("tril", m), k=operator.index(k), lower=True)
+    return _triangle(*check("tril", m), k=dim_index(k), lower=True)
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
@@ -371,7 +393,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
         Array([[1, 1],
                [0, 1]], dtype=int32)
     """
-    return _triangle(*check("triu", m), k=operator.index(k), lower=False)
+    return _triangle(*check("triu", m), k=dim_index(k), lower=False)
 
 
 @jit_when_eager(static=("k", "lower"))
@@ -418,8 +440,8 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
 
 
 def _indices(find, name, n, k, m):
-    n, k, m = operator.index(n), operator.index(k), operator.index(n if m is None else m)
-    if n < 0 or m < 0:
+    n, k, m = dim_index(n), dim_index(k), dim_index(n if m is None else m)
+    if known_negative(n) or known_negative(m):
         raise TypeError(
             f"{name}: the numbers of rows and columns must not be negative, got {n} and {m}"
         )
@@ -454,7 +476,7 @@ def indices(
         >>> jnp.indices((2, 3)).shape
         (2, 2, 3)
     """
-    dimensions = tuple(operator.index(d) for d in dimensions)
+    dimensions = tuple(dim_index(d) for d in dimensions)
     dtype = dtypes.canonicalize_dtype(np.int64 if dtype is None else dtype)
     n = len(dimensions)
     out = []
@@ -486,7 +508,7 @@ def fromfunction(
                [1, 2]], dtype=int32)
     """
     try:
-        sizes = tuple(map(operator.index, (shape,) if np.ndim(shape) == 0 else shape))
+        sizes = tuple(map(dim_index, (shape,) if np.ndim(shape) == 0 else shape))
     except TypeError:
         raise TypeError(
             f"fromfunction needs sizes known while tracing, got shape {shape!r}"
@@ -581,7 +603,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     (x,) = check("vander", x)
     if ndim_of(x) != 1:
         raise ValueError(f"vander takes a vector, got shape {shape_of(x)}")
-    n = shape_of(x)[0] if N is None else operator.index(N)
+    n = shape_of(x)[0] if N is None else dim_index(N)
     if n < 0:
         raise ValueError(f"vander: N must be non-negative, got {n}")
     return _vander(x, n, bool(increasing))

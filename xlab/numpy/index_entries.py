@@ -5,13 +5,23 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import (
+    SymbolicDim,
+    dim_index,
+    known_negative,
+    max_dim,
+    min_dim,
+    range_size,
+    slice_indices,
+    within,
+)
 from xlab.core.trace import Tracer
 from xlab.errors import NonConcreteBooleanIndexError
 from xlab.lax.arithmetic import add, mul
@@ -66,12 +76,12 @@ def _window(i: Slice, n: int, d: int):
     """The positions of `ds(start, size, stride)`, moved so that they lie inside, as those of a dynamic slice."""
     check_size(i, d, "an array")
     reach = (i.size - 1) * i.stride + 1 if i.size else 0
-    if reach > n:
+    if known_negative(n - reach):
         raise ValueError(
             f"Out of bound slice: {i} reaches over {reach} positions of dimension {d}, which has {n}"
         )
     if not isinstance(i.start, Tracer):
-        return Span(min(max(operator.index(i.start), 0), n - reach), i.size, i.stride)
+        return Span(min_dim(max_dim(dim_index(i.start), 0), n - reach), i.size, i.stride)
     start = convert_element_type(i.start, np.int32)
     if i.stride == 1 or i.size == 0:
         return Span(start, i.size, 1)
@@ -95,7 +105,7 @@ def parse(index, shape, wrap: bool = True) -> Parsed:
     items, used, ellipsis = [], 0, None
     for i in index:
         kind = type(i)
-        if kind is int or kind is slice or kind is Slice:
+        if kind is int or kind is slice or kind is Slice or kind is SymbolicDim:
             used += 1
         elif i is Ellipsis:
             if ellipsis is not None:
@@ -118,11 +128,13 @@ def parse(index, shape, wrap: bool = True) -> Parsed:
     entries, flags, d = [], [], 0
     for i in items:
         kind = type(i)
-        if kind is int:
+        if kind is int or kind is SymbolicDim:
             n = shape[d]
             if not n:
                 raise IndexError(f"index {i} is out of bounds for axis {d} with size 0")
-            entries.append(One(i + n if i < 0 and wrap else i))
+            entries.append(
+                One(i + n if (i < 0 if kind is int else known_negative(i)) and wrap else i)
+            )
             d += 1
         elif kind is slice:
             entries.append(_span(i, shape[d], d))
@@ -168,7 +180,7 @@ def _interpret(i, place: int):
         return i, 1
     if not hasattr(i, "dtype"):
         try:
-            return operator.index(i), 1
+            return dim_index(i), 1
         except TypeError:
             raise TypeError(
                 f"an index must be made of integers, slices, None, Ellipsis, and integer or boolean arrays; got "
@@ -202,6 +214,14 @@ def _span(i: slice, n: int, axis: int) -> Span:
     if i.start is None and i.stop is None and i.step is None:
         return Span(0, n, 1)
     try:
+        if (
+            type(n) is not int
+            or isinstance(i.start, SymbolicDim)
+            or isinstance(i.stop, SymbolicDim)
+        ):
+            start, stop, step = slice_indices(i, n)
+            size = range_size(start, stop, step)
+            return Span(start if size != 0 else 0, size, step)
         start, stop, step = i.indices(n)
     except TypeError:
         raise IndexError(
@@ -240,7 +260,9 @@ def plan_positions(shape, entries, wrap: bool = True) -> Positions:
     block = broadcast_shapes(*arrays) if advanced else ()
     places = [k for k, e in enumerate(entries) if type(e) is Many or (advanced and type(e) is One)]
     together = not places or places[-1] - places[0] == len(places) - 1
-    dtype = np.dtype(np.int32 if all(n <= np.iinfo(np.int32).max for n in shape) else np.int64)
+    dtype = np.dtype(
+        np.int32 if all(within(n, np.iinfo(np.int32).max) for n in shape) else np.int64
+    )
 
     batch: list[int] = []  # dimensions of the indices
     result: list[int] = []  # dimensions of what is read, new ones left out
@@ -287,7 +309,7 @@ def plan_positions(shape, entries, wrap: bool = True) -> Positions:
             place += 1
             in_order = in_order and e.step > 0
         d += 1
-    size = int(np.prod(result, dtype=np.int64))
+    size = math.prod(result)
     indices = _joined(parts, tuple(batch), dtype) if size else None
     return Positions(
         indices,
@@ -308,7 +330,9 @@ def position(e, n: int, dtype, wrap: bool):
     i = e.index
     if type(i) is int:
         return i
-    if isinstance(i, np.ndarray):
+    if type(i) is SymbolicDim:
+        return convert_element_type(i, dtype)
+    if isinstance(i, np.ndarray) and type(n) is int:
         i = i.astype(np.int64)
         return (np.where(i < 0, i + n, i) if wrap else i).clip(*_limits(dtype)).astype(dtype)
     aval = aval_of(i)
@@ -320,7 +344,12 @@ def position(e, n: int, dtype, wrap: bool):
         or dtypes.issubdtype(aval.dtype, np.unsignedinteger)
     ):
         return i
-    return select(lt(i, dtype.type(0)), add(i, dtype.type(n)), i)
+    return select(lt(i, dtype.type(0)), add(i, cast_dim(n, dtype)), i)
+
+
+def cast_dim(d, dtype):
+    """A size or a position as a scalar of a dtype."""
+    return convert_element_type(d, dtype) if type(d) is SymbolicDim else dtype.type(d)
 
 
 def _limits(dtype):
@@ -329,7 +358,7 @@ def _limits(dtype):
 
 
 def _stride(e: Span, dtype):
-    return add(dtype.type(e.start), mul(dtype.type(e.step), iota(dtype, e.size)))
+    return add(cast_dim(e.start, dtype), mul(dtype.type(e.step), iota(dtype, e.size)))
 
 
 def _joined(parts, batch, dtype):
@@ -344,6 +373,6 @@ def _joined(parts, batch, dtype):
         return out
     columns = []
     for _, v, first in parts:
-        v = dtype.type(v) if type(v) is int else v
+        v = dtype.type(v) if type(v) is int else convert_element_type(v, dtype)
         columns.append(broadcast_in_dim(v, (*batch, 1), range(first, first + aval_of(v).ndim)))
     return columns[0] if len(columns) == 1 else concatenate(columns, len(batch))

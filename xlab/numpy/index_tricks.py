@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.array import Array
+from xlab.core.dims import dim_index, dim_indices
 from xlab.core.typing import ArrayLike, DTypeLike, ShapeLike
 from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.arithmetic import select_promoted as _choose_by_mask
@@ -145,7 +145,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
         [1, 2]
     """
     (indices,) = check("unravel_index", indices)
-    sizes = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(map(operator.index, shape))
+    sizes = (dim_index(shape),) if np.ndim(shape) == 0 else dim_indices(shape)
     return tuple(_unravel(indices, shape=sizes))
 
 
@@ -175,7 +175,7 @@ def ravel_multi_index(
     from xlab.numpy.logic import clip
     from xlab.numpy.ufuncs import add, multiply
 
-    dims = tuple(map(operator.index, dims))
+    dims = dim_indices(dims)
     parts = list(check("ravel_multi_index", *multi_index))
     if len(parts) != len(dims):
         raise ValueError(f"len(multi_index)={len(parts)} != len(dims)={len(dims)}")
@@ -427,7 +427,7 @@ def put(
     ind, v = ravel(ind), ravel(v)
     if not ind.shape[0] or not v.shape[0]:
         return as_array(a)
-    n = int(np.prod(shape_of(a), dtype=np.int64))
+    n = math.prod(shape_of(a))
     if mode == "clip":
         ind = lax.clamp(cast_operand(0, ind.dtype), ind, cast_operand(n - 1, ind.dtype))
     elif mode == "wrap":
@@ -464,7 +464,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
     if shape_of(arr) != shape_of(mask) and np.prod(shape_of(arr)) != np.prod(shape_of(mask)):
         raise ValueError("place: arr and mask must have the same size")
     vals = ravel(asarray(vals))
-    n = int(np.prod(shape_of(arr), dtype=np.int64))
+    n = math.prod(shape_of(arr))
     if not vals.shape[0]:
         raise ValueError("Cannot place values from an empty array")
     where = flatnonzero(mask, size=n, fill_value=n)

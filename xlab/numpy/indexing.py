@@ -16,6 +16,7 @@ from xlab.compile.jit import jit
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim, max_dim, min_dim, within
 from xlab.core.trace import EVAL, state
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.arithmetic import add, rem
@@ -43,6 +44,7 @@ from xlab.numpy.index_entries import (
     One,
     Parsed,
     Span,
+    cast_dim,
     parse,
     plan_positions,
     position,
@@ -121,7 +123,9 @@ def _read_slice(x, entries, wrap):
         if kind is One:
             start = e.index
             if type(start) is int:
-                start = min(max(start, 0), shape[d] - 1)
+                start = min_dim(max(start, 0), shape[d] - 1)
+            elif type(start) is SymbolicDim:
+                start = min_dim(max_dim(start, 0), shape[d] - 1)
             else:
                 if not shape[d]:
                     raise IndexError(f"index is out of bounds for axis {d} with size 0")
@@ -130,7 +134,7 @@ def _read_slice(x, entries, wrap):
             size, step = 1, 1
         else:
             start, size, step = e
-            if type(start) is not int:
+            if type(start) is not int and type(start) is not SymbolicDim:
                 dynamic = True
             elif step < 0:
                 start, step = start + (size - 1) * step, -step
@@ -143,7 +147,16 @@ def _read_slice(x, entries, wrap):
         if any(s != 1 for s in steps):
             x, starts = _static_part(x, starts, sizes, steps)
         x = dynamic_slice_p.bind(
-            x, *(np.int32(s) if type(s) is int else s for s in starts), slice_sizes=tuple(sizes)
+            x,
+            *(
+                np.int32(s)
+                if type(s) is int
+                else convert_element_type(s, np.int32)
+                if type(s) is SymbolicDim
+                else s
+                for s in starts
+            ),
+            slice_sizes=tuple(sizes),
         )
     else:
         x = lax_slice(
@@ -163,7 +176,7 @@ def _static_part(x, starts, sizes, steps):
     """Takes strided slices out first, since a dynamic slice has no strides."""
     lows, highs, left = [], [], []
     for start, size, step, n in zip(starts, sizes, steps, aval_of(x).shape):
-        static = type(start) is int
+        static = type(start) is int or type(start) is SymbolicDim
         lows.append(start if static else 0)
         highs.append((start + (size - 1) * step + 1 if size else start) if static else n)
         left.append(0 if static else start)
@@ -173,14 +186,14 @@ def _static_part(x, starts, sizes, steps):
 def _scalar_position(i, n: int, wrap: bool):
     dtype = (
         np.int32
-        if dtypes.itemsize(aval_of(i).dtype) < 8 or n <= np.iinfo(np.int32).max
+        if dtypes.itemsize(aval_of(i).dtype) < 8 or within(n, np.iinfo(np.int32).max)
         else np.int64
     )
     signed = dtypes.issubdtype(aval_of(i).dtype, np.signedinteger)
     i = convert_element_type(i, dtype)
     if not wrap or not signed:
         return i
-    return select(lt(i, np.zeros((), dtype)[()]), add(i, np.asarray(n, dtype)[()]), i)
+    return select(lt(i, np.zeros((), dtype)[()]), add(i, cast_dim(n, np.dtype(dtype))), i)
 
 
 # -- eager reading ------------------------------------------------------------------------------------------
@@ -456,7 +469,7 @@ def take_along_axis(
     indices = position(
         Many(indices),
         n,
-        np.dtype(np.int32 if n <= np.iinfo(np.int32).max else np.int64),
+        np.dtype(np.int32 if within(n, np.iinfo(np.int32).max) else np.int64),
         wrap_negative_indices is not False,
     )
     if not aval_of(indices).size:

@@ -5,6 +5,7 @@ Positions may be traced wherever the shape of the result does not depend on thei
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -141,7 +142,7 @@ def insert(
         obj = np.arange(n)[obj].astype(_INDEX)
     ours = kind_of(obj) == "array"
     (obj,) = check("insert", obj)
-    given = int(np.prod(shape_of(obj)))
+    given = math.prod(shape_of(obj))
     if (given or ours) and not dtypes.issubdtype(dtype_of(obj), np.integer):
         raise ValueError(
             f"insert takes integer positions or a slice, got an array of dtype {dtypes.name(dtype_of(obj))}; for a mask, "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
+from xlab.core.dims import compared, dim_index
 from xlab.core.trace import EVAL, state
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.shape import canonical_axis
@@ -293,7 +293,7 @@ def _split(name, ary, sections, axis, exact):
     axis = canonical_axis(axis, ndim_of(ary))
     n = shape_of(ary)[axis]
     if np.ndim(sections) or isinstance(sections, (list, tuple)):
-        cuts = [0, *(int(operator.index(i)) for i in host(sections, name).tolist()), n]
+        cuts = [0, *(int(dim_index(i)) for i in host(sections, name).tolist()), n]
         if any(a > b for a, b in pairwise(cuts)):
             raise ValueError(
                 f"{name}: Sizes passed to split must be nonnegative; positions {cuts[1:-1]} do not increase within "
@@ -302,14 +302,10 @@ def _split(name, ary, sections, axis, exact):
         sizes = [b - a for a, b in pairwise(cuts)]
     else:
         sections = host(sections, name)[()] if hasattr(sections, "aval") else sections
-        parts = (
-            int(sections)
-            if isinstance(sections, (float, np.floating))
-            else operator.index(sections)
-        )
+        parts = int(sections) if isinstance(sections, (float, np.floating)) else dim_index(sections)
         if parts <= 0:
             raise ValueError(f"{name}: number of sections must be positive, got {parts}")
-        if parts > max(n, MOST_PARTS):
+        if parts > MOST_PARTS and not compared(parts, "<=", n):
             raise ValueError(
                 f"{name}: {parts} parts of the {n} elements of axis {axis} are more than anybody can hold, {MOST_PARTS} at most"
             )

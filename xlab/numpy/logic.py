@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.alias import alias
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array, is_complex, scalar, select_like, select_promoted
@@ -20,6 +21,7 @@ from xlab.numpy.operands import (
     dtype_of,
     kind_of,
     narrow_host_dtype,
+    no_keywords,
     no_out,
     promoted,
     promoted_inexact,
@@ -42,17 +44,18 @@ def truth(x):
 
 
 def _logical(name, combine, doc):
-    @jit_when_eager
-    def logical(x: ArrayLike, y: ArrayLike, /) -> Array:
+    def logical(x: ArrayLike, y: ArrayLike, /, *, out: None = None, where: None = None) -> Array:
+        no_keywords(name, out, where)
         x, y = promoted(name, x, y)
         return combine(*strip_weak_types(*aligned(name, truth(x), truth(y))))
 
     logical.__name__ = logical.__qualname__ = name
     logical.__doc__ = (
-        f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n"
+        f"{doc}\n\n    Args:\n        out, where: None; NumPy's have them, and arrays are never changed in place here."
+        f"\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n"
         f"        dtype('bool')\n    "
     )
-    return logical
+    return jit_when_eager(logical)
 
 
 logical_and = _logical("logical_and", lax.bitwise_and, "Whether both elements are true.")
@@ -531,14 +534,14 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     )
 
 
-around = round
+around = alias(round, "around")
 
 
 # -- complex parts ----------------------------------------------------------------------------------------
 
 
 @jit_when_eager
-def real(x: ArrayLike, /) -> Array:
+def real(val: ArrayLike, /) -> Array:
     """Real part of each element.
 
     Example:
@@ -546,12 +549,12 @@ def real(x: ArrayLike, /) -> Array:
         >>> jnp.real(jnp.array([1 + 2j]))
         Array([1.], dtype=float32)
     """
-    (x,) = check("real", x)
+    (x,) = check("real", val)
     return lax.real(x) if is_complex(x) else as_array(x)
 
 
 @jit_when_eager
-def imag(x: ArrayLike, /) -> Array:
+def imag(val: ArrayLike, /) -> Array:
     """Imaginary part of each element.
 
     Example:
@@ -559,7 +562,7 @@ def imag(x: ArrayLike, /) -> Array:
         >>> jnp.imag(jnp.array([1 + 2j]))
         Array([2.], dtype=float32)
     """
-    (x,) = check("imag", x)
+    (x,) = check("imag", val)
     return lax.imag(x) if is_complex(x) else lax.full_like(x, 0)
 
 
@@ -576,7 +579,7 @@ def conjugate(x: ArrayLike, /) -> Array:
     return lax.conj(x) if is_complex(x) else as_array(x)
 
 
-conj = conjugate
+conj = alias(conjugate, "conj")
 
 
 @jit_when_eager(static="deg")

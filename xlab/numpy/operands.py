@@ -6,7 +6,6 @@ equation. Functions here run once per traced operation, so the common case (arra
 
 from __future__ import annotations
 
-import operator
 import warnings
 
 import numpy as np
@@ -16,6 +15,7 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import dim_index, dim_indices
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError
 from xlab.lax.convert import convert
@@ -74,6 +74,15 @@ def no_out(name: str, out):
     if out is not None:
         raise NotImplementedError(
             f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array."
+        )
+
+
+def no_keywords(name: str, out, where):
+    """Refuses the keywords of NumPy's ufuncs that have no meaning here; None stands for their absence."""
+    no_out(name, out)
+    if where is not None:
+        raise NotImplementedError(
+            f"The 'where' argument to {name} is not supported. Use xlab.numpy.where on the result."
         )
 
 
@@ -283,9 +292,9 @@ def known_axis(axis, name: str) -> None:
 def numbers(given) -> tuple[int, ...]:
     """One integer, or any sequence of them, as a tuple: axes and sizes."""
     try:
-        return (operator.index(given),)
+        return (dim_index(given),)
     except TypeError:
-        return tuple(map(operator.index, given))
+        return dim_indices(given)
 
 
 def float_like(x) -> ShapedArray:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim, dim_index
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import cast_operand, check, ndim_of, shape_of
@@ -62,8 +61,20 @@ def _padded(array, pad_width, mode, kwargs):
     return _pad(array, widths=widths, mode=mode, option=value)
 
 
+def _leaves(given):
+    if not isinstance(given, (tuple, list)):
+        return [given]
+    return [leaf for part in given for leaf in _leaves(part)]
+
+
 def _pairs(given, n: int, name: str):
     """One (before, after) per axis."""
+    if any(isinstance(v, SymbolicDim) for v in _leaves(given)):
+        given = (given,) if isinstance(given, SymbolicDim) else tuple(given)
+        if not isinstance(given[0], (tuple, list)):
+            given = (given if len(given) == 2 else given * 2,)
+        given = tuple(tuple(p) * (3 - len(p)) for p in given)
+        return tuple(tuple(map(dim_index, p)) for p in (given * n if len(given) == 1 else given))
     try:
         value = np.asarray(given)
         if value.dtype.kind not in "iu":
@@ -82,7 +93,7 @@ def _pairs(given, n: int, name: str):
             f"pad: {name} given with unexpected shape {np.shape(given)}: expected an amount, a pair, or a pair "
             f"for each of the {n} axes"
         ) from None
-    return tuple((operator.index(a), operator.index(b)) for a, b in pairs.tolist())
+    return tuple((dim_index(a), dim_index(b)) for a, b in pairs.tolist())
 
 
 @jit_when_eager(static="widths")

@@ -9,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import compared
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.precision import PrecisionLike
 from xlab.numpy.arithmetic import as_array, select_promoted
@@ -318,7 +319,8 @@ def _all_roots(p):
 def _sliding(a, v, mode, precision, preferred, mirrored):
     """Sums of products of one vector with shifts of the other, which is mirrored for a convolution."""
     a, v = (as_array(x) for x in promoted_inexact("convolve", a, v))
-    swapped = a.shape[0] < v.shape[0]
+    # Where it is open which is the longer one, they stay: the sums are the same.
+    swapped = compared(a.shape[0], "<", v.shape[0]) is True
     if swapped:
         a, v = v, a
     if mirrored:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xlab import lax
@@ -149,7 +151,7 @@ def _quantile(a, q, weights, axis, method, keepdims, skip_nan):
     shape, dtype = a.shape, a.dtype
     axes = axes_of("quantile", axis, a.ndim)
     rest = [i for i in range(a.ndim) if i not in axes]
-    n = int(np.prod([shape[i] for i in axes], dtype=np.int64))
+    n = math.prod([shape[i] for i in axes])
     if not n:
         raise TypeError(
             f"quantile of no elements: the reduced axes of an array of shape {shape} are empty"
@@ -235,7 +237,7 @@ def _take_last(a, index, wide):
 
     lead = len(wide) - (a.ndim - 1)
     index = lax.broadcast_in_dim(index, wide, range(len(wide)))
-    n = int(np.prod(wide[:lead], dtype=np.int64))
+    n = math.prod(wide[:lead])
     flat = lax.reshape(index, (n, *wide[lead:]))
     moved = lax.transpose(flat, [*range(1, flat.ndim), 0])
     out = take_along_axis(a, moved, axis=a.ndim - 1, mode="clip")

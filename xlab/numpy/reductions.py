@@ -6,12 +6,14 @@ identity; `initial` takes part as one more element.
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.alias import alias
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax.convert import convert
@@ -240,7 +242,7 @@ def _strong(x):
 
 def any_empty(a, axes) -> bool:
     shape = shape_of(a)
-    return not np.prod([shape[i] for i in axes], dtype=np.int64)
+    return not math.prod([shape[i] for i in axes])
 
 
 @jit_when_eager(static=("axis", "out", "keepdims"))
@@ -299,7 +301,7 @@ def min(
     )
 
 
-amax, amin = max, min
+amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 def _logical(name, reduce, identity, a, axis, out, keepdims, where):
@@ -407,7 +409,7 @@ def _arg(name, op, a, axis, out, keepdims):
     a = narrow_host_dtype(*check(name, a))
     ndim = ndim_of(a)
     if axis is None:
-        found = op(lax.reshape(a, (int(np.prod(shape_of(a), dtype=np.int64)),)), 0, index_dtype())
+        found = op(lax.reshape(a, (math.prod(shape_of(a)),)), 0, index_dtype())
         return lax.reshape(found, (1,) * ndim) if keepdims else found
     axis = canonical_axis(axis, ndim)
     found = op(a, axis, index_dtype())
@@ -473,7 +475,7 @@ def _computed_in(name, a, dtype):
 def _count(a, axes, where, dtype, keepdims):
     shape = shape_of(a)
     if where is None or where is True:
-        return cast_operand(int(np.prod([shape[i] for i in axes], dtype=np.int64)), dtype)
+        return cast_operand(math.prod([shape[i] for i in axes]), dtype)
     mask = lax.broadcast_in_dim(truth(where), shape, range(len(shape) - ndim_of(where), len(shape)))
     return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import operator
+import math
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import dim_index
 from xlab.core.typing import Array, ArrayLike, ShardingLike
 from xlab.errors import ShardingTypeError
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import asarray
+from xlab.numpy.index_entries import cast_dim
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.logic import choose_where, truth
 from xlab.numpy.operands import cast_operand, check, host, index_dtype, ndim_of, promoted, shape_of
@@ -54,7 +56,7 @@ def nonzero(
         found = [asarray(i.astype(index_dtype())) for i in np.nonzero(host(a, "nonzero"))]
         # Fill values fill nothing here, but positions have their type; none of them have no such type.
         return tuple(promoted("nonzero", i, f)[0] if i.size else i for i, f in zip(found, fills))
-    return tuple(_nonzero(a, list(fills), size=operator.index(size)))
+    return tuple(_nonzero(a, list(fills), size=dim_index(size)))
 
 
 @jit_when_eager(static="size")
@@ -64,7 +66,7 @@ def _nonzero(a, fills, size):
     from xlab.numpy.sorting import _searchsorted
 
     shape = shape_of(a)
-    mask = lax.reshape(truth(a), (int(np.prod(shape, dtype=np.int64)),))
+    mask = lax.reshape(truth(a), (math.prod(shape),))
     index = index_dtype()
     if not mask.shape[0] or not size:
         return [
@@ -79,9 +81,9 @@ def _nonzero(a, fills, size):
     out = []
     for n, fill in zip(shape[::-1], fills[::-1]):
         out.append(
-            select_promoted(missing, *promoted("nonzero", fill, lax.rem(flat, index.type(n))))
+            select_promoted(missing, *promoted("nonzero", fill, lax.rem(flat, cast_dim(n, index))))
         )
-        flat = lax.div(flat, index.type(n))
+        flat = lax.div(flat, cast_dim(n, index))
     return out[::-1]
 
 
@@ -233,7 +235,7 @@ def compress(
     if size is None:
         kept = np.flatnonzero(host(condition, "compress"))
         return take(a, kept.astype(np.int32), axis=axis)
-    size, most = operator.index(size), min(given, n)
+    size, most = dim_index(size), min(given, n)
     if not 0 <= size <= most:
         raise ValueError(
             f"compress: size must not be negative nor more than the {most} elements that the conditions are for, got {size}"
@@ -296,8 +298,8 @@ def bincount(
         raise TypeError(f"x argument to bincount must have an integer type; got {aval_of(x).dtype}")
     if ndim_of(x) != 1:
         raise ValueError(f"only 1-dimensional input supported by bincount, got shape {shape_of(x)}")
-    minlength = operator.index(minlength)
+    minlength = dim_index(minlength)
     if length is None:
         values = host(x, "bincount")
         length = max(minlength, int(values.max()) + 1 if values.size else 0)
-    return _bincount(x, weights, minlength=minlength, length=max(minlength, operator.index(length)))
+    return _bincount(x, weights, minlength=minlength, length=max(minlength, dim_index(length)))

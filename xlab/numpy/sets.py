@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +10,12 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import compared, dim_index
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.sort import sort
 from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import asarray
+from xlab.numpy.index_entries import cast_dim
 from xlab.numpy.indexing import take
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.joining import concatenate
@@ -98,14 +100,14 @@ def unique(
         return out[0] if len(out) == 1 else tuple(out)
     shape = shape_of(ar)
     if axis is None:
-        flat = lax.reshape(as_array(ar), (int(np.prod(shape, dtype=np.int64)), 1))
+        flat = lax.reshape(as_array(ar), (math.prod(shape), 1))
     else:
         from xlab.numpy.shape import moveaxis
 
         moved = moveaxis(ar, axis, 0)
-        flat = lax.reshape(moved, (moved.shape[0], int(np.prod(moved.shape[1:], dtype=np.int64))))
+        flat = lax.reshape(moved, (moved.shape[0], math.prod(moved.shape[1:])))
     values, index, inverse, counts = _unique(
-        flat, fill_value, size=operator.index(size), equal_nan=bool(equal_nan)
+        flat, fill_value, size=dim_index(size), equal_nan=bool(equal_nan)
     )
     if axis is None:
         values, inverse = lax.squeeze(values, (1,)), lax.reshape(inverse, shape)
@@ -151,7 +153,7 @@ def _unique(rows, fill_value, size, equal_nan):
     new = lax.concatenate([lax.full((1,), True, np.dtype(bool)), lax.reduce_or(differ, (1,))], 0)
     (starts,) = _nonzero(new, [n], size=size + 1)  # and one more: where the last of them ends
     starts, ends = lax.slice_in_dim(starts, 0, size), lax.slice_in_dim(starts, 1, size + 1)
-    there = lax.lt(starts, index.type(n))
+    there = lax.lt(starts, cast_dim(n, index))
     values = take(ordered, starts, axis=0, mode="clip")
     fill = (
         lax.slice_in_dim(ordered, 0, 1)
@@ -329,7 +331,7 @@ def _among(element, test, method="auto"):
         return lax.full(element.shape, False, np.dtype(bool))
     if (
         method == "compare_all"
-        or (method == "auto" and pairs <= MOST_COMPARED)
+        or (method == "auto" and compared(pairs, "<=", MOST_COMPARED))
         or aval_of(test).dtype.kind == "c"
     ):
         wide = lax.expand_dims(element, (element.ndim,))
@@ -338,7 +340,7 @@ def _among(element, test, method="auto"):
         )
         return lax.reduce_or(same, (element.ndim,))
     ordered = sort(test, 0)
-    place = lax.min(_searchsorted(ordered, element, side="left"), _INDEX.type(m - 1))
+    place = lax.min(_searchsorted(ordered, element, side="left"), cast_dim(m - 1, _INDEX))
     return lax.eq(take(ordered, place, mode="clip"), element)
 
 
@@ -528,7 +530,7 @@ def _picked(name, keep, size, *columns):
     n = shape_of(keep)[0]
     if not n:
         return [
-            lax.full((operator.index(size),), cast_operand(fill, x.dtype, x.weak_type), None)
+            lax.full((dim_index(size),), cast_operand(fill, x.dtype, x.weak_type), None)
             for x, fill in columns
         ]
     places = flatnonzero(keep, size=size, fill_value=n)

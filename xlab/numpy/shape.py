@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 from collections.abc import Sequence
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim, dim_index
 from xlab.core.typing import Array, ArrayLike, AxisLike, ShapeLike, ShardingLike
+from xlab.errors import InconclusiveDimensionOperation
 from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
@@ -85,14 +86,23 @@ def _shape_of(name, x):
 # -- reshaping --------------------------------------------------------------------------------------------
 
 
+def _check_divides(shape, sizes, total, known) -> None:
+    if known == 0 or total % known != 0:
+        raise InconclusiveDimensionOperation(
+            f"Cannot divide evenly the sizes of shapes {shape} and {sizes}: the known sizes have the product {known}, and the remainder "
+            f"of {total} by it is not 0 for all values of the dimension variables. Say so where it is, as in "
+            f"symbolic_shape(..., constraints=['mod({total}, {known}) == 0'])."
+        )
+
+
 def new_shape(a, sizes) -> tuple[int, ...]:
     """Sizes with the one unknown (-1) worked out."""
     total = math.prod(shape_of(a))
     try:
-        sizes = (operator.index(sizes),)
+        sizes = (dim_index(sizes),)
     except TypeError:
         try:
-            sizes = tuple(operator.index(d) for d in sizes)
+            sizes = tuple(dim_index(d) for d in sizes)
         except TypeError:
             raise TypeError(
                 f"Shapes must be 1D sequences of concrete values of integer type, got {sizes!r}. Sizes must be "
@@ -103,7 +113,9 @@ def new_shape(a, sizes) -> tuple[int, ...]:
         raise TypeError(f"reshape can only have one unknown size (-1), got {sizes}")
     if unknown:
         known = math.prod(d for d in sizes if d != -1)
-        if not known or total % known:
+        if isinstance(total, SymbolicDim) or isinstance(known, SymbolicDim):
+            _check_divides(shape_of(a), sizes, total, known)
+        elif not known or total % known:
             raise TypeError(
                 f"cannot reshape array of shape {shape_of(a)} (size {total}) into shape {sizes}: the product of "
                 f"the known sizes ({known}) does not divide {total}"

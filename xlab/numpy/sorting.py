@@ -10,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.lax.sort import sort as _sorted
@@ -283,7 +284,7 @@ def _searchsorted(a, v, side):
             lax.bitwise_or(ahead, lax.bitwise_not(open_)), high, middle
         )
 
-    return fori_loop(0, int(n).bit_length(), halve, (low, high))[0]
+    return fori_loop(0, 32 if isinstance(n, SymbolicDim) else n.bit_length(), halve, (low, high))[0]
 
 
 def _before(x, y):

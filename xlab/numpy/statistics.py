@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import max_dim
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax.sort import sort as _sort
 from xlab.numpy.arithmetic import as_array, is_complex, select_promoted
+from xlab.numpy.index_entries import cast_dim
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
     aligned,
@@ -55,9 +59,7 @@ def average(
     if weights is None:
         (a,) = promoted_inexact("average", a)
         out = _mean(a, axis=axis, keepdims=keepdims)
-        count = int(
-            np.prod([shape_of(a)[i] for i in axes_of("average", axis, ndim_of(a))], dtype=np.int64)
-        )
+        count = math.prod([shape_of(a)[i] for i in axes_of("average", axis, ndim_of(a))])
         total = lax.full(shape_of(out), count, aval_of(out).dtype)
         return (out, total) if returned else out
     a, weights = (as_array(x) for x in promoted_inexact("average", a, weights))
@@ -259,7 +261,11 @@ def _interp(x, xp, fp, left, right, period):
         xp = lax.concatenate([lax.sub(xp[-1:], period), xp, lax.add(xp[:1], period)], 0)
         fp = lax.concatenate([fp[-1:], fp, fp[:1]], 0)
     n = xp.shape[0]
-    at = lax.clamp(np.int32(1), _searchsorted(xp, x, side="right"), np.int32(max(n - 1, 1)))
+    at = lax.clamp(
+        np.int32(1),
+        _searchsorted(xp, x, side="right"),
+        cast_dim(max_dim(n - 1, 1), np.dtype(np.int32)),
+    )
     before = lax.sub(at, np.int32(1))
     f0, f1, x0, x1 = (
         take(v, i, mode="clip") for v, i in ((fp, before), (fp, at), (xp, before), (xp, at))

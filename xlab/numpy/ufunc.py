@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 
@@ -186,7 +187,7 @@ class ufunc(metaclass=_Kind):
         def in_front(v):
             return reshape(
                 moveaxis(v, axis, range(len(axis))),
-                (-1 if all(rest) else int(np.prod([a.shape[i] for i in axis])), *rest),
+                (-1 if all(rest) else math.prod(a.shape[i] for i in axis), *rest),
             )
 
         if where is not None:

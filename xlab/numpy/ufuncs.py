@@ -6,11 +6,14 @@ general form with promotion and broadcasting.
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
 from xlab import lax
 from xlab.compile.jit import jit
 from xlab.core import dtypes
+from xlab.core.alias import alias
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax import arithmetic as _a
@@ -22,6 +25,7 @@ from xlab.numpy.operands import (
     check,
     kind_of,
     narrow_host_dtype,
+    no_keywords,
     promoted,
     promoted_inexact,
     promoted_numeric,
@@ -52,17 +56,21 @@ def _in_use(dtype) -> bool:
     return dtype.itemsize < 8 or dtypes.canonicalize_dtype(dtype) == dtype
 
 
-def name_of(fun, name: str, doc: str, example: str):
+KEYWORDS = """
+
+    Args:
+        out, where: None; NumPy's have them, and arrays are never changed in place here."""
+
+
+def name_of(fun, name: str, doc: str, example: str, keywords: bool = False):
     fun.__name__ = fun.__qualname__ = name
     fun.__module__ = "xlab.numpy"
-    fun.__doc__ = (
-        f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> {example}\n    "
-    )
+    fun.__doc__ = f"{doc}{KEYWORDS if keywords else ''}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> {example}\n    "
     return fun
 
 
-def unary(name: str, prim, doc: str, *, floats: bool = True):
-    """A function of one operand: `floats` brings integers to floats first."""
+def unary(name: str, prim, doc: str, *, floats: bool = True, keywords: bool = False):
+    """A function of one operand: `floats` brings integers to floats first, `keywords` are those of ufuncs."""
     accepts = inexact if floats else number
 
     def traced(x, /):
@@ -83,14 +91,38 @@ def unary(name: str, prim, doc: str, *, floats: bool = True):
             return compiled(x)
         return traced(x)
 
+    plain = ufunc
+    if keywords:
+
+        def ufunc(x: ArrayLike, /, *, out: None = None, where: None = None) -> Array:
+            no_keywords(name, out, where)
+            return plain(x)
+
     ufunc.compiled = compiled
     return name_of(
-        ufunc, name, doc, f"jnp.{name}(jnp.ones(3{'' if floats else ', int'})).shape\n        (3,)"
+        ufunc,
+        name,
+        doc,
+        f"jnp.{name}(jnp.ones(3{'' if floats else ', int'})).shape\n        (3,)",
+        keywords,
     )
 
 
-def binary(name: str, prim, doc: str, *, promote=promoted, on_bool=None, category=None):
-    """A function of two operands, brought together by `promote`; `on_bool` is what it is on booleans."""
+def binary(
+    name: str,
+    prim,
+    doc: str,
+    *,
+    promote=promoted,
+    on_bool=None,
+    category=None,
+    keywords=False,
+    names=("x", "y"),
+):
+    """A function of two operands, brought together by `promote`; `on_bool` is what it is on booleans.
+
+    `keywords` are those of ufuncs; `names` are what the operands are called in its signature.
+    """
 
     def traced(x, y, /):
         if isinstance(x, Tracer) and isinstance(y, Tracer):
@@ -131,12 +163,27 @@ def binary(name: str, prim, doc: str, *, promote=promoted, on_bool=None, categor
             return compiled(x, y)
         return traced(x, y)
 
+    if keywords:
+
+        def ufunc(x: ArrayLike, y: ArrayLike, /, *, out: None = None, where: None = None) -> Array:
+            if out is not None or where is not None:
+                no_keywords(name, out, where)
+            if state.trace is EVAL:
+                return compiled(x, y)
+            return traced(x, y)
+
+    if names != ("x", "y"):
+        shown = inspect.signature(ufunc)
+        operands = [p.replace(name=n) for p, n in zip(shown.parameters.values(), names)]
+        ufunc.__signature__ = shown.replace(parameters=operands)
+        ufunc.__annotations__ = dict.fromkeys(names, ArrayLike) | {"return": Array}
     ufunc.compiled = compiled
     return name_of(
         ufunc,
         name,
         doc,
         f"jnp.{name}(jnp.ones(3, int), jnp.ones((2, 1), int)).shape\n        (2, 3)",
+        keywords,
     )
 
 
@@ -161,7 +208,9 @@ log = unary("log", _t.log_p, "Natural logarithm of each element.")
 log1p = unary("log1p", _t.log1p_p, "`log(1 + x)`, accurate near zero.")
 sqrt = unary("sqrt", _t.sqrt_p, "Square root of each element.")
 cbrt = unary("cbrt", _t.cbrt_p, "Cube root of each element.")
-negative = unary("negative", _a.neg_p, "Each element with the opposite sign.", floats=False)
+negative = unary(
+    "negative", _a.neg_p, "Each element with the opposite sign.", floats=False, keywords=True
+)
 square = unary("square", _a.square_p, "Each element times itself.", floats=False)
 bitwise_not = unary(
     "bitwise_not", _b.not_p, "Bits of each element flipped; `not` for booleans.", floats=False
@@ -170,24 +219,36 @@ bitwise_not = unary(
 
 # -- two operands -----------------------------------------------------------------------------------------
 
-add = binary("add", _a.add_p, "Sum of the elements; `or` for booleans.", on_bool=_b.or_p)
-multiply = binary(
-    "multiply", _a.mul_p, "Product of the elements; `and` for booleans.", on_bool=_b.and_p
+add = binary(
+    "add", _a.add_p, "Sum of the elements; `or` for booleans.", on_bool=_b.or_p, keywords=True
 )
-subtract = binary("subtract", _a.sub_p, "Difference of the elements.")
+multiply = binary(
+    "multiply",
+    _a.mul_p,
+    "Product of the elements; `and` for booleans.",
+    on_bool=_b.and_p,
+    keywords=True,
+)
+subtract = binary("subtract", _a.sub_p, "Difference of the elements.", keywords=True)
 divide = binary(
     "divide",
     _a.div_p,
     "Quotient of the elements, as floats.",
+    names=("x1", "x2"),
     promote=promoted_inexact,
     category=inexact,
 )
-maximum = binary("maximum", _a.max_p, "Larger of two elements; NaN if either is NaN.")
-minimum = binary("minimum", _a.min_p, "Smaller of two elements; NaN if either is NaN.")
+maximum = binary(
+    "maximum", _a.max_p, "Larger of two elements; NaN if either is NaN.", keywords=True
+)
+minimum = binary(
+    "minimum", _a.min_p, "Smaller of two elements; NaN if either is NaN.", keywords=True
+)
 arctan2 = binary(
     "arctan2",
     _t.atan2_p,
-    "Angle of the point (y, x) from the first axis.",
+    "Angle of the point (x2, x1) from the first axis.",
+    names=("x1", "x2"),
     promote=promoted_inexact,
     category=inexact,
 )
@@ -197,9 +258,13 @@ less_order = binary("less", _c.lt_p, "Whether `x < y`.")
 less_equal_order = binary("less_equal", _c.le_p, "Whether `x <= y`.")
 greater_order = binary("greater", _c.gt_p, "Whether `x > y`.")
 greater_equal_order = binary("greater_equal", _c.ge_p, "Whether `x >= y`.")
-bitwise_and = binary("bitwise_and", _b.and_p, "Bits set in both; `and` for booleans.")
-bitwise_or = binary("bitwise_or", _b.or_p, "Bits set in either; `or` for booleans.")
-bitwise_xor = binary("bitwise_xor", _b.xor_p, "Bits set in exactly one; `xor` for booleans.")
+bitwise_and = binary(
+    "bitwise_and", _b.and_p, "Bits set in both; `and` for booleans.", keywords=True
+)
+bitwise_or = binary("bitwise_or", _b.or_p, "Bits set in either; `or` for booleans.", keywords=True)
+bitwise_xor = binary(
+    "bitwise_xor", _b.xor_p, "Bits set in exactly one; `xor` for booleans.", keywords=True
+)
 left_shift = binary(
     "left_shift",
     _b.shift_left_p,
@@ -252,13 +317,16 @@ greater = _order("greater", greater_order, _c.gt_p, "Whether `x > y`.")
 greater_equal = _order("greater_equal", greater_equal_order, _c.ge_p, "Whether `x >= y`.")
 
 acos, acosh, asin, asinh, atan, atanh, atan2 = (
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctanh,
-    arctan2,
+    alias(arccos, "acos"),
+    alias(arccosh, "acosh"),
+    alias(arcsin, "asin"),
+    alias(arcsinh, "asinh"),
+    alias(arctan, "atan"),
+    alias(arctanh, "atanh"),
+    alias(arctan2, "atan2"),
 )
-invert = bitwise_invert = bitwise_not
-bitwise_left_shift, true_divide = left_shift, divide
+invert, bitwise_invert = alias(bitwise_not, "invert"), alias(bitwise_not, "bitwise_invert")
+bitwise_left_shift, true_divide = (
+    alias(left_shift, "bitwise_left_shift"),
+    alias(divide, "true_divide"),
+)

@@ -350,7 +350,13 @@ def failure(error: BaseException) -> Failure:
         if where is not None
         else None
     )
-    return Failure(type(error).__name__, str(error), source, "".join(traceback.format_list(frames)))
+    return Failure(
+        type(error).__name__,
+        str(error),
+        source,
+        "".join(traceback.format_list(frames)),
+        getattr(error, "sides", ()),
+    )
 
 
 def versions() -> tuple[tuple[str, str], ...]:

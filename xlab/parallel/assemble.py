@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,6 +58,13 @@ def make_array_from_single_device_arrays(
         raise TypeError(
             f"make_array_from_single_device_arrays takes a list of single-device arrays, got {type(arrays).__name__}"
         )
+    if arrays and all(isinstance(a, KeyArray) for a in arrays):
+        words = arrays[0].dtype.base_shape
+        whole = ShapedArray(shape, arrays[0].dtype)
+        made = make_array_from_single_device_arrays(
+            (*shape, *words), physical_sharding(sharding, whole), [a.base for a in arrays]
+        )
+        return KeyArray(made, arrays[0].dtype)
     for a in arrays:
         if not is_native_array(a):
             raise TypeError(
@@ -139,28 +147,35 @@ def make_array_from_callback(
     )
 
 
-def _assembled(who: str, shape, sharding, data_callback, dtype):
-    part_shape = sharding.shard_shape(shape)
-    made: dict[tuple, Any] = {}
-    parts = []
+@functools.lru_cache(256)
+def _plan(sharding, shape) -> tuple[tuple[int, ...], list, list[int]]:
+    """Shape of a part, the indices of different parts, and which of them each device here has."""
     index_of = sharding.devices_indices_map(shape)
+    indices: dict[tuple, tuple] = {}
+    keys = []
     for device in sharding.addressable_in_order:
-        index = index_of[device]
-        key = tuple((s.start, s.stop) for s in index)
-        if key not in made:
-            value = data_callback(index)
-            value = value if isinstance(value, KeyArray) else np.asarray(value)
-            if value.shape != part_shape:
-                raise ValueError(
-                    f"{who} data of shape {value.shape} for index {index}; parts of an array of shape {shape} under {sharding} have "
-                    f"shape {part_shape}"
-                )
-            made[key] = (
-                value
-                if isinstance(value, KeyArray)
-                else value.astype(dtypes.canonicalize_dtype(dtype or value.dtype), copy=False)
+        keys.append(tuple((s.start, s.stop) for s in index_of[device]))
+        indices.setdefault(keys[-1], index_of[device])
+    order = list(indices)
+    return sharding.shard_shape(shape), list(indices.values()), [order.index(key) for key in keys]
+
+
+def _assembled(who: str, shape, sharding, data_callback, dtype):
+    part_shape, indices, positions = _plan(sharding, shape)
+    made: list[Any] = []
+    for index in indices:
+        value = data_callback(index)
+        if not isinstance(value, KeyArray):
+            value = np.asarray(value)
+            asked = dtypes.canonicalize_dtype(dtype or value.dtype)
+            value = value if value.dtype == asked else value.astype(asked)
+        if value.shape != part_shape:
+            raise ValueError(
+                f"{who} data of shape {value.shape} for index {index}; parts of an array of shape {shape} under {sharding} have "
+                f"shape {part_shape}"
             )
-        parts.append(made[key])
+        made.append(value)
+    parts = [made[i] for i in positions]
     if not parts and dtype is None:
         raise ValueError(
             f"{who} nothing, since none of the devices of {sharding} belongs to this process: give the dtype"

@@ -62,6 +62,11 @@ def runs_on_values() -> bool:
     return state.kernel is None and not call.refused
 
 
+def is_traced() -> bool:
+    """Whether operations become parts of a program."""
+    return any(type(t) is pe.DynamicJaxprTrace for t in _outwards(state.trace))
+
+
 # -- operations --------------------------------------------------------------------------------------------
 
 

@@ -281,6 +281,7 @@ def _inferred_rule(params: dict, operands: Sequence, results: Sequence) -> SdySh
 # -- the primitive ----------------------------------------------------------------------------------------
 
 custom_partitioning_p = Primitive("custom_partitioning", multiple_results=True)
+mlir.lowered_with_devices.add(custom_partitioning_p)
 
 
 @custom_partitioning_p.def_effectful_abstract_eval

@@ -24,17 +24,20 @@ from xlab.config import config, idle_argument
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import state
-from xlab.errors import IncompatibleDevices
+from xlab.errors import ForbiddenMapError, IncompatibleDevices
 from xlab.lax.shape import expand_dims, squeeze
-from xlab.parallel.by_operation import runs_on_values
+from xlab.parallel.by_operation import is_traced, runs_on_values
 from xlab.parallel.host_local import to_global, to_local
 from xlab.parallel.put import device_put
+from xlab.parallel.replica_mode import check_collectives, own_example, spread, warn_of_jit
 from xlab.parallel.shard_map import Mapped
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec
+from xlab.transforms.vmap import vmap
 
 __all__ = ["pmap"]
 
-_PRIVATE = "_internal_pmap_axis_name"
+PRIVATE_AXIS = "_internal_pmap_axis_name"
+"""Names of axes begin so where the user gave none."""
 
 
 def pmap(
@@ -92,7 +95,7 @@ def pmap(
     fun, mapped = _shared(
         fun,
         (
-            _PRIVATE if axis_name is None else axis_name,
+            PRIVATE_AXIS if axis_name is None else axis_name,
             in_axes,
             out_axes,
             static,
@@ -155,9 +158,11 @@ def _shared(fun: Callable, options: tuple) -> tuple[Callable, _Pmapped]:
 
 
 class _Nest(threading.local):
-    """The mesh of the outermost active `pmap`; None outside."""
+    """The mesh of the outermost active `pmap`, None outside, how many devices it could have, and whether it runs in replica mode."""
 
     mesh: Mesh | None = None
+    available = 0
+    replicas = False
 
 
 _nest = _Nest()
@@ -197,6 +202,8 @@ class _Pmapped:
             self.check_static(args)
         if _processes.joined() and _nest.mesh is None and self.spans():
             return self.over_processes(args, kwargs)
+        if config.pmap_replica_mode and _nest.mesh is None and is_traced():
+            return self.as_replicas(args, kwargs)
         try:
             return self.compiled(*args, **kwargs)
         except IncompatibleDevices:
@@ -204,6 +211,14 @@ class _Pmapped:
             if moved is None:
                 raise
         return self.compiled(*moved[0], **moved[1])
+
+    def as_replicas(self, args, kwargs):
+        """The call as part of a larger program, in replica mode: on whole arrays."""
+        before, _nest.replicas = _nest.replicas, True
+        try:
+            return self.call(args, kwargs)
+        finally:
+            _nest.replicas = before
 
     def check_static(self, args) -> None:
         if max(self.static) >= len(args):
@@ -228,6 +243,11 @@ class _Pmapped:
         size = self.size_of(flat, axes, args, kwargs)
         if _nest.mesh is not None and state.manual_mesh is not None:
             return self.inside(size, flat, in_tree, axes, args)
+        if state.manual_mesh is not None:
+            raise ForbiddenMapError(
+                f"pmap of {self.label} is called in the body of a shard_map over {state.manual_mesh}: every device runs that body already, so "
+                f"none is left for a pmap. Map with xlab.vmap there, or shard_map over another axis of the mesh"
+            )
         devices = self.chosen(size)
         extra: list[tuple[Any, int]] = []
         while True:  # each iteration adds one axis of a nested map
@@ -239,14 +259,25 @@ class _Pmapped:
                     f"{self.shown(names)}), but only {len(devices)} are available: map fewer examples, or vmap the rest"
                 )
             mesh = Mesh(np.array(devices[:needed], dtype=object).reshape(shape), names)
-            before = _nest.mesh
-            _nest.mesh = mesh
+            before = _nest.mesh, _nest.available
+            _nest.mesh, _nest.available = mesh, len(devices)
             try:
-                return self.mapped(mesh, self.name, flat, in_tree, axes, args)
+                results = self.mapped(mesh, self.name, flat, in_tree, axes, args)
             except _Wanted as wanted:
                 extra.append((wanted.name, wanted.size))
+                continue
             finally:
-                _nest.mesh = before
+                _nest.mesh, _nest.available = before
+            if self.devices is not None and needed != len(devices):
+                raise ValueError(
+                    f"Leading axis size that is pmapped over is {size} and devices has {len(devices)} entries: they must be equal"
+                    + (
+                        f", or the entries as many as the {needed} of the pmaps in it"
+                        if extra
+                        else ""
+                    )
+                )
+            return results
 
     def inside(self, size, flat, in_tree, axes, args):
         """The call in the body of another map: over an axis of its own of the same mesh."""
@@ -255,10 +286,18 @@ class _Pmapped:
                 f"pmap of {self.label} is called inside another pmap, and gives devices: only the outermost can say where to run"
             )
         mesh, name = state.manual_mesh, self.name
-        if name == _PRIVATE:
-            name += f"_{sum(str(n).startswith(_PRIVATE) for n in state.axes)}"
+        if name == PRIVATE_AXIS:
+            name += f"_{sum(str(n).startswith(PRIVATE_AXIS) for n in state.axes)}"
+        around = math.prod(mesh.shape[n] for n in mesh.axis_names if n in state.axes)
+        beside = (
+            name not in state.axes and around < mesh.size
+        )  # another map in the same body has the devices
         if name not in mesh.axis_names:
+            if beside and around * size <= _nest.available < mesh.size * size:
+                return self.batched(size, name, flat, in_tree, axes, args)
             raise _Wanted(name, size)
+        if beside and mesh.shape[name] != size and around * size <= _nest.available:
+            return self.batched(size, name, flat, in_tree, axes, args)
         if mesh.shape[name] != size or name in state.axes:
             raise ValueError(
                 f"pmap of {self.label} maps {size} examples over an axis {self.shown((name,))} inside another pmap, where that is "
@@ -266,15 +305,31 @@ class _Pmapped:
             )
         return self.mapped(mesh, name, flat, in_tree, axes, args)
 
+    def batched(self, size, name, flat, in_tree, axes, args):
+        """The call as a `vmap`: beside another map in one body, whose axis has the devices that it could run on."""
+        fun = self._fun()
+
+        def body(leaves):
+            a, k = self.restored(in_tree, leaves, args)
+            return fun(*a, **k)
+
+        return vmap(body, (axes,), self.out_axes, axis_name=name, axis_size=size)(flat)
+
     @staticmethod
     def shown(names) -> str:
-        return ", ".join("(unnamed)" if str(n).startswith(_PRIVATE) else repr(n) for n in names)
+        return ", ".join("(unnamed)" if str(n).startswith(PRIVATE_AXIS) else repr(n) for n in names)
 
     def mapped(self, mesh, name, flat, in_tree, axes, args):
-        fun, out = self._fun(), {}
+        fun, out, replicas = self._fun(), {}, _nest.replicas
+        size = mesh.shape[name]
+        if replicas:
+            warn_of_jit(self.label, mesh.size)
 
         def body(*blocks):
-            examples = [x if a is None else squeeze(x, (a,)) for x, a in zip(blocks, axes)]
+            if replicas:
+                examples = [own_example(x, a, name) for x, a in zip(blocks, axes)]
+            else:
+                examples = [x if a is None else squeeze(x, (a,)) for x, a in zip(blocks, axes)]
             a, k = self.restored(in_tree, examples, args)
             results, out["tree"] = _tree.flatten(fun(*a, **k))
             skeleton = _tree.unflatten(out["tree"], list(range(len(results))))
@@ -284,12 +339,14 @@ class _Pmapped:
             out["axes"] = [
                 _canonical(w, aval_of(x).ndim + 1, "out_axes", fun) for x, w in zip(results, wanted)
             ]
+            if replicas:
+                return tuple(spread(x, w, name, size) for x, w in zip(results, out["axes"]))
             return tuple(
                 x if w is None else expand_dims(x, (w,)) for x, w in zip(results, out["axes"])
             )
 
         def specs(found):
-            return tuple(_spec(name, a) for a in found)
+            return tuple(_spec(name, None if replicas else a) for a in found)
 
         whole = Mapped(
             body, mesh, specs(axes), lambda: specs(out["axes"]), frozenset({name}), False
@@ -374,11 +431,6 @@ class _Pmapped:
                 f"{len(available)} are available: set config.num_cpu_devices before the first use of a device, or map "
                 f"fewer examples (vmap the rest)"
             )
-        if self.devices is not None and size != len(available):
-            raise ValueError(
-                f"Leading axis size that is pmapped over is {size} and devices has {len(available)} entries: they must be "
-                f"equal"
-            )
         return available
 
     def available(self) -> tuple:
@@ -431,6 +483,7 @@ class _Pmapped:
         mesh = self.rows()
         self.check_rows(flat, axes, mesh)
         a, k = self.restored(in_tree, [to_global(x, mesh, s) for x, s in zip(flat, axes)], args)
+        check_collectives(self.compiled.trace(*a, **k).jaxpr.jaxpr, self.label)
         outs, out_tree = _tree.flatten(self.compiled(*a, **k))
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
         wanted = _tree.flatten_prefix(

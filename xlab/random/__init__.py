@@ -5,7 +5,7 @@ Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py
 `matrices.py`.
 Imports what is below it.
 
-Also: `binomial.py` (binomial and multinomial numbers, by two methods), `rbg.py` (keys of the compiler's own
+Also: `binomial.py` (binomial and multinomial numbers, by two methods), `custom.py` (generators of the user's), `rbg.py` (keys of the compiler's own
 generator), `reuse.py` (key reuse checks).
 """
 

@@ -39,6 +39,7 @@ class Implementation:
     split: Callable
     fold_in: Callable
     bits: Callable
+    custom: bool = False  # made by `define_prng_impl`: another one may have its tag
 
     def __repr__(self):
         return self.tag

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import dim_index
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.lax.shape import canonical_axis, canonical_shape
 from xlab.random.bits import random_bits_p
@@ -385,7 +385,7 @@ def permutation(
             raise TypeError(
                 f"permutation takes an integer or an array with at least one dimension, got {x!r}"
             )
-        return _permuted_range(key, operator.index(x), out_sharding=out_sharding)
+        return _permuted_range(key, dim_index(x), out_sharding=out_sharding)
     return _permuted(
         key, canonical_axis(axis, aval.ndim), bool(independent), x, out_sharding=out_sharding
     )
@@ -464,7 +464,7 @@ def choice(
             raise ValueError(
                 f"choice takes an integer or an array with at least one dimension, got {a!r}"
             )
-        n, a = operator.index(a), None
+        n, a = dim_index(a), None
     else:
         axis = canonical_axis(axis, aval.ndim)
         n = aval.shape[axis]

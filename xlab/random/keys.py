@@ -198,14 +198,15 @@ def key_data(keys: Array) -> Array:
 
 
 def key_impl(keys: Array) -> Any:
-    """Name of the implementation of keys.
+    """Name of the implementation of keys, or what `define_prng_impl` made.
 
     Example:
         >>> import xlab
         >>> xlab.random.key_impl(xlab.random.key(0))
         'threefry2x32'
     """
-    return typed_keys(keys)[0].aval.dtype.impl.name
+    impl = typed_keys(keys)[0].aval.dtype.impl
+    return impl if impl.custom else impl.name
 
 
 def split(key: Array, num: int | tuple[int, ...] = 2) -> Array:

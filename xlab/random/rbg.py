@@ -6,6 +6,8 @@ nobody has proved to give independent streams.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xlab.core.avals import ShapedArray
@@ -75,7 +77,7 @@ _STRIDE = 10
 
 
 def _unsafe_split(ctx, keys, batch, shape):
-    n = int(np.prod(shape))
+    n = math.prod(shape)
     drawn, kept, out = (
         ShapedArray(s, _U32)
         for s in ((*batch, n * _STRIDE, 4), (*batch, n, 4), (*batch, *shape, 4))

@@ -7,10 +7,13 @@ only, so a sharded program draws the same numbers as one on a single device. The
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
+from xlab.core.dims import within
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.elementwise import check_dtypes, joint_shape
@@ -101,15 +104,15 @@ def join_words(ctx, words, shape: tuple[int, ...]) -> str:
 
 def counters(ctx, batch: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str, str]:
     """Row-major positions in `shape` as two words, repeated over the batch of keys."""
-    size = int(np.prod(shape, dtype=object)) if shape else 1
-    dtype = _U64 if size > 2**32 else _U32
+    size = math.prod(shape) if shape else 1
+    dtype = _U32 if within(size, 2**32) else _U64
     aval, word = (ShapedArray((*batch, *shape), d) for d in (dtype, _U32))
     t, tw = mlir.tensor_type(aval), mlir.tensor_type(word)
     total, stride = None, 1
     for axis in reversed(range(len(shape))):
-        if shape[axis] > 1:
+        if shape[axis] != 1:
             place = ctx.op(f"stablehlo.iota dim = {axis + len(batch)} : {t}")
-            if stride > 1:
+            if stride != 1:
                 place = ctx.op(f"stablehlo.multiply {place}, {ctx.fill(stride, aval)} : {t}")
             total = place if total is None else ctx.op(f"stablehlo.add {total}, {place} : {t}")
         stride *= shape[axis]

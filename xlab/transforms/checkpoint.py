@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from xlab import tree as _tree
-from xlab.compile.arguments import static_positions
+from xlab.compile.arguments import StaticValue, put_back, static_positions
 from xlab.compile.jit import hoisted
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.ref_discharge import check_refs
-from xlab.compile.tracing import function_name, made_of, trace_program
+from xlab.compile.tracing import argument_names, function_name, made_of, trace_program
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
@@ -79,24 +79,7 @@ def checkpoint(
                     f"checkpoint of {function_name(fun)}: static_argnums={static_argnums} names argument {i}, but the call has "
                     f"{len(args)} positional arguments"
                 )
-        fixed = {i % len(args): args[i] for i in (*static, *(i for i in by_name if i < len(args)))}
-        named = {k: kwargs[k] for k in names if k in kwargs}
-        chosen = fun
-        if fixed or named:
-            kwargs = {k: v for k, v in kwargs.items() if k not in named}
-
-            def chosen(*dynamic, **kw):
-                rest = iter(dynamic)
-                return fun(
-                    *(fixed[i] if i in fixed else next(rest) for i in range(len(args))),
-                    **named,
-                    **kw,
-                )
-
-            functools.update_wrapper(chosen, fun, assigned=text_attributes(fun))
-        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
-        flat, in_tree = _tree.flatten((dynamic, kwargs))
-        program = trace_program(chosen, in_tree, [aval_of(x) for x in flat])
+        program, flat = _traced(fun, args, kwargs, {*static, *by_name}, names)
         consts, closed = hoisted(program.closed)
         check_refs(closed, flat, (*closed.consts, *consts), function_name(fun))
         values = [*closed.consts, *consts, *flat]
@@ -107,6 +90,37 @@ def checkpoint(
         return _tree.unflatten(program.out_tree, outs)
 
     return checkpointed
+
+
+def _traced(fun, args, kwargs, static, names):
+    """The function's program for these arguments, and those of them that are not static."""
+    n = len(args)
+    fixed = sorted({i % n for i in static if i < n})
+    dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+    flat, in_tree = _tree.flatten((dynamic, {k: v for k, v in kwargs.items() if k not in names}))
+    avals = [aval_of(x) for x in flat]
+    if not fixed and not any(k in kwargs for k in names):
+        return trace_program(fun, in_tree, avals), flat
+    values = [(i, args[i]) for i in fixed], [(k, kwargs[k]) for k in sorted(names) if k in kwargs]
+    label = function_name(fun)
+    try:
+        kept = tuple(tuple((k, StaticValue(v, label)) for k, v in part) for part in values)
+    except ValueError:  # without a hash, a value cannot select a program: trace every time
+
+        def chosen(*dynamic, **kw):
+            dynamic = list(dynamic)
+            for i, value in values[0]:
+                dynamic.insert(i, value)
+            return fun(*dynamic, **dict(values[1]), **kw)
+
+        functools.update_wrapper(chosen, fun, assigned=text_attributes(fun))
+        return trace_program(chosen, in_tree, avals), flat
+    arg_names = functools.partial(argument_names, fun, in_tree, len(flat), fixed)
+    rebuild = functools.partial(put_back, kept)
+    return (
+        trace_program(fun, in_tree, avals, static=kept, rebuild=rebuild, names=arg_names),
+        flat,
+    )
 
 
 remat = checkpoint

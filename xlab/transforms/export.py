@@ -24,14 +24,17 @@ from xlab.compile.jit import jit
 from xlab.compile.tracing import own
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dim_scope import SymbolicScope
 from xlab.core.jaxpr import inner_jaxprs
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.building import Template, place_functions
+from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
 from xlab.sharding import NamedSharding
 from xlab.sharding.typed import entries
 from xlab.transforms.custom_vjp import custom_vjp
+from xlab.transforms.export_shapes import check_shapes, refined, result_types, scope_of
 from xlab.transforms.export_trees import (
     UnregisteredNode,
     read_aval,
@@ -46,6 +49,7 @@ from xlab.transforms.vjp import vjp as _vjp
 maximum_supported_calling_convention_version = 10
 minimum_supported_calling_convention_version = 9
 _FORMAT = 3
+_FORMAT_OF_SYMBOLIC_SHAPES = 4
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
@@ -142,23 +146,23 @@ class Exported:
                 f"The invocation args and kwargs must have the same pytree structure as when the function "
                 f"{self.fun_name!r} was exported: expected {self.in_tree}, got {tree}"
             )
-        for i, (x, want) in enumerate(zip(flat, self.in_avals)):
-            got = aval_of(x)
-            if got.shape != want.shape:
-                raise ValueError(
-                    f"Shape mismatch for argument {i} of {self.fun_name}: expected {want.shape} and called with {got.shape}"
-                )
+        avals = list(map(aval_of, flat))
+        check_shapes(self, avals)
+        for i, (got, want) in enumerate(zip(avals, self.in_avals)):
             if got.dtype != want.dtype:
                 raise ValueError(
                     f"Dtype mismatch for argument {i} of {self.fun_name}: expected {dtypes.name(want.dtype)} and called with "
                     f"{dtypes.name(got.dtype)}"
                 )
+        result_types(self, avals)
         return _tree.unflatten(self.out_tree, _flat_call(self)(*flat))
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """The program as bytes, with derivatives up to `vjp_order`."""
+        scope = scope_of(self.in_avals)
         head = {
-            "format": _FORMAT,
+            "format": _FORMAT if scope is None else _FORMAT_OF_SYMBOLIC_SHAPES,
+            **({} if scope is None else {"constraints": scope.constraints}),
             "fun_name": self.fun_name,
             "in_tree": write_tree(self.in_tree),
             "out_tree": write_tree(self.out_tree),
@@ -212,7 +216,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
             head = json.loads(_unpacked(files, "program.json"))
             if not isinstance(head, dict) or "format" not in head:
                 raise ValueError("its head is not what `serialize` writes")
-            if head["format"] != _FORMAT:
+            if head["format"] not in (_FORMAT, _FORMAT_OF_SYMBOLIC_SHAPES):
                 raise _OtherFormat(
                     f"the exported program has format {head['format']}, this version reads {_FORMAT}: export it again"
                 )
@@ -245,7 +249,8 @@ def _unpacked(files: zipfile.ZipFile, name: str, size: int | None = None) -> byt
 
 
 def _read(head: dict, files: zipfile.ZipFile) -> Exported:
-    ins, outs = (tuple(map(read_aval, head[k])) for k in ("in_avals", "out_avals"))
+    scope = SymbolicScope(head["constraints"]) if "constraints" in head else None
+    ins, outs = (tuple(read_aval(a, scope) for a in head[k]) for k in ("in_avals", "out_avals"))
     in_tree, out_tree, kept = (
         read_tree(head["in_tree"]),
         read_tree(head["out_tree"]),
@@ -350,6 +355,7 @@ def export(
 
     def exporter(*args, **kwargs) -> Exported:
         traced = fun_jit.trace(*args, **kwargs)
+        scope_of(traced.jaxpr.in_avals)  # is one
         if len(wanted) > 1:
             _check_platforms(traced.jaxpr.jaxpr, wanted)
         lowered = traced.lower(lowering_platforms=wanted[:1])
@@ -472,15 +478,14 @@ def _flat_call(exported: Exported) -> Callable:
 
     run.__name__ = exported.fun_name
     flat = custom_vjp(run)
-    flat.defvjp(lambda *args: (run(*args), args), backward)
+    # Not `run`: derivatives of derivatives go through here again.
+    flat.defvjp(lambda *args: (flat(*args), args), backward)
     return flat
 
 
 call_exported_p = Primitive("call_exported", multiple_results=True)
-call_exported_p.def_abstract_eval(lambda *avals, exported: exported.out_avals)
-sharding_rules[call_exported_p] = lambda ins, outs, *, exported: [
-    entries(a) for a in exported.out_avals
-]
+call_exported_p.def_abstract_eval(lambda *avals, exported: result_types(exported, avals))
+sharding_rules[call_exported_p] = lambda ins, outs, *, exported: [entries(a) for a in outs]
 ad.primitive_jvps.excuse(
     call_exported_p, "an exported program is differentiated through its own kept derivative"
 )
@@ -502,32 +507,56 @@ def _lowering(ctx, *args, exported: Exported):
             f"{ctx.module.devices} devices, which is not allowed. Lay its arguments over {exported.nr_devices} devices: "
             f"xlab.device_put(x, exported.in_shardings_jax(mesh)[i])."
         )
-    template = exported._templates.get(ctx.platform)
+    wanted = list(exported.in_avals)
+    results = list(exported.out_avals)
+    shapes = None
+    if is_dynamic(wanted) and not is_dynamic(ctx.avals_in):
+        shapes = tuple(a.shape for a in ctx.avals_in)
+        wanted = [a.update(shape=shape) for a, shape in zip(wanted, shapes)]
+        results = list(ctx.avals_out)
+    template = exported._templates.get((ctx.platform, shapes))
     if template is None:
-        texts = _ir.function_texts(_ir.from_portable(exported._program(ctx.platform)), "function")
-        template = exported._templates[ctx.platform] = Template(list(texts.values()), list(texts))
+        if shapes is None:
+            texts = _ir.function_texts(
+                _ir.from_portable(exported._program(ctx.platform)), "function"
+            )
+            template = Template(list(texts.values()), list(texts))
+        else:
+            template = refined(exported, ctx.platform, shapes)
+        exported._templates[ctx.platform, shapes] = template
     symbol = place_functions(ctx, _over_meshes(ctx, template), exported.fun_name)
     kept = exported.module_kept_var_idx
     where = exported._in_named_shardings or [None] * len(args)
     operands = [
         *(ctx.constant(c, aval_of(c)) for c in exported.constants),
-        *(_held(ctx, args[i], where[i], exported.in_avals[i]) for i in kept),
+        *(
+            _as_type(
+                ctx, _held(ctx, args[i], where[i], ctx.avals_in[i]), ctx.avals_in[i], wanted[i]
+            )
+            for i in kept
+        ),
     ]
     types_in = [
         *(mlir.tensor_type(aval_of(c)) for c in exported.constants),
-        *(mlir.tensor_type(exported.in_avals[i]) for i in kept),
+        *(mlir.tensor_type(wanted[i]) for i in kept),
     ]
-    types_out = [mlir.tensor_type(a) for a in exported.out_avals]
+    types_out = [mlir.tensor_type(a) for a in results]
     outs = ctx.ops(
         f"func.call @{symbol}({', '.join(operands)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})",
         len(types_out),
     )
     return [
-        _held(ctx, x, s, a)
-        for x, s, a in zip(
-            outs, exported._out_named_shardings or [None] * len(outs), exported.out_avals
+        _held(ctx, _as_type(ctx, x, have, a), s, a)
+        for x, s, have, a in zip(
+            outs, exported._out_named_shardings or [None] * len(outs), results, ctx.avals_out
         )
     ]
+
+
+def _as_type(ctx, x: str, have, want) -> str:
+    """A value whose type says the dimensions of the program it goes to."""
+    have, want = mlir.tensor_type(have), mlir.tensor_type(want)
+    return x if have == want else ctx.op(f"stablehlo.convert {x} : ({have}) -> {want}")
 
 
 _MESH = re.compile(r"sdy\.mesh @([\w.$-]+) = <\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>")

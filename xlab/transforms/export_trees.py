@@ -12,6 +12,7 @@ from xlab import tree as _tree
 from xlab.backend.pytree import PyTreeDef, registry
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
+from xlab.core.dim_scope import SymbolicScope
 from xlab.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 
@@ -127,15 +128,18 @@ def write_aval(aval: ShapedArray) -> list:
             f"keys pass xlab.random.key_data(key)"
         )
     return [
-        list(aval.shape),
+        [d if isinstance(d, int) else d.text() for d in aval.shape],
         np.dtype(aval.dtype).name,
         aval.weak_type,
         *([] if aval.explicit_sharding is None else [write_sharding(aval.explicit_sharding)]),
     ]
 
 
-def read_aval(data) -> ShapedArray:
+def read_aval(data, scope: SymbolicScope | None = None) -> ShapedArray:
+    """The type that `write_aval` wrote; symbolic dimensions become those of the scope."""
     shape, dtype, weak, *explicit = data
+    if scope is not None:
+        shape = [d if isinstance(d, int) else scope.parse(d) for d in shape]
     aval = ShapedArray(tuple(shape), dtypes.to_dtype(dtype), weak)
     return aval.update(sharding=read_sharding(*explicit)) if explicit else aval
 

@@ -78,6 +78,9 @@ def vmap(
             (args, kwargs),
             is_leaf=lambda x: x is None,
         )
+        if vmappable.batched_in_front and any(a not in (0, None) for a in axes):
+            places = _tree.unflatten(in_tree, list(range(len(flat))))
+            vmappable.check_in_front(name, places, axes, "in_axes")
         # Classes that say themselves what an example of them is.
         own = [vmappable.is_vmappable(x) for x in flat]
         dims = [None if o else _dim(x, a, name) for x, a, o in zip(flat, axes, own)]
@@ -112,6 +115,8 @@ def vmap(
         outs = batched(*flat)
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
         wanted = _tree.broadcast_prefix(out_axes, skeleton, is_leaf=lambda x: x is None)
+        if vmappable.batched_in_front and any(w not in (0, None) for w in wanted):
+            vmappable.check_in_front(name, skeleton, wanted, "out_axes")
         results = []
         for x, d, want in zip(outs, out_dims.dims, wanted):
             if vmappable.is_vmappable(x):

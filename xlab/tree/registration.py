@@ -1,7 +1,7 @@
 """Registers classes as pytree nodes: functions, decorators, dataclasses, static values.
 
-Every class is registered with two native registries: the usual one, where None is an empty container, and one where None
-is a leaf.
+Every class is registered with all native registries: the usual one, where None is an empty container, one where None
+is a leaf, and the one of native calls.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from xlab.backend.pytree import (
+    ALL,
     DictKey,
     FlattenedIndexKey,
     GetAttrKey,
     SequenceKey,
-    none_leaf_registry,
-    registry,
 )
 
 T = TypeVar("T", bound=type)
@@ -39,10 +38,11 @@ def register_pytree_node(
         flatten_with_keys_func: as `flatten_func`, with (key, child) pairs.
 
     Example:
+        >>> import xlab
         >>> class Pair:
         ...     def __init__(self, a, b): self.a, self.b = a, b
         >>> register_pytree_node(Pair, lambda p: ((p.a, p.b), None), lambda aux, c: Pair(*c))
-        >>> registry.flatten(Pair(1, 2))[0]
+        >>> xlab.tree.flatten(Pair(1, 2))[0]
         [1, 2]
     """
     if not isinstance(nodetype, type):
@@ -50,10 +50,8 @@ def register_pytree_node(
             f"A container type must be a class; got {nodetype!r}. Register type(obj), not obj."
         )
     try:
-        registry.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
-        none_leaf_registry.register_node(
-            nodetype, flatten_func, unflatten_func, flatten_with_keys_func
-        )
+        for each in ALL:
+            each.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
     except ValueError as error:
         raise ValueError(
             f"{nodetype.__module__}.{nodetype.__qualname__} is already registered as a container. In a notebook, "
@@ -80,13 +78,14 @@ def register_pytree_node_class(cls: T) -> T:
     """Decorator: a class with methods `tree_flatten(self)` and classmethod `tree_unflatten(cls, aux, children)`.
 
     Example:
+        >>> import xlab
         >>> @register_pytree_node_class
         ... class Box:
         ...     def __init__(self, x): self.x = x
         ...     def tree_flatten(self): return (self.x,), None
         ...     @classmethod
         ...     def tree_unflatten(cls, aux, children): return cls(*children)
-        >>> registry.flatten(Box(3))[0]
+        >>> xlab.tree.flatten(Box(3))[0]
         [3]
     """
     _check_methods(cls, "tree_flatten", "tree_unflatten")
@@ -117,9 +116,10 @@ def register_static(cls: T) -> T:
     """Decorator: instances hold no arrays; they are part of the structure and compared by equality.
 
     Example:
+        >>> import xlab
         >>> @register_static
         ... class Mode(str): pass
-        >>> registry.flatten(Mode("fast"))[0]
+        >>> xlab.tree.flatten(Mode("fast"))[0]
         []
     """
     register_pytree_node(cls, lambda obj: ((), obj), lambda obj, children: obj)
@@ -144,12 +144,13 @@ def register_dataclass(
     Without lists, fields made with `static(...)` are part of the structure and all others hold children.
 
     Example:
+        >>> import xlab
         >>> @register_dataclass
         ... @dataclasses.dataclass
         ... class Layer:
         ...     weight: int
         ...     name: str = static(default="dense")
-        >>> registry.flatten(Layer(7))[0]
+        >>> xlab.tree.flatten(Layer(7))[0]
         [7]
     """
     if nodetype is None:
@@ -187,8 +188,8 @@ def register_dataclass(
             raise ValueError(
                 f"{nodetype.__name__} has no fields {sorted(unknown)}; it has {sorted(fields)}."
             )
-    registry.register_dataclass_node(nodetype, list(data_fields), list(meta_fields))
-    none_leaf_registry.register_dataclass_node(nodetype, list(data_fields), list(meta_fields))
+    for each in ALL:
+        each.register_dataclass_node(nodetype, list(data_fields), list(meta_fields))
     return nodetype
 
 

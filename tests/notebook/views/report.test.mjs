@@ -22,7 +22,7 @@ const panel = (name) => root.querySelector(`[data-tab="${name}"]`);
 const tab = (name) => tabs.find((t) => t.textContent === name);
 
 // tabs: one panel at a time, the rest kept
-assert.deepEqual(tabs.map((t) => t.textContent), ["Program", "Shardings", "Collectives", "Timings", "Memory", "Passes", "Steps", "What if"]);
+assert.deepEqual(tabs.map((t) => t.textContent), ["Program", "Shardings", "Collectives", "Overlap", "Timings", "Memory", "Passes", "Steps", "What if"]);
 assert.equal(root.querySelectorAll(".xl-panel").filter((p) => !p.hidden).length, 1);
 
 // only what is in sight exists

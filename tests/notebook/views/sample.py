@@ -8,12 +8,16 @@ import math
 from tests.notebook.views import sample_kernel
 from tests.notebook.views.sample_program import FILE, MESH, program, source
 from xlab.observe import records as r
+from xlab.observe.records.caches import Caches
 from xlab.observe.records.diff import Figure
+from xlab.observe.records.effects import PendingEffect, PendingEffects
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.live import Live, LiveArray
+from xlab.observe.records.overlap import Between, Overlap
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.replay import FlowEvent, Replay
 from xlab.observe.records.resharding import Resharding
+from xlab.observe.records.settings import Setting, Settings
 from xlab.observe.records.targets import AsyncOperation, Scheduled
 from xlab.observe.records.transposed import Transposed
 from xlab.observe.records.whatif import Ranking, WhatIf, placement_of, side_by_side
@@ -94,6 +98,7 @@ def transfers(p: r.Program) -> tuple[r.Transfer, ...]:
             source=source(18),
             rounds=ring(DATA_GROUPS, 6144) * 2,
             mesh=MESH,
+            overlap=overlap(ids["psum"], inner.id),
         ),
         r.Transfer(
             "all_gather",
@@ -138,6 +143,26 @@ def transfers(p: r.Program) -> tuple[r.Transfer, ...]:
             mesh=MESH,
         ),
     )
+
+
+def overlap(start: int, between: int) -> Overlap:
+    return Overlap(
+        "Todo{f32[64,96]}",
+        start,
+        start + 1,
+        source(18),
+        source(18),
+        (Between(between, "dot_general", 12.0), Between(between + 1, "sin")),
+        44.0,
+        "profile",
+        machine="estimated with 50 GFLOP/s",
+        overlapped_us=0.0,
+        platform="cpu",
+    )
+
+
+def pending(found: r.Report) -> Overlap:
+    return found.transfers[0].overlap
 
 
 def phases() -> tuple[r.Phase, ...]:
@@ -262,6 +287,33 @@ def live(found: r.Report) -> Live:
         1,
         tuple((d, 512 + 64 * (d == 0)) for d in range(8)),
         ((found.title + ", line 3", 1, 4096), ("unknown", 2, 104)),
+    )
+
+
+def settings(found: r.Report) -> Settings:
+    """Settings, of which one was changed."""
+    return Settings(
+        (
+            Setting(found.title, "True", "local", "False", f"about {found.title}"),
+            Setting("idle_one", "1", idle="nothing reads it"),
+        ),
+        3,
+    )
+
+
+def caches(found: r.Report) -> Caches:
+    """Caches with something of everything."""
+    dumps = tuple(f"xlab_ir{i:04d}_{found.title}_compile.mlir" for i in range(3))
+    return Caches(5, 2, 2, 3, 4e5, True, 1, 1, 3e5, 2e3, found.title, 2, 1 << 20, "ir", dumps)
+
+
+def effects(found: r.Report) -> PendingEffects:
+    """Effects, one of each state."""
+    return PendingEffects(
+        tuple(
+            PendingEffect(kind, (0, 1), found.title, done)
+            for kind, done in (("print", False), ("callback", True), ("", None))
+        )
     )
 
 

@@ -49,7 +49,17 @@ def test_walk(browser, tmp_path, scheme):
         assert page.locator(".xl-column").nth(i).locator(".xl-sel").count() == 1
     assert "shard f32[16,16,64] × 8" in page.locator(".xl-status").inner_text()
     for i, title in enumerate(
-        ["Program", "Shardings", "Collectives", "Timings", "Memory", "Passes", "Steps", "What if"]
+        [
+            "Program",
+            "Shardings",
+            "Collectives",
+            "Overlap",
+            "Timings",
+            "Memory",
+            "Passes",
+            "Steps",
+            "What if",
+        ]
     ):
         page.keyboard.press(str(i + 1))
         assert page.locator("[role=tab][aria-selected=true]").inner_text() == title

@@ -58,6 +58,7 @@ def test_transfers_table():
   collective_permute   data        4.1 KB → 4.1 KB         ?           ?   partitioner (!)   <cell 3>:3
   all_gather: `w` arrives as P(None,'model'); dot_general on line 3 needs it whole along its contracting dimension. Remove it: give w P('model', None) (then one all_reduce of 40 KB), or keep x sharded over model.
   collective_permute: The halo of an uneven slice moves to the next shard.
+  all_reduce add: pending from <cell 3>:18 to <cell 3>:18, 2 equations in between (dot_general, sin); sent 44.0 µs (profile), computed 12.0 µs (estimated): at best max = 44.0 µs, one after the other 56.0 µs. On cpu nothing overlaps: it runs where it is started, so the span is that of the program.
   in one run: each device sends 41 KB over data, 98.3 KB over model; 247 µs predicted (loops of unknown length counted once)"""
     )
 
@@ -175,6 +176,9 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.ranking(REPORT),
                 Drawing("timings"),
                 sample.live(REPORT),
+                sample.settings(REPORT),
+                sample.caches(REPORT),
+                sample.effects(REPORT),
                 sample.kernel(REPORT),
                 sample.replay(REPORT),
                 sample.transposed(REPORT),

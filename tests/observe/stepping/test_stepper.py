@@ -400,3 +400,46 @@ def test_a_replaced_value_is_that_of_one_iteration():
 def test_one_number_is_written_once():
     for value, said in ((np.float32(6), "x:f32[]  6"), (np.bool_(True), "x:bool[]  True")):
         assert observe.text(summarize(value, "x")) == said
+
+
+def test_x62_maps_in_maps_are_walked_through():
+    body = lambda x: lax.add(x, lax.psum(x, ("i", "j")))
+    nested = xlab.pmap(xlab.pmap(body, axis_name="j"), axis_name="i")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    steps = list(observe.steps(nested, x))
+    inside = next(s for s in steps if "psum" in s.text)
+    assert inside.path[0] == "shard_map over i" and inside.path[-1] == "shard_map over j"
+    assert [shard.min for shard in inside.inputs[0].shards] == list(range(8))
+    assert {shard.min for shard in inside.outputs[0].shards} == {28.0}
+    same(observe.step(nested)(x).result(), nested(x))
+
+    stepper = observe.step(nested)(x)  # a value replaced inside leaves through both maps
+    while "psum" not in (step := stepper.next()).text:
+        pass
+    name = step.outputs[0].name
+    stepper.replace(name, stepper.value(name) * 0)
+    same(stepper.result(), x)
+
+
+def test_x62_keys_in_maps_and_a_map_without_a_name():
+    draw = xlab.pmap(lambda k: xlab.random.uniform(xlab.random.fold_in(k, 1)))
+    keys = xlab.random.split(xlab.random.key(0), 2)
+    steps = list(observe.steps(draw, keys))
+    assert steps[0].path == ("pmap",) and steps[0].outputs[0].type == "key<fry>[]"
+    assert len(steps[0].outputs[0].shards) == 2
+    same(observe.step(draw)(keys).result(), draw(keys))
+
+
+def test_x62_a_loop_that_ends_at_different_times_goes_on_at_once():
+    mesh = programs.mesh()
+    f = xlab.shard_map(
+        lambda x: lax.while_loop(lambda c: c.sum() < 20, lambda c: lax.mul(c, np.float32(2)), x),
+        mesh=mesh,
+        in_specs=programs.P("data"),
+        out_specs=programs.P("data"),
+    )
+    x = np.arange(1, 9, dtype=np.float32)
+    steps = list(observe.steps(f, x))
+    notes = {o.note for s in steps for o in s.outputs}
+    assert "from iteration 1 on the devices disagree: the rest ran at once" in notes
+    same(observe.step(f)(x).result(), f(x))

@@ -16,7 +16,7 @@ from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
-from xlab.core.trace import Trace, Tracer, set_trace, state, switch_trace
+from xlab.core.trace import Trace, Tracer, set_trace, state, switch_trace, transforming
 from xlab.errors import UnexpectedTracerError
 from xlab.interpreters import partial_eval as pe
 
@@ -192,7 +192,7 @@ def jvp(fun: Callable, primals: Sequence, tangents: Sequence):
     trace = JVPTrace(state.trace)
     args = [trace.pair(p, t) for p, t in zip(primals, tangents)]
     try:
-        with set_trace(trace):
+        with set_trace(trace), transforming("jvp"):
             outs = fun(*args)
             pairs = [trace.split(x) for x in outs]
     finally:

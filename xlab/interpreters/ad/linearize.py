@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xlab.core.avals import aval_of
-from xlab.core.trace import set_trace, state
+from xlab.core.trace import set_trace, state, transforming
 from xlab.interpreters.ad.jvp import JVPTrace, instantiate_zeros, nonzero_mask
 from xlab.interpreters.partial_eval import JaxprTrace
 
@@ -26,7 +26,7 @@ def linearize(
     tangent_trace = JaxprTrace(state.trace, label)
     trace = JVPTrace(tangent_trace)
     args = [trace.pair(p, tangent_trace.new_input(aval_of(p).to_tangent_aval())) for p in primals]
-    with set_trace(trace):
+    with set_trace(trace), transforming("jvp"):
         outs = fun(*args)
         pairs = [trace.split(x) for x in outs]
     with set_trace(tangent_trace):

@@ -7,16 +7,18 @@ and line. XLA keeps it through optimization, so compiled instructions and profil
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from xlab.core import effects as _effects
-from xlab.core import source_info
-from xlab.core.avals import ShapedArray, aval_of, explicit_types
+from xlab.core.array import KeyArray, is_native_array
+from xlab.core.avals import ShapedArray, aval_of, explicit_types, symbolic_types
+from xlab.core.dim_equations import Equations
+from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -27,8 +29,14 @@ from xlab.core.jaxpr import (
 )
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
-from xlab.interpreters.mlir.shardings import MeshTable, constrain_results
-from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, tensor_type
+from xlab.interpreters.mlir.dynamic_shapes import (
+    dynamic_functions,
+    is_dynamic,
+    marked_dimensions,
+)
+from xlab.interpreters.mlir.module_builder import ModuleBuilder
+from xlab.interpreters.mlir.shardings import constrain_results
+from xlab.interpreters.mlir.values import constant_text, physical_aval, tensor_type
 
 lowerings = RuleTable(
     "mlir.lowerings",
@@ -58,6 +66,7 @@ lowered_with_devices: set[Primitive] = set()
 INLINE_CONSTANT_LIMIT = 64
 
 TOKEN_TYPE = "!stablehlo.token"
+_I32 = ShapedArray((), np.int32)
 
 
 @dataclass
@@ -74,81 +83,6 @@ class LoweredModule:
     )  # what partitions custom calls of this process
     shards: bool = False  # names a mesh
     ordered: tuple = ()  # effects with a token: leading argument and leading result
-
-
-class _ModuleBuilder:
-    def __init__(
-        self,
-        name: str,
-        platform: str,
-        devices: int,
-        assignment: Sequence = (),
-        typed_mesh: Any = None,
-    ):
-        self.name, self.platform, self.devices, self.assignment = (
-            name,
-            platform,
-            devices,
-            assignment,
-        )
-        self.typed_mesh = (
-            typed_mesh  # the mesh that types speak of where no sharding of theirs names it
-        )
-        self.meshes = MeshTable()
-        self.functions: list[str] = []
-        self.files: list[str] = []
-        self.places: dict[Any, str] = {}
-        self.around: dict[tuple, tuple[str, str]] = {}
-        self.symbols: set[str] = {"main"}
-        self.shared: dict[Any, str] = {}
-        self.numbers: dict[int, int] = {}
-        self.callbacks: list[Callable] = []
-        self.partitioners: list[Any] = []
-        self.keepalive: list[Any] = []
-
-    def unique_symbol(self, name: str) -> str:
-        base = "".join(c if c.isalnum() or c in "_$." else "_" for c in name) or "fn"
-        if not (base[0].isalpha() or base[0] == "_"):
-            base = "_" + base
-        symbol, n = base, 0
-        while symbol in self.symbols:
-            symbol, n = f"{base}_{n}", n + 1
-        self.symbols.add(symbol)
-        return symbol
-
-    def location(self, eqn, scope: str) -> str:
-        """The location of an equation, as it ends the line of each of its operations.
-
-        All equations of one primitive written at one place have the same text around their number.
-        """
-        number = self.numbers.get(id(eqn))
-        if number is None:
-            number = self.numbers[id(eqn)] = len(self.numbers)
-        code, lasti, inner = eqn.raw_source_info
-        key = (scope, inner, eqn.primitive, id(code), lasti)
-        around = self.around.get(key)
-        if around is None:
-            label = escape("/".join(p for p in (scope, inner, eqn.primitive.name) if p))
-            place = f"({self._file(code, lasti)})" if code is not None else ""
-            around = self.around[key] = (f' loc("{label};e', f'"{place})')
-        before, after = around
-        return f"{before}{number}{after}"
-
-    def _file(self, code, lasti) -> str:
-        """Reference to a place in a file; equal places of equal code share it."""
-        place = source_info.position(code, lasti)
-        alias = self.places.get(place)
-        if alias is None:
-            alias = self.places[place] = f"#f{len(self.places)}"
-            until = (
-                f":{place.end_column + 1}"
-                if place.end_line == place.line
-                else f"{place.end_line}:{place.end_column + 1}"
-            )
-            self.files.append(
-                f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})'
-            )
-        return alias
 
 
 class Context:
@@ -178,7 +112,7 @@ class Context:
     )
 
     def __init__(
-        self, module: _ModuleBuilder, fn: _FunctionNames, lines, scope, mesh=None, manual=()
+        self, module: ModuleBuilder, fn: _FunctionNames, lines, scope, mesh=None, manual=()
     ):
         self.module, self._fn, self.lines, self.scope = module, fn, lines, scope
         self.mesh, self.manual = mesh, manual
@@ -245,8 +179,15 @@ class Context:
             self.lines.append(f"    {name} = {text}")
         return name
 
+    def dimension(self, d) -> str:
+        """A size as an i32 scalar."""
+        return self.constant(d if type(d) is SymbolicDim else np.int32(d), _I32)
+
     def fill(self, value, aval) -> str:
         """An array with the same scalar everywhere."""
+        if type(value) is SymbolicDim:
+            scalar = aval.update(shape=())
+            return self.broadcast(self.constant(value, scalar), scalar, aval)
         return (
             self.constant(np.full((), value), aval)
             if not aval.shape
@@ -596,25 +537,34 @@ def lower_module(
     `typed_mesh` is the mesh whose axes types may name. With `manual_mesh` the program is what one device of that mesh runs, all of whose
     axes are bound, and its constants stand in the text.
     """
-    module = _ModuleBuilder(name, platform, devices, assignment, typed_mesh)
+    module = ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
     limit = INLINE_CONSTANT_LIMIT if manual_mesh is None else math.inf
     hoisted = [c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > limit]
     for c in hoisted:
         check_closed_over(c)
     _prefetch(closed, hoisted)
-    main = _function_text(
-        module,
-        "main",
-        closed,
-        f"jit({name})",
-        mesh=manual_mesh,
-        manual=() if manual_mesh is None else tuple(manual_mesh.axis_names),
-        public=True,
-        arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
-        result_attributes=result_attributes(module.meshes) if result_attributes else None,
-        hoisted=hoisted,
-    )
+    dynamic = symbolic_types.in_use and is_dynamic(closed.in_avals)
+    with marked_dimensions() if dynamic else nullcontext():
+        main = _function_text(
+            module,
+            "main",
+            closed,
+            f"jit({name})",
+            mesh=manual_mesh,
+            manual=() if manual_mesh is None else tuple(manual_mesh.axis_names),
+            public=True,
+            arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
+            result_attributes=result_attributes(module.meshes) if result_attributes else None,
+            hoisted=hoisted,
+        )
+    functions = [main, *module.functions]
+    if dynamic:
+        equations = Equations(
+            [getattr(a, "shape", ()) for a in closed.in_avals],
+            [closed.jaxpr.debug_info.arg_name(i) for i in range(len(closed.in_avals))],
+        )
+        functions = dynamic_functions(functions, closed.in_avals, equations)
     symbol = "jit_" + "".join(c if c.isalnum() or c in "_." else "_" for c in name)
     meshes = module.meshes.lines()
     text = "\n".join(
@@ -622,14 +572,13 @@ def lower_module(
             *module.files,
             f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
             *meshes,
-            main,
-            *module.functions,
+            *functions,
             "}",
             "",
         ]
     )
     return LoweredModule(
-        text,
+        module.annotations.attached(text),
         name,
         hoisted,
         module.callbacks,
@@ -644,7 +593,8 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
     done = set(map(id, hoisted))
 
     def start(x):
-        if id(x) not in done and hasattr(x, "copy_to_host_async"):
+        x = x.base if isinstance(x, KeyArray) else x
+        if id(x) not in done and is_native_array(x) and not x.is_deleted():
             done.add(id(x))
             x.copy_to_host_async()
 
@@ -659,16 +609,6 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
                 visit(inner)
 
     visit(closed)
-
-
-_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
-
-
-def strip_locations(text: str) -> str:
-    """StableHLO text without locations, for reading."""
-    return "\n".join(
-        _LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#")
-    )
 
 
 def _all_consts(closed: ClosedJaxpr) -> list:

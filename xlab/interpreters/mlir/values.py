@@ -8,6 +8,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import TOKEN, AbstractValue, ShapedArray
+from xlab.core.dims import CLOSE, OPEN, SymbolicDim
 
 
 def physical_aval(aval: AbstractValue) -> AbstractValue:
@@ -35,6 +36,7 @@ _MOST_STEPS = 2**32
 
 
 def _check_size(aval: AbstractValue, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    shape = [d for d in shape if type(d) is int]
     size = math.prod(filter(None, shape))  # the compiler leaves a size of zero out as well
     if size * dtype.itemsize > _MOST_BYTES:
         raise ValueError(
@@ -56,7 +58,9 @@ def tensor_type(aval: AbstractValue) -> str:
             physical = physical_aval(aval)
             dtype = physical.dtype
             _check_size(aval, dtype, physical.shape)
-            dims = "".join(f"{d}x" for d in physical.shape)
+            dims = "".join(
+                f"{d}x" if type(d) is int else f"{OPEN}{d.text()}{CLOSE}x" for d in physical.shape
+            )
             text = aval.mlir = f"tensor<{dims}{dtypes.mlir_type(dtype)}>"
         return text
     if aval is TOKEN:
@@ -133,6 +137,8 @@ def _nested(value, dtype) -> str:
 
 def constant_text(value, aval: ShapedArray) -> str:
     """The operation that makes a constant: `stablehlo.constant dense<1.0> : tensor<f32>`."""
+    if type(value) is SymbolicDim:
+        return f"stablehlo.constant dense<{OPEN}{value.text()}{CLOSE}> : {tensor_type(aval)}"
     aval = physical_aval(aval)
     dtype = np.dtype(bool) if aval.dtype == dtypes.float0 else aval.dtype
     if aval.dtype == dtypes.float0:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_makers, aval_of
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, inner_jaxprs
 from xlab.core.pending import AbstractTodo
 from xlab.core.primitive import Primitive
@@ -126,6 +126,9 @@ class Finished:
             raise twice(self.aval, f" and again at {describe_caller()}")
         value, self.value = self.value, None
         return value
+
+
+aval_makers[Finished] = lambda x: x.aval
 
 
 def twice(aval: AbstractTodo, where: str) -> ValueError:

@@ -10,6 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim, dim_index, max_dim
 from xlab.core.trace import Axis, is_tracer
 from xlab.core.typing import ArrayLike
 from xlab.interpreters import batching
@@ -61,15 +62,19 @@ def fori_loop(
             )
     dtype = _dtype_of_bounds(aval_of(lower), aval_of(upper))
     if not is_tracer(lower) and not is_tracer(upper):
-        first, last = int(lower), int(upper)
-        length = max(last - first, 0)
+        first, last = dim_index(lower), dim_index(upper)
+        length = max_dim(last - first, 0)
 
         def step(carry, _):
             i, val = carry
             return (_next(i), body_fun(i, val)), None
 
         # The counter is an integer variable of the program, so the body may index with it.
-        counter = np.asarray(first).astype(dtypes.canonicalize_dtype(int))[()]
+        counter = (
+            convert_element_type(first, dtypes.canonicalize_dtype(int))
+            if isinstance(first, SymbolicDim)
+            else np.asarray(first).astype(dtypes.canonicalize_dtype(int))[()]
+        )
         (_, out), _ = scan(
             step, (counter, init_val), None, length=length, unroll=1 if unroll is None else unroll
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from xlab.compile.ref_discharge import check_refs
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
+from xlab.core.dims import SymbolicDim, dim_index, known_negative
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
@@ -107,11 +107,13 @@ def scan(
             break
         init_flat = list(map(as_carry, init_flat, avals, joined))
     check_refs(body, [*init_flat, *xs_flat], consts)
-    if unroll is not True and operator.index(unroll) < 0:
+    if unroll is not True and dim_index(unroll) < 0:
         raise ValueError(f"scan: `unroll` must be a `bool` or a non-negative `int`, got {unroll!r}")
-    if unroll is True or (unroll is not False and operator.index(unroll) > max(n, 1)):
+    if isinstance(n, SymbolicDim):
+        unroll = 1
+    elif unroll is True or (unroll is not False and dim_index(unroll) > max(n, 1)):
         unroll = max(n, 1)
-    unroll = max(1, operator.index(unroll))
+    unroll = max(1, dim_index(unroll))
     outs = scan_p.bind(
         *consts,
         *init_flat,
@@ -136,14 +138,14 @@ def _length(f, flat, xs, length) -> int:
             )
         sizes.add(aval.shape[0])
     if length is not None:
-        length = operator.index(
+        length = dim_index(
             concrete_or_error(
                 length,
                 "scan needs to know its `length` while tracing: use lax.fori_loop or "
                 "lax.while_loop where it is data",
             )
         )
-        if length < 0:
+        if known_negative(length):
             raise ValueError(f"scan length must not be negative, got {length}")
         if sizes - {length}:
             raise ValueError(
@@ -507,7 +509,7 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
         return outs[:num_carry], mlir.constrain_sums(ctx, buffers, stacked)
 
     def position(i):
-        return ctx.constant(np.int32(length - 1 - i if reverse else i), i32)
+        return ctx.dimension(length - 1 - i if reverse else i)
 
     trips, rest = divmod(length, unroll)
     carry = list(init)
@@ -524,7 +526,7 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
     if trips:
 
         def keep_going(names):
-            limit = ctx.constant(np.int32(trips * unroll), i32)
+            limit = ctx.dimension(trips * unroll)
             return [
                 ctx.op(
                     f"stablehlo.compare LT, {names[len(ordered)]}, {limit}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>"
@@ -538,7 +540,7 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
                 index = i
                 if reverse:
                     index = ctx.op(
-                        f"stablehlo.subtract {ctx.constant(np.int32(length - 1), i32)}, {i} : tensor<i32>"
+                        f"stablehlo.subtract {ctx.dimension(length - 1)}, {i} : tensor<i32>"
                     )
                 state, buffers = one(index, state, buffers)
                 i = ctx.op(f"stablehlo.add {i}, {one_more} : tensor<i32>")
@@ -554,8 +556,8 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
         )
         outs = ctx.take_tokens(ordered, outs)
         carry, ys = outs[1 : 1 + num_carry], outs[1 + num_carry :]
-    for i in range(length - rest, length):
-        carry, ys = one(position(i), carry, ys)
+    for i in range(rest):
+        carry, ys = one(position(length - rest + i), carry, ys)
     return [*carry, *ys]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab.core.avals import aval_of
+from xlab.core.dims import min_dim
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
@@ -63,7 +64,7 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
 
 def _lu_shapes(x, *, dtype):
     m, n = x
-    return [(x, dtype), ((min(m, n),), INT32), ((m,), INT32)]
+    return [(x, dtype), ((min_dim(m, n),), INT32), ((m,), INT32)]
 
 
 def _lu_jvp(primals, tangents):
@@ -72,7 +73,7 @@ def _lu_jvp(primals, tangents):
     if type(dx) is Zero:
         return [out, pivots, permutation], [Zero.of(o) for o in (out, pivots, permutation)]
     *batch, m, n = aval_of(out).shape
-    k, dtype = min(m, n), aval_of(out).dtype
+    k, dtype = min_dim(m, n), aval_of(out).dtype
     # Both factors are made square by an identity, so that they have inverses.
     l = _grown(tril(_corner(out, m, k), -1), 0, m - k)
     l = add(l, stacked(eye(m, dtype), batch))
@@ -117,7 +118,7 @@ def take_rows(x, permutation):
     n = len(shape)
     batch = tuple(range(n - 2))
     numbers = GatherDimensionNumbers((n - 1,), (n - 2,), (n - 2,), batch, batch)
-    sizes = (*(min(d, 1) for d in shape[:-1]), shape[-1])
+    sizes = (*(min_dim(d, 1) for d in shape[:-1]), shape[-1])
     return gather(
         x,
         expand_dims(permutation, (n - 1,)),

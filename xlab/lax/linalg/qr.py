@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.dims import min_dim
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
@@ -69,7 +70,7 @@ def qr(
 
 def _qr_shapes(x, *, dtype, pivoting, full_matrices, use_magma):
     m, n = x
-    k = m if full_matrices else min(m, n)
+    k = m if full_matrices else min_dim(m, n)
     shapes = [((m, k), dtype), ((k, n), dtype)]
     return [*shapes, ((n,), INT32)] if pivoting else shapes
 
@@ -172,7 +173,7 @@ def _reflections(name: str, dtype) -> str:
 def _qr_lowering(ctx, x, *, pivoting, full_matrices, use_magma):
     aval = ctx.avals_in[0]
     *batch, m, n = aval.shape
-    nb, k = len(batch), min(m, n)
+    nb, k = len(batch), min_dim(m, n)
     q_aval, r_aval = ctx.avals_out[:2]
     if not aval.size:
         outs = [identity(ctx, q_aval), zeros(ctx, r_aval)]
@@ -240,7 +241,7 @@ def _geqrf_lowering(ctx, x):
 
 geqrf_p = define(
     "geqrf",
-    lambda x, *, dtype: [(x, dtype), ((min(x),), dtype)],
+    lambda x, *, dtype: [(x, dtype), ((min_dim(*x),), dtype)],
     (2,),
     multiple_results=True,
     no_derivative="it gives reflections, which have no derivative rule; differentiate qr instead",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from xlab.core.avals import aval_of
+from xlab.core.dims import min_dim
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
@@ -84,11 +85,11 @@ def svd(
 
 def _shapes(x, *, dtype, full_matrices, compute_uv, subset_by_index, algorithm):
     m, n = x
-    k = min(m, n)
+    k = min_dim(m, n)
     if subset_by_index is not None:
         if full_matrices and subset_by_index != (0, k):
             raise ValueError("full_matrices and subset_by_index cannot both be set")
-        k = min(k, subset_by_index[1] - subset_by_index[0])
+        k = min_dim(k, subset_by_index[1] - subset_by_index[0])
     s = ((k,), real_of(dtype))
     return (
         [s, ((m, m if full_matrices else k), dtype), ((n if full_matrices else k, n), dtype)]
@@ -172,7 +173,7 @@ def _outside(u, x, s):
 def _lowering(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm):
     aval = ctx.avals_in[0]
     *batch, m, n = aval.shape
-    k = min(m, n)
+    k = min_dim(m, n)
     if subset_by_index not in (None, (0, k)):
         raise NotImplementedError(
             "subset_by_index not implemented for CPU: svd computes all singular values; take those you "

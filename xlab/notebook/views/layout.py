@@ -16,7 +16,7 @@ from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, warning
 from xlab.notebook.views.mesh import CELL, axis_legend, cell, label_of, mesh_svg, svg, used_axes
 from xlab.notebook.views.tabs import add_tab, report_mesh
 from xlab.observe.records import ArrayLayout, MeshInfo
-from xlab.observe.records.layout import layout_line, places
+from xlab.observe.records.layout import layout_line, place_text, places
 from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.intermediates import blocks_of
 
@@ -256,6 +256,7 @@ def layouts_data(layouts: tuple[ArrayLayout, ...]) -> dict[str, Any]:
             x.bytes_total,
             x.memory_kind,
             x.committed,
+            place_text(x),
         )
         steps = (
             tuple(
@@ -308,8 +309,9 @@ def layouts_data(layouts: tuple[ArrayLayout, ...]) -> dict[str, Any]:
                 "total": total,
                 "kind": clean(kind),
                 "committed": committed,
+                "place": clean(place),
             }
-            for t, at, shard, copies, each, total, kind, committed in forms
+            for t, at, shard, copies, each, total, kind, committed, place in forms
         ],
         "chains": _columns(chains),
         "whys": _columns(whys),

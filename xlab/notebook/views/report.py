@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean, h, key, panel
+from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel
 from xlab.notebook.views.tabs import Tab, ended_before_a_program, tabs
 from xlab.observe.records import Failure, Notice, Report
 from xlab.observe.records.drawing import Drawing
-from xlab.observe.records.report import report_header
+from xlab.observe.records.report import MOST_STRIP, report_header, strips
 
 FIGURE = Request(
     "figure",
@@ -74,6 +74,7 @@ def failure_node(f: Failure) -> Node:
         {"class": "xl-error"},
         h("p", None, h("b", None, f"✕ {f.kind} "), f.message),
         h("pre", {"class": "xl-code"}, f"{f.source.line}  {f.source.text}") if f.source else None,
+        strips_node(f),
         h(
             "details",
             None,
@@ -82,6 +83,40 @@ def failure_node(f: Failure) -> Node:
         )
         if f.traceback
         else None,
+    )
+
+
+def strips_node(f: Failure) -> Node | None:
+    """Which devices each side has: a column per device, a row per side, and in it the device's place in that side's order."""
+    devices, rows = strips(f)
+    if not devices or len(devices) > MOST_STRIP:
+        return None
+    return h(
+        "div",
+        {"class": "xl-scroll"},
+        h(
+            "table",
+            {"class": "xl-strips"},
+            h("tr", None, h("th", None, "device"), *(h("th", {"class": "n"}, d) for d in devices)),
+            *(
+                h(
+                    "tr",
+                    {"style": f"--hue:{HUES[i % len(HUES)]}"},
+                    h("td", None, who),
+                    *(
+                        h("td", {"class": "xl-dim n", "title": "not one of its devices"}, "·")
+                        if at is None
+                        else h(
+                            "td",
+                            {"class": "xl-strip n", "title": f"number {at} in its order"},
+                            at,
+                        )
+                        for at in places
+                    ),
+                )
+                for i, (who, places) in enumerate(rows)
+            ),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 
 from xlab.core.avals import aval_of
-from xlab.core.typing import Array, ArrayLike, DTypeLike
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.lax.precision import PrecisionLike
 from xlab.numpy import flip_roll_repeat as _repeating
 from xlab.numpy import tensor_contractions as _p
@@ -16,7 +16,7 @@ from xlab.numpy.grids import eye
 from xlab.numpy.linalg.systems import inv
 from xlab.numpy.operands import check
 from xlab.numpy.shape import broadcast_to, matrix_transpose
-from xlab.numpy.tensor_contractions import matmul, tensordot, vecdot
+from xlab.numpy.tensor_contractions import vecdot
 
 __all__ = [
     "cross",
@@ -30,6 +30,63 @@ __all__ = [
     "trace",
     "vecdot",
 ]
+
+
+def matmul(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """Matrix product over the last two axes, the others broadcast; see `xlab.numpy.matmul`.
+
+    Args:
+        x1, x2: operands with at least one dimension.
+        precision: see `xlab.lax.Precision`.
+        preferred_element_type: the dtype to accumulate in and to return.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(jnp.linalg.matmul(jnp.ones((1, 2)), jnp.ones((2, 1))))
+        [[2.]]
+    """
+    return _p.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
+
+
+def tensordot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axes: int | Sequence[int] | Sequence[Sequence[int]] = 2,
+    precision: PrecisionLike | None = None,
+    preferred_element_type: DTypeLike | None = None,
+    out_sharding: ShardingLike | None = None,
+) -> Array:
+    """Sum product over pairs of axes; see `xlab.numpy.tensordot`.
+
+    Args:
+        x1, x2: arrays.
+        axes: how many, the last of `x1` with the first of `x2`; or two lists of axes.
+        precision: see `xlab.lax.Precision`.
+        preferred_element_type: the dtype to accumulate in and to return.
+        out_sharding: how the result is sharded, over explicit mesh axes.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(jnp.linalg.tensordot(jnp.ones((2, 3)), jnp.ones((2, 3)), axes=2))
+        6.0
+    """
+    return _p.tensordot(
+        x1,
+        x2,
+        axes,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:

@@ -28,8 +28,14 @@ class Box:
     makes: tuple[str, ...] = ()
     inside: Graph | None = None
     collective: bool = False
+    overlaps: str = ""
     width: float = 0
     height: float = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether it starts a collective, whose result comes later."""
+        return self.type.startswith("Todo{")
 
 
 @dataclass
@@ -128,6 +134,12 @@ def _joined(boxes: list[Box]) -> Graph:
             made.sources.append(source)
             made.targets.append(at)
         maker.update(dict.fromkeys(box.makes, at))
+    for source, target in zip(made.sources, made.targets):
+        if boxes[source].pending:
+            for between in boxes[source + 1 : target]:
+                sends = between.collective or between.label.endswith("_done")
+                if between.kind == "equation" and not sends:
+                    between.overlaps = boxes[source].label
     return made
 
 
@@ -179,12 +191,18 @@ def _draw(g: Graph, dx: float, dy: float, out: list[str]) -> None:
     d = g.drawing
     assert d is not None
     out.append('<g fill="none" stroke="#8793a0">')
-    for x1, y1, x2, y2, _, _ in d.links:
+    words = []
+    faint = ' stroke-opacity=".35"'
+    for x1, y1, x2, y2, source, _ in d.links:
         start, end, turn, low = x1 + dx, x2 + dx, max(y1, y2 - 26) + dy, y2 + dy
         out.append(
-            f'<path d="M{start:.1f} {y1 + dy:.1f}V{turn:.1f}C{start:.1f} {turn + 14:.1f} {end:.1f} {low - 14:.1f} {end:.1f} {low:.1f}"/>'
+            f'<path{_dashed(g.boxes[source])} d="M{start:.1f} {y1 + dy:.1f}V{turn:.1f}C{start:.1f} {turn + 14:.1f} {end:.1f} {low - 14:.1f} {end:.1f} {low:.1f}"/>'
         )
+        if g.boxes[source].pending:
+            words.append((end + 6, low - 8))
     for lane in d.lanes:
+        if g.boxes[lane.source].pending:
+            words += [(d.x[t] + dx + 6, y + dy - 8) for t, y in lane.targets]
         start, x, low = d.x[lane.source] + dx, lane.x + dx, lane.top + dy
         last = max(y for _, y in lane.targets) + dy
         branches = "".join(
@@ -193,16 +211,19 @@ def _draw(g: Graph, dx: float, dy: float, out: list[str]) -> None:
             for t, y in lane.targets
         )
         out.append(
-            f'<path stroke-opacity=".35" d="M{start:.1f} {low:.1f}C{start:.1f} {low + 14:.1f} {x:.1f} {low + 2:.1f} {x:.1f} {low + 22:.1f}'
+            f'<path{_dashed(g.boxes[lane.source], faint)} d="M{start:.1f} {low:.1f}C{start:.1f} {low + 14:.1f} {x:.1f} {low + 2:.1f} {x:.1f} {low + 22:.1f}'
             f'V{max(low + 22, last - 22):.1f}{branches}"/>'
         )
     out.append("</g>")
+    out += [
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="10.5" fill="#8a6100">T</text>' for x, y in words
+    ]
     for i, box in enumerate(g.boxes):
         x, y = d.x[i] - box.width / 2 + dx, d.y[i] + dy
         dash = ' stroke-dasharray="3 2"' if box.kind in ("input", "output") else ""
         out.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{11 if dash else 4}" '
-            f'fill="{"#f5f7f9" if box.inside else "#fff"}" stroke="{"#8a6100" if box.collective else "#8793a0"}"{dash}/>'
+            f'fill="{"#f5f7f9" if box.inside else "#e3f2ec" if box.overlaps else "#fff"}" stroke="{"#8a6100" if box.collective else "#8793a0"}"{dash}/>'
         )
         name = (
             f' <tspan fill="#0b63a5" font-weight="400">{_safe(box.name)}</tspan>'
@@ -219,6 +240,11 @@ def _draw(g: Graph, dx: float, dy: float, out: list[str]) -> None:
             out.append(
                 f'<text x="{x + 8:.1f}" y="{y + 28:.1f}" font-size="10.5" fill="#5a6572">{_safe(box.type)}</text>'
             )
+
+
+def _dashed(source: Box, otherwise: str = "") -> str:
+    """The look of an edge along which a value is pending; that of others is given."""
+    return ' stroke="#8a6100" stroke-dasharray="5 4"' if source.pending else otherwise
 
 
 def _safe(text: str) -> str:
@@ -278,7 +304,11 @@ def _clusters(g: Graph, into: Any, numbers: Any, escape: Any) -> list[tuple[str,
         into.node(node, label, **shape)
         ends.append((node, node))
     for a, b in zip(g.sources, g.targets):
-        into.edge(ends[a][1], ends[b][0])
+        into.edge(
+            ends[a][1],
+            ends[b][0],
+            **({"style": "dashed", "label": "T"} if g.boxes[a].pending else {}),
+        )
     return ends
 
 

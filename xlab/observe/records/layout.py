@@ -22,7 +22,7 @@ class ArrayLayout(Record):
     """The layout of an array on devices: its type, mesh, and one block per device.
 
     `blocks` has one entry per device in mesh order; `copies` devices hold each piece. `role` is `argument`, `output`,
-    `intermediate` or empty. `why` has a chain of steps per mesh axis, earliest first. `equation` made the value.
+    `intermediate` or empty. `order` are its dimensions in memory, from minor to major. `why` has a chain of steps per mesh axis, earliest first. `equation` made the value.
     """
 
     name: str
@@ -40,6 +40,12 @@ class ArrayLayout(Record):
     warnings: tuple[str, ...] = ()
     equation: int = -1
     program: int = 0
+    order: tuple[int, ...] = ()
+
+    @property
+    def transposed(self) -> bool:
+        """Whether it lies in memory in another order than row after row."""
+        return bool(self.order) and self.order != tuple(reversed(range(len(self.order))))
 
 
 def places(
@@ -68,19 +74,32 @@ def layout_line(layout: ArrayLayout) -> str:
     >>> layout_line(ArrayLayout("x", Type("f32", (8,)), bytes_per_device=32, bytes_total=32))
     'x: f32[8] on one device, 32 B'
     """
-    head = f"{layout.name}: " if layout.name else ""
-    head += layout.type.text
+    return (f"{layout.name}: " if layout.name else "") + layout.type.text + place_text(layout)
+
+
+def place_text(layout: ArrayLayout) -> str:
+    """Where it lies: what follows the type in its sentence."""
     mesh = layout.mesh
     if mesh is None or mesh.size == 1:
-        tail = " on one device"
-        return head + tail + (f", {size_text(layout.bytes_total)}" if layout.bytes_total else "")
+        known = layout.blocks and layout.role in ("", "argument")
+        line = f" on device {layout.blocks[0].device}" if known else " on one device"
+        line += f", {size_text(layout.bytes_total)}" if layout.bytes_total else ""
+        return line + (", uncommitted" if known and not layout.committed else "") + _memory(layout)
     shard = f"{layout.type.dtype}[{','.join(map(str, layout.shard_shape))}]"
-    line = f"{head} over {mesh.text}: shard {shard}, {plural(layout.copies, 'copy')}"
+    line = f" over {mesh.text}: shard {shard}, {plural(layout.copies, 'copy')}"
     if layout.bytes_per_device:
         line += f", {size_text(layout.bytes_per_device)} per device, {size_text(layout.bytes_total)} in all"
+    return line + _memory(layout)
+
+
+def _memory(layout: ArrayLayout) -> str:
+    """In which memory and in which order, where these are not the usual ones."""
+    text = ""
     if layout.memory_kind not in ("", "device", "unpinned_host"):
-        line += f", in {layout.memory_kind}"
-    return line
+        text += f", in {layout.memory_kind}"
+    if layout.transposed:
+        text += f", dimensions {', '.join(map(str, layout.order))} from minor to major"
+    return text
 
 
 def _layout(layout: ArrayLayout, o: Options) -> str:

@@ -31,14 +31,22 @@ class Notice(Record):
     source: Source | None = None
 
 
+MOST_STRIP = 64
+"""Devices of a strip that is drawn."""
+
+
 @record_type
 class Failure(Record):
-    """The exception that ended a cell: class name, message, the user's line, and the short traceback."""
+    """The exception that ended a cell: class name, message, the user's line, and the short traceback.
+
+    `sides` are of values on devices that do not agree: what each is, and the ids of its devices in order.
+    """
 
     kind: str
     message: str
     source: Source | None = None
     traceback: str = ""
+    sides: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 @record_type
@@ -160,10 +168,42 @@ def _notice(n: Notice, o: Options) -> str:
     )
 
 
+def strips(f: Failure) -> tuple[tuple[int, ...], list[tuple[str, list[int | None]]]]:
+    """The devices of all sides in order of their ids, and per side which place each device has in it, None for none."""
+    devices = tuple(sorted({d for _, ids in f.sides for d in ids}))
+    return devices, [
+        (who, [ids.index(d) if d in ids else None for d in devices]) for who, ids in f.sides
+    ]
+
+
+def strips_lines(f: Failure) -> list[str]:
+    """Who has which devices, below one another.
+
+    >>> made = Failure("E", "", sides=(("`x`", (0, 1)), ("`y`", (1, 2))))
+    >>> print("\\n".join(strips_lines(made)))
+      device   0  1  2
+      `x`      ■  ■  ·
+      `y`      ·  ■  ■
+    """
+    devices, rows = strips(f)
+    if not devices or len(devices) > MOST_STRIP:
+        return []
+    left = max(len("device"), *(len(who) for who, _ in rows)) + 2
+    width = max(len(str(d)) for d in devices) + 2
+    lines = [f"  {'device':{left}}" + "".join(f"{d:>{width}}" for d in devices).removeprefix(" ")]
+    lines += [
+        f"  {who:{left}}"
+        + "".join(f"{'·' if at is None else '■':>{width}}" for at in places).removeprefix(" ")
+        for who, places in rows
+    ]
+    return lines
+
+
 def _failure(f: Failure, o: Options) -> str:
     lines = [f"{f.kind}: {f.message}"]
     if f.source:
         lines.append(f"  at {source_text(f.source, o)}")
+    lines += strips_lines(f)
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xlab.interpreters import communication
 from xlab.interpreters.communication_costs import sent_in_all
 from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.overlap import Overlap, between_text, ideal_text, span_text
 from xlab.observe.records.program import MeshInfo
 from xlab.observe.records.source import Source, line_text
 from xlab.observe.records.text import Options, add_form, add_table, limited
@@ -45,6 +46,7 @@ class Transfer(Record):
         rounds: per round, `(source, target, bytes)` per message.
         value, needed: the user's name of the value that the partitioner moves, and what needs it otherwise, in words.
         full_rematerialization: every device rebuilds a whole array to keep a part of it.
+        overlap: of one that is started and waited for later, what is computed in between.
     """
 
     kind: str
@@ -75,6 +77,7 @@ class Transfer(Record):
     value: str = ""
     needed: str = ""
     full_rematerialization: bool = False
+    overlap: Overlap | None = None
     dtype: str = ""
     type_in: str = ""
     type_out: str = ""
@@ -162,6 +165,11 @@ def sentences(reason: str, fix: str, tried: bool = True) -> str:
     )
 
 
+def overlap_text(o: Overlap) -> str:
+    """The span of a collective that is started, in a line."""
+    return span_text(o) if o.done < 0 else f"{span_text(o)}, {between_text(o)}; {ideal_text(o)}"
+
+
 def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
     shown, more = limited(transfers, o, "collective")
     rows = [
@@ -200,6 +208,9 @@ def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
     )
     for name, reason, fix, tried in reasons:
         lines.append(f"  {name}: " + sentences(reason, fix, tried))
+    for t in shown:
+        if t.overlap is not None:
+            lines.append(f"  {transfer_name(t)}: {overlap_text(t.overlap)}")
     if len(transfers) > 1:
         lines.append("  in one run: " + run_line(transfers))
     if o.times and any(t.measured_us is not None for t in shown):
@@ -235,6 +246,7 @@ def _transfer(t: Transfer, o: Options) -> str:
     extra = [
         f"{t.type_in} → {t.type_out}" if t.type_in and t.type_out else "",
         t.reason,
+        overlap_text(t.overlap) if t.overlap is not None else "",
         f"{advice_word(t.tried)}{t.fix}" if t.fix else "",
         f"t = {t.formula}" if t.formula else "",
     ]

@@ -407,9 +407,10 @@ def _count(sizes: Any) -> int:
 
 
 def call_name(primitive: str) -> str:
-    """What people write for a primitive: `psum` for `psum_invariant`."""
-    name = primitive.replace("unreduced_", "").removesuffix("_invariant").removesuffix("_reduced")
-    return "psum_scatter" if name == "reduce_scatter" else name
+    """What people write for a primitive: `psum` for `psum_invariant`, `psum_start` for `psum_invariant_start`."""
+    name, start, _ = primitive.partition("_start")
+    name = name.replace("unreduced_", "").removesuffix("_invariant").removesuffix("_reduced")
+    return ("psum_scatter" if name == "reduce_scatter" else name) + start
 
 
 def _added(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.compile import layouts
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
@@ -63,6 +64,8 @@ def layout(
             )
         if sharding is None:
             raise ValueError(f"{what} has no sharding to lay out")
+    if is_native_array(what):
+        more.setdefault("order", tuple(reversed(layouts.layout_of(what).major_to_minor)))
     made = of_sharding(sharding, aval, name, committed, **more)
     if is_native_array(what) and what.is_deleted():
         return made.replace(

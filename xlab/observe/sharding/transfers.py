@@ -13,6 +13,7 @@ from xlab.observe.records import Transfer
 from xlab.observe.records.transfers import advice_word
 from xlab.observe.sharding.advice import followed
 from xlab.observe.sharding.collectives import collectives
+from xlab.observe.sharding.overlap import with_overlaps
 
 TRIES = 4
 """Programs compiled to see whether advice holds."""
@@ -55,6 +56,7 @@ def transfers(
     """
     stages = program_stages(what, args, kwargs)
     found, tries_of = collectives(stages, link, algorithm, compile, program)
+    found = with_overlaps(found, stages, link)
     return Transfers(followed(stages, found, tries_of, link, tries) if tries_of else found)
 
 

@@ -20,6 +20,7 @@ from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.records import MeshInfo
 from xlab.observe.stepping.frames import Frame
+from xlab.parallel.pmap import PRIVATE_AXIS
 from xlab.parallel.shard_map_primitive import shard_map_p
 from xlab.sharding import PartitionSpec
 
@@ -27,8 +28,11 @@ from xlab.sharding import PartitionSpec
 class Devices:
     """Values in the body of one `shard_map`: each array has a leading dimension over devices."""
 
-    def __init__(self, eqn: JaxprEqn):
+    def __init__(self, eqn: JaxprEqn, around: Devices | None = None):
         self.mesh, self.names = eqn.params["mesh"], eqn.params["newly_manual_axes"]
+        self.around = around
+        if around is not None:
+            self.mesh, self.names = around.mesh, self.names | around.names
         self.axes = tuple(n for n in self.mesh.axis_names if n in self.names)
         self.count = int(np.prod([self.mesh.shape[n] for n in self.axes]))
         self.spec = PartitionSpec(self.axes)
@@ -36,8 +40,13 @@ class Devices:
         self.keep: list[Any] = []
 
     @classmethod
-    def enter(cls, eqn: JaxprEqn, values: list) -> tuple[Frame, Devices] | None:
-        """The frame of a body with each device's operands; None where it cannot be entered (nested, or of extended types)."""
+    def enter(
+        cls, eqn: JaxprEqn, values: list, around: Devices | None = None
+    ) -> tuple[Frame, Devices] | None:
+        """The frame of a body with each device's operands; None where it cannot be entered (references, tokens).
+
+        `around` are the devices of the body that it is nested in, of which each has its own values already.
+        """
         inner = eqn.params["jaxpr"]
         jaxpr = inner.jaxpr if hasattr(inner, "jaxpr") else inner
         if (
@@ -46,17 +55,24 @@ class Devices:
             or not all(map(_plain, _avals(jaxpr)))
         ):
             return None
-        mode = cls(eqn)
+        mode = cls(eqn, around)
         local = [v.aval for v in jaxpr.invars]
         args = mode._bind(
-            mode._program("in", local, local, [], stack_out=True),
+            mode._program("in", local, local, [], stack_in=around is not None, stack_out=True),
             values,
-            eqn.params["in_specs"],
+            mode._outside(eqn.params["in_specs"]),
             (mode.spec,) * len(local),
         )
-        return Frame(
-            jaxpr, list(args), f"shard_map over {', '.join(map(str, mode.axes))}", eqn
-        ), mode
+        over = [n for n in mode.axes if around is None or n not in around.names]
+        unnamed = any(str(n).startswith(PRIVATE_AXIS) for n in over)  # of a pmap without axis_name
+        title = "pmap" if unnamed else f"shard_map over {', '.join(map(str, over))}"
+        return Frame(jaxpr, list(args), title, eqn), mode
+
+    def _outside(self, specs: Any) -> tuple:
+        """How values of the surroundings lie over all axes, by the specs of the equation."""
+        if self.around is None:
+            return tuple(specs)
+        return tuple(PartitionSpec(self.around.axes, *s) for s in specs)
 
     # -- what the machine asks for ---------------------------------------------------------------------
 
@@ -77,13 +93,9 @@ class Devices:
     def stack(self, values):
         return np.stack([np.asarray(v) for v in values], axis=1)
 
-    def truth(self, x: Any) -> bool:
+    def truth(self, x: Any) -> bool | None:
         found = np.asarray(x)
-        if found.all() != found.any():
-            raise ValueError(
-                "the devices disagree on the loop's condition, so they cannot be stepped together: use over() here"
-            )
-        return bool(found.all())
+        return bool(found.all()) if found.all() == found.any() else None
 
     def index(self, x: Any) -> int | None:
         found = np.asarray(x)
@@ -99,10 +111,12 @@ class Devices:
         local = [v.aval for v in jaxpr.outvars]
         return list(
             self._bind(
-                self._program("out", local, local, [], stack_in=True),
+                self._program(
+                    "out", local, local, [], stack_in=True, stack_out=self.around is not None
+                ),
                 outs,
                 (self.spec,) * len(local),
-                eqn.params["out_specs"],
+                self._outside(eqn.params["out_specs"]),
             )
         )
 
@@ -166,11 +180,7 @@ def _avals(jaxpr: Jaxpr) -> Any:
 
 
 def _plain(aval: Any) -> bool:
-    return (
-        isinstance(aval, ShapedArray)
-        and isinstance(aval.dtype, np.dtype)
-        and aval.dtype.names is None
-    )
+    return isinstance(aval, ShapedArray) and getattr(aval.dtype, "names", None) is None
 
 
 def _stacked(aval: ShapedArray) -> ShapedArray:

@@ -63,6 +63,7 @@ class Loop:
     """The state of a loop between its iterations. `next(outs)` gives the next program with its values, or None at the end."""
 
     index = 0
+    note = ""  # what became of it, where that is not plain
 
     def title(self, label: str) -> str:
         return label
@@ -110,7 +111,10 @@ class Scan(Loop):
 
 
 class While(Loop):
-    def __init__(self, operands: Any, flow: LoopFlow, truth: Any):
+    """A `while`. `truth` says whether a condition holds, None where devices disagree: `rest` then runs what is left of the loop."""
+
+    def __init__(self, operands: Any, flow: LoopFlow, truth: Any, rest: Any):
+        self.rest = rest
         self.cond_consts, self.body_consts, self.carry, _ = flow.split(operands)
         self.condition, self.body, self.truth = flow.cond, flow.body, truth
         self.testing = False
@@ -120,7 +124,13 @@ class While(Loop):
 
     def next(self, outs):
         if self.testing:
-            if not self.truth(outs[0]):
+            holds = self.truth(outs[0])
+            if holds is None:
+                self.carry = self.rest([*self.cond_consts, *self.body_consts, *self.carry])
+                self.note = (
+                    f"from iteration {self.index} on the devices disagree: the rest ran at once"
+                )
+            if not holds:
                 return None
             self.testing = False
             self.index += 1

@@ -7,6 +7,7 @@ that cannot be repeated (effects, or a value the user replaced) the walked-throu
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from xlab.core.trace import EVAL, state, user_context
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.stepping.devices import Devices
-from xlab.observe.stepping.frames import Frame, Scan, While
+from xlab.observe.stepping.frames import Frame, Loop, Scan, While
 from xlab.observe.stepping.kernels import EMPTY, KERNELS, Point, Points, label_of, points_of
 
 
@@ -185,11 +186,11 @@ class Machine:
         mode = self.modes[-2]
         values = [outer.read(a) for a in eqn.invars]
         repeat = not frame.dirty and not eqn.effects
-        note = ""
+        loop = frame.env.get("results")
+        note = loop.note if isinstance(loop, Loop) else ""
         if repeat:
             outs = mode.run(eqn, values)
         else:
-            loop = frame.env.get("results")
             outs = loop.results(self.mode.stack) if loop is not None else self._outputs(frame)
             outs = self.mode.leave(eqn, outs) if self.mode is not mode else outs
             note = "results as stepped inside"
@@ -229,7 +230,7 @@ class Machine:
             return self._loop(
                 Scan(values, flow, mode.take)
                 if flow.cond is None
-                else While(values, flow, mode.truth),
+                else While(values, flow, mode.truth, functools.partial(_run_as, mode, eqn)),
                 name,
                 eqn,
                 mode,
@@ -241,7 +242,7 @@ class Machine:
             which = min(max(which, 0), len(flow.branches) - 1)
             return self._call(flow.branches[which], values[1:], f"{name} branch {which}", eqn, mode)
         if name == "shard_map":
-            return Devices.enter(eqn, values) if mode is self.plain else None
+            return Devices.enter(eqn, values, None if mode is self.plain else mode)
         if type(flow) is not CallFlow:
             return None
         label = f"jit {eqn.params['name']}" if name == "jit" else name
@@ -271,6 +272,11 @@ class Machine:
         return Frame(
             closed.jaxpr, [*mode.constants(closed.consts), *values], label, eqn, loop
         ), mode
+
+
+def _run_as(mode: Any, eqn: JaxprEqn, operands: list) -> list:
+    """Runs an equation on operands of its types."""
+    return mode.run(eqn.replace(invars=[Var(a.aval) for a in eqn.invars]), operands)
 
 
 def can_run() -> bool:

@@ -31,10 +31,12 @@ def summarize(
     ('f32[3]', 1.0, 2.0, 1, (1.0, 2.0))
     """
     if isinstance(value, KeyArray):
+        aval = aval_of(value)
+        shown = aval.update(shape=aval.shape[1:]) if local else aval
         inner = summarize(
-            value.base, name, note=note or f"key data of {aval_of(value)}", heat=False
+            value.base, name, note=note or f"key data of {shown}", heat=False, local=local
         )
-        return inner.replace(type=aval_of(value).str_short())
+        return inner.replace(type=shown.str_short())
     aval = aval_of(value)
     if not isinstance(aval, ShapedArray):
         return Value(name, aval.str_short(), note=note)

@@ -139,12 +139,18 @@ def heat(
             shared=tuple(sorted(found.shared)),
         )
         moved = [
-            t.replace(measured_us=m.us / m.times, wait_us=m.wait_us / m.times, runs=m.times)
+            _with_times(t, m, found.equations)
             if t.program == index and (m := found.instructions.get(t.instruction)) is not None
             else t
             for t in moved
         ]
     return made, moved
+
+
+def _with_times(t: Transfer, m: Measured, equations: dict[int, float]) -> Transfer:
+    us = m.us / m.times
+    overlap = t.overlap.measured(us, equations) if t.overlap is not None else None
+    return t.replace(measured_us=us, wait_us=m.wait_us / m.times, runs=m.times, overlap=overlap)
 
 
 def _optimized(stages: ProgramStages) -> Any:

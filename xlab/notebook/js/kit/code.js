@@ -49,7 +49,7 @@ function typePieces(node, text, axes) {
 }
 
 const manyOutputs = 3;
-const made = /(\s*)([\w.]+):([a-z]\w*(?:<\w+>)?(?:\[[^\]]*\])?(?:\{[^}]*\})?)/y;
+const made = /(\s*)([\w.]+):((?:Todo|Ref(?:<\w+>)?)\{[a-z]\w*(?:<\w+>)?(?:\[[^\]]*\])?(?:\{[^}]*\})?\}|[a-z]\w*(?:<\w+>)?(?:\[[^\]]*\])?(?:\{[^}]*\})?)/y;
 
 /**
  * A line of a jaxpr cut by position: `[kind, text]` with kinds v variable, t type, o primitive, p parameters, n literal, k word of ours, "" the rest.

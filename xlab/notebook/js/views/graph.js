@@ -7,6 +7,9 @@ import { sugiyamaLayout } from "../kit/sugiyama.js";
 const crowd = 1200;
 const openBelow = 60;
 
+/** Whether a box starts a collective: what it makes comes later. */
+const isPending = (box) => (box?.type || "").startsWith("Todo{");
+
 /** The boxes of one level: `{label, type, key, eq, args, inner}`; `inner` makes the boxes inside, which are made when it is opened. */
 function boxesOf(program, list, inputs, scope, top) {
   const { eqs } = program.data;
@@ -44,6 +47,10 @@ function boxesOf(program, list, inputs, scope, top) {
   const to = [];
   boxes.forEach((box, b) => {
     for (const a of new Set(box.args.map((arg) => holder.get(arg)))) if (a !== undefined && a < b) { from.push(a); to.push(b); }
+  });
+  // What stands between a start and its wait can run while devices send.
+  from.forEach((a, i) => {
+    if (isPending(boxes[a])) for (const box of boxes.slice(a + 1, to[i])) if (box.kind === "eq" && !box.over && !box.label.endsWith("_done")) box.overlaps = true;
   });
   return { boxes, from, to };
 }
@@ -161,7 +168,7 @@ export function makeGraph(program, bus, bin) {
     }
     const style = getComputedStyle(el);
     const ink = (name) => style.getPropertyValue(name).trim() || "#888";
-    const scene = { fg: style.color, dim: ink("--dim"), line: ink("--line"), soft: ink("--soft"), bg: ink("--bg"), accent: ink("--accent"), sign: ink("--xl-gold"), code: style.fontFamily };
+    const scene = { fg: style.color, dim: ink("--dim"), line: ink("--line"), soft: ink("--soft"), bg: ink("--bg"), accent: ink("--accent"), sign: ink("--xl-gold"), tint: ink("--xl-green"), code: style.fontFamily };
     context.setTransform(dense * zoom, 0, 0, dense * zoom, -el.scrollLeft * dense, -el.scrollTop * dense);
     const view = { x0: el.scrollLeft / zoom, y0: el.scrollTop / zoom, x1: (el.scrollLeft + wide) / zoom, y1: (el.scrollTop + tall) / zoom };
     context.clearRect(view.x0, view.y0, wide / zoom, tall / zoom);
@@ -287,13 +294,16 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
     context.stroke();
   }
   const hot = (a, b) => chosen.get(a) === 2 || (b && chosen.get(b) === 2);
-  for (const strong of [false, true]) {
-    context.strokeStyle = strong ? scene.accent : scene.dim;
-    context.globalAlpha = strong ? 1 : 0.45;
+  for (const look of ["plain", "pending", "hot"]) {
+    const strong = look === "hot";
+    const waits = look === "pending";
+    context.strokeStyle = strong ? scene.accent : waits ? scene.sign : scene.dim;
+    context.globalAlpha = strong || waits ? 1 : 0.45;
     context.lineWidth = strong ? 1.6 : 1;
+    context.setLineDash(waits ? [5, 4] : []);
     context.beginPath();
     for (const [x1, y1, x2, y2, a, b] of drawn.links) {
-      if (hot(a, b) !== strong && (strong || hot(a, b))) continue;
+      if (hot(a, b) !== strong || (!strong && isPending(a) !== waits)) continue;
       if (!inside(Math.min(x1, x2), y1, Math.max(x1, x2), y2)) continue;
       context.moveTo(x1, y1);
       const turn = Math.max(y1, y2 - 26);
@@ -301,9 +311,10 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
       context.bezierCurveTo(x1, turn + 14, x2, y2 - 14, x2, y2);
     }
     context.stroke();
-    context.globalAlpha = strong ? 1 : 0.28;
+    context.globalAlpha = strong || waits ? 1 : 0.28;
     context.beginPath();
     for (const lane of drawn.lanes) {
+      if (!strong && isPending(lane.source) !== waits) continue;
       // One trunk for all that leaves the source this way, one branch for each that it reaches.
       const on = chosen.get(lane.source) === 2;
       const ends = lane.ends.filter(([box]) => (on || chosen.get(box) === 2) === strong);
@@ -321,8 +332,14 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
     }
     context.stroke();
   }
+  context.setLineDash([]);
   context.globalAlpha = 1;
   context.textBaseline = "middle";
+  if (zoom >= 0.3) {
+    context.font = `10.5px ${scene.code}`;
+    context.fillStyle = scene.sign;
+    for (const [x, y] of pendingMarks(drawn)) if (inside(x, y, x, y)) context.fillText("T", x, y);
+  }
   for (const { box, x, y } of closed) {
     if (!box.made) {
       const mark = chosen.get(box);
@@ -330,6 +347,12 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
       context.fillStyle = zoom < 0.3 ? scene.dim : scene.bg;
       roundBox(context, x, y, box.w, box.h, box.kind === "eq" || box.kind === "group" ? 4 : 11);
       context.fill();
+      if (box.overlaps) {
+        context.globalAlpha = 0.18;
+        context.fillStyle = scene.tint;
+        context.fill();
+        context.globalAlpha = 1;
+      }
       if (mark === 2) {
         context.globalAlpha = zoom < 0.3 ? 1 : 0.16;
         context.fillStyle = scene.accent;
@@ -364,6 +387,14 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
   }
 }
 
+/** Where the edges stand along which a value is pending. */
+function pendingMarks(drawn) {
+  return [
+    ...drawn.links.filter(([, , , , a]) => isPending(a)).map(([, , x2, y2]) => [x2 + 6, y2 - 10]),
+    ...drawn.lanes.filter((lane) => isPending(lane.source)).flatMap((lane) => lane.ends.map(([, x, y]) => [x + 6, y - 10])),
+  ];
+}
+
 function roundBox(context, x, y, w, hh, r) {
   context.beginPath();
   if (context.roundRect) context.roundRect(x, y, w, hh, r);
@@ -378,19 +409,21 @@ function svgOf(drawn, size) {
   const frame = ({ box, x, y }, fill) => out.push(`<rect x="${n(x)}" y="${n(y)}" width="${n(box.w)}" height="${n(box.h)}" rx="4" fill="${fill}" stroke="#8793a0"/>`);
   for (const item of drawn.items) if (item.box.made) frame(item, "#f5f7f9");
   out.push('<g fill="none" stroke="#8793a0" stroke-opacity=".7">');
-  for (const [x1, y1, x2, y2] of drawn.links) {
+  const dashes = (box, otherwise = "") => (isPending(box) ? ' stroke="#8a6100" stroke-opacity="1" stroke-dasharray="5 4"' : otherwise);
+  for (const [x1, y1, x2, y2, a] of drawn.links) {
     const turn = Math.max(y1, y2 - 26);
-    out.push(`<path d="M${n(x1)} ${n(y1)}V${n(turn)}C${n(x1)} ${n(turn + 14)} ${n(x2)} ${n(y2 - 14)} ${n(x2)} ${n(y2)}"/>`);
+    out.push(`<path${dashes(a)} d="M${n(x1)} ${n(y1)}V${n(turn)}C${n(x1)} ${n(turn + 14)} ${n(x2)} ${n(y2 - 14)} ${n(x2)} ${n(y2)}"/>`);
   }
   for (const lane of drawn.lanes) {
     const low = lane.ends.reduce((most, end) => Math.max(most, end[2]), 0);
     const branches = lane.ends.map(([, x, y]) => `M${n(lane.x)} ${n(Math.max(lane.top + 22, y - 22))}C${n(lane.x)} ${n(y - 2)} ${n(x)} ${n(y - 14)} ${n(x)} ${n(y)}`).join("");
-    out.push(`<path stroke-opacity=".35" d="M${n(lane.from)} ${n(lane.top)}C${n(lane.from)} ${n(lane.top + 14)} ${n(lane.x)} ${n(lane.top + 2)} ${n(lane.x)} ${n(lane.top + 22)}V${n(Math.max(lane.top + 22, low - 22))}${branches}"/>`);
+    out.push(`<path${dashes(lane.source, ' stroke-opacity=".35"')} d="M${n(lane.from)} ${n(lane.top)}C${n(lane.from)} ${n(lane.top + 14)} ${n(lane.x)} ${n(lane.top + 2)} ${n(lane.x)} ${n(lane.top + 22)}V${n(Math.max(lane.top + 22, low - 22))}${branches}"/>`);
   }
   out.push("</g>");
+  for (const [x, y] of pendingMarks(drawn)) out.push(`<text x="${n(x)}" y="${n(y)}" font-size="10.5" fill="#8a6100">T</text>`);
   for (const item of drawn.items) {
     const { box, x, y } = item;
-    if (!box.made) frame(item, "#fff");
+    if (!box.made) frame(item, box.overlaps ? "#e3f2ec" : "#fff");
     out.push(`<text x="${n(x + 8)}" y="${n(y + 15)}" font-weight="600">${safe(box.label)}${box.user ? ` <tspan fill="#0b63a5" font-weight="400">${safe(box.user)}</tspan>` : ""}</text>`);
     if (box.type && !box.made) out.push(`<text x="${n(x + 8)}" y="${n(y + 28)}" font-size="10.5" fill="#5a6572">${safe(box.type)}</text>`);
   }

@@ -3,7 +3,7 @@ import { colour } from "../kit/code.js";
 import { bytes } from "../kit/format.js";
 import { makeRows } from "../kit/rows.js";
 import { definePanel } from "../kit/panels.js";
-import { blocksPicture, deviceAt, meshPicture, meshSize, meshText, slicesOf } from "./mesh.js";
+import { blocksPicture, deviceAt, meshPicture, meshSize, slicesOf } from "./mesh.js";
 
 /** The Shardings tab: every array in a list of which only the lines in sight exist, and the chosen one drawn beside it. */
 
@@ -46,11 +46,7 @@ export function readLayouts(data) {
     /** The sentence of the text form. */
     line(i) {
       const form = read.form(i);
-      const mesh = read.mesh(i);
-      const head = `${read.name(i) ? `${read.name(i)}: ` : ""}${form.type}`;
-      if (!mesh || meshSize(mesh) === 1) return `${head} on one device${form.total ? `, ${bytes(form.total)}` : ""}`;
-      return `${head} over ${meshText(mesh)}: shard ${form.dtype}[${form.shard.join()}], ${form.copies === 1 ? "1 copy" : `${form.copies} copies`}${
-        form.each ? `, ${bytes(form.each)} per device, ${bytes(form.total)} in all` : ""}${["", "device", "unpinned_host"].includes(form.kind) ? "" : `, in ${form.kind}`}`;
+      return `${read.name(i) ? `${read.name(i)}: ` : ""}${form.type}${form.place}`;
     },
   };
   return read;

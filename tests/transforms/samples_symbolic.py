@@ -1,0 +1,372 @@
+"""Programs with symbolic shapes, by family: a function, the shapes of its arguments, and the types of its results in the reference.
+
+Shapes are texts of `symbolic_shape`, after a colon the dtype where it is not float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import xlab
+import xlab.numpy as jnp
+from xlab import lax
+
+F = np.float32
+# The constraints of all rows, and two choices of values.
+CONSTRAINTS = ("a >= 3", "b >= 2", "mod(c, 2) == 0")
+SIZES = ({"a": 3, "b": 4, "c": 4}, {"a": 5, "b": 2, "c": 2})
+
+FAMILIES = {
+    "shapes": [
+        ("reshape-1", lambda x: x.reshape(-1), ["a,b"]),
+        ("reshape2", lambda x: x.reshape(2, -1), ["2*a,b"]),
+        ("reshapeb", lambda x: x.reshape(x.shape[0] * 2, -1), ["a,2*b"]),
+        ("ravelT", lambda x: x.T.ravel(), ["a,b"]),
+        ("bcast", lambda x: jnp.broadcast_to(x, (4,) + x.shape), ["a,b"]),
+        ("ones", lambda x: jnp.ones((x.shape[0], 3)) + x[:, :1], ["a,b"]),
+        ("zeros_like", lambda x: jnp.zeros_like(x) + x, ["a,b"]),
+        ("full", lambda x: jnp.full((x.shape[0],), x.shape[1]), ["a,b"]),
+        ("arange", lambda x: jnp.arange(x.shape[0]), ["a,b"]),
+        ("arange2", lambda x: jnp.arange(1, x.shape[0] * 2, 2), ["a,b"]),
+        ("eye", lambda x: jnp.eye(x.shape[0]), ["a"]),
+        ("tri", lambda x: jnp.tril(x), ["a,b"]),
+        ("concat", lambda x: jnp.concatenate([x, x[:1], x], 0), ["a,b"]),
+        ("stack", lambda x: jnp.stack([x, x], 1), ["a,b"]),
+        ("hstack", lambda x, y: jnp.concatenate([x, y]), ["a", "b"]),
+        ("append", lambda x, y: jnp.append(x, y), ["a", "b"]),
+        ("split", lambda x: jnp.split(x, 2), ["2*a,b"]),
+        ("array_split", lambda x: jnp.split(x, [1], axis=1), ["a,b"]),
+        ("pad", lambda x: jnp.pad(x, ((1, 2), (0, 0))), ["a,b"]),
+        ("padsym", lambda x: jnp.pad(x, ((x.shape[1], 0), (0, x.shape[0]))), ["a,b"]),
+        ("padmodes", lambda x: (jnp.pad(x, 1, mode="edge"),), ["a,b"]),
+        ("padref", lambda x: (jnp.pad(x, 1, mode="reflect"),), ["a,b"]),
+        ("laxpad", lambda x: lax.pad(x, 0.0, [(0, x.shape[0], 1)]), ["a"]),
+        ("roll", lambda x: jnp.roll(x, 1, 0), ["a,b"]),
+        ("rollall", lambda x: jnp.roll(x, 2), ["a,b"]),
+        ("flip", lambda x: jnp.flip(x), ["a,b"]),
+        ("repeat", lambda x: jnp.repeat(x, 3, axis=0), ["a,b"]),
+        ("tile", lambda x: jnp.tile(x, (2, 3)), ["a,b"]),
+        ("swapaxes", lambda x: jnp.moveaxis(x, 0, 1), ["a,b,2"]),
+        ("expand", lambda x: jnp.expand_dims(x, 1).squeeze(1), ["a,b"]),
+        ("meshgrid", lambda x, y: jnp.meshgrid(x, y), ["a", "b"]),
+        ("diagonal", lambda x: jnp.diagonal(x), ["a,a"]),
+        ("trace", lambda x: (jnp.trace(x), jnp.diag(x[:, 0])), ["a,a"]),
+        ("triu_ind", lambda x: jnp.triu(jnp.ones((x.shape[0], x.shape[0]))), ["a"]),
+        ("vander", lambda x: jnp.vander(x, 3), ["a"]),
+        ("rev_pad", lambda x: lax.pad(x, 0.0, [(-1, 0, 0)]), ["a"]),
+        ("windows", lambda x: x[: x.shape[0] // 2 * 2].reshape(-1, 2), ["a"]),
+        ("floordiv", lambda x: x.reshape(x.shape[0] // 2, 2, -1), ["c,b"]),
+    ],
+    "reductions": [
+        ("mean", lambda x: (x.mean(0), x.var(), x.std(1)), ["a,b"]),
+        (
+            "sums",
+            lambda x: (
+                x.sum(),
+                x.max(0),
+                x.min(1),
+                x.prod(),
+                x.argmax(0),
+                (x > 0).any(),
+                (x > 0).all(),
+            ),
+            ["a,b"],
+        ),
+        ("softmax", lambda x: xlab.nn.softmax(x, -1), ["a,b"]),
+        ("logsumexp", lambda x: xlab.nn.logsumexp(x, -1), ["a,b"]),
+        (
+            "layernorm",
+            lambda x: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5),
+            ["a,b"],
+        ),
+        ("cumsum", lambda x: (jnp.cumsum(x, 0), jnp.cumsum(x, 1)), ["a,b"]),
+        (
+            "cumprod",
+            lambda x: (jnp.cumprod(x, 0), lax.cummax(x, 1), lax.cummin(x, 0, reverse=True)),
+            ["a,b"],
+        ),
+        ("cumlse", lambda x: lax.cumlogsumexp(x, 0), ["a,b"]),
+        ("norm", lambda x: jnp.linalg.norm(x, axis=1), ["a,b"]),
+        ("nanmean", lambda x: jnp.nanmean(x, 0), ["a,b"]),
+        ("average", lambda x: jnp.average(x, 0), ["a,b"]),
+        ("ptp", lambda x: jnp.ptp(x, 0), ["a,b"]),
+        ("count_nz", lambda x: jnp.count_nonzero(x), ["a,b"]),
+        ("median", lambda x: jnp.median(x), ["a,b"]),
+        ("quantile", lambda x: jnp.quantile(x, 0.3, axis=0), ["a,b"]),
+        ("diff", lambda x: jnp.diff(x), ["a"]),
+        ("cov", lambda x: jnp.cov(x), ["a,b"]),
+    ],
+    "slices": [
+        ("slice", lambda x: (x[1:], x[:-1], x[::2], x[:1], x[-1], x[0], x[1:-1]), ["a,b"]),
+        ("slicerev", lambda x: x[::-1], ["a,b"]),
+        ("slice5", lambda x: x[2:], ["a"]),
+        ("slice_none", lambda x: x[None, :, None], ["a,b"]),
+        ("slice5b", lambda x: x[:5], ["a"]),
+        ("slicemany", lambda x: x[5:], ["a"]),
+        ("sliceneg", lambda x: x[-2:], ["a,b"]),
+        ("lastcol", lambda x: x[:, -1], ["a,b"]),
+        ("dynslice", lambda x: lax.dynamic_slice(x, (1, 0), (2, x.shape[1])), ["a,b"]),
+        ("dynslice2", lambda x, i: lax.dynamic_slice_in_dim(x, i, x.shape[0] - 1), ["a", ":int32"]),
+        (
+            "dynindex",
+            lambda x, i: lax.dynamic_index_in_dim(x, i, 0, keepdims=False),
+            ["a,b", ":int32"],
+        ),
+        (
+            "dynupd",
+            lambda x, i: lax.dynamic_update_slice_in_dim(x, x[:1] * 2, i, 0),
+            ["a,b", ":int32"],
+        ),
+        ("index_arr", lambda x, i: x[i], ["a,b", "b:int32"]),
+        ("index_arr2", lambda x, i: x[:, i], ["a,b", "b:int32"]),
+        ("take", lambda x, i: jnp.take(x, i, axis=0), ["a,b", "b:int32"]),
+        ("take_along", lambda x, i: jnp.take_along_axis(x, i, axis=1), ["a,b", "a,b:int32"]),
+        ("at_set", lambda x: jnp.asarray(x).at[0].set(1.0), ["a,b"]),
+        ("at_add", lambda x, i: jnp.asarray(x).at[i].add(1.0), ["a,b", "b:int32"]),
+        ("at_slice", lambda x: jnp.asarray(x).at[1:].mul(2.0), ["a,b"]),
+        ("at_col", lambda x: jnp.asarray(x).at[:, -1].set(x[:, 0]), ["a,b"]),
+        ("traced_idx", lambda x, i: x[i], ["a,b", ":int32"]),
+        (
+            "gather_clip",
+            lambda x, i: jnp.asarray(x).at[i].get(mode="fill", fill_value=0.0),
+            ["a,b", "b:int32"],
+        ),
+        (
+            "put_along",
+            lambda x: jnp.put_along_axis(
+                jnp.asarray(x), jnp.argmax(jnp.asarray(x), 1, keepdims=True), 9.0, 1, inplace=False
+            ),
+            ["a,b"],
+        ),
+        ("segment_sum", lambda x, i: xlab.ops.segment_sum(x, i, num_segments=4), ["a", "a:int32"]),
+        ("bincount", lambda x: jnp.bincount(x, length=5), ["a:int32"]),
+    ],
+    "products": [
+        ("matmul", lambda x, y: x @ y, ["a,b", "b,3"]),
+        ("dotT", lambda x: x @ x.T, ["a,b"]),
+        ("einsum", lambda x, y: jnp.einsum("ij,jk->ik", x, y), ["a,b", "b,a"]),
+        ("einsumb", lambda x, y: jnp.einsum("bij,bjk->bik", x, y), ["a,b,2", "a,2,b"]),
+        ("tensordot", lambda x, y: jnp.tensordot(x, y, 1), ["a,b", "b,a"]),
+        ("vdot", lambda x: jnp.vdot(x, x), ["a,b"]),
+        ("outer", lambda x, y: jnp.outer(x, y), ["a", "b"]),
+        ("bdot", lambda x: lax.dot_general(x, x, (((2,), (2,)), ((0,), (0,)))), ["a,b,3"]),
+        ("conv", lambda x, k: lax.conv(x, k, (1, 1), "SAME"), ["a,3,b+4,b+5", "2,3,3,3"]),
+        ("convvalid", lambda x, k: lax.conv(x, k, (1, 1), "VALID"), ["a,3,b+4,b+5", "2,3,3,3"]),
+        ("convstride", lambda x, k: lax.conv(x, k, (2, 2), "SAME"), ["a,3,b+4,b+5", "2,3,3,3"]),
+        (
+            "maxpool",
+            lambda x: lax.reduce_window(x, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+            ["a,b+4,b+5,2"],
+        ),
+        (
+            "avgpoolsame",
+            lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "SAME"),
+            ["a,b+4,b+5,2"],
+        ),
+        ("convolve", lambda x, k: jnp.convolve(x, k, mode="same"), ["a+3", "3"]),
+        ("convolve_valid", lambda x, k: jnp.convolve(x, k, mode="valid"), ["a+3", "3"]),
+        ("convolve_full", lambda x, k: jnp.convolve(x, k), ["a", "b"]),
+        ("kron", lambda x, y: jnp.kron(x, y), ["a", "b"]),
+        ("cross", lambda x: jnp.cross(x, x + 1), ["a,3"]),
+        ("attention", lambda q: xlab.nn.dot_product_attention(q, q, q), ["a,b,2,4"]),
+        (
+            "attcausal",
+            lambda q: xlab.nn.dot_product_attention(q, q, q, is_causal=True),
+            ["a,b,2,4"],
+        ),
+        ("rfft", lambda x: jnp.fft.irfft(jnp.fft.rfft(x)), ["a,8"]),
+    ],
+    "order": [
+        ("sort", lambda x: jnp.sort(x, 0), ["a,b"]),
+        ("argsort", lambda x: jnp.argsort(x, 1), ["a,b"]),
+        ("topk", lambda x: lax.top_k(x, 2), ["a,b"]),
+        ("topksym", lambda x: lax.top_k(x, x.shape[0]), ["a"]),
+        ("searchsorted", lambda x, y: jnp.searchsorted(jnp.sort(x), y), ["a", "b"]),
+        ("unique", lambda x: jnp.unique(x, size=3), ["a"]),
+        ("nonzero", lambda x: jnp.nonzero(x, size=3), ["a"]),
+        ("histogram", lambda x: jnp.histogram(x, 5)[0], ["a"]),
+        ("isin", lambda x, y: jnp.isin(x, y), ["a", "b"]),
+        ("interp", lambda x, y: jnp.interp(x, jnp.arange(y.shape[0]).astype(F), y), ["a", "b"]),
+        ("where", lambda x: jnp.where(x > 0, x, 0), ["a,b"]),
+        ("clip", lambda x: jnp.clip(x, -1, 1), ["a,b"]),
+        ("onehot", lambda i: xlab.nn.one_hot(i, 5), ["a:int32"]),
+        ("onehotsym", lambda i: xlab.nn.one_hot(i, i.shape[0]), ["a:int32"]),
+        ("select_n", lambda x: lax.select(x > 0, x, -x), ["a,b"]),
+        (
+            "expm1",
+            lambda x: (
+                jnp.expm1(x),
+                jnp.log1p(abs(x)),
+                jnp.sinc(x),
+                lax.erf_inv(x / 10),
+                lax.lgamma(x + 3),
+                lax.nextafter(x, x + 1),
+                jnp.isnan(x),
+                jnp.round(x),
+                x**3,
+                x // 2,
+                x % 2,
+                jnp.sign(x),
+            ),
+            ["a,b"],
+        ),
+        ("complex", lambda x: (jnp.abs(x + 1j * x), jnp.angle(x + 2j), (x + 1j) * x), ["a,b"]),
+        ("polyval", lambda x: jnp.polyval(jnp.ones(3), x), ["a"]),
+        ("convert", lambda x: x.astype(np.int32), ["a,b"]),
+        ("bitcast", lambda x: lax.bitcast_convert_type(x, np.int32), ["a,b"]),
+        (
+            "dimvalue",
+            lambda x: (
+                x.shape[0] * x,
+                x / x.shape[1],
+                jnp.array(x.shape[0]),
+                x.size + 0 * x,
+                jnp.sqrt(x.shape[0]),
+            ),
+            ["a,b"],
+        ),
+        ("len", lambda x: x * jnp.asarray(x.shape).sum(), ["a,b"]),
+        ("resize", lambda x: xlab.image.resize(x, (x.shape[0] * 2, 4), "nearest"), ["a,b"]),
+        ("resizelin", lambda x: xlab.image.resize(x, (x.shape[0], 8), "linear"), ["a,b"]),
+    ],
+    "random": [
+        ("normal", lambda x: xlab.random.normal(xlab.random.key(0), x.shape) + x, ["a,b"]),
+        ("uniform", lambda x: xlab.random.uniform(xlab.random.key(0), (x.shape[0],)), ["a"]),
+        ("bits", lambda x: xlab.random.bits(xlab.random.key(0), (x.shape[0], 3)), ["a"]),
+        (
+            "keysplit",
+            lambda x: xlab.random.key_data(xlab.random.split(xlab.random.key(0), x.shape[0])),
+            ["a"],
+        ),
+        ("randint", lambda x: xlab.random.randint(xlab.random.key(0), (x.shape[0],), 0, 10), ["a"]),
+        ("bernoulli", lambda x: xlab.random.bernoulli(xlab.random.key(0), 0.5, x.shape), ["a,b"]),
+        ("categorical", lambda x: xlab.random.categorical(xlab.random.key(0), x), ["a,b"]),
+        (
+            "dropout",
+            lambda x: jnp.where(xlab.random.bernoulli(xlab.random.key(1), 0.5, x.shape), x, 0),
+            ["a,b"],
+        ),
+        (
+            "key_arg",
+            lambda x: (
+                xlab.vmap(lambda k: xlab.random.uniform(k))(
+                    xlab.random.split(xlab.random.key(0), x.shape[0])
+                )
+                + x
+            ),
+            ["a"],
+        ),
+    ],
+    "control": [
+        (
+            "foriloop",
+            lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c + x[i], jnp.zeros(x.shape[1])),
+            ["a,b"],
+        ),
+        (
+            "whileloop",
+            lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1],
+            ["a,b"],
+        ),
+        (
+            "scan",
+            lambda x: lax.scan(lambda c, r: (c + r, c * r), jnp.zeros(x.shape[1:]), x),
+            ["a,b"],
+        ),
+        (
+            "scanfix",
+            lambda x: lax.scan(lambda c, r: (c + r, c.sum()), jnp.zeros(x.shape[1]), x),
+            ["3,b"],
+        ),
+        ("map", lambda x: lax.map(lambda r: r * 2, x), ["a,b"]),
+        ("cond", lambda x: lax.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, x), ["a,b"]),
+        ("switch", lambda x: lax.switch(1, [lambda x: x, lambda x: x * 2], x), ["a,b"]),
+        ("vmap", lambda x: xlab.vmap(lambda r: r.sum() * r)(x), ["a,b"]),
+        (
+            "vmap2",
+            lambda x, y: xlab.vmap(lambda r: xlab.vmap(lambda s: (r * s).sum())(y))(x),
+            ["a,3", "b,3"],
+        ),
+        ("vmapidx", lambda x, i: xlab.vmap(lambda r, j: r[j])(x, i), ["a,b", "a:int32"]),
+        ("jit", lambda x: xlab.jit(lambda y: y * y.shape[0])(x), ["a,b"]),
+        (
+            "jit2",
+            lambda x: xlab.jit(lambda y: y.sum(0))(x) + xlab.jit(lambda y: y.sum(0))(x * 2),
+            ["a,b"],
+        ),
+    ],
+    "derivatives": [
+        ("grad", lambda x: xlab.grad(lambda x: (jnp.sin(x) * x.shape[0]).mean())(x), ["a,b"]),
+        (
+            "gradslice",
+            lambda x: xlab.grad(lambda x: (x[1:] * x[:-1]).sum() + (x[::2] ** 2).sum())(x),
+            ["a,b"],
+        ),
+        (
+            "gradmm",
+            lambda x, y: xlab.grad(lambda x, y: jnp.tanh(x @ y).sum(), (0, 1))(x, y),
+            ["a,b", "b,3"],
+        ),
+        (
+            "gradconv",
+            lambda x, k: xlab.grad(
+                lambda x, k: (lax.conv(x, k, (1, 1), "SAME") ** 2).sum(), (0, 1)
+            )(x, k),
+            ["a,3,b+4,b+5", "2,3,3,3"],
+        ),
+        (
+            "gradscan",
+            lambda x: xlab.grad(
+                lambda x: lax.scan(lambda c, r: (c * r, c), jnp.ones(x.shape[1:]), x)[1].sum()
+            )(x),
+            ["a,b"],
+        ),
+        ("gradgather", lambda x, i: xlab.grad(lambda x: (x[i] ** 2).sum())(x), ["a,b", "b:int32"]),
+        ("gradcumsum", lambda x: xlab.grad(lambda x: (jnp.cumsum(x, 0) ** 2).sum())(x), ["a,b"]),
+        ("gradmax", lambda x: xlab.grad(lambda x: x.max(0).sum())(x), ["a,b"]),
+        (
+            "gradconcat",
+            lambda x: xlab.grad(lambda x: (jnp.concatenate([x, x * 2]) ** 2).sum())(x),
+            ["a,b"],
+        ),
+        ("gradpad", lambda x: xlab.grad(lambda x: (jnp.pad(x, 1) ** 2).sum())(x), ["a,b"]),
+        (
+            "gradsort",
+            lambda x: xlab.grad(lambda x: (jnp.sort(x) * jnp.arange(x.shape[0])).sum())(x),
+            ["a"],
+        ),
+        ("gradrepeat", lambda x: xlab.grad(lambda x: (jnp.repeat(x, 2) ** 2).sum())(x), ["a"]),
+        ("jvp", lambda x: xlab.jvp(lambda x: x.prod(), (x,), (x * 2,)), ["a"]),
+        ("hessian", lambda x: xlab.jvp(xlab.grad(lambda x: (x**3).sum()), (x,), (x,))[1], ["a"]),
+        ("jacfwd", lambda x: xlab.jacfwd(jnp.sin)(x), ["a"]),
+        (
+            "checkpoint",
+            lambda x: xlab.grad(xlab.checkpoint(lambda x: (jnp.sin(x) ** 2).sum()))(x),
+            ["a,b"],
+        ),
+        ("relu", lambda x: xlab.grad(lambda x: xlab.nn.relu(x).sum())(x), ["a,b"]),
+        ("gelu", lambda x: xlab.nn.gelu(x), ["a,b"]),
+        ("custom_jvp", lambda x: xlab.grad(lambda x: xlab.nn.silu(x).sum())(x), ["a,b"]),
+    ],
+    "linalg": [
+        (
+            "cholesky",
+            lambda x: jnp.linalg.cholesky(x @ x.transpose(0, 2, 1) + 4 * jnp.eye(3)),
+            ["a,3,3"],
+        ),
+        ("choln", lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(x.shape[0])), ["a,b"]),
+        ("qr", lambda x: jnp.abs(jnp.linalg.qr(x)[1]), ["a,4,3"]),
+        ("svd", lambda x: jnp.linalg.svd(x, compute_uv=False), ["a,4,3"]),
+        ("svdn", lambda x: jnp.linalg.svd(x, compute_uv=False), ["a,b"]),
+        ("eigh", lambda x: jnp.linalg.eigvalsh(x + x.transpose(0, 2, 1)), ["a,3,3"]),
+        ("solve", lambda x: jnp.linalg.solve(x + 4 * jnp.eye(3), x[..., 0:1]), ["a,3,3"]),
+        ("inv", lambda x: jnp.linalg.inv(x + 4 * jnp.eye(3)), ["a,3,3"]),
+        (
+            "trisolve",
+            lambda x: xlab.scipy.linalg.solve_triangular(x[0] + 4 * jnp.eye(3), x[0]),
+            ["a,3,3"],
+        ),
+        ("det", lambda x: jnp.linalg.det(x), ["a,3,3"]),
+        ("lu", lambda x: xlab.scipy.linalg.lu_factor(x + 4 * jnp.eye(3))[0], ["a,3,3"]),
+    ],
+}

@@ -1,0 +1,11 @@
+"""Sparse arrays: `BCOO` (batched coordinates), `BCSR` (batched compressed rows), and functions of them.
+
+Example:
+    >>> import xlab.numpy as jnp
+    >>> A = BCOO.fromdense(jnp.array([[0., 1., 0.], [2., 0., 3.]]))
+    >>> (A @ jnp.ones(3)).tolist(), (2 * A).T.todense().tolist()
+    ([1.0, 5.0], [[0.0, 4.0], [2.0, 0.0], [0.0, 6.0]])
+"""
+
+from xlab.sparse import *  # noqa: F403
+from xlab.sparse import linalg  # noqa: F401
