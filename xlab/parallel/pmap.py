@@ -29,7 +29,13 @@ from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.by_operation import is_traced, runs_on_values
 from xlab.parallel.host_local import to_global, to_local
 from xlab.parallel.put import device_put
-from xlab.parallel.replica_mode import check_collectives, own_example, spread, warn_of_jit
+from xlab.parallel.replica_mode import (
+    check_collectives,
+    own_example,
+    some_are_refused,
+    spread,
+    warn_of_jit,
+)
 from xlab.parallel.shard_map import Mapped
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 from xlab.transforms.vmap import vmap
@@ -483,7 +489,8 @@ class _Pmapped:
         mesh = self.rows()
         self.check_rows(flat, axes, mesh)
         a, k = self.restored(in_tree, [to_global(x, mesh, s) for x, s in zip(flat, axes)], args)
-        check_collectives(self.compiled.trace(*a, **k).jaxpr.jaxpr, self.label)
+        if some_are_refused():
+            check_collectives(self.compiled.trace(*a, **k).jaxpr.jaxpr, self.label)
         outs, out_tree = _tree.flatten(self.compiled(*a, **k))
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
         wanted = _tree.flatten_prefix(
