@@ -187,6 +187,16 @@ class Program(Record):
         return picture("graphviz")(self, depth)
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """Inputs that no equation reads and that are no result: the compiled program does not take them.
+
+        >>> Program("f", (Variable("a", Type("f32")), Variable("b", Type("f32"))), ("a",)).unused
+        ('b',)
+        """
+        read = {name for e in self.equations for name in e.inputs} | set(self.outputs)
+        return tuple(v.name for v in self.inputs if v.name not in read)
+
+    @property
     def counts(self) -> tuple[tuple[str, int], ...]:
         """How often each primitive occurs, most frequent first, nested programs included."""
         found = Counter(e.primitive for e, _ in self.walk())
@@ -220,7 +230,8 @@ def _program(p: Program, o: Options) -> str:
     lines = [head]
     for word, names in (("in", p.inputs), ("const", p.constants)):
         if names:
-            lines.append(f"  {word}  " + "  ".join(variable_text(v, o) for v in names))
+            left = f"   (not used: {', '.join(p.unused)})" if word == "in" and p.unused else ""
+            lines.append(f"  {word}  " + "  ".join(variable_text(v, o) for v in names) + left)
     rows = list(_program_rows(p, 0))
     shown, more = limited(rows, o, "line")
     width = max((len(body) for _, body, _ in shown), default=0)
