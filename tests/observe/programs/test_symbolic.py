@@ -32,9 +32,7 @@ def test_programs(symbolic):
 
 @pytest.mark.parametrize("name", ["memory", "transfers", "time", "passes", "trace"])
 def test_what_needs_a_compiled_program(symbolic, name):
-    with pytest.raises(
-        ValueError, match=r"has symbolic shapes, its arguments being f32\[2\*a,b\]"
-    ):
+    with pytest.raises(ValueError, match=r"has symbolic shapes, its arguments being f32\[2\*a,b\]"):
         getattr(observe, name)(*symbolic)
     with pytest.raises(ValueError, match="no one program to compile"):
         symbolic[0].lower(symbolic[1]).compile()
