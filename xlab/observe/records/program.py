@@ -23,7 +23,7 @@ class Type(Record):
 
     `spec` has one tuple of mesh axis names per dimension (`()` = not split), or is None when no sharding is
     known. `varying` are manual axes along which the value differs, `unreduced` axes along which it is still a sum
-    of partial values. `label` replaces the computed text for types that are not arrays (tokens, references).
+    of partial values, `reduced` those along which its cotangent is one. `label` replaces the computed text for types that are not arrays (tokens, references).
     """
 
     dtype: str
@@ -33,10 +33,11 @@ class Type(Record):
     unreduced: tuple[str, ...] = ()
     weak: bool = False
     label: str = ""
+    reduced: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """`f32[8@data,4@model]`, with `{V:axis}` varying and `{U:axis}` unreduced axes."""
+        """`f32[8@data,4@model]`, with `{V:axis}` varying, `{U:axis}` unreduced and `{R:axis}` reduced axes."""
         if self.label:
             return self.label
         spec = self.spec or ()
@@ -44,7 +45,8 @@ class Type(Record):
         for i, size in enumerate(self.shape):
             axes = spec[i] if i < len(spec) else ()
             dims.append(f"{size}@{'+'.join(axes)}" if axes else str(size))
-        marks = [f"{k}:{','.join(v)}" for k, v in (("V", self.varying), ("U", self.unreduced)) if v]
+        states = (("V", self.varying), ("U", self.unreduced), ("R", self.reduced))
+        marks = [f"{k}:{','.join(v)}" for k, v in states if v]
         return f"{self.dtype}[{','.join(dims)}]" + (f"{{{' '.join(marks)}}}" if marks else "")
 
 
