@@ -174,6 +174,7 @@ def type_of(aval: Any, spec: Any = None) -> Type:
         tuple(sorted(map(str, mat.varying))),
         tuple(sorted(map(str, mat.unreduced))),
         bool(aval.weak_type),
+        reduced=tuple(sorted(map(str, mat.reduced))),
     )
 
 
