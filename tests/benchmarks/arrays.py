@@ -64,12 +64,21 @@ def moving(name: str, source, target) -> None:
             spec = n.jax.sharding.PartitionSpec(*spec)
             places.append(n.jax.sharding.NamedSharding(mesh, spec))
         x = n.jax.device_put(np.ones((2048, 2048), np.float32), places[0])
-        return timed(lambda: n.jax.block_until_ready(n.jax.device_put(x, places[1])))
+        make = lambda: n.jax.block_until_ready(x * 1)
+        move = lambda made: n.jax.block_until_ready(n.jax.device_put(made, places[1]))
+        return timed_once_each(make, move, count=5)
 
 
 moving("rows to columns", (False, "d"), (False, None, "d"))
 moving("rows to whole", (False, "d"), (False,))
 moving("devices in another order", (False, "d"), (True, "d"))
+
+
+@benchmark("device_put, 100 arrays from device to device", 1.0, "call")
+def put_across(n, quick):
+    first, second = n.jax.devices()[:2]
+    arrays = [n.jax.device_put(np.arange(16, dtype=np.float32) + i, first) for i in range(100)]
+    return timed(lambda: n.jax.block_until_ready(n.jax.device_put(arrays, second)))
 
 
 @benchmark("warm jit with a key", 1.0, "call")
