@@ -145,7 +145,12 @@ class ShardMapTrace(Trace):
             out = prim.bind(*xs, **params)
             return list(out) if prim.multiple_results else [out]
 
-        outs = self.apply(one, args, (prim, *params.items()))
+        try:
+            outs = self.apply(one, args, (prim, *params.items()))
+        except FloatingPointError as e:  # of debug_nans and debug_infs
+            raise FloatingPointError(
+                str(e).replace("encountered in shard_map", f"encountered in {prim.name}")
+            ) from None
         return outs if prim.multiple_results else outs[0]
 
     def process_custom_jvp(self, prim, fun, jvp, args, params):

@@ -18,6 +18,7 @@ from xlab import tree as _tree
 from xlab.backend import client as _client
 from xlab.backend import processes as _processes
 from xlab.compile.jit import jit
+from xlab.compile.runtime_checks import replay
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import argument_names, function_name
 from xlab.config import config, idle_argument
@@ -357,7 +358,9 @@ class _Pmapped:
         whole = Mapped(
             body, mesh, specs(axes), lambda: specs(out["axes"]), frozenset({name}), False
         )
-        by_operation = config.disable_jit and config.eager_pmap and runs_on_values()
+        by_operation = (
+            replay.active or (config.disable_jit and config.eager_pmap)
+        ) and runs_on_values()
         results = (whole.run if by_operation else whole.as_program)(tuple(flat))
         return _tree.unflatten(out["tree"], results)
 
