@@ -128,6 +128,8 @@ EFFECTS = {
     "thread_guard": (True, lambda: guarded()),
     "explain_cache_misses": (True, lambda: logged(compiles)),
     "log_compiles": (True, lambda: logged(compiles)),
+    "pmap_replica_mode": (True, lambda: replicated()),
+    "eager_pmap": (False, lambda: raises(lambda: eager())),
     "log_checkpoint_residuals": (True, lambda: logged(lambda: xlab.grad(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0))),
 }  # fmt: skip
 
@@ -141,6 +143,7 @@ ELSEWHERE = {
     "compilation_cache_max_size": "tests/compile/test_disk_cache.py",
     "array_garbage_collection_guard": "tests/test_options.py",
     "num_cpu_devices": "tests/test_config.py",
+    "spmd_mode": "tests/parallel/test_across.py",
     "collective_timeout": "tests/backend/test_watchdog.py",
     **dict.fromkeys(
         (
@@ -168,6 +171,17 @@ def lying():
         return y
 
     return xlab.make_jaxpr(f)(1.0)
+
+
+def replicated():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return xlab.jit(xlab.pmap(lambda v: v))(X).sharding.is_fully_replicated
+
+
+def eager():
+    with xlab.disable_jit():
+        return xlab.pmap(lambda v: v if v >= 0 else -v)(X)
 
 
 def guarded():

@@ -348,3 +348,15 @@ def test_windows_of_arrays():
         a[xlab.ds(0, 11)]
     with pytest.raises(TypeError, match="size of ds must be a Python int"):
         xlab.jit(lambda i: a[xlab.ds(0, i)])(3)
+
+
+def test_the_directory_of_compiled_programs_under_its_other_name(tmp_path):
+    from xlab.experimental.compilation_cache import compilation_cache
+
+    before = xlab.config.jax_compilation_cache_dir
+    try:
+        compilation_cache.set_cache_dir(tmp_path)
+        compilation_cache.reset_cache()
+        assert xlab.config.jax_compilation_cache_dir == str(tmp_path)
+    finally:
+        xlab.config.update("jax_compilation_cache_dir", before)

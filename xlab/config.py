@@ -185,6 +185,8 @@ FLAGS: dict[str, Flag] = {
         Flag("transfer_guard_device_to_host", "allow", _GUARD_LEVELS, "What implicit transfers from devices do."),
         Flag("transfer_guard_device_to_device", "allow", _GUARD_LEVELS, "What implicit transfers among devices do."),
         Flag("array_garbage_collection_guard", "allow", ("allow", "log", "fatal"), "Arrays in cycles."),
+        Flag("spmd_mode", "allow_all", ("allow_all", "allow_jit"),
+             "Whether eager operations may run on arrays that span processes, or only functions under jit.", True),
         Flag("pmap_replica_mode", False, bool, "Inside larger programs, run pmap on whole arrays: each device picks its example.", True),
         Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", idle="pmap always moves inputs to its devices"),
         Flag("forward_trivial", False, bool, "Return arguments unchanged from trivial programs.",

@@ -230,3 +230,24 @@ class TestEffects:
 
         got = self.effects(wrap(f), True, new_ref(X), new_ref(X))
         assert got == {WriteEffect(1), ReadEffect(2), AccumEffect(2)}
+
+
+def test_references_and_custom_rules():
+    from xlab.transforms.custom_vjp import custom_vjp
+
+    @custom_vjp
+    def returns(x, r):
+        return r
+
+    @custom_vjp
+    def both(a, b):
+        return a[...] + b[...]
+
+    for f in (returns, both):
+        f.defvjp(lambda *args: (1.0, None), lambda res, g: (None, None))
+    r = xlab.new_ref(1.0)
+    with pytest.raises(ValueError, match="returned a mutable array reference"):
+        returns(1.0, r)
+    with pytest.raises(ValueError, match="appeared at both a and b"):
+        both(r, r)
+    assert float(both(r, xlab.new_ref(2.0))) == 3

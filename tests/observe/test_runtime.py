@@ -143,6 +143,23 @@ def test_devices_that_do_not_agree_are_drawn_below_one_another():
     assert lines[1].split()[-5:] == ["■"] * 4 + ["·"] and lines[2].split()[-5:] == ["·"] * 4 + ["■"]
 
 
+def test_inputs_that_a_program_does_not_take_are_marked():
+    made = observe.program(lambda a, b, c: a + c, *[np.ones(2, np.float32)] * 3)
+    assert len(made.unused) == 1 and f"(not used: {made.unused[0]})" in repr(made)
+    assert "not used" not in repr(observe.program(lambda a: a, np.float32(1)))
+
+
+def test_phases_say_which_thread_they_were_in():
+    f = xlab.jit(lambda v: v * 31)
+    with observe.record() as session:
+        f(np.float32(1))
+        thread = threading.Thread(target=lambda: f(np.ones(2, np.float32)))
+        thread.start()
+        thread.join()
+    found = {(p.thread, p.kind) for p in observe.phases(session)}
+    assert {(0, "compile"), (1, "trace"), (1, "compile")} <= found
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -281,6 +281,24 @@ def compute_on_decorates_jits_and_nests(rt):
 
 
 @case
+def compute_on_with_memories(rt):
+    compute_on2 = experimental(rt, "compute_on").compute_on2
+    space = rt.memory.Space
+
+    @compute_on2(compute_type="device_host", out_memory_spaces=(space.Device, space.Host))
+    def f(x):
+        return x * 2, x + 1
+
+    a, b = rt.jit(f)(X)
+    return [
+        annotations(rt.jit(lambda x: f(x)[0]), X)[-1:],
+        [str(rt.typeof(a)), str(rt.typeof(b)), a.sharding.memory_kind, b.sharding.memory_kind],
+        np.asarray(a).tolist(),
+        np.asarray(b).tolist(),
+    ]
+
+
+@case
 def metadata_of_blocks(rt):
     set_xla_metadata = experimental(rt, "xla_metadata").set_xla_metadata
 

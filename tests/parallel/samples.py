@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 from tests.reference.data import BF16, floats, ints
 from tests.reference.sample import Sample
@@ -165,4 +166,31 @@ PMAPPED = [
            [floats(3, 4), floats(3)], ("eager",)),
 ]
 
-SAMPLES = [*COLLECTIVES, *SHARDED, *GRADIENTS, *NAMED, *PMAPPED, *(replace(s, name=f"error_{s.name}") for s in ERRORS)]
+def started(n, name):
+    """The function that starts a collective, which the reference keeps to itself."""
+    home = n.lax if n.name == "xlab" else import_module(f"{n.name}._src.lax.parallel")
+    return getattr(home, f"{name}_start")
+
+
+def pending(name, *args, **options):
+    """Starts a collective of a block, computes something, and waits for it."""
+
+    def body(n, x):
+        todo = started(n, name)(x, "d", *args, **options)
+        y = n.jnp.sin(x)
+        return todo.done().sum() * y
+
+    return along(body)
+
+
+STARTED = [
+    Sample("psum_start", pending("psum"), [X], ("jit", "primitives")),
+    Sample("all_gather_start", pending("all_gather", tiled=True), [X], ("jit", "primitives")),
+    Sample("all_gather_start_untiled", pending("all_gather", axis=1), [X], ("jit", "primitives")),
+    Sample("psum_scatter_start", pending("psum_scatter", tiled=True), [SQUARE], ("jit", "primitives")),
+    Sample("all_to_all_start", pending("all_to_all", 0, 0, tiled=True), [SQUARE], ("jit", "primitives")),
+    Sample("ppermute_start", pending("ppermute", [(i, (i + 1) % 8) for i in range(8)]), [X], ("jit", "primitives")),
+    Sample("psum_start_unchecked", along(lambda n, x: started(n, "psum")(x, "d").done(), check_vma=False), [X], ("jit", "primitives")),
+]  # fmt: skip
+
+SAMPLES = [*COLLECTIVES, *STARTED, *SHARDED, *GRADIENTS, *NAMED, *PMAPPED, *(replace(s, name=f"error_{s.name}") for s in ERRORS)]

@@ -15,6 +15,8 @@ WORKER = """
     from tests.parallel.spanning import VALUE, arrays, destinations, meshes, spread, sweep
     from tests.parallel.workers import fails
     from xlab import lax
+    from xlab.config import flag_context
+    from xlab.parallel import replica_mode
     from xlab.sharding import NamedSharding, P
 
     address, index = sys.argv[1], int(sys.argv[2])
@@ -121,6 +123,21 @@ MAPPING = (
     fails(ValueError, ["2 here", "4 in all", "leading axis size of 4"], lambda: f(np.zeros(4)))
     fails(ValueError, ["axis_size=2", "4 devices"], lambda: xlab.pmap(lambda v: v, axis_size=2)(mine))
     fails(ValueError, ["outside of jit", "shard_map"], lambda: xlab.jit(f)(mine))
+    replica_mode.multi_host_supported_collectives.discard(lax.psum_p)
+    fails(TypeError, ["uses the collectives psum", "all_gather"], lambda: f(mine))
+    replica_mode.multi_host_supported_collectives.add(lax.psum_p)
+
+    def body(v):
+        assert str(v).count("On cpu:") == 2, str(v)
+        return v * 2 if lax.psum(v.sum(), "x") == VALUE.sum() else v
+    along = lambda body: xlab.shard_map(body, mesh=row, in_specs=P("x"), out_specs=P("x"))
+    assert float(along(body)(x).sum()) == 2 * VALUE.sum()
+    fails(TypeError, ["only some of the devices are in this process"], lambda: along(lambda v: v if v.sum() > -1 else -v)(x))
+    with flag_context("spmd_mode", "allow_jit"):
+        fails(RuntimeError, ["was called outside of jit", "f32[8,4]", "under xlab.jit"], lambda: x * 2)
+        fails(RuntimeError, ["sin was called outside of jit"], lambda: lax.sin(x))
+        assert float(xlab.jit(lambda v: v.sum() * 2)(x)) == 2 * VALUE.sum()
+    assert float((x * 2).sum()) == 2 * VALUE.sum()
     print("done")
 """
 )

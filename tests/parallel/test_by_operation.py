@@ -348,3 +348,57 @@ def test_x34_custom_rules_and_axis_index_under_disable_jit():
         f = xlab.pmap(lambda v: _twice(v) + _cube(v) + lax.axis_index("i"), "i")
         assert np.array_equal(f(x), 2 * x + x**3 + np.arange(4))
         assert np.array_equal(xlab.grad(lambda v: f(v).sum())(x), np.full(4, 8.0))
+
+
+@pytest.mark.parametrize("how", ["eager", "jit", "pmap"])
+def test_x80_the_operation_that_makes_a_nan_is_found_in_the_body(along, how):
+    def body(x):
+        y = x * 2
+        return jnp.log(y - 100)  # here
+
+    f = {"eager": along(body), "jit": xlab.jit(along(body)), "pmap": xlab.pmap(body)}[how]
+    with (
+        xlab.debug_nans(True),
+        pytest.raises(FloatingPointError, match=r"\(nan\).*in log at .*body"),
+    ):
+        f(X)
+
+
+def test_references_keep_a_body_one_program(along):
+    """They cannot be kept per device: such a body cannot be looked into, and runs under disable_jit."""
+
+    def body(x):
+        ref = xlab.new_ref(x)
+        ref[...] = ref[...] * 2
+        return ref[...]
+
+    with xlab.disable_jit():
+        assert np.array_equal(along(body)(X), 2 * X)
+    with pytest.raises(xlab.errors.TracerBoolConversionError):
+        along(lambda x: body(x) if lax.psum(body(x).sum(), BOTH) > 0 else x)(X)
+
+
+@pytest.mark.parametrize("axes", [None, {"x"}])
+def test_nested_bodies_and_abstract_meshes_are_looked_into(mesh, axes, capsys):
+    def inner(v):
+        print("inner", v.shape, v.sum())
+        return v * 2 if lax.psum(v.sum(), BOTH) > 0 else v
+
+    def outer(x):
+        return xlab.shard_map(
+            inner, in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"}
+        )(x)
+
+    x = xlab.device_put(X, xlab.sharding.NamedSharding(mesh, P("x", "y")))
+    spec = P("x", "y") if axes is None else P("x")
+    f = xlab.shard_map(
+        inner if axes is None else outer,
+        mesh=mesh.abstract_mesh if axes is None else mesh,
+        in_specs=spec,
+        out_specs=spec,
+        axis_names=axes or frozenset(),
+    )
+    assert np.array_equal(f(x), 2 * X)
+    text = capsys.readouterr().out
+    assert "inner (2, 1) On cpu:0 at mesh coordinates (x, y) = (0, 0):\n2.0\n" in text
+    assert "On cpu:7 at mesh coordinates (x, y) = (3, 1):\n28.0\n" in text

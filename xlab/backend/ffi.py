@@ -14,6 +14,10 @@ from typing import Any
 
 from xlab.backend.native import _jax
 
+Buffer = _jax.ffi.Buffer  # memory of a program that calls Python, for as long as the call lasts
+ExecutionContext = _jax.ffi.ExecutionContext
+ExecutionStage = _jax.ffi.ExecutionStage
+
 _PLATFORMS = {"cpu": "Host", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}
 
 

@@ -12,11 +12,14 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.compile import layouts
-from xlab.compile.devices import check_memory, is_compatible
-from xlab.compile.placement import as_sharding
+from xlab.compile.devices import check_memory, is_compatible, leaves_room
+from xlab.compile.placement import as_sharding, is_open
 from xlab.compile.resolve import Request
 from xlab.compile.tracing import TracedProgram, argument_names, function_name, result_name
+from xlab.core.array import is_native_array
+from xlab.core.avals import aval_of
 from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
+from xlab.sharding.auto import AutoSharding, check_one_mesh
 
 
 class Arguments:
@@ -153,6 +156,23 @@ class Arguments:
         info = program.closed.jaxpr.debug_info
         n, ref_discharge = in_tree.num_leaves, program.ref_discharge
         ins = self.of_arguments(in_tree, n, as_sharding)
+        outs = self.of_results(program, as_sharding)
+        if check_one_mesh((*ins, *outs), f"jit({self.name})"):
+            keep_unused = True  # they are chosen for all arguments
+            ins, outs = (
+                tuple(
+                    s.of_rank(getattr(a, "ndim", 0)) if type(s) is AutoSharding else s
+                    for s, a in zip(found, avals)
+                )
+                for found, avals in (
+                    (ins, program.closed.in_avals),
+                    (outs, program.closed.out_avals),
+                )
+            )
+        ins = tuple(
+            given if is_open(asked) and given is not None and leaves_room(asked, given) else asked
+            for asked, given in zip(ins, placements)
+        )
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
             if (
@@ -170,7 +190,6 @@ class Arguments:
                 asked, aval, lambda i=i: f"jit({self.name}) got argument `{info.arg_name(i)}`"
             )
         donated = [i for i, d in enumerate(self.donated(in_tree, n)) if d]
-        outs = self.of_results(program, as_sharding)
         if ref_discharge is not None:  # references keep their places, and their buffers
             ins += (None,) * len(ref_discharge.captured)
             outs = (*outs[: ref_discharge.n_out], *(placements[i] for i in ref_discharge.written))
@@ -332,6 +351,17 @@ def _parameters(fun):
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         any(p.kind is p.VAR_KEYWORD for p in parameters),
     )
+
+
+def check_addressable(name: str, flat) -> None:
+    """Refuses operands of an eager operation that span processes, for the option `spmd_mode`."""
+    for i, x in enumerate(flat):
+        if is_native_array(x) and not x.is_fully_addressable:
+            raise RuntimeError(
+                f"{name} was called outside of jit on an array of type {aval_of(x).str_short()} that spans processes (operand {i}), while "
+                f"spmd_mode is 'allow_jit'. All processes have to run the same operations in the same order: call it in a function "
+                f"under xlab.jit, or allow single operations with xlab.config.update('spmd_mode', 'allow_all')."
+            )
 
 
 def check_outermost(options, name: str, source=None) -> None:

@@ -13,7 +13,13 @@ from xlab.compile.placement import default_sharding
 from xlab.core.jaxpr import Jaxpr, inner_jaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
-from xlab.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
+from xlab.sharding import (
+    UNCONSTRAINED,
+    AbstractMesh,
+    Mesh,
+    NamedSharding,
+    SingleDeviceSharding,
+)
 from xlab.sharding.typed import memory_space
 
 sharding_sources = RuleTable(
@@ -102,6 +108,20 @@ def is_compatible(asked, given, ndim: int) -> bool:
                 one, devices
             ).is_equivalent_to(other, ndim)
     return given.is_equivalent_to(asked, ndim) or _reordered(asked, given, ndim)
+
+
+def leaves_room(asked, given) -> bool:
+    """Whether a sharding is one that an open sharding asks for: the same where that one says anything."""
+    return (
+        isinstance(given, NamedSharding)
+        and asked.mesh == given.mesh
+        and asked.memory_kind == given.memory_kind
+        and all(
+            entry is UNCONSTRAINED or asked.spec.axes_of(d) == given.spec.axes_of(d)
+            for d, entry in enumerate(asked.spec)
+        )
+        and all(not given.spec.axes_of(d) for d in range(len(asked.spec), len(given.spec)))
+    )
 
 
 def check_memory(asked, aval, what) -> None:

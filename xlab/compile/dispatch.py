@@ -22,7 +22,7 @@ def _callable(prim, params, context):
         return prim.bind(*args, **params)
 
     apply.__name__ = apply.__qualname__ = prim.name
-    apply._apply_primitive = True
+    apply._apply_primitive = apply._single_operation = True
     return jit(apply)
 
 

@@ -21,6 +21,7 @@ from xlab.backend import dispatch as _native
 from xlab.compile import layouts, memory_cache, runtime_checks, stages
 from xlab.compile.arguments import (
     Arguments,
+    check_addressable,
     check_outermost,
     is_sharding_leaf,
     put_back,
@@ -40,7 +41,7 @@ from xlab.compile.placement import (
     shard_arg,
 )
 from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
-from xlab.compile.tracing import TracedProgram, function_name, made_of, trace_program
+from xlab.compile.tracing import TracedProgram, function_name, made_of, own, trace_program
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, words_of
@@ -191,6 +192,8 @@ class _Jit(Arguments):
         flat, in_tree, static = self.flatten(args, kwargs)
         if state.trace is not EVAL:
             return self.bind_under_trace(flat, in_tree, static), None
+        if config.spmd_mode == "allow_jit" and own(self.fun, "_single_operation"):
+            check_addressable(self.name, flat)
         known = self.known(flat, in_tree, static)
         if known is not None:
             return known[0], None

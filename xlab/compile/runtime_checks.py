@@ -6,6 +6,7 @@ operation by operation, where the first operation that makes the value raises wi
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -95,12 +96,25 @@ def made_key(key) -> None:
         _keys.made(key)
 
 
+class _Replay(threading.local):
+    """Whether a function runs again to find the operation that failed; bodies of `shard_map` then run operation by operation."""
+
+    active = False
+
+
+replay = _Replay()
+
+
 def explain(kind: str, name: str, again: Callable) -> None:
     """Runs a function again, operation by operation, so that the failing operation raises; always raises."""
     print(
         f"Invalid {kind} value encountered in the output of a jitted function. Calling the de-optimized version."
     )
-    again()
+    before, replay.active = replay.active, True
+    try:
+        again()
+    finally:
+        replay.active = before
     raise FloatingPointError(
         f"invalid value ({kind}) encountered in the output of jit({name}), but not when its operations run one at a time. Either the "
         f"optimized program alone makes it (the compiler may reorder and fuse arithmetic), or it is a constant of the program, such "

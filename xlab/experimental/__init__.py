@@ -5,7 +5,9 @@ from importlib import import_module as _import_module
 from xlab.lax.callbacks import io_callback
 
 _MODULES = (
+    "buffer_callback",
     "checkify",
+    "compilation_cache",
     "compute_on",
     "custom_partitioning",
     "hijax",

@@ -6,6 +6,6 @@ Example:
     ...     y = xlab.numpy.ones(2) * 2
 """
 
-from xlab.lax.compute_on import compute_on
+from xlab.lax.compute_on import compute_on, compute_on2
 
-__all__ = ["compute_on"]
+__all__ = ["compute_on", "compute_on2"]

@@ -1,10 +1,13 @@
-"""`pjit` at its former address: `xlab.jit`, which takes shardings itself."""
+"""`pjit` at its former address: `xlab.jit`, which takes shardings itself; and `AUTO(mesh)`, a sharding that the compiler chooses."""
 
 from __future__ import annotations
 
 import warnings
 
 from xlab.compile.jit import jit as _jit
+from xlab.sharding.auto import AutoSharding as AUTO
+
+__all__ = ["AUTO"]
 
 
 def __getattr__(name: str):

@@ -122,6 +122,7 @@ def dataflow(
     rows = communication.groups_along(names, lengths, inside, move.groups)
     rows = communication.in_order(move, rows)
     out = eqn.outvars[0].aval
+    out = getattr(out, "inner_aval", out)  # of a collective that is only started
     operand = avals[0] if hasattr(avals[0], "shape") else out  # a token has none
     shape = tuple(n for i, n in enumerate(operand.shape) if i not in move.reduced)
     count = math.prod(operand.shape)
@@ -204,16 +205,28 @@ def replay(
         operands: for each device id its operand.
         results: of a ragged exchange, what each device's result holds before.
     """
-    devices = [d for g in flow.groups for d in g]
-    at: dict[tuple[str, int], np.ndarray] = {}
-    for d in devices:
+    *_, at = held(flow, operands, results)
+    return {d: np.array(at["output", d].data) for d in (d for g in flow.groups for d in g)}
+
+
+Buffers = dict[tuple[str, int], np.ma.MaskedArray]
+
+
+def held(
+    flow: Flow, operands: Mapping[int, Any], results: Mapping[int, Any] | None = None
+) -> Iterator[Buffers]:
+    """What the buffers hold before the first step and after each, by name and device: what nobody has written is masked."""
+    at: Buffers = {}
+    for d in (d for g in flow.groups for d in g):
         x = np.asarray(operands[d])
         x = x.sum(flow.reduced, dtype=x.dtype) if flow.reduced else x
-        at["input", d] = x
-        at["output", d] = np.zeros(flow.shape_out, x.dtype)
-        at["work", d] = np.zeros(flow.work_shape, x.dtype)
+        at["input", d] = np.ma.array(x)
+        for name, shape in (("output", flow.shape_out), ("work", flow.work_shape)):
+            at[name, d] = np.ma.masked_all(shape, x.dtype)
+            at[name, d].data[...] = 0
         if results is not None:
-            at["result", d] = np.asarray(results[d])
+            at["result", d] = np.ma.array(results[d])
+    yield at
     for _, step in itertools.groupby(flow.events, key=lambda e: e.step):
         for e, value in [(e, _read(at, e)) for e in step]:
             target = at[e.writes, e.dst]
@@ -221,13 +234,13 @@ def replay(
             if value is None:
                 target[where] = e.fill
             elif e.kind == "reduce":
-                target[where] = _COMBINE[flow.reduction](target[where], value)
+                target[where] = _COMBINE[flow.reduction](target.data[where], value)
             else:
                 target[where] = value.reshape(target[where].shape)
-    return {d: at["output", d] for d in devices}
+        yield at
 
 
-def _read(at: dict, e: Event) -> np.ndarray | None:
+def _read(at: Buffers, e: Event) -> np.ndarray | None:
     if e.src is None:
         return None
-    return np.array(at[e.reads, e.src][tuple(slice(a, b) for a, b in e.src_slice)])
+    return np.array(at[e.reads, e.src].data[tuple(slice(a, b) for a, b in e.src_slice)])

@@ -4,7 +4,8 @@ Reading order: `elementwise.py` (shared by elementwise primitives), `transcenden
 `shape.py`, `reductions.py`, `slicing.py`, `dot.py`; then `control/`, `collectives/` and `linalg/`.
 
 Also: `accuracy.py` (the argument `accuracy`), `approximate.py` (the largest and smallest
-elements), `bits.py` (bitwise operations), `call.py` (call primitives), `callback_calls.py` (host callbacks in programs),
+elements), `bits.py` (bitwise operations), `buffer_callbacks.py` (`buffer_callback`),
+`call.py` (call primitives), `callback_calls.py` (host callbacks in programs),
 `callbacks.py` (`pure_callback`, `io_callback`), `comparison.py` (comparisons and selection), `complexes.py` (complex
 numbers), `composite.py` (named operations with a decomposition), `compute_on.py` (annotations for the compiler), `constraint.py`
 (`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution

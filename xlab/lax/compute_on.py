@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from xlab import tree as _tree
+from xlab.compile.jit import jit
+from xlab.config import idle_argument
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
@@ -20,10 +22,12 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.calls import ParamUpdater, define_call
 from xlab.interpreters.mlir.annotations import VALUE_MARK, attribute_text
 from xlab.lax.control.common import args_tree, trace_body
+from xlab.lax.device_put import ArrayCopySemantics, device_put_p
 from xlab.sharding.typed import entries
 
 __all__ = [
     "compute_on",
+    "compute_on2",
     "scheduling_group",
     "set_xla_metadata",
     "xla_metadata_call",
@@ -73,6 +77,59 @@ def compute_on(compute_type: str) -> Any:
             f"`gpu_stream:#`."
         )
     return _block(f"compute_on({compute_type})", found)
+
+
+def compute_on2(
+    f: Callable | None = None,
+    *,
+    compute_type: str,
+    out_memory_spaces: Any,
+    compiler_options: dict | None = None,
+) -> Callable:
+    """A function that runs as one call somewhere, as `compute_on` says it, with its results in given memories.
+
+    Args:
+        f: the function; without it, a decorator.
+        compute_type: as `compute_on` takes it.
+        out_memory_spaces: a `memory.Space` for all results, or a tree prefix of them.
+        compiler_options: taken and without effect: a part of a program is compiled with the whole.
+
+    Example:
+        >>> import xlab
+        >>> f = compute_on2(lambda x: x * 2, compute_type="device_host", out_memory_spaces=xlab.memory.Space.Device)
+        >>> float(f(3.0))
+        6.0
+    """
+    if f is None:
+        return functools.partial(
+            compute_on2,
+            compute_type=compute_type,
+            out_memory_spaces=out_memory_spaces,
+            compiler_options=compiler_options,
+        )
+    idle_argument(
+        "compute_on2",
+        "compiler_options",
+        compiler_options,
+        "a part of a program is compiled with the whole",
+    )
+    run = compute_on(compute_type)(jit(f, name="compute_on"))
+
+    @functools.wraps(f)
+    def called(*args, **kwargs):
+        outs = run(*args, **kwargs)
+        leaves, structure = _tree.flatten(outs)
+        where = _tree.broadcast_prefix(out_memory_spaces, outs)
+        n = len(leaves)
+        moved = device_put_p.bind(
+            *leaves,
+            devices=tuple(where),
+            srcs=(None,) * n,
+            copy_semantics=(ArrayCopySemantics.REUSE_INPUT,) * n,
+        )
+        return _tree.unflatten(structure, moved)
+
+    return called
 
 
 _NO_STREAM = {"_xla_stream_annotation": None, "inlineable": None}

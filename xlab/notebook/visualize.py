@@ -24,7 +24,7 @@ def visualize_sharding(shape: tuple[int, ...], sharding: Any, **drawing: Any) ->
         >>> from xlab.sharding import SingleDeviceSharding
         >>> import xlab
         >>> visualize_sharding((8, 4), SingleDeviceSharding(xlab.devices()[0]))
-        f32[8,4] on device 0, 128 B, uncommitted
+        f32[8,4] on device 0, 128 B
     """
     from xlab.notebook.formatters import show
 

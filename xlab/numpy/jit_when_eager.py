@@ -32,6 +32,7 @@ def jit_when_eager(fun: Callable | None = None, *, static: Sequence[str] = ()):
         return functools.partial(jit_when_eager, static=static)
     static = (static,) if isinstance(static, str) else tuple(static)
     compiled = jit(fun, static_argnames=static or None, inline=True)
+    fun._single_operation = True  # type: ignore[attr-defined]
     if not static:
 
         @functools.wraps(fun)

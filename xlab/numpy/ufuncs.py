@@ -84,6 +84,7 @@ def unary(name: str, prim, doc: str, *, floats: bool = True, keywords: bool = Fa
         return prim.bind(x)
 
     traced.__name__ = traced.__qualname__ = name
+    traced._single_operation = True  # type: ignore[attr-defined]
     compiled = jit(traced)
 
     def ufunc(x: ArrayLike, /) -> Array:
@@ -156,6 +157,7 @@ def binary(
         return prim.bind(x, y)
 
     traced.__name__ = traced.__qualname__ = name
+    traced._single_operation = True  # type: ignore[attr-defined]
     compiled = jit(traced)
 
     def ufunc(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -293,6 +295,7 @@ def _order(name: str, plain, prim, doc: str):
         )
 
     traced.__name__ = traced.__qualname__ = name
+    traced._single_operation = True  # type: ignore[attr-defined]
     compiled = jit(traced)
 
     def ufunc(x: ArrayLike, y: ArrayLike, /) -> Array:

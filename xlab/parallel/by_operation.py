@@ -23,6 +23,7 @@ from xlab.core.source_info import describe_caller
 from xlab.core.trace import EVAL, Trace, Tracer, set_trace, state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.jvp import JVPTrace
+from xlab.lax.collectives.starting import synchronous
 from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.manual import local_aval
 from xlab.parallel.per_device import ShardMapTracer
@@ -136,11 +137,20 @@ class ShardMapTrace(Trace):
             state.axes, state.manual, state.manual_mesh = before
 
     def process_primitive(self, prim, args, params):
+        if prim.takes_pending:
+            return args[0]  # what was started is there: it ran at once
+        prim = synchronous.get(prim, prim)
+
         def one(*xs):
             out = prim.bind(*xs, **params)
             return list(out) if prim.multiple_results else [out]
 
-        outs = self.apply(one, args, (prim, *params.items()))
+        try:
+            outs = self.apply(one, args, (prim, *params.items()))
+        except FloatingPointError as e:  # of debug_nans and debug_infs
+            raise FloatingPointError(
+                str(e).replace("encountered in shard_map", f"encountered in {prim.name}")
+            ) from None
         return outs if prim.multiple_results else outs[0]
 
     def process_custom_jvp(self, prim, fun, jvp, args, params):

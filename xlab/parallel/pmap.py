@@ -18,6 +18,7 @@ from xlab import tree as _tree
 from xlab.backend import client as _client
 from xlab.backend import processes as _processes
 from xlab.compile.jit import jit
+from xlab.compile.runtime_checks import replay
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import argument_names, function_name
 from xlab.config import config, idle_argument
@@ -29,7 +30,13 @@ from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.by_operation import is_traced, runs_on_values
 from xlab.parallel.host_local import to_global, to_local
 from xlab.parallel.put import device_put
-from xlab.parallel.replica_mode import check_collectives, own_example, spread, warn_of_jit
+from xlab.parallel.replica_mode import (
+    check_collectives,
+    own_example,
+    some_are_refused,
+    spread,
+    warn_of_jit,
+)
 from xlab.parallel.shard_map import Mapped
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 from xlab.transforms.vmap import vmap
@@ -351,7 +358,9 @@ class _Pmapped:
         whole = Mapped(
             body, mesh, specs(axes), lambda: specs(out["axes"]), frozenset({name}), False
         )
-        by_operation = config.disable_jit and config.eager_pmap and runs_on_values()
+        by_operation = (
+            replay.active or (config.disable_jit and config.eager_pmap)
+        ) and runs_on_values()
         results = (whole.run if by_operation else whole.as_program)(tuple(flat))
         return _tree.unflatten(out["tree"], results)
 
@@ -483,7 +492,8 @@ class _Pmapped:
         mesh = self.rows()
         self.check_rows(flat, axes, mesh)
         a, k = self.restored(in_tree, [to_global(x, mesh, s) for x, s in zip(flat, axes)], args)
-        check_collectives(self.compiled.trace(*a, **k).jaxpr.jaxpr, self.label)
+        if some_are_refused():
+            check_collectives(self.compiled.trace(*a, **k).jaxpr.jaxpr, self.label)
         outs, out_tree = _tree.flatten(self.compiled(*a, **k))
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
         wanted = _tree.flatten_prefix(

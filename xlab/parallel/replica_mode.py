@@ -25,6 +25,11 @@ multi_host_supported_collectives: set[Primitive] = set(collective_rules)
 """The collectives that bodies of `pmap` over devices of several processes may use: all there are, until it is changed."""
 
 
+def some_are_refused() -> bool:
+    """Whether `multi_host_supported_collectives` lacks any."""
+    return not multi_host_supported_collectives.issuperset(collective_rules)
+
+
 def check_collectives(jaxpr: Jaxpr, label: str) -> None:
     """Raises TypeError where a body has collectives that are not in `multi_host_supported_collectives`."""
     bad = sorted({p.name for p in _collectives(jaxpr)} - _names())

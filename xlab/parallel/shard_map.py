@@ -15,6 +15,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.compile import divergence
 from xlab.compile.jit import jit
+from xlab.compile.runtime_checks import replay
 from xlab.compile.tracing import argument_names, context_key, function_name, made_of
 from xlab.config import config
 from xlab.core.avals import aval_of
@@ -184,6 +185,8 @@ class Mapped:
 
     def stage(self, args):
         """The body as one program."""
+        if replay.active and runs_on_values():
+            return self.run(args)
         flat, in_tree = _tree.flatten((args, {}))
         avals = tuple(map(aval_of, flat))
         key = (in_tree, avals, context_key())

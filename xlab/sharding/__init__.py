@@ -4,7 +4,7 @@ Reading order: `mesh`, `spec`, `indices` (pure arithmetic), `named` (the shardin
 compiler's forms), `current` (the current mesh), `placement` (layouts and memories). May import `tree`, `backend` and the
 ground floor. Promises that equal meshes and shardings are equal, hashable and cheap to compare.
 
-Also: `typed.py` (shardings inside types), `factor_rules.py` (sharding rules of single operations).
+Also: `auto.py` (shardings that the compiler chooses), `typed.py` (shardings inside types), `factor_rules.py` (sharding rules of single operations).
 
 Example:
     >>> from xlab.sharding import AbstractMesh, NamedSharding, PartitionSpec as P

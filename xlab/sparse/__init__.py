@@ -4,7 +4,8 @@ Reading order: `base.py` (the class of all, and what is known of indices), `bcoo
 primitive from how it is computed), `dense.py` (to and from dense arrays), `order.py` (sorting, duplicates, transposes, layouts), `products.py`
 and `elementwise.py` (products), `shape.py` (slices, reshapes, sums), `conv.py` (convolutions), `bcsr.py` (batched compressed
 rows), `matrices.py` (COO, CSR, CSC), `transform.py` (`sparsify`), `rules.py` (its rules), `methods.py` (operators and methods),
-`creation.py` (`eye`, `empty`, random arrays), `derivatives.py` (`grad` and its relatives), `linalg.py` (solvers).
+`creation.py` (`eye`, `empty`, random arrays), `derivatives.py` (`grad` and its relatives), `host_lu.py` (elimination on the host),
+`linalg.py` (solvers).
 """
 
 from xlab.sparse import linalg, methods

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 
 from xlab import tree as _tree
 from xlab.compile.jit import hoisted
-from xlab.compile.ref_discharge import check_refs
-from xlab.compile.tracing import function_name
+from xlab.compile.ref_discharge import check_arguments, check_refs
+from xlab.compile.tracing import argument_names, function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
+from xlab.core.refs import is_ref
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -313,10 +314,23 @@ class custom_vjp:
         fun, fwd = _with_fixed(self.fun, fixed, len(args)), _with_fixed(self.fwd, fixed, len(args))
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         flat, in_tree = _tree.flatten(dynamic)
+        if any(map(is_ref, flat)):
+            check_arguments(
+                name,
+                flat,
+                lambda: argument_names(
+                    self.fun, _tree.structure((dynamic, {})), len(flat), self.nondiff_argnums
+                ),
+            )
         trees: dict = {}
 
         def flat_fun(*leaves):
             outs, trees["out"] = _tree.flatten(fun(*_tree.unflatten(in_tree, leaves)))
+            if any(map(is_ref, outs)):
+                raise ValueError(
+                    f"custom_vjp primal function {name} returned a mutable array reference: a reference is a place that the caller "
+                    f"has already. Return its value, ref[...]"
+                )
             trees["n"] = len(outs)
             return outs
 

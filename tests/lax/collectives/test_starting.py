@@ -291,6 +291,29 @@ def test_without_jit():
     assert xlab.grad(lambda v: run(v).sum())(x).tolist() == [9.0] * 3
 
 
+def test_operation_by_operation():
+    """C11: where Python looks at values in the body, what was started is there at once; started before the look and after it."""
+
+    def f(x, start):
+        before = call("all_gather", x, ("a",), {"tiled": True}, start)
+        if float(lax.psum(x[0, 0], "a")) > -1000:
+            x = x * 2
+        after = [call(*CALLS[n](x, "a", 8), start) for n in ("psum", "all_to_all", "pbroadcast")]
+        assert not start or repr(after[0]) == "Todo{f32[8,16]}"
+        found = [t.done() if start else t for t in (before, *after)]
+        return [v.sum() * x for v in found]
+
+    got, want = (on_mesh(functools.partial(f, start=s))(data(8)) for s in (True, False))
+    assert_same(got, want)
+
+    def misused(x):
+        float(lax.psum(x[0, 0], "a"))
+        return once(x) + 1
+
+    with pytest.raises(PendingValueError, match=HERE):
+        on_mesh(misused)(data(8))
+
+
 @pytest.mark.parametrize("policy", ["everything_saveable", "nothing_saveable", "starts"])
 def test_what_is_under_way_is_never_saved(policy):
     policies = xlab.checkpoint_policies

@@ -15,9 +15,11 @@ from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.live import Live, LiveArray
 from xlab.observe.records.overlap import Between, Overlap
 from xlab.observe.records.passes import Pass
+from xlab.observe.records.replay import FlowEvent, Replay
 from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.settings import Setting, Settings
 from xlab.observe.records.targets import AsyncOperation, Scheduled
+from xlab.observe.records.transposed import Transposed
 from xlab.observe.records.whatif import Ranking, WhatIf, placement_of, side_by_side
 
 
@@ -344,6 +346,45 @@ def kernel(found: r.Report) -> KernelRun:
         left_out=(word,),
         others=(sample_kernel.deadlock(),),
     )  # fmt: skip
+
+
+def replay(found: r.Report) -> Replay:
+    """A permute step by step, named after the sample."""
+    word = found.title
+    whole = ((0, 2),)
+    events = (
+        FlowEvent(0, -1, 0, 0, "keep", 0, 0, (), whole, fill=0),
+        FlowEvent(0, 0, 1, 8, "copy", 0, 0, whole, whole),
+        FlowEvent(0, 1, 2, 8, "copy", 0, 0, whole, whole),
+    )
+    inputs = tuple((f"{k}", f"{word}{k}") for k in range(3))
+    return Replay(
+        f"ppermute of {word}",
+        "ppermute",
+        "collective_permute",
+        "direct",
+        r.Type("f32", (2,), varying=(word,)),
+        r.Type("f32", (2,), varying=(word,), reduced=("other",)),
+        r.MeshInfo((word,), (3,), (0, 1, 2)),
+        axes=(word,),
+        groups=((0, 1, 2),),
+        bytes_in=8,
+        wire_bytes=16,
+        steps=1,
+        formula=f"hα + L/β = {word}",
+        stablehlo=f"stablehlo.collective_permute {word}",
+        source=r.Source(word + FILE, 3, function=word, text=word + " = f(x)"),
+        events=events,
+        devices=(0, 1, 2),
+        inputs=inputs,
+        tiles=((("·", "·"),) * 3, (("0", "0"), *inputs[:2])),
+    )
+
+
+def transposed(found: r.Report) -> Transposed:
+    """The sample's collectives backwards in the other order."""
+    moved = tuple(t.replace(rounds=(), formula="", mesh=None) for t in found.transfers[:2])
+    return Transposed(found.title, moved, moved[:1], ((0,), ()))
 
 
 def weighed(found: r.Report) -> WhatIf:

@@ -180,6 +180,8 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.caches(REPORT),
                 sample.effects(REPORT),
                 sample.kernel(REPORT),
+                sample.replay(REPORT),
+                sample.transposed(REPORT),
                 KernelMoment(3),
             )
         )

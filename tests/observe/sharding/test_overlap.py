@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import xlab
 import xlab.numpy as jnp
 from xlab import lax, observe
 from xlab.errors import PendingValueWarning
 from xlab.interpreters.communication_costs import Interconnect
+from xlab.observe.figures.graph import to_graphviz, to_svg
 from xlab.observe.records import Record, Transfer
 from xlab.observe.records.overlap import Between, Overlap
 from xlab.observe.records.text import text
@@ -136,3 +140,33 @@ def test_other_machines_and_no_machine():
     assert fast["psum_start"].overlap.computed_us < slow["psum_start"].overlap.computed_us
     assert mine["psum_start"].overlap.computed_us == slow["psum_start"].overlap.computed_us
     assert Transfer("all_reduce").overlap is None
+
+
+def test_the_graph_of_a_program_has_dashed_edges_and_tinted_boxes():
+    """C103: the edge from a start to its wait is labelled T, and the equations between are marked."""
+    program = observe.program(on_mesh(overlapping), X, W)
+    drawn = to_svg(program, depth=3)
+    assert drawn.count('stroke-dasharray="5 4"') == drawn.count(">T</text>") == 2
+    boxes = re.findall(
+        r'fill="(#\w+)" stroke="#\w+"(?: stroke-dasharray="3 2")?/><text[^>]*>(\w+)', drawn
+    )
+    tinted = {label for fill, label in boxes if fill == "#e3f2ec"}
+    assert {"sin", "dot_general", "mul"} <= tinted
+    assert not {"psum_invariant_start", "psum_done", "ppermute", "reduce_sum"} & tinted
+    if importlib.util.find_spec("graphviz"):
+        assert (
+            to_graphviz(program).source.count("style=dashed label=T")
+            + to_graphviz(program).source.count("label=T style=dashed")
+            == 2
+        )
+
+
+def test_the_stepper_goes_through_a_start_and_its_wait():
+    """A step runs a collective to its end: its result is seen where it is started."""
+    run = observe.Stepper(on_mesh(overlapping), X, W)
+    steps = []
+    while not run.finished:
+        steps.append(repr(run.next()).split(" = ")[1].split("[")[0].split(" ")[0])
+    starts = [name for name in steps if name.endswith(("_start", "_done"))]
+    assert starts == ["psum_invariant_start", "all_gather_start", "psum_done", "all_gather_done"]
+    assert_allclose(np.asarray(run.result()), np.asarray(on_mesh(overlapping)(X, W)), rtol=1e-5)

@@ -37,6 +37,10 @@ waits: dict[Primitive, Primitive] = {}
 """By the primitive that starts a collective, the one that waits for it."""
 
 
+synchronous: dict[Primitive, Primitive] = {}
+"""By the primitive that starts a collective, the one that carries it out at once."""
+
+
 class StartTrace(Trace):
     """Starts collectives instead of carrying them out; everything else goes to the trace around it."""
 
@@ -186,7 +190,7 @@ def _done_transpose(ct, x):
     pending = x.aval
     if pending.params is None:  # nothing was started
         return [ct]
-    sync, params = _synchronous[pending.start], pending.params
+    sync, params = synchronous[pending.start], pending.params
     if sync is pbroadcast_p:
         names = params["axis_name"]
         return [started(psum, require_varying("pbroadcast", ct, names), names)]
@@ -239,7 +243,7 @@ def _start(sync: Primitive, done: Primitive) -> Primitive:
     mlir.register_text_lowering(start, _start_lowering(sync))
     collective_rules[start] = moved
     arrivals[start] = arrivals[sync]
-    starts[sync], waits[start], _synchronous[start] = start, done, sync
+    starts[sync], waits[start], synchronous[start] = start, done, sync
     return start
 
 
@@ -347,8 +351,6 @@ _preparations = {
     unreduced_reduce_scatter_p: _unstacked,
     all_to_all_p: _exchanged,
 }
-
-_synchronous: dict[Primitive, Primitive] = {}
 
 all_gather_done_p = _done("all_gather")
 psum_done_p = _done("psum")

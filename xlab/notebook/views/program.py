@@ -140,7 +140,8 @@ def _columns(program: Program) -> dict[str, Any]:
         for v in variables:
             row(
                 f"{word} {v.name}:{v.type.text}"
-                + (f"  {v.note}" if v.note and v.note != v.name else ""),
+                + (f"  {v.note}" if v.note and v.note != v.name else "")
+                + ("  (not used)" if word == "in " and v.name in program.unused else ""),
                 -1,
                 0,
             )

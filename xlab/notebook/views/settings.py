@@ -34,7 +34,7 @@ def settings_panel(settings: Settings) -> Node:
     changed = settings.changed
     rest = [s for s in settings.rows if s.source == "default"]
     said = (
-        f" {len(changed)} of {plural(len(settings.rows), 'option')} changed"
+        f" {len(changed)} of {plural(len(settings.rows) + settings.more, 'option')} changed"
         if settings.rows
         else " none by that name"
     )

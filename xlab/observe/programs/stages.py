@@ -35,6 +35,13 @@ from xlab.observe.programs import hlo, names
 _PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')
 
 
+_COLLECTIVE = re.compile(
+    r"stablehlo\.(?:all_|reduce_scatter|collective_|send|recv|custom_call @ragged)"
+)
+_LOCATION = re.compile(r' loc\((?:(#\w+)|"(?:[^"\\]|\\.)*;e(\d+)[^"]*"(?:\(#\w+\))?)\)$')
+_NAMED = re.compile(r'^(#\w+) = loc\("(?:[^"\\]|\\.)*;e(\d+)(?:["/.])')
+
+
 class ProgramStages:
     """A program and its stages."""
 
@@ -85,6 +92,25 @@ class ProgramStages:
     @property
     def is_lowered(self) -> bool:
         return self._lowered is not None
+
+    @functools.cached_property
+    def lines_of_collectives(self) -> dict[int, str]:
+        """The StableHLO line of each collective equation: its operation, operands and attributes."""
+        out: dict[int, str] = {}
+        lines = self.lowered.module.text.split("\n")
+        named = {m[1]: int(m[2]) for m in map(_NAMED.match, lines) if m}
+        for n, line in enumerate(lines):
+            if not _COLLECTIVE.search(line):
+                continue
+            end = line
+            if line.rstrip().endswith("({"):  # with a region, the location stands behind it
+                indent = line[: len(line) - len(line.lstrip())]
+                end = next((x for x in lines[n:] if x.startswith(indent + "})")), line)
+            found = _LOCATION.search(end)
+            number = found and (int(found[2]) if found[2] else named.get(found[1]))
+            if number is not None and number not in out:
+                out[number] = _LOCATION.sub("", line).strip().removesuffix("({").rstrip()
+        return out
 
     @property
     def is_compiled(self) -> bool:

@@ -63,8 +63,9 @@ class Record:
             ValueError: for what is none, or of a newer schema; a field that is missing or of another type is named.
         """
         if not isinstance(data, dict) or _class(data.get("record")) is None:
+            names = sorted(_classes)
             raise ValueError(
-                f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
+                f"expected a dict with 'record' set to one of {', '.join(names[:24])} and {len(names) - 24} more; "
                 f"given {_given(data)}. Pass what Record.to_json() returned."
             )
         schema = data.get("schema", SCHEMA)

@@ -23,7 +23,7 @@ class Type(Record):
 
     `spec` has one tuple of mesh axis names per dimension (`()` = not split), or is None when no sharding is
     known. `varying` are manual axes along which the value differs, `unreduced` axes along which it is still a sum
-    of partial values. `label` replaces the computed text for types that are not arrays (tokens, references).
+    of partial values, `reduced` those along which its cotangent is one. `label` replaces the computed text for types that are not arrays (tokens, references).
     """
 
     dtype: str
@@ -33,10 +33,11 @@ class Type(Record):
     unreduced: tuple[str, ...] = ()
     weak: bool = False
     label: str = ""
+    reduced: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """`f32[8@data,4@model]`, with `{V:axis}` varying and `{U:axis}` unreduced axes."""
+        """`f32[8@data,4@model]`, with `{V:axis}` varying, `{U:axis}` unreduced and `{R:axis}` reduced axes."""
         if self.label:
             return self.label
         spec = self.spec or ()
@@ -44,7 +45,8 @@ class Type(Record):
         for i, size in enumerate(self.shape):
             axes = spec[i] if i < len(spec) else ()
             dims.append(f"{size}@{'+'.join(axes)}" if axes else str(size))
-        marks = [f"{k}:{','.join(v)}" for k, v in (("V", self.varying), ("U", self.unreduced)) if v]
+        states = (("V", self.varying), ("U", self.unreduced), ("R", self.reduced))
+        marks = [f"{k}:{','.join(v)}" for k, v in states if v]
         return f"{self.dtype}[{','.join(dims)}]" + (f"{{{' '.join(marks)}}}" if marks else "")
 
 
@@ -185,6 +187,16 @@ class Program(Record):
         return picture("graphviz")(self, depth)
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """Inputs that no equation reads and that are no result: the compiled program does not take them.
+
+        >>> Program("f", (Variable("a", Type("f32")), Variable("b", Type("f32"))), ("a",)).unused
+        ('b',)
+        """
+        read = {name for e in self.equations for name in e.inputs} | set(self.outputs)
+        return tuple(v.name for v in self.inputs if v.name not in read)
+
+    @property
     def counts(self) -> tuple[tuple[str, int], ...]:
         """How often each primitive occurs, most frequent first, nested programs included."""
         found = Counter(e.primitive for e, _ in self.walk())
@@ -218,7 +230,8 @@ def _program(p: Program, o: Options) -> str:
     lines = [head]
     for word, names in (("in", p.inputs), ("const", p.constants)):
         if names:
-            lines.append(f"  {word}  " + "  ".join(variable_text(v, o) for v in names))
+            left = f"   (not used: {', '.join(p.unused)})" if word == "in" and p.unused else ""
+            lines.append(f"  {word}  " + "  ".join(variable_text(v, o) for v in names) + left)
     rows = list(_program_rows(p, 0))
     shown, more = limited(rows, o, "line")
     width = max((len(body) for _, body, _ in shown), default=0)

@@ -38,6 +38,10 @@ class Transfer(Record):
         reason: why the partitioner needed it, one sentence.
         fix: what would remove it; `tried` says that the program was compiled like that and it is gone, with nothing larger in its place.
         operand: the type it moves, as text.
+        dtype: of what it moves.
+        type_in, type_out: types before and after with how they vary over manual axes, for origin `user`.
+        stablehlo: the line of the lowered program, for origin `user`.
+        sent_as_written: where another collective carries out the one that was written, the bytes a device would send for that, as the mean.
         instruction: its name in the compiled module.
         rounds: per round, `(source, target, bytes)` per message.
         value, needed: the user's name of the value that the partitioner moves, and what needs it otherwise, in words.
@@ -74,6 +78,11 @@ class Transfer(Record):
     needed: str = ""
     full_rematerialization: bool = False
     overlap: Overlap | None = None
+    dtype: str = ""
+    type_in: str = ""
+    type_out: str = ""
+    stablehlo: str = ""
+    sent_as_written: float | None = None
 
     @property
     def sent(self) -> float:
@@ -235,6 +244,7 @@ def _transfer(t: Transfer, o: Options) -> str:
         f"{times}, {transfer_origin(t)}" + (f", {line_text(t.source)}" if t.source else "")
     )
     extra = [
+        f"{t.type_in} → {t.type_out}" if t.type_in and t.type_out else "",
         t.reason,
         overlap_text(t.overlap) if t.overlap is not None else "",
         f"{advice_word(t.tried)}{t.fix}" if t.fix else "",

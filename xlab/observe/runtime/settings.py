@@ -16,8 +16,8 @@ def settings(word: str = "", *, changed: bool = False) -> Settings:
     Example:
         >>> import xlab
         >>> with xlab.debug_nans(True):
-        ...     settings("debug_nans")
-          debug_nans   True   local
+        ...     [(s.value, s.source) for s in settings("debug_nans").rows]
+        [('True', 'local')]
     """
     rows = [
         Setting(

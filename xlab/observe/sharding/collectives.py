@@ -16,12 +16,19 @@ import numpy as np
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters import communication
-from xlab.interpreters.communication_costs import LINKS, Interconnect, cost, permute_price
+from xlab.interpreters.communication_costs import (
+    LINKS,
+    Interconnect,
+    cost,
+    permute_price,
+    sent_in_all,
+)
 from xlab.observe.programs import hlo as _hlo
 from xlab.observe.programs import names as _names
-from xlab.observe.programs.program import mesh_info
+from xlab.observe.programs.program import mesh_info, type_of
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import MeshInfo, Transfer
+from xlab.observe.records.units import size_text
 from xlab.observe.sharding.reasons import Cause, PartitionedValue, Try, decided, place_text, whole
 from xlab.observe.sharding.reasons import together as gathered
 from xlab.observe.sharding.remedies import remedy
@@ -48,11 +55,11 @@ def collectives(
         raise TypeError(
             f"link is a name ({', '.join(LINKS)}) or an Interconnect(name, α, β) of xlab.interpreters.communication_costs; given {link!r}"
         )
-    written = list(_written(stages.closed.jaxpr, stages))
+    found = list(written(stages.closed.jaxpr, stages))
     if not compile:
-        return [_user(w, [], stages, link, algorithm, program) for w in written], {}
+        return [_user(w, [], stages, link, algorithm, program) for w in found], {}
     ways: dict[int, tuple[Try, ...]] = {}
-    return list(_joined(stages, written, link, algorithm, program, ways)), ways
+    return list(_joined(stages, found, link, algorithm, program, ways)), ways
 
 
 @dataclass
@@ -67,13 +74,14 @@ class _Written:
     mesh: Any
 
 
-def _written(
+def written(
     jaxpr: Jaxpr,
     stages: ProgramStages,
     times: int | None = 1,
     conditional: Any = False,
     mesh: Any = None,
 ) -> Iterator[_Written]:
+    """The collective equations of a program in their order, with how often each runs."""
     for eqn in jaxpr.eqns:
         rule = communication.collective_rules.get(eqn.primitive)
         if rule is not None:
@@ -90,14 +98,14 @@ def _written(
             inner_conditional = True
         inner_mesh = eqn.params.get("mesh", mesh)
         for _, inner in subjaxprs_of_params(eqn.params):
-            yield from _written(
+            yield from written(
                 open_jaxpr(inner), stages, inner_times, inner_conditional, inner_mesh
             )
 
 
 def _joined(
     stages: ProgramStages,
-    written: list[_Written],
+    asked: list[_Written],
     link: Any,
     algorithm: Any,
     program: Any,
@@ -107,7 +115,7 @@ def _joined(
     given = 0
     module = stages.hlo
     by_equation: dict[int, list[_Written]] = {}
-    for w in written:
+    for w in asked:
         by_equation.setdefault(w.equation, []).append(w)
     known: list[Cause] | None = None
     read: dict[int, list[PartitionedValue]] = {}
@@ -329,12 +337,13 @@ def _user(
         )
     pairs = communication.pairs_along(groups, move.perm) if move.perm else ()
     bytes_in, bytes_out, times = move.bytes_in, move.bytes_out, w.times
-    instruction, kind, reason = "", move.kind, ""
+    instruction, kind, reason, alone = "", move.kind, "", None
     if compiled:
         # What runs is what the module says: kind, groups, pairs, bytes.
         c = compiled[0]
         instruction, times = c.instruction.name, c.times if c.times is not None else w.times
         reason = f"carried out as {c.kind}" if c.kind != kind else ""
+        alone = (kind, groups, pairs, bytes_in) if c.kind != kind else None
         kind, bytes_in, bytes_out, pairs, groups = (
             c.kind,
             c.bytes_in,
@@ -372,7 +381,21 @@ def _user(
         program=program,
         source=_names.source_of(w.eqn),
         mesh=info,
+        dtype=type_of(w.eqn.invars[0].aval).dtype or type_of(w.eqn.outvars[0].aval).dtype,
+        type_in=type_of(w.eqn.invars[0].aval).text,
+        type_out=type_of(w.eqn.outvars[0].aval).text,
+        stablehlo=stages.lines_of_collectives.get(w.equation, "") if stages.is_lowered else "",
     )
+    if alone is not None:
+        sent = sent_in_all(*alone) / max(1, info.size if info else len(ids))
+        record = record.replace(
+            sent_as_written=sent,
+            reason=record.reason.replace(
+                f"carried out as {kind}",
+                f"carried out as {kind}: {size_text(record.sent)} sent per device where {move.kind} alone sends {size_text(sent)}",
+                1,
+            ),
+        )
     return predicted(record, link, algorithm, groups)
 
 
@@ -464,6 +487,7 @@ def _added(
         value=cause.value if cause else "",
         needed=cause.needed if cause else "",
         full_rematerialization=whole_again,
+        dtype=c.operand_shapes[0].split("[")[0] if c.operand_shapes else "",
     )
     return predicted(record, link, algorithm, groups)
 

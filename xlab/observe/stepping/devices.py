@@ -13,8 +13,10 @@ import numpy as np
 
 from xlab.core.avals import INVARYING, ShapedArray
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from xlab.core.pending import AbstractTodo
 from xlab.core.trace import user_context
 from xlab.interpreters import partial_eval as pe
+from xlab.lax.collectives.starting import synchronous
 from xlab.lax.shape import reshape
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.programs.program import mesh_info
@@ -77,6 +79,8 @@ class Devices:
     # -- what the machine asks for ---------------------------------------------------------------------
 
     def run(self, eqn: JaxprEqn, values: list) -> list:
+        if eqn.primitive.takes_pending:
+            return values  # what was started is there: a step runs to its end
         given = [x for a, x in zip(eqn.invars, values) if type(a) is not Literal]
         jaxpr = self.made.get(id(eqn))
         if jaxpr is None:
@@ -124,16 +128,16 @@ class Devices:
 
     def _one(self, eqn: JaxprEqn) -> Jaxpr:
         atoms = [a for a in eqn.invars if type(a) is not Literal]
+        outs = [_result(v.aval) for v in eqn.outvars]
         ins = [a.aval for a in atoms]
         fresh = [Var(a) for a in ins]
         given = iter(fresh)
         inner = eqn.replace(
+            primitive=synchronous.get(eqn.primitive, eqn.primitive),
             invars=[a if type(a) is Literal else next(given) for a in eqn.invars],
-            outvars=[Var(v.aval) for v in eqn.outvars],
+            outvars=[Var(a) for a in outs],
         )
-        return self._program(
-            None, ins, [v.aval for v in eqn.outvars], [inner], fresh, inner.outvars, True, True
-        )
+        return self._program(None, ins, outs, [inner], fresh, inner.outvars, True, True)
 
     def _program(
         self,
@@ -176,7 +180,12 @@ class Devices:
 def _avals(jaxpr: Jaxpr) -> Any:
     yield from (v.aval for v in (*jaxpr.invars, *jaxpr.outvars))
     for eqn in jaxpr.eqns:
-        yield from (v.aval for v in eqn.outvars)
+        yield from (_result(v.aval) for v in eqn.outvars)
+
+
+def _result(aval: Any) -> Any:
+    """The type of what is known after a step: of a collective that was started, its result."""
+    return aval.inner_aval if type(aval) is AbstractTodo else aval
 
 
 def _plain(aval: Any) -> bool:

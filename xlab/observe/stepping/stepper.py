@@ -61,7 +61,7 @@ class Stepper:
             raise TypeError(
                 "stepping runs on concrete arrays; it cannot be used while a function is being traced"
             )
-        self.stages, self._flat, self._out_tree = _start(fun, args, kwargs)
+        self.stages, self._flat, self._out_tree = started(fun, args, kwargs)
         self.into, self.budget = into, budget
         closed = self.stages.closed
         self._machine = Machine(closed, self._flat, self.stages.name)
@@ -479,7 +479,8 @@ class Stepper:
         return f"Stepper({where}, after {self.index} steps{', finished' if self.finished else ''})"
 
 
-def _start(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, Any]:
+def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, Any]:
+    """A program, the values it is run on, and the structure of its results."""
     from xlab.compile.jit import jit
     from xlab.compile.stages import Compiled, Lowered, Traced
     from xlab.core.jaxpr import ClosedJaxpr

@@ -73,6 +73,7 @@ def phases(session: Session) -> Phases:
                 str(event.attrs.get("reason", "")),
                 steady,
                 type(event.error).__name__ if event.error is not None else "",
+                list(open_).index(event.thread),
             )
         )
         if event.end_ns > event.start_ns:

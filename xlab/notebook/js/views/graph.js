@@ -293,7 +293,7 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
     context.lineWidth = chosen.get(box) === 2 ? 2 : 1;
     context.stroke();
   }
-  const hot = (a, b) => chosen.get(a) === 2 || (b && chosen.get(b) === 2);
+  const hot = (a, b) => chosen.get(a) === 2 || (!!b && chosen.get(b) === 2);
   for (const look of ["plain", "pending", "hot"]) {
     const strong = look === "hot";
     const waits = look === "pending";
