@@ -12,6 +12,7 @@ _MODULES = (
     "custom_partitioning",
     "hijax",
     "key_reuse",
+    "jet",
     "layout",
     "mesh_utils",
     "multihost_utils",
