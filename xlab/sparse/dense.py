@@ -13,7 +13,7 @@ from xlab.core.trace import concrete_or_error
 from xlab.interpreters import ad
 from xlab.interpreters.ad import UndefinedPrimal, Zero
 from xlab.numpy.arithmetic import as_array
-from xlab.sparse.base import JAXSparse, SparseInfo, batch_positions, columns
+from xlab.sparse.base import JAXSparse, SparseInfo, batch_positions, columns, take_stored
 from xlab.sparse.bcoo import BCOO
 from xlab.sparse.primitive import batched_info, sparse_primitive
 
@@ -92,7 +92,16 @@ def _extract(indices, mat, *, assume_unique):
         out = jnp.broadcast_to(jnp.expand_dims(mat, len(batch)), (*batch, nse, *dense))
     if assume_unique:
         return out
-    return jnp.where(over_dense(first_stored(indices), out), out, jnp.zeros((), out.dtype))
+    return jnp.where(
+        over_dense(first_stored(indices, _sizes(indices, mat)), out), out, jnp.zeros((), out.dtype)
+    )
+
+
+def _sizes(indices, mat):
+    """The sizes of the sparse dimensions of an array that is read at coordinates."""
+    *batch, _, n_sparse = aval_of(indices).shape
+    shape = mat.aval.shape if isinstance(mat, UndefinedPrimal) else aval_of(mat).shape
+    return shape[len(batch) : len(batch) + n_sparse]
 
 
 def over_dense(mask, data):
@@ -100,13 +109,23 @@ def over_dense(mask, data):
     return mask.reshape(*aval_of(mask).shape, *(1,) * (aval_of(data).ndim - aval_of(mask).ndim))
 
 
-def sorted_columns(indices):
-    """The coordinates in lexicographic order, with the order they stand in: `(columns, order)`."""
+def sorted_columns(indices, sizes=None):
+    """The coordinates in lexicographic order, with the order they stand in: `(columns, order)`.
+
+    With the `sizes` of the dimensions, coordinates are compared as one number each where it fits into 32 bits; past the end of a
+    dimension all are one.
+    """
     shape = aval_of(indices).shape[:-1]
     here = lax.broadcasted_iota(np.int32, shape, len(shape) - 1)
     cols = columns(indices)
     if not cols:
         return (), here
+    if sizes is not None and math.prod(n + 1 for n in sizes) < np.iinfo(np.int32).max:
+        flat = jnp.zeros(shape, np.int32)
+        for c, n in zip(cols, sizes):
+            flat = flat * np.int32(n + 1) + jnp.minimum(c, n).astype(np.int32)
+        _, order = lax.sort((flat, here), dimension=-1, num_keys=1)
+        return columns(take_stored(indices, order)), order
     *cols, order = lax.sort((*cols, here), dimension=-1, num_keys=len(cols))
     return tuple(cols), order
 
@@ -119,9 +138,9 @@ def begins(cols, like):
     return first
 
 
-def first_stored(indices):
+def first_stored(indices, sizes):
     """Which stored elements are the first with their coordinates."""
-    cols, order = sorted_columns(indices)
+    cols, order = sorted_columns(indices, sizes)
     out = jnp.zeros(aval_of(order).shape, bool)
     return out.at[(*batch_positions(aval_of(order).shape[:-1]), order)].set(begins(cols, order))
 
@@ -130,7 +149,9 @@ def _extract_transpose(ct, indices, mat, *, assume_unique):
     if type(mat) is not UndefinedPrimal or type(ct) is Zero:
         return [None, Zero(mat.aval.to_ct_aval()) if type(mat) is UndefinedPrimal else None]
     if not assume_unique:
-        ct = jnp.where(over_dense(first_stored(indices), ct), ct, jnp.zeros((), ct.dtype))
+        ct = jnp.where(
+            over_dense(first_stored(indices, _sizes(indices, mat)), ct), ct, jnp.zeros((), ct.dtype)
+        )
     info = SparseInfo(tuple(mat.aval.shape), unique_indices=assume_unique)
     return [None, bcoo_todense_p.bind(ct, indices, spinfo=info)]
 
@@ -208,9 +229,18 @@ def _fromdense(mat, *, nse, n_batch, n_dense, index_dtype):
     shape = aval_of(mat).shape
     batch, sparse = shape[:n_batch], shape[n_batch : len(shape) - n_dense]
     size = math.prod(sparse)
-    mask = _nonzero(mat, n_batch, n_dense).reshape(*batch, size)
-    # Each element that is stored knows its slot: how many are stored before it.
-    slot = jnp.where(mask, jnp.cumsum(mask, -1, dtype=np.int32) - 1, nse)
+    mask = _nonzero(mat, n_batch, n_dense)
+    # Each element that is stored knows its slot: how many are stored before it, in its row and in the rows before.
+    rows = (
+        mask.reshape(*batch, -1, sparse[-1] if sparse else 1)
+        if size
+        else mask.reshape(*batch, 1, size)
+    )
+    counts = jnp.cumsum(rows, -1, dtype=np.int32)
+    totals = counts[..., -1] if size else jnp.zeros((*batch, 1), np.int32)
+    before = jnp.cumsum(totals, -1, dtype=np.int32) - totals
+    mask = mask.reshape(*batch, size)
+    slot = jnp.where(mask, (before[..., None] + counts).reshape(*batch, size) - 1, nse)
     here = lax.broadcasted_iota(np.int32, mask.shape, n_batch)
     flat = jnp.full((*batch, nse), size, np.int32)
     flat = flat.at[(*batch_positions(batch), slot)].set(here, mode="drop")

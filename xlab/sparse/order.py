@@ -33,8 +33,13 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     return mat.like(data, indices, indices_sorted=True)
 
 
+def _sizes(indices, info):
+    n_batch, n_sparse = aval_of(indices).ndim - 2, aval_of(indices).shape[-1]
+    return info.shape[n_batch : n_batch + n_sparse]
+
+
 def _sort_indices(data, indices, *, spinfo):
-    cols, order = sorted_columns(indices)
+    cols, order = sorted_columns(indices, _sizes(indices, spinfo))
     return take_stored(data, order), jnp.stack(cols, -1) if cols else indices
 
 
@@ -83,9 +88,11 @@ def padding(shape, dtype):
 
 def _grouped(indices, info):
     """Sorted coordinates, their order, which of them are the first of a group, and whether they are inside."""
-    n_batch, n_sparse = aval_of(indices).ndim - 2, aval_of(indices).shape[-1]
-    out = padding(info.shape[n_batch : n_batch + n_sparse], indices.dtype)
-    cols, order = sorted_columns(jnp.where(in_bounds(indices, info.shape)[..., None], indices, out))
+    sizes = _sizes(indices, info)
+    out = padding(sizes, indices.dtype)
+    cols, order = sorted_columns(
+        jnp.where(in_bounds(indices, info.shape)[..., None], indices, out), sizes
+    )
     indices = jnp.stack(cols, -1) if cols else indices
     inside = in_bounds(indices, info.shape)
     return indices, order, begins(cols, order) & inside, inside
