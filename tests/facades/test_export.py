@@ -407,7 +407,7 @@ class TestMeshesWithoutDevices:
             traced.lower(lowering_platforms=("cpu",)).compile()
         two = self.abstract(kind), self.abstract(kind, (2, 2))
         with pytest.raises(
-            ValueError, match="AbstractMesh of 4|Mesh for all inputs should be equal"
+            ValueError, match="AbstractMesh of size 4|Mesh for all inputs should be equal"
         ):
             export.export(xlab.jit(lambda x, y: x + y.sum()))(*map(self.spec, two))
 
@@ -434,3 +434,26 @@ def test_a_wrapper_of_a_jitted_function_is_none():
 
     with pytest.raises(ValueError, match="must be the result of `jit`"):
         export.export(twice)
+
+
+def test_foreign_functions_have_to_be_answered_for():
+    def f(x):
+        return xlab.ffi.ffi_call("of_this_process", xlab.ShapeDtypeStruct(x.shape, x.dtype))(x) + 1
+
+    with pytest.raises(
+        ValueError, match="no compatibility guarantees: f calls 'of_this_process'.*custom_call"
+    ):
+        export.export(xlab.jit(f))(X)
+    check = export.DisabledSafetyCheck.custom_call("of_this_process")
+    with pytest.raises(ValueError, match="of_this_process"):
+        export.export(
+            xlab.jit(f), disabled_checks=[export.DisabledSafetyCheck.custom_call("another")]
+        )(X)
+    e = export.export(xlab.jit(f), disabled_checks=[check])(X)
+    assert export.deserialize(e.serialize()).disabled_safety_checks == (check,)
+    assert (
+        check.is_custom_call() == "of_this_process"
+        and export.DisabledSafetyCheck.platform().is_custom_call() is None
+    )
+    # What the package itself calls needs no such word.
+    export.export(xlab.jit(lambda m: xlab.numpy.linalg.eigh(m @ m.T)))(np.eye(3, dtype=np.float32))

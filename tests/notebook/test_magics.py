@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+import xlab
+import xlab.export
 from xlab import observe
 from xlab.notebook.magics import MAGICS
 
@@ -564,3 +566,12 @@ def test_an_error_about_devices_draws_them(lab, run):
     result = lab.run_cell("xlab.device_put(w, d[1]) + xlab.device_put(w, d[2])")
     card = html(failure_node(failure(result.error_in_exec)))
     assert card.count("xl-strip n") == 2 and "not one of its devices" in card
+
+
+def test_a_cell_with_symbolic_shapes(lab, run):
+    lab.user_ns["kept"] = xlab.export.export(xlab.jit(lambda v: v[1:] * v.shape[0]))(
+        xlab.ShapeDtypeStruct(xlab.export.symbolic_shape("2*a, b"), "float32")
+    )
+    outputs, _ = run("%%xjit\nspec = x.shape\nq = kept.call(x)\nq.sum()")
+    assert lab.user_ns["q"].shape == (7, 4)
+    assert any("call_exported" in o.get("text/html", "") for o in outputs)

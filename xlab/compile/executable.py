@@ -50,6 +50,16 @@ from xlab.sharding.placement import Layout, default_layout
 from xlab.sharding.typed import memory_kind, typed
 
 
+def require_static(lowered: MeshComputation) -> None:
+    """Raises for a program with symbolic shapes, which is compiled where it is called."""
+    if lowered.module.dynamic:
+        types = ", ".join(a.str_short() for a in lowered.closed.in_avals)
+        raise ValueError(
+            f"jit({lowered.name}) has symbolic shapes, its arguments being {types}, so there is no one program to compile: keep it with "
+            f"xlab.export.export(f)(...), whose `call` compiles it for the shapes it is given, or compile it for shapes that are numbers"
+        )
+
+
 class Executable:
     """A compiled program. `made_by` is a weak reference to the jitted function that made it, and the structure of its arguments.
 
@@ -73,6 +83,7 @@ class Executable:
                 f"arguments shardings over a Mesh of devices (xlab.make_mesh), say where with compile(device_assignment=devices), or keep it "
                 f"with xlab.export."
             )
+        require_static(lowered)
         closed = lowered.closed
         self.in_avals, self.out_avals = tuple(closed.in_avals), tuple(closed.out_avals)
         self.physical_in, self.physical_out = (

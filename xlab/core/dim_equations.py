@@ -87,7 +87,7 @@ class Equations:
                     f"'{e.text()}' for dimension size {self._name(p)}" for e, p in left
                 )
                 raise ValueError(
-                    f"Cannot solve for values of dimension variables {set(missing)}. We can only solve linear uni-variate "
+                    f"Cannot solve for values of dimension variables {{{', '.join(map(repr, missing))}}}. We can only solve linear uni-variate "
                     f"constraints. {self._using()} Unprocessed specifications: {unused}. Let each variable be a dimension of its "
                     f"own in some argument, such as symbolic_shape('{', '.join(missing)}')."
                 )

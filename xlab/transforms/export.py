@@ -69,6 +69,10 @@ class DisabledSafetyCheck:
         """Lets a program call a foreign function that other versions may not have."""
         return cls(f"custom_call:{target_name}")
 
+    def is_custom_call(self) -> str | None:
+        """The name of the foreign function whose check this disables; None for other checks."""
+        return self.name.removeprefix("custom_call:") if ":" in self.name else None
+
 
 def default_export_platform() -> str:
     """The platform programs are exported for unless told otherwise."""
@@ -371,8 +375,10 @@ def export(
                 f"one device, or use shard_map"
             )
         closed, others = program.closed, []
+        _check_custom_calls(name, program.module.text, disabled_checks)
         for other in wanted[1:]:
             module = traced.lower(lowering_platforms=(other,))._lowered.module
+            _check_custom_calls(name, module.text, disabled_checks)
             if module.text != program.module.text:
                 others.append((other, bytes(_ir.to_portable(module.text))))
         given = dict(zip(program.kept, program.in_shardings))
@@ -400,6 +406,29 @@ def export(
         )
 
     return exporter
+
+
+# Targets that this package writes; each version of the compiler has them, or its passes take them away.
+_KNOWN_TARGETS = re.compile(
+    r"lapack_\w+_ffi|stablehlo\.[\w.]+|mhlo\.[\w.]+|chlo\.[\w.]+|xla\.[\w.]+|shape_assertion|Sharding|ApproxTopK|LayoutConstraint|"
+    r"annotate_device_placement|dce_sink|ragged_all_to_all"
+)
+_TARGET = re.compile(r'custom_call @(?:"([^"]*)"|([\w.$-]+))|call_target_name = "([^"]*)"')
+
+
+def _check_custom_calls(
+    name: str, text: str, disabled_checks: Sequence[DisabledSafetyCheck]
+) -> None:
+    """Raises where a program calls a foreign function that nobody answers for."""
+    allowed = {check.is_custom_call() for check in disabled_checks}
+    found = dict.fromkeys(next(filter(None, m)) for m in _TARGET.findall(text) if any(m))
+    unknown = [t for t in found if t not in allowed and not _KNOWN_TARGETS.fullmatch(t)]
+    if unknown:
+        raise ValueError(
+            f"Cannot serialize code with custom calls whose targets have no compatibility guarantees: {name} calls "
+            f"{', '.join(map(repr, unknown))}, which the process that reads the program may not have, or have otherwise. If every "
+            f"process registers it alike, say so: export(f, disabled_checks=[DisabledSafetyCheck.custom_call({unknown[0]!r})])."
+        )
 
 
 def _check_platforms(jaxpr, wanted) -> None:

@@ -83,6 +83,7 @@ class LoweredModule:
     )  # what partitions custom calls of this process
     shards: bool = False  # names a mesh
     ordered: tuple = ()  # effects with a token: leading argument and leading result
+    dynamic: bool = False  # has symbolic shapes
 
 
 class Context:
@@ -585,6 +586,7 @@ def lower_module(
         module.partitioners,
         bool(meshes),
         _effects.in_order(closed.effects),
+        dynamic,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from xlab.backend import compiling as _compiling
 from xlab.backend import profiling as _profiling
+from xlab.compile.executable import require_static
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.pass_times import Place, timed
 from xlab.observe.programs.recorder import paused
@@ -62,6 +63,7 @@ def passes(
 
 def _compile(stages: ProgramStages, folder: str) -> None:
     low = stages.lowered
+    require_static(low)
     options = {**low.compiler_options, "xla_dump_to": folder, "xla_dump_hlo_pass_re": ".*"}
     with analysis_only():
         _compiling.compile_text(

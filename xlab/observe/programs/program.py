@@ -169,7 +169,7 @@ def type_of(aval: Any, spec: Any = None) -> Type:
     mat = aval.mat
     return Type(
         dtypes.short_name(aval.dtype),
-        tuple(aval.shape),
+        tuple(d if isinstance(d, int) else str(d) for d in aval.shape),
         spec if spec is not None and not any(own or ()) else own,
         tuple(sorted(map(str, mat.varying))),
         tuple(sorted(map(str, mat.unreduced))),
