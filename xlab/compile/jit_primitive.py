@@ -5,9 +5,11 @@ from __future__ import annotations
 from xlab.compile.arguments import check_outermost
 from xlab.compile.devices import sharding_sources
 from xlab.compile.placement import physical_sharding
+from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import mlir
 from xlab.interpreters.calls import AlignedParams, define_call
+from xlab.interpreters.jet import inlined, jet_rules
 from xlab.sharding import NamedSharding, SingleDeviceSharding
 
 jit_p = Primitive("jit")
@@ -46,6 +48,9 @@ define_call(
     AlignedParams("in_shardings", "out_shardings", batched=_batched),
     _Donation("donated_invars", added=False),
 )
+
+
+jet_rules[jit_p] = inlined(lambda *args, jaxpr, **_: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args))
 
 
 def _jit_lowering(

@@ -7,7 +7,7 @@ core and below.
 
 Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
 jaxprs inside an equation), `discharge.py` (references to values), `divergence.py` (collectives that some of their
-devices may not reach), `key_reuse.py` (random keys that a program uses twice), `provenance.py`
+devices may not reach), `jet.py` (Taylor polynomials), `key_reuse.py` (random keys that a program uses twice), `provenance.py`
 (where the equations of a transformed program come from), `ref_flow.py` (mutable references in partial evaluation),
 `vmappable.py` (user classes that `vmap` maps over).
 """

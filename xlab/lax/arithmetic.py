@@ -14,6 +14,7 @@ from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
+from xlab.interpreters.jet import jet_rules
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
 from xlab.lax.bits import bitwise_and, bitwise_or
@@ -198,7 +199,24 @@ ad.defjvp2(
     lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
     lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
 )
+
+
+def _div_jet(primals, series, order):
+    # q y = x, so the term k of q is what is left of that of x, divided by y.
+    (x, y), (dx, dy) = primals, series
+    out = [div_p.bind(x, y)]
+    for k in range(order):
+        rest = None if dx is None else dx[k]
+        if dy is not None:
+            for i in range(k + 1):
+                product = mul_p.bind(dy[i], out[k - i])
+                rest = neg(product) if rest is None else sub_p.bind(rest, product)
+        out.append(div_p.bind(rest, y))
+    return out[0], out[1:]
+
+
 ad.primitive_transposes[div_p] = _div_transpose
+jet_rules[div_p] = _div_jet
 mlir.register_text_lowering(
     div_p,
     _guarded(

@@ -312,6 +312,7 @@ ad.defjvp(
     lambda t, x, y, **params: dot_general_p.bind(t, y, **params),
     lambda t, x, y, **params: dot_general_p.bind(x, t, **params),
 )
+ad.primitive_jvps[dot_general_p].form = "bilinear"
 ad.primitive_transposes[dot_general_p] = _dot_transpose
 sharding_rules[dot_general_p] = sharding_in_types.dot
 batching.primitive_batchers[dot_general_p] = _dot_batch

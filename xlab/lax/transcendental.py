@@ -11,6 +11,7 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
+from xlab.interpreters.jet import integral, jet_rules, velocity
 from xlab.lax import elementwise as _e
 from xlab.lax.accuracy import attribute, checked, unary
 from xlab.lax.arithmetic import _spread_tangent, add, div, integer_pow, mul, neg, pow_p, square, sub
@@ -52,6 +53,17 @@ def exp(x: ArrayLike, *, accuracy: Any = None) -> Array:
 
 
 exp_p = _accurate("exp", "stablehlo.exponential", lambda t, ans, x: mul(t, ans), ans=True)
+
+
+def _exp_jet(primals, series, order, **params):
+    # y' = y x'
+    out, speed = [exp_p.bind(*primals, **params)], velocity(series[0])
+    for _ in range(order):
+        out.append(integral(speed, out))
+    return out[0], out[1:]
+
+
+jet_rules[exp_p] = _exp_jet
 
 
 def exp2(x: ArrayLike, *, accuracy: Any = None) -> Array:
@@ -167,6 +179,30 @@ sin_p = _accurate(
 cos_p = _accurate(
     "cos", "stablehlo.cosine", lambda t, x, accuracy=None: neg(mul(t, sin(x, accuracy=accuracy)))
 )
+
+
+def _circle_jet(primals, series, order, **params):
+    """The terms of the sine and of the cosine: each is the other's derivative."""
+    speed = velocity(series[0])
+    sines, cosines = [sin_p.bind(*primals, **params)], [cos_p.bind(*primals, **params)]
+    for _ in range(order):
+        rise, fall = integral(speed, cosines), integral(speed, sines)
+        sines.append(rise)
+        cosines.append(neg(fall))
+    return sines, cosines
+
+
+def _sin_jet(*args, **params):
+    sines, _ = _circle_jet(*args, **params)
+    return sines[0], sines[1:]
+
+
+def _cos_jet(*args, **params):
+    _, cosines = _circle_jet(*args, **params)
+    return cosines[0], cosines[1:]
+
+
+jet_rules[sin_p], jet_rules[cos_p] = _sin_jet, _cos_jet
 tan_p = _accurate(
     "tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_one(x), square(ans))), ans=True
 )

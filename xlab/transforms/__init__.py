@@ -9,7 +9,7 @@ arguments), `custom_gradient.py` (a function that returns its value together wit
 function with its own batching rule), `export.py` (a compiled function as a file that other processes and later
 versions run), `export_shapes.py` (symbolic shapes of exported programs), `export_trees.py` (pytree structures and types as JSON, for exported programs), `hi_primitive.py` (primitives as classes
 with rules of their own), `linear_call.py`
-(`linear_call` and `custom_transpose`), `named_call.py` (a function whose equations stand under its name in programs
+(`linear_call` and `custom_transpose`), `jet.py` (higher derivatives along a curve), `named_call.py` (a function whose equations stand under its name in programs
 and profiles), `policies.py` (which values `checkpoint` keeps), `remat_opt.py` (the forward rule of a `custom_vjp`
 with `optimize_remat=True`), `saved_residuals.py` (the residuals that reverse mode keeps),
 `vjp_refs.py` (cotangents accumulated in references).

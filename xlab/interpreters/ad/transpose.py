@@ -327,6 +327,7 @@ def deflinear2(prim, transpose=None):
             return out, (Zero.of(out) if not prim.multiple_results else [Zero.of(o) for o in out])
         return out, prim.bind(*map(instantiate_zeros, tangents), **params)
 
+    rule.form = "linear"
     primitive_jvps[prim] = rule
     if transpose is not None:
         primitive_transposes[prim] = transpose
@@ -351,6 +352,7 @@ def defbilinear(prim, left_rule: Callable, right_rule: Callable):
         lambda t, x, y, **params: prim.bind(t, y, **params),
         lambda t, x, y, **params: prim.bind(x, t, **params),
     )
+    primitive_jvps[prim].form = "bilinear"
 
     def transpose(ct, x, y, **params):
         check_one_side(prim.name, x, y)
