@@ -21,11 +21,9 @@ from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
 from xlab.observe.records import ArrayLayout, MeshInfo, Report, Transfer
-from xlab.observe.records.overlap import Overlap
-from xlab.observe.records.source import line_text
+from xlab.observe.records.overlap import overlap_mark
 from xlab.observe.records.transfers import (
     advice_word,
-    overlap_text,
     sentences,
     transfer_name,
     transfer_origin,
@@ -138,12 +136,8 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
                 transfer_name(t),
             ),
             h("small", None, " " + t.operand) if t.operand else None,
-            h(
-                "small",
-                {"class": "xl-overlap-mark", "title": overlap_text(t.overlap)},
-                until(t.overlap),
-            )
-            if t.overlap is not None
+            h("small", {"class": "xl-overlap-mark"}, overlap_mark(t.overlap))
+            if t.overlap
             else None,
         ),
         h("td", None, transfer_over(t)),
@@ -194,17 +188,6 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
             )
         )
     return rows
-
-
-def until(o: Overlap) -> str:
-    """Where a collective that was started is waited for.
-
-    >>> until(Overlap("Todo{f32[8]}", 1, 2)), until(Overlap("Todo{f32[8]}", 1))
-    ('pending until equation 2', 'never awaited')
-    """
-    if o.done < 0:
-        return "never awaited"
-    return f"pending until {line_text(o.done_source) or f'equation {o.done}'}"
 
 
 def totals(transfers: tuple[Transfer, ...], measured: bool = False) -> Node:
