@@ -438,7 +438,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         for eqn in jaxpr.eqns:
             rule = rules(eqn.primitive)
             if rule is None:
-                raise lowerings.missing(eqn.primitive)
+                raise lowerings.missing(eqn.primitive, f" for the platform {module.platform}")
             names = []
             avals_in = []
             for v in eqn.invars:
