@@ -207,30 +207,6 @@ def put_call(n, quick):
     return timed(lambda: n.jax.block_until_ready(n.jax.device_put(arrays, where)))
 
 
-@benchmark("reshard rows to columns, 4 MB, 8 devices", 1.0, "call")
-def reshard_call(n, quick):
-    mesh = sharding(n).mesh
-    rows, columns = (
-        n.jax.sharding.NamedSharding(mesh, n.jax.sharding.PartitionSpec(*spec))
-        for spec in ((mesh.axis_names[0], None), (None, mesh.axis_names[0]))
-    )
-    step = n.jax.jit(lambda x: x + 1)
-    state = [n.jax.device_put(np.zeros((1024, 1024), np.float32), rows)]
-
-    def run():  # a new array each time: what was read of one is kept
-        state[0] = step(state[0])
-        n.jax.block_until_ready(n.jax.device_put(n.jax.block_until_ready(state[0]), columns))
-
-    return timed(run)
-
-
-@benchmark("device_put, 100 arrays from device to device", 1.0, "call")
-def put_across(n, quick):
-    first, second = n.jax.devices()[:2]
-    arrays = [n.jax.device_put(np.arange(16, dtype=np.float32) + i, first) for i in range(100)]
-    return timed(lambda: n.jax.block_until_ready(n.jax.device_put(arrays, second)))
-
-
 # -- eager -----------------------------------------------------------------------------------------------------
 
 

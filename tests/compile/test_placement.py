@@ -444,3 +444,11 @@ def test_what_the_compiler_lays_otherwise_than_asked_is_an_error_that_names_both
         f(np.ones(8, np.float32))
     monkeypatch.undo()
     assert np.asarray(f(np.ones(8, np.float32))).tolist() == [3] * 8
+
+
+def test_an_unknown_default_device_is_refused():
+    with (
+        xlab.default_device("nowhere"),
+        pytest.raises(ValueError, match="default_device must be a device.*'nowhere'"),
+    ):
+        xlab.jit(lambda x: x)(np.ones(2))

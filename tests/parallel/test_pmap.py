@@ -12,6 +12,7 @@ import xlab
 import xlab.numpy as jnp
 from xlab import lax
 from xlab.config import flag_context
+from xlab.extend.core import devices_needed
 from xlab.parallel import replica_mode
 
 X = np.arange(8, dtype=np.float32)
@@ -191,6 +192,46 @@ class TestNested:
             ValueError, match="size.* is 2 and devices has 3 entries: they must be equal$"
         ):
             xlab.pmap(lambda v: v, devices=devices[:3])(X[:2])
+
+
+def test_d25_devices_that_a_program_with_maps_needs():
+    nested = xlab.pmap(xlab.pmap(lambda v: v, axis_name="j"), axis_name="i")
+    once = xlab.pmap(lambda v: v)
+    looped = lambda x: lax.scan(lambda c, _: (once(c), None), x, None, length=2)[0]
+    for f, x, count in ((nested, X.reshape(2, 4), 8), (looped, X[:4], 4), (jnp.sin, X, 1)):
+        assert devices_needed(xlab.make_jaxpr(f)(x)) == count
+
+
+BODIES = {
+    "elementwise": lambda v: jnp.sin(v) * v,
+    "psum": lambda v: v * lax.psum(v, "i"),
+    "gather": lambda v: v + lax.all_gather(v, "i").sum(0) * lax.axis_index("i"),
+    "permute": lambda v: v * lax.ppermute(v, "i", [(0, 1), (1, 2), (2, 0)]),
+    "scan": lambda v: lax.scan(lambda c, x: (c * x, c + lax.psum(x, "i")), v[0], v)[1],
+    "inner vmap and grad": lambda v: xlab.grad(lambda w: (xlab.vmap(jnp.sin)(w) * w).sum())(v),
+}
+WAYS = {
+    "eager": lambda f, x: f(x),
+    "jit": lambda f, x: xlab.jit(f)(x),
+    "disable_jit": lambda f, x: _eagerly(f, x),
+    "grad": lambda f, x: xlab.grad(lambda y: (f(y) ** 2).sum())(x),
+    "vmap": lambda f, x: xlab.vmap(f)(np.stack([x, 2 * x])),
+    "eager grad": lambda f, x: _eagerly(xlab.grad(lambda y: (f(y) ** 2).sum()), x),
+}
+
+
+def _eagerly(f, x):
+    with xlab.disable_jit():
+        return f(x)
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_every_way_to_run_a_map_is_a_loop(body):
+    x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+    mapped = xlab.pmap(BODIES[body], axis_name="i")
+    loop = xlab.vmap(BODIES[body], axis_name="i")  # collectives over examples
+    for name, way in WAYS.items():
+        np.testing.assert_allclose(way(mapped, x), way(loop, x), rtol=2e-5, atol=1e-6, err_msg=name)
 
 
 class TestReplicaMode:

@@ -13,6 +13,7 @@ from xlab.parallel.mesh_utils import create_device_mesh
 from xlab.sharding import (
     AxisType,
     Format,
+    GSPMDSharding,
     Mesh,
     NamedSharding,
     P,
@@ -321,3 +322,23 @@ def test_an_array_of_keys_from_one_part_per_device():
     np.testing.assert_array_equal(xlab.random.key_data(made), xlab.random.key_data(keys))
     with pytest.raises(ValueError, match="one part on each"):
         xlab.make_array_from_single_device_arrays((8,), rows(), parts[:3])
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("y", "x"), P(None, ("y", "x")), P()], ids=str)
+def test_tilings_without_a_mesh_are_taken_as_shardings(spec):
+    value = np.arange(64, dtype=np.float32).reshape(8, 8)
+    named = NamedSharding(grid(), spec)
+    tiling = GSPMDSharding(xlab.devices(), named.to_hlo_sharding(2))
+    other = xlab.device_put(value, NamedSharding(grid(), P("x", "y")))
+    given = xlab.device_put(value, tiling)
+    runs = (
+        xlab.jit(lambda a: a * 2)(given),
+        xlab.jit(lambda a: a * 2, in_shardings=tiling)(value),
+        xlab.jit(lambda a: a + a, out_shardings=tiling)(other),
+        xlab.jit(lambda a, b: a + b, out_shardings=tiling)(given, other),
+        xlab.jit(lambda a: lax.with_sharding_constraint(a * 2, tiling))(other),
+    )
+    for out in runs:
+        np.testing.assert_array_equal(out, 2 * value)
+        assert out.sharding.is_equivalent_to(named, 2)
+        assert shards(out) == shards(xlab.device_put(2 * value, named))

@@ -188,7 +188,12 @@ def default_device() -> Device:
     if isinstance(chosen, Device):
         return chosen
     if isinstance(chosen, str):
-        return local_devices(backend=chosen)[0]
+        try:
+            return local_devices(backend=chosen)[0]
+        except RuntimeError as error:
+            raise ValueError(
+                f"default_device must be a device, such as xlab.devices()[0], or the name of a platform that is there: {error}"
+            ) from None
     found: Sequence[Device] = getattr(chosen, "_device_assignment", ())
     if len(found) == 1:
         return found[0]

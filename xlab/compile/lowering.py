@@ -18,6 +18,7 @@ from xlab.config import config
 from xlab.core.avals import TOKEN
 from xlab.core.jaxpr import ClosedJaxpr, number_part
 from xlab.interpreters.mlir import LoweredModule, lower_module
+from xlab.interpreters.mlir.shardings import tiling_text
 from xlab.interpreters.mlir.values import escape, physical_aval
 from xlab.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from xlab.sharding.typed import memory_kind
@@ -213,11 +214,9 @@ def _attributes(parts) -> str:
 def _sdy(sharding, ndim, meshes) -> str:
     if isinstance(sharding, NamedSharding):
         return sharding.sdy(ndim, meshes.symbol(sharding.mesh))
-    if isinstance(sharding, SingleDeviceSharding) or sharding.is_fully_replicated:
+    if isinstance(sharding, SingleDeviceSharding):
         raise ValueError(f"{sharding} cannot be used in a program on several devices")
-    raise ValueError(
-        f"{sharding} has no mesh axes to name: give this argument a NamedSharding (xlab.device_put) first"
-    )
+    return tiling_text(sharding.to_hlo_sharding(ndim), ndim, len(sharding.devices_in_order), meshes)
 
 
 def _memory_attribute(sharding, aval) -> list[str]:

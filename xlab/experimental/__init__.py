@@ -19,6 +19,7 @@ _MODULES = (
     "ode",
     "pallas",
     "pjit",
+    "roofline",
     "scheduling_groups",
     "serialize_executable",
     "shard_alike",

@@ -132,11 +132,12 @@ def jaxpr_cost(jaxpr: Jaxpr) -> CostEstimate:
     """What the equations of a jaxpr cost, without the bytes of its inputs and outputs."""
     total = NOTHING
     for eqn in jaxpr.eqns:
-        total = total + _equation_cost(eqn)
+        total = total + equation_cost(eqn)
     return total
 
 
-def _equation_cost(eqn: JaxprEqn) -> CostEstimate:
+def equation_cost(eqn: JaxprEqn) -> CostEstimate:
+    """What one equation costs, with the programs inside it."""
     rule = _rules.get(eqn.primitive)
     if rule is not None:
         ins, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]

@@ -14,11 +14,13 @@ from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Tracer, state
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.mlir.shardings import tiling_text
 from xlab.lax import sharding_in_types
 from xlab.sharding import (
     UNCONSTRAINED,
     AbstractMesh,
     Format,
+    GSPMDSharding,
     NamedSharding,
     PartitionSpec,
     Sharding,
@@ -221,11 +223,15 @@ batching.axis_primitive_batchers[sharding_constraint_p] = _batch
 
 def constraint_text(ctx, x, sharding, aval) -> str:
     """Emits a constraint where it has an effect: with several devices and Auto or Explicit axes."""
-    if (
-        not isinstance(sharding, NamedSharding)
-        or not isinstance(aval, ShapedArray)
-        or ctx.module.devices == 1
-    ):
+    if not isinstance(aval, ShapedArray) or ctx.module.devices == 1:
+        return x
+    if isinstance(sharding, GSPMDSharding) and ctx.mesh is None:
+        ndim = mlir.values.physical_aval(aval).ndim
+        text = tiling_text(
+            sharding.to_hlo_sharding(ndim), ndim, ctx.module.devices, ctx.module.meshes
+        )
+        return _emit(ctx, x, text, aval)
+    if not isinstance(sharding, NamedSharding):
         return x
     if ctx.mesh is not None:
         if set(ctx.mesh.axis_names) <= set(ctx.manual):
@@ -246,6 +252,10 @@ def constraint_text(ctx, x, sharding, aval) -> str:
     text = sharding.sdy(
         mlir.values.physical_aval(aval).ndim, ctx.module.meshes.symbol(sharding.mesh)
     )
+    return _emit(ctx, x, text, aval)
+
+
+def _emit(ctx, x: str, text: str, aval) -> str:
     return ctx.op(
         f"sdy.sharding_constraint {x} {text.removeprefix('#sdy.sharding')} : {mlir.tensor_type(aval)}"
     )

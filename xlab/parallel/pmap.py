@@ -62,6 +62,9 @@ def pmap(
 ) -> Callable:
     """Runs a function on several devices at once, one example of the mapped axis on each.
 
+    It is one compiled program. Under `disable_jit` the body runs operation by operation, and Python can print and compare the values of
+    all devices (unless the option `eager_pmap` is off). Maps in maps run over a mesh with an axis for each of them.
+
     Args:
         fun: function of one example.
         axis_name: name of the mapped axis, for collectives.

@@ -67,6 +67,11 @@ def shard_map(
 ) -> Callable:
     """Maps a function over the devices of a mesh: `f` sees one device's part of each argument.
 
+    Called eagerly it runs as one compiled program, as long as Python asks for no value. Where the body prints a part, branches on it,
+    or hands it to NumPy, what came before and the rest of that call run operation by operation: a print shows the part of each device
+    with its mesh coordinates, and a branch or a number needs a value that all devices share. Under `disable_jit` every operation runs
+    by itself. Under `jit` there are no values, as anywhere in a traced function.
+
     Args:
         f: the function of one device; inside, `lax.psum` and the other collectives speak of mesh axes by name.
         mesh: the devices; by default the one set by `set_mesh`, or inside another `shard_map` its mesh.
@@ -85,6 +90,12 @@ def shard_map(
         >>> total = xlab.shard_map(lambda x: xlab.lax.psum(x.sum(), "i"), mesh=mesh, in_specs=P("i"), out_specs=P())
         >>> float(total(xlab.lax.iota("float32", 4)))
         6.0
+        >>> show = xlab.shard_map(lambda x: (print(x), x)[1], mesh=mesh, in_specs=P("i"), out_specs=P("i"))
+        >>> float(show(xlab.lax.iota("float32", 2)).sum())
+        On cpu:0 at mesh coordinates (i,) = (0,):
+        [0. 1.]
+        <BLANKLINE>
+        1.0
     """
     if f is None:
         return functools.partial(

@@ -7,7 +7,7 @@ import math
 from xlab.core.avals import ShapedArray
 from xlab.core.sharding_rules import requested_sharding
 from xlab.interpreters.mlir.values import escape, physical_aval, tensor_type
-from xlab.sharding import NamedSharding, PartitionSpec
+from xlab.sharding import AbstractMesh, NamedSharding, PartitionSpec, from_hlo_sharding
 
 
 class MeshTable:
@@ -72,6 +72,25 @@ class MeshTable:
             )
             out.append(f"  sdy.mesh @{symbol} = <[{parts}]{suffix}>")
         return out
+
+
+def tiling_text(tiling, ndim: int, devices: int, meshes: MeshTable) -> str:
+    """The sharding attribute of a tiling: over the program's mesh where that can say it, else over one made for it."""
+    axes, ids = meshes.first(devices) or ((), None)
+    if axes and ids is None:
+        mesh = AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes))
+        spec = from_hlo_sharding(tiling, mesh, ndim)
+        if spec is not None:
+            return NamedSharding(mesh, spec).sdy(ndim, meshes.of_axes(axes))
+    dims, order = (devices,), tuple(range(devices))
+    tiles: tuple = ()
+    if not tiling.is_replicated():  # one axis for each dimension of the tiles
+        dims = tiles = tuple(map(int, tiling.tile_assignment_dimensions()))
+        order = tuple(map(int, tiling.tile_assignment_devices()))
+    names = tuple((f"_axis_{d}", n) for d, n in enumerate(dims) if n > 1)
+    symbol = meshes.of_axes(names, None if order == tuple(range(devices)) else order)
+    parts = (f'{{"_axis_{d}"}}' if d < len(tiles) and tiles[d] > 1 else "{}" for d in range(ndim))
+    return f"#sdy.sharding<@{symbol}, [{', '.join(parts)}]>"
 
 
 def _check_axis(name: str) -> None:

@@ -105,7 +105,9 @@ STATES = {
 
 def chips(type: Type, mesh: MeshInfo) -> Node:
     """A type's state over each mesh axis as a row of chips: a color for each value, and a sign between devices."""
-    rows = []
+    rows: list[Node] = []
+    if not (type.varying or type.unreduced or type.reduced):
+        return h("span", None)  # nobody has checked how it varies
     for k, (name, size) in enumerate(zip(mesh.axis_names, mesh.axis_sizes, strict=True)):
         state = state_of(type, name)
         many = state == "V"
@@ -160,9 +162,12 @@ def ribbons(r: Replay) -> Node | None:
     tall = max(3.0, min(14.0, 420 / (len(r.devices) * max(rows_in, rows_out) + 1)))
     gap, width = 10.0, 460.0
     place = {d: k for k, d in enumerate(r.devices)}
-    top_in = [14 + k * (rows_in * tall + gap) for k in range(len(r.devices))]
-    top_out = [14 + k * (rows_out * tall + gap) for k in range(len(r.devices))]
-    nodes: list[Any] = []
+    top_in = [18 + k * (rows_in * tall + gap) for k in range(len(r.devices))]
+    top_out = [18 + k * (rows_out * tall + gap) for k in range(len(r.devices))]
+    nodes: list[Any] = [
+        h("text", {"x": x, "y": 9, "class": "xl-cell-label"}, word)
+        for x, word in ((41, "rows sent"), (width - 41, "rows received"))
+    ]
     for x, top, rows, anchor in (
         (34, top_in, rows_in, "end"),
         (width - 48, top_out, rows_out, "start"),
@@ -185,7 +190,7 @@ def ribbons(r: Replay) -> Node | None:
         z0, z1 = (top_out[place[b.dst]] + t * tall for t in (t0, t1))
         left, right = 48.0, width - 48.0
         mid = (left + right) / 2
-        shade = 100 - round(60 * place[a.src] / max(1, len(r.devices) - 1))
+        shade = 100 - round(45 * place[a.src] / max(1, len(r.devices) - 1))
         nodes.append(
             h(
                 "path",
@@ -243,7 +248,7 @@ def frame(r: Replay) -> Node:
 
 def gaps(r: Replay) -> tuple[float, float]:
     """Room for arrows between tiles."""
-    return (72, 30) if r.mesh.size <= 16 else (28, 18)
+    return (72, 44) if r.mesh.size <= 16 else (28, 18)
 
 
 def hue_of(r: Replay) -> str:
