@@ -16,7 +16,7 @@ import numpy as np
 
 from xlab.core import effects as _effects
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of, explicit_types, symbolic_types
+from xlab.core.avals import ShapedArray, array_converters, aval_of, explicit_types, symbolic_types
 from xlab.core.dim_equations import Equations
 from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import (
@@ -409,6 +409,8 @@ def _host(x):
     """A concrete value as a NumPy array."""
     if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
         return np.asarray(x)
+    if type(x) in array_converters:
+        return _host(array_converters[type(x)](x))
     check_closed_over(x)
     return np.asarray(x._host_value() if hasattr(x, "_host_value") else x)
 
