@@ -7,6 +7,7 @@ import xlab
 import xlab.numpy as jnp
 from xlab import lax
 from xlab.extend import core
+from xlab.interpreters import mlir
 from xlab.sharding import Mesh, NamedSharding
 from xlab.sharding import PartitionSpec as P
 
@@ -172,3 +173,39 @@ def test_d15_a_program_without_operations_is_trivial():
     assert not xlab.jit(lambda a: a + 1).lower(X).is_trivial()
     one, same = xlab.jit(lambda a: (a, a))(x := jnp.asarray(X))
     assert one is not same and one is not x
+
+
+def test_d9_a_missing_lowering_names_the_primitive_and_the_platform():
+    toy = core.Primitive("toy")
+    toy.def_abstract_eval(lambda a: a)
+    traced = xlab.jit(lambda x: toy.bind(x)).trace(X)
+    for platforms, name in ((None, "cpu"), (("tpu",), "tpu")):
+        with pytest.raises(NotImplementedError, match=f"lower 'toy' for the platform {name}"):
+            traced.lower(lowering_platforms=platforms)
+    with pytest.raises(NotImplementedError, match="lower 'toy' for the platform cpu"):
+        toy.bind(X)
+
+
+def test_d22_members_of_the_set_are_lowered_for_each_device():
+    toy = core.Primitive("device_toy")
+    toy.def_abstract_eval(lambda a: a)
+    seen = []
+
+    def lowering(ctx, x):
+        seen.append(ctx.module.assignment)
+        return x
+
+    mlir.register_text_lowering(toy, lowering)
+    first, second = xlab.devices()[:2]
+    shared = xlab.jit(lambda x: toy.bind(x) + 1)
+    for device in (first, second):
+        shared(xlab.device_put(X, device))
+    assert seen == [(first,)]
+    mlir.lowered_with_devices.add(toy)
+    try:
+        own = xlab.jit(lambda x: toy.bind(x) + 2)
+        for device in (first, second):
+            own(xlab.device_put(X, device))
+        assert seen == [(first,), (first,), (second,)]
+    finally:
+        mlir.lowered_with_devices.discard(toy)

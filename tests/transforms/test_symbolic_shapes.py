@@ -44,7 +44,14 @@ def close(got, want, name=""):
         np.testing.assert_allclose(g, w, rtol=2e-4, atol=2e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("family", samples.FAMILIES)
+# Large programs: their compiles take most of the time.
+LARGE = ("order", "derivatives", "linalg", "random")
+
+
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(f, marks=[pytest.mark.slow] if f in LARGE else []) for f in samples.FAMILIES],
+)
 def test_values_are_those_of_the_function(family):
     rows = samples.FAMILIES[family]
     scope = export.SymbolicScope(samples.CONSTRAINTS)
@@ -291,6 +298,27 @@ def test_several_devices():
         out = program.call(x)
         close(out, f(np.asarray(x)))
     close(xlab.grad(lambda x: e.call(x)[0].sum())(x), np.full((8, 2), 24.0, F))
+
+
+@pytest.mark.skipif(len(xlab.devices()) < 4, reason="needs 4 devices")
+@pytest.mark.parametrize("kind", ["Auto", "Explicit"])
+def test_types_with_shardings(kind):
+    mesh = xlab.make_mesh((4,), ("x",), axis_types=(getattr(xlab.sharding.AxisType, kind),))
+    where = xlab.NamedSharding(mesh, xlab.P("x"))
+    (a,) = export.symbolic_shape("a")
+    x = xlab.device_put(np.arange(16, dtype=F).reshape(8, 2), where)
+    mapped = xlab.shard_map(
+        lambda v: lax.psum(v, "x") + v, mesh=mesh, in_specs=xlab.P("x"), out_specs=xlab.P("x")
+    )
+    e = export.export(xlab.jit(lambda x: (x * 2 + x.sum(), mapped(x))))(
+        S((4 * a, 2), F, sharding=where)
+    )
+    said = "float32[4*a@x,2]" if kind == "Explicit" else "float32[4*a,2]"
+    assert [str(aval) for aval in e.out_avals] == [said] * 2
+    for program in (e, export.deserialize(e.serialize())):
+        for got, want in zip(program.call(x), (x * 2 + x.sum(), mapped(x))):
+            np.testing.assert_allclose(got, want)
+            assert got.sharding.is_equivalent_to(where, 2)
 
 
 def test_random_keys_and_large_constants():

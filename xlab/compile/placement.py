@@ -21,7 +21,7 @@ from xlab.backend.transfer_guards import between_devices
 from xlab.compile.exchange import exchanged
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, key_sharding, set_from_host
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, array_converters, aval_of
 from xlab.core.donation import check_alive
 from xlab.core.refs import Ref
 from xlab.core.trace import Tracer
@@ -166,6 +166,9 @@ def place(x, aval: ShapedArray, sharding, *, committed: bool | None = True, copy
         raise UnexpectedTracerError(
             f"a traced value of type {x.aval} was given where concrete data is needed; it was made at {x.origin()}"
         )
+    convert = array_converters.get(type(x))
+    if convert is not None:
+        return place(convert(x), aval, sharding, committed=committed, copy=copy)
     value = host_array(x, aval)
     return put_host(value, aval, sharding, committed is not False)
 

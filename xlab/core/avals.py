@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -344,13 +344,49 @@ TOKEN = AbstractToken()
 aval_makers: dict[type, Any] = {}
 
 
+# Of types that users registered: how their values become arrays.
+array_converters: dict[type, Callable[[Any], Any]] = {}
+
+
+def register_array_type(cls: type, to_array: Callable[[Any], Any]) -> None:
+    """Makes values of a class arguments of programs: they are converted where they are placed on devices.
+
+    Args:
+        cls: the class itself; subclasses are registered on their own.
+        to_array: called with a value, returns an array of JAX's or NumPy's, or a number; always of one shape and dtype for one value.
+
+    Raises:
+        ValueError: when values of the class are arguments already.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> class Celsius:
+        ...     def __init__(self, degrees):
+        ...         self.degrees = degrees
+        >>> register_array_type(Celsius, lambda c: np.float32(c.degrees + 273.15))
+        >>> round(float(xlab.jit(lambda kelvin: kelvin * 1)(Celsius(0.0))), 2)
+        273.15
+        >>> unregister_array_type(Celsius)
+    """
+    if cls in aval_makers:
+        raise ValueError(f"values of {cls.__name__} are arguments of programs already")
+    array_converters[cls] = to_array
+    aval_makers[cls] = lambda x: aval_of(to_array(x))
+
+
+def unregister_array_type(cls: type) -> None:
+    """Takes back `register_array_type`; raises KeyError where the class is not registered."""
+    del array_converters[cls]
+    aval_makers.pop(cls, None)
+
+
 def aval_of(x: Any) -> AbstractValue:
     """Type of any value that may enter a program; `InvalidInputException` when it may not."""
     make = aval_makers.get(type(x))
     if make is not None:
         return make(x)
     for cls in type(x).__mro__[1:]:
-        make = aval_makers.get(cls)
+        make = aval_makers.get(cls) if cls not in array_converters else None
         if make is not None:
             aval_makers[type(x)] = make  # found directly from now on
             return make(x)

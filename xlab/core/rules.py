@@ -94,16 +94,16 @@ class RuleTable(MutableMapping):
     def excuse_for(self, primitive: Primitive) -> str | None:
         return self._excuses.get(primitive)
 
-    def missing(self, primitive: Primitive) -> MissingRule:
-        """The error for using `primitive` with this interpreter."""
+    def missing(self, primitive: Primitive, goal: str = "") -> MissingRule:
+        """The error for using `primitive` with this interpreter; `goal` says for what, as ` for the platform cpu`."""
         reason = self._excuses.get(primitive)
         if reason:
             return MissingRule(
-                f"cannot {self.purpose} '{primitive.name}': {reason} (at {source_info.describe_caller()})"
+                f"cannot {self.purpose} '{primitive.name}'{goal}: {reason} (at {source_info.describe_caller()})"
             )
         where = getattr(primitive, "module", None)
         return MissingRule(
-            f"there is no rule to {self.purpose} '{primitive.name}' (at {source_info.describe_caller()}). A rule has "
+            f"there is no rule to {self.purpose} '{primitive.name}'{goal} (at {source_info.describe_caller()}). A rule has "
             f"the form {self.signature} and is registered with {self.registration.format(primitive.name)}"
             + (f", beside the primitive in {where}" if where else "")
         )

@@ -431,7 +431,7 @@ class Tracer:
     def _describe(self) -> str:
         return f"a traced value of type {self.aval.str_short()} (made at {self.origin()})"
 
-    def _refuse_disagreeing(self, error, wanted: str) -> None:
+    def _refuse_disagreeing(self, error: type[Exception], wanted: str) -> None:
         if (found := self.disagreement()) is not None:
             raise error(
                 f"Python needed {wanted} from {self._describe()} at {source_info.describe_caller()}, but {found}. Python runs once for "

@@ -16,6 +16,7 @@ from xlab.backend import caches
 from xlab.backend.client import devices, local_devices, process_count
 from xlab.compile.jit import jit
 from xlab.compile.placement import put_host, set_across_processes
+from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray
 from xlab.lax.collectives import ppermute
@@ -122,7 +123,10 @@ def _from_own_parts(x, aval, source, target, committed):
                 f"an array of type {aval.str_short()} on the devices {_ids(have)} cannot go to the devices {_ids(want)}: process {process} holds "
                 f"{len(held)} of its {len(everything)} different parts, and parts go from process to process only between shardings over "
                 f"the same devices. Bring the whole to every process first, with xlab.device_put(x, NamedSharding(mesh, P())) over the mesh it "
-                f"has, or read xlab.experimental.multihost_utils.process_allgather(x, tiled=True)."
+                f"has, or read xlab.experimental.multihost_utils.process_allgather(x, tiled=True). No transfer server of the platform "
+                f"{next(iter(have)).platform} would carry them: the options cross_host_transfer_socket_address "
+                f"({config.cross_host_transfer_socket_address!r}) and cross_host_transport_addresses "
+                f"({config.cross_host_transport_addresses!r}) have no effect."
             )
     if not target.has_addressable_devices:
         return _arrays.from_shards(aval, target, [], committed)

@@ -20,6 +20,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import client as _client
 from xlab.backend import ir as _ir
+from xlab.backend.caches import drop_oldest
 from xlab.compile.jit import jit
 from xlab.compile.tracing import own
 from xlab.core import dtypes
@@ -49,6 +50,7 @@ from xlab.transforms.vjp import vjp as _vjp
 maximum_supported_calling_convention_version = 10
 minimum_supported_calling_convention_version = 9
 _FORMAT = 3
+_KEPT_SHAPES = 64  # of one program with symbolic shapes, refined
 _FORMAT_OF_SYMBOLIC_SHAPES = 4
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
@@ -553,6 +555,7 @@ def _lowering(ctx, *args, exported: Exported):
         else:
             template = refined(exported, ctx.platform, shapes)
         exported._templates[ctx.platform, shapes] = template
+        drop_oldest(exported._templates, _KEPT_SHAPES)
     symbol = place_functions(ctx, _over_meshes(ctx, template), exported.fun_name)
     kept = exported.module_kept_var_idx
     where = exported._in_named_shardings or [None] * len(args)

@@ -147,7 +147,9 @@ def result_types(exported, avals: Sequence) -> tuple:
         return exported.out_avals
     env = equations.solve([a.shape for a in avals])
     return tuple(
-        a.update(shape=evaluate_shape(a.shape, env)) if is_symbolic_shape(a.shape) else a
+        a.update(shape=evaluate_shape(a.shape, env), sharding=a.explicit_sharding)
+        if is_symbolic_shape(a.shape)
+        else a
         for a in exported.out_avals
     )
 

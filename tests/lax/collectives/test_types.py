@@ -157,6 +157,33 @@ def test_two_axes(name):
         compare(BINARY[name], [[("i", a), ("j", b)], [("i", c), ("j", d)]])
 
 
+SMOOTH = [n for n in UNARY if n not in ("argmax", "to_int", "to_bool", "is_finite", "complex", "fft", "cholesky")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMOOTH if WHOLE else SMOOTH[::4])
+def test_gradients_of_every_state(name):
+    """A gradient through values of a state is that through the sums written out, wherever it is accepted."""
+
+    def gradient(which, kind):
+        given = states([("i", kind)])[which]
+
+        def loss(x):
+            out = UNARY[name](given(x[0, 0]))
+            (out,) = xlab.tree.leaves(finished(out))
+            weights = jnp.cos(jnp.arange(out.size, dtype=np.float32)).reshape(out.shape)
+            return lax.psum(jnp.sum(weights * out.astype(np.float32)), ("i", "j"))
+
+        f = xlab.shard_map(xlab.grad(loss), mesh=MESH, in_specs=P("i", "j"), out_specs=P("i", "j"))
+        return np.asarray(xlab.jit(f)(X))
+
+    for kind in STATES if WHOLE else "UR":
+        try:
+            got = gradient(0, kind)
+        except (ShardingTypeError, NotImplementedError):
+            continue
+        np.testing.assert_allclose(got, gradient(1, kind), rtol=2e-2, atol=2e-2, err_msg=kind)
+
+
 def test_refusals():
     def refused(f, a, b):
         return not compare(f, [[("i", a)], [("i", b)]])

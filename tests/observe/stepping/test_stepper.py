@@ -411,6 +411,7 @@ def test_x62_maps_in_maps_are_walked_through():
     assert inside.path[0] == "shard_map over i" and inside.path[-1] == "shard_map over j"
     assert [shard.min for shard in inside.inputs[0].shards] == list(range(8))
     assert {shard.min for shard in inside.outputs[0].shards} == {28.0}
+    assert ":f32[]  0  by device: 0, 1.00, 2.00, 3.00" in repr(inside)
     same(observe.step(nested)(x).result(), nested(x))
 
     stepper = observe.step(nested)(x)  # a value replaced inside leaves through both maps

@@ -19,7 +19,9 @@ from xlab.core.avals import (
     ShapedArray,
     array_types,
     mapped_aval,
+    register_array_type,
     unmapped_aval,
+    unregister_array_type,
     valid_jaxtype,
 )
 from xlab.core.check import check_jaxpr
@@ -82,4 +84,5 @@ __all__ = [
     "take_current_trace",
     "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
     "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype",
+    "register_array_type", "unregister_array_type",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 
 from xlab.core import effects as _effects
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of, explicit_types, symbolic_types
+from xlab.core.avals import ShapedArray, array_converters, aval_of, explicit_types, symbolic_types
 from xlab.core.dim_equations import Equations
 from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import (
@@ -409,6 +409,8 @@ def _host(x):
     """A concrete value as a NumPy array."""
     if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
         return np.asarray(x)
+    if type(x) in array_converters:
+        return _host(array_converters[type(x)](x))
     check_closed_over(x)
     return np.asarray(x._host_value() if hasattr(x, "_host_value") else x)
 
@@ -438,7 +440,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         for eqn in jaxpr.eqns:
             rule = rules(eqn.primitive)
             if rule is None:
-                raise lowerings.missing(eqn.primitive)
+                raise lowerings.missing(eqn.primitive, f" for the platform {module.platform}")
             names = []
             avals_in = []
             for v in eqn.invars:
@@ -607,8 +609,9 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
             for v in eqn.invars:
                 if type(v) is Literal:
                     start(v.val)
-            for _, inner in subjaxprs_of_params(eqn.params):
-                visit(inner)
+            if eqn.params:
+                for _, inner in subjaxprs_of_params(eqn.params):
+                    visit(inner)
 
     visit(closed)
 

@@ -21,6 +21,7 @@ from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
 from xlab.observe.records import ArrayLayout, MeshInfo, Report, Transfer
+from xlab.observe.records.overlap import overlap_mark
 from xlab.observe.records.transfers import (
     advice_word,
     sentences,
@@ -135,6 +136,9 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
                 transfer_name(t),
             ),
             h("small", None, " " + t.operand) if t.operand else None,
+            h("small", {"class": "xl-overlap-mark"}, overlap_mark(t.overlap))
+            if t.overlap
+            else None,
         ),
         h("td", None, transfer_over(t)),
         h(

@@ -88,6 +88,17 @@ def span_text(o: Overlap) -> str:
     return f"pending from {begin or f'equation {o.start}'} to {end or f'equation {o.done}'}"
 
 
+def overlap_mark(o: Overlap) -> str:
+    """Until where a collective is pending, in a few words.
+
+    >>> overlap_mark(Overlap("Todo{f32[8]}", 1, 2)), overlap_mark(Overlap("Todo{f32[8]}", 1))
+    ('pending until equation 2', 'never awaited')
+    """
+    if o.done < 0:
+        return "never awaited"
+    return f"pending until {line_text(o.done_source) or f'equation {o.done}'}"
+
+
 def between_text(o: Overlap) -> str:
     """What is computed in between.
 

@@ -91,6 +91,19 @@ def _range(v: Value | ShardSummary) -> str:
     return "  ".join(parts)
 
 
+def _by_device(v: Value) -> str:
+    """What the devices hold, where they do not hold the same."""
+    spans = [
+        significant(s.min) if s.min == s.max else f"{significant(s.min)} … {significant(s.max)}"
+        for s in v.shards
+        if s.min is not None and s.max is not None
+    ]
+    if len(set(spans)) < 2:
+        return ""
+    more = f", and {len(spans) - 8} more" if len(spans) > 8 else ""
+    return f"by device: {', '.join(spans[:8])}{more}"
+
+
 def value_text(v: Value, o: Options) -> str:
     entries = ", ".join(
         significant(x, trim=True) if isinstance(x, float) else str(x) for x in v.preview
@@ -101,6 +114,7 @@ def value_text(v: Value, o: Options) -> str:
             f"{v.name}:{v.type}",
             "" if v.type.endswith("[]") and entries else _range(v),  # one entry says it all
             f"[{entries}, …]" if entries and v.type[-2:] != "[]" else entries,
+            _by_device(v),
         )
         if part
     )

@@ -31,7 +31,7 @@ def summarize(
     ('f32[3]', 1.0, 2.0, 1, (1.0, 2.0))
     """
     if isinstance(value, KeyArray):
-        aval = aval_of(value)
+        aval: Any = aval_of(value)
         shown = aval.update(shape=aval.shape[1:]) if local else aval
         inner = summarize(
             value.base, name, note=note or f"key data of {shown}", heat=False, local=local
