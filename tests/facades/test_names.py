@@ -190,5 +190,31 @@ def test_other_names_are_names_of_their_own():
                 assert value.__module__.startswith("xlab."), f"{name} is of {value.__module__}"
 
 
+def test_what_the_array_api_asks():
+    import xlab
+    import xlab.numpy as jnp
+
+    info = jnp.__array_namespace_info__()
+    assert jnp.__array_api_version__ == "2024.12"
+    assert set(info.capabilities()) == {
+        "boolean indexing",
+        "data-dependent shapes",
+        "max dimensions",
+    }
+    assert info.default_device() is None and set(xlab.local_devices()) <= set(info.devices())
+    x = jnp.ones(2)
+    for dtypes in (info.default_dtypes(), info.dtypes(kind=("bool", "integral")), info.dtypes()):
+        assert all(jnp.zeros(2, d).dtype == d for d in dtypes.values())
+    assert info.default_dtypes()["indexing"] == jnp.argmax(x).dtype
+    with xlab.enable_x64(True):
+        assert list(info.dtypes(kind="complex floating")) == ["complex64", "complex128"]
+        assert info.default_dtypes()["integral"] == jnp.arange(2).dtype == "int64"
+    assert x.__array_namespace__(api_version="2024.12").sum(x) == 2
+    with pytest.raises(ValueError, match="available versions"):
+        x.__array_namespace__(api_version="2021.12")
+    with pytest.raises(KeyError, match="integral"):
+        info.dtypes(kind="whole numbers")
+
+
 if __name__ == "__main__":
     print(json.dumps(public("jax")))

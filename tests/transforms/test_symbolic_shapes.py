@@ -44,7 +44,14 @@ def close(got, want, name=""):
         np.testing.assert_allclose(g, w, rtol=2e-4, atol=2e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("family", samples.FAMILIES)
+# Large programs: their compiles take most of the time.
+LARGE = ("order", "derivatives", "linalg", "random")
+
+
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(f, marks=[pytest.mark.slow] if f in LARGE else []) for f in samples.FAMILIES],
+)
 def test_values_are_those_of_the_function(family):
     rows = samples.FAMILIES[family]
     scope = export.SymbolicScope(samples.CONSTRAINTS)

@@ -5,7 +5,7 @@ Reading order: `operands.py` (which values are accepted and how types meet), `uf
 `searching.py`, `sets.py`, `tensor_contractions.py`, `einsum.py`; `jit_when_eager.py` makes such a function one program when it is called eagerly. May import `parallel` and
 everything below it. Results equal JAX's in value, dtype and weak type.
 
-Also: `linalg/` (linear algebra), `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `creation.py` (arrays from values, ranges and
+Also: `linalg/` (linear algebra), `array_api.py` (what the array API asks of a namespace), `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `creation.py` (arrays from values, ranges and
 nothing), `cumulative.py` (running sums, products and differences), `einsum_path.py` (the order in which an `einsum`
 multiplies), `fft.py` (Fourier transforms under the names of `numpy.fft`), `fitting.py` (`polyfit`),
 `flip_roll_repeat.py` (elements in other places), `functional.py` (functions of functions), `functions.py`
@@ -153,8 +153,12 @@ from xlab.numpy.ufuncs import (
 bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""
 
+from xlab.numpy import array_api as _array_api  # noqa: E402
 from xlab.numpy import array_methods as _array_methods  # noqa: E402
 from xlab.numpy import ufunc_methods as _ufunc_methods  # noqa: E402  (gives `add` and its like their methods)
+
+__array_api_version__ = _array_api.VERSION
+__array_namespace_info__ = _array_api.ArrayNamespaceInfo
 
 _array_methods.install(globals())  # gives arrays their operators and methods
 

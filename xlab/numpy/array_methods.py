@@ -26,6 +26,7 @@ from xlab.lax.ref_functions import ref_get, ref_set
 from xlab.lax.ref_views import RefIndexer
 from xlab.lax.shape import concatenate, rev
 from xlab.numpy import indexing as _indexing
+from xlab.numpy.array_api import check_version
 from xlab.numpy.operands import numbers
 from xlab.numpy.ufuncs import equal
 from xlab.numpy.updates import At
@@ -284,6 +285,7 @@ class _Namespace:
 
 
 def _array_namespace(self, namespace, *, api_version=None):
+    check_version(api_version)
     return namespace
 
 
