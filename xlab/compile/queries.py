@@ -79,7 +79,15 @@ def needs_devices_to_lower(jaxpr: Jaxpr | ClosedJaxpr) -> bool:
 
     The module of other programs serves all devices: a call on another device compiles it, and does not lower again.
     """
-    return any(eqn.primitive in lowered_with_devices for eqn in equations(jaxpr))
+    jaxpr = open_jaxpr(jaxpr)
+    if not lowered_with_devices.isdisjoint({eqn.primitive for eqn in jaxpr.eqns}):
+        return True
+    return any(
+        needs_devices_to_lower(inner)
+        for eqn in jaxpr.eqns
+        if eqn.params
+        for inner in inner_jaxprs(eqn.params)
+    )
 
 
 def devices_needed(jaxpr: Jaxpr | ClosedJaxpr) -> int:

@@ -74,3 +74,16 @@ def test_inner_binding_shadows_the_outer():
         np.ones((2, 3), np.float32)
     )
     assert np.asarray(out).tolist() == [[5.0] * 3] * 2
+
+
+@pytest.mark.parametrize("prim", ["all_gather_p", "all_gather_invariant_p", "all_to_all_p"])
+def test_primitives_bound_where_nothing_is_mapped(prim):
+    """C10."""
+    params = {"axis_name": ("q",), "tiled": True}
+    if prim == "all_to_all_p":
+        params |= {"split_axis": 0, "concat_axis": 0, "axis_index_groups": None}
+    else:
+        params |= {"all_gather_dimension": 0, "axis_size": 8}
+        params |= {"axis_index_groups": None} if prim == "all_gather_p" else {}
+    with pytest.raises(RuntimeError, match="'q'.*within a mapped context"):
+        getattr(lax, prim).bind(np.ones(8, np.float32), **params)

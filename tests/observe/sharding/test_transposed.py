@@ -26,6 +26,10 @@ TABLE = {
     "psum_scatter": (lambda x: lax.psum_scatter(x, "i", tiled=True), ["all_gather"]),
     "all_to_all": (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), ["all_to_all"]),
     "ppermute": (lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), ["ppermute"]),
+    "all_gather_start": (
+        lambda x: lax.all_gather_start(x, "i", tiled=True).done(),
+        ["psum_scatter_start"],
+    ),
     "pbroadcast": (lambda x: lax.pbroadcast(x, "i", 1), ["psum"]),
 }
 

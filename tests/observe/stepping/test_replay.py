@@ -121,6 +121,13 @@ def test_a_ragged_exchange_by_its_sizes():
     assert found.carried_out == "all_gather" and found.actual_bytes > found.wire_bytes
 
 
+def test_a_mesh_without_devices_has_events_and_no_values():
+    mesh = xlab.sharding.AbstractMesh((4, 2), ("i", "j"), axis_types=(AxisType.Auto,) * 2)
+    f = xlab.shard_map(lambda x: lax.psum(x, "i"), mesh=mesh, in_specs=SPEC, out_specs=P("j"))
+    found = observe.replay(xlab.make_jaxpr(f)(X), X)
+    assert found.tiles == () and found.wire_bytes == 192 and found.devices == tuple(range(8))
+
+
 def test_what_cannot_be_replayed():
     with pytest.raises(ValueError, match="writes 6 collectives between devices; which=6.*0 to 5"):
         observe.replay(F, X, which=6)

@@ -609,8 +609,9 @@ def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
             for v in eqn.invars:
                 if type(v) is Literal:
                     start(v.val)
-            for _, inner in subjaxprs_of_params(eqn.params):
-                visit(inner)
+            if eqn.params:
+                for _, inner in subjaxprs_of_params(eqn.params):
+                    visit(inner)
 
     visit(closed)
 

@@ -69,10 +69,11 @@ class ModuleBuilder:
         number = self.numbers.get(id(eqn))
         if number is None:
             number = self.numbers[id(eqn)] = len(self.numbers)
-        code, lasti, inner = eqn.raw_source_info
-        said = inner.annotations if type(inner) is source_info.Scope else None
-        shown = source_info.shown_scope(inner)
-        if type(eqn.raw_source_info) is source_info.Transposed:
+        code, lasti, shown = raw = eqn.raw_source_info
+        said = None
+        if type(shown) is source_info.Scope:
+            said, shown = shown.annotations, source_info.shown_scope(shown)
+        if type(raw) is source_info.Transposed:
             shown = f"transpose({shown})"
         key = (scope, shown, said, eqn.primitive, id(code), lasti)
         around = self.around.get(key)

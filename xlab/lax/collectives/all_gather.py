@@ -34,6 +34,7 @@ from xlab.lax.collectives.common import (
     refuse_unfinished,
     require_varying,
     resized,
+    unmapped,
 )
 from xlab.lax.shape import canonical_axis, reshape, squeeze
 from xlab.lax.slicing import dynamic_slice_in_dim
@@ -231,6 +232,7 @@ for _p, _rule, _back in (
     (all_gather_reduced_p, _reduced_aval, None),
 ):
     _p.def_effectful_abstract_eval(_rule)
+    _p.def_impl(unmapped)
     ad.deflinear2(_p, _back)
     mlir.register_text_lowering(_p, _lowering)
     _batch(_p)

@@ -26,6 +26,7 @@ from xlab.lax.collectives.common import (
     refuse_unfinished,
     require_varying,
     single_name,
+    unmapped,
 )
 from xlab.lax.shape import canonical_axis, expand_dims, reshape, squeeze
 
@@ -252,6 +253,7 @@ def _exchange(x, dim, names):
 
 all_to_all_p = Primitive("all_to_all", auto_pvary=False, context_dependent=True)
 all_to_all_p.def_effectful_abstract_eval(_aval)
+all_to_all_p.def_impl(unmapped)
 ad.deflinear2(all_to_all_p, _transpose)
 batching.axis_primitive_batchers[all_to_all_p] = _batch
 mlir.register_text_lowering(all_to_all_p, _lowering)

@@ -69,6 +69,14 @@ def whole(api: str, what: str, number: Any) -> int:
         ) from None
 
 
+def unmapped(*_: Any, **params: Any) -> Any:
+    """Rule for a primitive that is bound where nothing binds its axes."""
+    names = params.get("axis_name", params.get("axes"))
+    raise RuntimeError(
+        f"a collective over {names!r} must be used within a mapped context like vmap or shard_map, which binds the axis"
+    )
+
+
 def no_keys(api: str, aval) -> None:
     """Random keys have no sum and no order."""
     if dtypes.is_extended(aval.dtype):

@@ -34,5 +34,5 @@ def settings(word: str = "", *, changed: bool = False) -> Settings:
     return Settings(kept, len(rows) - len(kept))
 
 
-def _text(value) -> str:
+def _text(value: object) -> str:
     return repr(value) if isinstance(value, str) else str(value)

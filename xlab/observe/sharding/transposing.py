@@ -104,4 +104,18 @@ def _beside(forward: list[Transfer], backward: list[Transfer]) -> tuple[tuple[in
         out.append(tuple(mine[:share]))
         left[t.source] = mine[share:]
         count[t.source] -= 1
-    return tuple(reversed(out))
+    out.reverse()
+    # What is started is waited for elsewhere, and there the transpose is started.
+    for i, t in enumerate(forward):
+        if not out[i] and t.call.endswith("_start"):
+            later = [
+                j
+                for j in sorted(j for rest in left.values() for j in rest)
+                if backward[j].axes == t.axes
+            ]
+            if later:
+                out[i] = (later[-1],)
+                for rest in left.values():
+                    if later[-1] in rest:
+                        rest.remove(later[-1])
+    return tuple(out)

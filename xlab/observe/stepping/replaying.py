@@ -74,10 +74,11 @@ def replay(
         raise ValueError(
             f"{call_name(eqn.primitive.name)} runs over {wanted.move.axes}, axes of no mesh: give the function that binds them"
         )
-    record = _transfer(stages, wanted.equation, link, algorithm)
-    reached = _operands(stages, values, eqn) if can_run() else None
+    concrete = hasattr(mesh, "devices_in_order")  # an abstract one has nothing to run on
+    record = _transfer(stages, wanted.equation, link, algorithm, concrete)
+    reached = _operands(stages, values, eqn) if concrete and can_run() else None
     held = [] if reached is None else [np.asarray(v) for v in reached]
-    ids = [int(i) for i in np.ravel(mesh.device_ids)] if hasattr(mesh, "devices_in_order") else []
+    ids = [int(i) for i in np.ravel(mesh.device_ids)] if concrete else []
     ids = ids or list(range(int(np.prod(mesh.axis_sizes))))
     whole = bool(held) and len(held[0]) == len(ids)
     sizes = None
@@ -123,9 +124,11 @@ def _event(e: dataflow.Event) -> FlowEvent:
     return FlowEvent(**{**e._asdict(), "src": -1 if e.src is None else e.src})
 
 
-def _transfer(stages: ProgramStages, equation: int, link: Any, algorithm: str) -> Transfer | None:
-    """The collective as it runs; None where the program cannot be compiled here."""
-    for compile in (True, False):
+def _transfer(
+    stages: ProgramStages, equation: int, link: Any, algorithm: str, compiled: bool
+) -> Transfer | None:
+    """The collective as it runs; as it is written where the program cannot be compiled here."""
+    for compile in (True, False) if compiled else (False,):
         try:
             found, _ = collectives(stages, link, algorithm, compile)
         except (NotImplementedError, ValueError):
