@@ -167,6 +167,10 @@ class PendingValueError(XlabTypeError):
     """
 
 
+class ComplexOperandError(XlabTypeError, ValueError):
+    """A function of real numbers was given complex ones: a dtype, and a value, that it does not take."""
+
+
 class PendingAttributeError(PendingValueError, AttributeError):
     """An attribute of an array was asked of a value that is pending."""
 

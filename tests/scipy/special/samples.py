@@ -117,4 +117,10 @@ OTHERS = [
 ]
 WEAK = [Sample(f"{name}_of_numbers", lambda n, name=name: [getattr(special(n), name)(x) for x in (3.0, n.jnp.full(2, 2.0))], (), ("eager", "jit"))
         for name in ("dawsn", "erfcx", "gamma", "gammasgn", "spence", "fresnel", "wofz")]
-SAMPLES = [*ORDINARY, *EDGES, *OTHERS, *WEAK]
+SAMPLES = [*ORDINARY, *EDGES, *OTHERS, *WEAK,
+    *(Sample(f"{name}_of_complex", lambda n, *xs, name=name: getattr(import_module(f"{n.name}.scipy.special"), name)(*xs), xs, ("eager",), tol=1e-4)
+      for name, xs in [("erfcx", [np.complex64([0.3 + 0.4j, 2 - 1j, 0.5j])]), ("boxcox", [np.complex64([0.3 + 0.4j, 2 - 1j]), np.complex64([0.5j, 2])]),
+                       ("boxcox1p", [np.complex64([0.3 + 0.4j, 2 - 1j]), np.complex64([0, 2])])]),
+    *(Sample(f"{name}_refuses_complex", lambda n, *xs, name=name: getattr(import_module(f"{n.name}.scipy.special"), name)(*xs), [np.complex64([1j])] * count, error=error)
+      for name, count, error in [("erf", 1, "TypeError"), ("gammaln", 1, "TypeError"), ("betaln", 2, "TypeError"), ("entr", 1, "ValueError"), ("kl_div", 2, "ValueError")]),
+]

@@ -135,13 +135,13 @@ def _power_transform(log, x, lmbda):
     return jnp.where(zero, log(x), lax.expm1(power * log(x)) / power)
 
 
-@special
+@special(complexes=True)
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`(x**lmbda - 1) / lmbda`, and `log(x)` where `lmbda` is 0."""
     return _power_transform(jnp.log, *jnp.broadcast_arrays(x, lmbda))
 
 
-@special
+@special(complexes=True)
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`((1 + x)**lmbda - 1) / lmbda`, and `log(1 + x)` where `lmbda` is 0."""
     return _power_transform(jnp.log1p, *jnp.broadcast_arrays(x, lmbda))

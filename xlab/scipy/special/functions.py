@@ -10,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.errors import ComplexOperandError
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import aligned, check, promoted_inexact, strip_weak_type
@@ -40,7 +41,7 @@ def special(
         args, rest = args[:count], args[count:]
         args = [as_array(x) for x in promoted_inexact(name, *args)]
         if not complexes and dtypes.issubdtype(args[0].dtype, np.complexfloating):
-            raise ValueError(
+            raise ComplexOperandError(
                 f"{name} does not take complex arguments, got dtype {dtypes.name(args[0].dtype)}"
             )
         out = fun(*aligned(name, *args), *rest, **kwargs)

@@ -71,14 +71,14 @@ _ERFCX = (
 )  # fmt: skip
 
 
-@special(weak=False)
+@special(complexes=True, weak=False)
 def erfcx(x: ArrayLike) -> Array:
-    """`exp(x**2) erfc(x)`, which neither overflows nor vanishes for large `x`.
+    """`exp(x**2) erfc(x)`, which neither overflows nor vanishes for large `x`; of complex numbers `wofz(i x)`.
 
     Source:
         Chebyshev polynomials of `(1 + 2x) erfcx(x)` in `(x - 15/4) / (x + 15/4)`.
     """
-    return _erfcx(x)
+    return wofz(1j * x) if jnp.iscomplexobj(x) else _erfcx(x)
 
 
 @with_slopes(lambda ans, x: 2 * x * ans - number(2 / math.sqrt(math.pi), x))
