@@ -160,6 +160,7 @@ class Todo:
         raise self.refuse("the number of a pending value was asked for")
 
     __int__ = __index__ = __complex__ = __float__
+    __hash__ = object.__hash__
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -179,12 +180,15 @@ def _result_type(x) -> str:
 
 def _no_operator(symbol):
     def refuse(self, other=None):
+        if other is self and symbol in ("==", "!="):
+            return symbol == "=="
         raise self.refuse(f"unsupported operand type(s) for {symbol}: a pending value")
 
     return refuse
 
 
-for _name, _symbol in operator_symbols():
+# A comparison that Python answers by identity would be False for every value that comes.
+for _name, _symbol in [*operator_symbols(), ("eq", "=="), ("ne", "!=")]:
     setattr(Todo, f"__{_name}__", _no_operator(_symbol))
 _avals.aval_makers[AbstractTodo] = lambda x: x
 

@@ -19,6 +19,7 @@ from xlab.compile.tracing import context_key
 from xlab.core.array import is_native_array
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of, escaped_tracer
 from xlab.core.jaxpr import Literal, eval_jaxpr
+from xlab.core.pending import AbstractTodo, refuse_operand
 from xlab.core.source_info import describe_caller
 from xlab.core.trace import EVAL, Trace, Tracer, set_trace, state
 from xlab.interpreters import partial_eval as pe
@@ -138,8 +139,8 @@ class ShardMapTrace(Trace):
 
     def process_primitive(self, prim, args, params):
         if prim.takes_pending:
-            return args[0]  # what was started is there: it ran at once
-        prim = synchronous.get(prim, prim)
+            return self._finished(prim, args[0])
+        start, prim = prim, synchronous.get(prim, prim)
 
         def one(*xs):
             out = prim.bind(*xs, **params)
@@ -151,7 +152,16 @@ class ShardMapTrace(Trace):
             raise FloatingPointError(
                 str(e).replace("encountered in shard_map", f"encountered in {prim.name}")
             ) from None
+        if start is not prim:  # it ran at once, and is pending for those who ask for its type
+            return ShardMapTracer(self, outs[0].value, AbstractTodo(outs[0].aval, start))
         return outs if prim.multiple_results else outs[0]
+
+    def _finished(self, prim, x):
+        """The result of what was started."""
+        if x.__class__ is ShardMapTracer and x._trace is self and type(x.aval) is AbstractTodo:
+            return ShardMapTracer(self, x.value, x.aval.inner_aval)
+        prim.abstract((aval_of(x),), {})  # raises where nothing was started
+        return x
 
     def process_custom_jvp(self, prim, fun, jvp, args, params):
         if not self.derived:
@@ -173,6 +183,8 @@ class ShardMapTrace(Trace):
         mine = tuple(x.__class__ is ShardMapTracer and x._trace is self for x in args)
         values = [x.value if m else _from_outside(x) for x, m in zip(args, mine)]
         avals = tuple(x.aval if m else aval_of(x) for x, m in zip(args, mine))
+        if key is not None:
+            refuse_operand(key[0], avals)
 
         def make():
             return self._operation(fun, avals, mine)

@@ -317,6 +317,33 @@ def test_operation_by_operation():
     with pytest.raises(PendingValueError, match=HERE):
         on_mesh(misused)(data(8))
 
+    def used(x):
+        float(lax.psum(x[0, 0], "a"))
+        return once(x).x + 1
+
+    with pytest.raises(PendingValueError, match=HERE):
+        on_mesh(used)(data(8))
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_derivatives_operation_by_operation(check):
+    """C11, C101: what the tangents start is waited for, though the values are there at once."""
+
+    def f(x, start):
+        s = call("psum", x * x, ("a",), {}, start)
+        p = call("ppermute", x, ("a",), {"perm": [(0, 1), (1, 0)]}, start)
+        s, p = (t.done() if start else t for t in (s, p))
+        return (jnp.cos(x) * s + p).sum()
+
+    def body(x, start):
+        float(lax.psum(x[0, 0], "a"))
+        return xlab.grad(f)(x, start), xlab.jvp(lambda v: f(v, start), (x,), (x,))[1] * x
+
+    got, want = (
+        on_mesh(functools.partial(body, start=s), check_vma=check)(data(8)) for s in (True, False)
+    )
+    assert_same(got, want)
+
 
 @pytest.mark.parametrize("policy", ["everything_saveable", "nothing_saveable", "starts"])
 def test_what_is_under_way_is_never_saved(policy):
@@ -542,6 +569,7 @@ def test_todo():
         assert isinstance(t, Todo) and repr(t) == f"{t}" == "Todo{f32[8,16], f32[2,16]}"
         assert set(t.x) == {"x", "y"} and type(t.x["x"].aval) is AbstractTodo
         assert t.done() is t.done()
+        assert t == t and t in {t}
         return t.done()["x"] + t.done()["y"][0].sum() + t.done_fun({"x": 0})["x"]
 
     x = data(8)
@@ -588,7 +616,7 @@ MISUSE = {
     "add": lambda x: once(x) + 1,
     "added": lambda x: x + once(x),
     "negated": lambda x: -once(x),
-    "compared": lambda x: once(x) < 1,
+    "ordered": lambda x: once(x) < 1,
     "function": lambda x: jnp.sin(once(x)),
     "primitive": lambda x: lax.sin(once(x).x),
     "operator of the value": lambda x: once(x).x + x,
@@ -597,6 +625,8 @@ MISUSE = {
     "len": lambda x: len(once(x)),
     "iterated": lambda x: [*once(x)],
     "truth": lambda x: not once(x),
+    "compared with an array": lambda x: jnp.where(once(x) == x, x, 0),
+    "compared with a number": lambda x: x if once(x) != 0 else -x,
     "number": lambda x: float(once(x)),
     "shape": lambda x: once(x).shape,
     "shape of the value": lambda x: once(x).x.shape,
