@@ -93,9 +93,11 @@ class Shard:
     @property
     def data(self):
         """The part's values on that device; None on the devices of other processes."""
-        if self._unread is not None:
-            array, position = self._unread
-            self._data, self._unread = _arrays.shards(array)[position], None
+        unread = self._unread  # once: another thread may be reading it too
+        if unread is not None:
+            array, position = unread
+            self._data = _arrays.shards(array)[position]
+            self._unread = None
         return self._data
 
     @property
