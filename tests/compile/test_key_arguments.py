@@ -15,7 +15,7 @@ def test_warm_calls_only_take_keys_apart_and_put_them_together(empty_native_cach
     given = {"key": xlab.random.key(1), "x": jnp.ones(2)}
     f(given), f(given)
     out, calls = python_calls(f, given)
-    assert set(calls) <= {"<lambda>", "__init__", "aval_of", "__hash__"} and len(calls) < 8, calls
+    assert set(calls) == {"<lambda>", "_of_words"} and len(calls) < 5, calls
     assert type(out[0]) is type(given["key"]) and out[0].dtype == given["key"].dtype
     assert xlab.random.key_data(out[0]).tolist() == [0, 1] and out[1].tolist() == [2.0, 2.0]
 

@@ -239,12 +239,14 @@ def _key_aval(base_aval: ShapedArray, dtype: Any) -> ShapedArray:
     )
 
 
-# Native calls see the words. The tuple compares its dtype by identity first.
-dispatch_registry.register_node(
-    KeyArray,
-    lambda keys: ((keys.base,), (keys.aval.dtype,)),
-    lambda dtype, base: KeyArray(*base, *dtype),
-)
+def _of_words(aval: tuple[ShapedArray], words: tuple[Any]) -> KeyArray:
+    made = object.__new__(KeyArray)
+    (made.aval,), (made.base,) = aval, words
+    return made
+
+
+# Native calls see the words. Types are interned, and a tuple compares them by identity first.
+dispatch_registry.register_node(KeyArray, lambda keys: ((keys.base,), (keys.aval,)), _of_words)
 
 
 def words_of(x: Any) -> Any:

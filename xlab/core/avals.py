@@ -6,6 +6,7 @@ keyed by types compares pointers and hashes in C.
 
 from __future__ import annotations
 
+import collections
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xlab.backend import caches
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.dims import SymbolicDim
@@ -131,6 +133,9 @@ explicit_types = _ExplicitTypes()
 
 _interned: weakref.WeakValueDictionary[tuple, ShapedArray] = weakref.WeakValueDictionary()
 _intern_lock = threading.Lock()
+# A type that nothing holds any more is soon asked for again.
+_latest: collections.deque[ShapedArray] = collections.deque(maxlen=1024)
+caches.register(_latest.clear)
 
 
 class _SymbolicTypes:
@@ -215,6 +220,7 @@ class ShapedArray(AbstractValue):
                 self.size = size
                 self.mlir = None  # the StableHLO spelling, filled in by the lowering
                 _interned[key] = self
+                _latest.append(self)
         return self
 
     def update(self, **changes: Any) -> ShapedArray:

@@ -62,9 +62,7 @@ class Sharding:
     @property
     def addressable_in_order(self) -> tuple[Any, ...]:
         """The same, in order."""
-        devices = self.devices_in_order
-        mine = _client.client().process_index()
-        return tuple(d for d in devices if d.process_index == mine)
+        return _addressable(self.devices_in_order)
 
     @property
     def has_addressable_devices(self) -> bool:
@@ -117,7 +115,19 @@ def _index_map(sharding: Sharding, shape: Shape) -> dict[Any, tuple[slice, ...]]
     return dict(zip(sharding.devices_in_order, sharding._indices(shape), strict=True))
 
 
-caches.register(_index_map.cache_clear)
+@functools.lru_cache(4096)
+def _shard_shape(sharding: NamedSharding, shape: Shape) -> Shape:
+    return _indices.shard_shape(sharding.spec, sharding.mesh, shape, str(sharding))
+
+
+@functools.lru_cache(256)
+def _addressable(devices: tuple) -> tuple:
+    mine = _client.client().process_index()
+    return tuple(d for d in devices if d.process_index == mine)
+
+
+for _cached in (_index_map, _shard_shape, _addressable):
+    caches.register(_cached.cache_clear)
 
 
 def _memory_kind(devices: tuple, kind: str | None) -> str | None:
@@ -223,7 +233,7 @@ class NamedSharding(Sharding):
         return _indices.indices(self.spec, self.mesh, shape, str(self))
 
     def shard_shape(self, global_shape: Shape) -> Shape:
-        return _indices.shard_shape(self.spec, self.mesh, tuple(global_shape), str(self))
+        return _shard_shape(self, tuple(global_shape))
 
     def to_hlo_sharding(self, ndim: int) -> Any:
         found = self._hlo.get(ndim)
