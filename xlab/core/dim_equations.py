@@ -66,7 +66,7 @@ class Equations:
         self.further: list[tuple[Dim, tuple[int, int]]] = []  # that say the same again
         self._order(symbolic)
 
-    def _order(self, symbolic: tuple[tuple[SymbolicDim, tuple[int, int]], ...]) -> None:
+    def _order(self, symbolic: Sequence[tuple[SymbolicDim, tuple[int, int]]]) -> None:
         known: set[str] = set()
         left = list(symbolic)
         while left:
@@ -125,7 +125,7 @@ class Equations:
 
     def checks(self) -> list[tuple[str, SymbolicDim, bool, str]]:
         """What has to hold of the variables besides: a text, an expression, whether it is to be zero, and what is said otherwise."""
-        found = []
+        found: list[tuple[str, SymbolicDim, bool, str]] = []
         if self.scope is None:
             return found
         for text, e, zero in self.scope.checks:
