@@ -312,7 +312,7 @@ def _reading_plan(
 ) -> tuple[tuple[int, ...], tuple[tuple[slice, ...], ...]]:
     """Which of the parts here hold the whole array once, and where each belongs."""
     index_of = sharding.devices_indices_map(shape)
-    first = {}
+    first: dict[tuple, tuple[int, tuple[slice, ...]]] = {}
     for position, device in enumerate(sharding.addressable_in_order):
         first.setdefault(_span(index_of[device]), (position, index_of[device]))
     positions, indices = zip(*first.values(), strict=True)

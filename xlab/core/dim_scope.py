@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from xlab.core.dim_bounds import bounds, factor_bounds
 from xlab.core.dims import (
@@ -265,6 +265,9 @@ class _Reader:
         at, stripped = 0, text.rstrip()
         while at < len(stripped):
             found = _TOKEN.match(stripped, at)
+            assert (
+                found is not None and found.lastindex is not None
+            )  # the last alternative is any character
             self.tokens.append(
                 (found.start(found.lastindex), found[found.lastindex], found.lastindex)
             )
@@ -282,7 +285,7 @@ class _Reader:
                 return i > 0 and i == len(self.tokens) - 1
         return False
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str) -> NoReturn:
         at = self.tokens[self.at][0] if self.at < len(self.tokens) else len(self.text)
         raise ValueError(
             f"syntax error in symbolic {self.what} {self.text!r} in dimension {len(self.dims)}: {why}. Parsed "
