@@ -132,6 +132,26 @@ def test_both_work_in_one_process(order):
 
 @needs_reference
 @pytest.mark.reference
+def test_shards_are_read_while_another_thread_imports_the_reference():
+    """Reading asks for none of its modules out of their order, which would end its import."""
+    run(
+        "import sys",
+        "class Midway:",
+        "    def find_spec(self, name, path=None, target=None):",
+        "        if name == 'jax._src.config':",
+        "            before = set(sys.modules)",
+        "            ours()",
+        "            assert not [n for n in set(sys.modules) - before if n.startswith('jax.')]",
+        "            sys.meta_path.remove(self)",
+        "sys.meta_path.insert(0, Midway())",
+        "theirs()",
+        "assert not any(type(f) is Midway for f in sys.meta_path)",
+        "ours(); theirs()",
+    )
+
+
+@needs_reference
+@pytest.mark.reference
 def test_import_by_unpickling_is_let_in():
     run(
         "import pickle, subprocess, sys",

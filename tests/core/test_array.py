@@ -231,3 +231,24 @@ def test_the_class_of_an_array_is_a_subclass(make):
     assert seen == [(True, "array")]
     assert kind(np.ones(2)) == kind(1.0) == "anything"
     assert not issubclass(np.ndarray, xlab.Array) and not issubclass(xlab.Array, int)
+
+
+def test_threads_read_a_shard_at_once():
+    """Another thread has read the part between this one's look at whether it was read and the reading."""
+    from xlab.backend import arrays
+    from xlab.core.array import Shard
+
+    class Raced(Shard):
+        __slots__ = ()
+
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            if name == "_unread" and found is not None:
+                self._data, self._unread = arrays.shards(found[0])[found[1]], None
+            return found
+
+    x = jnp.arange(3)
+    shard = x.addressable_shards[0]
+    raced = Raced(shard.device, shard._sharding, x.shape)
+    raced._unread = x, 0
+    assert raced.data.tolist() == [0, 1, 2] and raced.data is shard.data

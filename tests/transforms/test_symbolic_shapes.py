@@ -344,3 +344,34 @@ def test_values_of_dimensions_outside_of_shapes():
     )
     assert [str(t.dtype) for t in out] == ["float32", "float32", "int32", "float32", "int32"]
     assert evaluate(a // 2, {"a": 5}) == 2
+
+
+def test_strided_slices_that_turn_out_empty():
+    (n,) = export.symbolic_shape("n")
+    steps = (slice(1, None, 3), slice(2, None, 2), slice(None, 1, -2), slice(-1, None, -2))
+
+    def all_of_them(x):
+        return [(x[s], xlab.grad(lambda x, s=s: (x[s] ** 2).sum())(x)) for s in steps]
+
+    e = export.export(xlab.jit(all_of_them))(S((n,), F))
+    for size in (1, 2, 5):
+        x = np.arange(1, size + 1, dtype=F)
+        for s, (part, gradient) in zip(steps, e.call(x)):
+            np.testing.assert_array_equal(part, x[s])
+            want = np.zeros_like(x)
+            want[s] = 2 * x[s]
+            np.testing.assert_array_equal(gradient, want)
+
+
+def test_rolls_by_a_part_of_a_size():
+    (n,) = export.symbolic_shape("n")
+
+    def rolled(x):
+        n = x.shape[0]
+        return jnp.roll(x, n // 2), jnp.roll(x[None] * 2, (1, -n), (0, 1))
+
+    e = export.export(xlab.jit(rolled))(S((n,), F))
+    for size in (1, 5):
+        x = np.arange(size, dtype=F)
+        for got, want in zip(e.call(x), (np.roll(x, size // 2), 2 * x[None])):
+            np.testing.assert_array_equal(got, want)

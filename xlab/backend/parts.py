@@ -2,19 +2,18 @@
 
 For each part, native code tries to import modules of JAX, to give the part a type and a sharding. That is refused (`import_guard.py`), but on
 its way through the import system a refusal takes longer than reading the part. A native import asks the `__import__`
-of the module that is running, so this module has one of its own, which refuses at once. Where JAX is there, the
-import goes its usual way.
+of the module that is running, so this module has one of its own, which refuses at once. It does so where JAX is there, too: it may be on
+its way in, in another thread, and modules of it that are asked for out of order would end its import.
 """
 
 from __future__ import annotations
 
 import builtins
-import sys
 from typing import Any
 
 
 def _import(name: str, *args: Any, **kwargs: Any) -> Any:
-    if name.startswith("jax.") and "jax" not in sys.modules:
+    if name.startswith("jax."):
         raise ModuleNotFoundError(name=name)
     return builtins.__import__(name, *args, **kwargs)
 

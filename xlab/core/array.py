@@ -93,9 +93,11 @@ class Shard:
     @property
     def data(self):
         """The part's values on that device; None on the devices of other processes."""
-        if self._unread is not None:
-            array, position = self._unread
-            self._data, self._unread = _arrays.shards(array)[position], None
+        unread = self._unread  # once: another thread may be reading it too
+        if unread is not None:
+            array, position = unread
+            self._data = _arrays.shards(array)[position]
+            self._unread = None
         return self._data
 
     @property
@@ -310,7 +312,7 @@ def _reading_plan(
 ) -> tuple[tuple[int, ...], tuple[tuple[slice, ...], ...]]:
     """Which of the parts here hold the whole array once, and where each belongs."""
     index_of = sharding.devices_indices_map(shape)
-    first = {}
+    first: dict[tuple, tuple[int, tuple[slice, ...]]] = {}
     for position, device in enumerate(sharding.addressable_in_order):
         first.setdefault(_span(index_of[device]), (position, index_of[device]))
     positions, indices = zip(*first.values(), strict=True)

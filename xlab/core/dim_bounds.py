@@ -11,9 +11,20 @@ Three means, each sound by itself, whose best is taken:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from xlab.core.dims import Dim, Factor, SymbolicDim, add, build, evaluate, multiply, subtract
+from xlab.core.dims import (
+    Dim,
+    Factor,
+    Monomial,
+    SymbolicDim,
+    add,
+    build,
+    evaluate,
+    multiply,
+    subtract,
+)
 
 if TYPE_CHECKING:
     from xlab.core.dim_scope import SymbolicScope
@@ -40,7 +51,7 @@ def _product(a: Interval, b: Interval) -> Interval:
     return min(ends), max(ends)
 
 
-def _monomial(monomial, scope, depth) -> Interval:
+def _monomial(monomial: Monomial, scope: SymbolicScope, depth: int) -> Interval:
     out: Interval = (1, 1)
     for f, power in monomial:
         low, high = factor_bounds(f, scope, depth)
@@ -184,6 +195,6 @@ def _shifted(e: SymbolicDim, scope: SymbolicScope, depth: int) -> float:
     return total.get((), 0) if all(k >= 0 for m, k in total.items() if m) else -_INF
 
 
-def holds(fact: Dim, env) -> bool:
+def holds(fact: Dim, env: Mapping[str, int]) -> bool:
     """Whether a constraint, an expression to be at least zero, holds for values of the variables."""
     return evaluate(fact, env) >= 0

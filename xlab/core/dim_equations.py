@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from xlab.core.dims import (
     Dim,
+    Factor,
     SymbolicDim,
     build,
     compared,
@@ -65,7 +66,7 @@ class Equations:
         self.further: list[tuple[Dim, tuple[int, int]]] = []  # that say the same again
         self._order(symbolic)
 
-    def _order(self, symbolic) -> None:
+    def _order(self, symbolic: Sequence[tuple[SymbolicDim, tuple[int, int]]]) -> None:
         known: set[str] = set()
         left = list(symbolic)
         while left:
@@ -92,13 +93,13 @@ class Equations:
                     f"own in some argument, such as symbolic_shape('{', '.join(missing)}')."
                 )
 
-    def _name(self, place) -> str:
+    def _name(self, place: tuple[int, int]) -> str:
         return f"{self.names[place[0]]}.shape[{place[1]}]"
 
     def _using(self) -> str:
         return f"Using the following polymorphic shapes specifications: {self.specification}."
 
-    def _step(self, e: SymbolicDim, place, known) -> Step | None:
+    def _step(self, e: SymbolicDim, place: tuple[int, int], known: set[str]) -> Step | None:
         unknown = e.variables() - known
         if len(unknown) != 1:
             return None
@@ -124,7 +125,7 @@ class Equations:
 
     def checks(self) -> list[tuple[str, SymbolicDim, bool, str]]:
         """What has to hold of the variables besides: a text, an expression, whether it is to be zero, and what is said otherwise."""
-        found = []
+        found: list[tuple[str, SymbolicDim, bool, str]] = []
         if self.scope is None:
             return found
         for text, e, zero in self.scope.checks:
@@ -171,7 +172,7 @@ class Equations:
                 raise ValueError(f"{why.format(value)}{self._found(env, shapes)}")
         return env
 
-    def _found(self, env: Mapping[str, Dim], shapes) -> str:
+    def _found(self, env: Mapping[str, Dim], shapes: Sequence[tuple]) -> str:
         if not env:
             return ""
         places = {step.variable: step.place for step in self.steps}
@@ -185,7 +186,7 @@ class Equations:
         )
 
 
-def _names(factor) -> set[str]:
+def _names(factor: Factor) -> set[str]:
     return set().union(*map(variables_of, factor.operands)) if factor.operands else {factor.name}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from xlab.core.dim_bounds import bounds, factor_bounds
 from xlab.core.dims import (
@@ -27,7 +27,7 @@ from xlab.core.dims import (
 )
 
 _TOKEN = re.compile(r"\s*(?:(\d+\.\d+)|(\d+)|([A-Za-z_]\w*)|(\.\.\.|//|\*\*|>=|<=|==|.))")
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[..., Dim]] = {
     "floordiv": floor_divide,
     "floor_div": floor_divide,
     "mod": modulo,
@@ -193,7 +193,7 @@ class SymbolicScope:
                         self.factor_ranges[f.key] = (low, high)
                         self.known_bounds.clear()
 
-    def violated(self, env) -> list[tuple[str, Dim, bool, int]]:
+    def violated(self, env: Mapping[str, int]) -> list[tuple[str, Dim, bool, int]]:
         """The constraints that do not hold for values of the variables: text, expression, whether it is to be zero, its value."""
         found = []
         for text, e, zero in self.checks:
@@ -251,7 +251,7 @@ def symbolic_shape(
     return parse_shape("..." if shape_spec is None else shape_spec, scope, like=like)
 
 
-def parse_shape(text: str, scope: SymbolicScope, *, like=None, what: str = "shape") -> tuple:
+def parse_shape(text: str, scope: SymbolicScope, *, like: Any = None, what: str = "shape") -> tuple:
     """Reads dimensions, separated by commas."""
     return _Reader(text, scope, like, what).shape()
 
@@ -259,17 +259,21 @@ def parse_shape(text: str, scope: SymbolicScope, *, like=None, what: str = "shap
 class _Reader:
     """Recursive descent over the tokens of a shape."""
 
-    def __init__(self, text, scope, like, what):
+    def __init__(self, text: str, scope: SymbolicScope, like: Any, what: str):
         self.text, self.scope, self.like, self.what = text, scope, like, what
-        self.tokens = []
+        self.tokens: list[tuple[int, str, int]] = []
         at, stripped = 0, text.rstrip()
         while at < len(stripped):
             found = _TOKEN.match(stripped, at)
+            assert (
+                found is not None and found.lastindex is not None
+            )  # the last alternative is any character
             self.tokens.append(
                 (found.start(found.lastindex), found[found.lastindex], found.lastindex)
             )
             at = found.end()
-        self.at, self.dims = 0, []
+        self.at = 0
+        self.dims: list[Dim] = []
         if self._enclosed():
             self.tokens = self.tokens[1:-1]
 
@@ -282,7 +286,7 @@ class _Reader:
                 return i > 0 and i == len(self.tokens) - 1
         return False
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str) -> NoReturn:
         at = self.tokens[self.at][0] if self.at < len(self.tokens) else len(self.text)
         raise ValueError(
             f"syntax error in symbolic {self.what} {self.text!r} in dimension {len(self.dims)}: {why}. Parsed "
@@ -379,16 +383,16 @@ class _Reader:
             self._expect(")")
             return inner
         token = self._next()
-        kind = self.tokens[self.at][2] if token is not None else 0
+        if token is None:
+            self._fail("expected a name, a number or an operation but found 'the end'")
+        kind = self.tokens[self.at][2]
         if kind == 1:
             self._fail(f"expected an integer, found {token}")
         if kind == 2:
             self.at += 1
             return int(token)
         if kind != 3 or token == "_":
-            self._fail(
-                f"expected a name, a number or an operation but found {token or 'the end'!r}"
-            )
+            self._fail(f"expected a name, a number or an operation but found {token!r}")
         self.at += 1
         if self._next() != "(":
             return variable(token, self.scope)

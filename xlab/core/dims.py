@@ -437,11 +437,11 @@ def range_size(start: Dim, stop: Dim, step: Dim) -> Dim:
     return max_dim(0, floor_divide(add(subtract(stop, start), subtract(step, 1)), step))
 
 
-def _known(scope) -> str:
+def _known(scope: Any) -> str:
     return f" Using the {scope}." if scope.constraints else ""
 
 
-def _raise_inconclusive(a, symbol, b) -> NoReturn:
+def _raise_inconclusive(a: Dim, symbol: str, b: Dim) -> NoReturn:
     scope = common_scope(a, b)
     raise InconclusiveDimensionOperation(
         f"Symbolic dimension comparison '{_text(a)}' {symbol} '{_text(b)}' is inconclusive: it holds for some values of the "
@@ -463,7 +463,7 @@ def compared(a: Dim, symbol: str, b: Dim) -> bool | None:
     return True if low >= least else False if high < least else None
 
 
-def _is_array(x) -> bool:
+def _is_array(x: object) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype")
 
 
@@ -524,7 +524,8 @@ def exact_quotient(a: Dim, b: Dim) -> tuple[Dim, Dim] | None:
     divisor = terms_of(b)
     # Lexicographic by factors, in which a product's leading term is the product of leading terms.
     lead = max(divisor, key=_lexicographic)
-    rest, quotient = terms_of(a), {}
+    rest = terms_of(a)
+    quotient: dict = {}
     while any(m != _CONSTANT for m in rest):
         m = max(rest, key=_lexicographic)
         by = divide_monomials(m, lead)

@@ -173,7 +173,7 @@ class Todo:
 Future, AbstractFuture = Todo, AbstractTodo
 
 
-def _result_type(x) -> str:
+def _result_type(x: Any) -> str:
     aval = aval_of(x)
     return (aval.inner_aval if type(aval) is AbstractTodo else aval).str_short()
 
@@ -211,5 +211,5 @@ def at_boundary(aval: AbstractTodo, x: Any, what: str) -> PendingValueError:
     )
 
 
-def _started(aval) -> str:
+def _started(aval: AbstractTodo) -> str:
     return f", started by {aval.start.name}," if aval.start is not None else ""

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.dims import SymbolicDim, dim_index, dim_indices, known_negative
+from xlab.core.dims import SymbolicDim, dim_index, dim_indices, known_negative, max_dim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
@@ -105,7 +105,7 @@ def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
     shape = x.aval.shape
     config = []
     for d, a, s, n in zip(shape, start_indices, strides or (1,) * len(shape), aval_of(ct).shape):
-        covered = (n - 1) * s + 1 if n else 0
+        covered = max_dim((n - 1) * s + 1, 0)
         config.append((a, d - a - covered, s - 1))
     return [pad(ct, np.zeros((), x.aval.dtype)[()], config)]
 

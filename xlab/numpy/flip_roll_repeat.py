@@ -126,6 +126,10 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: AxisLike | None =
     axes = numbers(axis)
     if len(axes) == 1 and len(shape_of(shift)) == 1:  # all of them along the one axis
         axes = axes * shape_of(shift)[0]
+    if type(shift) is SymbolicDim or (
+        isinstance(shift, Sequence) and any(type(s) is SymbolicDim for s in shift)
+    ):
+        shift = as_array(shift)
     if not hasattr(shift, "aval") or kind_of(shift) == "host":
         if np.asarray(shift).dtype.kind not in "biuf":
             raise TypeError(

@@ -136,8 +136,8 @@ def _read_slice(x, entries, wrap):
             start, size, step = e
             if type(start) is not int and type(start) is not SymbolicDim:
                 dynamic = True
-            elif step < 0:
-                start, step = start + (size - 1) * step, -step
+            elif step < 0:  # an empty one stays where it is
+                start, step = min_dim(start + (size - 1) * step, start), -step
                 reverse.append(d)
             place += 1
         starts.append(start)
@@ -162,7 +162,7 @@ def _read_slice(x, entries, wrap):
         x = lax_slice(
             x,
             starts,
-            [a + (n - 1) * s + 1 if n else a for a, n, s in zip(starts, sizes, steps)],
+            list(map(_limit, starts, sizes, steps)),
             steps,
         )
     if reverse:
@@ -172,13 +172,18 @@ def _read_slice(x, entries, wrap):
     return expand_dims(x, new) if new else x
 
 
+def _limit(start, size, step):
+    """Where a slice of a size ends, whose size may turn out to be 0."""
+    return max_dim(start + (size - 1) * step + 1, start)
+
+
 def _static_part(x, starts, sizes, steps):
     """Takes strided slices out first, since a dynamic slice has no strides."""
     lows, highs, left = [], [], []
     for start, size, step, n in zip(starts, sizes, steps, aval_of(x).shape):
         static = type(start) is int or type(start) is SymbolicDim
         lows.append(start if static else 0)
-        highs.append((start + (size - 1) * step + 1 if size else start) if static else n)
+        highs.append(_limit(start, size, step) if static else n)
         left.append(0 if static else start)
     return lax_slice(x, lows, highs, steps), left
 

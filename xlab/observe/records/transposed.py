@@ -63,9 +63,9 @@ def _text(r: Transposed, o: Options) -> str:
     lines = [head]
     if len(rows) > 1:
         lines.append(table(rows, "rll"))
-    for word, found in (("forwards", r.forward), ("backwards", r.backward)):
-        if found:
-            lines.append(f"  {word}: {run_line(found)}")
+    for word, moves in (("forwards", r.forward), ("backwards", r.backward)):
+        if moves:
+            lines.append(f"  {word}: {run_line(moves)}")
     return "\n".join(lines)
 
 

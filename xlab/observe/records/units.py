@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 
-def size_text(count: int | None) -> str:
+def size_text(count: float | None) -> str:
     """Bytes with three significant digits; 1 KB is 1000 B.
 
     >>> size_text(16), size_text(8192), size_text(1_210_000), size_text(None)

@@ -31,7 +31,7 @@ def remedy(stages: ProgramStages, eqn: JaxprEqn | None, axes: tuple[str, ...]) -
 def nearest_name(stages: ProgramStages, eqn: JaxprEqn) -> str:
     """The user's name of the value that an equation reads, or that what it reads is made of: the fewest equations away."""
     names, makers, outer = _maps(stages)
-    todo = deque(v for v in eqn.invars if type(v) is Var and getattr(v.aval, "ndim", 0))
+    todo = deque(v for v in eqn.invars if type(v) is Var and getattr(v.aval, "ndim", 0) > 0)
     seen = set(todo)
     while todo:
         v = todo.popleft()

@@ -86,7 +86,8 @@ def transposed(
 
 
 def _has_derivative(x: Any) -> bool:
-    return dtypes.issubdtype(aval_of(x).dtype, np.inexact)
+    dtype = getattr(aval_of(x), "dtype", None)  # what is no array has none
+    return dtype is not None and dtypes.issubdtype(dtype, np.inexact)
 
 
 def _beside(forward: list[Transfer], backward: list[Transfer]) -> tuple[tuple[int, ...], ...]:

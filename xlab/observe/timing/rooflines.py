@@ -19,7 +19,7 @@ from xlab import tree as _tree
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import trace_program
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, last_uses, open_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
@@ -243,7 +243,7 @@ class _Counter:
         cost = equation_cost(eqn)
         return alone(ctx, cost.flops + cost.transcendentals)
 
-    def collective(self, eqn, ins, outs) -> RooflineResult:
+    def collective(self, eqn: JaxprEqn, ins: Sequence, outs: Sequence) -> RooflineResult:
         op = collective_rules[eqn.primitive](ins, outs, **eqn.params)
         sizes = [self.mesh.shape[a] for a in op.axes] if self.mesh is not None else []
         n = math.prod(sizes)
@@ -310,7 +310,7 @@ def roofline(
     return count
 
 
-def _type_of(x) -> ShapedArray:
+def _type_of(x: Any) -> AbstractValue:
     return (
         ShapedArray(tuple(x.shape), np.dtype(x.dtype))
         if isinstance(x, ShapeDtypeStruct)
@@ -322,11 +322,12 @@ def _one_device(closed: ClosedJaxpr) -> Jaxpr:
     """The program of one device, where all of a program is one `shard_map`."""
     jaxpr = closed.jaxpr
     flow = flow_of(jaxpr.eqns[0]) if len(jaxpr.eqns) == 1 else None
-    mapped = jaxpr.eqns[0].primitive is shard_map_p if type(flow) is CallFlow else False
-    return open_jaxpr(flow.jaxpr) if mapped else jaxpr
+    if isinstance(flow, CallFlow) and jaxpr.eqns[0].primitive is shard_map_p:
+        return open_jaxpr(flow.jaxpr)
+    return jaxpr
 
 
-def _backward(fun, in_tree, avals) -> ClosedJaxpr:
+def _backward(fun: Callable, in_tree: Any, avals: Sequence) -> ClosedJaxpr:
     """The program of the backward pass: cotangents of the results, and residuals, to cotangents of the arguments."""
     kept: list[Any] = []
 
