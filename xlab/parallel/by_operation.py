@@ -24,7 +24,7 @@ from xlab.core.source_info import describe_caller
 from xlab.core.trace import EVAL, Trace, Tracer, set_trace, state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.jvp import JVPTrace
-from xlab.lax.collectives.starting import synchronous
+from xlab.lax.collectives.starting import finished_p, synchronous
 from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.manual import local_aval
 from xlab.parallel.per_device import ShardMapTracer
@@ -140,6 +140,9 @@ class ShardMapTrace(Trace):
     def process_primitive(self, prim, args, params):
         if prim.takes_pending:
             return self._finished(prim, args[0])
+        if prim is finished_p:
+            (out,) = self.apply(lambda x: [x], args)
+            return ShardMapTracer(self, out.value, AbstractTodo(out.aval, params["start"]))
         start, prim = prim, synchronous.get(prim, prim)
 
         def one(*xs):

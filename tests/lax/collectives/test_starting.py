@@ -292,6 +292,12 @@ def test_without_jit():
     run = xlab.vmap(lambda v: eval_jaxpr(closed.jaxpr, closed.consts, v)[0], axis_name="q")
     x = np.arange(3, dtype=np.float32)
     assert run(x).tolist() == xlab.jit(run)(x).tolist() == [9.0] * 3
+
+    def looked_at(x):
+        float(lax.psum(x[0, 0], "a"))
+        return run(x[0, :3])
+
+    assert_same(on_mesh(looked_at)(data(8)), on_mesh(lambda x: run(x[0, :3]))(data(8)))
     assert xlab.grad(lambda v: run(v).sum())(x).tolist() == [9.0] * 3
 
 
