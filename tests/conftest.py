@@ -40,8 +40,14 @@ _ended = 0
 
 
 def pytest_runtest_teardown():
-    """Now and then lets go of the programs of tests that are over: all of them are gigabytes."""
+    """A mesh that a test set for good is not the next one's. Now and then the programs of tests that are over are let go of: all of
+    them are gigabytes."""
     import sys
+
+    if "xlab.sharding" in sys.modules:
+        current = sys.modules["xlab.sharding.current"]
+        if current.get_concrete_mesh() is not None:
+            current.set_mesh(current.EMPTY_MESH)
 
     global _ended
     _ended += 1

@@ -35,6 +35,7 @@ LEFT_OUT = words("""
     while_loop scan fori_loop cond switch map associative_scan reduce reduce_window custom_root custom_linear_solve composite
     rng_uniform rng_bit_generator create_token after_all infeed outfeed platform_dependent optimization_barrier
     ppermute psum pmax pmin pmean all_gather all_to_all axis_index axis_size pcast pvary pshuffle psum_scatter pswapaxes pbroadcast
+    ppermute_start psum_start all_gather_start all_to_all_start psum_scatter_start pbroadcast_start
     all_gather_reduced device_put with_sharding_constraint ragged_all_to_all psend precv fix copy pargmax pargmin
 """)
 

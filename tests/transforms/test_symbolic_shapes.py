@@ -7,7 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from tests.transforms import samples_symbolic as samples
+from tests.transforms import symbolic_cases as samples
 from xlab import export, lax
 from xlab.core.dims import evaluate, evaluate_shape
 from xlab.errors import InconclusiveDimensionOperation

@@ -65,7 +65,7 @@ def test_walk(browser, tmp_path, scheme):
         assert page.locator("[role=tab][aria-selected=true]").inner_text() == title
         assert page.locator(".xl-panel:visible").count() == 1
     place = page.locator(".xl-place")
-    page.keyboard.press("7")
+    page.keyboard.press("8")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('.xl-place').textContent.startsWith('step 2 ')")
     page.locator("text=first NaN").click()
@@ -144,7 +144,7 @@ def test_no_script_shows_every_panel(browser, tmp_path):
     page = visit(
         browser, write_html(sample.report(), tmp_path / "r.html"), java_script_enabled=False
     )
-    assert page.locator(".xl-panel:visible").count() == 8
+    assert page.locator(".xl-panel:visible").count() == 9
     assert page.locator("pre.xl-code").first.bounding_box()["height"] > 19 * 17, (
         "one line under the other"
     )

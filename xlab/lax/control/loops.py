@@ -10,7 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.core.dims import SymbolicDim, dim_index, max_dim
+from xlab.core.dims import SymbolicDim, max_dim
 from xlab.core.trace import Axis, is_tracer
 from xlab.core.typing import ArrayLike
 from xlab.interpreters import batching
@@ -62,7 +62,7 @@ def fori_loop(
             )
     dtype = _dtype_of_bounds(aval_of(lower), aval_of(upper))
     if not is_tracer(lower) and not is_tracer(upper):
-        first, last = dim_index(lower), dim_index(upper)
+        first, last = (x if isinstance(x, SymbolicDim) else int(x) for x in (lower, upper))
         length = max_dim(last - first, 0)
 
         def step(carry, _):
