@@ -112,7 +112,8 @@ def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
     files = [ROOT / "kit/theme.css", *(path for path in _files("css") if path.stem in wanted)]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+    text = "\n".join(line.strip() for line in text.splitlines() if line.strip())
+    return re.sub(r"\s*([{};])\s*", r"\1", text)
 
 
 @functools.cache

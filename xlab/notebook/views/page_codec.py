@@ -105,5 +105,5 @@ def pack(value: Any) -> str:
 def pack_text(text: str) -> str:
     """Text as gzip in base64; of very long text the last percents are not worth the wait."""
     return base64.b64encode(
-        gzip.compress(text.encode(), 6 if len(text) < 2_000_000 else 1, mtime=0)
+        gzip.compress(text.encode(), 9 if len(text) < 2_000_000 else 1, mtime=0)
     ).decode()

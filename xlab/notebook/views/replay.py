@@ -395,7 +395,7 @@ def legend(record: Replay) -> dict[str, Any]:
             "wire": record.wire_bytes,
             "actual": record.actual_bytes,
         },
-        "algorithm": record.algorithm,
+        "algorithm": clean(record.algorithm),
         "formula": clean(record.formula),
         "stablehlo": clean(record.stablehlo),
     }
