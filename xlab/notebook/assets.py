@@ -113,7 +113,7 @@ def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = "\n".join(line.strip() for line in text.splitlines() if line.strip())
-    return re.sub(r"\s*([{};])\s*", r"\1", text)
+    return re.sub(r"\s*([{};])\s*", r"\1", text).replace(": ", ":").replace(", ", ",")
 
 
 @functools.cache
