@@ -96,6 +96,12 @@ def _strip(source: str) -> str:
     return "\n".join(line.strip() for line in source.splitlines() if line.strip())
 
 
+def _needed(sheet: str, tabs: frozenset[str]) -> bool:
+    """Whether a page of these tabs needs a style sheet, which may begin with `/* tab: name */`."""
+    found = re.match(r"/\* tab: (\w+) \*/", sheet)
+    return found is None or found[1] in tabs
+
+
 @functools.cache
 def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
     """All styles: the kit's, then each view's; those of one view and of what its script imports; or those that a page of these tabs needs."""
@@ -109,6 +115,9 @@ def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
         wanted = {path.stem for path in _files("css")} - {
             path.stem for path in panels().keys() - set(_order(ENTRY, tabs))
         }
+        if tabs is not None:
+            sheets = {path.stem: path.read_text(encoding="utf-8") for path in _files("css")}
+            wanted -= {name for name, text in sheets.items() if not _needed(text, tabs)}
     files = [ROOT / "kit/theme.css", *(path for path in _files("css") if path.stem in wanted)]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
