@@ -25,6 +25,7 @@ from xlab.core.donation import check_alive
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError
 from xlab.sharding import Format, Layout, NamedSharding, from_native
+from xlab.sharding.named import distinct_parts
 
 
 def is_native_array(x: Any) -> bool:
@@ -298,25 +299,13 @@ def _host_value(self: Any) -> np.ndarray:
         value = _arrays.parts_to_numpy(self, (0,))[0]
     else:
         value = np.empty(self.aval.shape, self.aval.dtype)
-        positions, indices = _reading_plan(sharding, self.aval.shape)
+        indices, owned = distinct_parts(sharding, self.aval.shape)
+        positions = map(owned.index, range(len(indices)))
         for index, part in zip(indices, _arrays.parts_to_numpy(self, positions), strict=True):
             value[index] = part
         value.flags.writeable = False
         self._xlab_host = value
     return value
-
-
-@lru_cache(256)
-def _reading_plan(
-    sharding: Any, shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[tuple[slice, ...], ...]]:
-    """Which of the parts here hold the whole array once, and where each belongs."""
-    index_of = sharding.devices_indices_map(shape)
-    first: dict[tuple, tuple[int, tuple[slice, ...]]] = {}
-    for position, device in enumerate(sharding.addressable_in_order):
-        first.setdefault(_span(index_of[device]), (position, index_of[device]))
-    positions, indices = zip(*first.values(), strict=True)
-    return positions, indices
 
 
 def _span(index: tuple[slice, ...]) -> tuple:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from xlab.core.donation import check_alive
 from xlab.core.typing import Array, DTypeLike
 from xlab.parallel.put import device_put
 from xlab.sharding import Format, Sharding
+from xlab.sharding.named import distinct_parts
 
 __all__ = [
     "make_array_from_callback",
@@ -147,21 +147,9 @@ def make_array_from_callback(
     )
 
 
-@functools.lru_cache(256)
-def _plan(sharding, shape) -> tuple[tuple[int, ...], list, list[int]]:
-    """Shape of a part, the indices of different parts, and which of them each device here has."""
-    index_of = sharding.devices_indices_map(shape)
-    indices: dict[tuple, tuple] = {}
-    keys = []
-    for device in sharding.addressable_in_order:
-        keys.append(tuple((s.start, s.stop) for s in index_of[device]))
-        indices.setdefault(keys[-1], index_of[device])
-    order = list(indices)
-    return sharding.shard_shape(shape), list(indices.values()), [order.index(key) for key in keys]
-
-
 def _assembled(who: str, shape, sharding, data_callback, dtype):
-    part_shape, indices, positions = _plan(sharding, shape)
+    part_shape = sharding.shard_shape(shape)
+    indices, owned = distinct_parts(sharding, shape)
     made: list[Any] = []
     for index in indices:
         value = data_callback(index)
@@ -175,7 +163,7 @@ def _assembled(who: str, shape, sharding, data_callback, dtype):
                 f"shape {part_shape}"
             )
         made.append(value)
-    parts = [made[i] for i in positions]
+    parts = [made[i] for i in owned]
     if not parts and dtype is None:
         raise ValueError(
             f"{who} nothing, since none of the devices of {sharding} belongs to this process: give the dtype"

@@ -115,6 +115,24 @@ def _index_map(sharding: Sharding, shape: Shape) -> dict[Any, tuple[slice, ...]]
     return dict(zip(sharding.devices_in_order, sharding._indices(shape), strict=True))
 
 
+@functools.lru_cache(256)
+def distinct_parts(
+    sharding: Sharding, shape: Shape
+) -> tuple[tuple[tuple[slice, ...], ...], tuple[int, ...]]:
+    """Indices of the different parts that this process holds of an array, and for each of its devices which one it has."""
+    index_of = _index_map(sharding, shape)
+    numbers: dict[tuple, int] = {}
+    indices, owned = [], []
+    for device in sharding.addressable_in_order:
+        index = index_of[device]
+        span = tuple((s.start, s.stop) for s in index)
+        if span not in numbers:
+            numbers[span] = len(indices)
+            indices.append(index)
+        owned.append(numbers[span])
+    return tuple(indices), tuple(owned)
+
+
 @functools.lru_cache(4096)
 def _shard_shape(sharding: NamedSharding, shape: Shape) -> Shape:
     return _indices.shard_shape(sharding.spec, sharding.mesh, shape, str(sharding))
@@ -126,7 +144,7 @@ def _addressable(devices: tuple) -> tuple:
     return tuple(d for d in devices if d.process_index == mine)
 
 
-for _cached in (_index_map, _shard_shape, _addressable):
+for _cached in (_index_map, distinct_parts, _shard_shape, _addressable):
     caches.register(_cached.cache_clear)
 
 
