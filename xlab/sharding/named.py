@@ -122,7 +122,8 @@ def distinct_parts(
     """Indices of the different parts that this process holds of an array, and for each of its devices which one it has."""
     index_of = _index_map(sharding, shape)
     numbers: dict[tuple, int] = {}
-    indices, owned = [], []
+    indices: list[tuple[slice, ...]] = []
+    owned: list[int] = []
     for device in sharding.addressable_in_order:
         index = index_of[device]
         span = tuple((s.start, s.stop) for s in index)
