@@ -115,11 +115,12 @@ def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
         wanted = {path.stem for path in _files("css")} - {
             path.stem for path in panels().keys() - set(_order(ENTRY, tabs))
         }
-        if tabs is not None:
-            sheets = {path.stem: path.read_text(encoding="utf-8") for path in _files("css")}
-            wanted -= {name for name, text in sheets.items() if not _needed(text, tabs)}
-    files = [ROOT / "kit/theme.css", *(path for path in _files("css") if path.stem in wanted)]
-    text = "\n".join(p.read_text(encoding="utf-8") for p in files)
+    sheets = [(ROOT / "kit/theme.css").read_text(encoding="utf-8")]
+    for path in _files("css"):
+        sheet = path.read_text(encoding="utf-8") if path.stem in wanted else ""
+        if view or tabs is None or _needed(sheet, tabs):
+            sheets.append(sheet)
+    text = "\n".join(sheets)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = "\n".join(line.strip() for line in text.splitlines() if line.strip())
     return re.sub(r"\s*([{};])\s*", r"\1", text).replace(": ", ":").replace(", ", ",")
