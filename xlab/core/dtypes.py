@@ -326,7 +326,8 @@ def is_dlpack_dtype(dtype: Any) -> bool:
     """Whether arrays of this type can be exchanged through DLPack.
 
     Example:
-        >>> is_dlpack_dtype(np.float32), is_dlpack_dtype("int4")
+        >>> from xlab import dlpack
+        >>> dlpack.is_supported_dtype("float32"), dlpack.is_supported_dtype("int4")
         (True, False)
     """
     dtype = to_dtype(dtype)

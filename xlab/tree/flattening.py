@@ -22,7 +22,8 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     """The leaves of a tree, left to right, and its structure.
 
     Example:
-        >>> flatten({"b": [2, 3], "a": 1})
+        >>> from xlab import tree
+        >>> tree.flatten({"b": [2, 3], "a": 1})
         ([1, 2, 3], PyTreeDef({'a': *, 'b': [*, *]}))
     """
     return _flatten(tree, is_leaf)
@@ -32,7 +33,8 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     """The tree of a structure with given leaves.
 
     Example:
-        >>> unflatten(structure((0, [0])), ["x", "y"])
+        >>> from xlab import tree
+        >>> tree.unflatten(tree.structure((0, [0])), ["x", "y"])
         ('x', ['y'])
     """
     return _treedef(treedef, "unflatten").unflatten(leaves)
@@ -51,7 +53,8 @@ def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves of a tree.
 
     Example:
-        >>> leaves((1, None, {"a": 2}))
+        >>> from xlab import tree
+        >>> tree.leaves((1, None, {"a": 2}))
         [1, 2]
     """
     return _flatten(tree, is_leaf)[0]
@@ -66,7 +69,8 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     """The tree of `f(leaf, ...)`; the other trees have the first one as a prefix.
 
     Example:
-        >>> map(lambda x, y: x + y, (1, [2]), (10, [20]))
+        >>> from xlab import tree
+        >>> tree.map(lambda x, y: x + y, (1, [2]), (10, [20]))
         (11, [22])
     """
     first, treedef = _flatten(tree, is_leaf)
@@ -101,7 +105,8 @@ def reduce(
     """`functools.reduce` over the leaves.
 
     Example:
-        >>> reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)}, 0)
+        >>> from xlab import tree
+        >>> tree.reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)}, 0)
         6
     """
     if initializer is _MISSING:
@@ -129,7 +134,8 @@ def transpose(
     """Turns an outer structure of inner ones inside out.
 
     Example:
-        >>> transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
+        >>> from xlab import tree
+        >>> tree.transpose(tree.structure([0, 0]), tree.structure({"a": 0}), [{"a": 1}, {"a": 2}])
         {'a': [1, 2]}
     """
     flat, treedef = _flatten(pytree_to_transpose)
@@ -154,7 +160,8 @@ def flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, is_
     """As `flatten`, each leaf with the path that leads to it.
 
     Example:
-        >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"a": [1, 2]})[0]]
+        >>> from xlab import tree
+        >>> [(tree.keystr(path), leaf) for path, leaf in tree.flatten_with_path({"a": [1, 2]})[0]]
         [("['a'][0]", 1), ("['a'][1]", 2)]
     """
     if is_leaf is None or is_leaf_takes_path:
@@ -185,7 +192,8 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     """A path as text: `['a'][0].b`, or with `simple` the bare names joined by `separator`.
 
     Example:
-        >>> keystr((_native.DictKey("a"), _native.SequenceKey(0)), simple=True, separator="/")
+        >>> from xlab import tree
+        >>> tree.keystr((_native.DictKey("a"), _native.SequenceKey(0)), simple=True, separator="/")
         'a/0'
     """
     if not isinstance(separator, str):

@@ -15,7 +15,8 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -
     """One leaf of the prefix per leaf of the full tree, in order.
 
     Example:
-        >>> broadcast_prefix((0, {"a": 1}), (["x", "y"], {"a": "z"}))
+        >>> from xlab import tree
+        >>> tree.broadcast_prefix((0, {"a": 1}), (["x", "y"], {"a": "z"}))
         [0, 0, 1]
     """
     try:
@@ -51,7 +52,8 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     """The full tree's structure with the prefix's leaves.
 
     Example:
-        >>> broadcast((1, {"a": 2}), ((3, 4), {"a": [5, 6]}))
+        >>> from xlab import tree
+        >>> tree.broadcast((1, {"a": 2}), ((3, 4), {"a": [5, 6]}))
         ((1, 1), {'a': [2, 2]})
     """
     flat = broadcast_prefix(prefix_tree, full_tree, is_leaf)
