@@ -373,6 +373,35 @@ def alike(rt):
 
 
 @case
+def inspected_shardings(rt):
+    """What the callback of `inspect_array_sharding` is told in programs, by what transforms them."""
+    told = []
+
+    def look(x):
+        rt.debug.inspect_array_sharding(x, callback=lambda s: told.append([str(p) for p in s.spec]))
+        return x.sum()
+
+    x = split(rt, "x", "y")
+    for f in (
+        lambda x: look(x.T),
+        lambda x: (look(x @ x.T), look(x + 1)),
+        rt.grad(look),
+        rt.vmap(look),
+        lambda x: rt.lax.scan(lambda c, row: (c + look(row + c[0]), None), x[0], x)[0],
+        rt.shard_map(
+            lambda x: (look(x), x)[1],
+            mesh=grid(rt),
+            in_specs=rt.sharding.PartitionSpec("x"),
+            out_specs=rt.sharding.PartitionSpec("x"),
+        ),
+    ):
+        rt.jit(f)(x)
+        told.append("next")
+    look(x.T)
+    return told
+
+
+@case
 def alike_of_other_shapes(rt):
     return experimental(rt, "shard_alike").shard_alike(np.ones(3), np.ones(4))
 

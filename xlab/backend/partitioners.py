@@ -71,6 +71,9 @@ def _partition(
             "the function that partitions this operation was made in another process, or its program is gone"
         )
     several = shape.is_tuple()
+    if several and not shape.tuple_shapes():  # an operation without results
+        text, operands, _ = partitioner(list(operands), [])
+        return text.encode(), operands, result
     results = _parts(result, len(shape.tuple_shapes())) if several else [result]
     text, operands, results = partitioner(list(operands), results)
     return text.encode(), operands, _together(results) if several else results[0]

@@ -27,6 +27,7 @@ from xlab.compile import effects as _effects
 from xlab.compile.devices import PlaceholderDevice
 from xlab.compile.history import ledger
 from xlab.compile.history.parts import PlacementKey
+from xlab.compile.history.unlisted import is_unlisted
 from xlab.compile.lowering import MeshComputation, lower
 from xlab.compile.placement import is_open, physical_sharding, place, settled
 from xlab.compile.resolve import Request, replicated
@@ -116,6 +117,8 @@ class Executable:
         for callback in self.callbacks:
             callback.continues_after_failure = self.needs_serial_launch
         consts = self._bind_shardings() if several else self._bind_to_one_device()
+        if lowered.module.inspections and not is_unlisted():
+            self._report_shardings()
         self.spellings: dict[NamedSharding, Executable] = {}
         by_position = dict(zip(self.kept, lowered.in_shardings))
         self._spell(*self._first_placed([by_position.get(i) for i in range(len(self.in_avals))]))
@@ -129,6 +132,8 @@ class Executable:
         """The native executable, and what the disk cache said."""
         lowered, module = self.lowered, self.lowered.module
         memory_cache.make_room()
+        for inspection in module.inspections:
+            inspection.found = []
         logs.dump(self.name, module.text, lowered.closed)
         tokens = [False] * len(self.ordered)
         to_outputs = [*tokens, *(s is None or is_open(s) for s in lowered.out_shardings)]
@@ -160,7 +165,7 @@ class Executable:
                     ),
                     options=lowered.compiler_options,
                     propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
-                    storable=not (module.callbacks or module.partitioners),
+                    storable=not (module.callbacks or module.partitioners or module.inspections),
                 )
             )
             if found.found:
@@ -206,15 +211,9 @@ class Executable:
     def _bind_to_one_device(self) -> list:
         """On one device every value is on that device, in the memory that its type says."""
         lowered = self.lowered
-        named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
-        one = (
-            functools.partial(NamedSharding, lowered.mesh, PartitionSpec())
-            if named
-            else functools.partial(SingleDeviceSharding, self.devices[0])
-        )
         self.in_shardings = tuple(map(settled, lowered.in_shardings))
         self.out_shardings = tuple(
-            settled(s) if s is not None else one(memory_kind=memory_kind(a))
+            settled(s) if s is not None else self._on_one_device(a)
             for s, a in zip(lowered.out_shardings, self.out_avals)
         )
         return [SingleDeviceSharding(self.devices[0])] * len(lowered.module.hoisted)
@@ -254,6 +253,20 @@ class Executable:
             if spec is not None
             else GSPMDSharding(self.devices, hlo_sharding, kind)
         )
+
+    def _report_shardings(self) -> None:
+        """Tells the callbacks of `inspect_array_sharding` what the compiler chose."""
+
+        for inspection in self.lowered.module.inspections:
+            one = self._on_one_device(inspection.aval) if len(self.devices) == 1 else None
+            inspection.report(one, self._chosen_sharding)
+
+    def _on_one_device(self, aval) -> Any:
+        """The sharding of a value in a program for one device."""
+        mesh, kind = self.lowered.mesh, memory_kind(aval)
+        if mesh is not None and hasattr(mesh, "devices"):
+            return NamedSharding(mesh, PartitionSpec(), kind)
+        return SingleDeviceSharding(self.devices[0], memory_kind=kind)
 
     def _first_placed(self, placements) -> tuple[Any, int]:
         """The sharding of the first argument that is sharded over a mesh, and the argument's rank."""

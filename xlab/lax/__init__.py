@@ -14,7 +14,7 @@ sums), `debugging.py` (looking into programs while they run), `dim_value.py` (sy
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
 dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
 dictionaries as parameters of equations), `index_steps.py` (indices as chains of simple steps), `indexers.py` (indices into
-mutable references), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
+mutable references), `inspecting.py` (shardings that the compiler chose), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
 (precision of products), `ragged.py` (products of rows in groups), `reduce_sum.py` (`reduce_sum`), `reducing.py`
 (`reduce` by any associative operation), `ref_batching.py` (batching of references), `ref_elements.py` (elements that an
 access touches), `ref_functions.py` (mutable references), `ref_transforms.py` and `ref_views.py` (views of them), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit

@@ -5,11 +5,11 @@ In a notebook a picture, elsewhere text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import xlab
 from xlab.core.trace import is_tracer
+from xlab.lax.inspecting import inspect_sharding
 
 
 def visualize_sharding(shape: tuple[int, ...], sharding: Any, **drawing: Any) -> None:
@@ -31,43 +31,26 @@ def visualize_sharding(shape: tuple[int, ...], sharding: Any, **drawing: Any) ->
     show(sharding, tuple(shape))
 
 
-def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
-    """Calls `callback(sharding)` with the sharding of an array.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> inspect_array_sharding(jnp.ones(2), callback=lambda s: print(len(s.device_set)))
-        1
-
-    Raises:
-        TypeError: a traced value. Its sharding is decided by the compiler: `xlab.observe.report` lists it under Shardings.
-    """
-    callback(_concrete(value, "inspect_array_sharding").sharding)
-
-
 def visualize_array_sharding(array: Any, **drawing: Any) -> None:
     """Draws how an array lies on its devices; reads nothing of its contents.
 
+    In a program, where the compiler decides on that: drawn when the program has been compiled, and not again when it runs.
+
     Example:
-        >>> import xlab.numpy as jnp
+        >>> import xlab, xlab.numpy as jnp
         >>> visualize_array_sharding(jnp.ones((2, 2)))
         f32[2,2] on device 0, 16 B, uncommitted
+        >>> _ = xlab.jit(lambda x: visualize_array_sharding(x[0]))(jnp.ones((2, 2)))
+        f32[2] on device 0, 8 B
+
+    Raises:
+        TypeError: for what is no array.
     """
     from xlab.notebook.formatters import show
 
-    show(_concrete(array, "visualize_array_sharding"))
-
-
-def _concrete(array: Any, name: str) -> Any:
-    if is_tracer(array):
-        raise TypeError(
-            f"{name} was given a traced value of type {array.aval.str_short()}: the compiler decides on its sharding "
-            f"after tracing. Call it on the result of the function, or run the cell under %%xjit, whose report lists "
-            f"the shardings of all intermediates."
+    if not is_tracer(array) and isinstance(array, xlab.Array):
+        show(array)
+    else:
+        inspect_sharding(
+            array, lambda sharding, aval: show(sharding, aval.shape), "visualize_array_sharding"
         )
-    if not isinstance(array, xlab.Array):
-        raise TypeError(
-            f"{name} takes an array of xlab; given {type(array).__name__}. For a shape and a sharding there is "
-            f"visualize_sharding(shape, sharding)."
-        )
-    return array

@@ -81,6 +81,7 @@ class LoweredModule:
     partitioners: list[Any] = field(
         default_factory=list
     )  # what partitions custom calls of this process
+    inspections: list[Any] = field(default_factory=list)  # what is told the compiler's shardings
     shards: bool = False  # names a mesh
     ordered: tuple = ()  # effects with a token: leading argument and leading result
     dynamic: bool = False  # has symbolic shapes
@@ -586,6 +587,7 @@ def lower_module(
         hoisted,
         module.callbacks,
         module.partitioners,
+        module.inspections,
         bool(meshes),
         _effects.in_order(closed.effects),
         dynamic,

@@ -41,6 +41,7 @@ class ModuleBuilder:
         self.numbers: dict[int, int] = {}
         self.callbacks: list[Callable] = []
         self.partitioners: list[Any] = []
+        self.inspections: list[Any] = []
         self.annotations = Annotations()
         self.counts: dict[str, int] = {}
         self.keepalive: list[Any] = []
