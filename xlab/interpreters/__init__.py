@@ -2,7 +2,7 @@
 
 `partial_eval.py` (Python to jaxpr, known and unknown parts, dead code), `ad/` (jvp, linearize, transpose),
 `batching.py`, `mlir/` (jaxpr to StableHLO), `schedules.py` (who passes which chunk on to whom), `communication.py` (collectives as
-messages), `communication_costs.py` (their predicted time), `slices.py` and `dataflow.py` (which slice goes where). An interpreter never names a primitive: rules are written beside the primitives in `lax` and looked up here. May import
+messages), `communication_costs.py` (their predicted time), `costs.py` (arithmetic and bytes of each equation), `slices.py` and `dataflow.py` (which slice goes where). An interpreter never names a primitive: rules are written beside the primitives in `lax` and looked up here. May import
 core and below.
 
 Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the

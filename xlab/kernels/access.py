@@ -22,7 +22,7 @@ from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.refs import Ref, is_ref
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching
+from xlab.interpreters import ad, batching, costs
 from xlab.kernels.ref_primitives import check_ref, ref_primitive, shown, split_view, view_text
 from xlab.lax.arithmetic import add, clamp, sub
 from xlab.lax.bits import bitwise_and
@@ -473,3 +473,10 @@ ad.primitive_jvps[masked_swap_p] = _swap_jvp
 ad.primitive_transposes.excuse(masked_swap_p, "kernels have forward derivatives only")
 batching.primitive_batchers[masked_swap_p] = _swap_batch
 printing.print_as("masked_swap", _swap_text)
+
+
+def _masked_cost(avals_in, avals_out, **_):
+    return costs.Cost(nbytes=2 * costs.bytes_of(avals_out))
+
+
+costs.register(_masked_cost, masked_load_p, masked_swap_p)

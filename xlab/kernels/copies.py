@@ -21,7 +21,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.refs import Ref, is_ref
 from xlab.core.trace import is_tracer
 from xlab.core.typing import Array
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.kernels.ref_primitives import (
     check_ref,
     chosen,
@@ -290,3 +290,6 @@ ad.deflinear2(
 )
 batching.defvectorized(memory_space_constraint_p)
 mlir.register_text_lowering(memory_space_constraint_p, lambda ctx, x, *, memory_space: x)
+
+costs.register(costs.moves, dma_start_p)
+costs.register(costs.free, dma_wait_p, memory_space_constraint_p)

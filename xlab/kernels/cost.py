@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import aval_of
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, open_jaxpr
-from xlab.core.primitive import Primitive, all_primitives
-from xlab.core.refs import AbstractRef
+from xlab.core.primitive import Primitive
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
-from xlab.lax.arithmetic import integer_pow_p, pow_p
-from xlab.lax.comparison import select_n_p
-from xlab.lax.dot import dot_general_p
-from xlab.lax.refs import addupdate_p, get_p, swap_p
+from xlab.interpreters.costs import Cost, bytes_of, cost_of, cost_rules
 
 
 @dataclass(frozen=True)
@@ -81,9 +75,6 @@ def checked_cost(cost: Any) -> CostEstimate | None:
     return cost
 
 
-_rules: dict[Primitive, Callable[..., CostEstimate]] = {}
-
-
 def register_cost_rule(prim: Primitive, rule: Callable[..., CostEstimate]) -> None:
     """Says what a primitive costs, where it is not nothing.
 
@@ -97,7 +88,20 @@ def register_cost_rule(prim: Primitive, rule: Callable[..., CostEstimate]) -> No
         >>> twice_p = Primitive("doubled")
         >>> register_cost_rule(twice_p, lambda ins, outs, **params: CostEstimate(outs[0].size, 0, 0))
     """
-    _rules[prim] = rule
+
+    def cost(avals_in, avals_out, **params):
+        found = rule(avals_in, avals_out, **params)
+        read = found.bytes_accessed
+        return Cost(
+            found.flops,
+            found.transcendentals,
+            max(read, bytes_of(avals_in) + bytes_of(avals_out)),
+            unit="matrix",
+            referenced=read,
+            sent=found.remote_bytes_transferred,
+        )
+
+    cost_rules[prim] = cost
 
 
 def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEstimate:
@@ -124,7 +128,7 @@ def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEst
         return _tree.leaves(fun(*given, **named))
 
     jaxpr, _ = pe.trace_to_jaxpr(flat, [aval_of(x) for x in leaves])
-    outside = _bytes([*jaxpr.in_avals, *jaxpr.out_avals])
+    outside = bytes_of([*jaxpr.in_avals, *jaxpr.out_avals])
     return jaxpr_cost(jaxpr) + CostEstimate(0, 0, outside)
 
 
@@ -137,79 +141,23 @@ def jaxpr_cost(jaxpr: Jaxpr) -> CostEstimate:
 
 
 def equation_cost(eqn: JaxprEqn) -> CostEstimate:
-    """What one equation costs, with the programs inside it."""
-    rule = _rules.get(eqn.primitive)
-    if rule is not None:
-        ins, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
-        return rule(ins, outs, **eqn.params)
+    """What one equation costs, with the programs inside it.
+
+    What the field counts here: elementwise operations and products of matrices, and the bytes that go through references.
+    """
+    cost = cost_of(eqn)
+    if cost is not None:
+        counted = cost.unit in ("elementwise", "matrix")
+        return CostEstimate(
+            cost.flops * counted, cost.transcendentals * counted, cost.referenced, cost.sent
+        )
     flow = flow_of(eqn)
-    if flow is None:
-        return NOTHING
     if type(flow) is BranchFlow:
         return max(map(_inner, flow.branches), key=lambda c: (c.flops, c.transcendentals))
     if type(flow) is LoopFlow:
         return _inner(flow.body).times(1 if flow.length is None else flow.length)
-    if type(flow) is CallFlow:
-        return _inner(flow.jaxpr)
-    return NOTHING
+    return _inner(flow.jaxpr) if type(flow) is CallFlow else NOTHING
 
 
 def _inner(jaxpr) -> CostEstimate:
     return jaxpr_cost(open_jaxpr(jaxpr))
-
-
-def _bytes(avals: Sequence[Any]) -> int:
-    arrays = [a for a in avals if type(a) is not AbstractRef and isinstance(a, ShapedArray)]
-    return sum(math.prod(a.shape) * dtypes.itemsize(a.dtype) for a in arrays)
-
-
-# -- rules ------------------------------------------------------------------------------------------------
-
-
-def _flop_each(ins, outs, **_):
-    return CostEstimate(outs[0].size, 0, 0)
-
-
-def _transcendental_each(ins, outs, **_):
-    return CostEstimate(0, outs[0].size, 0)
-
-
-def _integer_pow(ins, outs, *, y, **_):
-    n = abs(y)
-    # By repeated squaring: one multiplication for each bit after the first, and one for each bit that is set.
-    each = n.bit_length() - 1 + n.bit_count() if n > 1 else 0
-    return CostEstimate((each + (y < 0)) * outs[0].size, 0, 0)
-
-
-def _dot_general(ins, outs, *, dimension_numbers, **_):
-    (contracted, _), _ = dimension_numbers
-    return CostEstimate(2 * outs[0].size * math.prod(ins[0].shape[d] for d in contracted), 0, 0)
-
-
-def _moved(ins, outs, **_):
-    """The part of a reference that is read, or that is written."""
-    part = outs[0] if outs else ins[1]
-    return CostEstimate(0, 0, _bytes([part]))
-
-
-def _added(ins, outs, **_):
-    return CostEstimate(ins[1].size, 0, 2 * _bytes([ins[1]]))
-
-
-_FILES = {
-    "xlab/lax/arithmetic.py": _flop_each,
-    "xlab/lax/bits.py": _flop_each,
-    "xlab/lax/comparison.py": _flop_each,
-    "xlab/lax/special.py": _transcendental_each,
-    "xlab/lax/transcendental.py": _transcendental_each,
-}
-_rules.update({p: _FILES[p.module] for p in all_primitives() if p.module in _FILES})
-del _rules[select_n_p]  # moves what is there
-_rules |= {
-    pow_p: _transcendental_each,
-    integer_pow_p: _integer_pow,
-    dot_general_p: _dot_general,
-    get_p: _moved,
-    swap_p: _moved,
-    addupdate_p: _added,
-}

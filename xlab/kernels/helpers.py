@@ -24,7 +24,7 @@ from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.callback_calls import FlatCallback, emit_python_callback
 from xlab.lax.debugging import debug_print as _debug_print
 from xlab.transforms.checks import JaxRuntimeError
@@ -415,3 +415,6 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(size)
         size *= n
     return tuple(reversed(strides))
+
+
+costs.register(costs.free, debug_check_p)

@@ -18,7 +18,7 @@ from xlab.core.avals import ShapedArray
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis, bound_axes, set_trace, state
 from xlab.core.typing import Array
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 
 _INT32 = ShapedArray((), np.dtype(np.int32))
 
@@ -131,3 +131,5 @@ def _position(name: str) -> Primitive:
 
 program_id_p = _position("program_id")
 num_programs_p = _position("num_programs")
+
+costs.register(costs.free, program_id_p, num_programs_p)

@@ -26,7 +26,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import is_tracer
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching
+from xlab.interpreters import ad, batching, costs
 from xlab.kernels.memory import MemoryRef, MemorySpace
 from xlab.kernels.ref_primitives import (
     check_ref,
@@ -344,3 +344,5 @@ for _prim in (semaphore_signal_p, semaphore_wait_p, semaphore_read_p):
         "the cores that wait for one another would have to wait once per example: call the kernel under vmap instead",
     )
     printing.print_as(_prim.name, _text)
+
+costs.register(costs.free, semaphore_signal_p, semaphore_wait_p, semaphore_read_p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -12,7 +13,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
@@ -215,3 +216,8 @@ ad.primitive_jvps[approx_top_k_p] = _approx_jvp
 sharding_rules[approx_top_k_p] = sharding_in_types.along("approx_top_k", "reduction_dimension")
 batching.primitive_batchers[approx_top_k_p] = _approx_batch
 mlir.register_text_lowering(approx_top_k_p, _approx_lowering)
+
+costs.register(
+    costs.per_element(lambda k: max(1.0, math.log2(max(k, 2))), lambda x, params: params["k"]),
+    approx_top_k_p,
+)

@@ -12,7 +12,7 @@ from xlab.core.jaxpr import Literal
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
 from xlab.interpreters.jet import jet_rules
 from xlab.lax import elementwise as _e
@@ -602,3 +602,16 @@ mlir.register_text_lowering(
 )
 
 ad.set_arithmetic(zeros_like_aval, add_any_p.bind)
+
+costs.register(costs.each(0, 1), pow_p)
+costs.register(costs.each(), clamp_p)
+
+
+def _integer_pow_cost(avals_in, avals_out, *, y):
+    n = y if y >= 0 else -y
+    # By repeated squaring: one multiplication for each bit after the first, and one for each bit that is set.
+    each = n.bit_length() - 1 + n.bit_count() if n > 1 else 0
+    return costs.Cost((each + (y < 0)) * avals_out[0].size)
+
+
+costs.register(_integer_pow_cost, integer_pow_p)

@@ -9,7 +9,7 @@ from xlab import tree as _tree
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.callback_calls import FlatCallback, _called, _failed, _layout
 from xlab.lax.callbacks import batch_callback, result_types
 
@@ -169,3 +169,5 @@ batching.axis_primitive_batchers[buffer_callback_p] = _batch
 mlir.register_text_lowering(buffer_callback_p, _lowering)
 
 __all__ = ["buffer_callback"]
+
+costs.register(costs.host, buffer_callback_p)

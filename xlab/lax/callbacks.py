@@ -20,7 +20,7 @@ from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.callback_calls import (
     FlatCallback,
     arguments,
@@ -298,3 +298,5 @@ def _io_lowering(ctx, *args, callback, sharding, ordered, **_):
 
 mlir.register_text_lowering(io_callback_p, _io_lowering)
 mlir.lowered_with_devices |= {pure_callback_p, io_callback_p}
+
+costs.register(costs.host, pure_callback_p, io_callback_p)

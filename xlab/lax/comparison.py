@@ -9,7 +9,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.key_reuse import either, key_movers
 from xlab.lax import elementwise as _e
@@ -225,3 +225,5 @@ sharding_rules[select_n_p] = sharding_in_types.select
 batching.primitive_batchers[select_n_p] = _select_n_batch
 key_movers[select_n_p] = lambda params, which, *keys: [either(keys)]
 mlir.register_text_lowering(select_n_p, _select_n_lowering)
+
+costs.register(costs.fused_moves, select_n_p)

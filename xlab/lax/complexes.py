@@ -8,7 +8,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import _summed, abs_p, add, div, mul, neg
@@ -122,3 +122,5 @@ def _replace_zero(x):
 
 
 ad.defjvp2(abs_p, _abs_jvp)
+
+costs.register(costs.fused_moves, complex_p, real_p, imag_p)

@@ -18,7 +18,7 @@ from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import annotated
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.calls import ParamUpdater, define_call
 from xlab.interpreters.mlir.annotations import VALUE_MARK, attribute_text
 from xlab.lax.control.common import args_tree, trace_body
@@ -265,3 +265,5 @@ def _call_lowering(ctx, *xs, jaxpr, xla_metadata_kvs):
 
 
 mlir.register_text_lowering(xla_metadata_call_p, _call_lowering)
+
+costs.register(costs.free, xla_metadata_value_p)

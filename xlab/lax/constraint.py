@@ -13,7 +13,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Tracer, state
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.shardings import tiling_text
 from xlab.lax import sharding_in_types
 from xlab.sharding import (
@@ -266,3 +266,5 @@ mlir.register_text_lowering(
     lambda ctx, x, *, sharding, **_: constraint_text(ctx, x, sharding, ctx.avals_in[0]),
 )
 sharding_sources[sharding_constraint_p] = lambda eqn: [eqn.params["sharding"]]
+
+costs.register(costs.free, sharding_constraint_p)

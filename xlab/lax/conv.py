@@ -14,7 +14,7 @@ from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.dims import known_negative
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import dims_text
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
@@ -569,3 +569,13 @@ ad.defbilinear(conv_general_dilated_p, _transpose_lhs, _transpose_rhs)
 sharding_rules[conv_general_dilated_p] = sharding_in_types.convolution
 batching.primitive_batchers[conv_general_dilated_p] = _conv_batch
 mlir.register_text_lowering(conv_general_dilated_p, _conv_lowering)
+
+
+def _cost(avals_in, avals_out, *, dimension_numbers, **_):
+    # Each element of the result is a sum of products with one filter.
+    filters = avals_in[1]
+    features = filters.shape[dimension_numbers.rhs_spec[0]]
+    return costs.Cost(2 * avals_out[0].size * (filters.size // max(1, features)), unit="matrix")
+
+
+costs.register(_cost, conv_general_dilated_p)

@@ -11,7 +11,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import sharding_in_types
 
@@ -222,3 +222,6 @@ stop_gradient_p.def_abstract_eval(lambda x: x)
 ad.defzero(stop_gradient_p)
 batching.defvectorized(stop_gradient_p)
 mlir.register_text_lowering(stop_gradient_p, lambda ctx, x: x)
+
+costs.register(costs.fused_moves, convert_element_type_p, reduce_precision_p)
+costs.register(costs.free, bitcast_convert_type_p, stop_gradient_p)

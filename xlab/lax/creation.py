@@ -16,7 +16,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, drop_zeros
 from xlab.interpreters.key_reuse import key_movers
 from xlab.lax import sharding_in_types
@@ -269,3 +269,8 @@ def zeros_like_aval(aval):
     if state.trace is not EVAL and not aval.weak_type and not aval.mat:
         return value  # becomes a literal of the program
     return state.match(convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type), aval)
+
+
+costs.register(costs.fused_moves, iota_p)
+costs.register(costs.moves, copy_p)
+costs.register(costs.free, optimization_barrier_p)

@@ -13,7 +13,7 @@ from xlab.core.dims import SymbolicDim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import elementwise as _e
@@ -277,3 +277,15 @@ def _reduce_prod_jvp(primals, tangents, *, axes):
 
 
 ad.primitive_jvps[reduce_prod_p] = _reduce_prod_jvp
+
+
+def _cumulative_cost(avals_in, avals_out, **_):
+    return costs.Cost(avals_out[0].size, unit="other")
+
+
+def _cumlogsumexp_cost(avals_in, avals_out, **_):
+    return costs.Cost(2 * avals_out[0].size, 2 * avals_out[0].size, unit="other")
+
+
+costs.register(_cumulative_cost, cumsum_p, cumprod_p, cummax_p, cummin_p)
+costs.register(_cumlogsumexp_cost, cumlogsumexp_p)

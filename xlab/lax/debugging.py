@@ -22,7 +22,7 @@ from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.callback_calls import FlatCallback, arguments, emit_python_callback
 from xlab.lax.shape import squeeze
 from xlab.lax.slicing import slice
@@ -417,3 +417,5 @@ for _p in (debug_callback_p, debug_print_p):
 mlir.register_text_lowering(debug_callback_p, _callback_lowering)
 mlir.register_text_lowering(debug_print_p, _print_lowering)
 mlir.lowered_with_devices |= {debug_callback_p, debug_print_p}
+
+costs.register(costs.host, debug_callback_p, debug_print_p)

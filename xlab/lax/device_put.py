@@ -27,7 +27,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.tokens import Token
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.key_reuse import key_movers
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.constraint import constraint_text
@@ -325,3 +325,5 @@ mlir.register_text_lowering(device_put_p, _lowering)
 sharding_sources[device_put_p] = lambda eqn: [
     d for d in map(sharding_of, eqn.params["devices"]) if isinstance(d, (Sharding, MemorySpace))
 ]
+
+costs.register(costs.moves, device_put_p)

@@ -8,7 +8,7 @@ from xlab.core.avals import aval_of
 from xlab.core.dims import set_as_array
 from xlab.core.primitive import Primitive
 from xlab.errors import InconclusiveDimensionOperation
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.partial_eval import set_dim_as_value
 
 
@@ -39,3 +39,5 @@ mlir.register_text_lowering(
 )
 set_as_array(dim_as_value)
 set_dim_as_value(dim_as_value_p)
+
+costs.register(costs.free, dim_as_value_p)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xlab.core import dtypes
@@ -9,7 +11,7 @@ from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
@@ -317,3 +319,12 @@ ad.primitive_transposes[dot_general_p] = _dot_transpose
 sharding_rules[dot_general_p] = sharding_in_types.dot
 batching.primitive_batchers[dot_general_p] = _dot_batch
 mlir.register_text_lowering(dot_general_p, _dot_lowering)
+
+
+def _cost(avals_in, avals_out, *, dimension_numbers, **_):
+    (contracted, _), _ = dimension_numbers
+    products = math.prod(avals_in[0].shape[d] for d in contracted)
+    return costs.Cost(2 * avals_out[0].size * products, unit="matrix")
+
+
+costs.register(_cost, dot_general_p)

@@ -15,6 +15,7 @@ from xlab.core.avals import ManualAxisType, ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching
+from xlab.interpreters.costs import cost_rules, each
 
 
 # What a primitive accepts: predicates on dtypes, with their names for messages.
@@ -112,6 +113,9 @@ def check_dtypes(name: str, avals, accepts) -> None:
         )
 
 
+_one_flop_each = each()
+
+
 def elementwise(
     name: str,
     accepts: Callable = numeric,
@@ -145,6 +149,7 @@ def elementwise(
 
         batching.defbroadcasting(prim)
     prim.def_abstract_eval(aval)
+    cost_rules[prim] = _one_flop_each
     return prim
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import dense_text, escape
 from xlab.lax.callbacks import VMAP_METHODS, batch_callback, result_types
 from xlab.lax.hashable import FrozenDict, HashableArray
@@ -432,3 +432,6 @@ class _Rule:
         return mlir.custom_call(
             self.target, operands=list(operands), backend_config=config, **options
         )
+
+
+costs.register(costs.host, ffi_call_p)

@@ -14,7 +14,7 @@ from xlab.core.dims import dim_indices
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import dims_text
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
@@ -180,3 +180,14 @@ ad.deflinear2(fft_p, _fft_transpose)
 sharding_rules[fft_p] = sharding_in_types.resized("a Fourier transform")
 batching.primitive_batchers[fft_p] = _fft_batch
 mlir.register_text_lowering(fft_p, _fft_lowering)
+
+
+def _cost(avals_in, avals_out, *, fft_lengths, **_):
+    # 5 n log2 n of a complex transform of n elements, as is usual to count; half of it where one side is real.
+    n = math.prod(fft_lengths)
+    complex_sides = sum(a.dtype.kind == "c" for a in (avals_in[0], avals_out[0]))
+    batch = max(avals_in[0].size, avals_out[0].size) / max(1, n)
+    return costs.Cost(int(2.5 * complex_sides * batch * n * math.log2(max(n, 2))), unit="other")
+
+
+costs.register(_cost, fft_p)

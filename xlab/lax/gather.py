@@ -19,7 +19,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import state
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
 from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, clamp, rem
@@ -474,3 +474,5 @@ def _slices_per_example(xs, dims, slice_sizes):
 
 
 set_per_example(slices=_slices_per_example)
+
+costs.register(costs.reads_result, gather_p)

@@ -8,7 +8,7 @@ from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax import sharding_in_types
 from xlab.sharding.placement import Layout
 
@@ -87,3 +87,5 @@ def _lowering(ctx, x, *, layout):
 
 batching.primitive_batchers[layout_constraint_p] = _batch
 mlir.register_text_lowering(layout_constraint_p, _lowering)
+
+costs.register(costs.free, layout_constraint_p)

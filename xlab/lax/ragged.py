@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import UndefinedPrimal, is_undefined_primal
 from xlab.lax.arithmetic import sub
@@ -396,3 +397,12 @@ batching.primitive_batchers[ragged_dot_general_p] = _ragged_batch
 mlir.register_text_lowering(
     ragged_dot_general_p, mlir.lower_fun(_ragged_as_dot, multiple_results=False)
 )
+
+
+def _cost(avals_in, avals_out, *, ragged_dot_dimension_numbers, **_):
+    (contracted, _), _ = ragged_dot_dimension_numbers.dot_dimension_numbers
+    products = math.prod(avals_in[0].shape[d] for d in contracted)
+    return costs.Cost(2 * avals_out[0].size * products, unit="matrix")
+
+
+costs.register(_cost, ragged_dot_general_p)

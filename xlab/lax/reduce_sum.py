@@ -9,7 +9,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax import sharding_in_types
 from xlab.lax.shape import (
     broadcast_at,
@@ -106,3 +106,5 @@ batching.set_array_operations(
     moveaxis, broadcast_at, lambda x, axis: reduce_sum_p.bind(x, axes=(axis,), out_sharding=None)
 )
 batching.set_broadcast_leading(lambda x, shape: broadcast_in_dim(x, shape, (0,)))
+
+costs.register(costs.reduction, reduce_sum_p)

@@ -23,7 +23,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Axis, Tracer
 from xlab.core.typing import ShardingLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
@@ -317,3 +317,5 @@ sharding_rules[reduce_p] = sharding_in_types.reduction
 batching.primitive_batchers[reduce_p] = _reduce_batch
 control_flow_rules[reduce_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
 mlir.register_text_lowering(reduce_p, _reduce_lowering)
+
+costs.register(costs.reduction, reduce_p)

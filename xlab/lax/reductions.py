@@ -13,7 +13,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
@@ -346,3 +346,15 @@ def _arg_extremum(name: str, direction: str, identity):
 
 argmax_p = _arg_extremum("argmax", "GT", lowest)
 argmin_p = _arg_extremum("argmin", "LT", highest)
+
+costs.register(
+    costs.reduction,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_prod_p,
+    reduce_and_p,
+    reduce_or_p,
+    reduce_xor_p,
+    argmax_p,
+    argmin_p,
+)

@@ -21,7 +21,7 @@ from xlab.core.avals import aval_of, escaped_tracer
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import is_tracer, state
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.transpose import RefCotangent
 from xlab.interpreters.discharge import discharge_rules
@@ -481,3 +481,20 @@ for _name in (
     "addupdate",
 ):  # where operands and parameters are listed, indices are operands
     _printing.hide_params(_name, "tree")
+
+
+def _read_cost(avals_in, avals_out, **_):
+    """The part of a reference that is read, or written."""
+    part = costs.bytes_of(avals_out[:1] or avals_in[1:2])
+    return costs.Cost(nbytes=2 * part, referenced=part)
+
+
+def _added_cost(avals_in, avals_out, **_):
+    part = costs.bytes_of(avals_in[1:2])
+    return costs.Cost(avals_in[1].size, nbytes=3 * part, referenced=2 * part)
+
+
+costs.register(_read_cost, get_p, swap_p)
+costs.register(_added_cost, addupdate_p)
+costs.register(costs.free, empty_ref_p, freeze_p, free_ref_p)
+costs.register(costs.moves, new_ref_p)

@@ -22,7 +22,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.printing import hide_params
 from xlab.core.trace import EVAL, state
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.shardings import constrain
 from xlab.lax import sharding_in_types
 from xlab.sharding import (
@@ -351,3 +351,6 @@ def _run(programs, key, run, f, args, kwargs):
     if key not in programs:
         programs[key] = jit(run, name=function_name(f))
     return programs[key](args, kwargs)
+
+
+costs.register(costs.moves, reshard_p)

@@ -12,7 +12,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dims import is_symbolic_shape
 from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.shape import canonical_shape, squeeze
 from xlab.lax.slicing import dynamic_update_index_in_dim, slice_in_dim
 
@@ -156,3 +156,11 @@ rng_bit_generator_p.def_abstract_eval(_bits_aval)
 ad.primitive_jvps.excuse(rng_bit_generator_p, "bits are integers")
 batching.primitive_batchers[rng_bit_generator_p] = _bits_batch
 mlir.register_text_lowering(rng_bit_generator_p, _bits_lowering)
+
+
+def _cost(avals_in, avals_out, **_):
+    # Philox and Threefry take some fifty operations for each word.
+    return costs.Cost(50 * avals_out[-1].size, unit="other")
+
+
+costs.register(_cost, rng_uniform_p, rng_bit_generator_p)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike, DTypeLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.arithmetic import mul
 from xlab.lax.convert import convert, convert_element_type
 from xlab.lax.creation import full
@@ -139,3 +141,12 @@ ad.not_differentiable(
 )
 batching.primitive_batchers[scaled_dot_p] = _scaled_batch
 mlir.register_text_lowering(scaled_dot_p, mlir.lower_fun(_scaled_as_dot, multiple_results=False))
+
+
+def _cost(avals_in, avals_out, *, dimension_numbers, **_):
+    (contracted, _), _ = dimension_numbers
+    products = math.prod(avals_in[0].shape[d] for d in contracted)
+    return costs.Cost(2 * avals_out[0].size * products, unit="matrix")
+
+
+costs.register(_cost, scaled_dot_p)

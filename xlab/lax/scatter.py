@@ -16,7 +16,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import batching, mlir
+from xlab.interpreters import batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.interpreters.mlir.values import dims_text, physical_aval
@@ -587,3 +587,14 @@ scatter_sub_p.linear_in_unreduced = ((0, 2),)
 scatter_mul_p = _family("scatter-mul", _e.numeric, mul_p, "stablehlo.multiply")
 scatter_min_p = _family("scatter-min", _e.ordered, min_p, "stablehlo.minimum")
 scatter_max_p = _family("scatter-max", _e.ordered, max_p, "stablehlo.maximum")
+
+
+def _scatter_cost(avals_in, avals_out, **_):
+    # Every update is combined with what is there; the operand is copied first.
+    return costs.Cost(avals_in[2].size, unit="other")
+
+
+costs.register(costs.moves, scatter_p)
+costs.register(
+    _scatter_cost, scatter_add_p, scatter_sub_p, scatter_mul_p, scatter_min_p, scatter_max_p
+)

@@ -15,7 +15,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Tracer, state
 from xlab.core.typing import Array, ArrayLike, ShardingLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.key_reuse import key_movers
 from xlab.interpreters.mlir.values import physical_aval
@@ -584,3 +584,7 @@ def broadcast_at(x, size: int, axis: int):
         if state.batch_sharding is not None
         else None,
     )
+
+
+costs.register(costs.fused_moves, broadcast_in_dim_p, transpose_p, rev_p, concatenate_p, pad_p)
+costs.register(costs.free, reshape_p, squeeze_p)

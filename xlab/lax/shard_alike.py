@@ -9,7 +9,7 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.sharding.typed import entries
 
 __all__ = ["shard_alike", "shard_alike_p"]
@@ -89,3 +89,5 @@ def _lowering(ctx, x, y):
 
 
 mlir.register_text_lowering(shard_alike_p, _lowering)
+
+costs.register(costs.free, shard_alike_p)

@@ -14,7 +14,7 @@ from xlab.core.dims import SymbolicDim, dim_index, dim_indices, known_negative, 
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.key_reuse import key_movers, unknown_part
 from xlab.interpreters.mlir.values import physical_aval
@@ -679,3 +679,8 @@ def dynamic_update_index_in_dim(
         axis,
         allow_negative_indices=allow_negative_indices,
     )
+
+
+costs.register(costs.reads_result, slice_p, dynamic_slice_p)
+costs.register(costs.fused_moves, split_p)
+costs.register(costs.writes_update, dynamic_update_slice_p)

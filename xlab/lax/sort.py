@@ -5,6 +5,7 @@ The order is total: NaN comes last, and zeros of both signs are equal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from xlab.core.dims import dim_index, known_negative
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
@@ -328,3 +329,12 @@ ad.primitive_jvps[top_k_p] = _top_k_jvp
 sharding_rules[top_k_p] = sharding_in_types.along("top_k")
 batching.primitive_batchers[top_k_p] = _top_k_batch
 mlir.register_text_lowering(top_k_p, _top_k_lowering)
+
+
+def _comparisons(count, of):
+    """Comparisons of an algorithm that takes so many rounds over its elements."""
+    return costs.per_element(lambda n: max(1.0, math.log2(max(n, 2))) * count, of)
+
+
+costs.register(_comparisons(1, lambda x, params: x.shape[params["dimension"]]), sort_p)
+costs.register(_comparisons(1, lambda x, params: params["k"]), top_k_p)

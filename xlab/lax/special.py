@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.creation import full_like
@@ -76,3 +76,5 @@ mlir.register_text_lowering(zeta_p, _binary("chlo.zeta"))
 nextafter_p = elementwise("nextafter", _e.floating, operands=2)
 ad.defzero(nextafter_p)
 mlir.register_text_lowering(nextafter_p, _binary("chlo.next_after"))
+
+costs.register(costs.each(0, 1), lgamma_p, digamma_p, polygamma_p, zeta_p, nextafter_p)

@@ -7,7 +7,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, integer_pow, mul, sign, sub
 from xlab.lax.comparison import gt, le, select
@@ -96,3 +96,5 @@ mlir.register_text_lowering(bessel_i0e_p, widened(_i0e))
 bessel_i1e_p = elementwise("bessel_i1e", _e.floating)
 ad.defjvp2(bessel_i1e_p, _i1e_derivative)
 mlir.register_text_lowering(bessel_i1e_p, mlir.unary("chlo.bessel_i1e"))
+
+costs.register(costs.each(0, 1), bessel_i0e_p, bessel_i1e_p)

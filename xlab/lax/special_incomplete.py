@@ -12,7 +12,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, mul, neg, sub
 from xlab.lax.bits import bitwise_and, bitwise_not, bitwise_or
@@ -322,3 +322,7 @@ def _no_slope(t, *_):
 regularized_incomplete_beta_p = elementwise("regularized_incomplete_beta", _e.floating, operands=3)
 ad.defjvp(regularized_incomplete_beta_p, _no_slope, _no_slope, _betainc_slope)
 mlir.register_text_lowering(regularized_incomplete_beta_p, widened(_betainc))
+
+costs.register(
+    costs.each(0, 1), igamma_p, igammac_p, igamma_grad_a_p, regularized_incomplete_beta_p
+)

@@ -12,7 +12,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.key_reuse import key_movers
 from xlab.lax import sharding_in_types
 from xlab.lax.shape import (
@@ -187,3 +187,6 @@ def shape_as_value(shape: Sequence[int]) -> Array:
 def dtype(x: Any) -> np.dtype:
     """The canonical dtype of a value or type."""
     return dtypes.dtype_and_weak(x)[0]
+
+
+costs.register(costs.fused_moves, stack_p, unstack_p)

@@ -8,7 +8,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import sharding_in_types
 from xlab.lax.reduce_sum import reduce_sum_p
@@ -69,3 +69,5 @@ ad.deflinear2(tile_p, _tile_transpose)
 sharding_rules[tile_p] = sharding_in_types.tile
 batching.primitive_batchers[tile_p] = _tile_batch
 mlir.register_text_lowering(tile_p, _tile_lowering)
+
+costs.register(costs.fused_moves, tile_p)

@@ -11,7 +11,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.tokens import Token
 from xlab.core.trace import Tracer, current_source_info, state
 from xlab.errors import InvalidInputException
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.convert import convert
 
@@ -168,3 +168,6 @@ def stage(x: Any, /) -> Any:
     if isinstance(trace, pe.DynamicJaxprTrace):
         return trace.tracer(aval, trace.capture(x), current_source_info())
     return convert(x, aval.dtype, aval.weak_type)
+
+
+costs.register(costs.free, create_token_p, after_all_p, dce_sink_p)

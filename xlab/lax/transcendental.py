@@ -9,7 +9,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.jet import integral, jet_rules, velocity
 from xlab.lax import elementwise as _e
@@ -391,3 +391,32 @@ def _as_like(y, x):
 
 
 ad.primitive_jvps[pow_p] = _pow_jvp
+
+costs.register(
+    costs.each(0, 1),
+    exp_p,
+    exp2_p,
+    expm1_p,
+    log_p,
+    log1p_p,
+    tanh_p,
+    logistic_p,
+    sin_p,
+    cos_p,
+    tan_p,
+    sinh_p,
+    cosh_p,
+    asin_p,
+    acos_p,
+    atan_p,
+    asinh_p,
+    acosh_p,
+    atanh_p,
+    atan2_p,
+    sqrt_p,
+    rsqrt_p,
+    cbrt_p,
+    erf_p,
+    erfc_p,
+    erf_inv_p,
+)

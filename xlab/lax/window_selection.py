@@ -16,7 +16,7 @@ from xlab.core.dims import dim_index, max_dim
 from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import UndefinedPrimal, Zero
 from xlab.interpreters.mlir.values import dims_text, i64_array
@@ -504,3 +504,12 @@ ad.not_differentiable(
 )
 batching.primitive_batchers[select_and_scatter_p] = _scatter_batch
 mlir.register_text_lowering(select_and_scatter_p, _scatter_lowering)
+
+
+def _cost(avals_in, avals_out, *, window_dimensions, **_):
+    """A comparison for each element of each window."""
+    windows = min(avals_in[0].size, avals_out[0].size)
+    return costs.Cost(math.prod(window_dimensions) * windows, unit="other")
+
+
+costs.register(_cost, select_and_gather_add_p, select_and_scatter_add_p, select_and_scatter_p)

@@ -7,6 +7,7 @@ Sums, maxima and minima are primitives of their own, with derivatives of their o
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from xlab.core.dims import dim_indices, known_negative, max_dim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Axis
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax import arithmetic as _a
@@ -383,3 +384,13 @@ _KNOWN = {
     _a.max: (reduce_window_max_p, lowest),
     _a.min: (reduce_window_min_p, highest),
 }
+
+
+def _cost(avals_in, avals_out, *, window_dimensions, **_):
+    each = math.prod(window_dimensions) - 1
+    return costs.Cost(each * avals_out[0].size, unit="other")
+
+
+costs.register(
+    _cost, reduce_window_p, reduce_window_sum_p, reduce_window_max_p, reduce_window_min_p
+)

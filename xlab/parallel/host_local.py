@@ -12,7 +12,7 @@ from xlab.compile.placement import physical_sharding, place
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import NamedSharding, PartitionSpec, from_native
 
@@ -114,3 +114,5 @@ def _batch(primitive, operands, dims, *, mesh, axis):
 
 _linear(to_global_p, to_local_p)
 _linear(to_local_p, to_global_p)
+
+costs.register(costs.free, to_global_p, to_local_p)

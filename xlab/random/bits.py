@@ -22,7 +22,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dtypes import KeyDType
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import elementwise_sharding, sharding_rules
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax import sharding_in_types
 from xlab.lax.elementwise import joint_shape
 from xlab.random import rbg, threefry
@@ -274,3 +274,11 @@ def _unwrap_now(keys):
     if type(keys) is not KeyArray:
         _check_keys("random_unwrap", aval_of(keys))
     return keys.base
+
+
+def _hashed(avals_in, avals_out, **_):
+    return costs.Cost(58 * max(1, costs.bytes_of(avals_out) // 4))
+
+
+costs.register(costs.free, random_seed_p, random_wrap_p, random_unwrap_p)
+costs.register(_hashed, random_split_p, random_fold_in_p, random_bits_p)

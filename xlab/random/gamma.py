@@ -15,7 +15,7 @@ from xlab.core.jaxpr import number_equations
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import elementwise_sharding, sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p
@@ -471,3 +471,11 @@ def _ball(key, shape, dtype, d, p):
     )
     norm = lax.pow(total, to_rank(lax.div(as_dtype(1, dtype), p), len(shape)))
     return lax.div(points, lax.broadcast_in_dim(norm, (*shape, 1), range(len(shape))))
+
+
+def _cost(avals_in, avals_out, **_):
+    # Marsaglia and Tsang: about one round, of two normals, a logarithm and some hashing.
+    return costs.Cost(300 * avals_out[0].size, 6 * avals_out[0].size, unit="other")
+
+
+costs.register(_cost, random_gamma_p)

@@ -15,7 +15,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.dims import within
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.elementwise import check_dtypes, joint_shape
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -173,3 +173,7 @@ def bits(ctx, keys, batch, shape, bit_width):
         return ctx.op(f"stablehlo.or {high}, {low} : {tw}")
     word = ctx.op(f"stablehlo.xor {high}, {low} : {t}")
     return word if bit_width == 32 else ctx.op(f"stablehlo.convert {word} : ({t}) -> {tw}")
+
+
+# Twenty rounds of an addition, a rotation of three operations and an exclusive or, and five additions of keys, for two words.
+costs.register(costs.each(115), threefry2x32_p)

@@ -19,6 +19,7 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import UndefinedPrimal, Zero
+from xlab.interpreters.costs import cost_rules, total
 
 
 def sparse_primitive(
@@ -88,6 +89,7 @@ def sparse_primitive(
     ad.primitive_jvps[prim] = jvp
     ad.primitive_transposes[prim] = transpose or transposed
     batching.primitive_batchers[prim] = batched
+    cost_rules[prim] = lambda ins, outs, **params: total(closed(tuple(ins), params).jaxpr)
     mlir.register_text_lowering(prim, mlir.lower_fun(impl, multiple_results=results))
     return prim
 

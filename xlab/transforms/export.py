@@ -29,7 +29,7 @@ from xlab.core.dim_scope import SymbolicScope
 from xlab.core.jaxpr import inner_jaxprs
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.building import Template, place_functions
 from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
 from xlab.sharding import NamedSharding
@@ -625,3 +625,5 @@ def _held(ctx, x: str, sharding, aval) -> str:
 
 
 mlir.register_text_lowering(call_exported_p, _lowering)
+
+costs.register(costs.host, call_exported_p)

@@ -15,7 +15,7 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.transforms.vmap import vmap
 
@@ -468,3 +468,8 @@ ad.primitive_jvps[hi_tangent_p] = lambda primals, tangents, **params: ad.jvp(
 )
 ad.primitive_transposes[hi_tangent_p] = _tangent_transpose
 batching.axis_primitive_batchers[hi_tangent_p] = _tangent_batch
+
+for _p in (call_hi_primitive_p, hi_tangent_p):
+    costs.cost_rules.excuse(
+        _p, "it is replaced by the primitives it stands for before it is compiled"
+    )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from xlab import tree as _tree
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 
 
 class RecomputeType:
@@ -140,3 +140,6 @@ class checkpoint_policies:
             )
 
         return policy
+
+
+costs.register(costs.free, name_p)

@@ -199,20 +199,20 @@ def test_a_search_begins_with_the_present_placement_and_lists_it(tried):
 
 def test_parts_of_a_fused_operation_are_shared_by_work():
     from xlab.observe.programs.stages import program_stages
-    from xlab.observe.timing.costs import fused_costs
+    from xlab.observe.timing.costs import fused_shares
 
     x = np.ones((128, 128), np.float32)
     stages = program_stages(lambda a: lax.reduce_sum(lax.tanh(lax.mul(a, a)), (0, 1)), (x,))
     for i in stages.hlo.instructions():
         ids = stages.hlo.equations_of(i)
-        parts = fused_costs(stages.hlo, i, ids)
+        parts = fused_shares(stages.equations, ids)
         assert sum(parts.values()) == pytest.approx(1 if ids else 0)
     names = {n: e.primitive.name for n, e in stages.equations.items()}
     seen = 0
     for i in stages.hlo.instructions():
         parts = {
             names[n]: part
-            for n, part in fused_costs(stages.hlo, i, stages.hlo.equations_of(i)).items()
+            for n, part in fused_shares(stages.equations, stages.hlo.equations_of(i)).items()
         }
         if {"tanh", "mul"} <= parts.keys():
             seen += 1

@@ -10,7 +10,7 @@ from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray
 from xlab.core.primitive import Primitive
 from xlab.core.trace import find_axis, state
 from xlab.core.typing import Array, AxisName
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.collectives.common import axis_names, effects_of
 from xlab.lax.creation import full, iota
@@ -123,3 +123,5 @@ axis_index_p.def_effectful_abstract_eval(_aval)
 ad.defzero(axis_index_p)
 batching.axis_primitive_batchers[axis_index_p] = _batch
 mlir.register_text_lowering(axis_index_p, _lowering)
+
+costs.register(costs.free, axis_index_p)

@@ -14,7 +14,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.core.typing import AxisName
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.collectives.common import mat_of, refuse_unfinished, vma_state
 
 __all__ = ["pcast"]
@@ -212,3 +212,5 @@ ad.deflinear2(
 )
 
 _trace.set_pvary(vary, match)
+
+costs.register(costs.free, pvary_p, preduced_p, vary_unreduced_cast_p, reduced_vary_cast_p)

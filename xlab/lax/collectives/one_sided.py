@@ -19,7 +19,7 @@ from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.errors import InvalidInputException
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.communication import CollectiveOp, collective_rules, size
 from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
@@ -299,3 +299,6 @@ collective_rules[precv_p] = lambda avals_in, avals_out, axis_name, perm, **_: (
     )
 )
 arrivals[psend_p] = arrivals[precv_p] = everybody
+
+# What is sent is counted where it is received.
+costs.register(costs.free, psend_p)

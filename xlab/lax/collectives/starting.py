@@ -18,7 +18,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.source_info import describe_caller
 from xlab.core.trace import Trace, Tracer, set_trace, state
 from xlab.errors import PendingValueError, PendingValueWarning, UnexpectedTracerError
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.communication import collective_rules
 from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
@@ -386,3 +386,15 @@ batching.primitive_batchers[finished_p] = lambda xs, dims, *, start: (
     dims[0],
 )
 mlir.register_text_lowering(finished_p, lambda ctx, x, *, start: x)
+
+# What is sent is counted where it is started.
+costs.register(
+    costs.free,
+    all_gather_done_p,
+    psum_done_p,
+    reduce_scatter_done_p,
+    all_to_all_done_p,
+    pbroadcast_done_p,
+    ppermute_done_p,
+    finished_p,
+)

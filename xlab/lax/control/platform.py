@@ -14,7 +14,7 @@ from xlab.core.avals import ShapedArray
 from xlab.core.current_trace import enclosing_traces
 from xlab.core.primitive import Primitive
 from xlab.errors import MissingRule
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.control.common import check_callables
 from xlab.lax.control.cond import choose
 
@@ -84,3 +84,5 @@ def _lowering(ctx, *, platforms):
 
 
 mlir.register_text_lowering(platform_index_p, _lowering)
+
+costs.register(costs.free, platform_index_p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero, add_tangents, is_undefined_primal
 from xlab.lax.arithmetic import add, mul, neg
 from xlab.lax.linalg.common import (
@@ -133,3 +133,8 @@ tridiagonal_solve_p = define("tridiagonal_solve", _shapes, (1, 1, 1, 2))
 ad.primitive_jvps[tridiagonal_solve_p] = _jvp
 ad.primitive_transposes[tridiagonal_solve_p] = _transpose
 mlir.register_text_lowering(tridiagonal_solve_p, _lowering)
+
+costs.register(
+    lambda avals_in, avals_out, **_: costs.Cost(8 * avals_out[0].size, unit="other"),
+    tridiagonal_solve_p,
+)

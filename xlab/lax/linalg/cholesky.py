@@ -6,7 +6,7 @@ import numpy as np
 
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, max, mul, sub
@@ -242,3 +242,16 @@ symmetric_product_p = define(
     no_derivative="it stands for a single call of a library; differentiate a @ a.T instead",
 )
 mlir.register_text_lowering(symmetric_product_p, mlir.lower_fun(_symmetric_product))
+
+
+def _update_cost(avals_in, avals_out, **_):
+    return costs.Cost(4 * avals_in[0].size, unit="other")
+
+
+def _product_cost(avals_in, avals_out, **_):
+    return costs.Cost(avals_in[0].shape[-1] * avals_out[0].size, unit="matrix")
+
+
+costs.register(costs.on_matrices(lambda m, n, params: n**3 / 3), cholesky_p)
+costs.register(_update_cost, cholesky_update_p)
+costs.register(_product_cost, symmetric_product_p)

@@ -7,7 +7,7 @@ import numpy as np
 from xlab.core.avals import aval_of
 from xlab.core.dims import min_dim
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq, select
@@ -247,3 +247,9 @@ def solve(a, b):
         solve=lambda _, x: lu_solve(factors, permutation, x),
         transpose_solve=lambda _, x: lu_solve(factors, permutation, x, trans=1),
     )
+
+
+costs.register(
+    costs.on_matrices(lambda m, n, params: min(m, n) ** 2 * (max(m, n) - min(m, n) / 3)), lu_p
+)
+costs.register(costs.moves, lu_pivots_to_permutation_p)

@@ -7,7 +7,7 @@ import numpy as np
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dims import min_dim
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul, sub
@@ -348,3 +348,18 @@ def _ormqr_lowering(ctx, a, taus, c, *, left, transpose):
 
 ormqr_p = define("ormqr", _ormqr_shapes, (2, 1, 2), no_derivative=_NO_DERIVATIVE)
 mlir.register_text_lowering(ormqr_p, _ormqr_lowering)
+
+
+def _householder(m, n, params):
+    """G. Golub, C. Van Loan, "Matrix Computations" (2013), section 5.2: n reflections of what is left of m rows."""
+    k = min(m, n)
+    return 2 * k * k * (max(m, n) - k / 3)
+
+
+def _applied(avals_in, avals_out, **_):
+    return costs.Cost(4 * avals_in[1].shape[-1] * avals_out[0].size, unit="other")
+
+
+costs.register(costs.on_matrices(lambda *given: 2 * _householder(*given)), qr_p)
+costs.register(costs.on_matrices(_householder), geqrf_p, householder_product_p)
+costs.register(_applied, ormqr_p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import mlir
+from xlab.interpreters import costs, mlir
 from xlab.lax.linalg.common import (
     INT32,
     call,
@@ -191,3 +191,8 @@ tridiagonal_p = define(
     no_derivative="the reduction to tridiagonal form has no derivative rule; differentiate eigh instead",
 )
 mlir.register_text_lowering(tridiagonal_p, _tridiagonal_lowering)
+
+# G. Golub, C. Van Loan, "Matrix Computations" (2013), sections 7.4, 7.5 and 8.3.
+costs.register(costs.on_matrices(lambda m, n, params: 25 * n**3), schur_p)
+costs.register(costs.on_matrices(lambda m, n, params: 10 / 3 * n**3), hessenberg_p)
+costs.register(costs.on_matrices(lambda m, n, params: 4 / 3 * n**3), tridiagonal_p)

@@ -7,7 +7,7 @@ import enum
 from xlab.core.avals import aval_of
 from xlab.core.dims import min_dim
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, mlir
+from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, div, mul, sub
@@ -211,3 +211,16 @@ def _lowering(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm):
 svd_p = define("svd", _shapes, (2,), multiple_results=True)
 ad.primitive_jvps[svd_p] = _jvp
 mlir.register_text_lowering(svd_p, _lowering)
+
+
+def _count(m, n, params):
+    """G. Golub, C. Van Loan, "Matrix Computations" (2013), section 8.6: values alone, or with the first k vectors of both sides."""
+    k, long = min(m, n), max(m, n)
+    return (
+        14 * long * k * k + 8 * k**3
+        if params.get("compute_uv", True)
+        else 4 * long * k * k - 4 / 3 * k**3
+    )
+
+
+costs.register(costs.on_matrices(_count), svd_p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, add_tangents, is_undefined_primal
 from xlab.lax.arithmetic import neg
 from xlab.lax.linalg.common import (
@@ -179,3 +179,10 @@ ad.primitive_jvps[triangular_solve_p] = _jvp
 ad.primitive_transposes[triangular_solve_p] = _transpose
 batching.primitive_batchers[triangular_solve_p] = _batch
 mlir.register_text_lowering(triangular_solve_p, _lowering)
+
+
+def _cost(avals_in, avals_out, **_):
+    return costs.Cost(avals_in[0].shape[-1] * avals_out[0].size, unit="other")
+
+
+costs.register(_cost, triangular_solve_p)

@@ -8,7 +8,7 @@ from typing import Any
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, open_jaxpr, subjaxprs_of_params
 from xlab.core.pending import AbstractTodo
 from xlab.interpreters.communication import collective_rules
-from xlab.kernels.cost import jaxpr_cost
+from xlab.interpreters.costs import bytes_alone, cost_of, total
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Transfer
@@ -21,9 +21,6 @@ MACHINES = {
     "nvlink": (6e13, 3e12),
     "ici": (2e14, 8e11),
 }
-
-_FREE = frozenset(("pvary", "pcast", "reshape", "squeeze", "broadcast_in_dim"))
-"""What moves no data of its own: it becomes part of what reads it."""
 
 
 def with_overlaps(
@@ -99,9 +96,5 @@ def _sends(eqn: JaxprEqn) -> bool:
 
 def _microseconds(eqn: JaxprEqn, flops: float, bandwidth: float) -> float:
     """The longer of computing and of reading and writing."""
-    if eqn.primitive.name in _FREE:
-        return 0.0
-    moved = sum(getattr(v.aval, "nbytes", 0) for v in (*eqn.invars, *eqn.outvars))
-    cost = jaxpr_cost(Jaxpr((), (), (), [eqn]))
-    work = cost.flops + 10 * cost.transcendentals
-    return 1e6 * max(work / flops, moved / bandwidth)
+    cost = cost_of(eqn) or total(Jaxpr((), (), (), [eqn]))
+    return 1e6 * max(cost.work / flops, bytes_alone(eqn, cost) / bandwidth)

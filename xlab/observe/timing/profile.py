@@ -12,7 +12,7 @@ from xlab.backend import profiling as _profiling
 from xlab.observe.programs.recorder import Session, paused
 from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
 from xlab.observe.records import Program, Transfer
-from xlab.observe.timing.costs import fused_costs
+from xlab.observe.timing.costs import fused_shares
 from xlab.observe.timing.phases import wait
 
 
@@ -100,7 +100,7 @@ def times_of(taken: Any, stages: ProgramStages) -> Times:
         if by_name[name].opcode in ("while", "conditional", "call"):
             continue  # the instructions inside are measured themselves
         ids = [i for i in module.equations_of(by_name[name]) if i in stages.equations]
-        parts = fused_costs(module, by_name[name], ids)
+        parts = fused_shares(stages.equations, ids)
         for i, part in parts.items():
             out.equations[i] = out.equations.get(i, 0.0) + measured.us * part
         if len(parts) > 1:

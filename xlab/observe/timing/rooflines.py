@@ -26,12 +26,7 @@ from xlab.core.rules import RuleTable
 from xlab.interpreters.communication import by_pairs, collective_rules
 from xlab.interpreters.communication_costs import price, sent_per_device
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
-from xlab.kernels.cost import equation_cost
-from xlab.lax.conv import conv_general_dilated_p
-from xlab.lax.cumulative import cummax_p, cummin_p, cumprod_p, cumsum_p
-from xlab.lax.dot import dot_general_p
-from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.reductions import reduce_max_p, reduce_min_p, reduce_prod_p
+from xlab.interpreters.costs import Cost, cost_of
 from xlab.parallel.shard_map import shard_map
 from xlab.parallel.shard_map_primitive import shard_map_p
 from xlab.transforms.vjp import vjp as _vjp
@@ -143,7 +138,7 @@ roofline_rules = RuleTable(
     "rule(ctx, *shapes, **params) -> RooflineResult",
     required=False,
 )
-"""For primitives whose cost is not the one of `kernels.register_cost_rule`. Worked example, for one that reads its operand once:
+"""For primitives whose roofline is not what `costs.cost_rules` counts. Worked example, for one that reads its operand once:
 `lambda ctx, x: RooflineResult(hbm_bytes=x.bytes)`."""
 
 
@@ -171,40 +166,16 @@ def alone(ctx: RooflineRuleContext, flops: int) -> RooflineResult:
     return RooflineResult(unfused_flops=int(flops), unfused_hbm_bytes=nbytes if flops else 0)
 
 
-@register_roofline(dot_general_p)
-def _dot_general(ctx, lhs, rhs, *, dimension_numbers, **_):
-    (contracted, _), _ = dimension_numbers
-    out = RooflineShape.from_aval(ctx.avals_out[0])
-    flops = 2 * out.size * math.prod(lhs.shape[d] for d in contracted)
+def _product(ctx: RooflineRuleContext, cost: Cost) -> RooflineResult:
+    """What a product of matrices costs, which nothing else is fused into."""
+    sizes = [RooflineShape.from_aval(a).bytes for a in ctx.avals_in]
     # An operand that is kept in fast memory is not read, and then the result stays there too.
-    kept = ctx.pin_lhs_in_vmem, ctx.pin_rhs_in_vmem
-    nbytes = sum(x.bytes for x, k in zip((lhs, rhs), kept) if not k)
-    nbytes += 0 if any(kept) else out.bytes
+    kept = (ctx.pin_lhs_in_vmem, ctx.pin_rhs_in_vmem)
+    read = sum(n for n, k in zip(sizes, (*kept, *[False] * len(sizes))) if not k)
+    nbytes = read + (0 if any(kept) else RooflineShape.total_bytes(ctx.avals_out))
     return RooflineResult(
-        flops=flops, unfused_flops=flops, hbm_bytes=nbytes, unfused_hbm_bytes=nbytes
+        flops=cost.flops, unfused_flops=cost.flops, hbm_bytes=nbytes, unfused_hbm_bytes=nbytes
     )
-
-
-@register_roofline(conv_general_dilated_p)
-def _conv(ctx, lhs, rhs, *, dimension_numbers, **_):
-    out = RooflineShape.from_aval(ctx.avals_out[0])
-    # Each element of the result is a sum of products with one filter.
-    features = rhs.shape[dimension_numbers.rhs_spec[0]]
-    flops = 2 * out.size * (rhs.size // max(1, features))
-    nbytes = lhs.bytes + rhs.bytes + out.bytes
-    return RooflineResult(
-        flops=flops, unfused_flops=flops, hbm_bytes=nbytes, unfused_hbm_bytes=nbytes
-    )
-
-
-def _reduction(ctx, x, **_):
-    return alone(ctx, x.size - RooflineShape.from_aval(ctx.avals_out[0]).size)
-
-
-for _prim in (reduce_sum_p, reduce_max_p, reduce_min_p, reduce_prod_p):
-    roofline_rules[_prim] = _reduction
-for _prim in (cumsum_p, cumprod_p, cummax_p, cummin_p):
-    register_standard_roofline(_prim)
 
 
 class _Counter:
@@ -233,6 +204,13 @@ class _Counter:
             return rule(ctx, *map(RooflineShape.from_aval, ins), **eqn.params)
         if prim in collective_rules:
             return self.collective(eqn, ins, outs)
+        cost = cost_of(eqn)
+        if cost is not None:
+            return (
+                _product(ctx, cost)
+                if cost.unit == "matrix"
+                else alone(ctx, cost.flops + cost.transcendentals)
+            )
         flow = flow_of(eqn)
         if type(flow) is CallFlow:
             return self.program(flow.jaxpr)
@@ -240,8 +218,7 @@ class _Counter:
             return max(map(self.program, flow.branches), key=lambda r: (r.flops, r.unfused_flops))
         if type(flow) is LoopFlow:
             return self.program(flow.body) * (1 if flow.length is None else flow.length)
-        cost = equation_cost(eqn)
-        return alone(ctx, cost.flops + cost.transcendentals)
+        return RooflineResult()
 
     def collective(self, eqn: JaxprEqn, ins: Sequence, outs: Sequence) -> RooflineResult:
         op = collective_rules[eqn.primitive](ins, outs, **eqn.params)
