@@ -130,6 +130,9 @@ EFFECTS = {
     "log_compiles": (True, lambda: logged(compiles)),
     "pmap_replica_mode": (True, lambda: replicated()),
     "eager_pmap": (False, lambda: raises(lambda: eager())),
+    "eager_constant_folding": (True, lambda: len(xlab.make_jaxpr(lambda x: x + jnp.sin(jnp.ones(8)))(X).eqns)),
+    "distributed_debug": (True, lambda: logged(compiles)),
+    "forward_trivial": (True, lambda: forwards()),
     "log_checkpoint_residuals": (True, lambda: logged(lambda: xlab.grad(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0))),
 }  # fmt: skip
 
@@ -171,6 +174,11 @@ def lying():
         return y
 
     return xlab.make_jaxpr(f)(1.0)
+
+
+def forwards():
+    x = jnp.ones(3)
+    return xlab.jit(lambda x: x)(x) is x
 
 
 def replicated():

@@ -13,8 +13,8 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab import lax
-from xlab.config import check_thread, config
+from xlab import lax, observe
+from xlab.config import check_thread, config, flag_context
 from xlab.sharding import AxisType, NamedSharding
 from xlab.sharding import PartitionSpec as P
 
@@ -360,3 +360,89 @@ def test_the_directory_of_compiled_programs_under_its_other_name(tmp_path):
         assert xlab.config.jax_compilation_cache_dir == str(tmp_path)
     finally:
         xlab.config.update("jax_compilation_cache_dir", before)
+
+
+# -- constants, trivial programs, and where programs run ----------------------------------------------------
+
+
+def _folded(f, *args):
+    """The equations of `f` with constants folded; its value there is checked to be the usual one."""
+    with flag_context("eager_constant_folding", True):
+        program = xlab.make_jaxpr(f)(*args)
+        folded = xlab.jit(f)(*args)
+    for a, b in zip(xlab.tree.leaves(folded), xlab.tree.leaves(xlab.jit(f)(*args)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+        assert a.dtype == b.dtype and a.weak_type == b.weak_type
+    return [e.primitive.name for e in program.eqns]
+
+
+def test_constants_are_folded_while_tracing_and_nothing_else_is():
+    x = np.ones((3, 3), np.float32)
+    assert _folded(lambda x: x + jnp.sin(jnp.arange(3.0)) @ jnp.eye(3), x) == ["add"]
+    with flag_context("eager_constant_folding", True):
+        assert jnp.arange(3).tolist() == [0, 1, 2]
+    assert _folded(lambda x: (x, jnp.cumsum(jnp.arange(4))), x) == []
+    assert _folded(xlab.jit(lambda x: x * jnp.linspace(0, 1, 3)), x) == ["jit"]
+    key = xlab.random.key(3)
+    assert _folded(lambda x: x + xlab.random.normal(key, (3, 3)), x) == ["add"]
+    assert _folded(xlab.grad(lambda x: (x * jnp.exp(jnp.ones((3, 3)))).sum()), x)[0] != "exp"
+    scanned = _folded(lambda x: lax.scan(lambda c, r: (c + r * jnp.tanh(2.0), c), x[0], x), x)
+    assert "tanh" not in scanned and "scan" in scanned
+
+
+def test_what_has_effects_or_differs_by_device_is_not_folded():
+    seen = []
+
+    def f(x):
+        xlab.debug.callback(seen.append, jnp.sin(1.0))
+        return x
+
+    assert _folded(f, 1.0) == ["debug_callback"]
+    xlab.effects_barrier()
+    assert len(seen) == 2  # of the two calls, none of tracing
+    x, names = np.arange(4.0, dtype=np.float32), {"mesh": auto_mesh(), "in_specs": P("i")}
+    for body in (lambda x: x + lax.axis_index("i"), lambda x: x + jnp.cos(jnp.arange(1.0))):
+        assert _folded(xlab.shard_map(body, out_specs=P("i"), **names), x) == ["shard_map"]
+    with flag_context("eager_constant_folding", True):
+        (n,) = xlab.export.symbolic_shape("n")
+        shaped = xlab.ShapeDtypeStruct((n,), np.float32)
+        exported = xlab.export.export(xlab.jit(lambda x: x + jnp.arange(x.shape[0])))(shaped)
+    assert exported.call(np.ones(3, np.float32)).tolist() == [1, 2, 3]
+
+
+def test_trivial_programs_are_forwarded_instead_of_compiled():
+    x = xlab.device_put(jnp.arange(8.0), NamedSharding(auto_mesh(), P("i")))
+    table = jnp.arange(100.0)
+
+    def f(x, y):
+        return {"x": x, "two": 2.0, "table": table, "y": (y, x)}
+
+    with flag_context("forward_trivial", True), observe.record() as session:
+        got = xlab.jit(f)(x, np.float64(3))
+        assert xlab.jit(lambda: None)() is None
+    assert got["x"] is x and got["y"][1] is x
+    assert not [e for e in session.events if e.kind == "compile"]
+    for a, b in zip(xlab.tree.leaves(got), xlab.tree.leaves(xlab.jit(f)(x, np.float64(3)))):
+        np.testing.assert_array_equal(a, b)
+        assert (a.dtype, a.weak_type) == (b.dtype, b.weak_type)
+    with flag_context("forward_trivial", True):
+        assert xlab.jit(lambda x: x, donate_argnums=0)(jnp.ones(3)).tolist() == [1, 1, 1]
+        there = NamedSharding(auto_mesh(), P())
+        assert xlab.jit(lambda x: x, out_shardings=there)(x).sharding == there
+        assert xlab.jit(lambda x: x + 1)(jnp.ones(2)).tolist() == [2, 2]
+        assert xlab.grad(xlab.jit(lambda x: x))(3.0) == 1
+
+
+def test_placements_are_logged(caplog):
+    x = xlab.device_put(np.ones((4, 2), np.float32), NamedSharding(auto_mesh(), P("i")))
+    f = xlab.jit(lambda x: x.T)
+    with flag_context("distributed_debug", True):
+        f(x)
+        f(x)
+    f(x[:2])
+    (line,) = [r.getMessage() for r in caplog.records if "was compiled for devices" in r.message]
+    assert re.fullmatch(
+        r"jit\(<lambda>\) was compiled for devices \[0, 1, 2, 3\] of platform cpu, fingerprint \d+:\n"
+        r"  argument x: f32\[4,2\], P\('i',\)\n  result 0: f32\[2,4\], P\(None, 'i'\)",
+        line,
+    )

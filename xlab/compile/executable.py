@@ -117,8 +117,11 @@ class Executable:
         for callback in self.callbacks:
             callback.continues_after_failure = self.needs_serial_launch
         consts = self._bind_shardings() if several else self._bind_to_one_device()
-        if lowered.module.inspections and not is_unlisted():
-            self._report_shardings()
+        if not is_unlisted():
+            if config.distributed_debug:
+                logs.log_placement(self)
+            if lowered.module.inspections:
+                self._report_shardings()
         self.spellings: dict[NamedSharding, Executable] = {}
         by_position = dict(zip(self.kept, lowered.in_shardings))
         self._spell(*self._first_placed([by_position.get(i) for i in range(len(self.in_avals))]))

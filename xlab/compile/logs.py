@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from xlab import events
+from xlab.backend.compiling import fingerprint
 from xlab.config import config
 
 logger = logging.getLogger("xlab")
@@ -33,6 +34,32 @@ def log(text: str, *args) -> None:
     level = logging.WARNING if config.log_compiles else logging.DEBUG
     if logger.isEnabledFor(level):
         logger.log(level, text, *args)
+
+
+def log_placement(executable) -> None:
+    """Under `config.distributed_debug`, a warning that says where a compiled program runs and how its values lie."""
+    closed, lowered = executable.lowered.closed, executable.lowered
+    names = closed.jaxpr.debug_info.arg_names
+    lines = [
+        f"  argument {names[i] if i < len(names) else i}: {executable.in_avals[i].str_short()}, {_place(s)}"
+        for i, s in zip(lowered.kept, executable.in_shardings)
+    ]
+    lines += [
+        f"  result {i}: {a.str_short()}, {_place(s)}"
+        for i, (a, s) in enumerate(zip(executable.out_avals, executable.out_shardings))
+    ]
+    logger.warning(
+        "jit(%s) was compiled for devices %s of platform %s, fingerprint %s:\n%s",
+        executable.name,
+        [d.id for d in executable.devices],
+        executable.devices[0].platform,
+        (fingerprint(executable.native) or b"none").decode("ascii", "backslashreplace"),
+        "\n".join(lines) or "  no arguments, no results",
+    )
+
+
+def _place(sharding) -> str:
+    return str(getattr(sharding, "spec", sharding))
 
 
 def timed(*what) -> AbstractContextManager:

@@ -238,7 +238,12 @@ def trace_program(
         )
         closed = ClosedJaxpr(
             *pe.trace_to_jaxpr(
-                flat_fun, in_avals, info, lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))
+                flat_fun,
+                in_avals,
+                info,
+                lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far)),
+                # An operation of its own, on constants too, is what is compiled.
+                pe.DynamicJaxprTrace(name) if hasattr(fun, "_apply_primitive") else None,
             )
         )
         program = TracedProgram(closed, out["tree"], name)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xlab.config import config
+from xlab.config import config, flag_context
 from xlab.core import check as _check
 from xlab.core import effects as _effects
 from xlab.core import printing as _printing  # noqa: F401  (jaxprs print through it)
@@ -22,21 +22,18 @@ from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.primitive import Primitive
-from xlab.core.rules import RuleTable
-from xlab.core.trace import Trace, Tracer, current_source_info, set_trace, state, switch_trace
+from xlab.core.trace import EVAL, Trace, Tracer, current_source_info, set_trace, state, switch_trace
 from xlab.interpreters import ref_flow
-from xlab.interpreters.ref_flow import partial_eval_rules
-
-dce_rules = RuleTable(
-    "partial_eval.dce_rules",
-    "drop unused results of",
-    "rule(used_outputs: list[bool], eqn) -> (used_inputs: list[bool], new equation or None)",
-    required=False,
+from xlab.interpreters.dead_code import (  # noqa: F401  (their names here are the field's)
+    dce_closed_jaxpr,
+    dce_jaxpr,
+    dce_jaxpr_consts,
+    dce_jaxpr_eqns,
+    dce_rules,
+    kept_primitives,
+    prune_closed_consts,
 )
-"""For primitives with inner jaxprs: prunes results (and the inputs only they needed)."""
-
-kept_primitives: set[Primitive] = set()
-"""Primitives whose equations are kept although no result is used and no effect says so."""
+from xlab.interpreters.ref_flow import partial_eval_rules
 
 _SCALARS = (bool, int, float, complex, np.generic)
 
@@ -277,6 +274,31 @@ class JaxprTrace(DynamicJaxprTrace):
             return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
 
 
+class FoldingTrace(DynamicJaxprTrace):
+    """Evaluates at once what depends on no argument and has no effects: tracing under `config.eager_constant_folding`.
+
+    Not where axes are bound: a constant there need not be the same on every device. Calls with derivatives of their own are recorded.
+    """
+
+    __slots__ = ()
+
+    def process_primitive(self, prim, args, params):
+        if (
+            state.kernel is None
+            and not state.axes
+            and prim is not _dim_as_value
+            and not any(isinstance(x, (Tracer, SymbolicDim)) for x in args)
+        ):
+            out_avals, effects = prim.abstract(tuple(map(aval_of, args)), params)
+            found = out_avals if prim.multiple_results else [out_avals]
+            if not effects and all(
+                type(a) is ShapedArray and all(type(d) is int for d in a.shape) for a in found
+            ):
+                with set_trace(EVAL), flag_context("eager_constant_folding", False):
+                    return EVAL.process_primitive(prim, args, params)
+        return super().process_primitive(prim, args, params)
+
+
 def trace_to_jaxpr(
     fun: Callable,
     in_avals: Sequence,
@@ -289,7 +311,7 @@ def trace_to_jaxpr(
     Where the function raises, `unfinished` gets what was recorded up to there, a program without results. `trace` is what records.
     """
     if trace is None:
-        trace = DynamicJaxprTrace(
+        trace = (FoldingTrace if config.eager_constant_folding else DynamicJaxprTrace)(
             debug_info.name if debug_info else getattr(fun, "__name__", "a function")
         )
     previous, previous_source_info, previous_scope = state.trace, state.source_info, state.scope
@@ -507,76 +529,7 @@ def _split_jaxpr(closed, unknown_in, instantiate):
     return known, aux["unknown"], aux["unknown_out"], aux["residual_avals"]
 
 
-# -- dead code ------------------------------------------------------------------------------------------
-
-
-def dce_jaxpr(
-    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
-):
-    """Removes equations (and inner ones) that no used output needs; effects are kept.
-
-    Returns the smaller jaxpr and which inputs it still has. Inputs marked in `instantiate` are kept.
-    """
-    live: set[Var] = {v for v, used in zip(jaxpr.outvars, used_outputs) if used and type(v) is Var}
-    eqns = []
-    for eqn in reversed(jaxpr.eqns):
-        outvars = eqn.outvars
-        if (
-            live.isdisjoint(outvars)
-            and not (eqn.effects and _effects.prevents_dce(eqn.effects))
-            and eqn.primitive not in kept_primitives
-        ):
-            continue
-        rule = dce_rules.get(eqn.primitive)
-        if rule is None or live.issuperset(outvars):  # nearly all: nothing in it can go
-            eqns.append(eqn)
-            for v in eqn.invars:
-                if type(v) is Var:
-                    live.add(v)
-            continue
-        used_in, new_eqn = rule([v in live for v in outvars], eqn)
-        if new_eqn is None:
-            continue
-        if new_eqn is not eqn and _effects.on_refs(eqn.effects):
-            new_eqn.effects = _effects.moved(
-                eqn.effects, lambda i, u=used_in: sum(u[:i]) if u[i] else None
-            )
-        eqns.append(new_eqn)
-        live.update(v for v, u in zip(eqn.invars, used_in) if u and type(v) is Var)
-    eqns.reverse()
-    keep = [instantiate] * len(jaxpr.invars) if isinstance(instantiate, bool) else instantiate
-    used_inputs = [v in live or k for v, k in zip(jaxpr.invars, keep)]
-    names = jaxpr.debug_info.arg_names
-    info = DebugInfo(
-        jaxpr.debug_info.name,
-        [n for n, u in zip(names, used_inputs) if u] if len(names) == len(used_inputs) else (),
-        (),
-        jaxpr.debug_info.position,
-    )
-    new = Jaxpr(
-        list(jaxpr.constvars),
-        [v for v, u in zip(jaxpr.invars, used_inputs) if u],
-        [v for v, u in zip(jaxpr.outvars, used_outputs) if u],
-        eqns,
-        debug_info=info,
-    )
-    return new, used_inputs
-
-
-def dce_jaxpr_consts(
-    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False
-):
-    """Like `dce_jaxpr`, and drops constants that nothing reads: `(jaxpr, used constants, used inputs)`."""
-    new, used_inputs = dce_jaxpr(jaxpr, used_outputs, instantiate)
-    read = {v for e in new.eqns for v in e.invars if type(v) is Var} | {
-        v for v in new.outvars if type(v) is Var
-    }
-    used_consts = [v in read for v in new.constvars]
-    return (
-        new.replace(constvars=[v for v, u in zip(new.constvars, used_consts) if u]),
-        used_consts,
-        used_inputs,
-    )
+# -- other names -----------------------------------------------------------------------------------------
 
 
 def trace_to_jaxpr_dynamic(fun: Callable, in_avals: Sequence):
@@ -585,30 +538,6 @@ def trace_to_jaxpr_dynamic(fun: Callable, in_avals: Sequence):
         lambda *args: list(fun(*args)), in_avals, DebugInfo(getattr(fun, "__name__", "fun"))
     )
     return jaxpr, jaxpr.out_avals, consts
-
-
-def dce_jaxpr_eqns(jaxpr: Jaxpr) -> Jaxpr:
-    """Removes dead equations and the constants only they needed; inputs and outputs stay."""
-    new, _ = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)
-    return new
-
-
-def prune_closed_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Drops constants that no equation or output reads."""
-    used = {v for e in closed.jaxpr.eqns for v in e.invars if type(v) is Var}
-    used.update(v for v in closed.jaxpr.outvars if type(v) is Var)
-    kept = [(v, c) for v, c in zip(closed.jaxpr.constvars, closed.consts) if v in used]
-    if len(kept) == len(closed.consts):
-        return closed
-    return ClosedJaxpr(closed.jaxpr.replace(constvars=[v for v, _ in kept]), [c for _, c in kept])
-
-
-def dce_closed_jaxpr(
-    closed: ClosedJaxpr, used_outputs: Sequence[bool]
-) -> tuple[ClosedJaxpr, list[bool]]:
-    """Like `dce_jaxpr`, of a closed program."""
-    new, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
-    return ClosedJaxpr(new, closed.consts), used_inputs
 
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
