@@ -31,6 +31,23 @@ def test_device_put_and_back():
     assert order(xlab.device_put(y, ROWS)) == (0, 1) and xlab.device_put(y, COLUMNS) is y
 
 
+def test_d65_without_a_layout_a_format_means_the_default_one():
+    y = xlab.device_put(X, COLUMNS)
+    back = xlab.device_put(y, Format(None, HERE))
+    assert order(back) == (0, 1) and back.committed
+    np.testing.assert_array_equal(back, X)
+    assert order(xlab.device_put(y, HERE)) == (1, 0)  # a sharding says nothing of layouts
+    assert xlab.device_put(y, Format()) is y and xlab.device_put(back, Format(None, HERE)) is back
+    keys = xlab.random.split(xlab.random.key(0), (2, 3))
+    columns = xlab.device_put(keys, COLUMNS)
+    for where in (ROWS, Format(None, HERE)):
+        rows = xlab.device_put(columns, where)
+        assert order(rows.base) == (0, 1, 2) != order(columns.base)
+        assert (rows == keys).all()
+    (eqn,) = xlab.make_jaxpr(lambda v: xlab.device_put(v, Format(None, HERE)))(X).eqns
+    assert eqn.params["devices"] == (HERE,)
+
+
 def test_arguments_are_brought_into_place():
     f = xlab.jit(double, in_shardings=COLUMNS)
     for x in (X, jnp.asarray(X), xlab.device_put(X, COLUMNS)):

@@ -67,8 +67,18 @@ def put(x, device, copy_semantics):
         ) from None
     if isinstance(x, Token):
         return Token(put(x.base, device, copy_semantics))
+    if isinstance(device, Format) and device.layout is None:
+        # The default layout, which an array in another one is brought to.
+        data = x.base if isinstance(x, KeyArray) else x
+        device = (
+            Format(default_layout(aval.ndim), device.sharding)
+            if layouts.has_custom_layout([data])
+            else device.sharding
+        )
     if isinstance(device, Format):
-        if isinstance(x, KeyArray) and not layouts.is_default(device.layout):
+        if isinstance(x, KeyArray) and not (
+            layouts.is_default(device.layout) and layouts.layout_of(x.base) == default_layout(x.base.ndim)
+        ):
             base = put(
                 x.base,
                 Format(

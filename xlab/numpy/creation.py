@@ -122,6 +122,8 @@ def asarray(
         >>> jnp.asarray(x) is x
         True
     """
+    if isinstance(a, np.ma.MaskedArray):
+        aval_of(a)  # refuses it: `array` copies its data, here the mask would be lost silently
     return array(
         a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding
     )

@@ -93,6 +93,11 @@ def device_put(
     ):  # constants of the program, which need no equation
         with explicit_transfer():
             return _tree.unflatten(treedef, put_all(leaves, devices, copies))
+    # In a program values have the default layout, where none is asked for.
+    devices, srcs = (
+        [d.sharding if isinstance(d, Format) and d.layout is None else d for d in given]
+        for given in (devices, srcs)
+    )
     for v, d in zip(leaves, devices):
         aval = aval_of(v)
         if isinstance(d, (Sharding, Format)) and sharding_of(d) is not None:
@@ -162,7 +167,7 @@ def _destination(d):
             raise ValueError(
                 f"device_put needs a Format whose layout and sharding are both concrete, got {d}"
             )
-        return d if d.layout is not None else d.sharding
+        return d if d.layout is not None or d.sharding is not None else None
     raise ValueError(
         f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
         f"Received invalid value: {d!r} of type {type(d).__name__}"
