@@ -47,11 +47,23 @@ class MemoryStats:
     host_generated_code_size_in_bytes: int = 0
 
 
+MOST_TPU_PARAMETERS = 2000
+
+
+def should_tuple_args(count: int, platform: str) -> bool:
+    """Whether a program of so many arguments takes them as one tuple: on TPUs, where more parameters than `MOST_TPU_PARAMETERS` do not fit.
+
+    >>> should_tuple_args(2000, "tpu"), should_tuple_args(2001, "tpu"), should_tuple_args(99999, "cpu")
+    (False, True, False)
+    """
+    return platform == "tpu" and count > MOST_TPU_PARAMETERS
+
+
 def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_inputs: Sequence[bool] = (),
                     propagate_outputs: Sequence[bool] = (), options: Mapping[str, Any] | None = None,
-                    partitioned: bool = False) -> Any:  # fmt: skip
+                    partitioned: bool = False, arguments: int = 0) -> Any:  # fmt: skip
     """Options for one program over `partitions` devices, or replicated when there are more devices; `partitioned` takes the same
-    pipeline for one device."""
+    pipeline for one device. `arguments` is how many the program has."""
     count = len(devices)
     replicas, rest = divmod(count, partitions)
     if rest or replicas < 1 or (replicas > 1 and partitions > 1):
@@ -61,6 +73,7 @@ def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_in
         )
     ids = np.array([d.id for d in devices], np.int32).reshape(replicas, partitions)
     made = _jax.CompileOptions()
+    made.parameter_is_tupled_arguments = should_tuple_args(arguments, devices[0].platform)
     build = made.executable_build_options
     assignment = _jax.DeviceAssignment.create(ids)
     made.num_replicas = build.num_replicas = replicas
@@ -94,7 +107,8 @@ def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_in
 
 def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions: int = 1,
                  allow_propagation_to_outputs: Sequence[bool] = (), allow_propagation_to_inputs: Sequence[bool] = (),
-                 options: Mapping[str, Any] | None = None, host_callbacks: Sequence[Callable] = ()) -> Executable:  # fmt: skip
+                 options: Mapping[str, Any] | None = None, host_callbacks: Sequence[Callable] = (),
+                 arguments: int = 0) -> Executable:  # fmt: skip
     """Compiles a StableHLO module for `devices` and loads it.
 
     Args:
@@ -104,12 +118,13 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
         allow_propagation_to_outputs: per output, whether the compiler chooses the sharding.
         options: `xla_*` flags for this compilation alone.
         host_callbacks: Python functions that the module's callback calls refer to by number.
+        arguments: how many arguments the program has.
     """
     # Collectives of one device: the pipeline without partitions combines all-reduces of unequal ranks and then refuses them.
     channels = ("channel_handle" in text if isinstance(text, str) else
                 isinstance(text, bytes) and b"channel_handle" in text)  # fmt: skip
     made = compile_options(devices, partitions, propagate_inputs=allow_propagation_to_inputs,
-                           propagate_outputs=allow_propagation_to_outputs, options=options, partitioned=channels)  # fmt: skip
+                           propagate_outputs=allow_propagation_to_outputs, options=options, partitioned=channels, arguments=arguments)  # fmt: skip
     where = _jax.DeviceList(tuple(devices))
     backend = _clients.client()
     if devices and devices[0].client is not backend:  # virtual devices: compiled for, never run on
@@ -186,9 +201,10 @@ def stablehlo_to_hlo(text: str) -> Any:
     return _jax.mlir.mlir_module_to_xla_computation(text, False, False)
 
 
-def stablehlo_to_hlo_text(text: str) -> str:
-    """The program as HLO before any optimization."""
-    return _jax.mlir.mlir_module_to_xla_computation(text, False, False).get_hlo_module().to_string()
+def stablehlo_to_hlo_text(text: str, tuple_args: bool = False) -> str:
+    """The program as HLO before any optimization; its arguments are one tuple where asked for."""
+    made = _jax.mlir.mlir_module_to_xla_computation(text, tuple_args, False)
+    return made.get_hlo_module().to_string()
 
 
 def hlo_modules(exe: Executable) -> list[Any]:

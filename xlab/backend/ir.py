@@ -349,3 +349,17 @@ def function_texts(module: Any, main: str) -> dict[str, str]:
         )
         for op in merged.body.operations
     }
+
+
+def argument_count(module: Any) -> int:
+    """How many arguments the `main` of a module takes.
+
+    >>> argument_count(parse("func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) { return }"))
+    2
+    """
+    from jaxlib.mlir import ir
+
+    for op in module.body.operations:
+        if ir.StringAttr(op.attributes["sym_name"]).value == "main":
+            return len(op.arguments)
+    raise ValueError("a module to be compiled has a function named main, and this one has none")

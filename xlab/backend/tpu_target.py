@@ -134,10 +134,14 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
             "kind": "topology",
         }
     devices = devices[:partitions]
-    options = compiling.compile_options(devices, partitions, propagate_outputs=request["propagate"])
-    exe = devices[0].client.compile(
-        ir.parse(request["text"]), _jax.DeviceList(tuple(devices)), options
+    module = ir.parse(request["text"])
+    options = compiling.compile_options(
+        devices,
+        partitions,
+        propagate_outputs=request["propagate"],
+        arguments=ir.argument_count(module),
     )
+    exe = devices[0].client.compile(module, _jax.DeviceList(tuple(devices)), options)
     stats = exe.get_compiled_memory_stats()
     cost = exe.cost_analysis()
     cost = cost[0] if isinstance(cost, list) else cost

@@ -191,9 +191,10 @@ def resolve(
                 f"{other.count}: AbstractMesh should be of the same size across all shardings. Give both meshes of one size."
             )
         if not other.count and other.devices != first.devices:
+            same = [d.id for d in first.devices] == [d.id for d in other.devices]
             error = IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {_devices(first.devices)}, but {other.who} is on "
-                f"{_devices(other.devices)}. Put both on the same devices (xlab.device_put), or leave one "
+                f"{_devices(other.devices)}{' of another client' if same else ''}. Put both on the same devices (xlab.device_put), or leave one "
                 f"uncommitted."
             )
             error.sides = tuple((c.who, tuple(d.id for d in c.devices)) for c in (first, other))

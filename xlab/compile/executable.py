@@ -165,6 +165,7 @@ class Executable:
                         allow_propagation_to_inputs=to_inputs,
                         options=lowered.compiler_options or None,
                         host_callbacks=module.callbacks,
+                        arguments=len(to_inputs),
                     ),
                     options=lowered.compiler_options,
                     propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),

@@ -266,10 +266,19 @@ class Lowered:
             raise ValueError(f"unknown dialect {dialect!r}: expected 'stablehlo' or 'hlo'")
         if len(set(self._texts.values())) > 1:
             return "\n".join(
-                f"// for {p}\n{_shown(text, dialect, debug_info)}"
+                f"// for {p}\n{self._shown(text, p, dialect, debug_info)}"
                 for p, text in self._texts.items()
             )
-        return _shown(self._lowered.module.text, dialect, debug_info)
+        platform = next(iter(self._texts), self._lowered.devices[0].platform)
+        return self._shown(self._lowered.module.text, platform, dialect, debug_info)
+
+    def _shown(self, text: str, platform: str, dialect: str, debug_info: bool) -> str:
+        if dialect == "hlo":
+            count = len(self._lowered.kept) + len(self._lowered.module.hoisted)
+            return _compiling.stablehlo_to_hlo_text(
+                text, _compiling.should_tuple_args(count, platform)
+            )
+        return text if debug_info else strip_locations(text)
 
     def compiler_ir(self, dialect: str = "stablehlo"):
         """The program as an MLIR module ('stablehlo'), or as the compiler's own computation ('hlo')."""
@@ -319,16 +328,6 @@ class Lowered:
 
     def __repr__(self):
         return f"Lowered({self.name}, {len(self._lowered.module.text)} bytes of StableHLO)"
-
-
-def _shown(text: str, dialect: str, debug_info: bool) -> str:
-    return (
-        _compiling.stablehlo_to_hlo_text(text)
-        if dialect == "hlo"
-        else text
-        if debug_info
-        else strip_locations(text)
-    )
 
 
 def _args_info(in_tree, avals, donated):

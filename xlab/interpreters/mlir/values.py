@@ -65,7 +65,10 @@ def tensor_type(aval: AbstractValue) -> str:
         return text
     if aval is TOKEN:
         return "!stablehlo.token"
-    raise TypeError(f"values of type {aval} cannot be lowered")
+    raise TypeError(
+        f"values of type {aval} (a {type(aval).__name__}) cannot be lowered: a program has arrays, keys and tokens as arguments and results. "
+        f"Compute with others while tracing, as a pytree of arrays"
+    )
 
 
 _HEX_FLOATS = {2: np.uint16, 4: np.uint32, 8: np.uint64, 1: np.uint8}
