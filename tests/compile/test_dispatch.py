@@ -54,9 +54,7 @@ def test_every_case_is_as_in_the_reference():
     lines = [line for line in run.communicate()[0].splitlines() if line.startswith("RECORDS ")]
     theirs = json.loads(lines[0].removeprefix("RECORDS "))
     assert ours.keys() == theirs.keys() and len(ours) > 90
-    wrong = {
-        k: (ours[k], theirs[k]) for k in ours if ours[k] != theirs[k] and k not in ON_PURPOSE
-    }
+    wrong = {k: (ours[k], theirs[k]) for k in ours if ours[k] != theirs[k] and k not in ON_PURPOSE}
     assert not wrong
     for name, stages in ON_PURPOSE.items():
         assert ours[name] == stages

@@ -48,7 +48,7 @@ def test_d27_the_compiler_is_told_how_many_arguments_there_are(monkeypatch):
     large = jnp.ones(1000)  # which the program takes as a further argument
     f = xlab.jit(lambda x, unused, y: x + y + large.sum())
     result = f(1.0, 2.0, 3.0)
-    assert told == [3] and result == 1004
+    assert told[-1] == 3 and result == 1004
 
 
 def test_d27_programs_with_thousands_of_arguments():

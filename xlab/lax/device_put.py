@@ -77,7 +77,8 @@ def put(x, device, copy_semantics):
         )
     if isinstance(device, Format):
         if isinstance(x, KeyArray) and not (
-            layouts.is_default(device.layout) and layouts.layout_of(x.base) == default_layout(x.base.ndim)
+            layouts.is_default(device.layout)
+            and layouts.layout_of(x.base) == default_layout(x.base.ndim)
         ):
             base = put(
                 x.base,
