@@ -44,11 +44,33 @@ class Position(NamedTuple):
 
 
 class SourceInfo(NamedTuple):
-    """Location of an equation: the user's code object and instruction, and the stack of named scopes."""
+    """Location of an equation: the user's code object and instruction, the stack of named scopes, and who called that code.
+
+    `callers` are the user's frames within the trace that the equation was made in, from the inside out (code and instruction of each, one
+    after the other), and the callers of that trace: None where nobody knows them.
+    """
 
     code: CodeType | None
     lasti: int
     scope: str
+    callers: Any = None
+
+    @property
+    def segments(self) -> tuple[tuple[tuple[CodeType, int], ...], ...]:
+        """The frames that lead to the equation, from the outside in: those of each trace, the last with the equation's own."""
+        if self.code is None:
+            return ()
+        own: tuple = (self.code, self.lasti)
+        if self.callers is None:
+            return ((own,),)
+        found = []
+        at = self.callers
+        while at is not None:
+            frames, at = at
+            flat = (*own, *frames)
+            found.append(tuple(zip(flat[-2::-2], flat[-1::-2])))
+            own = ()
+        return tuple(found[::-1])
 
     def position(self) -> Position | None:
         return position(self.code, self.lasti) if self.code is not None else None
@@ -141,7 +163,7 @@ def innermost(scope: str) -> str:
 
 
 class Transposed(tuple):
-    """The location of an equation of a backward pass: still `(code, instruction, scope)`."""
+    """The location of an equation of a backward pass: still `(code, instruction, scope, callers)`."""
 
     __slots__ = ()
 

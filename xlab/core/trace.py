@@ -105,6 +105,7 @@ class _State(threading.local):
     trace: Trace = EvalTrace()
     scope: str = ""  # stack of named scopes, joined by '/'
     source_info: Any = None  # location to use instead of the caller's
+    callers: Any = None  # the user's frames around the trace that is being made
     axes: dict[Any, Axis] = {}  # bound axis names; replaced, never changed in place
     manual: Any = None  # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None  # the mesh whose axes are manual
@@ -382,7 +383,7 @@ _internal_files = source_info._internal_files
 
 
 def current_source_info() -> tuple:
-    """Location to give to an equation made now: `(code, instruction, scope)`."""
+    """Location to give to an equation made now: `(code, instruction, scope, callers)`."""
     given = state.source_info
     if given is not None:
         return given
@@ -393,9 +394,44 @@ def current_source_info() -> tuple:
         if internal is None:
             internal = source_info.is_internal(code.co_filename)
         if not internal:
-            return (code, frame.f_lasti, state.scope)
+            return (code, frame.f_lasti, state.scope, (_callers(frame.f_back), state.callers))
+        if code is _began[0] and state.callers is not None:
+            # Nothing of the user's stands between the equation and the beginning of its trace.
+            inner, outer = state.callers
+            if inner:
+                return (*inner[:2], state.scope, (inner[2:], outer))
         frame = frame.f_back
-    return (None, 0, state.scope)
+    return (None, 0, state.scope, ((), state.callers))
+
+
+_began: list[Any] = [None]
+
+
+def trace_began(code: Any) -> None:
+    """Says which function's frames begin a trace: callers are looked for up to it, for those beyond are known."""
+    _began[0] = code
+
+
+def _callers(frame: FrameType | None) -> tuple:
+    """The user's frames from here to where the trace begins, from the inside out: code and instruction of each, one after the other."""
+    found: list[Any] = []
+    began = _began[0]
+    while frame is not None:
+        code = frame.f_code
+        internal = _internal_files.get(code.co_filename)
+        if internal is None:
+            internal = source_info.is_internal(code.co_filename)
+        if not internal:
+            found += (code, frame.f_lasti)
+        elif code is began:
+            break
+        frame = frame.f_back
+    return tuple(found)
+
+
+def callers_of_trace() -> tuple:
+    """The callers of a trace that begins in the function that asks: those within the trace around it, and those of that trace."""
+    return (_callers(_getframe(2)), state.callers)
 
 
 class Tracer:

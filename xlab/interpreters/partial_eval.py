@@ -22,7 +22,17 @@ from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.primitive import Primitive
-from xlab.core.trace import EVAL, Trace, Tracer, current_source_info, set_trace, state, switch_trace
+from xlab.core.trace import (
+    EVAL,
+    Trace,
+    Tracer,
+    callers_of_trace,
+    current_source_info,
+    set_trace,
+    state,
+    switch_trace,
+    trace_began,
+)
 from xlab.interpreters import ref_flow
 from xlab.interpreters.dead_code import (  # noqa: F401  (their names here are the field's)
     dce_closed_jaxpr,
@@ -315,10 +325,12 @@ def trace_to_jaxpr(
             debug_info.name if debug_info else getattr(fun, "__name__", "a function")
         )
     previous, previous_source_info, previous_scope = state.trace, state.source_info, state.scope
+    previous_callers, callers = state.callers, callers_of_trace()
     tracers = [trace.new_input(a) for a in in_avals]
     try:
         with set_trace(trace):
             state.source_info, state.scope = None, _source_info.innermost(previous_scope)
+            state.callers = callers
             try:
                 outs = fun(*tracers)
             except BaseException:
@@ -326,6 +338,7 @@ def trace_to_jaxpr(
                     unfinished(*trace.finish((), debug_info))
                 raise
         state.source_info, state.scope = previous_source_info, previous_scope
+        state.callers = previous_callers
         del tracers
         result = trace.finish(outs, debug_info)
         del outs
@@ -336,6 +349,10 @@ def trace_to_jaxpr(
         trace.alive = False
         switch_trace(previous)
         state.source_info, state.scope = previous_source_info, previous_scope
+        state.callers = previous_callers
+
+
+trace_began(trace_to_jaxpr.__code__)
 
 
 def trace_to_closed_jaxpr(fun, in_avals, debug_info=None) -> ClosedJaxpr:

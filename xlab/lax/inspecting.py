@@ -19,7 +19,7 @@ from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
 from xlab.errors import InvalidInputException
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec, from_hlo_sharding
 
@@ -180,3 +180,5 @@ def _lowering(ctx, x, *, callback):
 
 
 mlir.register_text_lowering(inspect_sharding_p, _lowering)
+
+costs.register(costs.host, inspect_sharding_p)

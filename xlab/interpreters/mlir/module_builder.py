@@ -70,7 +70,8 @@ class ModuleBuilder:
         number = self.numbers.get(id(eqn))
         if number is None:
             number = self.numbers[id(eqn)] = len(self.numbers)
-        code, lasti, shown = raw = eqn.raw_source_info
+        raw = eqn.raw_source_info
+        code, lasti, shown = raw[:3]
         said = None
         if type(shown) is source_info.Scope:
             said, shown = shown.annotations, source_info.shown_scope(shown)

@@ -226,7 +226,7 @@ def warn_unreceived(ctx) -> None:
     """Warns of values that a program sends and never receives; the emulation drops them."""
     for sent in _sent.pop(ctx.module, {}).values():
         if not sent.received:
-            code, last, _ = sent.raw_source_info
+            code, last = sent.raw_source_info[:2]
             where = source_info.position(code, last) if code is not None else None
             warnings.warn(
                 f"psend of {sent.aval.str_short(False)} over {sent.axis_name}{f' at {where.file}:{where.line}' if where else ''} "

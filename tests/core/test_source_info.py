@@ -1,0 +1,87 @@
+"""Who called the code that an equation comes from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import xlab
+import xlab.numpy as jnp
+from xlab import lax
+from xlab.core.jaxpr import open_jaxpr
+
+
+def inner(x):
+    return jnp.tanh(x)
+
+
+def middle(x):
+    return inner(x) * 2
+
+
+def outer(x):
+    return middle(x) + middle(x)
+
+
+X = np.ones(3, np.float32)
+
+
+def paths(jaxpr):
+    """The functions that lead to each equation, of each trace."""
+    return [
+        (e.primitive.name, *[[code.co_name for code, _ in s] for s in e.source_info.segments])
+        for e in jaxpr.eqns
+    ]
+
+
+def test_equations_know_the_functions_that_lead_to_them():
+    found = paths(xlab.make_jaxpr(outer)(X).jaxpr)
+    assert [(name, within) for name, *_, within in found] == [
+        ("tanh", ["outer", "middle", "inner"]),
+        ("mul", ["outer", "middle"]),
+        ("tanh", ["outer", "middle", "inner"]),
+        ("mul", ["outer", "middle"]),
+        ("add", ["outer"]),
+    ]
+    assert all("test_equations_know" in before[-1] for _, before, _ in found)
+
+
+def test_callers_of_a_backward_pass_are_those_of_the_forward_pass():
+    found = paths(xlab.make_jaxpr(xlab.grad(lambda x: outer(x).sum()))(X).jaxpr)
+    backward = [within for name, *_, within in found if name == "add_any"]
+    assert backward and all("outer" in within for within in backward)
+
+
+def test_programs_inside_continue_where_they_are_called():
+    @xlab.jit
+    def jitted(x):
+        return middle(x)
+
+    (loop,) = [
+        e
+        for e in xlab.make_jaxpr(
+            lambda x: lax.scan(lambda c, _: (jitted(c), None), x, None, length=2)
+        )(X).jaxpr.eqns
+        if e.primitive.name == "scan"
+    ]
+    (call,) = open_jaxpr(loop.params["jaxpr"]).eqns
+    tanh = open_jaxpr(call.params["jaxpr"]).eqns[0]
+    segments = [[code.co_name for code, _ in s] for s in tanh.source_info.segments]
+    assert segments[1:] == [["<lambda>"], ["<lambda>"], ["jitted", "middle", "inner"]]
+    assert tanh.source_info.segments[: len(call.source_info.segments)] == (
+        call.source_info.segments
+    )
+
+
+def test_a_trace_of_nothing_of_ones_own_is_at_its_caller():
+    (eqn,) = xlab.make_jaxpr(jnp.tanh)(X).jaxpr.eqns
+    assert eqn.source_info.code.co_name == "test_a_trace_of_nothing_of_ones_own_is_at_its_caller"
+
+
+def test_callers_do_not_change_what_is_compiled():
+    def text():
+        return xlab.jit(lambda x: outer(x)).lower(X).as_text(debug_info=True)
+
+    def elsewhere():
+        return text()
+
+    assert text() == elsewhere()
