@@ -104,6 +104,24 @@ def test_many_quick_compiles_are_not_one_long(monkeypatch):
     assert len(set(starts)) == 150, "another function is another compile"
 
 
+def test_compiles_of_one_name_in_several_cells_are_not_one():
+    """Cells that are run one after the other, whose programs are all called the same: each has its own compile."""
+    places, made = iter(range(100)), []
+    watching = CompileProgress(
+        lambda: next(places),
+        lambda place: made.append(Written(place)) or made[-1],
+        first=0.5,
+        every=0.05,
+    )
+    with progress_shown(watching):
+        for _ in range(4):
+            ended = watching.begin("compile", "cell")
+            time.sleep(0.2)
+            ended()
+            time.sleep(0.05)
+    assert not made
+
+
 def test_an_error_or_an_interrupt_ends_the_line(lines):
     def fails(x):
         time.sleep(0.3)

@@ -72,7 +72,7 @@ def looked_at(lab, monkeypatch, given: str, text: str):
     monkeypatch.setattr(xjit, "run_cell", lambda *rest: (places.append(rest), run(*rest))[1])
     with capture_output() as got:
         lab.run_cell(f"%%xjit {given}\n{text}").raise_error()
-    assert any("iframe" in o.data.get("text/html", "") for o in got.outputs)
+    assert any("xl-saved" in o.data.get("text/html", "") for o in got.outputs)
     _, asked, _, place = places[0]
     return next(s for s in seen[0].subjects if s.name == "cell"), asked, place
 

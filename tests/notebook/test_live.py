@@ -68,7 +68,7 @@ def test_the_result_comes_first_and_the_report_takes_its_place(live):
     assert "equations" in plain(done) and {"text/plain", "text/html", WIDGET} <= set(
         done.displays[0]["data"]
     )
-    assert "<iframe" in done.displays[0]["data"]["text/html"] and len(done.displays) == 1
+    assert "xl-saved" in done.displays[0]["data"]["text/html"] and len(done.displays) == 1
 
 
 def test_clients_have_no_heartbeat_that_never_ends(live, monkeypatch):

@@ -17,6 +17,7 @@ CELLS = [
     "%xshard x",
 ]
 VIEWS = 3
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture
@@ -61,6 +62,10 @@ def test_a_notebook_opened_again_draws_what_was_saved(lab, page):
     page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
     until(page, lambda: kernel_of(lab, name).get("id") != was, "the kernel does not end")
     given = json.loads((lab.work / name).read_text())
+    kinds = [set(o["data"]) for c in given["cells"] for o in c["outputs"] if "data" in o]
+    assert not [k for k in kinds if WIDGET in k], (
+        "a Lab without this extension would show an error in place of the page"
+    )
     given["cells"][0]["source"] = "# somebody else's"
     (lab.work / "given.ipynb").write_text(json.dumps(given))
 

@@ -112,8 +112,11 @@ class CompileProgress:
         now = time.monotonic()
         with self._lock:
             at = self._now
-            if at is None or not (at.open or (at.name == name and now - at.end < GRACE)):
-                at = self._now = _Compile(name, self._place(), now)
+            if at is None or not at.open:
+                place = self._place()
+                same = at is not None and at.name == name and at.place == place
+                if at is None or not same or now - at.end >= GRACE:
+                    at = self._now = _Compile(name, place, now)
             at.open.append((kind, now))
             if self._thread is None and at.place is not None:
                 self._wake.clear()

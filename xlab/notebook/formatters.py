@@ -121,20 +121,24 @@ def bundle(
     view: Any, record: Any, shell: Any, handlers: Any, where: tuple[str, int] | None = None
 ) -> tuple[dict, dict]:
     """The bundle, with the widget on top where this shell belongs to a kernel. Running a cell again closes its old widgets."""
+    from xlab.notebook.views.saved import carries_code
+
+    cell, run = where or place(shell)
+    payload = view.payload(record)
+    code = carries_code(view, payload, cell)
     if getattr(shell, "kernel", None) is None or not has_widgets() or not _somebody_looks(shell):
-        return view.bundle(record), {}
+        return view.bundle(record, payload, code), {}
     try:
         from xlab.notebook.views.widget import ReportWidget
 
-        widget = ReportWidget(view, record, handlers, _forget_closed)
+        widget = ReportWidget(view, record, handlers, _forget_closed, payload, code)
         live = widget._repr_mimebundle_()
     except Exception as error:  # the saved page says the same; only its liveliness is missing
-        data = view.bundle(record)
+        data = view.bundle(record, payload, code)
         return {
             **data,
             "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})",
         }, {}
-    cell, run = where or place(shell)
     for old in [w for number, w in _live.get(cell, ()) if number != run]:
         old.close()
     _live.setdefault(cell, []).append((run, widget))
@@ -179,7 +183,17 @@ def _page(value: Any) -> str | None:
     from xlab.notebook.views import view_for
 
     record = record_of(value)
-    return view_for(record).static_html(record)
+    view = view_for(record)
+    payload = view.payload(record)
+    return view.static_html(record, payload, _has_code(view, payload))
+
+
+def _has_code(view: Any, payload: Any) -> bool:
+    """Whether a picture in the running cell carries the script of its views."""
+    from xlab.notebook.views.saved import carries_code
+
+    shell = kernel_shell()
+    return shell is None or carries_code(view, payload, place(shell)[0])
 
 
 def _drawn(value: Any) -> dict[str, str]:
@@ -190,7 +204,9 @@ def _drawn(value: Any) -> dict[str, str]:
     record = record_of(value)
     view = view_for(record)
     payload = view.payload(record)
-    return _both(view.static_html(record, payload), static_svg(payload["tree"]))
+    return _both(
+        view.static_html(record, payload, _has_code(view, payload)), static_svg(payload["tree"])
+    )
 
 
 def _both(page: str, image: str | None) -> dict[str, str]:

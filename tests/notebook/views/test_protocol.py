@@ -109,7 +109,7 @@ def test_widget_sends_the_module_once_asked_and_answers_requests():
     assert len(widget._esm) < 2500, "each widget carries the loader only"
     data, _ = widget._repr_mimebundle_()
     assert data["text/plain"].startswith("f: 0 steps")
-    assert data["text/html"].startswith("<iframe")
+    assert data["text/html"].startswith('<div class="xl-saved"')
     assert "application/vnd.jupyter.widget-view+json" in data
     widget.close()
 

@@ -8,37 +8,61 @@
   const POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
   const soon = 400;
   const outputs = new Set();
+  const start = `(async()=>{
+const read=(id)=>new Response(new Blob([Uint8Array.from(atob(document.getElementById(id).textContent),(c)=>c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+globalThis.xlabPage=JSON.parse(await read("xl-data"));
+document.body.append(Object.assign(document.createElement("script"),{textContent:await read("xl-code")}));
+})()`;
+  const fit = `new ResizeObserver(([seen])=>parent.postMessage({xlabHeight:Math.ceil(seen.target.getBoundingClientRect().height)+2},"*")).observe(document.querySelector(".xl"))`;
+  const script = (text) => `<script>${text}</` + "script>";
 
-  /** The saved page; one that was run by others than the reader stands in a frame of our own, which can reach nothing. */
-  function saved(model) {
+  /** The script of a version of the views, which stands in some outputs of a notebook. */
+  function codeOf(version, model, notebook) {
+    const has = new RegExp(`data-xl-code="${version}">([\\w+/=]*)<`);
+    const found = has.exec(String(model.data[PAGE]));
+    if (found) return found[1];
+    for (const cell of notebook.content.model?.cells ?? []) {
+      for (let i = 0; i < (cell.outputs?.length ?? 0); i += 1) {
+        const other = has.exec(String(cell.outputs.get(i).data[PAGE] ?? ""));
+        if (other) return other[1];
+      }
+    }
+    return "";
+  }
+
+  /** The saved page, in a frame where it needs a script or was run by others than the reader: there it can reach nothing. */
+  function saved(model, notebook) {
     const made = document.createElement("template");
     made.innerHTML = String(model.data[PAGE] ?? "");
     const node = document.createElement("div");
     node.className = "xl-saved";
-    if (model.trusted) node.append(made.content);
-    else {
-      const page = made.content.querySelector("iframe")?.getAttribute("srcdoc");
-      if (page) node.append(apart(page, made.content.querySelector("iframe")));
-    }
+    const root = made.content.querySelector(".xl-saved");
+    const version = /^x\w+$/.exec(root?.dataset.xl ?? "")?.[0];
+    const code = version ? codeOf(version, model, notebook) : "";
+    if (root && (code || !model.trusted)) node.append(framed(root, code, model.trusted));
+    else if (model.trusted) node.append(root ?? made.content);
     return node;
   }
 
-  /** A frame for a page of others. Of theirs it has the page, the title and the height: any other attribute could be a script of Lab's own page. */
-  function apart(page, theirs) {
+  /** A frame for a saved page. Of an untrusted one it has the page, the title and the height: any other attribute could be a script of Lab's own page. */
+  function framed(root, code, trusted) {
     const frame = document.createElement("iframe");
-    const tall = Number(/height:\s*(\d+)px/.exec(theirs.getAttribute("style") ?? "")?.[1] ?? 640);
-    frame.setAttribute("sandbox", "allow-scripts");
-    frame.setAttribute("title", theirs.getAttribute("title") ?? "");
+    if (!trusted) frame.setAttribute("sandbox", "allow-scripts");
+    frame.setAttribute("title", root.getAttribute("aria-label") ?? "");
     frame.setAttribute("loading", "lazy");
-    frame.setAttribute("style", `width:100%;height:${Math.min(tall, 1000)}px;border:0`);
-    frame.setAttribute("srcdoc", `<!doctype html><meta http-equiv="Content-Security-Policy" content="${POLICY}">${page}`);
+    frame.setAttribute("style", `width:100%;height:${Math.min(Number(root.dataset.tall) || 640, 1000)}px;border:0`);
+    const light = document.body.dataset.jpThemeLight === "false" ? "false" : "true";
+    const end = code ? `${script("").replace(">", ' type="application/octet-stream" id="xl-code">').replace("></", `>${code}</`)}${script(start)}` : script(fit);
+    frame.setAttribute("srcdoc", `<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">` +
+      `<body class="xl-page" data-jp-theme-light="${light}">${root.innerHTML}${end}`);
     return frame;
   }
 
   const outputOf = (Panel) => class extends Panel {
-    constructor(registry) {
+    constructor(registry, notebook) {
       super();
       this.registry = registry;
+      this.notebook = notebook;
       outputs.add(this);
     }
 
@@ -46,7 +70,7 @@
       this.end();
       const page = document.createElement("div");
       this.node.append(page);
-      this.timer = setTimeout(() => page.append(saved(model)), soon);
+      this.timer = setTimeout(() => page.append(saved(model, this.notebook)), soon);
       this.start = () => this.enliven(model, page);
       this.start();
     }
@@ -67,7 +91,8 @@
         Object.assign(live.node.style, { height: "", overflow: "", visibility: "" });
       });
       this.seen.observe(live.node, { childList: true, subtree: true, attributes: true, attributeFilter: ["class"] });
-      live.renderModel(model).catch(() => {});
+      const named = { version_major: 2, version_minor: 0, model_id: model.data[OURS]?.model_id };
+      live.renderModel({ data: { [LIVE]: named, ...model.data }, metadata: {}, trusted: true, setData() {} }).catch(() => {});
     }
 
     stop() {
@@ -96,6 +121,16 @@
     if (frame) frame.style.height = `${Math.min(Math.max(tall, 20), 1000)}px`;
   });
 
+  /** A notebook is saved without the names of live views: a reader that knows only them would show an error in place of the page. */
+  function lasting(model) {
+    const whole = model.toJSON;
+    model.toJSON = function () {
+      const made = whole.call(this);
+      for (const cell of made.cells ?? []) for (const output of cell.outputs ?? []) if (output.data?.[OURS]) delete output.data[LIVE];
+      return made;
+    };
+  }
+
   let shared = {};
   const module = async (name) => (await Object.values(shared[name])[0].get())();
 
@@ -107,7 +142,8 @@
       const registry = notebook.content.rendermime;
       if (known.has(registry)) return;
       known.add(registry);
-      registry.addFactory({ safe: true, mimeTypes: [OURS], createRenderer: () => new Output(registry) }, -20);
+      if (notebook.content.model) lasting(notebook.content.model);
+      registry.addFactory({ safe: true, mimeTypes: [OURS], createRenderer: () => new Output(registry, notebook) }, -20);
       // Widgets of a page that is loaded again can be drawn only when the notebook has its manager, and that is told by a new factory.
       const add = registry.addFactory;
       registry.addFactory = function (factory, ...rank) {

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from xlab.notebook import assets
-from xlab.notebook.views import page
 from xlab.notebook.views.draw import Node, clean_json
+from xlab.notebook.views.saved import saved_html
 from xlab.notebook.views.static_svg import static_svg
 from xlab.observe.records import Record
 from xlab.observe.records.text import text
@@ -94,14 +94,18 @@ class View:
         """Everything a live page is given."""
         return {"view": self.name, "tree": self.tree(record), "data": self.data(record)}
 
-    def static_html(self, record: Any, payload: dict[str, Json] | None = None) -> str:
-        """A self-contained page, inside an `srcdoc` frame; `payload` where it is made already."""
-        return page.frame(self, record, payload)
+    def static_html(
+        self, record: Any, payload: dict[str, Json] | None = None, code: bool = True
+    ) -> str:
+        """The HTML of an output; `payload` where it is made already, without `code` where another output has the script."""
+        return saved_html(self, record, payload, code)
 
-    def bundle(self, record: Any, payload: dict[str, Json] | None = None) -> dict[str, str]:
-        """The display bundle of a record: its text form, the page, and its first drawing as an image."""
+    def bundle(
+        self, record: Any, payload: dict[str, Json] | None = None, code: bool = True
+    ) -> dict[str, str]:
+        """The display bundle of a record: its text form, its HTML, and its first drawing as an image."""
         payload = payload or self.payload(record)
-        made = {"text/plain": text(record), "text/html": self.static_html(record, payload)}
+        made = {"text/plain": text(record), "text/html": self.static_html(record, payload, code)}
         image = static_svg(payload["tree"])
         return made if image is None else {**made, "image/svg+xml": image}
 

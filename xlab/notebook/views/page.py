@@ -34,6 +34,12 @@ HATCH = h(
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """What a saved page may do: show itself. It can load nothing and ask nobody."""
 
+HEAD = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"></head><body class="xl-page">'
+)
+"""How the page in the frame of a saved picture begins."""
+
 LARGEST = 8_000_000
 """Bytes of packed page data above which a saved page goes without its interaction."""
 
@@ -87,6 +93,21 @@ def packed_data(payload: dict[str, Any]) -> str:
     return payload["~packed"]
 
 
+def tabs_of(tree: Any) -> frozenset[str]:
+    """The tabs of a picture."""
+    return frozenset(
+        node[1]["data-tab"]
+        for node in tree[2:]
+        if not isinstance(node, str) and "data-tab" in node[1]
+    )
+
+
+def too_large(packed: str) -> Any:
+    """Says that a page goes without its interaction."""
+    size = f"This page has no interaction: its data would be {len(packed) / 1e6:.0f} MB."
+    return h("p", {"class": "xl-dim"}, size)
+
+
 def document(view: Any, record: Any) -> str:
     """Return a whole HTML document for one record."""
     return _document(view, record, view.payload(record))
@@ -98,11 +119,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     script = f"<script>{FIT}</script>\n"
     tabs: frozenset[str] | None = None
     if view.scripted:
-        tabs = frozenset(
-            node[1]["data-tab"]
-            for node in tree[2:]
-            if not isinstance(node, str) and "data-tab" in node[1]
-        )
+        tabs = tabs_of(tree)
         packed = packed_data(payload)
         if len(packed) <= LARGEST:
             script = (
@@ -111,8 +128,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
                 f"<script>{UNPACK}</script>\n"
             )
         else:
-            size = f"This page has no interaction: its data would be {len(packed) / 1e6:.0f} MB."
-            tree = [*tree, h("p", {"class": "xl-dim"}, size)]
+            tree = [*tree, too_large(packed)]
     body = html(tree)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -133,17 +149,6 @@ def inline(view: Any, tree: Any) -> str:
     True
     """
     return f"<style>{assets.styles(view.name)}</style><div class='xl-inline'>{html(HATCH)}{html(tree)}</div>"
-
-
-def frame(view: Any, record: Any, payload: dict[str, Any] | None = None) -> str:
-    """Return the document inside an `srcdoc` frame, so that two outputs never share globals or styles."""
-    payload = payload or view.payload(record)
-    inside = _document(view, record, payload)
-    tall = min(view.height, estimate(payload["tree"]))
-    return (
-        f'<iframe title="{escape(clean(view.title(record)))}" srcdoc="{inside.replace("&", "&amp;").replace(chr(34), "&quot;")}" '
-        f'style="width:100%;height:{tall}px;border:0" loading="lazy"></iframe>'
-    )
 
 
 _TALL = {

@@ -66,9 +66,11 @@ class ReportWidget(anywidget.AnyWidget):
         record: Record,
         handlers: Mapping[str, Handler] | None = None,
         ended: Callable[[], None] = lambda: None,
+        payload: dict[str, Any] | None = None,
+        code: bool = True,
     ) -> None:
-        whole = view.payload(record)
-        saved = view.bundle(record, whole)
+        whole = payload or view.payload(record)
+        saved = view.bundle(record, whole, code)
         super().__init__(payload=_sent(whole), front=front(), _esm=assets.loader())
         self._saved = saved
         self._view = view
@@ -112,7 +114,7 @@ class ReportWidget(anywidget.AnyWidget):
         """Text and a saved page beside the live view, so that the output reads where no kernel is."""
         live = super()._repr_mimebundle_(**options)
         data, metadata = live if isinstance(live, tuple) else (live, {})
-        return {**(data or {}), CHOICE: {}, **self._saved}, metadata
+        return {**(data or {}), CHOICE: {"model_id": self.model_id}, **self._saved}, metadata
 
     @property
     def is_open(self) -> bool:

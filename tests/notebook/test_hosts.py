@@ -1,0 +1,112 @@
+"""Outputs where they are not at home: hosts that drop scripts, styles, frames or pictures, and pages with many outputs."""
+
+from __future__ import annotations
+
+import html
+import html.parser
+import json
+import re
+
+import pytest
+
+import xlab
+from tests.notebook.views import sample
+from tests.notebook.views.each import of_views
+from xlab import numpy as jnp
+from xlab import observe
+from xlab.notebook.views import saved, view_for
+from xlab.observe.records.text import text
+
+
+class Sanitized(html.parser.HTMLParser):
+    """What is left of an output on a code host: words in plain elements. Scripts, styles, frames and drawings go with what is in them."""
+
+    def __init__(self, source: str):
+        super().__init__()
+        self.gone, self.words = 0, []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attributes):
+        self.gone += tag in ("script", "style", "iframe", "svg")
+
+    def handle_endtag(self, tag):
+        self.gone -= tag in ("script", "style", "iframe", "svg")
+
+    def handle_data(self, data):
+        if not self.gone:
+            self.words.append(data)
+
+
+@pytest.mark.parametrize("kind", of_views(sample.report()), ids=lambda kind: kind.__name__)
+def test_a_code_host_shows_every_picture_in_words(kind):
+    """Its reader sees what the picture says, although no frame, script or style is left."""
+    record = of_views(sample.report())[kind]
+    view = view_for(record)
+    payload = view.payload(record)
+    left = "".join(Sanitized(view.static_html(record, payload, code=False)).words)
+    assert left.strip() and "xl-" not in left and "=>" not in left, "no styles or scripts"
+    tables = re.findall(r"<t[dh][^>]*>([^<>]{3,})</t[dh]>", saved.html(payload["tree"]))
+    assert all(html.unescape(words) in left for words in tables)
+
+
+def test_a_report_reads_on_a_code_host():
+    left = "".join(Sanitized(view_for(sample.report()).static_html(sample.report())).words)
+    for words in ("train_step", "dot_general", "all_gather", "peak", "compile 1.18 s"):
+        assert words in left
+    assert len(left) > len(text(sample.report())) / 2
+
+
+def test_the_first_cells_carry_the_script_and_the_others_do_not(monkeypatch):
+    monkeypatch.setattr(saved, "_carriers", {})
+    report = sample.report().replace(trace=None)
+    view = view_for(report)
+    payload = view.payload(report)
+    carrying = [n for n in range(1, 201) if saved.carries_code(view, payload, f"cell {n}")]
+    assert carrying == [1, 10, 100]
+    assert saved.carries_code(view, payload, "cell 10"), "run again, it still does"
+    steps = view_for(sample.report().trace)
+    assert saved.carries_code(steps, steps.payload(sample.report().trace), "cell 200"), (
+        "pictures of another kind have a script of their own"
+    )
+    mesh = view_for(sample.MESH)
+    assert not saved.carries_code(mesh, mesh.payload(sample.MESH), "cell 201")
+
+
+def test_thirty_reports_are_small():
+    """What a notebook of thirty cells of a line each takes on disk: less than 1 MB."""
+    x = jnp.ones((8, 4))
+    with observe.record() as session:
+        xlab.jit(lambda x: jnp.sin(x) * 2 + x)(x)
+    report = observe.report(session)
+    assert report.programs and report.memory and report.phases
+    view = view_for(report)
+    made = [view.bundle(report, code=n in (1, 10)) for n in range(1, 31)]
+    assert len(json.dumps(made)) < 900_000
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_one_script_draws_all_outputs_of_a_page(browser, tmp_path):
+    """Above and below the output that has it; outputs of another version stay as they are, readable and without an error."""
+    report = sample.report()
+    view = view_for(report)
+    outputs = [view.static_html(report, code=n == 1) for n in range(3)]
+    other = re.sub(r'data-xl="x\w+"', 'data-xl="x0"', outputs[0]).replace("xlab_x", "xlab_y")
+    host = tmp_path / "host.html"
+    host.write_text(
+        f'<!doctype html><meta charset="utf-8"><body data-jp-theme-light="false">{"".join([*outputs, other])}'
+    )
+    complaints: list[str] = []
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(host.as_uri())
+    frames = page.locator(".xl-saved > iframe")
+    assert frames.count() == 3
+    for i in range(3):
+        frames.nth(i).scroll_into_view_if_needed()
+        frames.nth(i).content_frame.locator(".xl-live[data-theme=dark] [role=tab]").first.wait_for()
+    still = page.locator(".xl-saved > .xl-report")
+    assert still.count() == 1 and still.locator(".xl-panel").count() > 4
+    assert still.locator(".xl-panel:visible").count() == still.locator(".xl-panel").count()
+    assert complaints == []
+    page.close()

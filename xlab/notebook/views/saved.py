@@ -1,0 +1,109 @@
+"""A view as the HTML of an output: the picture itself, its data, and what brings it to life.
+
+The picture stands there as plain markup, so it reads where a host drops scripts, styles or frames. Where scripts run it gets a
+frame of its own. The script of all views is long, so it stands in the notebook a few times and not in every output: whoever has
+it draws all pictures of its version, those above and those that come later.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from xlab.notebook import assets
+from xlab.notebook.views import page
+from xlab.notebook.views.draw import Node, clean, escape, html
+
+RARE = frozenset(("kernels", "ladder", "passes", "steps"))
+"""Tabs with long scripts that few pictures have: these pictures share another script, with their own tabs only."""
+
+_carriers: dict[str, dict[str, int]] = {}
+
+
+def carries_code(view: Any, payload: dict[str, Any], cell: str) -> bool:
+    """Whether a cell's picture carries its script for others: that of the first cell of a kernel's session, the tenth, the hundredth.
+
+    So a notebook of any length has it, and keeps it when the first of these cells is deleted.
+    """
+    if not view.scripted:
+        return False
+    cells = _carriers.setdefault(_version(_tabs(payload)), {})
+    at = cells.setdefault(cell, len(cells)) + 1
+    return at == 10 ** (len(str(at)) - 1)
+
+
+def saved_html(
+    view: Any, record: Any, payload: dict[str, Any] | None = None, code: bool = True
+) -> str:
+    """The HTML of an output; with `code`, also what others of its notebook need to live."""
+    payload = payload or view.payload(record)
+    tree, data, end, asks = payload["tree"], "", "", ""
+    if view.scripted:
+        packed = page.packed_data(payload)
+        if len(packed) <= page.LARGEST:
+            tabs = _tabs(payload)
+            version = _version(tabs)
+            asks = f' data-xl="{version}"'
+            data = f'<script type="application/octet-stream" id="xl-data">{packed}</script>'
+            end = (
+                f'<script type="application/octet-stream" data-xl-code="{version}">{page.packed_code(_code(tabs))}</script>'
+                f"<script>{_starter(version)}</script>"
+                if code
+                else f"<script>globalThis.xlab_{version}?.()</script>"
+            )
+        else:
+            tree = [*tree, page.too_large(packed)]
+    used = frozenset(_tags_and_classes(tree))
+    signs = html(page.HATCH) if data or "xl-hatch" in used else ""
+    tall = min(view.height, page.estimate(payload["tree"]))
+    return (
+        f'<div class="xl-saved" aria-label="{escape(clean(view.title(record)))}" data-tall="{tall}"{asks}>'
+        f"<style>{assets.styles_for(used)}</style>{signs}{html(tree)}{data}</div>{end}"
+    )
+
+
+def _tags_and_classes(tree: Node | str) -> Iterator[str]:
+    if isinstance(tree, str):
+        return
+    yield tree[0]
+    yield from str(tree[1].get("class") or "").split()
+    for child in tree[2:]:
+        yield from _tags_and_classes(child)
+
+
+def _tabs(payload: dict[str, Any]) -> frozenset[str]:
+    """The tabs whose scripts a picture shares: all usual ones, or its own where it has rare ones."""
+    scripted = frozenset(chain.from_iterable(assets.panels().values()))
+    own = page.tabs_of(payload["tree"]) & scripted
+    return own if own & RARE else scripted - RARE
+
+
+def _code(tabs: frozenset[str]) -> str:
+    return _code_of(tabs, assets.digest())
+
+
+@functools.lru_cache(16)
+def _code_of(tabs: frozenset[str], _digest: str) -> str:
+    """What runs in the frame of a saved picture: the styles, then the views."""
+    return (
+        'document.head.append(Object.assign(document.createElement("style"),'
+        f"{{textContent:{page.script_json(assets.styles(tabs=tabs))}}}));\n{assets.script(tabs)}"
+    )
+
+
+@functools.lru_cache(64)
+def _version_of(code: str) -> str:
+    return f"x{hashlib.sha256(code.encode()).hexdigest()[:12]}"
+
+
+def _version(tabs: frozenset[str]) -> str:
+    return _version_of(_code(tabs))
+
+
+@functools.lru_cache(64)
+def _starter(version: str) -> str:
+    text = assets.starter().replace("XLAB_VERSION", version)
+    return text.replace("XLAB_HEAD", page.HEAD).replace("XLAB_UNPACK", page.UNPACK)
