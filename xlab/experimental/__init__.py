@@ -19,6 +19,8 @@ _MODULES = (
     "ode",
     "pallas",
     "pjit",
+    "random",
+    "rnn",
     "roofline",
     "scheduling_groups",
     "serialize_executable",
