@@ -30,8 +30,8 @@ errors.JaxRuntimeError = errors.XlabRuntimeError = XlaRuntimeError  # type: igno
 
 
 def neighbor_present() -> bool:
-    """Whether the user has imported JAX into this process."""
-    return "jax" in sys.modules
+    """Whether the user has imported JAX into this process; the name may also be another of xlab's own (`xlab.as_jax`)."""
+    return "jax" in sys.modules and sys.modules["jax"].__name__ == "jax"
 
 
 _state_is_ours = not neighbor_present()

@@ -86,6 +86,11 @@ def joined() -> bool:
     return _link is not None
 
 
+def coordination() -> tuple[Any, int, int]:
+    """The client of the coordination service (None in a process that is alone), this process's index, and how many there are."""
+    return _link, _index, _count
+
+
 def alive_processes(indices: Sequence[int]) -> list[int]:
     """Which of these processes are alive. Waits until every living one has called it."""
     if _link is None:

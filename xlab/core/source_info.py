@@ -222,6 +222,17 @@ def exclude(path: str) -> None:
         del _internal_files[filename]
 
 
+def include(path: str) -> None:
+    """Treats as the user's again what `exclude` was told of; ValueError for another path."""
+    _excluded.remove(os.path.abspath(path))
+    _internal_files.clear()
+
+
+def excluded() -> tuple[str, ...]:
+    """The files and folders that `exclude` was told of."""
+    return tuple(_excluded)
+
+
 def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame outside the package, or None."""
     frame: FrameType | None = sys._getframe(depth)

@@ -1,0 +1,110 @@
+"""The import hook: `import jax`, `import jax.numpy`, `from jax.sharding import Mesh` give xlab's own modules.
+
+A module has one identity: `sys.modules["jax.numpy"]` is `xlab.numpy`, so that a class is the same class under both names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from xlab.as_jax import missing, private
+from xlab.backend.import_guard import requested_by_python
+
+__all__ = ["is_on", "off", "on"]
+
+
+def on() -> None:
+    """Makes every later `import jax...` an import of xlab; does nothing where it is on.
+
+    Raises:
+        ImportError: JAX itself was imported already, so that what holds it would run on the other runtime.
+
+    Example:
+        >>> import xlab.as_jax
+        >>> xlab.as_jax.is_on()
+        True
+        >>> import jax, xlab
+        >>> jax.numpy is xlab.numpy
+        True
+    """
+    if is_on():
+        return
+    if any(_is_jax_itself(name) for name in tuple(sys.modules)):
+        raise ImportError(
+            "JAX was imported before xlab could stand in for it, by "
+            f"{missing.users_of_jax() or 'this program'}: what holds it already would run on the other runtime. "
+            "Restart, and turn xlab on first: %xjax in the first cell, `import xlab.as_jax` as the first import, or "
+            "`xlab run script.py`. To keep JAX and look at its functions here, leave this off: the views take JAX's own functions.",
+            name="jax",
+        )
+    sys.meta_path.insert(0, _Finder())
+
+
+def off() -> None:
+    """Takes the hook away again, where no `import jax` has gone through it yet.
+
+    Raises:
+        RuntimeError: modules hold xlab under JAX's name; only a new process undoes that.
+    """
+    if not is_on():
+        return
+    if "jax" in sys.modules:
+        users = missing.users_of_jax()
+        raise RuntimeError(
+            "xlab stands in for JAX in modules that are imported already"
+            + (f" ({users})" if users else "")
+            + ": they would keep it, and others would get JAX. Restart the process (the kernel) to go back to JAX."
+        )
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+
+
+def is_on() -> bool:
+    """Whether `import jax` gives xlab."""
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+
+
+def _is_jax_itself(name: str) -> bool:
+    return name == "jax" and getattr(sys.modules[name], "__name__", "") == "jax"
+
+
+class _Finder:
+    """Answers for `jax` and everything below it."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != "jax" and not name.startswith("jax."):
+            return None
+        if not requested_by_python(sys._getframe(1)):  # native code, which finds nothing without JAX
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return ModuleSpec(name, _Loader(), is_package=True)
+
+
+class _Loader:
+    """Puts the module of ours under JAX's name."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        found = private.module(spec.name) or _ours("xlab" + spec.name[len("jax") :])
+        if found is None:
+            raise missing.module(spec.name)
+        missing.explain(found, spec.name)
+        # The import system writes its own spec into what it is given: a module keeps the one it has.
+        self.found, self.spec = found, found.__spec__
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
+def _ours(name: str) -> ModuleType | None:
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        if find_spec(name) is None:
+            return None
+    except ModuleNotFoundError:  # a parent of it is missing, or is no package
+        return None
+    return importlib.import_module(name)

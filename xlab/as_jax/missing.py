@@ -1,0 +1,93 @@
+"""What is said of a name of JAX that is not here: which, who asked for it on which line, and what is nearest."""
+
+from __future__ import annotations
+
+import difflib
+import dis
+import importlib
+import sys
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import Any
+
+from xlab.as_jax import private
+
+__all__ = ["explain", "module", "users_of_jax"]
+
+_FROM = dis.opmap["IMPORT_FROM"]
+_explained: set[int] = set()
+
+
+def module(name: str) -> ModuleNotFoundError:
+    """The error for `import name`."""
+    parent, _, last = name.rpartition(".")
+    around = sys.modules.get(parent)
+    return ModuleNotFoundError(_sentence(f"the module {name}", last, around), name=name)
+
+
+def explain(found: ModuleType, name: str) -> None:
+    """Makes a module say what it lacks in terms of `name`, the name of JAX's that it stands for."""
+    if id(found) in _explained:
+        return
+    _explained.add(id(found))
+    before: Callable[[str], Any] | None = vars(found).get("__getattr__")
+
+    def __getattr__(attribute: str) -> Any:
+        if private.has(name, attribute):
+            return private.value(name, attribute)
+        if private.module(f"{name}.{attribute}") is not None:
+            return importlib.import_module(f"{name}.{attribute}")
+        if before is not None:
+            try:
+                return before(attribute)
+            except AttributeError:
+                pass
+        asked = sys._getframe(1)
+        text = _sentence(f"{name}.{attribute}", attribute, found)
+        # `from m import a` makes its own, shorter message of an AttributeError.
+        if _is_from_import(asked):
+            raise ImportError(text, name=name)
+        raise AttributeError(text, name=attribute, obj=found)
+
+    found.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+def _is_from_import(frame: FrameType) -> bool:
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _FROM
+
+
+def users_of_jax() -> str:
+    """The libraries that hold JAX's name now, as a list in words; empty for none."""
+    users = {
+        name.partition(".")[0]
+        for name, found in tuple(sys.modules.items())
+        if any(
+            isinstance(value, ModuleType) and value is sys.modules.get("jax")
+            for value in tuple(vars(found).values() if isinstance(found, ModuleType) else ())
+        )
+    } - {"jax", "xlab", "__main__"}
+    return ", ".join(sorted(users))
+
+
+def _sentence(what: str, last: str, around: ModuleType | None) -> str:
+    near = difflib.get_close_matches(last, dir(around) if around is not None else (), 3, 0.6)
+    ours = around.__name__ if around is not None else "xlab"
+    who = _asked_by()
+    return (
+        f"xlab stands in for JAX and has no {what}"
+        + (f", which {who} asks for" if who else "")
+        + ". "
+        + (f"Nearest: {', '.join(f'{ours}.{n}' for n in near)}. " if near else "")
+        + "If the program can do without it, guard that line; else it needs JAX itself: start without xlab.as_jax."
+    )
+
+
+def _asked_by() -> str:
+    """The nearest line outside of the import system and this room."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(("xlab.as_jax", "importlib", "_frozen_importlib")):
+            return f"{name} ({frame.f_code.co_filename}:{frame.f_lineno})"
+        frame = frame.f_back
+    return ""

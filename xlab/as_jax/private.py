@@ -1,0 +1,80 @@
+"""Private names of JAX that libraries import, and what stands here for each.
+
+A row: the private module, its name there, where it is here (with `()`, an object of that class), and who asks for it. Nothing else of `jax._src` is answered.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import defaultdict
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["TABLE", "has", "module", "value"]
+
+# (module, name, "module:name" here, users)
+TABLE: tuple[tuple[str, str, str, str], ...] = (
+    ("jax.core", "pytype_aval_mappings", "xlab.as_jax.shims:ArrayTypes()", "tensorflow_probability"),
+    ("jax.interpreters.xla", "canonicalize_dtype_handlers", "xlab.as_jax.shims:ArrayTypes()", "tensorflow_probability"),
+    ("jax._src.ad_util", "stop_gradient_p", "xlab.lax.convert:stop_gradient_p", "lineax"),
+    ("jax._src.checkify", "Error", "xlab.transforms.checks:Error", "flax"),
+    ("jax._src.checkify", "JaxException", "xlab.transforms.checks:JaxException", "flax"),
+    ("jax._src.checkify", "Out", "typing:Any", "flax"),
+    ("jax._src.checkify", "checkify", "xlab.transforms.checkify:checkify", "flax"),
+    ("jax._src.checkify", "user_checks", "xlab.transforms.checks:user_checks", "flax"),
+    ("jax._src.compiler", "backend_compile_and_load", "xlab.as_jax.shims:backend_compile_and_load", "chex"),
+    ("jax._src.core", "ShapedArray", "xlab.core.avals:ShapedArray", "flax"),
+    ("jax._src.core", "trace_state_clean", "xlab.as_jax.shims:trace_state_clean", "numpyro"),
+    ("jax._src.dispatch", "wait_for_tokens", "xlab.compile.effects:wait_for_tokens", "equinox"),
+    ("jax._src.distributed", "global_state", "xlab.as_jax.shims:GlobalState()", "orbax"),
+    ("jax._src.dtypes", "DType", "typing:Any", "flax"),
+    ("jax._src.dtypes", "ExtendedDType", "xlab.core.dtypes:ExtendedDType", "flax"),
+    ("jax._src.dtypes", "TypePromotionError", "xlab.core.dtypes:TypePromotionError", "equinox"),
+    ("jax._src.dtypes", "extended", "xlab.core.dtypes:extended", "flax"),
+    ("jax._src.dtypes", "finfo", "xlab.core.dtypes:finfo", "flax"),
+    ("jax._src.dtypes", "supports_inf", "xlab.as_jax.shims:supports_inf", "flax"),
+    ("jax._src.flatten_util", "ravel_pytree", "xlab.flatten_util:ravel_pytree", "blackjax"),
+    ("jax._src.state.types", "AbstractRef", "xlab.core.refs:AbstractRef", "flax"),
+    ("jax._src.traceback_util", "_exclude_paths", "xlab.as_jax.shims:ExcludedPaths()", "flax"),
+    ("jax._src.traceback_util", "api_boundary", "xlab.as_jax.shims:api_boundary", "flax"),
+    ("jax._src.traceback_util", "include_frame", "xlab.as_jax.shims:include_frame", "equinox"),
+    ("jax._src.traceback_util", "register_exclusion", "xlab.as_jax.shims:register_exclusion", "flax, equinox"),
+    ("jax._src.tree_util", "_registry", "xlab.as_jax.shims:RegisteredTypes()", "flax"),
+    ("jax._src.tree_util", "flatten_one_level", "xlab.tree:flatten_one_level", "orbax"),
+    ("jax._src.xla_bridge", "_backends", "xlab.as_jax.shims:Backends()", "chex"),
+)  # fmt: skip
+
+_SHOWN: dict[str, dict[str, str]] = defaultdict(dict)
+for _module, _name, _here, _ in TABLE:
+    _SHOWN[_module][_name] = _here
+_PARENTS = {"jax._src"} | {m.rpartition(".")[0] for m in _SHOWN}
+
+
+def module(name: str) -> ModuleType | None:
+    """The stand-in for a private module; None for a name that is not in the table, or that is a module here."""
+    if name not in _SHOWN and name not in _PARENTS:
+        return None
+    if not name.startswith("jax._src") and find_spec("xlab" + name[len("jax") :]) is not None:
+        return None
+    if name in sys.modules:
+        return sys.modules[name]
+    made = ModuleType(name, f"Names of {name} that libraries use; see xlab.as_jax.private.")
+    made.__path__ = []  # type: ignore[attr-defined]
+    made.__dir__ = lambda: sorted({*vars(made), *_SHOWN.get(name, {})})  # type: ignore[method-assign]
+    return made
+
+
+def has(name: str, attribute: str) -> bool:
+    """Whether a library's name for something is in the table."""
+    return attribute in _SHOWN.get(name, {})
+
+
+@cache
+def value(name: str, attribute: str) -> Any:
+    """What stands here for it."""
+    home, _, found = _SHOWN[name][attribute].partition(":")
+    value = getattr(importlib.import_module(home), found.removesuffix("()"))
+    return value() if found.endswith("()") else value

@@ -1,0 +1,126 @@
+"""Private names of JAX that mean something here but have no place of their own; the table in `private.py` points at them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from xlab.backend import client, compiling, processes
+from xlab.core import avals, dtypes, source_info
+from xlab.core.trace import EVAL, state
+
+__all__ = [
+    "ArrayTypes",
+    "Backends",
+    "ExcludedPaths",
+    "GlobalState",
+    "RegisteredTypes",
+    "api_boundary",
+    "backend_compile_and_load",
+    "include_frame",
+    "register_exclusion",
+    "supports_inf",
+    "trace_state_clean",
+]
+
+
+def api_boundary(fun: Callable, **_: Any) -> Callable:
+    """The function as it is: tracebacks are shortened by the files that they go through, not by marks on functions."""
+    return fun
+
+
+def register_exclusion(path: str) -> None:
+    """Takes a file, or the files of a folder, for internal: errors and source lines are shown at who calls it."""
+    source_info.exclude(path)
+
+
+def include_frame(frame: FrameType) -> bool:
+    """Whether a frame is the user's."""
+    return not source_info.is_internal(frame.f_code.co_filename)
+
+
+class ExcludedPaths:
+    """The paths that count as internal, as a list that libraries append to and remove from."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(source_info.excluded())
+
+    def __len__(self) -> int:
+        return len(source_info.excluded())
+
+    def __contains__(self, path: str) -> bool:
+        return os.path.abspath(path) in source_info.excluded()
+
+    def append(self, path: str) -> None:
+        source_info.exclude(path)
+
+    def remove(self, path: str) -> None:
+        source_info.include(path)
+
+
+class RegisteredTypes:
+    """The types that are nodes of trees, to be asked with `in`."""
+
+    def __contains__(self, cls: type) -> bool:
+        from xlab.tree import is_tree_node
+
+        return is_tree_node(cls)
+
+
+class ArrayTypes:
+    """The classes whose values are arguments of programs: giving one the handler of NumPy's arrays adds it."""
+
+    def __getitem__(self, cls: type) -> Any:
+        if cls not in avals.aval_makers:
+            raise KeyError(cls)
+        return avals.aval_makers[cls]
+
+    def __contains__(self, cls: type) -> bool:
+        return cls in avals.aval_makers
+
+    def __setitem__(self, cls: type, handler: Any) -> None:
+        if cls not in self:
+            avals.register_array_type(cls, np.asarray)
+
+
+def supports_inf(dtype: Any) -> bool:
+    """Whether a floating type has an infinity."""
+    found = dtypes.to_dtype(dtype)
+    return dtypes.issubdtype(found, dtypes.inexact) and found.type(float("inf")) == float("inf")
+
+
+def trace_state_clean() -> bool:
+    """Whether nothing is being traced."""
+    return state.trace is EVAL
+
+
+class Backends:
+    """The clients that exist, by platform."""
+
+    def get(self, platform: str, default: Any = None) -> Any:
+        return client.client() if platform == client.PLATFORM and client.started() else default
+
+
+class GlobalState:
+    """What this process knows of the others it has joined."""
+
+    @property
+    def client(self) -> Any:
+        return processes.coordination()[0]
+
+    @property
+    def process_id(self) -> int:
+        return processes.coordination()[1]
+
+    @property
+    def num_processes(self) -> int:
+        return processes.coordination()[2]
+
+
+def backend_compile_and_load(backend: Any, module: Any, devices: Any, **options: Any) -> Any:
+    """What compiles a module for devices; libraries wrap it to see or refuse what is compiled."""
+    return compiling.compile_text(module, devices, **options)
