@@ -31,6 +31,7 @@ FLOORS = [
     {"tree"},
     {"backend"},
     {"errors", "config", "events"},
+    {"absl_flags"},
 ]
 FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Within `observe` the same: a question may ask those below it.
@@ -55,6 +56,7 @@ FACADE = len(FLOORS) + 1  # xlab/__init__.py, __main__.py, tree_util.py, ...: ab
 RUNTIME = {"numpy", "ml_dtypes"}
 GROUND: set[str] = set()
 OUTSIDE = {
+    "absl_flags": {"absl"},
     "errors": GROUND,
     "config": GROUND,
     "events": GROUND,

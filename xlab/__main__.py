@@ -4,9 +4,10 @@
     xlab tour             train a small transformer on a mesh and write a report of it
     xlab lab              JupyterLab on the tour's notebooks
     xlab report FILE:FUN  the report of a function, with no notebook
+    xlab run SCRIPT.py    a program written for JAX, on xlab
     xlab doctor           what is installed and what would not work
 
-This file parses and prints; what the subcommands do lives in `xlab.notebook` and is imported when asked for.
+This file parses and prints; what the subcommands do lives in `xlab.notebook` and `xlab.as_jax`, and is imported when asked for.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ COMMANDS = {
         "xlab.notebook.report_command",
         "write the report of FILE.py:FUNCTION, with no notebook",
     ),
+    "run": ("xlab.jax_alias.run", "run SCRIPT.py, written for JAX, with xlab in the place of JAX"),
     "doctor": ("xlab.notebook.doctor", "what is installed, what would not work, how to fix it"),
 }
 _PACKAGES = ("jaxlib", "numpy", "ipython", "ipywidgets", "anywidget", "matplotlib", "graphviz")

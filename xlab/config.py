@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+from xlab import absl_flags
+
 _PREFIX = "xlab_"
 _FOREIGN_PREFIX = "jax_"
 
@@ -284,6 +286,14 @@ class Config(threading.local):
     def values(self) -> dict[str, Any]:
         """Every flag and its value in this thread."""
         return {name: getattr(self, name) for name in FLAGS}
+
+    def config_with_absl(self) -> None:
+        """Makes every option a flag `--jax_NAME` of programs that `absl.app.run` starts."""
+        absl_flags.define(FLAGS.values(), self.update)
+
+    def parse_flags_with_absl(self) -> None:
+        """As `config_with_absl`, and reads the command line at once: for programs that `absl.app` does not start."""
+        absl_flags.parse(FLAGS.values(), self.update)
 
     @property
     def x64_enabled(self) -> bool:

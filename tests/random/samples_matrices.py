@@ -34,6 +34,8 @@ SAMPLES = [
       for name, shape, args in [("orthogonal", (2, 3, 4), (2.0,)), ("orthogonal", (3, 2, 4), (1.0, 1)), ("orthogonal", (5, 2), (1.0, 0)),
                                 ("delta_orthogonal", (3, 2, 4), ()), ("delta_orthogonal", (4, 2, 2, 3), (3.0,)),
                                 ("delta_orthogonal", (2, 3, 3, 2, 2), ())]),
+    *(Sample(f"variance_scaling complex {kind}", weights("variance_scaling", (3, 4), 2.0, "fan_in", kind, dtype=np.complex64), [SEED],
+             ("eager",), tol=TOL) for kind in ("truncated_normal", "normal", "uniform")),
     *(Sample(f"bad {name} {n}", fun, [SEED, *args], error="ValueError") for n, (name, fun, args) in enumerate([
         ("mean", normal(), (MEAN[0], COV)), ("cov", normal(), (MEAN, MEAN)), ("sizes", normal(), (MEAN, COV[:2, :2])),
         ("method", normal(method="x"), (MEAN, COV)), ("shape", normal(shape=()), (np.stack([MEAN, MEAN]), COV)),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from xlab import lax, random
+from xlab import lax, numpy, random
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
@@ -19,6 +19,8 @@ __all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glor
 
 # Standard deviation of a standard normal number that is known to lie in (-2, 2).
 _TRUNCATED_DEVIATION = 0.87962566103423978
+# What JAX divides by for complex ones: the root of the part of the variance that numbers within two deviations have.
+_TRUNCATED_COMPLEX_DEVIATION = math.sqrt(1 - 5 * math.exp(-4))
 
 
 class Initializer(Protocol):
@@ -206,6 +208,9 @@ def variance_scaling(
             return _scaled(
                 random.normal(key, shape, dtype, out_sharding=out_sharding), np.sqrt(variance)
             )
+        if dtypes.issubdtype(dtype, np.complexfloating):
+            x, deviation = _in_disk(key, shape, part, distribution, out_sharding)
+            return _scaled(x, np.sqrt(variance) / np.asarray(deviation).astype(part))
         if distribution == "uniform":
             x = random.uniform(key, shape, dtype, minval=-1.0, out_sharding=out_sharding)
             return _scaled(x, np.sqrt(np.asarray(3).astype(part) * variance))
@@ -213,6 +218,22 @@ def variance_scaling(
         return _scaled(x, np.sqrt(variance) / np.asarray(_TRUNCATED_DEVIATION).astype(part))
 
     return init
+
+
+def _in_disk(key, shape, part, distribution: str, out_sharding) -> tuple[Any, float]:
+    """Complex numbers in a disk, by their squared radius and their angle, and what `scale` is divided by for each distribution.
+
+    Uniform in the unit disk, or normal (a squared radius of exponential distribution) within two deviations of zero.
+    """
+    for_radius, for_angle = random.split(key)
+    draw = lambda key: random.uniform(key, shape, part, out_sharding=out_sharding)
+    if distribution == "uniform":
+        square, deviation = draw(for_radius), math.sqrt(0.5)
+    else:
+        within = np.asarray(1 - np.exp(-4.0)).astype(part)
+        square, deviation = -numpy.log(1 - within * draw(for_radius)), _TRUNCATED_COMPLEX_DEVIATION
+    angle = np.asarray(2 * np.pi).astype(part) * draw(for_angle)
+    return numpy.sqrt(square) * numpy.exp(1j * angle), deviation
 
 
 def _family(name: str, scale: float, mode: str, distribution: str, text: str, source: str):

@@ -141,9 +141,7 @@ class Error:
 
     def _words(self, code: int, pick) -> str:
         site = _sites[code]
-        return site.tell(
-            [pick(x if isinstance(x, KeyArray) else np.asarray(x)) for x in self._of(site.slot)]
-        )
+        return site.tell([_picked(x, pick) for x in self._of(site.slot)])
 
     def _of(self, slot) -> list:
         values = iter(self._values)
@@ -242,6 +240,14 @@ def _check(pred, msg, args, kwargs, debug):
     # Raises if the message does not fit the values.
     site.tell([_zeros(shape, dtype) for shape, dtype in site.slot])
     bind_failure(bitwise_not(pred), number_of(site), (site.slot,), values, debug)
+
+
+def _picked(x, pick):
+    """A value of a message, as an array: inside of trees it is written with its type."""
+    if isinstance(x, KeyArray):
+        return pick(x)
+    value = pick(np.asarray(x))
+    return on_default_device(value, aval_of(value))
 
 
 def check_error(error: Error) -> None:

@@ -4,7 +4,7 @@ A magic is the file of its name, imported when the magic is first used or asked 
 declared once (`arguments.py`): parsing, `%name?`, completions and errors follow. `base.py` reads calls and names cells.
 
 The magics: `xcaches.py` (`%xcaches`), `xeffects.py` (`%xeffects`), `xsettings.py` (`%xsettings`), `xdiff.py` (`%xdiff f(x) g(x)`), `xflow.py` (`%xflow f(x)`), `xhlo.py` (`%xhlo
-f(x)`), `xjit.py` (`%%xjit`), `xladder.py` (`%xladder f(x)`), `xledger.py` (`%xledger`), `xmem.py` (`%xmem`),
+f(x)`), `xjax.py` (`%xjax`), `xjit.py` (`%%xjit`), `xladder.py` (`%xladder f(x)`), `xledger.py` (`%xledger`), `xmem.py` (`%xmem`),
 `xmesh.py` (`%xmesh`), `xreport.py` (`%xreport out.html`), `xshard.py` (`%xshard`), `xstep.py` (`%xstep f(x)`),
 `xtime.py` (`%xtime f(x)`).
 """

@@ -12,10 +12,23 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from xlab.as_jax import missing, private
 from xlab.backend.import_guard import requested_by_python
+from xlab.jax_alias import missing, private
 
 __all__ = ["is_on", "off", "on"]
+
+_WITH_JAX = (
+    "core",
+    "dtypes",
+    "experimental",
+    "interpreters",
+    "lax",
+    "nn",
+    "numpy",
+    "random",
+    "sharding",
+    "tree_util",
+)
 
 
 def on() -> None:
@@ -24,13 +37,7 @@ def on() -> None:
     Raises:
         ImportError: JAX itself was imported already, so that what holds it would run on the other runtime.
 
-    Example:
-        >>> import xlab.as_jax
-        >>> xlab.as_jax.is_on()
-        True
-        >>> import jax, xlab
-        >>> jax.numpy is xlab.numpy
-        True
+    Example: `import xlab.as_jax` calls it; then `import jax, flax` gives flax on xlab.
     """
     if is_on():
         return
@@ -78,7 +85,9 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "jax" and not name.startswith("jax."):
             return None
-        if not requested_by_python(sys._getframe(1)):  # native code, which finds nothing without JAX
+        if not requested_by_python(
+            sys._getframe(1)
+        ):  # native code, which finds nothing without JAX
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return ModuleSpec(name, _Loader(), is_package=True)
 
@@ -91,6 +100,9 @@ class _Loader:
         if found is None:
             raise missing.module(spec.name)
         missing.explain(found, spec.name)
+        if spec.name == "jax":
+            for name in _WITH_JAX:  # whose names programs use without importing them
+                missing.explain(importlib.import_module(f"xlab.{name}"), f"jax.{name}")
         # The import system writes its own spec into what it is given: a module keeps the one it has.
         self.found, self.spec = found, found.__spec__
         return found

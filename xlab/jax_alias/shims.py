@@ -90,7 +90,7 @@ class ArrayTypes:
 def supports_inf(dtype: Any) -> bool:
     """Whether a floating type has an infinity."""
     found = dtypes.to_dtype(dtype)
-    return dtypes.issubdtype(found, dtypes.inexact) and found.type(float("inf")) == float("inf")
+    return dtypes.issubdtype(found, np.inexact) and found.type(float("inf")) == float("inf")
 
 
 def trace_state_clean() -> bool:

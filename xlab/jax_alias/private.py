@@ -17,34 +17,34 @@ __all__ = ["TABLE", "has", "module", "value"]
 
 # (module, name, "module:name" here, users)
 TABLE: tuple[tuple[str, str, str, str], ...] = (
-    ("jax.core", "pytype_aval_mappings", "xlab.as_jax.shims:ArrayTypes()", "tensorflow_probability"),
-    ("jax.interpreters.xla", "canonicalize_dtype_handlers", "xlab.as_jax.shims:ArrayTypes()", "tensorflow_probability"),
+    ("jax.core", "pytype_aval_mappings", "xlab.jax_alias.shims:ArrayTypes()", "tensorflow_probability"),
+    ("jax.interpreters.xla", "canonicalize_dtype_handlers", "xlab.jax_alias.shims:ArrayTypes()", "tensorflow_probability"),
     ("jax._src.ad_util", "stop_gradient_p", "xlab.lax.convert:stop_gradient_p", "lineax"),
     ("jax._src.checkify", "Error", "xlab.transforms.checks:Error", "flax"),
     ("jax._src.checkify", "JaxException", "xlab.transforms.checks:JaxException", "flax"),
     ("jax._src.checkify", "Out", "typing:Any", "flax"),
     ("jax._src.checkify", "checkify", "xlab.transforms.checkify:checkify", "flax"),
     ("jax._src.checkify", "user_checks", "xlab.transforms.checks:user_checks", "flax"),
-    ("jax._src.compiler", "backend_compile_and_load", "xlab.as_jax.shims:backend_compile_and_load", "chex"),
+    ("jax._src.compiler", "backend_compile_and_load", "xlab.jax_alias.shims:backend_compile_and_load", "chex"),
     ("jax._src.core", "ShapedArray", "xlab.core.avals:ShapedArray", "flax"),
-    ("jax._src.core", "trace_state_clean", "xlab.as_jax.shims:trace_state_clean", "numpyro"),
+    ("jax._src.core", "trace_state_clean", "xlab.jax_alias.shims:trace_state_clean", "numpyro"),
     ("jax._src.dispatch", "wait_for_tokens", "xlab.compile.effects:wait_for_tokens", "equinox"),
-    ("jax._src.distributed", "global_state", "xlab.as_jax.shims:GlobalState()", "orbax"),
+    ("jax._src.distributed", "global_state", "xlab.jax_alias.shims:GlobalState()", "orbax"),
     ("jax._src.dtypes", "DType", "typing:Any", "flax"),
     ("jax._src.dtypes", "ExtendedDType", "xlab.core.dtypes:ExtendedDType", "flax"),
     ("jax._src.dtypes", "TypePromotionError", "xlab.core.dtypes:TypePromotionError", "equinox"),
     ("jax._src.dtypes", "extended", "xlab.core.dtypes:extended", "flax"),
     ("jax._src.dtypes", "finfo", "xlab.core.dtypes:finfo", "flax"),
-    ("jax._src.dtypes", "supports_inf", "xlab.as_jax.shims:supports_inf", "flax"),
+    ("jax._src.dtypes", "supports_inf", "xlab.jax_alias.shims:supports_inf", "flax"),
     ("jax._src.flatten_util", "ravel_pytree", "xlab.flatten_util:ravel_pytree", "blackjax"),
     ("jax._src.state.types", "AbstractRef", "xlab.core.refs:AbstractRef", "flax"),
-    ("jax._src.traceback_util", "_exclude_paths", "xlab.as_jax.shims:ExcludedPaths()", "flax"),
-    ("jax._src.traceback_util", "api_boundary", "xlab.as_jax.shims:api_boundary", "flax"),
-    ("jax._src.traceback_util", "include_frame", "xlab.as_jax.shims:include_frame", "equinox"),
-    ("jax._src.traceback_util", "register_exclusion", "xlab.as_jax.shims:register_exclusion", "flax, equinox"),
-    ("jax._src.tree_util", "_registry", "xlab.as_jax.shims:RegisteredTypes()", "flax"),
+    ("jax._src.traceback_util", "_exclude_paths", "xlab.jax_alias.shims:ExcludedPaths()", "flax"),
+    ("jax._src.traceback_util", "api_boundary", "xlab.jax_alias.shims:api_boundary", "flax"),
+    ("jax._src.traceback_util", "include_frame", "xlab.jax_alias.shims:include_frame", "equinox"),
+    ("jax._src.traceback_util", "register_exclusion", "xlab.jax_alias.shims:register_exclusion", "flax, equinox"),
+    ("jax._src.tree_util", "_registry", "xlab.jax_alias.shims:RegisteredTypes()", "flax"),
     ("jax._src.tree_util", "flatten_one_level", "xlab.tree:flatten_one_level", "orbax"),
-    ("jax._src.xla_bridge", "_backends", "xlab.as_jax.shims:Backends()", "chex"),
+    ("jax._src.xla_bridge", "_backends", "xlab.jax_alias.shims:Backends()", "chex"),
 )  # fmt: skip
 
 _SHOWN: dict[str, dict[str, str]] = defaultdict(dict)
@@ -61,7 +61,7 @@ def module(name: str) -> ModuleType | None:
         return None
     if name in sys.modules:
         return sys.modules[name]
-    made = ModuleType(name, f"Names of {name} that libraries use; see xlab.as_jax.private.")
+    made = ModuleType(name, f"Names of {name} that libraries use; see xlab.jax_alias.private.")
     made.__path__ = []  # type: ignore[attr-defined]
     made.__dir__ = lambda: sorted({*vars(made), *_SHOWN.get(name, {})})  # type: ignore[method-assign]
     return made

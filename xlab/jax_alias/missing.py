@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
-from xlab.as_jax import private
+from xlab.jax_alias import private
 
 __all__ = ["explain", "module", "users_of_jax"]
 
@@ -22,7 +22,7 @@ def module(name: str) -> ModuleNotFoundError:
     """The error for `import name`."""
     parent, _, last = name.rpartition(".")
     around = sys.modules.get(parent)
-    return ModuleNotFoundError(_sentence(f"the module {name}", last, around), name=name)
+    return ModuleNotFoundError(_sentence(f"module {name}", last, around), name=name)
 
 
 def explain(found: ModuleType, name: str) -> None:
@@ -87,7 +87,7 @@ def _asked_by() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("xlab.as_jax", "importlib", "_frozen_importlib")):
+        if not name.startswith(("xlab.jax_alias", "importlib", "_frozen_importlib")):
             return f"{name} ({frame.f_code.co_filename}:{frame.f_lineno})"
         frame = frame.f_back
     return ""

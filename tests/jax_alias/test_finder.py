@@ -1,0 +1,191 @@
+"""xlab in the place of JAX, each time in a process of its own: the hook stays for as long as its process."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xlab.jax_alias import private
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(text: str, *args: str, folder=None, **environment: str) -> subprocess.CompletedProcess:
+    """What a program prints; `args` go before it on Python's command line."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *([str(folder)] if folder else [])]),
+        "XLAB_NUM_CPU_DEVICES": "8",
+        "PYTHONWARNINGS": "error",
+        **environment,
+    }
+    given = [*args] if args else ["-c", text]
+    return subprocess.run(
+        [sys.executable, *given], capture_output=True, text=True, timeout=120, env=environment, cwd=folder or ROOT
+    )  # fmt: skip
+
+
+def printed(text: str, *args: str, **options) -> str:
+    done = run(text, *args, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_program_written_for_jax_runs_here():
+    assert (
+        printed("""
+import xlab.as_jax
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax, random
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jax import shard_map
+import jax.scipy.special as special
+mesh = jax.make_mesh((8,), ("x",))
+y = jax.device_put(np.arange(8.0, dtype=np.float32), NamedSharding(mesh, P("x")))
+total = jax.jit(shard_map(lambda x: lax.psum(x, "x"), mesh=mesh, in_specs=P("x"), out_specs=P()))(y)
+parts = [float(s.data[0]) for s in y.addressable_shards]
+print(total, parts[7], jax.grad(lambda x: special.erf(x))(0.0) > 1, jax.numpy.sin is jnp.sin)
+import xlab, sys
+print(jax is xlab, jnp is xlab.numpy, sys.modules["jax.scipy.special"] is xlab.scipy.special, jax.__spec__.name)
+assert isinstance(y, jax.Array) and not any(n.startswith("jax") and m.__name__.startswith("jax") for n, m in sys.modules.items() if n.split(".")[0] == "jax")
+""")
+        == "[28.] 7.0 True True\nTrue True True xlab"
+    )
+
+
+def test_names_that_are_not_here_say_who_asks_and_what_is_nearest(tmp_path):
+    (tmp_path / "somelib.py").write_text(
+        "try:\n    from jax.numpy import aranje\nexcept ImportError as e:\n    print(e)\n"
+        "import jax\ntry:\n    jax.lax.dot_generel\nexcept AttributeError as e:\n    print(e)\n"
+        "try:\n    import jax.experimental.nothing_such\nexcept ModuleNotFoundError as e:\n    print(e, e.name)\n"
+        "try:\n    from jax._src.core import eval_jaxpr_effects\nexcept ImportError as e:\n    print(e)\n"
+        "print(hasattr(jax, 'nothing_such'), getattr(jax.numpy, 'nothing_such', 3))\n"
+    )
+    name, attribute, module, private_name, absent = printed(
+        "import xlab.as_jax, somelib", folder=tmp_path
+    ).splitlines()
+    assert "has no jax.numpy.aranje, which somelib" in name and f"{tmp_path}/somelib.py:2" in name
+    assert "Nearest: xlab.numpy.arange" in name
+    assert "has no jax.lax.dot_generel" in attribute and "xlab.lax.dot_general" in attribute
+    assert "no module jax.experimental.nothing_such" in module
+    assert module.endswith("jax.experimental.nothing_such")
+    assert "has no jax._src.core.eval_jaxpr_effects" in private_name
+    assert absent == "False 3"
+
+
+def test_off_before_the_first_import_and_not_after(tmp_path):
+    (tmp_path / "somelib.py").write_text("import jax\n")
+    assert (
+        printed("""
+import sys, xlab.as_jax as a
+a.off(); print(a.is_on(), "jax" in sys.modules)
+a.on(); a.on(); print(a.is_on(), sum(type(f).__module__ == "xlab.jax_alias.finder" for f in sys.meta_path))
+""")
+        == "False False\nTrue 1"
+    )
+    done = run("import xlab.as_jax as a, somelib; a.off()", folder=tmp_path)
+    assert "RuntimeError" in done.stderr and "(somelib)" in done.stderr and "Restart" in done.stderr
+
+
+@pytest.mark.reference
+def test_jax_itself_imported_before(tmp_path):
+    (tmp_path / "somelib.py").write_text("import jax\n")
+    done = run("import somelib, xlab.as_jax", folder=tmp_path)
+    assert done.returncode and "ImportError: JAX was imported before" in done.stderr
+    assert "by somelib" in done.stderr and "xlab run script.py" in done.stderr
+    # And JAX goes on as it was, beside xlab.
+    assert (
+        printed("""
+import jax, xlab
+try:
+    import xlab.as_jax
+except ImportError:
+    import jax.numpy as jnp
+    print(jnp.__name__, float(jnp.ones(3).sum()), float(xlab.numpy.ones(3).sum()))
+""")
+        == "jax.numpy 3.0 3.0"
+    )
+
+
+def test_scripts_and_modules(tmp_path):
+    (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
+    (tmp_path / "train.py").write_text(
+        "import sys, jax, beside\nif __name__ == '__main__':\n    print(jax.__name__, sys.argv[1:], beside.WORD)\n"
+    )
+    for given in (["train.py"], ["-m", "train"]):
+        out = printed("", "-m", "xlab", "run", *given, "--lr", "0.1", folder=tmp_path)
+        assert out == "xlab ['--lr', '0.1'] beside"
+    done = run("", "-m", "xlab", "run", "trian.py", folder=tmp_path)
+    assert done.returncode == 2 and "there is no file 'trian.py'" in done.stderr
+    done = run("", "-m", "xlab", "run", folder=tmp_path)
+    assert done.returncode == 2 and "xlab run train.py" in done.stderr
+
+
+def test_the_table_of_private_names_leads_somewhere():
+    for module, name, here, users in private.TABLE:
+        home, _, found = here.partition(":")
+        assert getattr(importlib.import_module(home), found.removesuffix("()")), (module, name)
+        assert users and (module.startswith("jax._src") or importlib.util.find_spec("xlab")), name
+    assert len({row[:2] for row in private.TABLE}) == len(private.TABLE)
+
+
+def test_private_names_work():
+    assert (
+        printed("""
+import xlab.as_jax
+import jax, jax.numpy as jnp, numpy as np
+import jax._src.traceback_util as traceback_util
+from jax._src.tree_util import _registry
+from jax._src.core import trace_state_clean
+from jax._src.dtypes import supports_inf
+from jax._src import compiler, distributed, xla_bridge
+class Mine: pass
+print(tuple in _registry, int in _registry, Mine in _registry)
+jax.tree_util.register_pytree_node(Mine, lambda m: ((), None), lambda *_: Mine())
+print(Mine in _registry)
+print(trace_state_clean(), jax.jit(lambda x: (x, print(trace_state_clean()))[0])(1.0))
+print(supports_inf(jnp.float32), supports_inf(jnp.float8_e4m3fn), supports_inf(int))
+traceback_util.register_exclusion("/a/b.py")
+print("/a/b.py" in traceback_util._exclude_paths, len(traceback_util._exclude_paths))
+traceback_util._exclude_paths.remove("/a/b.py")
+print("/a/b.py" in traceback_util._exclude_paths, list(traceback_util._exclude_paths))
+print(distributed.global_state.client, distributed.global_state.process_id)
+jnp.ones(3)
+print(xla_bridge._backends.get("cpu").platform, xla_bridge._backends.get("gpu"))
+class Cell:
+    def __init__(self, value): self.value = value
+    def __array__(self, dtype=None, copy=None): return np.asarray(self.value)
+jax.core.pytype_aval_mappings[Cell] = jax.core.pytype_aval_mappings[np.ndarray]
+print(jax.jit(lambda x: x + 1)(Cell(np.float32(2))))
+""")
+        == "True False False\nTrue\nFalse\nTrue 1.0\nTrue False False\nTrue 1\nFalse []\nNone 0\ncpu None\n3.0"
+    )
+
+
+def test_the_magic(tmp_path):
+    (tmp_path / "somelib.py").write_text(
+        "import jax\ndef double(x):\n    return jax.jit(lambda x: x * 2)(x)\n"
+    )
+    done = run(
+        """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for cell in ("%load_ext xlab", "%xjax", "import jax, somelib", "print(jax.__name__, somelib.double(3))", "%xjax off", "%xjax maybe"):
+    shell.run_cell(cell)
+""",
+        folder=tmp_path,
+        IPYTHONDIR=str(tmp_path),
+        PYTHONWARNINGS="",
+    )
+    out = done.stdout + done.stderr
+    assert "import jax gives xlab from here on" in out and "xlab 6" in out
+    assert (
+        "UsageError: xlab stands in for JAX in modules that are imported already (somelib)" in out
+    )
+    assert "UsageError: %xjax takes on or off; given 'maybe'" in out
