@@ -17,6 +17,7 @@ from xlab.jax_alias import missing, private
 
 __all__ = ["is_on", "off", "on"]
 
+# What programs use as `jax.NAME` without importing it.
 _WITH_JAX = (
     "core",
     "dtypes",
@@ -100,15 +101,15 @@ class _Loader:
         if found is None:
             raise missing.module(spec.name)
         missing.explain(found, spec.name)
-        if spec.name == "jax":
-            for name in _WITH_JAX:  # whose names programs use without importing them
-                missing.explain(importlib.import_module(f"xlab.{name}"), f"jax.{name}")
         # The import system writes its own spec into what it is given: a module keeps the one it has.
         self.found, self.spec = found, found.__spec__
         return found
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec
+        if module is sys.modules.get("jax"):
+            for name in _WITH_JAX:
+                importlib.import_module(f"jax.{name}")
 
 
 def _ours(name: str) -> ModuleType | None:
