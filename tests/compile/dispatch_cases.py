@@ -41,6 +41,15 @@ def operations(lax) -> dict:
     return ops
 
 
+def _says(f) -> str:
+    """The beginning of what an unfinished primitive's error says."""
+    try:
+        f()
+    except NotImplementedError as e:
+        return str(e).split(":")[0]
+    return "runs"
+
+
 class World:
     """One of the two runtimes, and what its cases share."""
 
@@ -127,6 +136,21 @@ def cases(w: World) -> dict:
 
     toys = {n: w.core.Primitive(n) for n in ("toy_types", "toy_lowering")}
     toys["toy_lowering"].def_abstract_eval(lambda a: a)
+    interpreters = importlib.import_module(f"{rt.__name__}.interpreters.ad")
+
+    def words():
+        """How the error of each missing rule begins, in the order in which they are met."""
+        step, run = w.core.Primitive("step"), lambda: w.core.Primitive("other").bind(1.0)
+        traced = lambda: rt.jit(lambda v: step.bind(v))(1.0)
+        found = [_says(run), _says(traced)]
+        step.def_impl(lambda v: v)
+        step.def_abstract_eval(lambda v: v)
+        forward = lambda: rt.jvp(step.bind, (1.0,), (1.0,))
+        batched = lambda: rt.vmap(step.bind)(np.ones(3, np.float32))
+        found += [_says(traced), _says(forward), _says(lambda: rt.grad(step.bind)(1.0)), _says(batched)]
+        interpreters.primitive_jvps[step] = lambda p, t: (step.bind(*p), step.bind(*t))
+        return [*found, _says(lambda: rt.grad(step.bind)(1.0))]
+
     masked = np.ma.array([1.0, 2.0], mask=[0, 1])
     h = rt.memory.Space.Host
     column = w.layout.Format(w.layout.Layout((0,)), w.one(1))
@@ -143,6 +167,7 @@ def cases(w: World) -> dict:
         "D9 lowering": lambda: rt.jit(lambda v: toys["toy_lowering"].bind(v))(x8),
         "D9 parameter": lambda: lax.sin_p.bind(x8, bogus=1),
         "D9 operand": lambda: lax.add(x8, "hi"),
+        "D9 words": lambda: " | ".join(words()),
         "D9 masked": lambda: lax.sin(masked),
         "D9 masked asarray": lambda: rt.numpy.asarray(masked),
         "D9 masked put": lambda: put(masked),

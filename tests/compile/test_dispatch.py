@@ -161,6 +161,6 @@ def test_d9_operands_that_are_no_arrays_are_named_with_their_position_and_type()
         with pytest.raises(TypeError, match=words):
             f()
     toy = core.Primitive("toy_without_types")
-    for run in (lambda f: f, xlab.jit):
-        with pytest.raises(NotImplementedError, match="'toy_without_types' has no abstract eval"):
+    for run, rule in ((lambda f: f, "Evaluation rule"), (xlab.jit, "Abstract evaluation")):
+        with pytest.raises(NotImplementedError, match=f"{rule} for 'toy_without_types' not impl"):
             run(lambda x: toy.bind(x))(X)

@@ -111,6 +111,15 @@ class TestStepByStep:
         with pytest.raises(NotImplementedError, match="transpose 'step'"):
             xlab.grad(prim.bind)(2.0)
 
+    def test_tangents_that_are_numbers_do_not_hide_the_missing_rule(self):
+        prim = Primitive("step")
+        prim.def_impl(lambda x: x)
+        for tangent in (1.0, np.float32(1)):
+            with pytest.raises(
+                NotImplementedError, match="^Differentiation rule for 'step' not implemented: "
+            ):
+                xlab.jvp(prim.bind, (2.0,), (tangent,))
+
 
 class TestWhole:
     def test_every_transformation(self, fma):

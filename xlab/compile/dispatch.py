@@ -15,6 +15,11 @@ from xlab.errors import InvalidInputException
 
 @functools.lru_cache(maxsize=4096)
 def _callable(prim, params, context):
+    if not prim.has_abstract_eval:
+        raise NotImplementedError(
+            f"Evaluation rule for '{prim.name}' not implemented: to run it on values, define {prim.name}_p.def_impl(rule), or how "
+            f"programs run it, {prim.name}_p.def_abstract_eval(rule) and a lowering (mlir.register_lowering)"
+        )
     events.count("eager_cache_miss")
     params = dict(params)
 

@@ -189,8 +189,8 @@ class Primitive:
     def _evaluate(self, avals, params):
         if self._abstract is None:
             raise NotImplementedError(
-                f"primitive '{self.name}' has no abstract evaluation rule: define one with "
-                f"{self.name}_p.def_abstract_eval(rule)"
+                f"Abstract evaluation for '{self.name}' not implemented: the primitive has no abstract evaluation rule, which "
+                f"says the types of its results. Define one with {self.name}_p.def_abstract_eval(rule)"
             )
         if self.auto_pvary and (
             explicit_types.in_use

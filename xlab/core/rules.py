@@ -32,6 +32,7 @@ class RuleTable(MutableMapping):
         signature: the form of a rule, shown to people who write one.
         required: whether every primitive must have a rule here or an excuse.
         registration: how a rule is registered, if not by assignment to the table; `{}` stands for the primitive's name.
+        phrase: the words with which the field's errors of a missing rule begin, which programs and searches look for.
     """
 
     def __init__(
@@ -42,8 +43,10 @@ class RuleTable(MutableMapping):
         *,
         required: bool = True,
         registration: str = "",
+        phrase: str = "",
     ):
         self.name, self.purpose, self.signature, self.required = name, purpose, signature, required
+        self.phrase = phrase
         self.registration = registration or f"{name}[{{}}_p] = rule"
         self._rules: dict[Primitive, Callable[..., Any]] = {}
         self._excuses: dict[Primitive, str] = {}
@@ -97,13 +100,15 @@ class RuleTable(MutableMapping):
     def missing(self, primitive: Primitive, goal: str = "") -> MissingRule:
         """The error for using `primitive` with this interpreter; `goal` says for what, as ` for the platform cpu`."""
         reason = self._excuses.get(primitive)
+        field = self.phrase.format(primitive.name, goal.replace(" the ", " "))
+        known = f"{field}: " if field else ""
         if reason:
             return MissingRule(
-                f"cannot {self.purpose} '{primitive.name}'{goal}: {reason} (at {source_info.describe_caller()})"
+                f"{known}cannot {self.purpose} '{primitive.name}'{goal}: {reason} (at {source_info.describe_caller()})"
             )
         where = getattr(primitive, "module", None)
         return MissingRule(
-            f"there is no rule to {self.purpose} '{primitive.name}'{goal} (at {source_info.describe_caller()}). A rule has "
+            f"{known}there is no rule to {self.purpose} '{primitive.name}'{goal} (at {source_info.describe_caller()}). A rule has "
             f"the form {self.signature} and is registered with {self.registration.format(primitive.name)}"
             + (f", beside the primitive in {where}" if where else "")
         )

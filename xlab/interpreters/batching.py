@@ -40,6 +40,7 @@ primitive_batchers = RuleTable(
     "batching.primitive_batchers",
     "batch",
     "rule(operands, dims, **params) -> (result, dim), where a dim is an int or None (not batched)",
+    phrase="Batching rule for '{}' not implemented",
 )
 """Worked example, for a unary elementwise primitive: `lambda xs, ds: (sin_p.bind(xs[0]), ds[0])`. Several results give
 lists. The rule runs only when some operand is batched."""

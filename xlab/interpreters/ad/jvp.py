@@ -24,6 +24,7 @@ primitive_jvps = RuleTable(
     "ad.primitive_jvps",
     "differentiate",
     "rule(primals, tangents, **params) -> (primal out, tangent out)",
+    phrase="Differentiation rule for '{}' not implemented",
 )
 """`tangents` may hold `Zero`s; several results give lists. Worked example, for `neg`:
 `lambda primals, tangents: (neg(primals[0]), neg(tangents[0]))` with the zero handled, which `ad.deflinear` does."""
@@ -129,7 +130,8 @@ class JVPTrace(Trace):
             rule = primitive_jvps.get(prim)
             if rule is None:
                 if not all(
-                    (t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents
+                    (t.aval if type(t) is Zero else aval_of(t)).dtype == dtypes.float0
+                    for t in tangents
                 ):
                     raise primitive_jvps.missing(prim)
                 # Integers alone have no tangents.

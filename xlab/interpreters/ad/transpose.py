@@ -33,6 +33,7 @@ primitive_transposes = RuleTable(
     "rule(cotangent, *operands, **params) -> a cotangent (or None) per operand, where linear operands are "
     "UndefinedPrimal(aval)",
     required=False,
+    phrase="Transpose rule (for reverse-mode differentiation) for '{}' not implemented",
 )
 """Worked example, for `neg`: `lambda ct, x: [neg(ct)]`. With several results the first argument is a list. The rule is
 called only when some cotangent is nonzero, or the primitive says `transposes_zeros`."""

@@ -43,6 +43,7 @@ lowerings = RuleTable(
     "lower",
     "rule(ctx, *operands, **params) -> the result(s), from MLIR values to MLIR values such as hlo.sine(x)",
     registration="mlir.register_lowering({}_p, rule)",
+    phrase="MLIR translation rule for primitive '{}' not found{}",
 )
 """The rules as they are run: on text. Operands and results are SSA names, `ctx.avals_in` and `ctx.avals_out` give the types, and
 `ctx.op(text)` emits one operation and returns its name. `mlir.register_text_lowering` takes such rules, `mlir.register_lowering` rules
