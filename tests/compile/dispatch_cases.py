@@ -147,7 +147,12 @@ def cases(w: World) -> dict:
         step.def_abstract_eval(lambda v: v)
         forward = lambda: rt.jvp(step.bind, (1.0,), (1.0,))
         batched = lambda: rt.vmap(step.bind)(np.ones(3, np.float32))
-        found += [_says(traced), _says(forward), _says(lambda: rt.grad(step.bind)(1.0)), _says(batched)]
+        found += [
+            _says(traced),
+            _says(forward),
+            _says(lambda: rt.grad(step.bind)(1.0)),
+            _says(batched),
+        ]
         interpreters.primitive_jvps[step] = lambda p, t: (step.bind(*p), step.bind(*t))
         return [*found, _says(lambda: rt.grad(step.bind)(1.0))]
 

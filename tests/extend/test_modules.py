@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import xlab
 import xlab.numpy as jnp
+from xlab.backend import client
+from xlab.experimental import topologies
 from xlab.extend import backend, mlir, random, sharding, source_info_util
 
 U32 = np.uint32
@@ -129,6 +135,107 @@ def test_backends():
     )
     with pytest.raises(RuntimeError, match="Unknown backend"):
         backend.get_backend("abacus")
+
+
+@pytest.fixture
+def second():
+    """A platform of three devices beside the one there is."""
+    made = []
+
+    def make():
+        made.append(client._jax.get_tfrt_cpu_client(num_devices=3))
+        return made[-1]
+
+    topology = lambda name, **options: SimpleNamespace(devices=[name, options])
+    with pytest.warns(UserWarning, match=r"priority=\.\.\.\) has no effect"):
+        backend.register_backend_factory(
+            "second", make, priority=400, experimental=True, make_topology=topology
+        )
+    yield made
+    client._platforms.clear()
+
+
+def test_registered_platforms_are_asked_for_by_name(second):
+    assert not second, "nobody asked for it"
+    with pytest.warns(UserWarning, match="'second' is experimental"):
+        made = backend.get_backend("second")
+    assert second == [made] and backend.backends() == {
+        "cpu": xlab.devices()[0].client,
+        "second": made,
+    }
+    assert xlab.devices("second") == made.devices() == xlab.devices(made)
+    assert xlab.local_device_count("second") == 3 and xlab.process_count("second") == 1
+    x = xlab.device_put(np.arange(3.0), xlab.devices("second")[2])
+    assert (x + 1).devices() == {made.devices()[2]} and xlab.live_arrays("second")
+    found = topologies.get_topology_desc("v1:2x2", "second", cores=2)
+    assert found.devices == ["v1:2x2", {"cores": 2}]
+    assert xlab.default_backend() == "cpu" and xlab.devices()[0].client is not made
+    with pytest.raises(
+        RuntimeError, match="'third' requested, but the platforms present are 'cpu', 'second'"
+    ):
+        backend.get_backend("third")
+
+
+def test_platforms_that_cannot_start_say_why(second):
+    def broken():
+        raise OSError("no such device")
+
+    backend.register_backend_factory("quiet", broken)
+    with pytest.warns(UserWarning, match="experimental"):
+        assert list(backend.backends()) == ["cpu", "second"]
+    backend.register_backend_factory("loud", lambda: None, fail_quietly=False)
+    for name, words in (("quiet", "no such device"), ("loud", "made no client")):
+        with pytest.raises(RuntimeError, match=f"Backend '{name}' failed to initialize: .*{words}"):
+            xlab.devices(name)
+    with pytest.raises(RuntimeError, match="Backend 'loud' failed"):
+        backend.backends()
+    for name, make, error in (
+        ("cpu", broken, ValueError),
+        ("quiet", broken, ValueError),
+        ("x", 3, TypeError),
+    ):
+        with pytest.raises(error):
+            backend.register_backend_factory(name, make)
+
+
+def test_cleared_backends_are_made_anew_with_other_options():
+    program = """
+        import numpy as np, xlab
+        from xlab.extend import backend
+        xlab.config.update("num_cpu_devices", 2)
+        f = xlab.jit(lambda x: x * 2)
+        old = xlab.device_put(np.arange(4.0), xlab.devices()[1])
+        assert f(old).devices() == old.devices() and len(xlab.devices()) == 2
+        before = backend.get_backend()
+        backend.clear_backends()
+        xlab.config.update("num_cpu_devices", 3)
+        assert len(xlab.devices()) == 3 and backend.get_backend() is not before
+        assert f(np.arange(4.0)).devices() == {xlab.devices()[0]}
+        assert np.asarray(old).tolist() == [0, 1, 2, 3] and old.devices() == {before.devices()[1]}
+        assert f(xlab.device_put(old, xlab.devices()[2])).devices() == {xlab.devices()[2]}
+        assert f(old).devices() == old.devices()
+        backend.clear_backends()
+        backend.clear_backends()
+        assert float(xlab.numpy.ones(3).sum()) == 3
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_options_of_a_program_take_devices_or_their_ids():
+    d = xlab.devices()
+    for given in ([3, 2], d[3:1:-1], np.array([[3], [2]])):
+        assert backend.get_compile_options(2, 1, given).device_assignment.replica_count() == 2
+    for wrong in ([3, 2], [[3], [2]], np.array([[[3, 2]]])):
+        with pytest.raises(ValueError, match=r"of shape \(1, 2\)"):
+            backend.get_compile_options(1, 2, wrong)
+    assert hasattr(backend.ifrt_proxy, "get_client")
+    assert not hasattr(backend, "nonsense")
 
 
 def test_programs_compiled_by_hand():

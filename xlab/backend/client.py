@@ -85,19 +85,107 @@ def use_client(make: Callable[..., Any]) -> Any:
     return _start(make)
 
 
-def _check_backend(backend: Any) -> None:
-    """Raises where `backend` is neither nothing, nor the name of the only platform, nor its client."""
-    if backend is None or backend == PLATFORM or isinstance(backend, _jax.Client):
-        return
+class _Platform:
+    """A platform that somebody registered: how its client is made, and the client once it is."""
+
+    def __init__(self, make: Callable[[], Any], quiet: bool, experimental: bool, topology: Any):
+        self.make, self.quiet, self.experimental, self.topology = (
+            make,
+            quiet,
+            experimental,
+            topology,
+        )
+        self.client: Any = None
+
+
+_platforms: dict[str, _Platform] = {}
+
+
+def register_platform(
+    name: str, make: Callable[[], Any], *, quiet: bool, experimental: bool, topology: Any
+) -> None:
+    """Adds a platform that can be asked for by name; the default one stays `PLATFORM`."""
+    if name == PLATFORM or name in _platforms:
+        raise ValueError(
+            f"there is a platform named {name!r} already: give the other one a name of its own"
+        )
+    if not callable(make):
+        raise TypeError(
+            f"a platform is registered with a function that makes its client, got {make!r}"
+        )
+    _platforms[name] = _Platform(make, quiet, experimental, topology)
+
+
+def clients() -> dict[str, Any]:
+    """The clients of all platforms by name; platforms that cannot start and were registered as optional are left out."""
+    found = {PLATFORM: client()}
+    for name, platform in _platforms.items():
+        try:
+            found[name] = client_of(name)
+        except RuntimeError:
+            if not platform.quiet:
+                raise
+    return found
+
+
+def client_of(backend: Any) -> Any:
+    """The client of a platform by its name, or the client itself; that of the default platform for None.
+
+    Raises:
+        RuntimeError: there is no such platform, or its client cannot be made.
+        TypeError: it is neither a name nor a client.
+    """
+    if backend is None or backend == PLATFORM:
+        return client()
+    if isinstance(backend, _jax.Client):
+        return backend
     if not isinstance(backend, str):
         raise TypeError(
             f"backend has to be the name of a platform, {PLATFORM!r}, or a client such as xlab.devices()[0].client; "
             f"got {backend!r}"
         )
-    raise RuntimeError(
-        f"Unknown backend: {backend!r} requested, but the only platform present is {PLATFORM!r}. "
-        "Use xlab.devices() and set config.num_cpu_devices for more of them."
-    )
+    platform = _platforms.get(backend)
+    if platform is None:
+        present = ", ".join(map(repr, (PLATFORM, *_platforms)))
+        raise RuntimeError(
+            f"Unknown backend: {backend!r} requested, but the only platform present is {present}. "
+            "Use xlab.devices() and set config.num_cpu_devices for more of them."
+            if not _platforms
+            else f"Unknown backend: {backend!r} requested, but the platforms present are {present}."
+        )
+    with _lock:
+        if platform.client is None:
+            try:
+                made = platform.make()
+            except Exception as error:
+                raise RuntimeError(f"Backend {backend!r} failed to initialize: {error}") from error
+            if made is None:
+                raise RuntimeError(
+                    f"Backend {backend!r} failed to initialize: the function it was registered with made no client"
+                )
+            if platform.experimental:
+                warnings.warn(
+                    f"Platform {backend!r} is experimental and not all functionality may be correctly supported!",
+                    stacklevel=3,
+                )
+            platform.client = made
+    return platform.client
+
+
+def forget_clients() -> None:
+    """Forgets the clients of all platforms; the next use of a device makes new ones. Arrays keep theirs alive."""
+    global _client, _devices, _started_with
+    with _lock:
+        if _client is not None:
+            gc.callbacks.remove(_release)
+        _client, _devices, _started_with = None, (), 0
+        for platform in _platforms.values():
+            platform.client = None
+
+
+def _devices_of(backend: Any) -> tuple[Device, ...]:
+    of = client_of(backend)
+    return _devices if of is _client else tuple(of.devices())
 
 
 def devices(backend: str | Any | None = None) -> list[Device]:
@@ -109,9 +197,7 @@ def devices(backend: str | Any | None = None) -> list[Device]:
     Raises:
         RuntimeError: there is no such platform.
     """
-    _check_backend(backend)
-    client()
-    return list(_devices)
+    return list(_devices_of(backend))
 
 
 def local_devices(
@@ -130,20 +216,17 @@ def local_devices(
     if host_id is not None:
         warnings.warn("local_devices(host_id=...) is now called process_index", stacklevel=2)
         process_index = host_id
-    _check_backend(backend)
-    mine = client().process_index() if process_index is None else process_index
-    if not 0 <= mine < process_count():
+    mine = client_of(backend).process_index() if process_index is None else process_index
+    if not 0 <= mine < process_count(backend):
         raise ValueError(
-            f"There is no process {mine}; the processes are 0 to {process_count() - 1}."
+            f"There is no process {mine}; the processes are 0 to {process_count(backend) - 1}."
         )
-    return [d for d in _devices if d.process_index == mine]
+    return [d for d in _devices_of(backend) if d.process_index == mine]
 
 
 def device_count(backend: str | Any | None = None) -> int:
     """Number of devices of all processes."""
-    _check_backend(backend)
-    client()
-    return len(_devices)
+    return len(_devices_of(backend))
 
 
 def local_device_count(backend: str | Any | None = None) -> int:
@@ -158,15 +241,12 @@ def default_backend() -> str:
 
 def process_index(backend: str | Any | None = None) -> int:
     """This process's number among those working together."""
-    _check_backend(backend)
-    return client().process_index()
+    return client_of(backend).process_index()
 
 
 def process_count(backend: str | Any | None = None) -> int:
     """How many processes work together."""
-    _check_backend(backend)
-    client()
-    return max(d.process_index for d in _devices) + 1
+    return max(d.process_index for d in _devices_of(backend)) + 1
 
 
 def process_indices(backend: str | Any | None = None) -> list[int]:
@@ -236,6 +316,9 @@ def default_memory_kind(device: Device) -> str:
 
 def topology_devices(name: str, platform: str | None, **options: Any) -> list[Device]:
     """Devices of a topology that need not be attached, from the platform's plugin."""
+    known = _platforms.get(platform or "")
+    if known is not None and known.topology is not None:
+        return list(known.topology(name, **options).devices)
     if platform in (None, "cpu"):
         raise NotImplementedError(
             "topology not implemented for cpu: a plugin of another platform describes machines that are not "
@@ -268,8 +351,7 @@ def virtual_devices(count: int) -> tuple[Device, ...]:
 def live_arrays(platform: str | Any | None = None) -> list[Any]:
     """Every array alive on this client, without the buffers that arrays over several devices are made of; `platform` is the name of its
     platform, or the client."""
-    _check_backend(platform)
-    return [a for a in client().live_arrays() if a.aval is not None]
+    return [a for a in client_of(platform).live_arrays() if a.aval is not None]
 
 
 def _refuse_late_change(value: Any) -> None:

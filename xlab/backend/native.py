@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from xlab.backend import import_guard, version
 
@@ -96,3 +97,10 @@ def _mirror() -> None:
 _shared.set_global(config.global_context())
 X64.set_global(type(config).enable_x64)
 config.subscribe(_mirror)
+
+
+def ifrt_proxy() -> Any:
+    """jaxlib's module for clients of devices on another machine."""
+    from jaxlib import _ifrt_proxy
+
+    return _ifrt_proxy

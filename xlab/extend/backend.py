@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,28 @@ import numpy as np
 from xlab.backend import caches as _caches
 from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
+from xlab.backend import native as _native
 from xlab.compile.memory_cache import clear_caches as _clear_caches
+from xlab.config import idle_argument as _idle
 
 __all__ = [
     "backend_xla_version",
     "backends",
+    "clear_backends",
     "clear_in_memory_compilation_cache",
     "get_backend",
     "get_compile_options",
     "get_default_device",
+    "ifrt_proxy",
     "register_backend_cache",
+    "register_backend_factory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ifrt_proxy":  # loaded by those who connect to another machine
+        return _native.ifrt_proxy()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def backends() -> dict[str, Any]:
@@ -30,7 +41,7 @@ def backends() -> dict[str, Any]:
         >>> list(backends())
         ['cpu']
     """
-    return {_client.PLATFORM: _client.client()}
+    return _client.clients()
 
 
 def get_backend(platform: str | Any | None = None) -> Any:
@@ -46,8 +57,7 @@ def get_backend(platform: str | Any | None = None) -> Any:
         >>> get_backend("cpu").platform
         'cpu'
     """
-    _client.devices(platform)  # raises where there is none
-    return _client.client()
+    return _client.client_of(platform)
 
 
 def get_default_device() -> Any:
@@ -67,6 +77,54 @@ def backend_xla_version(platform: str | Any | None = None) -> int | None:
 def clear_in_memory_compilation_cache() -> None:
     """Forgets compiled programs; functions compile again when they are called next."""
     _clear_caches()
+
+
+def clear_backends() -> None:
+    """Forgets the clients of all platforms and every compiled program, so that the next use of a device makes new clients.
+
+    Until then options that devices are made with can be changed, such as `num_cpu_devices`. Arrays that there are keep their devices,
+    which are others than the new ones: they can be read, and be brought to these with `device_put`.
+    """
+    _clear_caches()
+    _client.forget_clients()
+
+
+def register_backend_factory(
+    name: str,
+    factory: Callable[[], Any],
+    *,
+    priority: int = 0,
+    fail_quietly: bool = True,
+    experimental: bool = False,
+    make_topology: Callable[..., Any] | None = None,
+    c_api: Any | None = None,
+) -> None:
+    """Adds a platform, whose devices are then `xlab.devices(name)` and whose client is `get_backend(name)`.
+
+    Args:
+        name: what it is called.
+        factory: makes the client, when it is first asked for.
+        priority: which platform is the default one; has no effect, that is the CPU.
+        fail_quietly: whether `backends()` leaves it out where it cannot start, instead of raising.
+        experimental: whether its first use is a warning.
+        make_topology: makes the description of a machine that need not be attached, for `experimental.topologies`.
+        c_api: the plugin that the client comes from; has no effect, as clients are used alike.
+
+    Raises:
+        ValueError: there is a platform of that name.
+        TypeError: the factory is no function.
+
+    Example:
+        >>> register_backend_factory("cpu", lambda: None)
+        Traceback (most recent call last):
+        ValueError: there is a platform named 'cpu' already: give the other one a name of its own
+    """
+    function = "register_backend_factory"
+    _idle(function, "priority", priority or None, "the default platform is the CPU")
+    _idle(function, "c_api", c_api, "clients are used alike")
+    _client.register_platform(
+        name, factory, quiet=fail_quietly, experimental=experimental, topology=make_topology
+    )
 
 
 def register_backend_cache(cache: Any, for_what: str) -> None:
@@ -101,7 +159,8 @@ def get_compile_options(
     Args:
         num_replicas: copies of the program.
         num_partitions: devices that one copy is spread over.
-        device_assignment: ids of devices, of shape (num_replicas, num_partitions); by default the first ones.
+        device_assignment: devices or their ids, of shape (num_replicas, num_partitions), or (num_replicas,) where there is one partition; by
+            default the first ones.
         env_options_overrides: options of the compiler, by name.
         fdo_profile: a profile for feedback-directed optimization.
         detailed_logging: whether XLA logs the module.
@@ -121,7 +180,11 @@ def get_compile_options(
     if device_assignment is None:
         ids = np.array(sorted(by_id)[: num_replicas * num_partitions])
     else:
-        ids = np.asarray(device_assignment).reshape(-1)
+        given = np.asarray(device_assignment, dtype=object)
+        given = given[:, None] if given.ndim == 1 else given
+        ids = np.array([getattr(d, "id", d) for d in given.flat], int)
+        if given.shape != (num_replicas, num_partitions):
+            ids = ids[:0]
     if ids.size != num_replicas * num_partitions or not set(ids.tolist()) <= set(by_id):
         raise ValueError(
             f"get_compile_options: {num_replicas} replicas of {num_partitions} partitions need as many ids of devices, of shape "
