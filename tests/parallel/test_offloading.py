@@ -9,7 +9,6 @@ import xlab
 import xlab.numpy as jnp
 from xlab import lax
 from xlab.ad_checkpoint import checkpoint_name
-from xlab.memory import Space
 from xlab.sharding import Mesh, NamedSharding
 from xlab.sharding import PartitionSpec as P
 
@@ -90,9 +89,9 @@ def test_parameters_are_fetched_layer_by_layer_and_their_gradients_go_back(place
     device, host = places
 
     def fetched(x, w):
-        return layer(x, xlab.tree.map(lambda v: xlab.device_put(v, Space.Device), w))
+        return layer(x, xlab.tree.map(lambda v: xlab.device_put(v, device), w))
 
-    weights = [xlab.device_put(w, Space.Host) for w in map(jnp.asarray, WEIGHTS)]
+    weights = [xlab.device_put(w, host) for w in WEIGHTS]
     got = xlab.jit(xlab.grad(lambda w, x: loss(fetched, w, x)))(tuple(weights), X)
     assert [kind(g) for g in got] == ["pinned_host"] * 2
     for g, wanted in zip(got, plain(), strict=True):

@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 
+ifrt_proxy: Any
+"""jaxlib's module for clients of devices on another machine."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "ifrt_proxy":  # loaded by those who connect to another machine
         return _native.ifrt_proxy()
