@@ -154,3 +154,34 @@ def test_d72_constants_of_numpy_need_no_equation():
     assert equations(lambda: put(np.ones(3), D[1])) == 1
     assert equations(lambda: put(np.ones(3), may_alias=False)) == 1
     np.testing.assert_array_equal(xlab.jit(lambda: put(np.arange(3)) * 2)(), [0, 2, 4])
+
+
+def test_x1_an_event_says_which_way_the_data_took(seen):
+    def way(value, where, **options):
+        seen.clear()
+        put(value, where, **options)
+        return [(e.attrs["name"], e.attrs["bytes"], e.attrs["reason"]) for e in seen]
+
+    values = np.arange(64, dtype=np.float32).reshape(8, 8)
+    rows, copies, back, four = SHARDINGS[0], SHARDINGS[2], SHARDINGS[3], SHARDINGS[4]
+    host, device = "host to devices", "device to device"
+    assert way(values, rows) == [(host, 256, "a slice to each of 8 devices")]
+    assert way(values, copies) == [(host, 256, "the whole value to each of 8 devices")]
+    assert way(put(values, D[1]), D[2]) == [(device, 256, "one copy")]
+    swapped = NamedSharding(Mesh(np.array([D[1], D[0], *D[2:]]), ("x",)), P("x"))
+    held = put(values, rows)
+    assert way(held, swapped) == [(device, 256, "whole shards: 6 stay, 2 are copied")]
+    assert way(held, back) == [(device, 256, "whole shards: 0 stay, 8 are copied")]
+    fewer = NamedSharding(Mesh(np.array(D[:3]), ("x",)), P())
+    assert way(put(values, copies), fewer) == [(device, 256, "whole shards: 3 stay, 0 are copied")]
+    for source, target in ((held, four), (held, SHARDINGS[1]), (put(values, D[3]), rows)):
+        assert way(source, target) == [
+            (device, 256, "pieces of shards: each device gets those of its new shard")
+        ]
+    both = put(values, D[1]), values
+    assert way(both, (D[2], rows)) == [
+        (f"{device} and {host}, 2 arrays", 512, "a slice to each of 8 devices; one copy")
+    ]
+    with xlab.observe.record() as session:
+        put(held, swapped)
+    assert "whole shards: 6 stay, 2 are copied" in str(xlab.observe.phases(session)[0])

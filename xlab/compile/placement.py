@@ -39,20 +39,21 @@ from xlab.sharding import (
 
 
 class _Batch(threading.local):
-    """The transfers of the call of `device_put` that this thread is in, `(name, bytes)` each; None outside."""
+    """The transfers of the call of `device_put` that this thread is in, `(name, bytes, attributes)` each; None outside."""
 
-    rows: list[tuple[str, int]] | None = None
+    rows: list[tuple[str, int, dict[str, Any]]] | None = None
 
 
 _batch = _Batch()
 
 
-def transfer(name: str, nbytes: int) -> AbstractContextManager:
-    """The event of one transfer, or its part in that of the batch."""
+def transfer(name: str, nbytes: int, reason: str = "") -> AbstractContextManager:
+    """The event of one transfer, or its part in that of the batch. Yields its attributes: `reason` says which way the data took."""
     if _batch.rows is None:
-        return events.span("transfer", name=name, bytes=nbytes, leaves=1)
-    _batch.rows.append((name, nbytes))
-    return nullcontext()
+        return events.span("transfer", name=name, bytes=nbytes, leaves=1, reason=reason)
+    attrs = {"reason": reason}
+    _batch.rows.append((name, nbytes, attrs))
+    return nullcontext(attrs)
 
 
 @contextmanager
@@ -68,14 +69,16 @@ def one_transfer() -> Iterator[None]:
     finally:
         _batch.rows = None
         if rows:
-            kinds = sorted({name for name, _ in rows})
+            kinds = sorted({name for name, _, _ in rows})
+            ways = dict.fromkeys(attrs["reason"] for _, _, attrs in rows)
             many = f", {len(rows)} arrays" if len(rows) > 1 else ""
             events.emit(
                 "transfer",
                 start_ns=start,
                 name=" and ".join(kinds) + many,
-                bytes=sum(nbytes for _, nbytes in rows),
+                bytes=sum(nbytes for _, nbytes, _ in rows),
                 leaves=len(rows),
+                reason="; ".join(way for way in ways if way),
             )
 
 
@@ -177,9 +180,14 @@ def put_host(value: np.ndarray, aval: ShapedArray, sharding, committed: bool):
     """Host data to every device of a sharding, each its own slice."""
     if type(sharding) is SingleDeviceSharding:
         return _arrays.put([value], aval, sharding, [sharding.device], committed)
-    with transfer("host to devices", int(value.nbytes)):
+    with transfer("host to devices", int(value.nbytes)) as event:
         indices = sharding.addressable_devices_indices_map(value.shape)
         devices = list(indices)
+        event["reason"] = (
+            f"the whole value to each of {len(devices)} devices"
+            if sharding.is_fully_replicated
+            else f"a slice to each of {len(devices)} devices"
+        )
         parts = [value[indices[d]] for d in devices]
         if _unreduced(sharding):
             # The first device along those axes holds the value, the others zeros.
@@ -230,28 +238,36 @@ def _move(x, aval, sharding, committed, copy):
         return _arrays.from_shards(aval, sharding, _arrays.shards(x), committed)
     committed = committed is not False
     source = from_native(mine)
-    with transfer("device to device", int(aval.nbytes)):
+    with transfer("device to device", int(aval.nbytes)) as event:
         if not source.is_fully_addressable:
+            event["reason"] = "shards of several processes: a compiled program moves them"
             return _move_across(x, aval, sharding, committed, copy)
         if not sharding.is_fully_addressable:
+            event["reason"] = "through the host, to the devices of several processes"
             return put_host(np.asarray(x._host_value()), aval, sharding, committed)
         if type(source) is SingleDeviceSharding and type(sharding) is SingleDeviceSharding:
+            event["reason"] = "one copy"
             return _arrays.copy_to_devices(
                 x, aval, sharding, [sharding.device], committed, copy=copy
             )
         parts = _parts(x, source, sharding, copy)
         if parts is not None:
+            parts, kept = parts
+            event["reason"] = f"whole shards: {kept} stay, {len(parts) - kept} are copied"
             return _arrays.from_shards(aval, sharding, parts, committed)
         with between_devices(aval, sharding):
+            event["reason"] = "through the host, for a sum that is not reduced"
             if _unreduced(source):
                 return put_host(_sum_of_shards(x, source), aval, sharding, committed)
             if _unreduced(sharding):
                 return put_host(np.asarray(x._host_value()), aval, sharding, committed)
+            event["reason"] = "pieces of shards: each device gets those of its new shard"
             return exchanged(x, aval, source, sharding, committed)
 
 
 def _parts(x, source, target, copy):
-    """The shards of `x` on the devices and in the memory of `target`, where each is a shard that `x` has; None otherwise."""
+    """The shards of `x` on the devices and in the memory of `target`, where each is a shard that `x` has, and how many were there
+    already; None otherwise."""
     if _unreduced(source) != _unreduced(target):
         return None
     kind = target.memory_kind
@@ -259,7 +275,7 @@ def _parts(x, source, target, copy):
     indices = source.devices_indices_map(x.aval.shape)
     for device, shard in zip(source.addressable_in_order, _arrays.shards(x)):
         held.setdefault(_corners(indices[device]), {})[device] = shard
-    out = []
+    out, kept = [], 0
     for device, index in target.devices_indices_map(x.aval.shape).items():
         holders = held.get(_corners(index))
         if holders is None:
@@ -269,8 +285,10 @@ def _parts(x, source, target, copy):
             shard = shard if shard is not None else next(iter(holders.values()))
             where = SingleDeviceSharding(device, kind)
             shard = _arrays.copy_to_devices(shard, shard.aval, where, [device], copy=copy)
+        else:
+            kept += 1
         out.append(shard)
-    return out
+    return out, kept
 
 
 def _corners(index) -> tuple:

@@ -156,7 +156,7 @@ def put_all(xs: Sequence, devices: Sequence, copies: Sequence[ArrayCopySemantics
             given = [xs[i] for i, _ in together]
             for x in given:
                 check_alive(x)
-                transfer("device to device", int(x.aval.nbytes))
+                transfer("device to device", int(x.aval.nbytes), "one copy")
             made = _arrays.copy_all(given, [target for _, target in together])
             for (i, _), moved in zip(together, made):
                 outs[i] = moved

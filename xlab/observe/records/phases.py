@@ -14,8 +14,9 @@ class Phase(Record):
     """A stretch of time. `start_us` counts from the start of the recording; `parent` is an index in the same tuple, or -1.
 
     `kind` is `trace`, `lower`, `compile`, `cache_hit`, `cache_miss`, `execute` or `transfer`. `cache` is `hit` or `miss`, with
-    `where` it was looked up (`memory`, `disk`) and the `reason` for a miss. `steady` marks a run that is not the first. `thread` numbers
-    the threads of the recording in the order in which they begin something.
+    `where` it was looked up (`memory`, `disk`) and the `reason` for a miss; of a transfer, `reason` is the
+    way the data took. `steady` marks a run that is not the first. `thread` numbers the threads of the recording in the order in which they
+    begin something.
     """
 
     kind: str
