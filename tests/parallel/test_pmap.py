@@ -234,6 +234,28 @@ def test_every_way_to_run_a_map_is_a_loop(body):
         np.testing.assert_allclose(way(mapped, x), way(loop, x), rtol=2e-5, atol=1e-6, err_msg=name)
 
 
+def test_x20_x36_programs_of_maps_go_by_that_name():
+    def double(x, w):
+        return x * w
+
+    f = xlab.pmap(double, axis_name="i", in_axes=(0, None), donate_argnums=0)
+    (call,) = xlab.make_jaxpr(f)(X[:4], np.float32(2)).jaxpr.eqns
+    assert call.params["name"] == "pmap(double)"
+    assert call.params["donated_invars"] == (True, False)
+    inner = call.params["jaxpr"].jaxpr
+    assert inner.debug_info.arg_names == ("x", "w")
+    (mapped,) = inner.eqns
+    # What the historic primitive said: the axis and its size, the devices, where arguments and results are mapped.
+    assert mapped.params["jaxpr"].debug_info.name == "pmap(double)"
+    assert dict(mapped.params["mesh"].shape) == {"i": 4}
+    assert mapped.params["mesh"].devices_in_order == tuple(xlab.devices()[:4])
+    assert [s.axes_of(0) for s in mapped.params["in_specs"]] == [("i",), ()]
+    lowered = f.lower(X[:4], np.float32(2))
+    assert lowered.as_text().startswith("module @jit_pmap_double_ ")
+    assert "jit(pmap(double))" in lowered.as_text(debug_info=True)
+    assert xlab.observe.program(f, X[:4], np.float32(2)).name == "pmap(double)"
+
+
 class TestReplicaMode:
     """X29: a map inside a larger program takes and returns whole arrays."""
 
@@ -356,6 +378,21 @@ ERRORS = {
     "static_count": (ValueError, r"static_broadcasted_argnums=\(1,\)", lambda: xlab.pmap(
         lambda x, n: x, static_broadcasted_argnums=1)(X)),
     "range": (ValueError, "out of range", lambda: xlab.pmap(lambda x: x, in_axes=1)(X)),
+    "given_devices": (ValueError, r"maps 4 examples, and its devices are 2, with ids \[1, 2\]", lambda: xlab.pmap(
+        _named_body, devices=xlab.devices()[1:3], static_broadcasted_argnums=1)(X[:4], 1)),
+    "device_twice": (ValueError, r"ids \[3\] more than once, in \[3, 0, 3\]", lambda: xlab.pmap(
+        lambda x: x, devices=[xlab.devices()[i] for i in (3, 0, 3)])),
+    "prefix": (ValueError, r"in_axes of pmap of <lambda> must be a pytree prefix.*by keyword are not compared.*\['b'\].*\['a'\]", lambda: xlab.pmap(
+        lambda d, y: y, in_axes=({"b": 0},))({"a": X}, y=X)),
+    "prefix_type": (ValueError, r"by keyword are not compared.*type\n *<class 'dict'>.*ShapedArray", lambda: xlab.pmap(
+        lambda d: d, in_axes=({"b": 0},))(X)),
+    "prefix_length": (ValueError, "2 entries for 1 arguments.*by keyword are not compared", lambda: xlab.pmap(
+        lambda x, y: y, in_axes=(0, 0))(X, y=X)),
+    "prefix_out": (ValueError, "out_axes of pmap of <lambda> must be a pytree prefix of what it returns.*length 3.*length 2", lambda: xlab.pmap(
+        lambda x: (x, x), out_axes=(0, 0, 0))(X)),
+    "text": (TypeError, r"cannot call pmap of _named_body: argument `x\['k'\]\[1\]` is 'hi' of type str.*static_broadcasted_argnums=0", lambda: xlab.pmap(
+        _named_body, static_broadcasted_argnums=1)({"k": [X, "hi"]}, 2)),
+    "masked": (ValueError, "masked arrays.*filled", lambda: xlab.pmap(lambda x: x)(np.ma.masked_array(X, X > 3))),
 }  # fmt: skip
 
 

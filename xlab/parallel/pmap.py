@@ -5,7 +5,9 @@ Where several processes work together, each calls with its own rows and gets its
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import math
 import threading
 import weakref
@@ -20,15 +22,16 @@ from xlab.backend import processes as _processes
 from xlab.compile.jit import jit
 from xlab.compile.runtime_checks import replay
 from xlab.compile.stages import ShapeDtypeStruct
-from xlab.compile.tracing import argument_names, function_name
+from xlab.compile.tracing import function_name
 from xlab.config import config, idle_argument
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import state
-from xlab.errors import ForbiddenMapError, IncompatibleDevices
+from xlab.errors import ForbiddenMapError, IncompatibleDevices, InvalidInputException
 from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.by_operation import is_traced, runs_on_values
 from xlab.parallel.host_local import to_global, to_local
+from xlab.parallel.pmap_arguments import PmapArguments, canonical_axis, row_of_devices
 from xlab.parallel.put import device_put
 from xlab.parallel.replica_mode import (
     check_collectives,
@@ -110,7 +113,7 @@ def pmap(
             out_axes,
             static,
             donated,
-            _row(devices),
+            row_of_devices(devices),
             backend,
             axis_size,
         ),
@@ -129,20 +132,6 @@ def pmap(
 
     pmap_fun.lower, pmap_fun.trace = staged(mapped.compiled.lower), staged(mapped.compiled.trace)
     return pmap_fun
-
-
-def _row(devices) -> tuple | None:
-    """The devices as a flat list; a column of devices is accepted too."""
-    if devices is None:
-        return None
-    grid = np.array(list(devices), dtype=object)
-    if grid.size == 0:
-        raise ValueError("'devices' argument to pmap must be non-empty, or None.")
-    if grid.ndim > 1 and grid.size != len(grid):
-        raise ValueError(
-            f"pmap takes its devices in a row, one for each example, got them in the shape {grid.shape}"
-        )
-    return tuple(grid.flat)
 
 
 _known: weakref.WeakKeyDictionary[Callable, dict[Any, _Pmapped]] = weakref.WeakKeyDictionary()
@@ -186,25 +175,26 @@ class _Wanted(BaseException):
         self.name, self.size = name, size
 
 
-class _Pmapped:
+class _Pmapped(PmapArguments):
     """A pmapped function: reads the axis size off the arguments and runs a `shard_map`. It refers to the function weakly."""
 
     def __init__(self, fun, name, in_axes, out_axes, static, donated, devices, backend, axis_size):
-        self._fun, self.name, self.in_axes, self.out_axes, self.static = (
-            fun,
-            name,
-            in_axes,
-            out_axes,
-            static,
-        )
-        self.devices, self.backend, self.axis_size = devices, backend, axis_size
-        self.label = function_name(fun())
+        super().__init__(fun, in_axes, static, axis_size)
+        self.name, self.out_axes, self.devices, self.backend = name, out_axes, devices, backend
 
         def run(*args, **kwargs):
             return self.call(args, kwargs)
 
+        run.__name__ = self.label
+        with contextlib.suppress(TypeError, ValueError):  # no signature is known
+            run.__signature__ = inspect.signature(fun())  # for the names of arguments
         self.compiled = jit(
-            run, static_argnums=static or None, donate_argnums=donated or None, name=self.label
+            run,
+            static_argnums=static,
+            static_argnames=(),
+            donate_argnums=donated,
+            donate_argnames=(),
+            name=f"pmap({self.label})",
         )
 
     def __call__(self, fun, args, kwargs):
@@ -220,6 +210,9 @@ class _Pmapped:
             moved = self.brought(args, kwargs)
             if moved is None:
                 raise
+        except InvalidInputException:
+            self.check_values(args)
+            raise
         return self.compiled(*moved[0], **moved[1])
 
     def as_replicas(self, args, kwargs):
@@ -229,22 +222,6 @@ class _Pmapped:
             return self.call(args, kwargs)
         finally:
             _nest.replicas = before
-
-    def check_static(self, args) -> None:
-        if max(self.static) >= len(args):
-            raise ValueError(
-                f"pmapped function {self.label} has static_broadcasted_argnums={self.static} but was called with only "
-                f"{len(args)} positional argument{'s' if len(args) != 1 else ''}. All static broadcasted arguments must "
-                f"be passed positionally."
-            )
-        for i in self.static:
-            try:
-                hash(args[i])
-            except TypeError:
-                raise ValueError(
-                    f"Non-hashable static arguments are not supported, as this would make each call a new program: pmapped function "
-                    f"{self.label} was given {args[i]!r} of type {type(args[i]).__name__} as its static argument {i}"
-                ) from None
 
     # -- the traced call -------------------------------------------------------------------------------------
 
@@ -342,18 +319,20 @@ class _Pmapped:
                 examples = [x if a is None else squeeze(x, (a,)) for x, a in zip(blocks, axes)]
             a, k = self.restored(in_tree, examples, args)
             results, out["tree"] = _tree.flatten(fun(*a, **k))
-            skeleton = _tree.unflatten(out["tree"], list(range(len(results))))
-            wanted = _tree.flatten_prefix(
-                "pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None
+            wanted = self.prefix(
+                "out_axes", self.out_axes, _tree.unflatten(out["tree"], list(map(aval_of, results)))
             )
             out["axes"] = [
-                _canonical(w, aval_of(x).ndim + 1, "out_axes", fun) for x, w in zip(results, wanted)
+                canonical_axis(w, aval_of(x).ndim + 1, "out_axes", fun)
+                for x, w in zip(results, wanted)
             ]
             if replicas:
                 return tuple(spread(x, w, name, size) for x, w in zip(results, out["axes"]))
             return tuple(
                 x if w is None else expand_dims(x, (w,)) for x, w in zip(results, out["axes"])
             )
+
+        body.__name__ = f"pmap({self.label})"  # so that views and tools tell it from a shard_map
 
         def specs(found):
             return tuple(_spec(name, None if replicas else a) for a in found)
@@ -367,77 +346,14 @@ class _Pmapped:
         results = (whole.run if by_operation else whole.as_program)(tuple(flat))
         return _tree.unflatten(out["tree"], results)
 
-    # -- arguments -------------------------------------------------------------------------------------------
-
-    def flatten(self, args, kwargs):
-        """Dynamic leaves, their structure, and along which axis each is mapped."""
-        dynamic = tuple(a for i, a in enumerate(args) if i not in self.static)
-        in_axes = self.in_axes
-        if isinstance(in_axes, (tuple, list)):
-            if len(in_axes) == len(args):
-                in_axes = tuple(a for i, a in enumerate(in_axes) if i not in self.static)
-            elif len(in_axes) != len(dynamic):
-                raise ValueError(
-                    f"pmap in_axes must have one entry per positional argument of {self.label}: got "
-                    f"{len(in_axes)} entries for {len(args)} arguments"
-                )
-            in_axes = tuple(in_axes)
-        else:
-            in_axes = (in_axes,) * len(dynamic)
-        flat, in_tree = _tree.flatten((dynamic, kwargs))
-        axes = _tree.flatten_prefix(
-            "pmap in_axes",
-            (in_axes, dict.fromkeys(kwargs, 0)),
-            (dynamic, kwargs),
-            is_leaf=lambda a: a is None,
-        )
-        return (
-            flat,
-            in_tree,
-            [_canonical(a, aval_of(x).ndim, "in_axes", self._fun()) for x, a in zip(flat, axes)],
-        )
-
-    def restored(self, in_tree, leaves, args):
-        """Arguments made of these leaves, and of the static ones among `args`."""
-        dynamic, kwargs = _tree.unflatten(in_tree, leaves)
-        positional = list(dynamic)
-        for i in sorted(self.static):
-            positional.insert(i, args[i])
-        return positional, kwargs
-
-    def size_of(self, flat, axes, args, kwargs) -> int:
-        sizes = sorted({aval_of(x).shape[a] for x, a in zip(flat, axes) if a is not None})
-        if not sizes:
-            if self.axis_size is None:
-                raise ValueError(
-                    f"pmap of {self.label} requires at least one mapped argument: every argument has in_axes=None"
-                )
-            sizes = [self.axis_size]
-        if len(sizes) > 1 or (self.axis_size is not None and self.axis_size != sizes[0]):
-            listed = [
-                f"`{name}` of type {aval_of(x).str_short()} has {aval_of(x).shape[a]} along axis {a}"
-                for x, a, name in zip(flat, axes, self.names(args, kwargs, len(flat)))
-                if a is not None
-            ]
-            raise ValueError(
-                f"pmap of {self.label} got inconsistent sizes for array axes to be mapped: {'; '.join(listed)}"
-                + (f"; axis_size is {self.axis_size}" if self.axis_size is not None else "")
-            )
-        if sizes[0] < 1:
-            raise ValueError(
-                f"pmap of {self.label} maps an axis of size {sizes[0]}: it runs once per example on a device of its own, so there has to "
-                f"be one at least"
-            )
-        return sizes[0]
-
-    def names(self, args, kwargs, n):
-        """The names of the dynamic leaves, for error messages."""
-        kept = tuple(() if i in self.static else a for i, a in enumerate(args))
-        return argument_names(self._fun(), _tree.structure((kept, kwargs)), n)
-
     def chosen(self, size):
         available = self.available()
         if size > len(available):
+            if self.devices is not None:
+                raise ValueError(
+                    f"pmap of {self.label} maps {size} examples, and its devices are {len(available)}, with ids {[d.id for d in available]}: "
+                    f"give as many devices as examples, or map fewer (vmap the rest)"
+                )
             raise ValueError(
                 f"compiling pmap of {self.label} requires {size} devices, one for each example, but only "
                 f"{len(available)} are available: set config.num_cpu_devices before the first use of a device, or map "
@@ -498,14 +414,11 @@ class _Pmapped:
         if some_are_refused():
             check_collectives(self.compiled.trace(*a, **k).jaxpr.jaxpr, self.label)
         outs, out_tree = _tree.flatten(self.compiled(*a, **k))
-        skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
-        wanted = _tree.flatten_prefix(
-            "pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None
-        )
+        wanted = self.prefix("out_axes", self.out_axes, _tree.unflatten(out_tree, outs))
         return _tree.unflatten(
             out_tree,
             [
-                to_local(x, mesh, _canonical(w, aval_of(x).ndim, "out_axes", self._fun()))
+                to_local(x, mesh, canonical_axis(w, aval_of(x).ndim, "out_axes", self._fun()))
                 for x, w in zip(outs, wanted)
             ],
         )
@@ -547,13 +460,3 @@ class _Pmapped:
 
 def _spec(name, axis) -> PartitionSpec:
     return PartitionSpec() if axis is None else PartitionSpec(*(None,) * axis, name)
-
-
-def _canonical(axis, ndim, what, fun):
-    if axis is None:
-        return None
-    if not -ndim <= axis < ndim:
-        raise ValueError(
-            f"pmap of {function_name(fun)}: {what} entry {axis} is out of range for a value with {ndim} dimensions"
-        )
-    return axis % ndim
