@@ -230,3 +230,30 @@ def test_the_derivative_communicates_where_the_function_does_not():
     with pytest.warns(DivergenceWarning, match="such as its derivative: psum at"):
         got = xlab.grad(lambda w: mapped(f, True)(*args[:3], w).sum())(args[3])
     assert got.tolist() == [0, 0, 0]
+
+
+def test_x21_results_taken_from_the_first_device_are_told():
+    """`out_axes=None` and `check_vma=False` take it on trust that devices agree."""
+    x = X[:8].reshape(4, 2)
+
+    def said(f, *args):
+        with xlab.observe.record() as session:
+            f(*args)
+        return [n.text for n in xlab.observe.report(session).notices if "from the first" in n.text]
+
+    def body(x, w):
+        return x, lax.psum(x, "i"), w * 2, lax.all_gather(x, "i"), lax.axis_index("i")
+
+    where = {"axis_name": "i", "in_axes": (0, None), "out_axes": None}
+    got = said(xlab.pmap(body, **where), x, 3.0)
+    assert len(got) == 2
+    assert all(f"result {i} of pmap(body) may differ between devices along 'i'" in t for i, t in zip((0, 4), got))  # fmt: skip
+    assert said(xlab.pmap(lambda x, w: lax.pmean(x, "i") * w, **where), x, 3.0) == []
+    assert said(xlab.pmap(body, "i", in_axes=(0, None)), x, 3.0) == []
+    loose = mapped(lambda x, y, z, w: (x[:1] * 2, lax.pmax(y, "i")), False, (P("j"), P()))
+    (text,) = said(loose, X, X, X, X)
+    assert "result 0 of <lambda> may differ between devices along 'i'" in text
+    slope = xlab.grad(
+        lambda w: xlab.pmap(lambda x, w: (x * w).sum(), in_axes=(0, None))(x, w).sum()
+    )
+    assert said(slope, 3.0) == [] and said(xlab.jit(slope), 3.0) == []

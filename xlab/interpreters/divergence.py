@@ -59,6 +59,29 @@ class Divergence(NamedTuple):
         )
 
 
+class PickedResult(NamedTuple):
+    """A result of an equation that its spec says is the same along `axes`, and that may differ there: that of the first device is taken."""
+
+    equation: JaxprEqn
+    result: int
+    axes: tuple
+
+    def __str__(self):
+        along = " and ".join(repr(a) for a in self.axes)
+        name = open_jaxpr(self.equation.params["jaxpr"]).debug_info.name
+        return (
+            f"result {self.result} of {name} may differ between devices along {along}, and is taken from the first of them: map it along "
+            f"an axis of its own, or make it the same (lax.psum, lax.pmean)"
+        )
+
+
+def picked_results(jaxpr: Jaxpr | ClosedJaxpr) -> list[PickedResult]:
+    """Results that are taken on trust to be the same on several devices, and that the program does not make the same."""
+    analysis = _Analysis({}, False)
+    analysis.run(open_jaxpr(jaxpr))
+    return list(analysis.picked.values())
+
+
 def divergences(jaxpr: Jaxpr | ClosedJaxpr) -> list[Divergence]:
     """The collectives of a program that its devices may reach differently."""
     return _Analysis({}, False).run(open_jaxpr(jaxpr))
@@ -80,6 +103,7 @@ class _Analysis:
         self.sizes, self.typed = sizes, typed
         self.stored: frozenset = NOWHERE  # over which axes anything in any reference differs
         self.found: dict[int, Divergence] = {}
+        self.picked: dict[tuple[int, int], PickedResult] = {}
         self.under: frozenset = NOWHERE
         self.deciders: tuple[JaxprEqn, ...] = ()
 
@@ -124,7 +148,7 @@ class _Analysis:
         if eqn.primitive.name == "axis_index":
             return [self.real((params["axis_name"],))]
         if eqn.primitive.name == "shard_map":
-            return self.inside_mesh(params, ins)
+            return self.inside_mesh(eqn, ins)
         outs = self.through(eqn, ins, joined)
         if any(isinstance(e, _effects.IO_EFFECTS) for e in eqn.effects):
             # A callback may return different values on each device.
@@ -146,14 +170,21 @@ class _Analysis:
                 )
         return joined - over if arrival.same else joined | over
 
-    def inside_mesh(self, params, ins) -> list[frozenset]:
+    def inside_mesh(self, eqn: JaxprEqn, ins) -> list[frozenset]:
+        params = eqn.params
         outer = self.sizes, self.typed
         names = params["newly_manual_axes"]
         self.sizes = {**self.sizes, **{a: n for a, n in params["mesh"].shape.items() if a in names}}
         self.typed = params["check_vma"]
         try:
             ins = [x | self.real(s.axes()) for x, s in zip(ins, params["in_specs"])]
-            return [x - names for x in self.values(params["jaxpr"], ins)]
+            outs = self.values(params["jaxpr"], ins)
+            for i, (x, spec) in enumerate(zip(outs, params["out_specs"])):
+                apart = x & names - frozenset(spec.axes()) - spec.unreduced
+                if apart:
+                    axes = tuple(a for a in self.sizes if a in apart)
+                    self.picked[id(eqn), i] = PickedResult(eqn, i, axes)
+            return [x - names for x in outs]
         finally:
             self.sizes, self.typed = outer
 

@@ -11,6 +11,7 @@ from typing import Any
 from xlab.core.jaxpr import number_equations
 from xlab.core.source_info import is_internal
 from xlab.interpreters.communication_costs import Interconnect
+from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.kernel_runs.static import kernels_of
@@ -159,6 +160,17 @@ def report(
             )
             or ()
         )
+        notices += (
+            _guard(
+                lambda stages=stages, index=index: memoize(
+                    stages, ("picked results", index), lambda: _picked_results(stages, index)
+                ),
+                notices,
+                f"the results of {stages.name}",
+                index,
+            )
+            or ()
+        )
     if "programs" in parts:
         begun = [
             made
@@ -259,6 +271,21 @@ def _reused_keys(stages: ProgramStages, index: int) -> tuple[Notice, ...]:
         return ()
     number = number_equations(stages.closed.jaxpr).get(id(found.equation), -1)
     return (Notice("warning", found.text, "program", equation=number, program=index),)
+
+
+def _picked_results(stages: ProgramStages, index: int) -> list[Notice]:
+    """What is said of results that differ between devices where the program says that they are the same."""
+    numbers = number_equations(stages.closed.jaxpr)
+    return [
+        Notice(
+            "warning",
+            str(found),
+            "program",
+            equation=numbers.get(id(found.equation), -1),
+            program=index,
+        )
+        for found in picked_results(stages.closed)
+    ]
 
 
 def with_targets(program: Program, targets: Sequence[Scheduled]) -> Program:
