@@ -245,7 +245,7 @@ class IncompatibleDevices(XlabError, ValueError):
 
     Fix: move them to one mesh with `xlab.device_put(x, sharding)`, or leave small ones uncommitted.
 
-    `sides` are the two that disagree: what each is, and the ids of its devices in their order.
+    `sides` are those that disagree, the first two first: what lies there, and the ids of the devices in their order.
     """
 
     sides: tuple[tuple[str, tuple[int, ...]], ...] = ()

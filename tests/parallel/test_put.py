@@ -299,6 +299,35 @@ def test_disagreeing_devices():
         xlab.jit(lambda p, q: p + q)(a, turned)
 
 
+def test_x44_all_that_disagree_are_named_once():
+    d = xlab.devices()
+    on = lambda i: xlab.device_put(X, d[i])
+
+    def fun(a, b, rest, w):
+        return a + b + rest["k"] + rest["l"] + lax.with_sharding_constraint(w, rows())
+
+    with pytest.raises(IncompatibleDevices) as caught:
+        xlab.jit(fun)(on(1), on(1), {"k": on(2), "l": on(3)}, X)
+    text = str(caught.value)
+    assert "argument `a` of fun with type float32[8] is on device ids [1]" in text
+    assert "but argument `rest['k']` of fun with type float32[8] is on device ids [2]" in text
+    named = text.split("In all, ")[1].split(". Put all")[0].split("; ")
+    assert [row.split(":")[0] for row in named] == [
+        f"on device ids {ids} on platform CPU" for ids in ([1], [2], [3], list(range(8)))
+    ]
+    assert "`a`" in named[0] and "`b`" in named[0] and "`rest['l']`" in named[2]
+    assert "sharding_constraint inside fun" in named[3]
+    assert [ids for _, ids in caught.value.sides] == [(1,), (2,), (3,), tuple(range(8))]
+    many = {str(i): on(i % 2) for i in range(20)}
+    with pytest.raises(
+        IncompatibleDevices, match=r"`m\['12'\]`.* and 5 more; on device.* and 5 more\."
+    ):
+        xlab.jit(lambda m: sum(m.values()))(many)
+    with pytest.raises(IncompatibleDevices) as two:
+        xlab.jit(lambda p, q: p + q)(on(1), on(2))
+    assert "In all" not in str(two.value)
+
+
 def test_warm_calls_run_no_python(empty_native_cache, python_calls):
     a = xlab.device_put(X, rows())
     f = xlab.jit(lambda a: jnp.sin(a) + 1)

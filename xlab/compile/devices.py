@@ -192,14 +192,33 @@ def resolve(
             )
         if not other.count and other.devices != first.devices:
             same = [d.id for d in first.devices] == [d.id for d in other.devices]
+            sides: dict[tuple, list[str]] = {}  # one for all on the same devices in the same order
+            for c in (first, other, *assignments):
+                if c.devices and c.who not in (found := sides.setdefault(c.devices, [])):
+                    found.append(c.who)
+            more = len(sides) > 2 or any(len(found) > 1 for found in sides.values())
             error = IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {_devices(first.devices)}, but {other.who} is on "
-                f"{_devices(other.devices)}{' of another client' if same else ''}. Put both on the same devices (xlab.device_put), or leave one "
-                f"uncommitted."
+                f"{_devices(other.devices)}{' of another client' if same else ''}. {_all_sides(sides) if more else ''}Put "
+                f"{'all' if more else 'both'} on the same devices (xlab.device_put), or leave {'some' if more else 'one'} uncommitted."
             )
-            error.sides = tuple((c.who, tuple(d.id for d in c.devices)) for c in (first, other))
+            error.sides = tuple(
+                (_several(found), tuple(d.id for d in devices)) for devices, found in sides.items()
+            )
             raise error
     return first.devices, True
+
+
+def _all_sides(sides: dict[tuple, list[str]]) -> str:
+    """Everything that places the program, by devices."""
+    rows = [f"on {_devices(devices)}: {_several(found)}" for devices, found in sides.items()]
+    hidden = f"; and {len(rows) - 8} more" if len(rows) > 8 else ""
+    return f"In all, {'; '.join(rows[:8])}{hidden}. "
+
+
+def _several(found: list[str]) -> str:
+    hidden = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return ", ".join(found[:5]) + hidden
 
 
 def _devices(devices) -> str:
