@@ -404,6 +404,35 @@ def test_tokens_go_between_programs_on_one_and_many_devices(d, mesh):
         put(token, where).block_until_ready()
 
 
+@pytest.mark.parametrize("devices", [1, 8])
+def test_x17_results_of_every_kind_of_type_in_one_program(d, mesh, devices):
+    where = NamedSharding(mesh, P("x")) if devices > 1 else SingleDeviceSharding(d[0])
+    x, keys = put(VALUES, where), put(xlab.random.split(xlab.random.key(0), 8), where)
+
+    @xlab.jit
+    def f(keys, token, none, x):
+        folded = xlab.vmap(xlab.random.fold_in, (0, None))(keys, 1)
+        return {"k": folded, "t": token, "n": none, "x": x * 2, "b": x > 3}
+
+    for _ in range(2):  # cold and warm
+        out = f(keys, lax.create_token(), np.zeros(3, xlab.dtypes.float0), x)
+        assert out["k"].dtype == keys.dtype and out["k"].sharding == where
+        want = xlab.vmap(xlab.random.fold_in, (0, None))(
+            xlab.random.split(xlab.random.key(0), 8), 1
+        )
+        np.testing.assert_array_equal(xlab.random.key_data(out["k"]), xlab.random.key_data(want))
+        assert type(out["t"]) is type(lax.create_token())
+        out["t"].block_until_ready()
+        assert type(out["n"]) is np.ndarray and out["n"].dtype == xlab.dtypes.float0
+        assert out["n"].shape == (3,)
+        np.testing.assert_array_equal(out["x"], 2 * VALUES)
+        assert out["x"].sharding == where and out["b"].dtype == bool
+    with pytest.raises(
+        TypeError, match=r"returned .* of type object, which is not an array value \(result 0\)"
+    ):
+        xlab.jit(lambda x: object())(x)
+
+
 def test_keys_take_formats(d):
     keys = xlab.random.split(xlab.random.key(0), 6).reshape(2, 3)
     moved = put(keys, Format(Layout((1, 0)), SingleDeviceSharding(d[1])))

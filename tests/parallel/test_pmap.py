@@ -299,6 +299,89 @@ class TestReplicaMode:
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+class TestDonation:
+    """X25: an argument that lies right gives up its buffer; one that had to move, and one passed by keyword, stay."""
+
+    @staticmethod
+    def rows(n=8):
+        return xlab.pmap(lambda x: x)(X[:n])
+
+    def test_what_lies_right_is_taken(self):
+        f = xlab.pmap(
+            lambda t, w, y: (t["a"] + w + y, t["b"] * 2), in_axes=(0, None, 0), donate_argnums=(0,)
+        )
+        a, b, y = (self.rows() for _ in range(3))
+        for _ in range(2):  # cold and warm
+            a, b = f({"a": (old := a), "b": b}, 1.0, y)
+            assert old.is_deleted() and not y.is_deleted()
+        with pytest.raises(
+            RuntimeError, match=r"deleted or donated: the call of jit\(pmap\(<lambda>\)\)"
+        ):
+            f({"a": old, "b": b}, 1.0, y)
+        by_keyword = xlab.pmap(lambda x, y: x + y, donate_argnums=(0, 1))
+        x = self.rows()
+        assert np.array_equal(by_keyword(x, y=y), 2 * X)
+        assert x.is_deleted() and not y.is_deleted()
+        x = self.rows()
+        by_keyword.lower(x, y).compile()(x, y)
+        assert x.is_deleted() and y.is_deleted()
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: X.copy(),
+            lambda: jnp.asarray(X),
+            lambda: xlab.device_put(X, xlab.devices()[5]),
+            lambda: xlab.pmap(lambda x: x, devices=xlab.devices()[::-1])(X),
+        ],
+        ids=["host", "one device", "committed elsewhere", "another order"],
+    )
+    def test_what_has_to_move_stays(self, make):
+        x = make()
+        assert np.array_equal(xlab.pmap(lambda x: x + 1, donate_argnums=0)(x), X + 1)
+        assert np.array_equal(x, X)
+
+    def test_inside_of_transformations_and_checks_nothing_is_taken(self):
+        f, x = xlab.pmap(lambda x: x * x, donate_argnums=0), self.rows()
+        assert np.array_equal(xlab.grad(lambda v: f(v).sum())(x), 2 * X)
+        assert np.array_equal(xlab.jit(f)(x), X * X)
+        with xlab.debug_nans(True):
+            assert np.array_equal(f(x), X * X)
+        with xlab.disable_jit():
+            assert np.array_equal(f(x), X * X)
+        assert not x.is_deleted()
+
+    def test_the_outermost_of_a_nest_takes(self):
+        nest = lambda **options: xlab.pmap(xlab.pmap(lambda v: v + 1), **options)
+        x = nest()(X.reshape(2, 4))
+        assert np.array_equal(nest(donate_argnums=0)(x), X.reshape(2, 4) + 2) and x.is_deleted()
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_x38_rows_lie_on_the_first_devices_in_the_order_of_their_numbers(n):
+    ids = [d.id for d in xlab.devices()[:n]]
+    assert ids == sorted(ids)
+    y = xlab.pmap(lambda x: x + lax.axis_index("i"), axis_name="i")(X[:n])
+    assert [d.id for d in y.sharding.devices_in_order] == ids
+    assert {s.device.id: s.index[0].indices(n)[0] for s in y.addressable_shards} == {
+        i: k for k, i in enumerate(ids)
+    }
+    assert [float(s.data[0]) for s in y.addressable_shards] == [2.0 * k for k in range(n)]
+
+
+def test_x39_keys_and_values_without_derivatives():
+    keys = xlab.random.split(xlab.random.key(0), 4)
+    assert np.array_equal(xlab.pmap(xlab.random.normal)(keys), xlab.vmap(xlab.random.normal)(keys))
+    split = xlab.pmap(lambda k: xlab.random.split(k, 2), out_axes=1)(keys)
+    want = xlab.vmap(lambda k: xlab.random.split(k, 2), out_axes=1)(keys)
+    assert np.array_equal(xlab.random.key_data(split), xlab.random.key_data(want))
+    f = xlab.pmap(lambda n, x: (n, x * n))
+    none = np.zeros(4, xlab.dtypes.float0)
+    tangents = xlab.jvp(f, (np.arange(4), X[:4]), (none, np.ones(4, np.float32)))[1]
+    assert tangents[0].dtype == xlab.dtypes.float0 and tangents[0].shape == (4,)
+    assert np.asarray(tangents[1]).tolist() == [0, 1, 2, 3]
+
+
 def test_x35_collectives_between_processes_have_to_be_allowed(monkeypatch):
     body = xlab.make_jaxpr(
         xlab.pmap(lambda v: lax.pmax(lax.psum(v, "i"), "i") + lax.axis_index("i"), "i")

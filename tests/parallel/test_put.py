@@ -238,6 +238,76 @@ def test_get_wait_and_stacked_puts():
     assert xlab.device_put_replicated(X, d).shape == (2, 8)
 
 
+def test_x9_lists_of_values_and_one_value_on_a_list_of_devices():
+    d = xlab.devices()
+    several = xlab.device_put([1.0, X, np.int8(3)], [d[4], d[2], d[7]])
+    assert [x.devices() for x in several] == [{d[4]}, {d[2]}, {d[7]}]
+    assert [np.asarray(x).tolist() for x in several] == [1.0, X.tolist(), 3]
+    copies = xlab.device_put([X] * 3, d[1:4])
+    assert [x.devices() for x in copies] == [{q} for q in d[1:4]]
+    with pytest.raises(ValueError, match="list of length 2, but .* length 3"):
+        xlab.device_put([1.0, 2.0, 3.0], d[:2])
+
+
+class TestReplicate:
+    """X10: copies of a value as the examples of a map."""
+
+    def test_one_row_on_each_device(self):
+        y = xlab.replicate({"w": X, "s": 2}, 8, 8)
+        assert np.array_equal(y["w"], np.stack([X] * 8)) and np.asarray(y["s"]).tolist() == [2] * 8
+        assert shards(y["w"]) == {i: [X.tolist()] for i in range(8)} and y["w"].committed
+        assert y["s"].weak_type
+        summed = xlab.pmap(lambda w, x: w.sum() * lax.psum(x, "i"), "i")(y["w"], X)
+        assert np.asarray(summed).tolist() == [28.0 * 28] * 8
+        turned = xlab.replicate(X.reshape(2, 4), 4, in_axis=-1)
+        assert turned.shape == (2, 4, 4) and turned.sharding.num_devices == 4
+        assert np.array_equal(turned, np.stack([X.reshape(2, 4)] * 4, -1))
+
+    def test_several_devices_for_each_row_and_no_axis(self):
+        y = xlab.replicate(X, 2, 8)
+        assert y.shape == (2, 8)
+        assert {s.device.id: s.index[0].start for s in y.addressable_shards} == {
+            i: i // 4 for i in range(8)
+        }
+        back = xlab.devices()[::-1][:3]
+        whole = xlab.replicate(X, 3, devices=back, in_axis=None)
+        assert whole.shape == X.shape and whole.is_fully_replicated
+        assert whole.sharding.devices_in_order == tuple(back)
+
+    def test_keys_and_traced_values(self):
+        keys = xlab.replicate(xlab.random.key(1), 3)
+        assert keys.shape == (3,) and keys.sharding.num_devices == 3
+        drawn = xlab.pmap(xlab.random.uniform)(keys)
+        assert np.asarray(drawn).tolist() == [float(xlab.random.uniform(xlab.random.key(1)))] * 3
+        y = xlab.jit(lambda x: xlab.replicate(x * 2, 8, in_axis=1))(X[:2])
+        assert np.array_equal(y, np.stack([X[:2] * 2] * 8, 1)) and y.sharding.num_devices == 8
+
+    def test_the_value_leaves_the_host_once(self):
+        with (
+            xlab.transfer_guard_host_to_device("disallow"),
+            xlab.transfer_guard_device_to_host("disallow"),
+        ):
+            assert xlab.replicate(xlab.device_put(X), 8).shape == (8, 8)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"axis_size": 9}, "9 copies.*there are 8 devices"),
+            (
+                {"axis_size": 2, "nrep": 4, "devices": xlab.devices()[:3]},
+                r"4 copies.*3 devices, with ids \[0, 1, 2\]",
+            ),
+            ({"axis_size": 2, "devices": xlab.devices()[:3]}, "2 copies.*3 devices"),
+            ({"axis_size": 3, "nrep": 4}, "nrep=4: give a multiple"),
+            ({"axis_size": 0}, "nrep=0"),
+            ({"axis_size": 2, "in_axis": 2}, r"in_axis=2 is out of range.*f32\[8\]"),
+        ],
+    )
+    def test_refused(self, options, words):
+        with pytest.raises(ValueError, match=f"(?s){words}"):
+            xlab.replicate(X, **options)
+
+
 def test_mesh_utils():
     assert [d.id for d in create_device_mesh((4, 2)).flat] == list(range(8))
     with pytest.raises(ValueError, match="product of mesh_shape"):

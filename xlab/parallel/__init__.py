@@ -1,7 +1,7 @@
 """Programs on several devices: `shard_map`, `pmap`, and moving data.
 
 Reading order: `manual.py` (types and checks), `shard_map_primitive.py`, `per_device.py` and `by_operation.py` (bodies that run
-operation by operation), `shard_map.py`, `pmap.py`, `put.py`, `assemble.py` (arrays made of parts),
+operation by operation), `shard_map.py`, `pmap_arguments.py`, `pmap.py`, `put.py`, `assemble.py` (arrays made of parts), `replicate.py` (copies on devices),
 `mesh_utils.py`. May import `transforms` and
 the rooms below.
 

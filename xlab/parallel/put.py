@@ -38,7 +38,6 @@ __all__ = [
     "device_get",
     "device_put",
     "device_put_p",
-    "device_put_replicated",
     "device_put_sharded",
 ]
 
@@ -250,20 +249,6 @@ def device_put_sharded(shards: Sequence[Any], devices: Sequence[Any]) -> Any:
         )
 
     return _tree.map(leaf, *shards)
-
-
-def device_put_replicated(x: Any, devices: Sequence[Any]) -> Any:
-    """A copy of `x` on each device, stacked along a new leading dimension."""
-    mesh = _row_of(devices)
-
-    def leaf(v):
-        v = np.asarray(v)
-        return device_put(
-            np.broadcast_to(v, (len(devices), *v.shape)),
-            NamedSharding(mesh, PartitionSpec("_device")),
-        )
-
-    return _tree.map(leaf, x)
 
 
 def _row_of(devices):
