@@ -46,6 +46,27 @@ class TestProfiler:
         with pytest.raises(ValueError, match="No active profiler server"):
             xlab.profiler.stop_server()
 
+    def test_a_profile_says_what_instructions_cost(self, tmp_path):
+        read = importlib.import_module("xlab.experimental.profiler").get_profiled_instructions_proto
+        with pytest.raises(FileNotFoundError, match="no profile under"):
+            read(tmp_path)
+        f, x = xlab.jit(lambda x: jnp.cumsum(jnp.sin(x) @ x)), jnp.ones((64, 64))
+        f(x).block_until_ready()
+        with xlab.profiler.trace(tmp_path):
+            f(x).block_until_ready()
+        found = read(str(tmp_path))
+        costs = {}
+        while found:  # messages of a name and a double
+            size = found[1]
+            message, found = found[2 : 2 + size], found[2 + size :]
+            assert message[0] == 0x0A and message[-9] == 0x11
+            name = message[2 : 2 + message[1]].decode()
+            costs[name] = np.frombuffer(message[-8:], "<f8")[0]
+        compiled = f.lower(x).compile().as_text()
+        assert costs and all(f"%{name} = " in compiled and us > 0 for name, us in costs.items())
+        (run,) = tmp_path.glob("plugins/profile/*")
+        assert len(read(run)) == len(read(tmp_path))
+
     def test_what_memory_holds(self, tmp_path):
         held = jnp.ones(1000)
         xlab.profiler.save_device_memory_profile(tmp_path / "memory.prof")

@@ -10,6 +10,7 @@ import functools
 import gzip
 import os
 import shutil
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -164,3 +165,49 @@ def profile_data(name: str) -> Any:
     from jaxlib import _profile_data
 
     return getattr(_profile_data, name)
+
+
+def profiled_instructions(tensorboard_dir: os.PathLike | str) -> bytes:
+    """What the instructions of a written profile cost, as a serialized `tensorflow.profiler.ProfiledInstructionsProto`.
+
+    Field 1 is repeated and holds the name of an HLO instruction (1) and its microseconds (2): of each execution and device, without the
+    time it waited for other devices, on average. Compilers schedule by them.
+
+    Args:
+        tensorboard_dir: what `start_trace` was given, of whose runs the newest is read, or the directory of one run.
+
+    Raises:
+        FileNotFoundError: when no profile is there.
+    """
+    from xlab.backend import profiling
+
+    where = Path(tensorboard_dir)
+    runs = [where, *where.glob("plugins/profile/*"), *where.glob("plugin/profile/*")]
+    runs = [r for r in runs if any(r.glob("*.xplane.pb"))]
+    if not runs:
+        raise FileNotFoundError(
+            f"no profile under {where}: neither *.xplane.pb nor plugins/profile/*/*.xplane.pb is there. Write one with "
+            f"xlab.profiler.start_trace({os.fspath(where)!r}), the program, and stop_trace()"
+        )
+    run = max(runs, key=lambda r: r.stat().st_mtime)
+    found = _profiler.get_profiled_instructions_proto(os.fspath(run))
+    if found:  # of GPUs, whose names carry the fingerprint of their program
+        return found
+    times: dict[str, list[float]] = {}
+    for file in sorted(run.glob("*.xplane.pb")):
+        for event in profiling.read(file.read_bytes()).instructions:
+            times.setdefault(event.hlo_op, []).append(event.duration_ns - event.wait_ns)
+    costs = ((name, sum(ns) / len(ns) / 1e3) for name, ns in times.items())
+    return b"".join(
+        _message(1, _message(1, name.encode()) + b"\x11" + struct.pack("<d", us))
+        for name, us in costs
+    )
+
+
+def _message(field: int, content: bytes) -> bytes:
+    """A field of a protocol buffer that has a length: text, or a message."""
+    size, length = len(content), b""
+    while size > 0x7F:
+        length += bytes([size & 0x7F | 0x80])
+        size >>= 7
+    return bytes([field << 3 | 2]) + length + bytes([size]) + content

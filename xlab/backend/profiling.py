@@ -118,6 +118,14 @@ def marker(name: str, **stats: Any) -> Iterator[None]:
         yield
 
 
+def read(serialized: bytes) -> Profile:
+    """A profile that was written to a file, or kept with `keep_raw`."""
+    from jaxlib import _profile_data
+
+    data = _profile_data.ProfileData.from_serialized_xspace(serialized)
+    return Profile(*_read(data), raw=serialized)
+
+
 def _read(data: Any) -> tuple[tuple[InstructionEvent, ...], tuple[HostEvent, ...]]:
     ops: list[tuple[str, Any, dict[str, Any]]] = []
     ends: dict[Any, float] = {}

@@ -8,7 +8,7 @@ elements), `bits.py` (bitwise operations), `buffer_callbacks.py` (`buffer_callba
 `call.py` (call primitives), `callback_calls.py` (host callbacks in programs),
 `callbacks.py` (`pure_callback`, `io_callback`), `comparison.py` (comparisons and selection), `complexes.py` (complex
 numbers), `composite.py` (named operations with a decomposition), `compute_on.py` (annotations for the compiler), `constraint.py`
-(`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution
+(`with_sharding_constraint`), `control_deps.py` (the order of what is computed), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution
 functions), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
 sums), `debugging.py` (looking into programs while they run), `dim_value.py` (symbolic dimensions as values), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing

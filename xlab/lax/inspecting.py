@@ -20,6 +20,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, costs, mlir
+from xlab.interpreters.mlir.shardings import left_to_compiler, part_type
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec, from_hlo_sharding
 
@@ -119,16 +120,7 @@ class Inspection:
         """What the compiler calls to split the operation: nothing is left of it."""
         (tiling,) = operands
         self.found.append(tiling)
-        aval = physical_aval(self.aval)
-        tiles = (
-            tiling.tile_assignment_dimensions()
-            if tiling.is_tiled() and not tiling.is_replicated()
-            else ()
-        )
-        shape = list(aval.shape)
-        for d, parts in enumerate(tuple(tiles)[: len(shape)]):
-            shape[d] = -(-shape[d] // parts)
-        part = mlir.tensor_type(aval.update(shape=tuple(shape), sharding=None))
+        part = part_type(self.aval, tiling)
         return f"module {{ func.func @main(%x: {part}) {{ return }} }}", operands, results
 
     def report(self, one: Any, chosen: Callable[[Any, Any], Any]) -> None:
@@ -160,17 +152,17 @@ class Inspection:
 
 
 def _lowering(ctx, x, *, callback):
-    module, region, asked = ctx.module, None, ctx.module.devices > 1
+    region = None
     if ctx.manual:
         names = ctx.mesh.axis_names
         kinds = zip(names, ctx.mesh.axis_types)
         region = ctx.mesh.update(
             axis_types=tuple(AxisType.Manual if n in ctx.manual else t for n, t in kinds)
         )
-        # Where every axis is manual, no compiler has a choice: a device has the whole of its part.
-        asked = any(n not in ctx.manual and size > 1 for n, size in ctx.mesh.shape.items())
+    # Where every axis is manual, no compiler has a choice: a device has the whole of its part.
+    asked = left_to_compiler(ctx)
     inspection = Inspection(callback, ctx.avals_in[0], region, asked)
-    module.inspections.append(inspection)
+    ctx.module.inspections.append(inspection)
     if asked:
         ctx.op0(
             f"stablehlo.custom_call @{partitioners.TARGET}({x}) {{api_version = 2 : i32, has_side_effect = true, "

@@ -93,6 +93,22 @@ def tiling_text(tiling, ndim: int, devices: int, meshes: MeshTable) -> str:
     return f"#sdy.sharding<@{symbol}, [{', '.join(parts)}]>"
 
 
+def part_type(aval, tiling) -> str:
+    """The type of a device's part of a value under a tiling; where that does not come out even, the parts are padded."""
+    aval = physical_aval(aval)
+    tiled = tiling.is_tiled() and not tiling.is_replicated()
+    tiles = tuple(tiling.tile_assignment_dimensions())[: aval.ndim] if tiled else (1,) * aval.ndim
+    shape = tuple(-(-size // n) for size, n in zip(aval.shape, tiles, strict=True))
+    return tensor_type(aval.update(shape=shape, sharding=None))
+
+
+def left_to_compiler(ctx) -> bool:
+    """Whether the code runs over several devices, and how values lie is the compiler's choice along some axis."""
+    if ctx.manual:
+        return any(n not in ctx.manual and size > 1 for n, size in ctx.mesh.shape.items())
+    return ctx.module.devices > 1
+
+
 def _check_axis(name: str) -> None:
     """Refuses a name that ends the process: the partitioner reads escaped letters of a mesh's axes back and aborts."""
     if not name.isascii() or not name.isprintable() or "\\" in name:
