@@ -225,6 +225,14 @@ class ShardingTypeError(XlabTypeError):
     """
 
 
+class ManualAxisTypeError(XlabTypeError, ValueError):
+    """A rule for derivatives gives a value that varies over other mesh axes than the one it belongs to.
+
+    Inside of `shard_map` a tangent varies as its primal does, and a cotangent as the cotangent of its argument has to. Fix: cast with
+    `lax.pcast(x, axis, to='varying')` what is the same on all devices, and add up with `lax.psum(x, axis)` what is a part of a sum.
+    """
+
+
 class InvalidInputException(XlabTypeError):
     """A value that is neither an array, nor a number, nor a registered container reached the runtime.
 

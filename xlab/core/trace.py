@@ -367,6 +367,15 @@ def axis_size(name: Any) -> int:
     return find_axis(name).size
 
 
+def check_axis_name(name: Any, api: str) -> None:
+    """Raises for a name that collectives could not tell from the number of an array axis."""
+    if type(name) is int:
+        raise TypeError(
+            f"{api} got axis_name={name}: an int names an axis of an array, as in psum(x, {name}). Any other hashable value names a mapped "
+            f"axis, such as axis_name='batch'"
+        )
+
+
 def find_axis(name: Any, api: str = "this operation") -> Axis:
     axis = state.axes.get(name)
     if axis is None:

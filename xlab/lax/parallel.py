@@ -11,10 +11,9 @@ from xlab.core.pending import Todo as Todo
 from xlab.lax.collectives import *  # noqa: F403
 from xlab.lax.collectives.all_gather import all_gather
 from xlab.lax.collectives.all_gather import all_gather_reduced_p as _gather_reduced_p
-from xlab.lax.collectives.casts import _in_mesh_order
 from xlab.lax.collectives.casts import preduced as preduced
 from xlab.lax.collectives.casts import pvary as pvary
-from xlab.lax.collectives.casts import reduced_vary_cast_p as _reduced_vary_cast_p
+from xlab.lax.collectives.casts import reduced_vary_cast as reduced_vary_cast
 from xlab.lax.collectives.casts import vary_unreduced_cast as vary_unreduced_cast
 from xlab.lax.collectives.common import axis_names, require_varying, size_of
 from xlab.lax.collectives.common import collective_vma_rule as collective_vma_rule
@@ -84,6 +83,8 @@ def all_gather_invariant(x, axis_name, *, axis: int = 0, tiled: bool = False):
 def all_gather_reduced(x, axis_name, *, axis: int = 0, tiled: bool = False):
     """`all_gather` whose result is reduced: its transpose sums and scatters."""
     names = axis_names(axis_name, "all_gather_reduced", lists=False)
+    if not names:
+        return x
     return _tree.map(
         lambda v: _gather_reduced_p.bind(
             v,
@@ -99,12 +100,16 @@ def all_gather_reduced(x, axis_name, *, axis: int = 0, tiled: bool = False):
 def unreduced_psum(x, axis_name):
     """Carries out the sum of an unreduced value."""
     names = axis_names(axis_name, "unreduced_psum")
+    if not names:
+        return x
     return _tree.map(lambda v: _unreduced_psum_p.bind(v, axes=names), x)
 
 
 def unreduced_psum_scatter(x, axis_name, *, scatter_dimension: int = 0, tiled: bool = False):
     """Carries out the sum of an unreduced value; each member keeps its block."""
     names = axis_names(axis_name, "unreduced_psum_scatter", lists=False)
+    if not names:
+        return x
     return _tree.map(
         lambda v: _unreduced_scatter_p.bind(
             v,
@@ -115,12 +120,6 @@ def unreduced_psum_scatter(x, axis_name, *, scatter_dimension: int = 0, tiled: b
         ),
         x,
     )
-
-
-def reduced_vary_cast(x, axis_name):
-    """A reduced value as a varying one."""
-    names = _in_mesh_order(axis_names(axis_name, "reduced_vary_cast"))
-    return _tree.map(lambda v: _reduced_vary_cast_p.bind(v, axes=names), x)
 
 
 def insert_collective_pvary(axis_name, x):

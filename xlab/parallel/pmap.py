@@ -26,7 +26,7 @@ from xlab.compile.tracing import function_name
 from xlab.config import config, idle_argument
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
-from xlab.core.trace import state
+from xlab.core.trace import check_axis_name, state
 from xlab.errors import ForbiddenMapError, IncompatibleDevices, InvalidInputException
 from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.by_operation import is_traced, runs_on_values
@@ -105,6 +105,7 @@ def pmap(
                 raise TypeError(
                     f"pmap {what} leaves must be int or None, got {leaf!r} of type {type(leaf).__name__}"
                 )
+    check_axis_name(axis_name, "pmap")
     fun, mapped = _shared(
         fun,
         (

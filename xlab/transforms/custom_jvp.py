@@ -12,6 +12,7 @@ from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.trace import state
+from xlab.errors import ManualAxisTypeError
 from xlab.interpreters import ad
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
 from xlab.transforms.arguments import check_callable, text_attributes
@@ -158,6 +159,12 @@ def _check_tangent(out, t, name, rule):
         raise TypeError(
             f"Custom JVP rule {function_name(rule)} for function {name} must produce primal and tangent outputs with "
             f"corresponding shapes and dtypes, but got a primal of type {aval_of(out)} and a tangent of type {got}"
+        )
+    if state.manual is not None and got.mat != want.mat:
+        raise ManualAxisTypeError(
+            f"Custom JVP rule {function_name(rule)} for function {name} must produce primal and tangent outputs that vary over the same "
+            f"mesh axes, but got a primal of type {aval_of(out)} and a tangent of type {got}: cast with lax.pcast(t, axis, to='varying') "
+            f"what is the same on all devices"
         )
     return t
 

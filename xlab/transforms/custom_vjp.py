@@ -15,6 +15,7 @@ from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
 from xlab.core.trace import state
+from xlab.errors import ManualAxisTypeError
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import CallFlow, control_flow_rules
@@ -426,6 +427,12 @@ class _FlatBackward:
             raise ValueError(
                 f"{rule} must produce cotangents with the shapes of the arguments, but gave {got} for an argument of "
                 f"type {aval}"
+            )
+        if state.manual is not None and got.mat != want.to_ct_aval().mat:
+            raise ManualAxisTypeError(
+                f"{rule} must produce cotangents that vary over mesh axes as their arguments do, but gave {got} for an argument of type "
+                f"{aval}, whose cotangent is of type {want.to_ct_aval()}: use lax.pcast(ct, axis, to='varying') for a value that is the "
+                f"same on all devices, lax.psum(ct, axis) for parts of a sum"
             )
         if got.dtype != want.dtype:
             from xlab.lax.convert import convert_element_type

@@ -11,7 +11,7 @@ from xlab.compile.tracing import argument_names, function_name, made_of
 from xlab.config import idle_argument
 from xlab.core.avals import aval_of, explicit_types
 from xlab.core.refs import is_ref
-from xlab.core.trace import Axis, state
+from xlab.core.trace import Axis, check_axis_name, state
 from xlab.interpreters import batching, vmappable
 from xlab.transforms.arguments import check_callable, wraps
 
@@ -52,6 +52,7 @@ def vmap(
             f"passed to the function, but got {in_axes}."
         )
 
+    check_axis_name(axis_name, "vmap")
     spmd = (
         ()
         if spmd_axis_name is None

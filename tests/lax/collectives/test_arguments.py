@@ -68,7 +68,7 @@ def keys():
         *(
             (
                 lambda v, f=f: f(keys(), "i"),
-                f"{'psum' if f is lax.pmean else f.__name__} needs numbers, got key<fry>",
+                f"{f.__name__} needs numbers, got key<fry>",
             )
             for f in (lax.psum, lax.pmean, lax.pmax, lax.pmin, lax.psum_scatter)
         ),

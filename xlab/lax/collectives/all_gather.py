@@ -9,7 +9,6 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.communication import collective_rules, moving
@@ -20,6 +19,7 @@ from xlab.lax.arithmetic import mul
 from xlab.lax.collectives.axis_index import axis_index
 from xlab.lax.collectives.common import (
     CHANNEL,
+    AxisPrimitive,
     axis_names,
     batch_in_groups,
     canonical_groups,
@@ -222,9 +222,9 @@ def _invariant_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, t
     return [out if tiled else squeeze(out, (dim,))]
 
 
-all_gather_p = Primitive("all_gather", auto_pvary=False)
-all_gather_invariant_p = Primitive("all_gather_invariant", auto_pvary=False)
-all_gather_reduced_p = Primitive("all_gather_reduced", auto_pvary=False)
+all_gather_p = AxisPrimitive("all_gather", auto_pvary=False)
+all_gather_invariant_p = AxisPrimitive("all_gather_invariant", auto_pvary=False)
+all_gather_reduced_p = AxisPrimitive("all_gather_reduced", auto_pvary=False)
 # The transposes of the first and the last are sums that scatter and stand in psum_scatter.py.
 for _p, _rule, _back in (
     (all_gather_p, _aval, None),

@@ -7,7 +7,6 @@ from typing import Any
 
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.communication import collective_rules, moving
@@ -15,6 +14,8 @@ from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
 from xlab.lax.collectives.common import (
     CHANNEL,
+    AxisPrimitive,
+    as_names,
     axis_names,
     batch_in_groups,
     canonical_groups,
@@ -131,12 +132,8 @@ def pswapaxes(
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
-def _names(axis_name) -> tuple:
-    return axis_name if isinstance(axis_name, tuple) else (axis_name,)
-
-
 def _aval(x, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
-    names = _names(axis_name)
+    names = as_names(axis_name)
     refuse_unfinished("all_to_all", x, names)
     n = group_size(names, axis_index_groups)
     shape = list(x.shape)
@@ -151,7 +148,7 @@ def _aval(x, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
 
 
 def _lowering(ctx, x, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
-    rows = groups_of(ctx, _names(axis_name), axis_index_groups)
+    rows = groups_of(ctx, as_names(axis_name), axis_index_groups)
     n = len(rows[0])
     if n == 1:
         return x
@@ -165,7 +162,7 @@ def _lowering(ctx, x, *, split_axis, concat_axis, axis_name, axis_index_groups, 
 def _transpose(ct, x, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
     return [
         all_to_all_p.bind(
-            require_varying("all_to_all", ct, _names(axis_name)),
+            require_varying("all_to_all", ct, as_names(axis_name)),
             split_axis=concat_axis,
             concat_axis=split_axis,
             axis_name=axis_name,
@@ -188,7 +185,7 @@ def _fold_dim(x, dim):
 
 def _batch(axis, operands, dims, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
     x, d = operands[0], dims[0]
-    names = _names(axis_name)
+    names = as_names(axis_name)
     if axis.name not in names:
         if d is not None:
             split_axis += d <= split_axis
@@ -251,7 +248,7 @@ def _exchange(x, dim, names):
     )
 
 
-all_to_all_p = Primitive("all_to_all", auto_pvary=False, context_dependent=True)
+all_to_all_p = AxisPrimitive("all_to_all", auto_pvary=False, context_dependent=True)
 all_to_all_p.def_effectful_abstract_eval(_aval)
 all_to_all_p.def_impl(unmapped)
 ad.deflinear2(all_to_all_p, _transpose)

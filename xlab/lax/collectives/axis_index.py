@@ -60,7 +60,19 @@ def axis_size(axis_name: AxisName) -> int:
     return math.prod(sizes)
 
 
+def _single(axis_name):
+    """The name that the primitive was bound with, perhaps alone in a tuple."""
+    if not isinstance(axis_name, tuple) or axis_name in state.axes:
+        return axis_name
+    if len(axis_name) != 1:
+        raise NotImplementedError(
+            f"the primitive axis_index takes one axis name, got {axis_name}: call lax.axis_index, which adds up the ranks along several"
+        )
+    return axis_name[0]
+
+
 def _aval(*, axis_name):
+    axis_name = _single(axis_name)
     axis = find_axis(axis_name, "axis_index")
     varies = state.manual is not None and axis.kind == "mesh" and axis_name in state.manual
     return (
@@ -72,13 +84,15 @@ def _aval(*, axis_name):
 
 
 def _batch(axis, operands, dims, *, axis_name):
-    if axis_name != axis.name:
+    if _single(axis_name) != axis.name:
         return axis_index_p.bind(axis_name=axis_name), None
     return iota(np.int32, axis.size), 0
 
 
 def _lowering(ctx, *, axis_name):
     mesh = ctx.mesh
+    if isinstance(axis_name, tuple) and len(axis_name) == 1:
+        (axis_name,) = axis_name
     if mesh is None or axis_name not in mesh.axis_names:
         raise NameError(
             f"axis_index: the axis {axis_name!r} is not an axis of the mesh the program runs on"

@@ -11,11 +11,11 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.core import trace as _trace
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, costs, mlir
-from xlab.lax.collectives.common import mat_of, refuse_unfinished, vma_state
+from xlab.lax.collectives.common import AxisPrimitive, mat_of, refuse_unfinished, vma_state
+from xlab.sharding import get_abstract_mesh
 
 __all__ = ["pcast"]
 
@@ -38,16 +38,14 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
         >>> print(f(xlab.lax.full((2,), 3.0)))
         [3. 3.]
     """
-    if isinstance(axis_name, (set, frozenset)):
-        raise TypeError(f"pcast takes one axis name or a tuple of them, got the set {axis_name}")
-    axes = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    axes = _axes("pcast", axis_name)
     if not axes:
         return x
     if to not in ("unreduced", "reduced", "varying"):
         raise ValueError(
             f"Got unexpected `to` value {to!r}. Allowed `to` values are: {{'unreduced', 'reduced', 'varying'}}"
         )
-    if not _inside("pcast" if to != "varying" else "pvary", axes):
+    if not _inside("pcast", axes):
         return x
     axes = _in_mesh_order(axes)
 
@@ -66,7 +64,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
 
 def pvary(x, axis_name):
     """Declares that an invarying (or reduced) value varies over mesh axes; axes over which it varies already are an error."""
-    axes = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    axes = _axes("pvary", axis_name)
     if not axes or not _inside("pvary", axes):
         return x
     axes = _in_mesh_order(axes)
@@ -75,7 +73,7 @@ def pvary(x, axis_name):
 
 def preduced(x, axis_name):
     """Marks an invarying value as reduced: its cotangent stays a sum of summands until it leaves."""
-    axes = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    axes = _axes("preduced", axis_name)
     return (
         _tree.map(lambda v: preduced_p.bind(v, axes=_in_mesh_order(axes)), x)
         if axes and _inside("preduced", axes)
@@ -85,10 +83,31 @@ def preduced(x, axis_name):
 
 def vary_unreduced_cast(x, axis_name):
     """Declares that the varying values are the summands of one value."""
-    axes = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    axes = _axes("vary_unreduced_cast", axis_name)
     if not axes or not _inside("vary_unreduced_cast", axes):
         return x
     return _tree.map(lambda v: vary_unreduced_cast_p.bind(v, axes=_in_mesh_order(axes)), x)
+
+
+def reduced_vary_cast(x, axis_name):
+    """A reduced value as a varying one."""
+    axes = _axes("reduced_vary_cast", axis_name)
+    if not axes or not _inside("reduced_vary_cast", axes):
+        return x
+    return _tree.map(lambda v: reduced_vary_cast_p.bind(v, axes=_in_mesh_order(axes)), x)
+
+
+def _axes(api: str, axis_name) -> tuple:
+    """The mesh axes of a cast as a tuple."""
+    if isinstance(axis_name, (set, frozenset, list)):
+        kind = "list" if isinstance(axis_name, list) else "set"
+        raise TypeError(f"{api} takes one axis name or a tuple of them, got the {kind} {axis_name}")
+    axes = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{api} got a repeated axis in {axes}: each axis may be named once")
+    if any(type(a) is int for a in axes):
+        raise NotImplementedError(f"{api} works on mesh axes, not on array axes: got {axes}")
+    return axes
 
 
 def vary(x, axes):
@@ -136,8 +155,17 @@ def _in_mesh_order(axes) -> tuple:
     )
 
 
+class CastPrimitive(AxisPrimitive):
+    """A cast over mesh axes. Types refer to them inside of `shard_map`, and where a mesh with Explicit axes is set."""
+
+    def unbound(self, name):
+        """What happens where an axis is not bound."""
+        if name not in get_abstract_mesh().axis_names:
+            _inside(self.name, (name,))
+
+
 def _cast(name: str, change):
-    prim = Primitive(name, auto_pvary=False)
+    prim = CastPrimitive(name, auto_pvary=False)
 
     @prim.def_abstract_eval
     def aval(x, *, axes):
@@ -179,6 +207,7 @@ def _preduced_mat(x, axes):
 
 
 def _to_unreduced_mat(x, axes):
+    refuse_unfinished("vary_unreduced_cast", x, axes)
     _need("vary_unreduced_cast", x, axes, x.mat.varying, "varying")
     return x.mat.update(varying=x.mat.varying - axes, unreduced=x.mat.unreduced | axes)
 

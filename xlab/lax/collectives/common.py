@@ -16,12 +16,14 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import NamedAxisEffect
-from xlab.core.trace import Axis, find_axis, state
+from xlab.core.primitive import Primitive
+from xlab.core.trace import Axis, EvalTrace, find_axis, state
 from xlab.interpreters import batching
 from xlab.interpreters.divergence import Arrival
 from xlab.interpreters.mlir import tensor_type
 from xlab.lax.shape import concatenate, reshape
 from xlab.lax.slicing import slice_in_dim
+from xlab.sharding import get_abstract_mesh
 
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
@@ -58,6 +60,11 @@ def axis_names(axis_name: Any, api: str, *, lists: bool = True, ints: bool = Fal
     return names
 
 
+def as_names(axis_name: Any) -> tuple:
+    """The parameter of a primitive that keeps its axes as they were given, as a tuple."""
+    return axis_name if isinstance(axis_name, tuple) else (axis_name,)
+
+
 def whole(api: str, what: str, number: Any) -> int:
     """A rank, as a Python int."""
     try:
@@ -75,6 +82,40 @@ def unmapped(*_: Any, **params: Any) -> Any:
     raise RuntimeError(
         f"a collective over {names!r} must be used within a mapped context like vmap or shard_map, which binds the axis"
     )
+
+
+class AxisPrimitive(Primitive):
+    """A primitive over named axes, which have to be bound wherever it is applied: types are remembered, and do not say whether they are."""
+
+    def bind(self, *args, **params):
+        """Applies the primitive; NameError where an axis is not bound."""
+        given = params["axes"] if "axes" in params else params["axis_name"]
+        names = given if isinstance(given, tuple) and given not in state.axes else (given,)
+        for name in names:
+            if type(name) is not int and name not in state.axes:
+                self.unbound(name)
+        return super().bind(*args, **params)
+
+    def unbound(self, name: Any) -> None:
+        """What happens where an axis is not bound."""
+        if self.impl is not unmapped or type(state.trace) is not EvalTrace:
+            find_axis(name, self.name)
+
+
+def same_mesh(api: str, aval) -> None:
+    """Raises where the type of an operand refers to another mesh than the types around it."""
+    mesh, found = get_abstract_mesh(), getattr(aval, "explicit_sharding", None)
+    if found is None or mesh.empty:
+        return
+    if (found.mesh.axis_names, found.mesh.axis_sizes) != (mesh.axis_names, mesh.axis_sizes):
+        raise ValueError(
+            f"{api} got an operand of type {aval}, whose type refers to the mesh {_mesh_text(found.mesh)}, where types refer to "
+            f"{_mesh_text(mesh)}: bring it there first, with xlab.reshard, or call {api} where its own mesh is set"
+        )
+
+
+def _mesh_text(mesh) -> str:
+    return ", ".join(f"{n!r}: {size}" for n, size in zip(mesh.axis_names, mesh.axis_sizes))
 
 
 def no_keys(api: str, aval) -> None:
@@ -381,13 +422,13 @@ def _reordered(x, order):
 
 def everyone_alike(p: dict[str, Any]) -> Arrival:
     """Arrival rule: all devices along the axes take part, and get the same value unless there are several groups."""
-    axes = p["axes"] if "axes" in p else p["axis_name"]
+    axes = p["axes"] if "axes" in p else as_names(p["axis_name"])
     return Arrival(axes, same=len(p.get("axis_index_groups") or ((),)) == 1)
 
 
 def everyone_in_groups(p: dict[str, Any]) -> Arrival:
     """Arrival rule: all devices along the axes take part, and each gets its own value."""
-    return Arrival(p["axis_name"] if isinstance(p["axis_name"], tuple) else (p["axis_name"],))
+    return Arrival(as_names(p["axis_name"]))
 
 
 def everybody(p: dict[str, Any]) -> Arrival:

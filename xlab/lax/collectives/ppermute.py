@@ -9,7 +9,6 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.communication import collective_rules, moving
@@ -19,6 +18,8 @@ from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.collectives.axis_index import axis_index
 from xlab.lax.collectives.common import (
     CHANNEL,
+    AxisPrimitive,
+    as_names,
     axis_names,
     everybody,
     everyone_alike,
@@ -139,7 +140,8 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
                 f"pbroadcast must be applied to a device-varying type, got {aval_of(v)}, which is the same on all devices "
                 f"along {missing}"
             )
-        return pbroadcast_p.bind(v, axis_name=names, source=int(source))
+        given = tuple(axis_name) if isinstance(axis_name, list) else axis_name
+        return pbroadcast_p.bind(v, axis_name=given, source=int(source))
 
     return _tree.map(leaf, x)
 
@@ -207,7 +209,7 @@ def _rearranged(x, dim, sources):
     return parts[0] if len(parts) == 1 else concatenate(parts, dim)
 
 
-ppermute_p = Primitive("ppermute", auto_pvary=False)
+ppermute_p = AxisPrimitive("ppermute", auto_pvary=False)
 ppermute_p.def_abstract_eval(_aval)
 ad.deflinear2(ppermute_p, _transpose)
 batching.axis_primitive_batchers[ppermute_p] = _batch
@@ -223,10 +225,15 @@ DOUBLING_FROM = 1 << 24
 """Bytes that a broadcast by gathering would need on each device from which on it goes by doubling."""
 
 
+def _broadcast_aval(x, *, axis_name, source):
+    refuse_unfinished("pbroadcast", x, as_names(axis_name))
+    return x
+
+
 def _broadcast_lowering(ctx, x, *, axis_name, source):
     """Gather and take one slice: exact for every bit pattern, where a masked sum would lose the sign of zero."""
     aval = physical_aval(ctx.avals_in[0])
-    rows = groups_of(ctx, axis_name)
+    rows = groups_of(ctx, as_names(axis_name))
     n = len(rows[0])
     if n > 2 and n * aval.nbytes >= DOUBLING_FROM:
         return _doubling(ctx, x, aval, [(*r[source:], *r[:source]) for r in rows])
@@ -266,7 +273,10 @@ def _doubling(ctx, x, aval, rows):
 
 def _native_broadcast_lowering(ctx, x, *, axis_name, source):
     """The instruction of accelerators; the first of each group is the source."""
-    rows = [[row[source], *row[:source], *row[source + 1 :]] for row in groups_of(ctx, axis_name)]
+    rows = [
+        [row[source], *row[:source], *row[source + 1 :]]
+        for row in groups_of(ctx, as_names(axis_name))
+    ]
     t = tensor_type(ctx.avals_in[0])
     return ctx.op(
         f'"stablehlo.collective_broadcast"({x}) <{{{CHANNEL}, replica_groups = {groups_text(rows)}}}> : ({t}) -> {t}'
@@ -275,22 +285,23 @@ def _native_broadcast_lowering(ctx, x, *, axis_name, source):
 
 def _broadcast_transpose(ct, x, *, axis_name, source):
     """The source receives the sum of all cotangents, all others zero."""
-    total = psum(require_varying("pbroadcast", ct, axis_name), axis_name)
+    total = psum(require_varying("pbroadcast", ct, as_names(axis_name)), axis_name)
     return [select_source(total, axis_name=axis_name, source=source)]
 
 
 def select_source(total, *, axis_name, source):
     """The value on the rank of the source, zeros on all others."""
-    here = eq(axis_index(axis_name if len(axis_name) > 1 else axis_name[0]), np.int32(source))
+    here = eq(axis_index(axis_name), np.int32(source))
     here = broadcast_in_dim(here, aval_of(total).shape, ())
     return select_n(here, full_like(total, 0), total)
 
 
 def _broadcast_batch(axis, operands, dims, *, axis_name, source):
     x, d = operands[0], dims[0]
-    if axis.name not in axis_name:
+    names = as_names(axis_name)
+    if axis.name not in names:
         return pbroadcast_p.bind(x, axis_name=axis_name, source=source), d
-    single_name(axis_name, axis.name, "pbroadcast")
+    single_name(names, axis.name, "pbroadcast")
     if d is None:
         return x, None
     return slice_in_dim(x, source, source + 1, axis=d) if axis.size == 1 else _repeated(
@@ -302,8 +313,8 @@ def _repeated(x, d, source, size):
     return batching.broadcast(index_in_dim(x, source, d, keepdims=False), size, d)
 
 
-pbroadcast_p = Primitive("pbroadcast", auto_pvary=False)
-pbroadcast_p.def_abstract_eval(_aval)
+pbroadcast_p = AxisPrimitive("pbroadcast", auto_pvary=False)
+pbroadcast_p.def_abstract_eval(_broadcast_aval)
 ad.deflinear2(pbroadcast_p, _broadcast_transpose)
 batching.axis_primitive_batchers[pbroadcast_p] = _broadcast_batch
 mlir.register_text_lowering(pbroadcast_p, _broadcast_lowering)

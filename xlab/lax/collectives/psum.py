@@ -15,7 +15,6 @@ from xlab import tree as _tree
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer, state
 from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.interpreters import ad, batching, mlir
@@ -26,6 +25,7 @@ from xlab.lax.collectives import casts
 from xlab.lax.collectives.axis_index import axis_index
 from xlab.lax.collectives.common import (
     CHANNEL,
+    AxisPrimitive,
     axis_names,
     batch_in_groups,
     canonical_groups,
@@ -40,6 +40,8 @@ from xlab.lax.collectives.common import (
     no_keys,
     refuse_unfinished,
     require_varying,
+    same_mesh,
+    unmapped,
     vma_state,
     without_single,
 )
@@ -47,7 +49,7 @@ from xlab.lax.comparison import eq, ne, select_n
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full_like
 from xlab.lax.reduce_sum import reduced_shape, reduction_text
-from xlab.lax.reductions import highest, lowest, reduce_sum
+from xlab.lax.reductions import highest, lowest, reduce_max, reduce_min, reduce_sum
 from xlab.lax.shape import broadcast_in_dim, canonical_axes
 from xlab.lax.slicing import dynamic_index_in_dim
 
@@ -69,47 +71,61 @@ def psum(
         >>> print(xlab.vmap(lambda x: xlab.lax.psum(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
         [3. 3. 3.]
     """
-    axes = without_single(axis_names(axis_name, "psum", ints=True))
-    groups = canonical_groups(axis_index_groups, axes, "psum")
+    return _sum("psum", x, axis_name, axis_index_groups)
+
+
+def _sum(api, x, axis_name, axis_index_groups):
+    axes = without_single(axis_names(axis_name, api, ints=True))
+    groups = canonical_groups(axis_index_groups, axes, api)
     if not axes:
         return x
     return _tree.map(
-        lambda v: (_psum if isinstance(v, Tracer) else _constant_sum)(v, axes, groups), x
+        lambda v: (_psum if isinstance(v, Tracer) else _constant_sum)(v, axes, groups, api), x
     )
 
 
-def _psum(x, axes, groups):
+def _psum(x, axes, groups, api="psum"):
     aval = aval_of(x)
-    no_keys("psum", aval)
+    no_keys(api, aval)
+    same_mesh(api, aval)
     if aval.dtype == np.bool_:
         x = convert_element_type(x, np.int32)
-    axes = _positive(axes, aval.ndim)
+    x, axes = _by_type(x, _positive(axes, aval.ndim), reduce_sum)
     over = mesh_names(axes)
     if not over:
-        return psum_p.bind(x, axes=axes, axis_index_groups=groups)
+        return psum_p.bind(x, axes=axes, axis_index_groups=groups) if axes else x
     if groups is not None:
         raise NotImplementedError(
-            "psum with axis_index_groups under shard_map with check_vma=True: the groups hold different "
+            f"{api} with axis_index_groups under shard_map with check_vma=True: the groups hold different "
             "sums, so the result would not be the same everywhere; use check_vma=False"
         )
-    source = vma_state("psum", x, over)
+    source = vma_state(api, x, over)
     other = tuple(a for a in axes if a not in over)
     if other:
         x = psum_p.bind(x, axes=other, axis_index_groups=None)
     if source == "unreduced":
         return unreduced_psum_p.bind(x, axes=over)
-    return bind_psum_invariant(x, over)
+    return bind_psum_invariant(x, over, api)
 
 
-def bind_psum_invariant(x, axes):
+def bind_psum_invariant(x, axes, api="psum"):
     """The checked sum; axes over which the value does not vary are cast first."""
-    return psum_invariant_p.bind(require_varying("psum", x, axes), axes=axes)
+    return psum_invariant_p.bind(require_varying(api, x, axes), axes=axes)
 
 
-def _constant_sum(x, axes, groups):
+def _by_type(x, axes, reduce):
+    """Array axes of an operand that lies along Explicit axes are reduced first: the type of the result is that of the plain reduction."""
+    ints, names = _split_axes(axes)
+    if not ints or aval_of(x).explicit_sharding is None:
+        return x, axes
+    return reduce(x, ints), names
+
+
+def _constant_sum(x, axes, groups, api="psum"):
     ints = tuple(a for a in axes if type(a) is int)
     names = tuple(a for a in axes if type(a) is not int)
-    no_keys("psum", aval_of(x))
+    no_keys(api, aval_of(x))
+    same_mesh(api, aval_of(x))
     if isinstance(x, bool):
         x = int(x)
     if ints:
@@ -144,7 +160,7 @@ def pmean(
     """
     axes = axis_names(axis_name, "pmean", ints=True)
     groups = canonical_groups(axis_index_groups, axes, "pmean")
-    total = psum(x, axis_name, axis_index_groups=groups)
+    total = _sum("pmean", x, axis_name, groups)
     uneven = groups is not None and len({len(g) for g in groups}) > 1
 
     # psum of the number one: what the members of a group count together, positional axes included.
@@ -240,7 +256,12 @@ def _extremum(prim, api, x, axis_name, axis_index_groups, nan_safe):
             raise TypeError(
                 f"{api} needs numbers that have an order, got {aval}; take the real part or the absolute value"
             )
-        over = {"axes": _positive(axes, aval.ndim), "axis_index_groups": groups}
+        same_mesh(api, aval)
+        reduce = reduce_max if prim is pmax_p else reduce_min
+        v, left = _by_type(v, _positive(axes, aval.ndim), reduce)
+        if axes and not left:
+            return v
+        over = {"axes": left, "axis_index_groups": groups}
         best = prim.bind(require_varying(api, v, axes), **over)
         if not nan_safe or not dtypes.issubdtype(aval.dtype, np.inexact):
             return best
@@ -292,13 +313,18 @@ def _split_axes(axes):
     return tuple(a for a in axes if type(a) is int), tuple(a for a in axes if type(a) is not int)
 
 
-def _aval(x, *, axes, axis_index_groups=None):
-    ints, names = _split_axes(axes)
-    refuse_unfinished("a reduction", x, names)
-    mat = x.mat
-    if axis_index_groups is None or len(axis_index_groups) == 1:
-        mat = mat.update(varying=mat.varying - set(names))
-    return ShapedArray(reduced_shape(x, ints), x.dtype, x.weak_type, mat=mat), effects_of(names)
+def _aval(api):
+    def rule(x, *, axes, axis_index_groups=None):
+        ints, names = _split_axes(axes)
+        refuse_unfinished(api, x, names)
+        mat = x.mat
+        if axis_index_groups is None or len(axis_index_groups) == 1:
+            mat = mat.update(varying=mat.varying - set(names))
+        if not ints:
+            return x.update(mat=mat), effects_of(names)
+        return ShapedArray(reduced_shape(x, ints), x.dtype, x.weak_type, mat=mat), effects_of(names)
+
+    return rule
 
 
 def _invariant_aval(x, *, axes):
@@ -342,8 +368,8 @@ def _lowering(combine, bool_combine, reduction, identity):
     return rule
 
 
-def _batch(prim, api, of_copies):
-    """Over the mapped axis itself the reduction is positional; `of_copies(x, n)` reduces `n` equal values."""
+def _batch(prim, api, of_copies, reduce):
+    """Over the mapped axis itself the reduction is positional, as `reduce`; `of_copies(x, n)` reduces `n` equal values."""
 
     def bind(x, axes, groups):
         if not axes:
@@ -372,7 +398,7 @@ def _batch(prim, api, of_copies):
         shifted = tuple(
             d if a == axis.name else a + (a >= d) if type(a) is int else a for a in axes
         )
-        return bind(x, shifted, axis_index_groups), None
+        return bind(*_by_type(x, shifted, reduce), axis_index_groups), None
 
     batching.axis_primitive_batchers[prim] = rule
 
@@ -419,26 +445,28 @@ def _zero(dtype):
     return np.zeros((), dtype)
 
 
-psum_p = Primitive("psum", auto_pvary=False)
-psum_invariant_p = Primitive("psum_invariant", auto_pvary=False)
-unreduced_psum_p = Primitive("unreduced_psum", auto_pvary=False)
-pmax_p = Primitive("pmax", auto_pvary=False)
-pmin_p = Primitive("pmin", auto_pvary=False)
+psum_p = AxisPrimitive("psum", auto_pvary=False)
+psum_invariant_p = AxisPrimitive("psum_invariant", auto_pvary=False)
+unreduced_psum_p = AxisPrimitive("unreduced_psum", auto_pvary=False)
+pmax_p = AxisPrimitive("pmax", auto_pvary=False)
+pmin_p = AxisPrimitive("pmin", auto_pvary=False)
 for _p, _rule in (
-    (psum_p, _aval),
-    (pmax_p, _aval),
-    (pmin_p, _aval),
+    (psum_p, _aval("psum")),
+    (pmax_p, _aval("pmax")),
+    (pmin_p, _aval("pmin")),
     (psum_invariant_p, _invariant_aval),
     (unreduced_psum_p, _unreduced_aval),
 ):
     _p.def_effectful_abstract_eval(_rule)
 for _p in (psum_p, psum_invariant_p, unreduced_psum_p):
     mlir.register_text_lowering(_p, _lowering("add", "or", "add", _zero))
-    _batch(_p, "psum", _times)
+    _batch(_p, "psum", _times, reduce_sum)
+for _p in (psum_invariant_p, unreduced_psum_p):
+    _p.def_impl(unmapped)
 mlir.register_text_lowering(pmax_p, _lowering("maximum", "or", "maximum", lowest))
 mlir.register_text_lowering(pmin_p, _lowering("minimum", "and", "minimum", highest))
-_batch(pmax_p, "pmax", lambda x, n: x)
-_batch(pmin_p, "pmin", lambda x, n: x)
+_batch(pmax_p, "pmax", lambda x, n: x, reduce_max)
+_batch(pmin_p, "pmin", lambda x, n: x, reduce_min)
 ad.deflinear2(psum_p, _psum_transpose)
 ad.deflinear2(psum_invariant_p, lambda ct, x, *, axes: [casts.vary(ct, axes)])
 ad.deflinear2(unreduced_psum_p, lambda ct, x, *, axes: [casts.preduced_p.bind(ct, axes=axes)])

@@ -9,7 +9,6 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.communication import collective_rules, reducing
@@ -18,6 +17,7 @@ from xlab.lax.arithmetic import mul
 from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p
 from xlab.lax.collectives.common import (
     CHANNEL,
+    AxisPrimitive,
     axis_names,
     batch_in_groups,
     canonical_groups,
@@ -34,6 +34,7 @@ from xlab.lax.collectives.common import (
     reshaped,
     resized,
     single_name,
+    unmapped,
     vma_state,
     without,
     without_single,
@@ -227,10 +228,11 @@ def _unreduced_transpose(ct, x, *, axis_name, scatter_dimension, axis_size, tile
     ]
 
 
-reduce_scatter_p = Primitive("reduce_scatter", auto_pvary=False)
-unreduced_reduce_scatter_p = Primitive("unreduced_reduce_scatter", auto_pvary=False)
+reduce_scatter_p = AxisPrimitive("reduce_scatter", auto_pvary=False)
+unreduced_reduce_scatter_p = AxisPrimitive("unreduced_reduce_scatter", auto_pvary=False)
 reduce_scatter_p.def_effectful_abstract_eval(_aval)
 unreduced_reduce_scatter_p.def_effectful_abstract_eval(_unreduced_aval)
+unreduced_reduce_scatter_p.def_impl(unmapped)
 for _p, _back in (
     (reduce_scatter_p, _transpose),
     (unreduced_reduce_scatter_p, _unreduced_transpose),

@@ -25,7 +25,15 @@ from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import dims_text, physical_aval
 from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p, widened
 from xlab.lax.collectives.all_to_all import all_to_all_p
-from xlab.lax.collectives.common import groups_of, inserted, require_varying, reshaped, resized
+from xlab.lax.collectives.common import (
+    AxisPrimitive,
+    as_names,
+    groups_of,
+    inserted,
+    require_varying,
+    reshaped,
+    resized,
+)
 from xlab.lax.collectives.ppermute import pbroadcast_p, ppermute_p, select_source
 from xlab.lax.collectives.psum import psum, psum_invariant_p, psum_p, unreduced_psum_p
 from xlab.lax.collectives.psum_scatter import reduce_scatter_p, unreduced_reduce_scatter_p
@@ -192,7 +200,7 @@ def _done_transpose(ct, x):
         return [ct]
     sync, params = synchronous[pending.start], pending.params
     if sync is pbroadcast_p:
-        names = params["axis_name"]
+        names = as_names(params["axis_name"])
         return [started(psum, require_varying("pbroadcast", ct, names), names)]
     rule = ad.primitive_transposes[sync]
     return started(rule, ct, ad.UndefinedPrimal(pending.operands[0]), **params)
@@ -213,7 +221,7 @@ def _done(name: str) -> Primitive:
 
 
 def _start(sync: Primitive, done: Primitive) -> Primitive:
-    start = Primitive(
+    start = AxisPrimitive(
         f"{sync.name}_start", auto_pvary=False, context_dependent=sync.context_dependent
     )
 
@@ -248,8 +256,7 @@ def _start(sync: Primitive, done: Primitive) -> Primitive:
 
 
 def _names(params) -> tuple:
-    names = params["axes"] if "axes" in params else params["axis_name"]
-    return names if isinstance(names, tuple) else (names,)
+    return as_names(params["axes"] if "axes" in params else params["axis_name"])
 
 
 def _start_lowering(sync):
