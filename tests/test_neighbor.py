@@ -152,6 +152,41 @@ def test_shards_are_read_while_another_thread_imports_the_reference():
 
 @needs_reference
 @pytest.mark.reference
+def test_an_import_of_the_reference_waits_while_a_shard_is_read():
+    """Its modules have names for native code during a read; an import that begins meanwhile must not find them."""
+    run(
+        "import sys, threading",
+        "from xlab.backend import parts",
+        "during, seen = [], []",
+        "make = parts._answer.make_single_device_sharding",
+        "def slow(device, *, memory_kind):",
+        "    if not during:",
+        "        during.append(threading.Thread(target=theirs))",
+        "        during[0].start()",
+        "        during[0].join(0.3)",
+        "        seen.append(('jax' in sys.modules, parts._WANTED in sys.modules))",
+        "    return make(device, memory_kind=memory_kind)",
+        "parts.set_sharding_of_parts(slow)",
+        "ours()",
+        "assert seen == [(False, True)], seen",
+        "during[0].join()",
+        "assert sys.modules[parts._WANTED] is not parts._answer and 'jax' in sys.modules",
+        "ours(); theirs()",
+    )
+
+
+@pytest.mark.beside
+def test_reading_leaves_no_name_behind():
+    run(
+        "import sys",
+        "from xlab.backend import parts",
+        "ours()",
+        "assert parts._WANTED not in sys.modules and not any(n.split('.')[0] == 'jax' for n in sys.modules)",
+    )
+
+
+@needs_reference
+@pytest.mark.reference
 def test_import_by_unpickling_is_let_in():
     run(
         "import pickle, subprocess, sys",

@@ -9,6 +9,7 @@ Arrays are of the native class `ArrayImpl`; `install_methods` gives it its Pytho
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,8 +135,8 @@ def _own_copies(shards: Sequence[Any]) -> list[Any]:
     made: dict[Any, Any] = {}
     out = []
     for shard in shards:
-        if isinstance(shard, np.ndarray) and shard.nbytes <= _SMALL:
-            shard = np.array(shard, order="C", copy=True)
+        if type(shard) is np.ndarray and shard.nbytes <= _SMALL:
+            shard = shard.copy()
         elif isinstance(shard, np.ndarray):
             key = shard.__array_interface__["data"][0], shard.shape, shard.strides
             copy = made.get(key)
@@ -182,7 +183,11 @@ def set_shard_makers(single: Callable[[Any, str | None], Any] | None = None,
                      aval: Callable[[Any, tuple[int, ...]], Any] | None = None) -> None:  # fmt: skip
     """Sets the functions that make the sharding and the type of one shard."""
     global _make_single, _shard_aval
-    _make_single = single or _make_single
+    if single is not None:
+        _make_single = single
+        _parts.set_sharding_of_parts(
+            functools.cache(lambda device, *, memory_kind: single(device, memory_kind).native)
+        )
     _shard_aval = aval or _shard_aval
 
 
@@ -204,10 +209,15 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
     shard_aval = _shard_aval(aval, shape)
     kind = native.memory_kind
     devices = native._internal_device_list.addressable_device_list
-    out = [
-        part._rewrap_with_aval_and_sharding(shard_aval, _make_single(device, kind).native)
-        for part, device in zip(native_parts, devices, strict=True)
-    ]
+    committed = arr._committed
+    out = []
+    for part, device in zip(native_parts, devices, strict=True):
+        if committed and owner_of(part._sharding) is not None:
+            part.aval = shard_aval
+        else:
+            where = _make_single(device, kind).native
+            part = part._rewrap_with_aval_and_sharding(shard_aval, where)
+        out.append(part)
     setattr(arr, _SHARDS, out)
     _share(arr, out)
     return out
@@ -294,18 +304,17 @@ def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
     group: list[weakref.ref] = []
     with _sharing_lock:
         for x in (made, *others):
-            known = sharing.get(id(x))
-            if known is group:
-                continue
+            number = id(x)
+            known = sharing.get(number)
             if known is None:
-                number = id(x)
-                known = [weakref.ref(x, lambda _, number=number: sharing.pop(number, None))]
+                group.append(weakref.ref(x, lambda _, number=number: sharing.pop(number, None)))  # type: ignore[misc]
                 sharing[number] = group
-            for ref in known:
-                one = ref()
-                if one is not None:
-                    group.append(ref)
-                    sharing[id(one)] = group
+            elif known is not group:
+                for ref in known:
+                    one = ref()
+                    if one is not None:
+                        group.append(ref)
+                        sharing[id(one)] = group
 
 
 def all_apart(arrays: Sequence[Any]) -> bool:

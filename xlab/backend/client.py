@@ -30,6 +30,7 @@ PLATFORM = "cpu"
 _lock = threading.Lock()
 _client: Any = None
 _devices: tuple[Device, ...] = ()
+_processes = 1
 _started_with = 0
 
 
@@ -44,7 +45,7 @@ def started() -> bool:
 
 
 def _start(make: Callable[..., Any] | None = None) -> Any:
-    global _client, _devices, _started_with
+    global _client, _devices, _processes, _started_with
     with _lock:
         if _client is None:
             count = cpu_device_count()
@@ -53,6 +54,7 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
             with watchdog.long_collective_timeout():
                 made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
             _devices, _started_with = tuple(made.devices()), count
+            _processes = max(d.process_index for d in _devices) + 1
             _client = made
             gc.callbacks.append(_release)
     return _client
@@ -246,7 +248,8 @@ def process_index(backend: str | Any | None = None) -> int:
 
 def process_count(backend: str | Any | None = None) -> int:
     """How many processes work together."""
-    return max(d.process_index for d in _devices_of(backend)) + 1
+    of = client_of(backend)
+    return _processes if of is _client else max(d.process_index for d in of.devices()) + 1
 
 
 def process_indices(backend: str | Any | None = None) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -21,6 +22,15 @@ _IMPORTING_CALLS = frozenset(
 )  # fmt: skip
 
 _after_neighbor: list[Callable[[], Any]] = []
+_asked_for = "jax" in sys.modules
+
+beginning = threading.RLock()  # reentrant: a finalizer may run while its thread holds it
+"""Held while an import of JAX begins, so that who holds it knows that none does."""
+
+
+def asked_for() -> bool:
+    """Whether Python code ever asked for JAX."""
+    return _asked_for
 
 
 def after_neighbor(fn: Callable[[], Any]) -> None:
@@ -59,6 +69,9 @@ class _Finder:
             return None
         if not requested_by_python(sys._getframe(1)):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        global _asked_for
+        with beginning:
+            _asked_for = True
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
                 continue

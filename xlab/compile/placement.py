@@ -181,13 +181,14 @@ def put_host(value: np.ndarray, aval: ShapedArray, sharding, committed: bool):
     if type(sharding) is SingleDeviceSharding:
         return _arrays.put([value], aval, sharding, [sharding.device], committed)
     with transfer("host to devices", int(value.nbytes)) as event:
-        indices = sharding.addressable_devices_indices_map(value.shape)
-        devices = list(indices)
-        event["reason"] = (
-            f"the whole value to each of {len(devices)} devices"
-            if sharding.is_fully_replicated
-            else f"a slice to each of {len(devices)} devices"
-        )
+        indices = sharding.devices_indices_map(value.shape)
+        devices = sharding.addressable_in_order
+        if events.listeners:
+            event["reason"] = (
+                f"the whole value to each of {len(devices)} devices"
+                if sharding.is_fully_replicated
+                else f"a slice to each of {len(devices)} devices"
+            )
         parts = [value[indices[d]] for d in devices]
         if _unreduced(sharding):
             # The first device along those axes holds the value, the others zeros.

@@ -123,11 +123,19 @@ def typed(aval: Any, sharding: Any) -> Any:
         aval = aval.update(memory_space=space)
     if type(sharding) is NamedSharding and sharding.mesh.explicit_axes:
         _laid_out[sharding.mesh.abstract_mesh] = sharding.mesh
-        mat = aval.mat
-        if mat or sharding.spec.unreduced or sharding.spec.reduced:
-            mat = mat.update(unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
-        return aval.update(sharding=sharding, mat=mat)
+        return _laid(aval, sharding, config.remove_size_one_mesh_axis_from_type)
     return aval if getattr(aval, "explicit_sharding", None) is None else aval.update(sharding=None)
+
+
+@functools.lru_cache(1024)
+def _laid(aval: Any, sharding: NamedSharding, without_single: bool) -> Any:
+    mat = aval.mat
+    if mat or sharding.spec.unreduced or sharding.spec.reduced:
+        mat = mat.update(unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
+    return aval.update(sharding=sharding, mat=mat)
+
+
+caches.register(_laid.cache_clear)
 
 
 def memory_space(sharding: Any) -> str | None:
