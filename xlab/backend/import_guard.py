@@ -22,15 +22,15 @@ _IMPORTING_CALLS = frozenset(
 )  # fmt: skip
 
 _after_neighbor: list[Callable[[], Any]] = []
-_asked_for = "jax" in sys.modules
+_requested = "jax" in sys.modules
 
 beginning = threading.RLock()  # reentrant: a finalizer may run while its thread holds it
 """Held while an import of JAX begins, so that who holds it knows that none does."""
 
 
-def asked_for() -> bool:
+def requested() -> bool:
     """Whether Python code ever asked for JAX."""
-    return _asked_for
+    return _requested
 
 
 def after_neighbor(fn: Callable[[], Any]) -> None:
@@ -69,9 +69,9 @@ class _Finder:
             return None
         if not requested_by_python(sys._getframe(1)):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        global _asked_for
+        global _requested
         with beginning:
-            _asked_for = True
+            _requested = True
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):
                 continue

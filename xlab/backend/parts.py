@@ -44,7 +44,7 @@ __builtins__ = {**vars(builtins), "__import__": _import}  # functions defined be
 def split(arr: Any) -> list[Any]:
     """The one-device arrays, without types, that an array consists of; None for a deleted one."""
     with import_guard.beginning:
-        if import_guard.asked_for():
+        if import_guard.requested():
             return arr._arrays
         try:  # an import of JAX waits until the name is free again
             sys.modules[_WANTED] = _answer
