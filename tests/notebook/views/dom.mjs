@@ -94,7 +94,7 @@ export class Element {
   replaceChildren(...nodes) { for (const n of [...this.childNodes]) this.drop(n); this.append(...nodes); }
   remove() { this.parentNode?.drop(this); }
   *walk() { for (const c of this.children) { yield c; yield* c.walk(); } }
-  querySelectorAll(selector) { return [...this.walk()].filter((n) => matches(n, selector)); }
+  querySelectorAll(selector) { return [...this.walk()].filter((n) => selector.split(", ").some((one) => matches(n, one))); }
   querySelector(selector) { return this.querySelectorAll(selector)[0] ?? null; }
   closest(selector) { for (let n = this; n instanceof Element; n = n.parentNode) if (matches(n, selector)) return n; return null; }
   addEventListener(name, run) { (this.listeners[name] ??= []).push(run); }

@@ -1,5 +1,6 @@
 """A walk through a saved report in headless Chromium: tabs, one selection at every level, the stepper, light and dark."""
 
+import re
 import time
 
 import numpy as np
@@ -249,4 +250,48 @@ def test_a_ladder_and_passes(browser, tmp_path):
     name = followed.removeprefix("following ")
     assert page.locator(".xl-pass-module .xl-sel", has_text=f"{name} =").first.is_visible()
     assert not page.complaints
+    page.close()
+
+
+def test_text_can_be_marked_and_copied_in_every_pane(browser, tmp_path):
+    """Dragging marks and chooses no line; a double click marks a word; several lines are copied whole, without their margins."""
+    report = sample.report()
+    host = tmp_path / "page.html"
+    write_html(report, host)
+    page = visit(browser, host)
+    page.locator(".xl-live").wait_for()
+    marked = "getSelection().toString()"
+    copied = """() => { const data = new DataTransfer();
+      const event = new ClipboardEvent("copy", { clipboardData: data, bubbles: true, cancelable: true });
+      const at = getSelection().anchorNode;
+      return (at.closest ? at : at.parentNode).dispatchEvent(event) ? getSelection().toString() : data.getData("text/plain"); }"""
+    columns = page.locator(".xl-column:visible")
+    assert columns.count() >= 3
+    for i in range(columns.count()):
+        rows = columns.nth(i).locator(".xl-row")
+        first, third = rows.nth(1).bounding_box(), rows.nth(3).bounding_box()
+        page.mouse.move(first["x"] + 60, first["y"] + 9)
+        page.mouse.down()
+        page.mouse.move(first["x"] + 260, first["y"] + 9, steps=3)
+        page.mouse.up()
+        part = page.evaluate(copied)
+        assert len(part) > 5 and part in rows.nth(1).inner_text()
+        assert not columns.nth(i).locator(".xl-row.xl-sel").count(), "marking chooses nothing"
+        page.evaluate("getSelection().removeAllRanges()")
+        page.mouse.move(first["x"] + 60, first["y"] + 9)
+        page.mouse.down()
+        page.mouse.move(third["x"] + 150, third["y"] + 9, steps=4)
+        page.mouse.up()
+        lines = page.evaluate(copied).split("\n")
+        assert len(lines) == 3 and all(
+            line.strip() and line.strip() in rows.nth(n + 1).inner_text()
+            for n, line in enumerate(lines)
+        )
+        rows.nth(2).dblclick(position={"x": 150, "y": 9})
+        assert re.fullmatch(r"\S+\s*", page.evaluate(marked)), "a word"
+        page.keyboard.press("Escape")
+        page.evaluate("getSelection().removeAllRanges()")
+    rows.nth(1).click(position={"x": 60, "y": 9})
+    assert page.locator(".xl-row.xl-sel").count()
+    assert page.complaints == []
     page.close()

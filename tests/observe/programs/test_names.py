@@ -1,5 +1,8 @@
 """Names people know: the line of an equation, whatever other code is equal to its own."""
 
+import linecache
+
+from xlab.core import source_info
 from xlab.core.source_info import SourceInfo
 from xlab.observe.programs import names
 
@@ -17,6 +20,19 @@ def test_equal_code_of_two_cells_keeps_its_own_file():
         "cell one",
         "cell two",
     ]
+
+
+def test_a_cell_that_is_run_again_has_its_new_number(monkeypatch):
+    """The same text is the same file and an equal code object, and the lines of a program go by what the file is called."""
+    text = "def f(x):\n    return x\n"
+    for number in (1, 7):
+        monkeypatch.setitem(source_info.shown_names, "the cell", f"In[{number}]")
+        equation = Equation(compile(text, "the cell", "exec").co_consts[0])
+        monkeypatch.setitem(
+            linecache.cache, "the cell", (len(text), None, text.splitlines(True), "the cell")
+        )
+        (listing,) = names.listings([equation])
+        assert names.source_of(equation).file == listing.file == f"In[{number}]"
 
 
 def test_the_counter_of_a_loop_is_not_what_the_loop_is_assigned_to():

@@ -190,14 +190,15 @@ def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
 
 
 @functools.lru_cache(maxsize=65536)
-def _place(code: Any, lasti: int, file: str) -> Source:
-    # The file is part of the key: code objects of one text are equal wherever they were compiled.
+def _place(code: Any, lasti: int, file: str, shown: str | None) -> Source:
+    # The file and what it is called now are parts of the key: code objects of one text are equal wherever they were compiled,
+    # and a cell that is run again has another number.
     from xlab.core.source_info import position
 
     p = position(code, lasti)
     end = p.end_column if p.end_line == p.line else 0
     return Source(
-        shown_name(p.file) or p.file,
+        shown or file,
         p.line,
         p.column,
         end,
@@ -214,7 +215,10 @@ def is_transposed(eqn: JaxprEqn) -> bool:
 def source_of(eqn: JaxprEqn) -> Source | None:
     """The user's line that made an equation."""
     code = eqn.source_info.code
-    return None if code is None else _place(code, eqn.source_info.lasti, code.co_filename)
+    if code is None:
+        return None
+    file = code.co_filename
+    return _place(code, eqn.source_info.lasti, file, shown_name(file))
 
 
 def listings(equations: Any) -> tuple[Listing, ...]:

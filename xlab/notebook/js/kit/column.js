@@ -57,7 +57,7 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
     const node = event.target.closest(".xl-row");
     if (!node) return;
     const i = +node.dataset.i;
-    // The first of two clicks paints the row anew, so that no double click is heard; the second click says that it is one.
+    // The first of two clicks paints the row anew: the second says that it is one.
     if (event.target.closest(".xl-fold") || (event.detail === 2 && foldOf(i))) toggle(i);
     else bus.select(ids(i, event.target.dataset?.v).map(program.key), column);
   });

@@ -51,7 +51,7 @@ const icons = {
   into: "M6 1h2v6h3L7 12 3 7h3z", out: "M6 13h2V7h3L7 2 3 7h3z", cursor: "M6 1h2v5h3L7 10 3 6h3zM2 11h10v2H2z", nan: "M3 1h2v12H3zM5 2h7L10 5l2 3H5z",
 };
 
-/** A small drawn sign; fonts differ too much in which transport signs they have. */
+/** A small drawn sign; fonts differ in which they have. */
 export function icon(name) {
   return h("svg", { class: "xl-icon", width: 14, height: 14, viewBox: "0 0 14 14", "aria-hidden": "true" }, h("path", { d: icons[name] }));
 }

@@ -1,11 +1,11 @@
 /** Whether anybody still looks at a live view, so that the kernel can let go of what a deleted output held. */
 
-/** How many views of a widget this page shows, by its payload: a copy of an output, or a moved cell, is another view of the same widget. */
+/** How many views of a widget this page shows, by its payload: a copied output is another view. */
 const shown = new WeakMap();
 const settled = 500;
 
 /**
- * Tell the kernel that somebody looks, answer when it asks around, and tell it when nobody on this page looks any more.
+ * Tell the kernel that somebody looks, answer when it asks, and tell it when nobody on this page looks any more.
  * Only where that can be known: in a notebook that stays while its output goes. A notebook that is closed may be opened again.
  */
 export function watched(model, el, bin) {

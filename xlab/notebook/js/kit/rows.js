@@ -1,10 +1,16 @@
 import { h, listen } from "./dom.js";
 
-/** A list of any length of which only the lines in sight exist as nodes. It is as tall as its lines, up to a limit set by the style. */
+/** A list of any length, of which only lines in sight are nodes. It is as tall as its lines, up to a limit of the style. */
 
 const rowHeight = 18;
 const tallest = 8e6;
 let lists = 0;
+
+/** Text of a line or a part of it, without its margin. */
+function textOf(node) {
+  for (const aside of node.querySelectorAll(".xl-no, .xl-heat-share, .xl-fold, .xl-nofold, .xl-mark")) aside.remove();
+  return node.textContent;
+}
 
 /**
  * @param {{label: string, paint(i: number): HTMLElement, bin: Function[]}} options `paint` makes the node of one line.
@@ -21,6 +27,26 @@ export function makeRows({ label, paint, bin }) {
   let pending = 0;
   let first = -1;
 
+  // What the person marked here: the click that ends marking chooses nothing.
+  const marked = () => {
+    const seen = globalThis.getSelection?.();
+    return seen && !seen.isCollapsed && el.contains(seen.anchorNode) ? seen : null;
+  };
+  listen(bin, el, "click", (event) => {
+    const folds = event.target.closest(event.detail === 2 ? ".xl-row[aria-expanded]" : ".xl-fold");
+    if (!folds && (marked() || event.detail > 1)) event.stopImmediatePropagation();
+  }, true);
+  listen(bin, el, "copy", (event) => {
+    const seen = marked();
+    const row = (node) => placeOf(+(node.closest ? node : node.parentNode).closest(".xl-row")?.dataset.i);
+    const [one, two] = seen ? [row(seen.anchorNode), row(seen.focusNode)].sort((a, b) => a - b) : [-1];
+    if (one < 0) return;
+    const lines = one < two ? [] : [textOf(seen.getRangeAt(0).cloneContents())];
+    for (let at = one; one < two && at <= two; at += 1) lines.push(textOf(paint(order ? order[at] : at)));
+    event.clipboardData.setData("text/plain", lines.join("\n"));
+    event.preventDefault();
+  });
+
   const full = () => count * rowHeight;
   const ratio = () => (full() > tallest ? (full() - el.clientHeight) / (tallest - el.clientHeight) : 1);
 
@@ -30,7 +56,6 @@ export function makeRows({ label, paint, bin }) {
     const scrolled = el.scrollTop;
     const top = scrolled * ratio();
     const shift = scrolled - top;
-    const fresh = [];
     const from = Math.max(0, Math.floor(top / rowHeight) - 4);
     const to = Math.min(count, Math.ceil((top + (el.clientHeight || 400)) / rowHeight) + 4);
     const next = new Map();
@@ -42,17 +67,25 @@ export function makeRows({ label, paint, bin }) {
         node.id = prefix + line;
         node.setAttribute("aria-posinset", at + 1);
         node.setAttribute("aria-setsize", count);
-        fresh.push(node);
       }
       node.style.top = `${at * rowHeight + shift}px`;
       next.set(line, node);
     }
-    for (const [line, node] of held) if (next.get(line) !== node) node.remove();
-    sheet.append(...fresh);
+    const seen = marked();
+    for (const [line, node] of held) {
+      if (next.get(line) === node) continue;
+      if (seen && (node.contains(seen.anchorNode) || node.contains(seen.focusNode))) next.set(line, node);
+      else node.remove();
+    }
     held = next;
+    let after = null;     // what is marked goes by the order of nodes
+    for (const [, node] of [...held].sort(([a], [b]) => b - a)) {
+      if (!node.parentNode) after ? after.before(node) : sheet.append(node);
+      after = node;
+    }
     first = from;
   }
-  /** As tall as the lines, and the bar below them where a line is wider than the list. */
+  /** As tall as the lines, and the bar below wide ones. */
   function fit() {
     const bar = (el.offsetHeight || 0) - (el.clientHeight || 0);
     el.style.height = `${Math.min(full(), tallest) + (bar > 0 && bar < 30 ? bar : 0) + 2}px`;
@@ -70,7 +103,7 @@ export function makeRows({ label, paint, bin }) {
     watch.observe(el);
     bin.push(() => watch.disconnect());
   }
-  /** Where a line stands among those shown: lines are in order, so by halves. */
+  /** Where a line stands among those shown, which are in order. */
   function placeOf(line) {
     if (!order) return line < count ? line : -1;
     let low = 0;
@@ -100,7 +133,7 @@ export function makeRows({ label, paint, bin }) {
       held = new Map();
       draw();
     },
-    /** Bring a line into sight, if it is not, and tell those who listen to the screen that it is the current one. */
+    /** Bring a line into sight, and tell screen readers that it is the current one. */
     reveal(line, high = 3) {
       const at = placeOf(line);
       if (at < 0) return;
