@@ -375,3 +375,47 @@ def test_rolls_by_a_part_of_a_size():
         x = np.arange(size, dtype=F)
         for got, want in zip(e.call(x), (np.roll(x, size // 2), 2 * x[None])):
             np.testing.assert_array_equal(got, want)
+
+
+# -- sizes of zero -------------------------------------------------------------------------------------------
+
+
+def test_loops_and_running_sums_over_what_may_be_empty():
+    def f(x):
+        rest = x[1:]
+        return {
+            "sum": (jnp.cumsum(rest), lax.cummax(rest, reverse=True), lax.cumlogsumexp(rest)),
+            "scan": lax.scan(lambda c, v: (c + v, c * v), 2.0, rest),
+            "back": lax.scan(lambda c, v: (c * v, c), 2.0, rest, reverse=True, unroll=2),
+            "tree": lax.scan(lambda c, v: (c, None), {"i": 1}, {"v": rest, "w": x[:-1]}),
+            "grad": xlab.grad(lambda x: lax.scan(lambda c, v: (c * v, c), 1.0, x[1:])[1].sum())(x),
+            "batch": xlab.vmap(lambda r: jnp.cumsum(r[1:]))(jnp.stack([x, 2 * x])),
+            "keys": lax.scan(
+                lambda k, v: (xlab.random.fold_in(k, 1), xlab.random.uniform(k) * v),
+                xlab.random.key(0),
+                rest,
+            )[1],
+        }
+
+    exported = export.export(xlab.jit(f))(S(export.symbolic_shape("n"), F))
+    for n in (1, 2, 4):
+        x = np.arange(1, n + 1, dtype=F)
+        close(exported.call(x), xlab.jit(f)(x), f"n={n}")
+
+
+def test_a_size_that_an_operation_cannot_have_is_an_error_with_its_place():
+    exported = export.export(xlab.jit(lambda x: jnp.take(x[1:], 0, mode="clip")))(
+        S(export.symbolic_shape("n"), F)
+    )
+    assert exported.call(np.ones(2, F)) == 1
+    with pytest.raises(
+        ValueError,
+        match=r"<lambda> was exported for sizes .* \(1,\) for f32\[n\]: at \S*test_symbolic_shapes.py:\d+:\d+, "
+        r"has slice size 1 greater than dimension size 0 .*constraints=\['n >= 2'\]",
+    ):
+        exported.call(np.ones(1, F))
+    checked = export.export(xlab.jit(lambda x: jnp.take(x[1:], 0, mode="clip")))(
+        S(export.symbolic_shape("n", constraints=["n >= 2"]), F)
+    )
+    with pytest.raises(ValueError, match="n >= 2"):
+        checked.call(np.ones(1, F))

@@ -9,7 +9,7 @@ import numpy as np
 
 from xlab.config import config
 from xlab.core.avals import aval_of
-from xlab.core.dims import SymbolicDim
+from xlab.core.dims import SymbolicDim, max_dim
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
@@ -213,9 +213,11 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
         if op is None or src.size == 0 or config.jax2tf_associative_scan_reductions:
             return scan_lowering(ctx, x, axis=axis, reverse=reverse)[0] if n > 1 and src.size else x
         # A window over everything before each element; the compiler splits long ones into blocks.
-        window = [n if i == axis else 1 for i in range(src.ndim)]
+        # It has a place even where there may be no elements.
+        width = max_dim(n, 1)
+        window = [width if i == axis else 1 for i in range(src.ndim)]
         padding = [[0, 0] for _ in range(src.ndim)]
-        padding[axis] = [0, n - 1] if reverse else [n - 1, 0]
+        padding[axis] = [0, width - 1] if reverse else [width - 1, 0]
         scalar = src.update(shape=(), weak_type=False)
         init, t = ctx.constant(np.asarray(identity(src.dtype)), scalar), mlir.tensor_type(scalar)
         whole = _e.complexes(src.dtype) and combine in (max, min)

@@ -7,6 +7,7 @@ shapes, it becomes part of that program as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -183,8 +184,29 @@ def refined(exported, platform: str, shapes: Sequence[tuple]) -> Template:
         f"module @{_symbol(exported.fun_name)} {{\n{meshes}\n  func.func public @main({arguments}) -> ({', '.join(outs)}) {{\n    {body}\n"
         f"  }}\n{functions}\n}}"
     )
-    texts = _ir.function_texts(_ir.refine_shapes(module), "function")
+    try:
+        module = _ir.refine_shapes(module)
+    except ValueError as error:
+        raise _impossible(exported, shapes, error) from None
+    texts = _ir.function_texts(module, "function")
     return Template(list(texts.values()), list(texts))
+
+
+_REASON = re.compile(r"(\S+?:\d+(?::\d+)?): error: (?:'[\w.]+' op )?(.+)")
+
+
+def _impossible(exported, shapes: Sequence[tuple], error: ValueError) -> ValueError:
+    """The error for shapes that an operation of the program cannot have."""
+    found = _REASON.search(str(error))
+    why = f"at {found[1]}, {found[2].rstrip('.')}" if found else str(error)
+    given = ", ".join(
+        f"{shapes[i]} for {exported.in_avals[i].str_short()}" for i in exported.module_kept_var_idx
+    )
+    return ValueError(
+        f"{exported.fun_name} was exported for sizes that an operation of it cannot have all of, and is called with one of these, {given}: "
+        f"{why}. Say at export which sizes it is for, as in symbolic_shape('n', constraints=['n >= 2']), and calls are checked before "
+        f"anything is compiled."
+    )
 
 
 def _symbol(name: str) -> str:

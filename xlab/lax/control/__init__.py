@@ -1,6 +1,6 @@
 """Structured control flow: primitives with inner jaxprs.
 
-`common.py` (tracing bodies, agreeing on types), `cond.py`, `while_loop.py`, `scan.py`, `loops.py` (fori_loop, map,
+`common.py` (tracing bodies, agreeing on types), `cond.py`, `while_loop.py`, `scan.py`, `scan_lowering.py` (the loop that it is), `loops.py` (fori_loop, map,
 associative_scan, written through the others), `linear_solve.py` and `root.py` (solutions that know their derivative).
 
 Also: `custom_jvp_call.py` (the call of a function with a forward derivative rule of its own), `platform.py`
@@ -8,6 +8,7 @@ Also: `custom_jvp_call.py` (the call of a function with a forward derivative rul
 """
 
 from xlab.lax.control import refs as _refs
+from xlab.lax.control import scan_lowering as _scan_lowering
 from xlab.lax.control.cond import cond, cond_p, switch
 from xlab.lax.control.linear_solve import custom_linear_solve, linear_solve_p
 from xlab.lax.control.loops import associative_scan, fori_loop, map

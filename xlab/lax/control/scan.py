@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from xlab import tree as _tree
 from xlab.compile.ref_discharge import check_refs
 from xlab.config import config, idle_argument
-from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.dims import SymbolicDim, dim_index, known_negative
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
 from xlab.core.trace import concrete_or_error, is_abstract
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import LoopFlow
-from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.control.common import (
     args_tree,
     as_carry,
@@ -192,7 +188,7 @@ def _scan_aval(*avals, jaxpr, length, num_carry, **_):
     ], jaxpr.effects
 
 
-def _parts(values, num_consts, num_carry):
+def parts(values, num_consts, num_carry):
     return (
         values[:num_consts],
         values[num_consts : num_consts + num_carry],
@@ -201,8 +197,8 @@ def _parts(values, num_consts, num_carry):
 
 
 def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
-    consts, init, xs = _parts(primals, num_consts, num_carry)
-    c_t, i_t, x_t = _parts(tangents, num_consts, num_carry)
+    consts, init, xs = parts(primals, num_consts, num_carry)
+    c_t, i_t, x_t = parts(tangents, num_consts, num_carry)
     c_nz, nz, x_nz = ad.nonzero_mask(c_t), ad.nonzero_mask(i_t), ad.nonzero_mask(x_t)
     n_ys = len(jaxpr.out_avals) - num_carry
 
@@ -263,7 +259,7 @@ ad.primitive_jvps[scan_p] = _scan_jvp
 
 
 def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
-    consts, init, xs = _parts(args, num_consts, num_carry)
+    consts, init, xs = parts(args, num_consts, num_carry)
     c_u, x_u = [trace.is_unknown(v) for v in consts], [trace.is_unknown(v) for v in xs]
     u = [trace.is_unknown(v) for v in init]
     n_ys = len(jaxpr.out_avals) - num_carry
@@ -359,11 +355,11 @@ def _take_out_invariant(known: ClosedJaxpr, num_consts: int, num_results: int):
 
 
 def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, unroll):
-    consts, init, xs = _parts(args, num_consts, num_carry)
+    consts, init, xs = parts(args, num_consts, num_carry)
     undefined = ad.is_undefined_primal
     c_lin, x_lin = [undefined(v) for v in consts], [undefined(v) for v in xs]
     refs, args = ad.open_cotangents(args)
-    consts, init, xs = _parts(args, num_consts, num_carry)
+    consts, init, xs = parts(args, num_consts, num_carry)
     ct_carry = [ad.instantiate_zeros(ct) for ct in cts[:num_carry]]
     ct_ys = [ad.instantiate_zeros(ct) for ct in cts[num_carry:]]
     res_c = [v for v, lin in zip(consts, c_lin) if not lin]
@@ -391,7 +387,7 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
         given = ad.backward_pass(
             jaxpr.jaxpr, jaxpr.consts, ad.collecting(primals, refs), [*ct_state, *ct_y]
         )
-        gc, gi, gx = _parts(given, num_consts, num_carry)
+        gc, gi, gx = parts(given, num_consts, num_carry)
         gc = [g for g, lin in zip(gc, c_lin) if lin]
         sums = [ad.instantiate_zeros(ad.add_tangents(a, b)) for a, b in zip(ct_c, gc)]
         return [
@@ -444,8 +440,8 @@ scan_p.transposes_zeros = lambda p: p["jaxpr"].memo(
 
 
 def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
-    c_d, i_d, x_d = _parts(dims, num_consts, num_carry)
-    consts, init, xs = _parts(args, num_consts, num_carry)
+    c_d, i_d, x_d = parts(dims, num_consts, num_carry)
+    consts, init, xs = parts(args, num_consts, num_carry)
     consts, c_b = batching.move_batch_dims_to_front(consts, c_d)
     b, x_b = ([d is not None for d in part] for part in (i_d, x_d))
     n_ys = len(jaxpr.out_avals) - num_carry
@@ -475,129 +471,3 @@ define_loop(
     ),
     lambda flow: {"jaxpr": flow.body, "num_consts": flow.num_consts, "num_carry": flow.num_carry},
 )
-
-
-def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, unroll):
-    consts, init, xs = _parts(args, num_consts, num_carry)
-    _, _, x_avals = _parts(jaxpr.in_avals, num_consts, num_carry)
-    y_avals = jaxpr.out_avals[num_carry:]
-    stacked, x_whole = ctx.avals_out[num_carry:], ctx.avals_in[num_consts + num_carry :]
-    eqn_avals = ctx.avals_out
-    i32 = aval_of(np.int32(0))
-    ys = mlir.constrain_sums(ctx, [_zeros(ctx, a) for a in stacked], stacked)
-
-    def one(index, carry, buffers):
-        """One iteration at position `index` (a name)."""
-        carry = mlir.constrain_sums(ctx, carry, jaxpr.out_avals[:num_carry])
-        buffers = mlir.constrain_sums(ctx, buffers, stacked)
-        given = mlir.constrain_sums(ctx, consts, jaxpr.in_avals[:num_consts])
-        elements = mlir.constrain_sums(
-            ctx,
-            [
-                _element(ctx, x, a, length, index)
-                for x, a in zip(mlir.constrain_sums(ctx, xs, x_whole), x_avals)
-            ],
-            x_avals,
-        )
-        outs = mlir.constrain_sums(
-            ctx, ctx.jaxpr(jaxpr, [*given, *carry, *elements]), jaxpr.out_avals
-        )
-        buffers = [
-            _store(ctx, buffer, y, a, length, index)
-            for buffer, y, a in zip(buffers, outs[num_carry:], y_avals)
-        ]
-        return outs[:num_carry], mlir.constrain_sums(ctx, buffers, stacked)
-
-    def position(i):
-        return ctx.dimension(length - 1 - i if reverse else i)
-
-    trips, rest = divmod(length, unroll)
-    carry = list(init)
-    if (trips == 1 and unroll == length) or length == 1:
-        for i in range(length):
-            carry, ys = one(position(i), carry, ys)
-        return [*carry, *ys]
-    ordered = _effects.in_order(jaxpr.effects)
-    types = [
-        *[mlir.TOKEN_TYPE] * len(ordered),
-        "tensor<i32>",
-        *(mlir.tensor_type(a) for a in eqn_avals),
-    ]
-    if trips:
-
-        def keep_going(names):
-            limit = ctx.dimension(trips * unroll)
-            return [
-                ctx.op(
-                    f"stablehlo.compare LT, {names[len(ordered)]}, {limit}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>"
-                )
-            ]
-
-        def step(names):
-            i, state, buffers = names[0], names[1 : 1 + num_carry], names[1 + num_carry :]
-            one_more = ctx.constant(np.int32(1), i32)
-            for _ in range(unroll):
-                index = i
-                if reverse:
-                    index = ctx.op(
-                        f"stablehlo.subtract {ctx.dimension(length - 1)}, {i} : tensor<i32>"
-                    )
-                state, buffers = one(index, state, buffers)
-                i = ctx.op(f"stablehlo.add {i}, {one_more} : tensor<i32>")
-            return [i, *state, *buffers]
-
-        zero = ctx.constant(np.int32(0), i32)
-        cond = ctx.block(types, keep_going, ["tensor<i1>"])
-        body = ctx.block(types, lambda names: ctx.with_tokens(ordered, names, step), types)
-        joined = ", ".join(types)
-        operands = ", ".join([*ctx.tokens(ordered), zero, *carry, *ys])
-        outs = ctx.ops(
-            f'"stablehlo.while"({operands}) ({cond}, {body}) : ({joined}) -> ({joined})', len(types)
-        )
-        outs = ctx.take_tokens(ordered, outs)
-        carry, ys = outs[1 : 1 + num_carry], outs[1 + num_carry :]
-    for i in range(rest):
-        carry, ys = one(position(length - rest + i), carry, ys)
-    return [*carry, *ys]
-
-
-def _zeros(ctx, aval):
-    physical = physical_aval(aval)
-    return ctx.fill(
-        np.zeros((), physical.dtype)[()]
-        if physical.dtype.kind != "V" or physical.dtype.names is None
-        else 0,
-        physical,
-    )
-
-
-def _element(ctx, x, aval, length, index):
-    physical = physical_aval(aval)
-    whole = mlir.tensor_type(physical.update(shape=(length, *physical.shape)))
-    part = mlir.tensor_type(physical.update(shape=(1, *physical.shape)))
-    zero = ctx.constant(np.int32(0), aval_of(np.int32(0)))
-    starts = ", ".join([index, *[zero] * physical.ndim])
-    types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
-    sizes = ", ".join(map(str, (1, *physical.shape)))
-    piece = ctx.op(
-        f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({whole}, {types}) -> {part}"
-    )
-    (piece,) = mlir.constrain_sums(ctx, [piece], [aval.with_dimension(0, 1)])
-    return ctx.op(f"stablehlo.reshape {piece} : ({part}) -> {mlir.tensor_type(physical)}")
-
-
-def _store(ctx, buffer, y, aval, length, index):
-    physical = physical_aval(aval)
-    whole = mlir.tensor_type(physical.update(shape=(length, *physical.shape)))
-    part = mlir.tensor_type(physical.update(shape=(1, *physical.shape)))
-    piece = ctx.op(f"stablehlo.reshape {y} : ({mlir.tensor_type(physical)}) -> {part}")
-    (piece,) = mlir.constrain_sums(ctx, [piece], [aval.with_dimension(0, 1)])
-    zero = ctx.constant(np.int32(0), aval_of(np.int32(0)))
-    starts = ", ".join([index, *[zero] * physical.ndim])
-    types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
-    return ctx.op(
-        f"stablehlo.dynamic_update_slice {buffer}, {piece}, {starts} : ({whole}, {part}, {types}) -> {whole}"
-    )
-
-
-mlir.register_text_lowering(scan_p, _scan_lowering)
