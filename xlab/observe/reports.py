@@ -39,6 +39,7 @@ from xlab.observe.records.units import an
 from xlab.observe.sharding.program_layouts import program_layouts, rebuilt
 from xlab.observe.sharding.transfers import transfers as _transfers
 from xlab.observe.timing.ledger import ledger
+from xlab.observe.timing.log import log_lines
 from xlab.observe.timing.phases import phases, timings
 from xlab.observe.timing.profile import heat
 
@@ -227,12 +228,13 @@ def report(
         with_targets(p, [t for t in session.targets if t.program == n])
         for n, p in enumerate(programs)
     ]
+    spent = phases(session) if "phases" in parts else ()
     return Report(
         title or session.title or (subjects[-1].name if subjects else "recording"),
         tuple(programs),
         tuple(layouts),
         tuple(moved),
-        phases(session) if "phases" in parts else (),
+        spent,
         timings(session, (*session.measured, *measured)),
         tuple(used),
         tuple(passes) or session.passes,
@@ -245,6 +247,7 @@ def report(
         targets=session.targets,
         counted="transfers" in parts and bool(subjects) and not unknown_collectives,
         kernels=tuple(kernels),
+        log=log_lines(session, spent) if spent else (),
     )
 
 

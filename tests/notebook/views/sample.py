@@ -543,6 +543,13 @@ def report() -> r.Report:
         ),
         None,
         (("xlab", "0.1.0"), ("jaxlib", "0.10.2"), ("python", "3.11.7")),
+        log=(
+            r.LogLine("Finished tracing train_step for jit in 0.084 sec", "WARNING", 84e3, 0),
+            r.LogLine(
+                "Finished XLA compilation of jit(train_step) in 1.180 sec", "WARNING", 1285e3, 3
+            ),
+            r.LogLine("somebody's own line", "INFO", 1600e3),
+        ),
     )
 
 

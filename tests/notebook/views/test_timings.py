@@ -50,6 +50,25 @@ def test_transfers_and_passes_are_bars():
     assert "passes" not in html(waterfall(PHASES, ()))
 
 
+def test_d39_lines_of_the_log_name_the_bars_they_are_about():
+    log = (
+        r.LogLine("Finished tracing train_step for jit in 0.084 sec", "WARNING", 84e3, 0),
+        r.LogLine("Finished XLA compilation of jit(train_step) in 1.180 sec", "DEBUG", 1285e3, 3),
+        r.LogLine("<b>somebody's own</b>", "INFO", 9e6),
+    )
+    page = html(timings_panel(PHASES, (), None, (), log))
+    assert re.findall(r"data-phase='(\d)'", page) == ["0", "3", "0", "3"]  # two bars, two lines
+    bar = re.search(r"<span [^>]*data-phase='3'[^>]*>", page)[0]
+    assert (
+        "xl-cache_miss" not in bar and "xl-compile" in bar and "title='train_step   compile" in bar
+    )
+    assert "log: 3 lines" in page and "title='debug, 1.28 s after the start'" in page
+    assert "&lt;b>somebody" in page and "<b>somebody" not in page
+    assert "data-phase" not in html(timings_panel(PHASES, (), None))
+    many = html(timings_panel(PHASES, (), None, (), log[:1] * 400))
+    assert "100 more lines not drawn" in many
+
+
 def test_caches_are_told_apart():
     text = words(timings_panel(PHASES, (), None))
     assert "caches: disk 1 hit" in text and "inclusive" in text and "exclusive" in text

@@ -38,4 +38,28 @@ choices.fire("change");
 heard[0]({ id: sent[1].id, error: "no phases" });
 await new Promise((run) => setTimeout(run, 5));
 assert.deepEqual(said, ["no figure: no phases"]);
+
+// a line of the log and the bar of its phase mark each other
+const panel = new Element("section");
+const make = (tag, cls, phase) => {
+  const node = new Element(tag);
+  node.className = cls;
+  if (phase !== null) node.dataset.phase = phase;
+  return node;
+};
+const bars = [make("span", "xl-bar", "0"), make("span", "xl-bar", "2")];
+const log = new Element("details");
+const lines = [make("button", "xl-log-line", "0"), make("button", "xl-log-line", "2"), make("button", "xl-log-line", null)];
+log.append(...lines);
+panel.append(...bars, log);
+mountTimings(panel, data, title, null, [], () => {});
+const told = () => [...bars, ...lines].map((n) => n.classList.contains("xl-told"));
+lines[1].click();
+assert.deepEqual(told(), [false, true, false, true, false]);
+let shown = 0;
+lines[0].scrollIntoView = () => (shown += 1);
+assert.ok(!log.open);
+bars[0].click();
+assert.deepEqual(told(), [true, false, true, false, false]);
+assert.ok(log.open && shown === 1);
 console.log("ok");

@@ -10,6 +10,7 @@ from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.ledger import ledger_node
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Ledger, Phase, Report, Timing
+from xlab.observe.records.log import LogLine
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.phases import warm_text
 from xlab.observe.records.units import plural, time_text
@@ -25,6 +26,8 @@ WORDS = {
     "transfer": "transfer",
 }
 MOST_ROWS = 300
+MOST_LINES = 300
+"""Lines of the log that are drawn."""
 MOST_SAVED = 5000
 """Phases that the page itself can save as a file."""
 
@@ -53,11 +56,14 @@ def lanes(phases: tuple[Phase, ...]) -> list[list[Phase]]:
 
 
 def waterfall(
-    phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tuple[Pass, ...] = ()
+    phases: tuple[Phase, ...],
+    timings: tuple[Timing, ...],
+    passes: tuple[Pass, ...] = (),
+    log: tuple[LogLine, ...] = (),
 ) -> Node:
     """Rows of bars over one time axis, with what each row took in all and without what it called.
 
-    Steady runs are a number at the end of the row, never part of the cold bars.
+    Steady runs are a number at the end of the row, never part of the cold bars. Bars that lines of the log are about have the number of their phase.
     """
     rows = lanes(phases)
     shown = rows[:MOST_ROWS]
@@ -67,6 +73,7 @@ def waterfall(
     warm = {t.function: t for t in timings}
     cold = any(p.kind == "compile" for p in phases)
     own = {id(p): us for p, us in zip(phases, self_times(phases), strict=True)}
+    logged = {id(phases[line.phase]): line.phase for line in log if line.phase >= 0}
     out = []
     for lane in shown:
         first = lane[0]
@@ -89,7 +96,7 @@ def waterfall(
                 h(
                     "span",
                     {"class": "xl-track"},
-                    *(_bar(p, own[id(p)], begin, total) for p in lane),
+                    *(_bar(p, own[id(p)], begin, total, logged.get(id(p))) for p in lane),
                 ),
                 h(
                     "span",
@@ -141,7 +148,7 @@ def waterfall(
     )
 
 
-def _bar(p: Phase, itself: float, begin: float, total: float) -> Node:
+def _bar(p: Phase, itself: float, begin: float, total: float, number: int | None = None) -> Node:
     left, width = 100 * (p.start_us - begin) / total, 100 * p.duration_us / total
     where = f" ({p.where})" if p.where else ""
     own_kind = p.kind in ("cache_hit", "cache_miss")
@@ -165,10 +172,36 @@ def _bar(p: Phase, itself: float, begin: float, total: float) -> Node:
             "style": f"left:{left:.3f}%;width:{width:.3f}%",
             "title": tip,
             "data-fn": p.function,
+            "data-phase": number,
         },
         f"{WORDS.get(p.kind, p.kind)}{where if p.cache == 'hit' else ''} {time_text(p.duration_us)}"
         if width > 7
         else "",
+    )
+
+
+def log_node(log: tuple[LogLine, ...]) -> Node:
+    """The lines of the log, each beside the time when it was written; choosing one marks the bar that it is about, and the other way round."""
+    rows = [
+        h(
+            "button",
+            {
+                "type": "button",
+                "class": "xl-log-line",
+                "data-phase": line.phase if line.phase >= 0 else None,
+                "title": f"{line.level.lower()}, {time_text(line.at_us)} after the start",
+            },
+            line.text,
+        )
+        for line in log[:MOST_LINES]
+    ]
+    more = len(log) - len(rows)
+    return h(
+        "details",
+        {"class": "xl-log"},
+        h("summary", None, f"log: {plural(len(log), 'line')}"),
+        *rows,
+        h("p", {"class": "xl-dim"}, f"{plural(more, 'more line')} not drawn") if more else None,
     )
 
 
@@ -313,11 +346,14 @@ def timings_panel(
     timings: tuple[Timing, ...],
     ledger: Ledger | None,
     passes: tuple[Pass, ...] = (),
+    log: tuple[LogLine, ...] = (),
 ) -> Node:
     """The Timings tab."""
     children: list[Any] = []
     if phases:
-        children.append(waterfall(phases, timings, passes))
+        children.append(waterfall(phases, timings, passes, log))
+    if log:
+        children.append(log_node(log))
     children.append(h("div", {"class": "xl-pair"}, phase_totals(phases), timings_table(timings)))
     caches = cache_counts(phases)
     if caches:
@@ -346,7 +382,7 @@ def _report_panel(report: Report) -> Node | None:
     timed = report.phases or report.timings or (report.ledger and report.ledger.entries)
     if not timed or ended_before_a_program(report):
         return None
-    return timings_panel(report.phases, report.timings, report.ledger, report.passes)
+    return timings_panel(report.phases, report.timings, report.ledger, report.passes, report.log)
 
 
 add_tab(

@@ -7,6 +7,7 @@ everything inside it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from xlab.backend import dispatch as _dispatch
 from xlab.observe.programs.stages import ProgramStages, program_stages
 
 LIMIT = 20_000
+_logger = logging.getLogger("xlab")
 
 
 class Session:
@@ -25,6 +27,7 @@ class Session:
     Attributes:
         events: finished events in the order they ended; the latest `LIMIT` are kept and `dropped` counts the others.
         subjects: the programs compiled or run, in order of first use. One-operation programs of eager calls come last.
+        lines: what the runtime logged: the time, the thread, the level and the text of each line.
         unfinished: the programs that an error kept from being compiled, the outermost first: as much of each as was traced.
         error: the exception that ended the block, if any.
         profile: a profile, or the measured times of a program, for the report to use.
@@ -36,6 +39,7 @@ class Session:
     def __init__(self, title: str = ""):
         self.title = title
         self.events: deque[events.Event] = deque(maxlen=LIMIT)
+        self.lines: deque[tuple[int, int, str, str]] = deque(maxlen=LIMIT)
         self.dropped = 0
         self.start_ns = self.end_ns = 0
         self.error: BaseException | None = None
@@ -59,6 +63,11 @@ class Session:
             self._begun.clear()
         elif closed is not None and (event.error is not None or event.depth == 0):
             self._begun.setdefault(id(closed), (event, closed))
+
+    def _hear(self, line: logging.LogRecord) -> bool:
+        """A filter of the logger, which lets everything pass: a handler would silence those that are set up for nobody."""
+        self.lines.append((events.clock(), line.thread or 0, line.levelname, line.getMessage()))
+        return True
 
     @property
     def executables(self) -> list[Any]:
@@ -115,6 +124,7 @@ def record(title: str = "") -> Iterator[Session]:
     _active.depth = depth + 1
     sessions = _active.sessions = (*getattr(_active, "sessions", ()), session)
     events.add(listen)
+    _logger.addFilter(session._hear)
     if depth == 0:
         _dispatch.watch(True)
     session.start_ns = events.clock()
@@ -126,6 +136,7 @@ def record(title: str = "") -> Iterator[Session]:
     finally:
         session.end_ns = events.clock()
         events.remove(listen)
+        _logger.removeFilter(session._hear)
         _active.depth = depth
         _active.sessions = sessions[:-1]
         if depth == 0:

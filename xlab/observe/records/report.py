@@ -6,6 +6,7 @@ from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.layout import ArrayLayout, layout_line
 from xlab.observe.records.ledger import Ledger, ledger_text
+from xlab.observe.records.log import LogLine, log_line
 from xlab.observe.records.memory import Memory, memory_text
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.phases import Phase, Timing, phases_table, timing_text
@@ -74,6 +75,7 @@ class Report(Record):
     targets: tuple[Scheduled, ...] = ()
     counted: bool = False
     kernels: tuple[KernelRun, ...] = ()
+    log: tuple[LogLine, ...] = ()
 
 
 def report_header(
@@ -119,10 +121,12 @@ def _report(report: Report, o: Options) -> str:
         lines += ["", _failure(report.error, o)]
     lines += [_notice(n, o) for n in report.notices]
     layouts, more = limited(report.layouts, o, "array")
+    lines_of_log, more_lines = limited(report.log, o, "line")
     sections = [
         ("Shardings", ["  " + layout_line(x) for x in layouts] + more),
         ("Collectives", [transfers_table(report.transfers, o)] if report.transfers else []),
         ("Phases", [phases_table(report.phases, o)] if report.phases else []),
+        ("Log", ["  " + log_line(line, o) for line in lines_of_log] + more_lines),
         ("Timings", ["  " + timing_text(t, o) for t in report.timings if o.times or t.note]),
         ("Memory", ["  " + memory_text(m, o).replace("\n", "\n  ") for m in report.memory]),
         (

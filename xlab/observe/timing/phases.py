@@ -39,7 +39,7 @@ def phases(session: Session) -> Phases:
     A run counts as steady when the same program ran before in the recording. Single eager operations are included.
     The result is a tuple with `plot(ax=None)` and `chrome_trace(path=None)`.
     """
-    order = sorted(session.events, key=lambda e: (e.start_ns, -e.end_ns, e.depth))
+    order = in_order(session)
     out: list[Phase] = []
     open_: dict[int, list[tuple[int, int]]] = {}  # thread: (index, end) of enclosing spans
     ran: set[int] = set()
@@ -79,6 +79,11 @@ def phases(session: Session) -> Phases:
         if event.end_ns > event.start_ns:
             stack.append((len(out) - 1, event.end_ns))
     return Phases(out)
+
+
+def in_order(session: Session) -> list[events.Event]:
+    """The events of a recording in the order of their phases."""
+    return sorted(session.events, key=lambda e: (e.start_ns, -e.end_ns, e.depth))
 
 
 def self_times(found: Sequence[Phase]) -> list[float]:

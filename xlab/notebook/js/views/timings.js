@@ -61,9 +61,22 @@ export function mountSaves(section, { title, files, figure, model, bin, say }) {
   section.prepend(list);
 }
 
+/** Lines of the log and the bars of the phases that they are about: a click on one marks the other. */
+export function linkLog(section) {
+  const marked = [...section.querySelectorAll("[data-phase]")];
+  for (const node of marked) node.addEventListener("click", () => {
+    const same = marked.filter((other) => other.dataset.phase === node.dataset.phase);
+    for (const other of marked) other.classList.toggle("xl-told", same.includes(other));
+    const there = same.find((other) => other.tagName !== node.tagName);
+    if (there?.tagName === "BUTTON") there.parentNode.open = true;
+    there?.scrollIntoView?.({ block: "nearest" });
+  });
+}
+
 /** Draw what the timings panel has beyond its picture. */
 export function mountTimings(section, data, title, model, bin, say) {
   const { phases, timings } = data;
+  linkLog(section);
   mountSaves(section, { title, figure: "timings", model, bin, say, files: {
     "Chrome trace (Perfetto)": ["trace.json", () => JSON.stringify(traceEvents(title, phases, timings))],
     "JSON (records)": ["timings.json", () => JSON.stringify(data)],
