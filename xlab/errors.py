@@ -118,6 +118,23 @@ class LeakedTracerError(XlabError):
     """
 
 
+class HiTypeError(XlabTypeError, AttributeError):
+    """A value of a type of one's own was given to an operation on arrays.
+
+    Such a value is made of arrays, and only its type knows how. Mistake::
+
+        q = Quantized(values, scale)         # register_hitype(Quantized, ...)
+        jnp.sin(q)                           # of which array?
+
+    Fix: operations on it are primitives of one's own::
+
+        class Dequantize(HiPrimitive):
+            def abstract_eval(self, q): return ShapedArray(q.shape, jnp.float32), set()
+            def to_lojax(self, q): return q.values * q.scale
+        jnp.sin(Dequantize("dequantize").bind(q))
+    """
+
+
 class RefOperandError(XlabTypeError, ValueError):
     """A mutable reference was given to an operation on arrays.
 

@@ -10,11 +10,13 @@ from xlab.compile.jit import jit
 from xlab.config import config, disable_jit
 from xlab.core import trace as _trace
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import is_mutable
+from xlab.core.hi_types import in_use
 from xlab.errors import InvalidInputException
 
 
 @functools.lru_cache(maxsize=4096)
-def _callable(prim, params, context):
+def _callable(prim, params, context, places=None):
     if not prim.has_abstract_eval:
         raise NotImplementedError(
             f"Evaluation rule for '{prim.name}' not implemented: to run it on values, define {prim.name}_p.def_impl(rule), or how "
@@ -24,7 +26,7 @@ def _callable(prim, params, context):
     params = dict(params)
 
     def apply(*args):
-        return prim.bind(*args, **params)
+        return prim.bind(*(args if places is None else [args[i] for i in places]), **params)
 
     apply.__name__ = apply.__qualname__ = prim.name
     apply._apply_primitive = apply._single_operation = True
@@ -44,8 +46,14 @@ def eager_cache_info():
 
 def apply_primitive(prim, *args, **params):
     """Runs one primitive on concrete values through its compiled one-operation program."""
+    places = None
+    if in_use.mutable and any(map(is_mutable, args)):
+        # The condition and the body of a loop may close over the same value: it goes in once.
+        numbers: dict[int, int] = {}
+        places = tuple(numbers.setdefault(id(x), len(numbers)) for x in args)
+        args = [next(x for x in args if id(x) == i) for i in numbers]
     try:
-        fun = _callable(prim, tuple(params.items()), config.trace_context())
+        fun = _callable(prim, tuple(params.items()), config.trace_context(), places)
     except TypeError as e:
         if "unhashable" not in str(e):
             raise

@@ -18,7 +18,7 @@ import numpy as np
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
-from xlab.compile import layouts, memory_cache, runtime_checks, stages
+from xlab.compile import hi_boundary, layouts, memory_cache, runtime_checks, stages
 from xlab.compile.arguments import (
     Arguments,
     check_addressable,
@@ -46,11 +46,14 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, words_of
 from xlab.core.avals import aval_of, escaped_tracer
+from xlab.core.hi_states import AvalQDD, typed
+from xlab.core.hi_types import in_use, value_classes
 from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr, jaxpr_as_fun
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import mlir
+from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.sharding import get_concrete_mesh
 
 
@@ -139,7 +142,7 @@ class _Jit(Arguments):
         avals = []
         for i, x in enumerate(flat):
             try:
-                avals.append(aval_of(x))
+                avals.append(typed(x) if in_use.mutable else aval_of(x))
             except InvalidInputException as e:
                 if hasattr(type(x), "__jax_array__"):
                     flat[i] = x.__jax_array__()
@@ -152,7 +155,8 @@ class _Jit(Arguments):
                     f"jit({self.name}, {static_option(self.fun, path)})"
                 ) from e
         names = functools.partial(self.names, in_tree, len(flat), static)
-        refs = AbstractRef in map(type, avals)
+        kinds = set(map(type, avals))
+        refs = AbstractRef in kinds or AvalQDD in kinds
         if refs:
             check_arguments(self.name, flat, names)
         if static:
@@ -201,6 +205,11 @@ class _Jit(Arguments):
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
         traced = self.program(flat, in_tree, static)
+        if uses_hi_types(traced.closed):
+            low = lower_hi_types(traced.closed)
+            if low.at_boundary:
+                return hi_boundary.call(self, traced, low, flat, in_tree), None
+            traced = traced._replace(closed=low.closed)
         keys_used = (
             runtime_checks.use_of_keys(self.name, traced.closed, flat)
             if config.debug_key_reuse
@@ -386,6 +395,7 @@ def hoisted(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
         return (
             isinstance(c, (Tracer, KeyArray))
             or type(c) is Ref
+            or type(c) in value_classes
             or getattr(aval_of(c), "size", 0) > limit
         )
 
@@ -550,3 +560,6 @@ def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
         )
 
     return closed.memo(key, make)
+
+
+hi_boundary.set_compiled_jaxpr(compiled_jaxpr)

@@ -14,6 +14,7 @@ from xlab.compile.tracing import TracedProgram
 from xlab.core import effects as _effects
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import MutableHiType, is_mutable
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import AbstractRef, Ref, is_ref
 from xlab.interpreters.discharge import discharge_jaxpr
@@ -116,10 +117,15 @@ def check_arguments(fun_name: str, flat: Sequence, names) -> None:
     seen: dict[int, int] = {}
     for i, x in enumerate(flat):
         aval = aval_of(x)
-        if type(aval) is AbstractRef:
+        if type(aval) is AbstractRef or isinstance(aval, MutableHiType):
             j = seen.setdefault(id(x), i)
             if j != i:
                 names = names()
+                if type(aval) is not AbstractRef:
+                    raise ValueError(
+                        f"a value of type {aval}, which changes in place, was passed twice when tracing {fun_name}, at both {names[j]} and "
+                        f"{names[i]}: the function would not know that they are the same. Pass it once."
+                    )
                 raise ValueError(
                     f"only one reference to a mutable array may be passed as an argument to a function, but when tracing "
                     f"{fun_name} the mutable array reference of type {aval} appeared at both {names[j]} and "
@@ -138,7 +144,7 @@ def check_refs(
         captured: what it closes over.
         name: of the function, if the program does not know it.
     """
-    if not any(map(is_ref, flat)):
+    if not any(is_ref(x) or is_mutable(x) for x in flat):
         return
     info = closed.jaxpr.debug_info
     known = info.arg_names[-len(flat) :]
@@ -151,8 +157,9 @@ def check_captured(fun_name: str, consts: Sequence, flat: Sequence, names) -> No
     """Raises where a reference is both an argument and closed over."""
     captured = {id(c) for c in consts}
     for i, x in enumerate(flat):
-        if type(aval_of(x)) is AbstractRef and id(x) in captured:
+        if id(x) in captured and (type(aval_of(x)) is AbstractRef or is_mutable(x)):
+            what = "a mutable array reference" if is_ref(x) else "a value that changes in place,"
             raise ValueError(
-                f"when tracing {fun_name}, a mutable array reference of type {aval_of(x)} was both closed over and "
+                f"when tracing {fun_name}, {what} of type {aval_of(x)} was both closed over and "
                 f"passed as the argument {names()[i]}. Use it in one way only."
             )

@@ -22,8 +22,10 @@ from xlab.compile.tracing import TracedProgram
 from xlab.core import dtypes
 from xlab.core.avals import ManualAxisType, ShapedArray
 from xlab.core.dims import dim_indices
+from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
+from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.interpreters.mlir.locations import strip_locations
 from xlab.sharding.placement import Format, default_layout
 from xlab.sharding.typed import memory_space
@@ -150,6 +152,16 @@ def _register():
 _register()
 
 
+# `hi_boundary.py`: (traced, its program on arrays, platforms) -> the `Lowered`, where arguments or results are of hi types.
+_lowered_on_arrays: Callable[..., Lowered] = None  # type: ignore[assignment]
+
+
+def set_lowered_on_arrays(lowered: Callable[..., Lowered]) -> None:
+    """Called by the file that defines it."""
+    global _lowered_on_arrays
+    _lowered_on_arrays = lowered
+
+
 class Traced:
     """A function traced for given argument types."""
 
@@ -173,7 +185,7 @@ class Traced:
         return _tree.unflatten(
             self.out_tree,
             [
-                ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+                a if is_high(a) else ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
                 for a in self.jaxpr.out_avals
             ],
         )
@@ -197,7 +209,13 @@ class Traced:
 
     def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
         """The program as StableHLO, for the platform of its devices or for others (of which it can be compiled here for its own)."""
-        program = discharge_refs(self._program)
+        program = self._program
+        if uses_hi_types(program.closed):
+            low = lower_hi_types(program.closed)
+            if low.at_boundary:
+                return _lowered_on_arrays(self, low, lowering_platforms)
+            program = program._replace(closed=low.closed)
+        program = discharge_refs(program)
         given = (
             self._flat if program.ref_discharge is None else program.ref_discharge.given(self._flat)
         )

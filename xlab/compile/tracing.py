@@ -18,6 +18,8 @@ from xlab.compile.history import explain
 from xlab.compile.history.provenance import Provenance
 from xlab.config import config
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import AvalQDD, typed
+from xlab.core.hi_types import in_use
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import is_ref
 from xlab.core.trace import EVAL, Tracer, state
@@ -207,7 +209,13 @@ def trace_program(
         per_fun = {}
     found = per_fun.get(key)
     if found is not None:
-        return found
+        if not in_use.mutable or states_fit(found.closed):
+            return found
+        # The same function closing over values of mutable hi types that are in other states now.
+        others = found.closed.memo("other states", list)
+        for other in others:
+            if states_fit(other.closed):
+                return other
     name = function_name(fun)
     if config.no_tracing:
         raise RuntimeError(
@@ -250,8 +258,19 @@ def trace_program(
         attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)
     closed.memo(Provenance, lambda: notes)
     if not any(isinstance(c, Tracer) for c in program.closed.consts):
-        per_fun[key] = program
+        if found is None:
+            per_fun[key] = program
+        else:
+            others.append(program)
     return program
+
+
+def states_fit(closed: ClosedJaxpr) -> bool:
+    """Whether the values of mutable hi types that a traced program closes over are in the states that it was traced for."""
+    return all(
+        type(v.aval) is not AvalQDD or typed(c) == v.aval
+        for v, c in zip(closed.jaxpr.constvars, closed.consts)
+    )
 
 
 def _flattened(fun, in_tree, rebuild, name, arg_names):

@@ -122,6 +122,35 @@ class AbstractValue:
     def str_short(self, short_dtypes: bool = True) -> str:
         return str(self)
 
+    # What types of the user's own have as well (`hi_types.py`): any other type is that of one array.
+
+    is_high = False
+
+    def lo_ty(self) -> list:
+        """The types of the arrays that a value of this type consists of: itself."""
+        return [self]
+
+    def lower_val(self, hi_val: Any) -> list:
+        """The arrays that a value consists of: itself."""
+        return [hi_val]
+
+    def raise_val(self, *lo_vals: Any) -> Any:
+        """The value of these arrays: the one array."""
+        (value,) = lo_vals
+        return value
+
+    def vspace_zero(self) -> Any:
+        """The zero of a type of tangents."""
+        return vector_space["zero"](self)
+
+    def vspace_add(self, x: Any, y: Any) -> Any:
+        """The sum of two tangents of this type."""
+        return vector_space["add"](x, y)
+
+
+# `interpreters/ad/jvp.py`: type -> its zero; (x, y) -> their sum.
+vector_space: dict[str, Callable[..., Any]] = {}
+
 
 class _ExplicitTypes:
     """Whether any type was ever sharded or unreduced: until then sharding rules are skipped."""
@@ -282,8 +311,22 @@ class ShapedArray(AbstractValue):
     def nbytes(self) -> int:
         return self.size * dtypes.itemsize(self.dtype)
 
+    def dec_rank(self, size: int | None, spec: int | None) -> ShapedArray:
+        """The type of one example of a batch along dimension `spec`."""
+        return self if spec is None else self.without_dimension(spec % self.ndim)
+
+    def inc_rank(self, size: int | None, spec: int | None) -> ShapedArray:
+        """The type of a batch of `size` examples along dimension `spec`."""
+        return self if spec is None or size is None else self.with_dimension(spec, size)
+
+    def leading_axis_spec(self) -> int:
+        """The dimension that `scan` goes along."""
+        return 0
+
     def strip_weak_type(self) -> ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
+
+    normalize = strip_weak_type
 
     def to_tangent_aval(self) -> ShapedArray:
         if dtypes.issubdtype(self.dtype, np.inexact):

@@ -17,6 +17,7 @@ from xlab.core import avals as _avals
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray, explicit_types
+from xlab.core.hi_types import in_use, is_high, not_an_array
 from xlab.core.pending import AbstractTodo, refuse_operand
 from xlab.core.refs import AbstractRef
 from xlab.core.sharding_rules import propagate_sharding
@@ -69,6 +70,7 @@ class Primitive:
         "module",
         "multiple_results",
         "name",
+        "takes_hi_types",
         "takes_pending",
         "takes_refs",
         "transposes_zeros",
@@ -96,6 +98,7 @@ class Primitive:
             False  # operands that are the same everywhere become reduced where others are
         )
         self.takes_refs = False  # operands may be mutable references
+        self.takes_hi_types = False  # operands may be values of the user's own types
         self.takes_pending = False  # operands may be collectives that were started
         # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
         self.transposes_zeros: Any = False
@@ -208,6 +211,8 @@ class Primitive:
                         f"Attempting to pass a Ref {a} to a primitive: {self.name}, at {describe_caller()}. A reference is a place, "
                         f"not a value: read it first, as ref[...]."
                     )
+            if in_use.types and not self.takes_hi_types and any(map(is_high, avals)):
+                raise not_an_array(self.name, avals)
         if not self.takes_pending and AbstractTodo in map(type, avals):
             refuse_operand(self, avals)
         mat = INVARYING

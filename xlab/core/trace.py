@@ -79,6 +79,13 @@ class Trace:
     def process_primitive(self, prim, args, params):
         raise NotImplementedError(f"{type(self).__name__} does not define process_primitive")
 
+    def cur_qdd(self, x: Any) -> Any:
+        """The state of a value of a mutable hi type (`hi_types.py`)."""
+        if isinstance(x, Tracer):
+            return x._trace.cur_qdd(x)
+        parent = getattr(self, "parent", None)
+        return x.cur_qdd() if parent is None else parent.cur_qdd(x)
+
 
 class EvalTrace(Trace):
     """Concrete evaluation: primitives run at once, each through its eager rule."""

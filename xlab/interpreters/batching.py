@@ -17,6 +17,16 @@ from xlab.core import dtypes
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
 from xlab.core.current_trace import enclosing_traces
 from xlab.core.effects import NamedAxisEffect
+from xlab.core.hi_tracers import tracer_class
+from xlab.core.hi_types import (
+    HiType,
+    StackedType,
+    as_value,
+    in_use,
+    is_high,
+    lower,
+    raise_value,
+)
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.rules import RuleTable
@@ -93,6 +103,8 @@ class BatchTracer(Tracer):
             )
         elif aval is TOKEN:  # one token for all examples; `dim` is that of what it stands for
             self.aval = aval
+        elif isinstance(aval, HiType):
+            self.aval = aval.dec_rank(trace.axis.size, dim)
         else:
             self.aval = aval.without_dimension(dim)
         self.value, self.dim = value, dim
@@ -121,7 +133,14 @@ class BatchTrace(Trace):
         return x, None
 
     def join(self, value, dim):
-        return value if dim is None else BatchTracer(self, value, dim)
+        if dim is None:
+            return value
+        if in_use.types:
+            return tracer_class(BatchTracer, aval_of(value))(self, value, dim)
+        return BatchTracer(self, value, dim)
+
+    def cur_qdd(self, x):
+        return self.parent.cur_qdd(self.split(x)[0])
 
     def process_primitive(self, prim, args, params):
         involved = False
@@ -241,6 +260,8 @@ def batch_flat(
                 bound_axes([bound] if axis.name is not None else []),
             ):
                 results = fun(*args)
+                if in_use.types:
+                    results = list(map(as_value, results))
                 pairs = [trace.split(x) for x in results]
         finally:
             trace.alive = False
@@ -330,7 +351,25 @@ def set_array_operations(moveaxis, broadcast, reduce_sum):
 
 
 def moveaxis(x, source: int, target: int):
+    if in_use.types and is_high(aval := aval_of(x)):
+        return _move_spec(x, aval, source, target)
     return x if source == target else _moveaxis(x, source, target)
+
+
+def _move_spec(x, aval, source, target):
+    """A value of a hi type with its examples where `target` says; 0 is in front of every array."""
+    example = aval.dec_rank(None, source)
+    if target == 0:
+        target = example.leading_axis_spec()
+    if source != target and isinstance(aval, StackedType) and type(source) is type(target) is int:
+        moved = example.inc_rank(aval.size_of(source), target)
+        return raise_value(moved, [_moveaxis(p, source, target) for p in lower(x, aval)])
+    if source != target:
+        raise NotImplementedError(
+            f"the examples of a batch of type {aval} are at {source}, and they are needed at {target}: only its type knows how to move them. Give "
+            f"vmap the values with their examples there, or move them with an operation of your own"
+        )
+    return x
 
 
 def broadcast(x, size: int, axis: int, mesh_axis=None):
@@ -340,7 +379,21 @@ def broadcast(x, size: int, axis: int, mesh_axis=None):
         return Zero(x.aval.with_dimension(axis, size, over, mesh))
     if getattr(x, "dtype", None) == dtypes.float0:
         return np.zeros((*x.shape[:axis], size, *x.shape[axis:]), dtypes.float0)
+    if in_use.types and is_high(aval := aval_of(x)):
+        return _repeat_value(x, aval, size, axis)
     return _broadcast(x, size, axis)
+
+
+def _repeat_value(x, aval, size, spec):
+    """A batch of one value of a hi type: each of its arrays is repeated in front."""
+    front = aval.leading_axis_spec()
+    if spec not in (0, front):
+        raise NotImplementedError(
+            f"a value of type {aval} is the same for all examples, and a batch of it is needed with them at {spec}: only {front} is known, in "
+            f"front of every array"
+        )
+    whole = aval.inc_rank(size, front)
+    return raise_value(whole, [_broadcast(p, size, 0) for p in lower(x, aval)])
 
 
 @contextmanager
@@ -422,7 +475,7 @@ def _batch_jaxpr(closed, axis, batched_in, force):
     in_dims = [b.dim if type(b) is BatchDim else 0 if b else None for b in batched_in]
     in_avals = [
         a.with_dimension(d, axis.size, over, mesh)
-        if d is not None and isinstance(a, (ShapedArray, AbstractRef))
+        if d is not None and isinstance(a, (ShapedArray, AbstractRef, HiType))
         else a
         for a, d in zip(closed.in_avals, in_dims)
     ]

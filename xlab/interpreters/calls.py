@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlab.core import effects as _effects
+from xlab.core.hi_types import HiPspec
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
@@ -76,6 +77,17 @@ class ParamUpdater:
 
     def prepend(self, params: dict, operands: int, results: int) -> dict:
         """More operands and results, in front."""
+        return {}
+
+    def lower(
+        self,
+        params: dict,
+        ins: Sequence[int],
+        outs: Sequence[int],
+        written: Sequence[tuple[int, int]],
+    ) -> dict:
+        """Arrays in the place of values of hi types: how many each operand and result has. Of the operands in `written`, pairs of a number and how many
+        they have afterwards, those arrays follow the results."""
         return {}
 
 
@@ -207,6 +219,19 @@ class AlignedParams(ParamUpdater):
             params,
             lambda ins: (*(self.added,) * operands, *ins),
             lambda outs: (*(self.added,) * results, *outs),
+        )
+
+    def lower(self, params, ins, outs, written):
+        def entries(given, counts):
+            found: list = []
+            for e, n in zip(given, counts):
+                found += e.to_lo() if isinstance(e, HiPspec) else [e] * n
+            return tuple(found)
+
+        given = params[self.operands] if self.operands else [self.added] * len(ins)
+        again = entries([given[i] for i, _ in written], [n for _, n in written])
+        return self.changes(
+            params, lambda e: entries(e, ins), lambda e: (*entries(e, outs), *again)
         )
 
 

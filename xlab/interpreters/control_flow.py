@@ -6,10 +6,12 @@ A primitive with inner jaxprs has one entry in `control_flow_rules`; code that f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs_of_params
+from xlab.core.hi_states import AvalQDD
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, open_jaxpr, subjaxprs_of_params
+from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
 
 control_flow_rules = RuleTable(
@@ -20,6 +22,9 @@ control_flow_rules = RuleTable(
 )
 """For primitives with inner jaxprs. Worked example, for a primitive that calls the jaxpr in its parameter `jaxpr` on all its
 operands: `lambda params: CallFlow(params["jaxpr"])`."""
+
+loop_params: dict[Primitive, Callable[[LoopFlow], dict]] = {}
+"""Of loops: the parameters that say how values flow through one."""
 
 
 class CallFlow(NamedTuple):
@@ -90,3 +95,40 @@ def flow_of(eqn: JaxprEqn) -> Flow | None:
         return rule(eqn.params)
     inner = tuple(subjaxprs_of_params(eqn.params))
     return OpaqueFlow(inner) if inner else None
+
+
+# -- values of mutable hi types ----------------------------------------------------------------------------
+
+
+def states_after(eqn: JaxprEqn) -> Iterator[tuple[Any, Any]]:
+    """The operands of mutable hi types that go into programs inside an equation, each with the state that these leave it in.
+
+    Raises:
+        TypeError: branches leave different states, or a round of a loop changes one.
+    """
+    flow = flow_of(eqn)
+    if type(flow) is CallFlow:
+        yield from _left_by(flow.jaxpr, eqn.invars)
+    elif type(flow) is BranchFlow:
+        for states in zip(*(_left_by(b, eqn.invars[1:]) for b in flow.branches)):
+            (atom, first), *others = states
+            if any(qdd != first for _, qdd in others):
+                raise TypeError(
+                    f"branches of {eqn.primitive.name} leave a value of type {atom.aval} in different states: "
+                    f"{', '.join(str(qdd) for _, qdd in states)}. Which arrays it consists of must not depend on the branch that runs."
+                )
+            yield atom, first
+    elif type(flow) is LoopFlow:
+        for program in filter(None, (flow.cond, flow.body)):
+            for v in open_jaxpr(program).invars:
+                if type(v.aval) is AvalQDD and v.aval.qdd != v.aval.final:
+                    name = {"while": "while_loop"}.get(eqn.primitive.name, eqn.primitive.name)
+                    raise TypeError(
+                        f"type-changing mutations not allowed in {name} body: a value of type {v.aval} goes in with the state {v.aval.qdd} and "
+                        f"comes out of a round with {v.aval.final}. Every round runs the same program: bring it to its final form before the loop."
+                    )
+
+
+def _left_by(program, operands) -> list[tuple[Any, Any]]:
+    pairs = zip(operands, open_jaxpr(program).invars)
+    return [(atom, v.aval.final) for atom, v in pairs if type(v.aval) is AvalQDD]

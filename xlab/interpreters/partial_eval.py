@@ -19,6 +19,9 @@ from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.current_trace import enclosing_traces
 from xlab.core.dims import SymbolicDim
+from xlab.core.hi_states import AvalMutableQDD, AvalQDD, MutableQuasiDynamicData, is_mutable
+from xlab.core.hi_tracers import tracer_class
+from xlab.core.hi_types import HiType, as_value, in_use
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.primitive import Primitive
@@ -34,6 +37,7 @@ from xlab.core.trace import (
     trace_began,
 )
 from xlab.interpreters import ref_flow
+from xlab.interpreters.control_flow import states_after
 from xlab.interpreters.dead_code import (  # noqa: F401  (their names here are the field's)
     dce_closed_jaxpr,
     dce_jaxpr,
@@ -113,7 +117,7 @@ class DynamicJaxprTrace(Trace):
 
     makes_programs = True
 
-    __slots__ = ("constants", "eqns", "invars", "label", "leaks", "look")
+    __slots__ = ("constants", "eqns", "invars", "label", "leaks", "look", "outer", "states")
 
     def __init__(self, label: str = "a function"):
         super().__init__()
@@ -124,16 +128,32 @@ class DynamicJaxprTrace(Trace):
         self.invars: list[Var] = []
         self.label = label
         self.leaks: list | None = [] if config.check_tracer_leaks else None
+        # Of variables of mutable hi types; `outer` knows those of values from outside.
+        self.states: dict[Var, MutableQuasiDynamicData] = {}
+        self.outer = state.trace
 
     def new_input(self, aval) -> DynamicJaxprTracer:
         if type(aval) is AbstractTodo:
             raise at_boundary(aval, None, f"was given to {self.label}, which is traced on its own,")
-        var = Var(aval)
+        var = self.new_var(aval)
         self.invars.append(var)
         return self.tracer(aval, var, None)
 
+    def new_var(self, aval) -> Var:
+        """A variable; one of a mutable hi type has a state from now on."""
+        if type(aval) is not AvalQDD:
+            return Var(aval)
+        var = Var(AvalQDD(aval.aval, aval.qdd))  # whose last state is its own
+        self.states[var] = MutableQuasiDynamicData(aval.qdd)
+        return var
+
+    def cur_qdd(self, x):
+        return self.states[self.atom(x)].cur_val
+
     def tracer(self, aval, var, source):
-        tracer = DynamicJaxprTracer(self, aval, var, source)
+        if type(aval) is AvalQDD:
+            aval = aval.aval
+        tracer = tracer_class(DynamicJaxprTracer, aval)(self, aval, var, source)
         if self.leaks is not None:
             import weakref
 
@@ -156,6 +176,8 @@ class DynamicJaxprTrace(Trace):
                     x, f"while tracing {self.label} at {_source_info.describe_caller()}"
                 )
             aval = x.aval
+            if in_use.mutable and is_mutable(x):
+                aval = AvalQDD(aval, self.outer.cur_qdd(x))
         else:
             if type(x) is SymbolicDim:
                 return self.atom(
@@ -166,9 +188,16 @@ class DynamicJaxprTrace(Trace):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
                 return Literal(x, aval)
+            if in_use.types and isinstance(aval, HiType):
+                with set_trace(self):
+                    whole = as_value(x)
+                if whole is not x:  # it has traced arrays
+                    return self.atom(whole)
+            if in_use.mutable and is_mutable(x):
+                aval = AvalQDD(aval, self.outer.cur_qdd(x))
         if type(aval) is AbstractTodo:
             raise at_boundary(aval, x, f"was used in {self.label}, which is traced on its own,")
-        var = Var(aval)
+        var = self.new_var(aval)
         self.constants[id(x)] = (var, x)
         return var
 
@@ -182,6 +211,11 @@ class DynamicJaxprTrace(Trace):
                 atom = self.capture(x)
                 invars.append(atom)
                 avals.append(atom.aval)
+        if self.states:
+            avals = [
+                AvalMutableQDD(v.aval.aval, self.states[v]) if v in self.states else a
+                for v, a in zip(invars, avals)
+            ]
         # The primitive's own cache, looked up here: this line runs once per equation.
         found = None
         if not prim.context_dependent:
@@ -190,18 +224,29 @@ class DynamicJaxprTrace(Trace):
             except TypeError:
                 found = None
         out_avals, effects = found or prim.abstract(tuple(avals), params)
-        return self.record(prim, invars, params, out_avals, effects)
+        outs = self.record(prim, invars, params, out_avals, effects)
+        if self.states:
+            self._follow_states(self.eqns[-1])
+        return outs
+
+    def _follow_states(self, eqn):
+        """After an equation with programs inside: values of mutable hi types are as these leave them."""
+        for atom, qdd in states_after(eqn):
+            if atom in self.states:
+                self.states[atom].update(qdd)
 
     def record(self, prim, invars, params, out_avals, effects):
         """Appends an equation and returns tracers for its results."""
         where = current_source_info()
         if prim.multiple_results:
             outvars = [Var(a) for a in out_avals]
+            if in_use.mutable:
+                outvars = [self.new_var(v.aval) for v in outvars]
             self.eqns.append(JaxprEqn(invars, outvars, prim, params, effects, where))
             return [self.tracer(v.aval, v, where) for v in outvars]
-        var = Var(out_avals)
+        var = self.new_var(out_avals) if in_use.mutable else Var(out_avals)
         self.eqns.append(JaxprEqn(invars, [var], prim, params, effects, where))
-        if self.leaks is None:
+        if self.leaks is None and not in_use.types:
             return DynamicJaxprTracer(self, out_avals, var, where)
         return self.tracer(out_avals, var, where)
 
@@ -218,6 +263,8 @@ class DynamicJaxprTrace(Trace):
             if type(v.aval) is AbstractTodo:
                 raise at_boundary(v.aval, x, f"is a result of {self.label}, which is traced")
         self.alive = False
+        for v, data in self.states.items():
+            v.aval.final = data.cur_val
         constants = list(self.constants.values())
         jaxpr = Jaxpr(
             [v for v, _ in constants], self.invars, outvars, self.eqns, debug_info=debug_info
@@ -261,6 +308,9 @@ class JaxprTrace(DynamicJaxprTrace):
             return self.parent.process_primitive(prim, args, params)
         finally:
             switch_trace(previous)
+
+    def cur_qdd(self, x):
+        return super().cur_qdd(x) if self.is_unknown(x) else self.parent.cur_qdd(x)
 
     def record_unknown(self, prim, args, params):
         """Records an equation, although its operands may be known."""

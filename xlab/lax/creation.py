@@ -12,6 +12,7 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.hi_types import is_high, raise_value
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import EVAL, Tracer, state
@@ -255,7 +256,9 @@ def _barrier_tangents(ts):
 
 
 def zeros_like_aval(aval):
-    """An array of zeros of a type."""
+    """An array of zeros of a type; of a hi type the value of arrays of zeros."""
+    if is_high(aval):
+        return raise_value(aval, list(map(zeros_like_aval, aval.lo_ty())))
     if aval.memory_space is not None:
         return in_memory(zeros_like_aval(aval.update(memory_space=None)), aval)
     value = np.zeros((), aval.dtype)[()]

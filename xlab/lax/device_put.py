@@ -23,6 +23,7 @@ from xlab.compile.placement import (
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.hi_types import HiType, lower, raise_value
 from xlab.core.primitive import Primitive
 from xlab.core.tokens import Token
 from xlab.core.trace import EVAL, Tracer, state
@@ -67,6 +68,8 @@ def put(x, device, copy_semantics):
         ) from None
     if isinstance(x, Token):
         return Token(put(x.base, device, copy_semantics))
+    if isinstance(aval, HiType):  # each of its arrays
+        return raise_value(aval, [put(p, device, copy_semantics) for p in lower(x, aval)])
     if isinstance(device, Format) and device.layout is None:
         # The default layout, which an array in another one is brought to.
         data = x.base if isinstance(x, KeyArray) else x

@@ -13,6 +13,7 @@ from xlab.compile.placement import host_array, on_default_device
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_types import NO_DERIVATIVE, is_high
 from xlab.core.trace import EVAL, state
 
 
@@ -100,6 +101,13 @@ def check_inexact(
     """Raises unless every leaf can be differentiated."""
     for x in leaves:
         aval = aval_of(x)
+        if is_high(aval):
+            if aval.to_tangent_aval() == NO_DERIVATIVE:
+                raise TypeError(
+                    f"{api} of {function_name(fun)} got {what} of type {aval}, which has no tangents: define `to_tangent_aval` in the class "
+                    f"{type(aval).__name__}, or choose other argnums"
+                )
+            continue
         if holomorphic and not dtypes.issubdtype(aval.dtype, np.complexfloating):
             raise TypeError(
                 f"{api} of {function_name(fun)} with holomorphic=True requires {what} of a complex dtype, got "

@@ -11,6 +11,7 @@ from xlab import tree as _tree
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_types import is_high
 from xlab.core.trace import state
 from xlab.errors import ManualAxisTypeError
 from xlab.interpreters import ad
@@ -147,6 +148,13 @@ class custom_jvp:
 def _check_tangent(out, t, name, rule):
     want = aval_of(out).to_tangent_aval()
     if type(t) is ad.Zero:
+        return t
+    if is_high(want) or is_high(aval_of(t)):
+        if aval_of(t) != want:
+            raise TypeError(
+                f"Custom JVP rule {function_name(rule)} for function {name} must produce for a primal of type {aval_of(out)} a tangent of type {want}, "
+                f"but got {aval_of(t)}"
+            )
         return t
     if want.dtype == dtypes.float0:
         return ad.Zero(want)

@@ -11,6 +11,7 @@ from xlab.compile.ref_discharge import check_arguments, check_refs
 from xlab.compile.tracing import argument_names, function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
@@ -420,6 +421,12 @@ class _FlatBackward:
 
     def _checked(self, ct, aval, rule):
         want = aval.to_tangent_aval()
+        if ct is not None and type(ct) is not ad.Zero and (is_high(want) or is_high(aval_of(ct))):
+            if aval_of(ct) != want:
+                raise TypeError(
+                    f"{rule} must produce a cotangent of type {want} for an argument of type {aval}, but gave {aval_of(ct)}"
+                )
+            return ct
         if ct is None or type(ct) is ad.Zero or want.dtype == dtypes.float0:
             return None
         got = aval_of(ct)

@@ -13,20 +13,14 @@ from typing import Any, NamedTuple
 
 from xlab import tree as _tree
 from xlab.core.avals import aval_of
+from xlab.core.hi_types import as_value, is_high
 from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
+from xlab.interpreters.hi_primitives import AxisData
+from xlab.interpreters.lojax import lojax_rules
 from xlab.transforms.vmap import vmap
-
-
-class AxisData(NamedTuple):
-    """What a batching rule is told of the mapped axis."""
-
-    name: Any
-    size: int
-    spmd_name: Any = None
-    explicit_mesh_axis: Any = None
 
 
 class CotangentAccumulator:
@@ -169,7 +163,12 @@ class VJPHiPrimitive:
         for path, given, expected in zip(
             _tree.flatten_with_path(self.in_avals)[0], _tree.leaves(arg_tys), self.in_avals_flat
         ):
-            if (given.shape, given.dtype) != (expected.shape, expected.dtype):
+            high = is_high(given) or is_high(expected)
+            if (
+                given != expected
+                if high
+                else (given.shape, given.dtype) != (expected.shape, expected.dtype)
+            ):
                 raise TypeError(
                     f"{self!r} was made for an operand{_tree.keystr(path[0])} of type {expected}, got {given}: make it for the types "
                     f"of its operands, as with typeof"
@@ -182,7 +181,8 @@ class VJPHiPrimitive:
         if structure != self.in_tree:
             raise TypeError(f"{self!r} takes operands {self.in_tree}, got {structure}")
         self.check(*_tree.map(aval_of, args))
-        return _tree.unflatten(self.out_tree, call_hi_primitive_p.bind(*flat, _prim=self))
+        outs = call_hi_primitive_p.bind(*map(as_value, flat), _prim=self)
+        return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):
         return f"{type(self).__name__}[{self.params}]"
@@ -217,7 +217,7 @@ class VJPHiPrimitive:
         return _tree.leaves(out), _tree.leaves(dots)
 
     def bwd_flat(self, structure, flat_res: Sequence, cts: Sequence) -> list:
-        accums = [CotangentAccumulator(a.to_ct_aval()) for a in self.in_avals_flat]
+        accums = [CotangentAccumulator(_ct_aval(a)) for a in self.in_avals_flat]
         res = _tree.unflatten(structure, flat_res)
         self.vjp_bwd(
             res, _tree.unflatten(self.out_tree, cts), *_tree.unflatten(self.in_tree, accums)
@@ -230,9 +230,7 @@ class VmapOf(VJPHiPrimitive):
 
     def __init__(self, prim: VJPHiPrimitive, axis: AxisData, in_dims, out_dims):
         dims = _dims(in_dims, prim.in_avals), _dims(out_dims, prim.out_aval)
-        added = lambda aval, d: (
-            aval if d is None else aval.update(shape=(*aval.shape[:d], axis.size, *aval.shape[d:]))
-        )
+        added = lambda aval, d: aval if d is None else aval.with_dimension(d, axis.size)
         self.in_avals = _tree.unflatten(prim.in_tree, list(map(added, prim.in_avals_flat, dims[0])))
         self.out_aval = _tree.unflatten(
             prim.out_tree, list(map(added, prim.out_avals_flat, dims[1]))
@@ -261,7 +259,20 @@ class VmapOf(VJPHiPrimitive):
         return self.prim.has(*names)
 
     def expand(self, *args):
-        return self.mapped(self.prim.expand, *self.trees)(*args)
+        if not any(map(is_high, self.prim.in_avals_flat)):
+            return self.mapped(self.prim.expand, *self.trees)(*args)
+        # The definition is given values, and not what stands for them: the arrays are mapped.
+        types = self.prim.in_avals_flat
+        whole = zip(types, self.in_avals_flat, _tree.leaves(args))
+        arrays = [p for t, a, x in whole for p in (a.lower_val(x) if is_high(t) else [x])]
+        dims = [d for t, d in zip(types, self.in_dims) for _ in t.lo_ty()]
+
+        def one(*arrays):
+            rest = iter(arrays)
+            values = [t.raise_val(*(next(rest) for _ in t.lo_ty())) for t in types]
+            return self.prim.expand(*_tree.unflatten(self.prim.in_tree, values))
+
+        return self.mapped(one, tuple(dims), self.trees[1])(*arrays)
 
     def vjp_fwd(self, nzs_in, /, *args):
         ins, outs = self.trees
@@ -273,7 +284,7 @@ class VmapOf(VJPHiPrimitive):
         def back(res, *cts):
             given = self.prim.bwd_flat(structure, _tree.leaves(res), cts)
             return [
-                ad.zeros_like_aval(a.to_ct_aval()) if ct is None else ct
+                ad.zeros_like_aval(_ct_aval(a)) if ct is None else ct
                 for ct, a in zip(given, self.prim.in_avals_flat)
             ]
 
@@ -311,6 +322,11 @@ class VmapOf(VJPHiPrimitive):
         return super().batch(axis_data, _tree.unflatten(self.in_tree, args), front)
 
 
+def _ct_aval(aval):
+    """The type of cotangents of values of a type."""
+    return aval.to_tangent_aval().to_ct_aval()
+
+
 def _dims(dims, avals) -> list:
     """The dimension of each leaf, where `dims` is a prefix of the types' structure."""
     return _tree.broadcast_prefix(dims, avals, is_leaf=lambda x: x is None)
@@ -319,6 +335,7 @@ def _dims(dims, avals) -> list:
 # -- the equation ------------------------------------------------------------------------------------------
 
 call_hi_primitive_p = Primitive("call_hi_primitive", multiple_results=True, auto_pvary=False)
+call_hi_primitive_p.takes_hi_types = True
 call_hi_primitive_p.def_abstract_eval(lambda *avals, _prim: _prim.out_avals_flat)
 call_hi_primitive_p.def_impl(lambda *args, _prim: _prim.expand_flat(*args))
 mlir.register_text_lowering(
@@ -371,11 +388,11 @@ def _call_transpose(cts, *operands, _prim):
 
 def _call_batch(axis, operands, dims, *, _prim):
     un = lambda xs: _tree.unflatten(_prim.in_tree, xs)
-    axis = AxisData(axis.name, axis.size, axis.spmd or None, axis.explicit_mesh_axes)
-    out, out_dims = _prim.batch(axis, un(operands), un(dims))
+    out, out_dims = _prim.batch(AxisData.of(axis), un(operands), un(dims))
     return _tree.leaves(out), _dims(out_dims, out)
 
 
+lojax_rules[call_hi_primitive_p] = lambda *args, _prim: _prim.expand_flat(*args)
 ad.primitive_jvps[call_hi_primitive_p] = _call_jvp
 ad.primitive_transposes[call_hi_primitive_p] = _call_transpose
 batching.axis_primitive_batchers[call_hi_primitive_p] = _call_batch
@@ -427,6 +444,7 @@ class _MappedRules(NamedTuple):
 hi_tangent_p = Primitive(
     "hi_tangent", multiple_results=True, auto_pvary=False, context_dependent=True
 )
+hi_tangent_p.takes_hi_types = True
 hi_tangent_p.def_abstract_eval(lambda *avals, out_avals, **_: out_avals)
 
 
@@ -456,12 +474,13 @@ def _tangent_batch(axis, operands, dims, *, sizes, rules, out_avals):
         *placed,
         sizes=sizes,
         rules=_MappedRules(rules, axis, mapped),
-        out_avals=tuple(a.update(shape=(axis.size, *a.shape)) for a in out_avals),
+        out_avals=tuple(a.with_dimension(0, axis.size) for a in out_avals),
     )
     return outs, [0] * len(outs)
 
 
 hi_tangent_p.def_impl(_tangent)
+lojax_rules[hi_tangent_p] = _tangent
 mlir.register_text_lowering(hi_tangent_p, mlir.lower_fun(_tangent))
 ad.primitive_jvps[hi_tangent_p] = lambda primals, tangents, **params: ad.jvp(
     lambda *xs: _tangent(*xs, **params), primals, tangents

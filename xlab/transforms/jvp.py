@@ -9,6 +9,7 @@ from xlab import tree as _tree
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_types import is_high
 from xlab.interpreters import ad
 from xlab.transforms.arguments import FlatFunction, as_array, check_callable
 from xlab.transforms.vjp import _drop_tracers
@@ -44,6 +45,13 @@ def jvp(
         )
     for p, t in zip(ps, ts):
         want = aval_of(p).to_tangent_aval()
+        if is_high(want):
+            if aval_of(t) != want:
+                raise TypeError(
+                    f"primal and tangent arguments to jvp of {function_name(fun)}: the primal is of type {aval_of(p)}, so its tangent must be {want}, "
+                    f"got {aval_of(t)}"
+                )
+            continue
         if want.dtype == dtypes.float0:
             if getattr(t, "dtype", None) != dtypes.float0:
                 raise TypeError(

@@ -61,14 +61,19 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
         ShapeDtypeStruct(shape=(4,), dtype=float32)
     """
     from xlab.compile.tracing import trace_program
-    from xlab.core.avals import aval_of
+    from xlab.core.hi_states import typed
+    from xlab.core.hi_types import is_high
 
     flat, in_tree = _tree.flatten((args, kwargs))
-    program = trace_program(fun, in_tree, [aval_of(x) for x in flat])
+    program = trace_program(fun, in_tree, [typed(x) for x in flat])
     return _tree.unflatten(
         program.out_tree,
         [
-            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit_sharding)
+            a
+            if is_high(a)
+            else ShapeDtypeStruct(
+                a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit_sharding
+            )
             for a in program.closed.out_avals
         ],
     )

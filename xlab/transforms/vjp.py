@@ -13,6 +13,7 @@ from xlab.compile.tracing import function_name
 from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad
@@ -61,6 +62,13 @@ class Pullback:
                 if getattr(ct, "dtype", None) != dtypes.float0
                 else want
             )
+            if is_high(want) or is_high(got):
+                if got != want:
+                    raise ValueError(
+                        f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, got {got}"
+                    )
+                cts.append(ct)
+                continue
             if got.shape != want.shape or got.dtype != want.dtype:
                 raise ValueError(
                     f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, "
@@ -113,6 +121,8 @@ _tree.register_pytree_node(
 
 
 def _cotangent(ct, aval):
+    if is_high(aval) or is_high(ct.aval if type(ct) is ad.Zero else aval_of(ct)):
+        return ad.instantiate_zeros(ct)
     if aval.to_tangent_aval().dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     if type(ct) is ad.Zero and type(aval) is AbstractRef:
@@ -205,6 +215,12 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> tuple[Any,
                 f"the linearized {flat_fun.__name__} takes tangents with the structure {in_tree}, got {tree}"
             )
         for t, want in zip(ts, tangent_avals):
+            if is_high(want) and aval_of(t) == want:
+                continue
+            if is_high(want):
+                raise ValueError(
+                    f"the linearized {flat_fun.__name__} takes a tangent of type {want}, got {aval_of(t)}"
+                )
             if want.dtype != dtypes.float0 and (aval_of(t).shape, aval_of(t).dtype) != (
                 want.shape,
                 want.dtype,

@@ -10,6 +10,7 @@ from xlab.compile.ref_discharge import check_arguments
 from xlab.compile.tracing import argument_names, function_name, made_of
 from xlab.config import idle_argument
 from xlab.core.avals import aval_of, explicit_types
+from xlab.core.hi_types import HiType, MappingSpec, StackedType, is_high
 from xlab.core.refs import is_ref
 from xlab.core.trace import Axis, check_axis_name, state
 from xlab.interpreters import batching, vmappable
@@ -131,6 +132,8 @@ def vmap(
                         f"values differ between examples. Give it an axis, or reduce over the examples."
                     )
                 results.append(x)
+            elif is_high(aval_of(x)):
+                results.append(batching.move_batch_dim_to(x, d, size, want))
             else:
                 ndim = aval_of(x).ndim + (d is None)
                 if not -ndim <= want < ndim:
@@ -149,8 +152,7 @@ def _explicit_mesh_axes(flat, dims, name):
     """The Explicit sharding of the mapped dimension as `(mesh, axes)`; None where it is not sharded."""
     found = {}
     for x, d in zip(flat, dims):
-        if d is not None:
-            aval = aval_of(x)
+        if d is not None and not is_high(aval := aval_of(x)):
             found.setdefault(
                 aval.explicit_sharding.spec.axes_of(d)
                 if aval.explicit_sharding is not None
@@ -168,7 +170,7 @@ def _explicit_mesh_axes(flat, dims, name):
 
 def _is_axis(x) -> bool:
     return all(
-        a is None or isinstance(a, int) or vmappable.is_spec(a)
+        a is None or isinstance(a, int | MappingSpec) or vmappable.is_spec(a)
         for a in _tree.leaves(x, is_leaf=lambda v: v is None)
     )
 
@@ -176,7 +178,15 @@ def _is_axis(x) -> bool:
 def _dim(x, axis, name):
     if axis is None:
         return None
-    ndim = aval_of(x).ndim
+    aval = aval_of(x)
+    if isinstance(aval, HiType):
+        return aval.leading_axis_spec() if axis == 0 else axis
+    if isinstance(axis, MappingSpec):
+        raise ValueError(
+            f"vmap of {name} got {axis} among its axes for an argument of type {aval}: a MappingSpec is for values of hi types, arrays take the number "
+            f"of an axis"
+        )
+    ndim = aval.ndim
     if not isinstance(axis, int) or not -ndim <= axis < ndim:
         raise ValueError(
             f"vmap of {name} was asked to map axis {axis} of an argument of type {aval_of(x)}, which has {ndim} "
@@ -188,10 +198,19 @@ def _dim(x, axis, name):
 def _size(flat, dims, axis_size, name, in_tree) -> int:
     sizes = {}
     for i, (x, d) in enumerate(zip(flat, dims)):
-        if d is not None:
-            sizes.setdefault(aval_of(x).shape[d], []).append(i)
+        if d is None:
+            continue
+        if isinstance(aval := aval_of(x), StackedType):
+            sizes.setdefault(aval.size_of(d), []).append(i)
+        elif not is_high(aval):
+            sizes.setdefault(aval.shape[d], []).append(i)
     if axis_size is not None:
         sizes.setdefault(axis_size, []).append(None)
+    if not sizes and any(d is not None for d in dims):
+        raise ValueError(
+            f"vmap of {name} maps values of hi types only, such as {aval_of(next(x for x, d in zip(flat, dims) if d is not None))}, which do not "
+            f"say how many examples they have: give axis_size"
+        )
     if not sizes:
         raise ValueError(
             f"vmap of {name} must have at least one non-None value in in_axes, or an axis_size"

@@ -12,7 +12,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.avals import AbstractValue, ShapedArray, aval_of
+from xlab.core.avals import AbstractValue, ShapedArray, aval_of, vector_space
+from xlab.core.hi_tracers import tracer_class
+from xlab.core.hi_types import as_value, in_use, is_high
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
@@ -130,7 +132,8 @@ class JVPTrace(Trace):
             rule = primitive_jvps.get(prim)
             if rule is None:
                 if not all(
-                    (t.aval if type(t) is Zero else aval_of(t)).dtype == dtypes.float0
+                    getattr(t.aval if type(t) is Zero else aval_of(t), "dtype", None)
+                    == dtypes.float0
                     for t in tangents
                 ):
                     raise primitive_jvps.missing(prim)
@@ -146,7 +149,12 @@ class JVPTrace(Trace):
     def pair(self, primal, tangent):
         if type(tangent) is Zero:
             return primal
+        if in_use.types:
+            return tracer_class(JVPTracer, aval_of(primal))(self, primal, tangent)
         return JVPTracer(self, primal, tangent)
+
+    def cur_qdd(self, x):
+        return self.parent.cur_qdd(self.split(x)[0])
 
     @contextmanager
     def nothing_closed_over(self, params):
@@ -196,6 +204,8 @@ def jvp(fun: Callable, primals: Sequence, tangents: Sequence):
     try:
         with set_trace(trace), transforming("jvp"):
             outs = fun(*args)
+            if in_use.types:
+                outs = list(map(as_value, outs))
             pairs = [trace.split(x) for x in outs]
     finally:
         trace.alive = False
@@ -259,17 +269,24 @@ def instantiate_zeros(t):
         return np.zeros((), dtypes.float0)
     if type(aval) is ShapedArray and aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    return _zeros_like_aval(aval)
+    return zeros_like_aval(aval)
 
 
 def zeros_like_aval(aval: AbstractValue):
-    """An array of zeros of a type."""
-    return _zeros_like_aval(aval)
+    """The zero of a type of tangents."""
+    return (
+        as_value(aval.vspace_zero()) if in_use.types and is_high(aval) else _zeros_like_aval(aval)
+    )
 
 
 def add_jaxvals(x, y):
     """Sum of two values of one type; the primitive that derivatives are added with."""
+    if in_use.types and is_high(aval := aval_of(x)):
+        return as_value(aval.vspace_add(x, y))
     return _add(x, y)
+
+
+vector_space.update(zero=lambda aval: instantiate_zeros(Zero(aval)), add=add_jaxvals)
 
 
 def add_jaxvals_primitive():
@@ -283,7 +300,7 @@ def add_tangents(x, y):
         return y
     if y is None or type(y) is Zero:
         return x
-    return _add(x, y)
+    return add_jaxvals(x, y)
 
 
 # -- short ways to write rules --------------------------------------------------------------------------

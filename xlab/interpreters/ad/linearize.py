@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
+from xlab.core.hi_types import as_value, in_use
 from xlab.core.trace import set_trace, state, transforming
 from xlab.interpreters.ad.jvp import JVPTrace, instantiate_zeros, nonzero_mask
 from xlab.interpreters.partial_eval import JaxprTrace
@@ -25,9 +26,11 @@ def linearize(
     """
     tangent_trace = JaxprTrace(state.trace, label)
     trace = JVPTrace(tangent_trace)
-    args = [trace.pair(p, tangent_trace.new_input(aval_of(p).to_tangent_aval())) for p in primals]
+    args = [trace.pair(p, tangent_trace.new_input(typed(p).to_tangent_aval())) for p in primals]
     with set_trace(trace), transforming("jvp"):
         outs = fun(*args)
+        if in_use.types:
+            outs = list(map(as_value, outs))
         pairs = [trace.split(x) for x in outs]
     with set_trace(tangent_trace):
         tangents = [instantiate_zeros(t) if instantiate else t for _, t in pairs]

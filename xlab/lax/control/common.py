@@ -15,7 +15,7 @@ from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from xlab.core.primitive import Primitive
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.control_flow import LoopFlow, control_flow_rules, flow_of
+from xlab.interpreters.control_flow import LoopFlow, control_flow_rules, flow_of, loop_params
 from xlab.lax.convert import convert
 
 
@@ -35,7 +35,7 @@ def args_tree(*args):
 
 def with_outputs(closed: ClosedJaxpr, out_avals: Sequence) -> ClosedJaxpr:
     """The program with results converted to the given types, where they differ in weakness or dtype."""
-    if all(a is b for a, b in zip(closed.out_avals, out_avals)):
+    if all(a is b or a == b for a, b in zip(closed.out_avals, out_avals)):
         return closed
 
     def make():
@@ -91,6 +91,7 @@ def define_loop(
 ) -> None:
     """Registers how values flow through a loop, and by that how it is pruned; `params(flow)` are the parameters of such a loop."""
     control_flow_rules[prim] = flow
+    loop_params[prim] = params
     pe.dce_rules[prim] = functools.partial(_prune_loop, params)
 
 
@@ -150,7 +151,7 @@ def join_weak(a: ShapedArray, b: ShapedArray):
     if a is b:
         return a
     if not (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)):
-        return None
+        return a if a == b else None
     if (
         a.shape != b.shape
         or a.dtype != b.dtype
@@ -170,7 +171,7 @@ def join_carry(given, got):
     if given is got:
         return given
     if not (isinstance(given, ShapedArray) and isinstance(got, ShapedArray)):
-        return None
+        return given if given == got else None
     if (
         given.shape != got.shape
         or given.mat != got.mat

@@ -13,6 +13,8 @@ from xlab.config import config, idle_argument
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import is_mutable, typed
+from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import ClosedJaxpr, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
@@ -34,6 +36,7 @@ from xlab.lax.control.common import (
     trace_body,
     with_outputs,
 )
+from xlab.lax.control.select import select_examples
 from xlab.lax.convert import convert_element_type, stop_gradient
 from xlab.lax.creation import zeros_like_aval
 from xlab.lax.shape import broadcast_in_dim
@@ -159,7 +162,7 @@ def cond(
 def choose(api, index, branches, operands, **params):
     """Traces the branches, makes them agree, and binds `cond`; `params` are further ones of its."""
     flat, in_tree = args_tree(*operands)
-    avals = [aval_of(x) for x in flat]
+    avals = [typed(x) for x in flat]
     traced = [trace_body(b, in_tree, avals) for b in branches]
     for closed, captured, _ in traced:
         check_refs(closed, flat, captured)
@@ -186,8 +189,8 @@ def choose(api, index, branches, operands, **params):
     consts = [c for _, cs, _ in traced for c in cs]
     n, seen, closed_branches = len(consts), 0, []
     for closed, cs, _ in traced:
-        before = [aval_of(c) for c in consts[:seen]]
-        rest = [aval_of(c) for c in consts[seen + len(cs) :]]
+        before = [typed(c) for c in consts[:seen]]
+        rest = [typed(c) for c in consts[seen + len(cs) :]]
         if n > len(cs):
             closed = closed.memo(
                 ("widen", tuple(before), tuple(rest)),
@@ -195,16 +198,20 @@ def choose(api, index, branches, operands, **params):
             )
         seen += len(cs)
         closed_branches.append(with_outputs(closed, out_avals))
-    if any(map(is_ref, consts)):
+    if any(map(_is_place, consts)):
         consts, closed_branches = _share_refs(consts, closed_branches)
     outs = cond_p.bind(index, *consts, *flat, branches=tuple(closed_branches), **params)
     return _tree.unflatten(first_tree, outs)
 
 
+def _is_place(x) -> bool:
+    return is_ref(x) or is_mutable(x)
+
+
 def _share_refs(consts, branches):
-    """Passes a reference that several branches close over only once."""
+    """Passes a reference that several branches close over only once; likewise other values that change in place."""
     first: dict[int, int] = {}
-    source = [first.setdefault(id(c), i) if is_ref(c) else i for i, c in enumerate(consts)]
+    source = [first.setdefault(id(c), i) if _is_place(c) else i for i, c in enumerate(consts)]
     keep = [i for i, s in enumerate(source) if s == i]
 
     def shared(closed):
@@ -407,11 +414,8 @@ def _cond_batch(axis, args, dims, *, branches, **params):
         if source is not None:  # whatever is chosen
             outs.append(unspread[source])
             continue
-        ndim = aval_of(cases[0]).ndim
         which = eq(index, np.int32(1)) if len(cases) == 2 else index
-        if ndim > 1:
-            which = broadcast_in_dim(which, aval_of(cases[0]).shape, (0,))
-        outs.append((select_n(which, *cases), 0))
+        outs.append((select_examples(which, cases), 0))
     return [x for x, _ in outs], [d for _, d in outs]
 
 
@@ -434,7 +438,8 @@ def _only_where(index, i: int, x):
     turn the zero cotangent of the result that is not selected into NaN."""
     aval = aval_of(x)
     if (
-        not dtypes.issubdtype(aval.dtype, np.inexact)
+        is_high(aval)
+        or not dtypes.issubdtype(aval.dtype, np.inexact)
         or not aval_of(index).mat.varying <= aval.mat.varying
     ):
         return x  # the last: what all devices share has to stay so for the branch's own casts

@@ -10,6 +10,8 @@ from xlab.compile.ref_discharge import check_refs
 from xlab.config import config, idle_argument
 from xlab.core.avals import aval_of
 from xlab.core.dims import SymbolicDim, dim_index, known_negative
+from xlab.core.hi_states import typed
+from xlab.core.hi_types import HiType, is_high
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
@@ -74,11 +76,14 @@ def scan(
                 f"0th dimension of all xs should be replicated. Got {a.explicit_sharding.spec} for xs of type {a} in scan over {name_of(f)}: "
                 f"every device runs every iteration. Reshard it first (xlab.reshard)."
             )
-    x_avals = [a.without_dimension(0) for a in map(aval_of, xs_flat)]
+    x_avals = [
+        a.without_dimension(0, n) if isinstance(a, HiType) else a.without_dimension(0)
+        for a in map(aval_of, xs_flat)
+    ]
     init_flat, init_tree = _tree.flatten(init)
     element = _tree.unflatten(xs_tree, x_avals)
     for _ in range(3):
-        avals = [aval_of(x) for x in init_flat]
+        avals = [typed(x) for x in init_flat]
         in_avals, in_tree = args_tree(_tree.unflatten(init_tree, avals), element)
         body, consts, out_tree = trace_body(f, in_tree, in_avals)
         children = out_tree.children() if out_tree.num_leaves or out_tree.num_nodes > 1 else []
@@ -128,6 +133,8 @@ def _length(f, flat, xs, length) -> int:
     sizes = set()
     for x in flat:
         aval = aval_of(x)
+        if is_high(aval):
+            continue
         if not aval.shape:
             raise ValueError(
                 f"scan got value with no leading axis to scan over: {aval} among xs of {name_of(f)}"
@@ -146,12 +153,16 @@ def _length(f, flat, xs, length) -> int:
         if sizes - {length}:
             raise ValueError(
                 f"scan got `length` argument of {length} which disagrees with leading axis sizes "
-                f"{[aval_of(x).shape[0] for x in flat]}."
+                f"{[aval_of(x).shape[0] for x in flat if not is_high(aval_of(x))]}."
             )
         return length
     if len(sizes) > 1:
         raise ValueError(
-            f"scan got values with different leading axis sizes: {[aval_of(x).shape[0] for x in flat]}."
+            f"scan got values with different leading axis sizes: {[aval_of(x).shape[0] for x in flat if not is_high(aval_of(x))]}."
+        )
+    if not sizes and flat:
+        raise ValueError(
+            f"scan over values of hi types alone, such as {aval_of(flat[0])}, must provide `length`: these do not say how many elements they have"
         )
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")

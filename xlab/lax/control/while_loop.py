@@ -10,7 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.config import config
 from xlab.core import effects as _effects
-from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
@@ -18,7 +18,6 @@ from xlab.core.trace import is_abstract, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import LoopFlow
-from xlab.lax.comparison import select
 from xlab.lax.control.common import (
     add_inputs,
     args_tree,
@@ -31,8 +30,8 @@ from xlab.lax.control.common import (
     settled,
     trace_body,
 )
+from xlab.lax.control.select import select_examples
 from xlab.lax.reductions import reduce_or
-from xlab.lax.shape import broadcast_in_dim
 
 
 def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
@@ -62,7 +61,7 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
         # From here on the devices disagree: each goes on for itself.
     init, in_tree = args_tree(init_val)
     body, body_consts, init = fixed_point("while_loop", body_fun, in_tree, init)
-    cond, cond_consts, cond_tree = trace_body(cond_fun, in_tree, [aval_of(x) for x in init])
+    cond, cond_consts, cond_tree = trace_body(cond_fun, in_tree, [typed(x) for x in init])
     if len(cond.out_avals) != 1 or cond_tree.num_leaves != 1 or cond_tree.num_nodes != 1:
         raise TypeError(
             f"cond_fun must return a boolean scalar, but {name_of(cond_fun)} returns {cond_tree}"
@@ -88,7 +87,7 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
 def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):
     """Traces a loop body; weak initial values take the dtype of the body's results."""
     for _ in range(3):
-        avals = [aval_of(x) for x in init]
+        avals = [typed(x) for x in init]
         body, consts, out_tree = trace_body(body_fun, in_tree, avals)
         want = in_tree.children()[0].children()[0]
         if out_tree != want:
@@ -283,13 +282,10 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
         c, b, carry = xs[:nc], xs[nc : nc + body_nconsts], xs[nc + body_nconsts :]
         (pred,) = eval_jaxpr(cond.jaxpr, cond.consts, *c, *carry)
         new = eval_jaxpr(body.jaxpr, body.consts, *b, *carry)
-        return [
-            select(broadcast_in_dim(pred, aval_of(o).shape, (0,)), n, o) if b else o
-            for n, o, b in zip(new, carry, carry_b)
-        ]
+        return [select_examples(pred, [o, n]) if b else o for n, o, b in zip(new, carry, carry_b)]
 
-    carry_avals = [aval_of(x) for x in init]
-    cc_avals, bc_avals = [aval_of(x) for x in cc], [aval_of(x) for x in bc]
+    carry_avals = [typed(x) for x in init]
+    cc_avals, bc_avals = [typed(x) for x in cc], [typed(x) for x in bc]
     new_cond = cond.memo(
         ("any", tuple(carry_avals)),
         lambda: pe.trace_to_closed_jaxpr(
@@ -331,6 +327,7 @@ define_loop(
         "body_jaxpr": flow.body,
         "body_nconsts": flow.num_consts,
         "cond_jaxpr": flow.cond,
+        "cond_nconsts": flow.cond_consts,
     },
 )
 
