@@ -7,7 +7,7 @@ and below.
 
 Also: `ahead.py` (checks calls of ahead-of-time compiled programs), `devices.py` (which devices a program runs on, and the
 error when its parts disagree), `disk_cache.py` (the persistent cache), `dispatch.py` (one primitive, eagerly),
-`dispatch_cache.py` (calls of known signatures), `divergence.py` (programs whose devices may diverge at a
+`hi_boundary.py` (values of the user's own types at the boundary of a program), `dispatch_cache.py` (calls of known signatures), `divergence.py` (programs whose devices may diverge at a
 collective), `donating.py` (calls of functions that donate arguments), `effects.py` (effects at run time), `exchange.py` (arrays laid out anew, shard to shard),
 `jit_primitive.py` (a call of a traced program, in another), `layouts.py` (memory layouts other
 than the default), `logs.py` (logs of compilations), `memory_cache.py` (programs shared by the jits of one function),

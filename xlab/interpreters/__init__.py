@@ -5,6 +5,8 @@
 messages), `communication_costs.py` (their predicted time), `costs.py` (arithmetic and bytes of each equation), `slices.py` and `dataflow.py` (which slice goes where). An interpreter never names a primitive: rules are written beside the primitives in `lax` and looked up here. May import
 core and below.
 
+Types of the user's own: `hi_primitives.py` (operations on their values), `lojax.py` (arrays in the place of values, before a program is compiled).
+
 Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
 jaxprs inside an equation), `discharge.py` (references to values), `divergence.py` (collectives that some of their
 devices may not reach), `jet.py` (Taylor polynomials), `key_reuse.py` (random keys that a program uses twice), `provenance.py`

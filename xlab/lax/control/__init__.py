@@ -4,7 +4,7 @@
 associative_scan, written through the others), `linear_solve.py` and `root.py` (solutions that know their derivative).
 
 Also: `custom_jvp_call.py` (the call of a function with a forward derivative rule of its own), `platform.py`
-(`platform_dependent`), `refs.py` (references in loops and branches).
+(`platform_dependent`), `refs.py` (references in loops and branches), `select.py` (what each example takes, where they choose).
 """
 
 from xlab.lax.control import refs as _refs
