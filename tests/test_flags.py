@@ -19,6 +19,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import kernels, lax
+from xlab.backend import ir
 from xlab.config import _WITHOUT_EFFECT, FLAGS, config, flag_context
 from xlab.kernels import kernel_call
 from xlab.sharding import AxisType
@@ -328,6 +329,36 @@ def test_dump_of_programs(tmp_path):
     )
     with pytest.raises(ValueError, match="dump_ir_modes accepts 'stablehlo' and 'jaxpr'"):
         config.update("dump_ir_modes", "eqn_count_pprof")
+
+
+def test_d31_every_module_on_its_way_to_the_compiler_is_written(tmp_path):
+    folder, cache = tmp_path / "ir", tmp_path / "cache"
+    with flag_context("dump_ir_to", str(folder)):
+        config.update("compilation_cache_dir", str(cache))
+        config.update("persistent_cache_min_compile_time_secs", 0.0)
+        try:
+            f = xlab.jit(lambda x: x * 37, name="twice/<b>")
+            f(X)
+            f(X)  # known in this process
+            xlab.clear_caches()
+            f(X)  # found on disk, after it was written
+        finally:
+            config.update("compilation_cache_dir", None)
+            config.update(
+                "persistent_cache_min_compile_time_secs",
+                FLAGS["persistent_cache_min_compile_time_secs"].default,
+            )
+        one, two = sorted(p.name for p in folder.iterdir())
+        assert re.fullmatch(r"xlab_ir\d{4,}_jit_twice__b__compile\.mlir", one) and one < two
+        lowered = f.lower(X)
+        text = (folder / one).read_text()
+        assert ir.print_module(ir.parse(text)) == ir.print_module(lowered.compiler_ir())
+    (tmp_path / "file").write_text("")
+    with (
+        flag_context("dump_ir_to", str(tmp_path / "file")),
+        pytest.raises(OSError, match="file"),
+    ):
+        xlab.jit(lambda x: x * 41)(X)
 
 
 def test_small_programs_are_not_stored(tmp_path):

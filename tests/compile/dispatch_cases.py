@@ -50,6 +50,11 @@ def _says(f) -> str:
     return "runs"
 
 
+def _deleted(x):
+    x.delete()
+    return x
+
+
 class World:
     """One of the two runtimes, and what its cases share."""
 
@@ -66,6 +71,9 @@ class World:
         self.line, self.back, self.four = named(d), named(d[::-1]), named(d[:4])
         self.host = s.NamedSharding(mesh(d), s.PartitionSpec("x"), memory_kind="pinned_host")
         self.one = lambda i: s.SingleDeviceSharding(d[i])
+        self.copies = s.NamedSharding(mesh(d), s.PartitionSpec())
+        form = lambda *o: self.layout.Format(self.layout.Layout(o) if o else None, self.one(0))
+        self.column, self.rows, self.plain = form(1, 0), form(0, 1), form()
         self.stages: list = []
         rt.monitoring.register_event_time_span_listener(self._heard)
 
@@ -156,6 +164,14 @@ def cases(w: World) -> dict:
         interpreters.primitive_jvps[step] = lambda p, t: (step.bind(*p), step.bind(*t))
         return [*found, _says(lambda: rt.grad(step.bind)(1.0))]
 
+    at = lambda i: put(x8, d[i])
+    placed = lambda a: [(s.device.id, str(s.index), np.asarray(s.data).tolist()) for s in a.addressable_shards]  # fmt: skip
+    order = lambda a: a.format.layout.major_to_minor
+
+    def in_default():
+        with rt.default_device(d[4]):
+            return [put(x8), put(put(x8, d[1]))]
+
     masked = np.ma.array([1.0, 2.0], mask=[0, 1])
     h = rt.memory.Space.Host
     column = w.layout.Format(w.layout.Layout((0,)), w.one(1))
@@ -188,6 +204,18 @@ def cases(w: World) -> dict:
         "D54 two": lambda: w.equations(lambda a, b: put((a, b), (d[1], d[2])), x8, x8),
         "D54 copy": lambda: w.equations(lambda a: put(a, d[1], may_alias=False), x8),
         "D54 donate": lambda: w.equations(lambda a: put([a, a], d[1], donate=[True, False]), x8),
+        "D58 default": in_default,
+        "D58 copy": lambda: [(c := put(at(0), may_alias=False)).committed, c is at(0), put(c) is c],
+        "D58 copy of a free one": lambda: put(rt.numpy.asarray(x8), may_alias=False),
+        "D59": lambda: [put(v, d[2]) for v in (x8, rt.numpy.asarray(x8), at(1), at(2), put(x8, w.line))],
+        "D60": lambda: [placed(put(v, s)) for v in (x8, at(1), put(x8, w.line)) for s in (w.line, w.back, w.four, w.one(3))],
+        "D60 itself": lambda: (c := put(x8, w.line)) is put(c, c.sharding),
+        "D62 gone": lambda: put(_deleted(put(x8, w.line)), w.back),
+        "D64": lambda: [put(x8, w.one(1).with_memory_kind(k)) for k in ("device", "unpinned_host")],
+        "D64 bogus": lambda: put(x8, w.one(1).with_memory_kind("bogus")),
+        "D65": lambda: [order(put(y, w.column)), order(put(put(y, w.column), w.rows)), order(put(put(y, w.column), w.plain))],
+        "D65 itself": lambda: (c := put(y, w.column)) is put(c, c.format),
+        "D68": lambda: [put(3.0, w.copies), placed(put(rt.random.key_data(rt.random.split(rt.random.key(0), 8)), w.line))],
         "D71": lambda: [w.equations(lambda a, t=t: put(a, t), x8) for t in (None, d[1], w.line, w.one(1), h, w.host)],
         "D71 format": lambda: w.equations(lambda a: put(a, column), x8)[0][1],
         "D72": lambda: [len(w.equations(g)) for g in (lambda: put(x8), lambda: put(x8, d[1]), lambda: put(x8, may_alias=False))],

@@ -209,6 +209,32 @@ def test_threads_have_their_own_order():
     assert all(values == list(range(20)) for values in seen.values()) and len(seen) == 4
 
 
+def test_d47_a_thread_begins_without_tokens():
+    from xlab.compile.effects import runtime_tokens
+
+    f = xlab.jit(lambda x: io_callback(lambda v: None, None, x, ordered=True))
+    f(1)
+    here = runtime_tokens.current_tokens, runtime_tokens.output_runtime_tokens
+    assert all(here)
+    seen = []
+    thread = threading.Thread(
+        target=lambda: seen.append(
+            (dict(runtime_tokens.current_tokens), dict(runtime_tokens.output_runtime_tokens))
+        )
+    )
+    thread.start()
+    thread.join()
+    assert seen == [({}, {})]
+    runtime_tokens.block_until_ready()
+    assert not any(here)
+
+
+def test_d48_an_ordered_program_takes_its_token_first():
+    f = xlab.jit(lambda x: io_callback(lambda v: None, None, x, ordered=True))
+    (main,) = [line for line in f.lower(1.0).as_text().splitlines() if "@main(" in line]
+    assert main[main.index("@main(") :].startswith("@main(%token0: !stablehlo.token")
+
+
 # -- waiting ----------------------------------------------------------------------------------------------
 
 

@@ -124,3 +124,28 @@ def test_shardings_that_disagree_are_noticed():
     (notice,) = [n for n in report.notices if n.tab == "collectives"]
     assert notice.text.startswith("the partitioner adds an all_gather") and notice.source.line
     assert any("(!)" in n for n in report_header(report)[1])
+
+
+def test_d44_the_equation_where_a_check_stopped_is_named_and_linked():
+    def inner(x):
+        return lax.log(x)
+
+    def f(x):
+        y = lax.log(x + 3)
+        return xlab.jit(inner)(y - 9) * 2
+
+    with (
+        pytest.raises(FloatingPointError),
+        xlab.debug_nans(True),
+        observe.record() as session,
+    ):
+        xlab.jit(f)(np.zeros(2, np.float32))
+    made = observe.report(session)
+    (notice,) = [n for n in made.notices if n.severity == "error"]
+    (found,) = [e for e, _ in made.programs[notice.program].walk() if e.id == notice.equation]
+    assert found.primitive == "log" and found.source.function.endswith("inner")
+    assert notice.text == f"equation {found.id} made the value: `log` in f"
+    with pytest.raises(ValueError), observe.record() as session:
+        xlab.jit(f)(np.zeros(2, np.float32))
+        raise ValueError("somebody's own")
+    assert not [n for n in observe.report(session).notices if n.severity == "error"]

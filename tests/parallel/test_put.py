@@ -8,6 +8,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import lax
+from xlab.core.rules import tables
 from xlab.errors import IncompatibleDevices, IndivisibleError
 from xlab.parallel.mesh_utils import create_device_mesh
 from xlab.sharding import (
@@ -178,6 +179,21 @@ def test_deleted_arrays_are_refused():
     a.delete()
     with pytest.raises(RuntimeError, match="deleted"):
         xlab.device_put(a, xlab.devices()[1])
+
+
+def test_d78_the_primitive_has_every_rule():
+    from xlab.lax.device_put import device_put_p
+
+    assert device_put_p.multiple_results and device_put_p.has_abstract_eval and device_put_p.impl
+    with_rule = {name for name, table in tables().items() if device_put_p in table}
+    assert with_rule >= {
+        "ad.primitive_jvps",
+        "ad.primitive_transposes",
+        "batching.primitive_batchers",
+        "mlir.lowerings",
+        "compile.sharding_sources",
+        "key_reuse.key_movers",
+    }
 
 
 # -- arrays of parts --------------------------------------------------------------------------------------

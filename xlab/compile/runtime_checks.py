@@ -54,9 +54,11 @@ def check_eager(primitive: str, outs: list) -> list:
     """Returns the results of one operation; raises if they hold a value that is checked for."""
     kind = find(outs)
     if kind is not None:
-        raise FloatingPointError(
+        error = FloatingPointError(
             f"invalid value ({kind}) encountered in {primitive} at {source_info.describe_caller()}"
         )
+        error.primitive = primitive  # type: ignore[attr-defined]
+        raise error
     return outs
 
 

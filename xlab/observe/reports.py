@@ -221,6 +221,9 @@ def report(
                 "timings",
             )
         )
+    failed = failure(session.error) if session.error is not None else None
+    if failed is not None:
+        notices += _failed_equation(session.error, failed, programs)
     mesh = next((p.mesh for p in programs if p.mesh), None) or next(
         (m for s in subjects if (m := mesh_info(s.mesh))), None
     )
@@ -242,13 +245,33 @@ def report(
         trace,
         mesh,
         tuple(notices),
-        failure(session.error) if session.error is not None else None,
+        failed,
         versions(),
         targets=session.targets,
         counted="transfers" in parts and bool(subjects) and not unknown_collectives,
         kernels=tuple(kernels),
         log=log_lines(session, spent) if spent else (),
     )
+
+
+def _failed_equation(
+    error: BaseException | None, failed: Failure, programs: Sequence[Program]
+) -> tuple[Notice, ...]:
+    """Where a program has the operation at which a check of its values stopped."""
+    primitive, at = getattr(error, "primitive", None), failed.source
+    if primitive is None or at is None:
+        return ()
+    for index, one in enumerate(programs):
+        for equation, _ in one.walk():
+            source = equation.source
+            if (
+                equation.primitive == primitive
+                and source is not None
+                and (source.file, source.line) == (at.file, at.line)
+            ):
+                words = f"equation {equation.id} made the value: `{primitive}` in {one.name}"
+                return (Notice("error", words, "program", "", equation.id, index, source),)
+    return ()
 
 
 def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:

@@ -8,6 +8,7 @@ import pytest
 import xlab
 from tests.observe import sample_programs as programs
 from xlab import lax, observe
+from xlab.notebook.views import view_for
 from xlab.observe.records import Record
 
 X = np.ones((4, 4), np.float32)
@@ -128,3 +129,18 @@ def test_errors_teach():
         observe.program(xlab.jit(programs.dense).trace(X, X), X)
     with pytest.raises(AttributeError, match="no 'nonsense'"):
         observe.nonsense
+
+
+def test_d48_effects_stand_above_the_program():
+    def f(x):
+        xlab.debug.print("{}", x, ordered=True)
+        xlab.debug.callback(print, x)
+        return x + 1
+
+    made = observe.program(f, np.float32(1))
+    assert made.effects == ("Debug", "OrderedDebug")
+    assert "\n  effects  Debug, OrderedDebug\n" in repr(made)
+    assert "effects Debug, OrderedDebug" in view_for(made).static_html(made)
+    ref = xlab.new_ref(np.zeros(2, np.float32))
+    writes = observe.program(lambda x: ref.__setitem__(..., x), np.ones(2, np.float32))
+    assert not writes.effects and "effects" not in repr(writes)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import xlab
 from tests.observe import sample_programs as programs
 from xlab import observe
 from xlab.observe.records import Record
@@ -136,3 +137,19 @@ def test_errors_teach():
         observe.layout("x")
     with pytest.raises(ValueError, match="needs a mesh"):
         observe.layout(P("data"), (4,))
+
+
+def test_d79_a_layout_says_all_of_a_placement_and_reads_no_data():
+    mesh = xlab.make_mesh((4, 2), ("a", "b"))
+    where = xlab.NamedSharding(mesh, xlab.P("a"), memory_kind="pinned_host")
+    x = xlab.device_put(np.zeros((8, 3), np.float32), where)
+    with xlab.transfer_guard("disallow"):
+        made = observe.layout(x)
+    assert made.committed and made.memory_kind == "pinned_host" and made.order == (1, 0)
+    assert {b.device: b.slices for b in made.blocks} == {
+        s.device.id: tuple(i.indices(n)[:2] for i, n in zip(s.index, x.shape))
+        for s in x.addressable_shards
+    }
+    assert made.copies == 2 and {b.copy for b in made.blocks} == {0, 1}
+    whole = observe.layout(xlab.device_put(x, xlab.NamedSharding(mesh, xlab.P())))
+    assert whole.copies == len(whole.blocks) == 8  # replicated

@@ -136,6 +136,8 @@ def _columns(program: Program) -> dict[str, Any]:
         results.append([made.get(name, -1) for name in p.outputs] if number == 0 else [])
 
     results: list[list[int]] = []
+    if program.effects:
+        row(f"effects {', '.join(program.effects)}", -1, 0)
     for word, variables in (("in ", program.inputs), ("const ", program.constants)):
         for v in variables:
             row(

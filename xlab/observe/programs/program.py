@@ -13,6 +13,7 @@ from typing import Any
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
+from xlab.core.effects import InternalMutableArrayEffect, NamedAxisEffect, RefEffect
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -63,8 +64,15 @@ def program(
     specs = _propagated_specs(stages) if "propagated" in levels else {}
     record = _Maker(stages, specs).program(stages.closed.jaxpr, stages.name, top=True)
     return record.replace(
-        sources=_names.listings(stages.equations.values()), levels=made, mesh=mesh_info(stages.mesh)
+        effects=tuple(sorted(str(e) for e in stages.closed.effects if not isinstance(e, _INSIDE))),
+        sources=_names.listings(stages.equations.values()),
+        levels=made,
+        mesh=mesh_info(stages.mesh),
     )
+
+
+# What is said by the equations themselves: writes to references, and axes in scope.
+_INSIDE = (RefEffect, NamedAxisEffect, InternalMutableArrayEffect)
 
 
 class _Maker:

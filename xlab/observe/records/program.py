@@ -146,7 +146,8 @@ class Program(Record):
     """A traced program. `outputs` are variable names or literal text; `constants` are closed-over arrays.
 
     `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`;
-    those in `shared` were measured together with others, and have an estimated part of that time.
+    those in `shared` were measured together with others, and have an estimated part of that time. `effects` are what running it does
+    besides giving results.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Program(Record):
     levels: tuple[Level, ...] = ()
     heat: tuple[tuple[int, float], ...] = ()
     shared: tuple[int, ...] = ()
+    effects: tuple[str, ...] = ()
 
     def walk(self) -> Iterator[tuple[Equation, int]]:
         """Yield `(equation, depth)` in reading order, nested programs included.
@@ -228,6 +230,8 @@ def _program(p: Program, o: Options) -> str:
     if p.mesh:
         head += f"   mesh {p.mesh.text}"
     lines = [head]
+    if p.effects:
+        lines.append(f"  effects  {', '.join(p.effects)}")
     for word, names in (("in", p.inputs), ("const", p.constants)):
         if names:
             left = f"   (not used: {', '.join(p.unused)})" if word == "in" and p.unused else ""
