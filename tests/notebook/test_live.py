@@ -71,6 +71,26 @@ def test_the_result_comes_first_and_the_report_takes_its_place(live):
     assert "xl-saved" in done.displays[0]["data"]["text/html"] and len(done.displays) == 1
 
 
+def test_a_report_stands_below_what_its_cell_shows(live):
+    """It takes the place of the last output, so nothing above it moves when it comes."""
+    order = []
+    message = live.client.session.msg(
+        "execute_request",
+        {"code": "%%xjit\ny = f(x, w) * 7\ny.sum()", "silent": False, "stop_on_error": False},
+    )
+    message["metadata"] = {"cellId": "order"}
+    live.client.shell_channel.send(message)
+    while "update_display_data" not in order:
+        heard = live.client.get_iopub_msg(timeout=60)
+        if heard["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+            order.append(heard["msg_type"])
+    live.client.get_shell_msg(timeout=60)
+    kept = [
+        kind for kind in order if kind not in ("status", "execute_input") and "comm" not in kind
+    ]
+    assert kept == ["execute_result", "display_data", "update_display_data"]
+
+
 def test_clients_have_no_heartbeat_that_never_ends(live, monkeypatch):
     """A heartbeat that comes to run after its client has its answer opens sockets until none is left."""
     from jupyter_client.channels import HBChannel
@@ -215,5 +235,7 @@ def test_an_interrupted_compile(live):
     live.manager.interrupt_kernel()
     answer = live.listen(message["header"]["msg_id"])
     live.client.get_shell_msg(timeout=60)
-    assert re.search("KeyboardInterrupt: interrupted while compiling", answer.error), answer.error
+    assert re.search("KeyboardInterrupt: interrupted while (compiling|lowering)", answer.error), (
+        answer.error
+    )
     assert live.value("y") == "5" and live.value("jnp.sin(x).shape") == "(8, 4)"

@@ -1,12 +1,13 @@
 """Deferred reports: the cell's result is displayed first, its report shortly after.
 
-A cell leaves a line that says a report follows; when the kernel is free, or at the latest before the next cell, the report is made
-and takes the line's place. Where nobody would see the change (a saved run, a terminal), the report is made at once instead.
+Below its result a cell leaves a line that says a report follows; when the kernel is free, or at the latest before the next cell, the
+report is made and takes the line's place, so that what stands above does not move. Where nobody would see the change (a saved run, a terminal), the report is made at once instead.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -31,32 +32,44 @@ def can_wait(shell: Any) -> bool:
 
 
 def show_later(shell: Any, title: str, make: Callable[[], Any], handlers: Any = None) -> None:
-    """Displays a line now and in its place, when the cell is over, the record that `make` returns.
+    """Displays a line at the end of the cell and in its place, shortly after, the record that `make` returns.
 
     `handlers` answer the requests of its live view.
     """
     from IPython.display import display
 
     asked, place = shell.get_parent(), formatters.place(shell)
-    handle = display(
-        {
-            "text/plain": f"{title}: the report follows",
-            "text/html": "<span style='opacity:.6;font-size:12px'>report …</span>",
-        },
-        raw=True,
-        display_id=True,
-    )
+    handle: Any = None
+
+    def announce(_result: Any = None) -> None:
+        nonlocal handle
+        with contextlib.suppress(ValueError):
+            shell.events.unregister("post_run_cell", announce)
+        if handle is None:
+            handle = display(
+                {
+                    "text/plain": f"{title}: the report follows",
+                    "text/html": "<span style='opacity:.6;font-size:12px'>report …</span>",
+                },
+                raw=True,
+                display_id=True,
+            )
+            with contextlib.suppress(
+                RuntimeError
+            ):  # no event loop: it is made before the next cell
+                asyncio.get_running_loop().call_later(DELAY, finish_all)
 
     def finish() -> None:
         parented = _parented(shell, asked)
         try:
+            announce()
             data, metadata = _made(shell, title, make, place, handlers)
             handle.update(data, metadata=metadata, raw=True)
         finally:
             parented()
 
     _waiting.append(finish)
-    asyncio.get_running_loop().call_later(DELAY, finish_all)
+    shell.events.register("post_run_cell", announce)
 
 
 def finish_all(_info: Any = None) -> None:

@@ -40,7 +40,7 @@ export function h(tag, properties = {}, ...children) {
   return node;
 }
 
-/** Add a listener and remember how to take it away. */
+/** Add a listener, which `bin` takes away. */
 export function listen(bin, target, name, run, options) {
   target.addEventListener(name, run, options);
   bin.push(() => target.removeEventListener(name, run, options));
@@ -56,7 +56,7 @@ export function icon(name) {
   return h("svg", { class: "xl-icon", width: 14, height: 14, viewBox: "0 0 14 14", "aria-hidden": "true" }, h("path", { d: icons[name] }));
 }
 
-/** True when the person asked for no motion. */
+/** Whether no motion is wanted. */
 export function still() {
   return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

@@ -6,7 +6,7 @@ const rowHeight = 18;
 const tallest = 8e6;
 let lists = 0;
 
-/** Text of a line or a part of it, without its margin. */
+/** Text of a line or part, without its margin. */
 function textOf(node) {
   for (const aside of node.querySelectorAll(".xl-no, .xl-heat-share, .xl-fold, .xl-nofold, .xl-mark")) aside.remove();
   return node.textContent;
@@ -133,7 +133,7 @@ export function makeRows({ label, paint, bin }) {
       held = new Map();
       draw();
     },
-    /** Bring a line into sight, and tell screen readers that it is the current one. */
+    /** Bring a line into sight; screen readers hear that it is current. */
     reveal(line, high = 3) {
       const at = placeOf(line);
       if (at < 0) return;
