@@ -127,6 +127,13 @@ def test_scripts_and_modules(tmp_path):
     assert done.returncode == 2 and "xlab run train.py" in done.stderr
 
 
+def test_the_environment_variable():
+    """A file beside the installed package is read when Python starts; here its folder is added by hand."""
+    text = f"import site; site.addsitedir({str(ROOT / 'xlab' / 'jax_alias')!r}); import sys; print('xlab.as_jax' in sys.modules)"
+    for value, on in (("1", "True"), ("0", "False"), ("", "False")):
+        assert printed(text, XLAB_AS_JAX=value) == on
+
+
 def test_the_table_of_private_names_leads_somewhere():
     for module, name, here, users in private.TABLE:
         home, _, found = here.partition(":")
