@@ -26,7 +26,8 @@ normal = distrax.MultivariateNormalDiag(jnp.zeros(2), jnp.array([1.0, 2.0]))
 flow = distrax.Transformed(normal, distrax.Block(distrax.Tanh(), 1))
 sample, density = flow.sample_and_log_prob(seed=jax.random.PRNGKey(0), sample_shape=(3,))
 mixture = distrax.MixtureSameFamily(
-    distrax.Categorical(logits=jnp.array([0.1, 0.9])), distrax.Normal(jnp.array([-1.0, 1.0]), jnp.ones(2))
+    distrax.Categorical(logits=jnp.array([0.1, 0.9])),
+    distrax.Normal(jnp.array([-1.0, 1.0]), jnp.ones(2)),
 )
 rewards, discounts = jnp.array([1.0, 0.0, 2.0]), jnp.array([0.9, 0.9, 0.0])
 values = jnp.array([0.5, 0.2, 0.1])

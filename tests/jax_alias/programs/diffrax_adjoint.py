@@ -28,9 +28,11 @@ root = optimistix.root_find(
     lambda y, args: y**3 - args, optimistix.Newton(1e-6, 1e-6), jnp.array(1.0), args=2.0
 ).value
 matrix = jnp.array([[3.0, 1.0], [1.0, 2.0]])
-solve = lambda b: lineax.linear_solve(
-    lineax.MatrixLinearOperator(matrix, lineax.positive_semidefinite_tag), b
-).value
+solve = lambda b: (
+    lineax.linear_solve(
+        lineax.MatrixLinearOperator(matrix, lineax.positive_semidefinite_tag), b
+    ).value
+)
 RESULT = {
     "grads": grads,
     "value": float(end(2.0, diffrax.DirectAdjoint())),

@@ -47,7 +47,9 @@ eqx.tree_serialise_leaves(file, net)
 file.seek(0)
 again = eqx.tree_deserialise_leaves(file, Net(jax.random.key(7)))
 try:
-    eqx.filter_jit(lambda x: eqx.error_if(x, x > 0, "too large"))(jnp.array(1.0)).block_until_ready()
+    eqx.filter_jit(lambda x: eqx.error_if(x, x > 0, "too large"))(
+        jnp.array(1.0)
+    ).block_until_ready()
     refused = ""
 except Exception as error:
     refused = "too large" in str(error)

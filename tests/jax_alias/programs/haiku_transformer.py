@@ -2,7 +2,6 @@
 
 import haiku as hk
 import jax
-import jax.numpy as jnp
 import optax
 
 

@@ -20,9 +20,7 @@ class Mlp(nn.Module):
 
 
 model = Mlp()
-x = jax.device_put(
-    jnp.arange(64.0).reshape(8, 8) / 64, NamedSharding(mesh, P("data", None))
-)
+x = jax.device_put(jnp.arange(64.0).reshape(8, 8) / 64, NamedSharding(mesh, P("data", None)))
 shapes = jax.eval_shape(model.init, jax.random.key(0), x)
 specs = nn.get_partition_spec(shapes)
 with mesh:

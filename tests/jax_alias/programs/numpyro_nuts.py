@@ -12,7 +12,10 @@ y = 2.0 * x + 0.5 + 0.1 * jnp.cos(9 * x)
 
 
 def model(x, y=None):
-    slope, offset = numpyro.sample("slope", dist.Normal(0, 2)), numpyro.sample("offset", dist.Normal(0, 2))
+    slope, offset = (
+        numpyro.sample("slope", dist.Normal(0, 2)),
+        numpyro.sample("offset", dist.Normal(0, 2)),
+    )
     noise = numpyro.sample("noise", dist.HalfNormal(1.0))
     with numpyro.plate("data", x.shape[0]):
         numpyro.sample("y", dist.Normal(slope * x + offset, noise), obs=y)

@@ -21,7 +21,9 @@ with tempfile.TemporaryDirectory() as folder:
         saver.save(f"{folder}/one", state)
     with ocp.StandardCheckpointer() as saver:
         back = saver.restore(f"{folder}/one", jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
-    with ocp.CheckpointManager(f"{folder}/many", options=ocp.CheckpointManagerOptions(max_to_keep=2)) as many:
+    with ocp.CheckpointManager(
+        f"{folder}/many", options=ocp.CheckpointManagerOptions(max_to_keep=2)
+    ) as many:
         for i in range(3):
             many.save(i, args=ocp.args.StandardSave(state))
         many.wait_until_finished()
