@@ -29,9 +29,14 @@ def table(title: str) -> dict[str, str]:
 
 @cache
 def identifiers() -> dict[str, list[str]]:
-    """Where each identifier of the package and the tests stands, as `file:line`, a few of each."""
+    """Where each identifier of the package and the tests stands, as `file:line`, a few of each.
+
+    Not of programs that use other libraries, whose names are theirs.
+    """
     found: dict[str, list[str]] = {}
     for path in sorted([*(ROOT / "xlab").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+        if path.parent == ROOT / "tests" / "jax_alias" / "programs":
+            continue
         for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
             if token.type == tokenize.NAME:
                 places = found.setdefault(token.string, [])
