@@ -158,6 +158,20 @@ def test_threads_lose_nothing(heard):
     assert len([r for r in heard if r[1] == "/t"]) == 4000
 
 
+def test_d38_an_error_of_a_listener_arrives_and_later_calls_are_unharmed():
+    def fails(event, seconds, **kw):
+        raise ZeroDivisionError("mine")
+
+    f = xlab.jit(lambda x: x * 43)
+    monitoring.register_event_duration_secs_listener(fails)
+    try:
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            f(2.0)
+    finally:
+        monitoring.clear_event_listeners()
+    assert f(2.0) == 86 and f(np.ones(2)).sum() == 86
+
+
 def test_d36_a_timer_reports_begin_line_duration_and_span_in_this_order(heard, caplog):
     class Order(logging.Handler):
         def emit(self, record):

@@ -7,6 +7,7 @@ import xlab
 import xlab.numpy as jnp
 from xlab import lax
 from xlab.errors import IncompatibleDevices, IndivisibleError
+from xlab.lax.device_put import ArrayCopySemantics, device_put_p
 from xlab.sharding import (
     AxisType,
     DuplicateSpecError,
@@ -284,6 +285,22 @@ def test_jit_of_a_device_brings_arguments_there(d):
 
 
 # -- options ---------------------------------------------------------------------------------------------------
+
+
+def test_d26_jit_of_a_device_around_a_map_over_devices_is_refused():
+    mapped = xlab.pmap(lambda v: v * 2)
+    for where, ids in ({"device": xlab.devices()[2]}, r"\[2\]"), ({"backend": "cpu"}, r"\[0\]"):
+        with pytest.warns(DeprecationWarning, match="device_put"):
+            f = xlab.jit(mapped, **where)
+        with pytest.raises(ValueError, match=rf"ids {ids} .*shard_map inside.*ids \[0, 1, 2, 3"):
+            f(np.arange(8.0))
+
+
+def test_d57_a_traced_value_does_not_reach_the_rule_for_values():
+    put = device_put_p.impl
+    how = {"devices": (None,), "srcs": (None,), "copy_semantics": (ArrayCopySemantics.ALWAYS_COPY,)}
+    with pytest.raises(TypeError, match=r"a traced value of type float32\[8\] was given"):
+        xlab.jit(lambda v: put(v, **how))(np.arange(8, dtype=np.float32))
 
 
 def test_options_of_a_compile_join_those_of_jit():
