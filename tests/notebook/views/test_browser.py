@@ -9,13 +9,15 @@ import pytest
 import xlab
 from tests.notebook.views import sample
 from tests.observe import sample_programs as programs
-from xlab import observe
+from xlab import lax, observe
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
 from xlab.notebook.views import page as page_module
 from xlab.notebook.views import view_for
 from xlab.notebook.views.stepper import StepperView
 from xlab.observe import records as r
+from xlab.sharding import AxisType
+from xlab.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.browser
 
@@ -77,6 +79,35 @@ def test_walk(browser, tmp_path, scheme):
         "getComputedStyle(document.querySelector('.xl')).backgroundColor.match(/\\d+/g).map(Number)"
     )
     assert (red + green + blue > 600) == (scheme == "light")
+    assert page.complaints == []
+    page.close()
+
+
+def test_chips_of_the_variable_under_the_pointer(browser, tmp_path):
+    """C36: over a name of a `shard_map` body, how its value is over each axis, beside the name and in words."""
+
+    def body(x):
+        summed = lax.psum(x, "data")
+        return lax.pcast(summed, "data", to="varying") * x
+
+    mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    where = P(("data", "model"))
+    f = xlab.jit(xlab.shard_map(body, mesh=mesh, in_specs=where, out_specs=where))
+    with observe.record() as session:
+        f(np.ones(8, np.float32))
+    page = visit(browser, write_html(observe.report(session), tmp_path / "r.html"))
+    page.wait_for_selector(".xl-live .xl-row")
+    name = page.locator("[data-v]", has_text="summed").first
+    name.hover()
+    card = page.locator(".xl-card:visible")
+    assert [t.strip() for t in card.locator("small").all_inner_texts()] == ["data I", "model V"]
+    assert "over data it is the same on all devices" in name.get_attribute("title")
+    [at, under] = [n.bounding_box() for n in (name, card)]
+    assert 0 <= under["y"] - at["y"] < 40 and abs(under["x"] - at["x"]) < 12
+    page.locator("h1, .xl-head").first.hover()
+    assert page.locator(".xl-card:visible").count() == 0
+    page.locator(".xl-row", has_text="in  x").locator("[data-v]").hover()
+    assert page.locator(".xl-card:visible").count() == 0, "outside of the body nothing varies"
     assert page.complaints == []
     page.close()
 

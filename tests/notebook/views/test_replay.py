@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ from xlab import lax, observe
 from xlab.interpreters.schedules import ALGORITHMS
 from xlab.notebook import assets
 from xlab.notebook.views import replay, transposed
+from xlab.notebook.views.collective_figures import BLOCK, figure
 from xlab.notebook.views.draw import html
 from xlab.sharding import AxisType, make_mesh
 from xlab.sharding import PartitionSpec as P
@@ -51,7 +53,10 @@ COLLECTIVES = {
 def test_the_arrows_are_the_events(tmp_path):
     """C118: for every collective the page draws the messages of the events, and the text names them."""
     module = tmp_path / "replay.mjs"
-    module.write_text(f"{assets.body()}\nexport {{ messagesOf }};\n", encoding="utf-8")
+    module.write_text(
+        f"{assets.body()}\nexport {{ messagesOf, statesOf, stateWords, chips }};\n",
+        encoding="utf-8",
+    )
     cases = []
     for name, f in COLLECTIVES.items():
         for way in ALGORITHMS if name in ("psum", "pbroadcast") else ("ring",):
@@ -117,6 +122,88 @@ def test_states_are_chips():
     unreduced = html(replay.chips(Type("f32", (4,), unreduced=(axis,)), mesh))
     assert ">+<" in unreduced and ">=<" in unreduced
     assert Type("f32", (4,), reduced=("i",)).text == "f32[4]{R:i}"
+
+
+GRID = make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+
+
+def on_grid(f, x=X, algorithm="ring"):
+    spec = P(("x", "y"))
+    mapped = xlab.shard_map(f, mesh=GRID, in_specs=spec, out_specs=spec)
+    return observe.replay(mapped, x, algorithm=algorithm)
+
+
+def arrows(page):
+    """The ends of all arrows."""
+    found = re.findall(r"d='M([-\d.]+) ([-\d.]+)Q[-\d. ]+ ([-\d.]+) ([-\d.]+)'", page)
+    return [tuple(map(float, f)) for f in found]
+
+
+def test_sums_go_into_a_node_of_their_group_and_out_again():
+    """C107: outlines of the groups, and an arrow each way between every device and its node."""
+    found = on_grid(lambda x: lax.pcast(lax.psum(x, "x"), "x", to="varying"))
+    page = html(figure(found))
+    assert page.count("xl-hull") == page.count("xl-sum-node") == 2 and page.count(">Σ<") == 2
+    nodes = [tuple(map(float, p)) for p in re.findall(r"cx='([\d.]+)' cy='([\d.]+)'", page)]
+    ends = arrows(page)
+    assert len(ends) == 16
+    for x, y in nodes:
+        into = [e for e in ends if abs(e[2] - x) < 24 and abs(e[3] - y) < 19]
+        out = [e for e in ends if abs(e[0] - x) < 24 and abs(e[1] - y) < 19]
+        assert len(into) == len(out) == 4
+    assert "Σ of devices 0, 2, 4, 6" in page and "2 groups" in page
+    both = html(figure(on_grid(lambda x: lax.pcast(lax.pmax(x, ("x", "y")), ("x", "y"), to="varying"))))  # fmt: skip
+    assert both.count(">max<") == 1 and len(arrows(both)) == 16
+
+
+def test_blocks_of_sums_come_together_where_they_stay():
+    """C107: a node at each device, and an arrow to it from each of the others."""
+    page = html(figure(on_grid(lambda x: lax.psum_scatter(x, "x", tiled=True))))
+    assert [page.count(f">Σ{k}<") for k in range(4)] == [2] * 4 and len(arrows(page)) == 2 * 4 * 3
+
+
+def test_an_exchange_is_a_matrix_that_is_turned():
+    """C107: each block stands in both, and the way between them is that from (row, column) to (column, row)."""
+    page = html(figure(on_grid(lambda x: lax.all_to_all(x, "x", 0, 0, tiled=True))))
+    assert page.count("xl-block xl-before") == page.count("xl-block xl-after") == 16
+    assert "block 3 of device 2 goes to device 6" in page and "1 other group alike" in page
+    moves = re.findall(r"xl-before' style='--dx:([-\d.]+)px;--dy:([-\d.]+)px'", page)
+    for k, (dx, dy) in enumerate(moves):
+        row, column = divmod(k, 4)
+        wide, tall = BLOCK
+        assert float(dx) == 4 * wide + 120 + (row - column) * wide
+        assert float(dy) == (column - row) * tall
+
+
+def test_what_has_no_such_picture():
+    for f in (COLLECTIVES["all_gather"], COLLECTIVES["ppermute"]):
+        assert figure(observe.replay(on_mesh(f), X)) is None
+    ring = html(figure(observe.replay(on_mesh(COLLECTIVES["psum"]), X)))
+    assert "i ↻" in ring and len(arrows(ring)) == 16
+    empty = observe.replay(on_mesh(lambda x: own(lax.psum(x[:0], "i"))), X)
+    assert html(figure(empty)).count("xl-sum-node") == 1
+    strange = empty.replace(groups=((7, 99), (98, 97)), devices=(), events=(), inputs=())
+    assert html(figure(strange)).count("xl-sum-node") == 1, "only devices of the mesh"
+
+
+@pytest.mark.parametrize("name", ["pmax", "pmin"])
+def test_a_nan_that_enters_is_told(name):
+    """C44: where it is, and what to do; in the terminal and on the page."""
+    x = X.copy()
+    x[19] = np.nan
+
+    def f(v, **options):
+        return own(getattr(lax, name)(v, "i", **options))
+
+    found = observe.replay(on_mesh(f), x)
+    assert found.nan_devices == (2,) and "NaN on device 2: " in found.caution
+    assert f"With nan_safe=True, {name} gives NaN" in observe.text(found)
+    assert "<p class='xl-caution'>⚠ NaN on device 2" in html(replay.ReplayView().tree(found))
+    large = observe.replay(on_mesh(f), np.repeat(x, 100))
+    assert large.nan_devices == (2,) and not large.tiles
+    for other, values in ((f, X), (COLLECTIVES["psum"], x), (f, np.arange(64))):
+        page = html(replay.ReplayView().tree(observe.replay(on_mesh(other), values)))
+        assert "xl-caution" not in page
 
 
 def test_both_ways_side_by_side():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xlab.notebook.views.base import View
+from xlab.notebook.views.collective_figures import figure
 from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.mesh import mesh_places
@@ -333,6 +334,8 @@ class ReplayView(View):
                     h("code", None, record.after.text),
                     chips(record.after, record.mesh),
                 ),
+                h("p", {"class": "xl-caution"}, record.caution) if record.caution else None,
+                figure(record),
                 h("div", {"class": "xl-stage xl-replay-stage"}, frame(record)),
                 shown,
                 h("p", {"class": "xl-formula"}, f"t = {record.formula}")

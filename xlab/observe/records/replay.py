@@ -68,6 +68,7 @@ class Replay(Record):
         tiles: after each step, for each device, the entries of its buffer as text, row by row; the first is before the first step.
             None of them where the values are not known or too many to be shown.
         inputs: for each device the entries of its operand.
+        nan_devices: ids of the devices whose operand has a NaN, where the values are known.
         times: how often it runs, None = not known.
     """
 
@@ -99,6 +100,18 @@ class Replay(Record):
     devices: tuple[int, ...] = ()
     inputs: tuple[tuple[str, ...], ...] = ()
     tiles: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    nan_devices: tuple[int, ...] = ()
+
+    @property
+    def caution(self) -> str:
+        """What to beware of: a NaN that goes into a maximum or a minimum between devices."""
+        if not self.nan_devices or self.reduction not in ("max", "min"):
+            return ""
+        few = ", ".join(map(str, self.nan_devices[:8])) + (", …" if self.nan_devices[8:] else "")
+        return (
+            f"⚠ NaN on {'device' if len(self.nan_devices) == 1 else 'devices'} {few}: between devices a NaN may or may not win. "
+            f"With nan_safe=True, {self.call} gives NaN wherever one of them has it"
+        )
 
     @property
     def one_sided(self) -> bool:
@@ -147,6 +160,8 @@ class Replay(Record):
 
 def _text(r: Replay, o: Options) -> str:
     lines = [f"{r.title}   {line_text(r.source)}".rstrip(), "  " + r.sentence()]
+    if r.caution:
+        lines.append("  " + r.caution)
     if r.formula:
         lines.append(f"  t = {r.formula}")
     if r.stablehlo:

@@ -86,6 +86,7 @@ def replay(
         sizes = {d: [v[k] for v in held[2:5]] for k, d in enumerate(ids)}
     flow = dataflow.dataflow(eqn, mesh, algorithm, number=wanted.equation, sizes=sizes)
     inputs, tiles = _tiles(flow, held, ids) if whole else ((), ())
+    nans = tuple(d for k, d in enumerate(ids) if whole and _has_nan(held[0][k]))
     carried_out = record.kind if record is not None and record.kind != flow.kind else ""
     info = mesh_info(mesh) or MeshInfo(tuple(mesh.axis_names), tuple(mesh.axis_sizes))
     return Replay(
@@ -117,7 +118,12 @@ def replay(
         tuple(ids),
         inputs,
         tiles,
+        nans,
     )
+
+
+def _has_nan(x: np.ndarray) -> bool:
+    return x.dtype.kind not in "biuSOM" and bool(np.any(x != x))
 
 
 def _event(e: dataflow.Event) -> FlowEvent:

@@ -3,6 +3,7 @@ import { makeColumn } from "../kit/column.js";
 import { colour, marked, paintJaxpr, shortHlo } from "../kit/code.js";
 import { micros } from "../kit/format.js";
 import { definePanel } from "../kit/panels.js";
+import { chips, stateWords, statesOf } from "./chips.js";
 import { makeGraph } from "./graph.js";
 
 /** Python, jaxpr and compiled text side by side; an equation id joins their lines. */
@@ -99,6 +100,18 @@ export function jaxprColumn(program, bus, bin) {
   const rowOf = new Map(eqs.id.map((id, k) => [id, eqs.row[k]]));
   const heat = program.heat.size ? new Map([...program.heat].map(([id, us]) => [rowOf.get(id), us])) : null;
   const kOf = (i) => (rows.id[i] >= 0 ? program.at.get(rows.id[i]) : -1);
+  const typeAt = (i, name) => {
+    const k = kOf(i);
+    return k >= 0 ? program.typeOf(k, name) : rows.text[i].split(" ").find((t) => t.startsWith(`${name}:`))?.slice(name.length + 1) || "";
+  };
+  // Programs in which some type says how it varies: there, one that says nothing is the same everywhere.
+  let checked = null;
+  const statesAt = (i, name) => {
+    if (!mesh || !name) return null;
+    checked ||= new Set(eqs.outs.flatMap((outs, k) => (/\{[VUR]:/.test(outs) ? [eqs.prog[k]] : [])));
+    const type = typeAt(i, name);
+    return type && statesOf(type, mesh.names, kOf(i) >= 0 && checked.has(eqs.prog[kOf(i)]));
+  };
   const column = makeColumn({
     title: "jaxpr", lines: rows.text, program, bus, bin, depth: rows.depth, fold: rows.fold, heat,
     paint: (row, i, needle) => paintJaxpr(row, rows.text[i], rows.id[i] >= 0, { axes: program.axes, shown: program.shown, whole: column.whole, needle, same: column.same }),
@@ -112,9 +125,14 @@ export function jaxprColumn(program, bus, bin) {
     note(i, name) {
       const k = kOf(i);
       if (!name) return k >= 0 ? describe(program, eqs.id[k]) : "";
-      const type = k >= 0 ? program.typeOf(k, name) : rows.text[i].split(" ").find((t) => t.startsWith(`${name}:`))?.slice(name.length + 1) || "";
+      const type = typeAt(i, name);
       const user = program.names.get(name);
-      return [type ? `${name} : ${type}` : name, user ? `called ${user}` : "", shardWords(mesh, type)].filter(Boolean).join("\n");
+      const states = statesAt(i, name);
+      return [type ? `${name} : ${type}` : name, user ? `called ${user}` : "", shardWords(mesh, type), states ? stateWords(states, mesh) : ""].filter(Boolean).join("\n");
+    },
+    picture(i, name) {
+      const states = statesAt(i, name);
+      return states && chips(states, mesh);
     },
     matches(needle) {
       const letters = [...program.names].filter(([, user]) => user.toLowerCase().includes(needle)).map(([letter]) => letter);

@@ -86,6 +86,12 @@ definePanel("replay", (section, { data, bin }) => {
   stage.replaceChildren(svg, h("div", { class: "xl-about" }));
   const player = makePlayer({ length: data.steps.length, label: "step", bin, pace: still() ? 1400 : 900, show, name: (i) => `step ${i + 1} of ${data.steps.length}` });
   stage.lastChild.append(player.el, line);
+  const blocks = section.querySelector(".xl-exchange");
+  if (blocks) {
+    blocks.classList.add("xl-moves");
+    const turn = h("button", { type: "button", "aria-pressed": "false", click: () => turn.setAttribute("aria-pressed", String(blocks.classList.toggle("xl-turned"))) }, "exchange the blocks");
+    blocks.after(h("div", {}, turn));
+  }
   listen(bin, section, "keydown", (event) => {
     if (event.target.closest("input, button")) return;
     if (event.key === "ArrowRight" || event.key === "ArrowLeft") player.stop();

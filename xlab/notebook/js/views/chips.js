@@ -1,0 +1,32 @@
+import { h } from "../kit/dom.js";
+import { axisShade } from "./mesh.js";
+
+/** How a value is over each mesh axis, as chips: a color for each value, and a sign between devices that have one together. Python draws the same. */
+
+const signs = { V: "", I: "=", U: "+", R: "↓" };
+const words = { V: "differs from device to device", I: "is the same on all devices", U: "is a sum whose parts the devices hold", R: "is the same on all devices; its cotangent is a sum in parts" };
+const most = 8;
+
+/** The state of a type such as f32[4]{V:i R:j} over each axis of a mesh; null where the type says nothing and `checked` does not say that it is the same. */
+export function statesOf(text, names, checked = false) {
+  const found = /\{([VUR]:[^{}]*)\}/.exec(text);
+  if (!found && !checked) return null;
+  const states = new Map();
+  for (const part of found ? found[1].split(" ") : []) for (const name of part.slice(2).split(",")) states.set(name, part[0]);
+  return names.map((name) => states.get(name) || "I");
+}
+
+/** The chips of these states and, as a title, their words. */
+export function chips(states, mesh) {
+  return h("span", { class: "xl-mat-axes" }, states.map((state, k) => {
+    const shown = Math.min(mesh.sizes[k], most);
+    const parts = [];
+    for (let i = 0; i < shown; i += 1) {
+      parts.push(h("span", { class: "xl-mat xl-swatch", style: axisShade(k, state === "V" ? i : 0, shown) }));
+      if (signs[state] && i + 1 < shown) parts.push(h("span", { class: "xl-mat-sign" }, signs[state]));
+    }
+    return h("span", { class: "xl-mats" }, h("small", {}, `${mesh.names[k]} ${state} `), parts);
+  }));
+}
+
+export const stateWords = (states, mesh) => states.map((state, k) => `over ${mesh.names[k]} it ${words[state]}`).join("\n");
