@@ -128,12 +128,11 @@ def _constant_sum(x, axes, groups, api="psum"):
     same_mesh(api, aval_of(x))
     if isinstance(x, bool):
         x = int(x)
-    if isinstance(
-        x, (np.ndarray, np.generic)
-    ):  # known now, so that nothing of it becomes part of a program
-        x = x.astype(np.int32) if x.dtype == np.bool_ else x
+    if names and isinstance(x, (np.ndarray, np.generic)):
+        # It is known now: nothing of it becomes part of a program.
+        x = x.astype(np.int32 if x.dtype == np.bool_ else dtypes.canonicalize_dtype(x.dtype))
         x = x.sum(canonical_axes(ints, x.ndim), dtype=x.dtype) if ints else x
-        return x * np.asarray(group_size(names, groups) if names else 1).astype(x.dtype)[()]
+        return x * np.asarray(group_size(names, groups)).astype(x.dtype)[()]
     if ints:
         if aval_of(x).dtype == np.bool_:
             x = convert_element_type(x, np.int32)
