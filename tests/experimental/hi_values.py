@@ -204,3 +204,140 @@ def quantized(name: str) -> SimpleNamespace:
         dequantize=lambda q: Dequantize(typeof(q))(q),
         hijax=hijax,
     )
+
+
+@functools.cache
+def boxes(name: str) -> SimpleNamespace:
+    """`Box`, which holds a pytree of arrays that can be replaced by any other."""
+    jax, hijax = import_module(name), import_module(f"{name}.experimental.hijax")
+    cur_qdd, tree = import_module(f"{name}.experimental").cur_qdd, jax.tree
+
+    @dataclasses.dataclass(frozen=True)
+    class State:
+        avals: tuple
+        tree: Any
+
+        def to_tangent_qdd(self):
+            return State(tuple(a.to_tangent_aval() for a in self.avals), self.tree)
+
+        def normalize(self):
+            return State(tuple(a.strip_weak_type() for a in self.avals), self.tree)
+
+    def state_of(value):
+        leaves, structure = tree.flatten(value)
+        return State(tuple(map(jax.typeof, leaves)), structure)
+
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+        def cur_qdd(self):
+            return state_of(self.value)
+
+        type_state = cur_qdd
+
+        def get(self):
+            return get(self)
+
+        def set(self, value):
+            set_(self, value)
+
+    class BoxType(hijax.MutableHiType):
+        has_qdd = True
+        get = hijax.aval_method(lambda box: get(box))
+        set = hijax.aval_method(lambda box, value: set_(box, value))
+
+        def __eq__(self, other):
+            return isinstance(other, BoxType)
+
+        def __hash__(self):
+            return hash(BoxType)
+
+        def str_short(self, short_dtypes=False, **_):
+            return "Box"
+
+        def lo_ty_qdd(self, state):
+            return list(state.avals)
+
+        def new_from_loval(self, state, *arrays):
+            return Box(tree.unflatten(state.tree, arrays))
+
+        def read_loval(self, state, box):
+            return tree.leaves(box.value)
+
+        def update_from_loval(self, state, box, *arrays):
+            box.value = tree.unflatten(state.tree, arrays)
+
+        def to_tangent_aval(self):
+            return BoxType()
+
+    hijax.register_hitype(Box, lambda box: BoxType())
+
+    class New(hijax.HiPrimitive):
+        def is_effectful(self, params):
+            return True
+
+        def abstract_eval(self, *avals, structure):
+            return hijax.AvalQDD(BoxType(), State(avals, structure)), set()
+
+        def to_lojax(self, *leaves, structure):
+            return Box(tree.unflatten(structure, leaves))
+
+        def jvp(self, primals, tangents, *, structure):
+            dots = map(hijax.instantiate_zeros, tangents)
+            return self.bind(*primals, structure=structure), self.bind(*dots, structure=structure)
+
+    class Set(hijax.HiPrimitive):
+        multiple_results = True
+
+        def is_effectful(self, params):
+            return True
+
+        def abstract_eval(self, box, *avals, structure):
+            box.mutable_qdd.update(State(avals, structure))
+            return [], set()
+
+        def to_lojax(self, box, *leaves, structure):
+            box.value = tree.unflatten(structure, leaves)
+            return []
+
+        def jvp(self, primals, tangents, *, structure):
+            self.bind(*primals, structure=structure)
+            if type(tangents[0]) is not hijax.Zero:
+                dots = map(hijax.instantiate_zeros, tangents[1:])
+                self.bind(tangents[0], *dots, structure=structure)
+            elif any(type(t) is not hijax.Zero for t in tangents[1:]):
+                raise ValueError("a constant box got a value with a tangent")
+            return [], []
+
+    class Get(hijax.HiPrimitive):
+        multiple_results = True
+
+        def is_effectful(self, params):
+            return True
+
+        def abstract_eval(self, box, *, avals):
+            return list(avals), set()
+
+        def to_lojax(self, box, *, avals):
+            return tree.leaves(box.value)
+
+        def jvp(self, primals, tangents, *, avals):
+            dots = tuple(a.to_tangent_aval() for a in avals)
+            return self.bind(*primals, avals=avals), self.bind(*tangents, avals=dots)
+
+    new_p, set_p, get_p = New("new_box_"), Set("set_box_"), Get("get_box_")
+
+    def new(value):
+        leaves, structure = tree.flatten(value)
+        return new_p.bind(*leaves, structure=structure)
+
+    def set_(box, value):
+        leaves, structure = tree.flatten(value)
+        set_p.bind(box, *leaves, structure=structure)
+
+    def get(box):
+        state = cur_qdd(box)
+        return tree.unflatten(state.tree, get_p.bind(box, avals=state.avals))
+
+    return SimpleNamespace(Box=Box, BoxType=BoxType, new=new, get=get, set=set_, cur_qdd=cur_qdd)

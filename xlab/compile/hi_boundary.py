@@ -11,7 +11,7 @@ from xlab.compile.placement import as_sharding
 from xlab.compile.stages import Compiled, Lowered, ShapeDtypeStruct, Traced, set_lowered_on_arrays
 from xlab.core.hi_states import typed
 from xlab.core.hi_types import HiType, is_high
-from xlab.interpreters.lojax import LoProgram, parts_of
+from xlab.interpreters.lojax import LoProgram, lower_hi_types, parts_of, uses_hi_types
 
 # `jit.py`: (closed, parameters of its equation) -> the compiled callable.
 _compiled_jaxpr: Callable[..., Any] = None  # type: ignore[assignment]
@@ -51,6 +51,24 @@ def call(owner, program, low: LoProgram, flat: Sequence, in_tree) -> Any:
     """Calls the program with values of hi types: what it returns, nested as it does."""
     outs = callable_on_arrays(owner, program, low, in_tree)(*low.arguments(flat))
     return _tree.unflatten(program.out_tree, low.results(flat, outs))
+
+
+def on_arrays(traced: Traced) -> Traced:
+    """The program on arrays that is compiled in place of a traced one, as what is traced for these arrays; itself if it has no hi types."""
+    program = traced._program
+    if not uses_hi_types(program.closed):
+        return traced
+    low = lower_hi_types(program.closed)
+    if not low.at_boundary:
+        return Traced(
+            traced._owner,
+            program._replace(closed=low.closed),
+            traced._flat,
+            traced.in_tree,
+            traced._static,
+        )
+    run = callable_on_arrays(traced._owner, program, low, traced.in_tree)
+    return run.trace(*_arrays_of(low, traced._flat))
 
 
 # -- ahead of time ------------------------------------------------------------------------------------------

@@ -59,8 +59,9 @@ class MutableHiType(UserType):
         return NO_DERIVATIVE
 
     def to_tangent_qdd(self, state: Any) -> Any:
-        """The state of the tangent of a value with this state."""
-        return state
+        """The state of the tangent of a value with this state: what its method `to_tangent_qdd` says, or the same."""
+        own = getattr(state, "to_tangent_qdd", None)
+        return state if own is None else own()
 
 
 # -- quasi-dynamic data ------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from importlib import import_module as _import_module
 
+from xlab.core.hi_states import cur_qdd
 from xlab.lax.callbacks import io_callback
 
 _MODULES = (
@@ -33,7 +34,7 @@ _MODULES = (
     "topologies",
     "xla_metadata",
 )
-__all__ = ["io_callback", *_MODULES]
+__all__ = ["cur_qdd", "io_callback", *_MODULES]
 
 
 def __getattr__(name: str):

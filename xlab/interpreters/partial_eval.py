@@ -19,7 +19,13 @@ from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.current_trace import enclosing_traces
 from xlab.core.dims import SymbolicDim
-from xlab.core.hi_states import AvalMutableQDD, AvalQDD, MutableQuasiDynamicData, is_mutable
+from xlab.core.hi_states import (
+    AvalMutableQDD,
+    AvalQDD,
+    MutableHiType,
+    MutableQuasiDynamicData,
+    is_mutable,
+)
 from xlab.core.hi_tracers import tracer_class
 from xlab.core.hi_types import HiType, as_value, in_use
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -142,6 +148,11 @@ class DynamicJaxprTrace(Trace):
     def new_var(self, aval) -> Var:
         """A variable; one of a mutable hi type has a state from now on."""
         if type(aval) is not AvalQDD:
+            if in_use.mutable and isinstance(aval, MutableHiType):
+                raise TypeError(
+                    f"{self.label} is given a value of the mutable hi type {aval} here, where only values that do not change in place can be: let "
+                    f"it close over the value"
+                )
             return Var(aval)
         var = Var(AvalQDD(aval.aval, aval.qdd))  # whose last state is its own
         self.states[var] = MutableQuasiDynamicData(aval.qdd)

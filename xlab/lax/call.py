@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.jaxpr import DebugInfo
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, state
@@ -50,7 +50,7 @@ class CallPrimitive(Primitive):
             if state.trace is EVAL:
                 return fun(*args)
             closed = pe.trace_to_closed_jaxpr(
-                fun, [aval_of(x) for x in args], DebugInfo(getattr(fun, "__name__", self.name))
+                fun, [typed(x) for x in args], DebugInfo(getattr(fun, "__name__", self.name))
             )
             consts, jaxpr = pe.open_closed_jaxpr(closed)
             args, params = (

@@ -14,7 +14,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.config import idle_argument
-from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import annotated
@@ -195,7 +195,7 @@ def xla_metadata_call(f: Callable, **meta: Any) -> Callable:
     @functools.wraps(f)
     def called(*args):
         flat, in_tree = args_tree(*args)
-        closed, consts, out_tree = trace_body(f, in_tree, [aval_of(x) for x in flat])
+        closed, consts, out_tree = trace_body(f, in_tree, [typed(x) for x in flat])
         outs = xla_metadata_call_p.bind(*consts, *flat, jaxpr=closed, xla_metadata_kvs=pairs)
         return _tree.unflatten(out_tree, outs)
 

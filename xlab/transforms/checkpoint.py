@@ -15,6 +15,7 @@ from xlab.compile.tracing import argument_names, function_name, made_of, trace_p
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.pending import AbstractTodo
 from xlab.core.primitive import Primitive
@@ -98,7 +99,7 @@ def _traced(fun, args, kwargs, static, names):
     fixed = sorted({i % n for i in static if i < n})
     dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
     flat, in_tree = _tree.flatten((dynamic, {k: v for k, v in kwargs.items() if k not in names}))
-    avals = [aval_of(x) for x in flat]
+    avals = [typed(x) for x in flat]
     if not fixed and not any(k in kwargs for k in names):
         return trace_program(fun, in_tree, avals), flat
     values = [(i, args[i]) for i in fixed], [(k, kwargs[k]) for k in sorted(names) if k in kwargs]

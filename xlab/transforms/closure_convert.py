@@ -11,6 +11,7 @@ from xlab import tree as _tree
 from xlab.compile.tracing import function_name, trace_program
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.trace import Tracer
 from xlab.transforms.arguments import check_callable
@@ -34,7 +35,7 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list]:
     """
     check_callable(fun, "closure_convert")
     flat, in_tree = _tree.flatten((example_args, {}))
-    program = trace_program(fun, in_tree, [aval_of(x) for x in flat])
+    program = trace_program(fun, in_tree, [typed(x) for x in flat])
     closed, name, n_args = program.closed, function_name(fun), len(example_args)
     taken = [
         isinstance(c, Tracer) and dtypes.issubdtype(aval_of(c).dtype, np.inexact)

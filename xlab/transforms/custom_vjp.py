@@ -11,6 +11,7 @@ from xlab.compile.ref_discharge import check_arguments, check_refs
 from xlab.compile.tracing import argument_names, function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
@@ -38,9 +39,7 @@ class _CustomVJPCall(CustomCall):
 
     def stage(self, trace, fun, fwd, bwd, args, params):
         """Records the call as one equation."""
-        closed = pe.trace_to_closed_jaxpr(
-            fun, [aval_of(x) for x in args], DebugInfo(params["name"])
-        )
+        closed = pe.trace_to_closed_jaxpr(fun, [typed(x) for x in args], DebugInfo(params["name"]))
         consts, closed = hoisted(closed)
         check_refs(closed, args, (*closed.consts, *consts), params["name"])
         invars = [trace.atom(x) for x in (*consts, *args)]

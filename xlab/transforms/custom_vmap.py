@@ -10,6 +10,7 @@ from xlab.compile.jit import hoisted
 from xlab.compile.tracing import function_name, trace_program
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching
@@ -60,7 +61,7 @@ class custom_vmap:
             )
         args = resolve_kwargs(self.fun, args, kwargs)
         flat, in_tree = _tree.flatten(args)
-        program = trace_program(self.fun, _tree.structure((args, {})), [aval_of(x) for x in flat])
+        program = trace_program(self.fun, _tree.structure((args, {})), [typed(x) for x in flat])
         consts, closed = hoisted(program.closed)
         rule = _FlatRule(self.vmap_rule, in_tree, program.out_tree, len(consts), name)
         outs = custom_vmap_p.bind(*consts, *flat, call=closed, rule=rule)

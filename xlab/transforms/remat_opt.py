@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from xlab.compile.jit import hoisted
 from xlab.core import effects as _effects
-from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer, set_trace
@@ -41,7 +41,7 @@ def optimized(fun: Callable, fwd: Callable, n_results: Callable, flagged: bool) 
     def rule(*values):
         n = len(values) // 2 if flagged else len(values)
         args, flags = values[:n], values[n:]
-        avals = [aval_of(x) for x in args]
+        avals = [typed(x) for x in args]
         consts, closed = hoisted(
             pe.trace_to_closed_jaxpr(lambda *xs: fwd(*xs, *flags), avals, DebugInfo(fwd.__name__))
         )

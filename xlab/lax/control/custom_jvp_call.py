@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab.compile.jit import hoisted
 from xlab.compile.ref_discharge import check_refs
-from xlab.core.avals import aval_of
+from xlab.core.hi_states import typed
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
 from xlab.core.trace import state
@@ -29,7 +29,7 @@ class _CustomJVPCall(CustomCall):
 
     def stage(self, trace, fun, jvp, args, params):
         """Records the call as one equation."""
-        avals = [aval_of(x) for x in args]
+        avals = [typed(x) for x in args]
         closed = pe.trace_to_closed_jaxpr(fun, avals, DebugInfo(params["name"]))
         consts, closed = hoisted(closed)
         invars = [trace.atom(x) for x in (*consts, *args)]

@@ -19,6 +19,8 @@ from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.hi_states import MutableHiType
+from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -119,7 +121,7 @@ def ladder(
     """
     if kwargs:
         given, fun = fun, lambda *a: given(*a, **kwargs)
-    stages = program_stages(fun, args)
+    stages = program_stages(fun, args, as_traced=True)
     closed = mark(stages.closed)
     traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args)
     out_tree = traced.out_tree
@@ -169,8 +171,10 @@ def _axes(in_axes: Any, n: int) -> tuple[int | None, ...]:
 
 
 def _types(args: tuple) -> tuple:
-    def typed(x: Any) -> ShapeDtypeStruct:
+    def typed(x: Any) -> Any:
         aval: Any = aval_of(x) if not isinstance(x, ShapeDtypeStruct) else x
+        if is_high(aval):  # a value that changes in place stands for itself
+            return x if isinstance(aval, MutableHiType) else aval
         return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
     return _tree.map(typed, tuple(args))
@@ -188,7 +192,9 @@ def _rung(name: str, base: _Form, first: Program, origins: dict[int, JaxprEqn]) 
         for word in reversed(words):
             form = _DOES[word].make(form)
         stages = (
-            _linear_part(form) if words[0] == "linearize" else program_stages(form.fun, form.args)
+            _linear_part(form)
+            if words[0] == "linearize"
+            else program_stages(form.fun, form.args, as_traced=True)
         )
     names = _input_names(base, words, first, form.tangents)
     return _record(

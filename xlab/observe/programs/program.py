@@ -14,6 +14,7 @@ from typing import Any
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.effects import InternalMutableArrayEffect, NamedAxisEffect, RefEffect
+from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -171,7 +172,7 @@ def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def type_of(aval: Any, spec: Any = None) -> Type:
     """A type as a record; `spec`, what the compiler decided, is used where the type itself splits nothing."""
-    if not hasattr(aval, "shape"):
+    if is_high(aval) or not hasattr(aval, "shape"):
         return Type("", label=aval.str_short())
     own = spec_of(aval.sharding, aval.ndim)
     mat = aval.mat

@@ -15,6 +15,7 @@ from xlab.backend import caches, compiling
 from xlab.backend import partitioning as _partitioning
 from xlab.backend import propagation as _propagation
 from xlab.compile.executable import Executable
+from xlab.compile.hi_boundary import CompiledHi, LoweredHi, on_arrays
 from xlab.compile.jit import jit
 from xlab.compile.lowering import MeshComputation, lower
 from xlab.compile.resolve import Request
@@ -29,6 +30,7 @@ from xlab.core.jaxpr import (
     open_jaxpr,
     subjaxprs_of_params,
 )
+from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.observe.programs import hlo, names
 
 # Where the compiler's words are about.
@@ -308,8 +310,12 @@ def _copy(fun: Any) -> Any:
     return functools.update_wrapper(made, fun)
 
 
-def program_stages(what: Any, args: tuple = (), kwargs: dict | None = None) -> ProgramStages:
+def program_stages(
+    what: Any, args: tuple = (), kwargs: dict | None = None, *, as_traced: bool = False
+) -> ProgramStages:
     """The stages of `what`: a function with arguments, a `Traced`, `Lowered` or `Compiled`, an executable, or a jaxpr.
+
+    Of a program on values of hi types they are those of the program on arrays that is compiled in its place, unless it is asked for as it was traced.
 
     Raises:
         TypeError: anything else, or arguments given with something that has them already.
@@ -317,7 +323,7 @@ def program_stages(what: Any, args: tuple = (), kwargs: dict | None = None) -> P
     kwargs = kwargs or {}
     if isinstance(what, ProgramStages):
         return what
-    stage = _stage(what)
+    stage = _stage(what, as_traced)
     if stage is not None:
         if args or kwargs:
             raise TypeError(
@@ -329,6 +335,7 @@ def program_stages(what: Any, args: tuple = (), kwargs: dict | None = None) -> P
         if own(what, "trace") is None:
             what = jitted(what)
         traced = what.trace(*args, **kwargs)
+        traced = traced if as_traced else on_arrays(traced)
         return ProgramStages(traced.jaxpr, traced.fun_name, traced=traced)
     raise TypeError(
         f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
@@ -336,7 +343,9 @@ def program_stages(what: Any, args: tuple = (), kwargs: dict | None = None) -> P
     )
 
 
-def _stage(what: Any) -> ProgramStages | None:
+def _stage(what: Any, as_traced: bool) -> ProgramStages | None:
+    if isinstance(what, CompiledHi | LoweredHi):
+        what = what._on_arrays
     if isinstance(what, Compiled):
         low = what._executable.lowered
         return ProgramStages(
@@ -363,10 +372,13 @@ def _stage(what: Any) -> ProgramStages | None:
     if isinstance(what, MeshComputation):
         return ProgramStages(what.closed, what.name, lowered=what)
     if isinstance(what, Traced):
+        what = what if as_traced else on_arrays(what)
         return ProgramStages(what.jaxpr, what.fun_name, traced=what)
     if isinstance(what, Jaxpr):
         what = ClosedJaxpr(what, ())
     if isinstance(what, ClosedJaxpr):
+        if not as_traced and uses_hi_types(what):
+            what = lower_hi_types(what).closed
         return ProgramStages(what, what.jaxpr.debug_info.name)
     return None
 

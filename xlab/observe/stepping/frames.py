@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from xlab.core.avals import aval_of
+from xlab.core.hi_states import is_mutable
+from xlab.core.hi_types import in_use
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, last_uses
 from xlab.interpreters.control_flow import LoopFlow
 from xlab.observe.stepping.kernels import Points
+
+
+def in_other_places(values: Iterable, places: dict[int, Any]) -> list:
+    """The values, with copies of those of mutable hi types; `places` remembers the copies by the ids of the originals."""
+
+    def copy(x: Any) -> Any:
+        if not is_mutable(x):
+            return x
+        if id(x) not in places:
+            ty: Any = aval_of(x)
+            qdd = x.cur_qdd()
+            places[id(x)] = ty.new_from_loval(qdd, *ty.read_loval(qdd, x))
+        return places[id(x)]
+
+    return list(map(copy, values)) if in_use.mutable else list(values)
 
 
 class Frame:
@@ -47,13 +65,17 @@ class Frame:
         inside = self.loop or self.points
         return inside.title(self.label) if inside is not None else self.label
 
-    def copy(self) -> Frame:
+    def copy(self, places: dict[int, Any]) -> Frame:
+        """A frame that goes on by itself; `places` are the copies of values that change in place, by the ids of these."""
         new = object.__new__(Frame)
         for name in Frame.__slots__:
             setattr(new, name, getattr(self, name))
-        new.env = dict(self.env)
+        new.env = dict(zip(self.env, in_other_places(self.env.values(), places)))
         if self.loop is not None:
             new.loop = self.loop.copy()
+            for name, found in vars(new.loop).items() if in_use.mutable else ():
+                if isinstance(found, list):
+                    setattr(new.loop, name, in_other_places(found, places))
         if self.points is not None:
             new.points = self.points.copy()
         return new

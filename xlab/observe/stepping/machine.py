@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab.core.hi_states import is_mutable
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.trace import EVAL, state, user_context
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.stepping.devices import Devices
-from xlab.observe.stepping.frames import Frame, Loop, Scan, While
+from xlab.observe.stepping.frames import Frame, Loop, Scan, While, in_other_places
 from xlab.observe.stepping.kernels import EMPTY, KERNELS, Point, Points, label_of, points_of
 
 
@@ -84,7 +85,7 @@ class Machine:
 
     def __init__(self, closed: ClosedJaxpr, values: list, name: str):
         self.plain = Plain()
-        self.stack = [Frame(closed.jaxpr, [*closed.consts, *values], name)]
+        self.stack = [Frame(closed.jaxpr, in_other_places([*closed.consts, *values], {}), name)]
         self.modes: list[Any] = [self.plain]
         self.count = 0
         self.calls: dict[int, int] = {}
@@ -94,11 +95,13 @@ class Machine:
         return self.modes[-1]
 
     def snapshot(self):
-        return [f.copy() for f in self.stack], list(self.modes), self.count
+        places: dict[int, Any] = {}
+        return [f.copy(places) for f in self.stack], list(self.modes), self.count
 
     def restore(self, saved: Any) -> None:
         frames, modes, self.count = saved
-        self.stack, self.modes = [f.copy() for f in frames], list(modes)
+        places: dict[int, Any] = {}
+        self.stack, self.modes = [f.copy(places) for f in frames], list(modes)
 
     @property
     def finished(self) -> bool:
@@ -185,7 +188,7 @@ class Machine:
         eqn = frame.eqn
         mode = self.modes[-2]
         values = [outer.read(a) for a in eqn.invars]
-        repeat = not frame.dirty and not eqn.effects
+        repeat = not frame.dirty and not eqn.effects and not any(map(is_mutable, values))
         loop = frame.env.get("results")
         note = loop.note if isinstance(loop, Loop) else ""
         if repeat:

@@ -488,7 +488,7 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
     if isinstance(fun, ClosedJaxpr):
         if len(args) != len(fun.in_avals):
             raise TypeError(f"the jaxpr takes {len(fun.in_avals)} values, given {len(args)}")
-        return program_stages(fun), list(args), None
+        return program_stages(fun, as_traced=True), list(args), None
     if isinstance(fun, (Lowered, Compiled)):
         fun = fun.traced if isinstance(fun, Lowered) else fun.lowered.traced
     if not isinstance(fun, Traced):
@@ -497,9 +497,9 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
                 f"a function and its arguments are needed, given {fun!r} of type {type(fun).__name__}"
             )
         traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args, **kwargs)
-        return program_stages(traced), list(traced._flat), traced.out_tree
+        return program_stages(traced, as_traced=True), list(traced._flat), traced.out_tree
     flat = _tree.leaves((args, kwargs)) if args or kwargs else list(fun._flat)
-    return program_stages(fun), flat, fun.out_tree
+    return program_stages(fun, as_traced=True), flat, fun.out_tree
 
 
 def step(fun: Callable, *, into: bool = True, budget: int = BUDGET) -> Callable[..., Stepper]:

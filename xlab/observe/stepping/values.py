@@ -12,6 +12,9 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.hi_states import typed
+from xlab.core.hi_types import is_high
+from xlab.interpreters.lojax import parts_of
 from xlab.observe.records import ShardSummary, Value
 
 BINS = 16
@@ -37,7 +40,9 @@ def summarize(
             value.base, name, note=note or f"key data of {shown}", heat=False, local=local
         )
         return inner.replace(type=shown.str_short())
-    aval = aval_of(value)
+    aval = typed(value)
+    if is_high(aval):
+        return Value(name, aval.str_short(), note=note or _parts(aval, value))
     if not isinstance(aval, ShapedArray):
         return Value(name, aval.str_short(), note=note)
     if is_native_array(value) and value.is_deleted():
@@ -113,6 +118,12 @@ def summarize(
         tuple(shards),
         note,
     )
+
+
+def _parts(aval: Any, value: Any) -> str:
+    """The arrays of a value of a hi type, each in a line's words."""
+    parts = parts_of(aval, value)
+    return "; ".join(str(summarize(p, heat=False)).strip() for p in parts) or "no arrays"
 
 
 def _numbers(data: np.ndarray) -> np.ndarray:
