@@ -548,3 +548,30 @@ class TestAheadOfTime:
         f = xlab.jit(lambda x, n: x * n, static_argnames="n")
         compiled = f.lower(X, n=3).compile()
         np.testing.assert_allclose(compiled(X), X * 3)
+
+
+def test_which_arrays_that_a_program_closes_over_stand_in_it():
+    x = jnp.arange(100.0)
+    indices = jnp.asarray(np.random.RandomState(0).permutation(100))
+    over = xlab.device_put(
+        indices[:96],
+        xlab.sharding.NamedSharding(xlab.make_mesh((8,), ("i",)), xlab.sharding.PartitionSpec("i")),
+    )
+    kept = {
+        "integers": (lambda y: y[indices], 0),
+        "many integers": (lambda y: y + jnp.zeros(20000, int)[:100] + LARGE[:100], 1),
+        "floats": (lambda y: y + x, 1),
+        "a sharded array": (lambda y: over * 1, 1),
+    }
+    for name, (f, arguments) in kept.items():
+        lowered = xlab.jit(f).lower(x)
+        assert (
+            lowered.as_text().split("public @main")[1].split("->")[0].count("%const") == arguments
+        ), name
+        np.testing.assert_array_equal(xlab.jit(f)(x), f(x), err_msg=name)
+    np.testing.assert_array_equal(
+        xlab.jit(lambda y: xlab.jit(lambda y: y[indices])(y))(x), x[indices]
+    )
+
+
+LARGE = np.arange(20000)

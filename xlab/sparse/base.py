@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab import tree as _tree
 from xlab.core.avals import aval_of
 
 
@@ -106,6 +107,68 @@ class JAXSparse:
         except (AttributeError, IndexError, TypeError):  # a container of other things than arrays
             return f"{name}(<invalid>)"
         return f"Tracer[{text}]" if _is_traced(self.data) else text
+
+
+class BatchedSparse(JAXSparse):
+    """A sparse array with batch dimensions in front and dense ones behind: `BCOO` and `BCSR`.
+
+    What it is follows from its buffers, of which `indices` has the batch dimensions, one for the stored elements, and what a format
+    adds to them.
+    """
+
+    __slots__ = ()
+    _buffer_names: tuple[str, ...]
+    _rank_of_one: int  # of `indices` without batches
+    indices: Any
+    _rest: tuple[int, ...]  # of the shape, what is no batch
+    indices_sorted: bool
+    unique_indices: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The shape: batch dimensions are those of the buffers, so that `vmap` can map over them."""
+        return (*aval_of(self.indices).shape[: -self._rank_of_one], *self._rest)
+
+    @property
+    def nse(self) -> int:
+        """The number of stored elements, of each batch entry."""
+        return aval_of(self.indices).shape[-self._rank_of_one]
+
+    @property
+    def n_batch(self) -> int:
+        """The number of batch dimensions."""
+        return aval_of(self.indices).ndim - self._rank_of_one
+
+    @property
+    def n_dense(self) -> int:
+        """The number of dense dimensions."""
+        return aval_of(self.data).ndim - 1 - self.n_batch
+
+    @property
+    def info(self) -> SparseInfo:
+        """What primitives know of this array."""
+        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
+
+    def _buffers(self):
+        return tuple(getattr(self, name) for name in self._buffer_names)
+
+    def _notes(self):
+        return "".join([f", {k}={v}" for k in ("n_batch", "n_dense") if (v := getattr(self, k))])
+
+    def tree_flatten(self):
+        return self._buffers(), (self._rest, self.indices_sorted, self.unique_indices)
+
+    def tree_flatten_with_keys(self):
+        names = map(_tree.GetAttrKey, self._buffer_names)
+        return tuple(zip(names, self._buffers())), self.tree_flatten()[1]
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        self = object.__new__(cls)  # children may be anything
+        for name, child in zip(cls._buffer_names, children, strict=True):
+            setattr(self, name, child)
+        self._rest, self.indices_sorted, self.unique_indices = aux
+        return self
 
 
 def _is_traced(x) -> bool:

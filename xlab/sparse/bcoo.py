@@ -14,7 +14,7 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.interpreters.vmappable import batched_in_front
 from xlab.numpy.arithmetic import as_array
-from xlab.sparse.base import JAXSparse, SparseInfo
+from xlab.sparse.base import BatchedSparse
 
 
 class Layout(NamedTuple):
@@ -51,7 +51,7 @@ def layout_of(data: Any, indices: Any, shape: Sequence[int]) -> Layout:
 
 
 @_tree.register_pytree_with_keys_class
-class BCOO(JAXSparse):
+class BCOO(BatchedSparse):
     """A sparse array, batched, as coordinates.
 
     Args:
@@ -72,6 +72,8 @@ class BCOO(JAXSparse):
     """
 
     __slots__ = ("_rest", "data", "indices", "indices_sorted", "unique_indices")
+    _buffer_names = ("data", "indices")
+    _rank_of_one = 2
 
     def __init__(
         self,
@@ -90,33 +92,9 @@ class BCOO(JAXSparse):
         self.indices_sorted, self.unique_indices = bool(indices_sorted), bool(unique_indices)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape: batch dimensions are those of the buffers, so that `vmap` can map over them."""
-        return (*aval_of(self.indices).shape[:-2], *self._rest)
-
-    @property
-    def nse(self) -> int:
-        return aval_of(self.indices).shape[-2]
-
-    @property
-    def n_batch(self) -> int:
-        """The number of batch dimensions."""
-        return aval_of(self.indices).ndim - 2
-
-    @property
     def n_sparse(self) -> int:
         """The number of sparse dimensions."""
         return aval_of(self.indices).shape[-1]
-
-    @property
-    def n_dense(self) -> int:
-        """The number of dense dimensions."""
-        return aval_of(self.data).ndim - 1 - self.n_batch
-
-    @property
-    def info(self) -> SparseInfo:
-        """What primitives know of this array."""
-        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
 
     def like(self, data, indices=None, *, shape=None, indices_sorted=None, unique_indices=None):
         """An array with other buffers; what is not given stays."""
@@ -126,27 +104,6 @@ class BCOO(JAXSparse):
             indices_sorted=self.indices_sorted if indices_sorted is None else indices_sorted,
             unique_indices=self.unique_indices if unique_indices is None else unique_indices,
         )
-
-    def _buffers(self):
-        return self.data, self.indices
-
-    def _notes(self):
-        notes = [f", {k}={v}" for k in ("n_batch", "n_dense") if (v := getattr(self, k))]
-        return "".join(notes)
-
-    def tree_flatten(self):
-        return (self.data, self.indices), (self._rest, self.indices_sorted, self.unique_indices)
-
-    def tree_flatten_with_keys(self):
-        children, aux = self.tree_flatten()
-        return tuple(zip(map(_tree.GetAttrKey, ("data", "indices")), children)), aux
-
-    @classmethod
-    def tree_unflatten(cls, aux, children):
-        self = object.__new__(cls)  # children may be anything
-        self.data, self.indices = children
-        self._rest, self.indices_sorted, self.unique_indices = aux
-        return self
 
 
 def _whole(x, batch):

@@ -15,7 +15,7 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.interpreters.vmappable import batched_in_front
 from xlab.numpy.arithmetic import as_array
-from xlab.sparse.base import JAXSparse, SparseInfo, batch_positions
+from xlab.sparse.base import BatchedSparse, JAXSparse, batch_positions
 from xlab.sparse.bcoo import BCOO
 from xlab.sparse.dense import _extract, _todense, bcoo_fromdense, check_layout
 from xlab.sparse.order import bcoo_sort_indices, bcoo_sum_duplicates
@@ -25,7 +25,7 @@ from xlab.sparse.shape import bcoo_broadcast_in_dim, bcoo_concatenate
 
 
 @_tree.register_pytree_with_keys_class
-class BCSR(JAXSparse):
+class BCSR(BatchedSparse):
     """A sparse array, batched, as compressed rows.
 
     Args:
@@ -46,6 +46,8 @@ class BCSR(JAXSparse):
     """
 
     __slots__ = ("_rest", "data", "indices", "indices_sorted", "indptr", "unique_indices")
+    _buffer_names = ("data", "indices", "indptr")
+    _rank_of_one = 1
 
     def __init__(
         self,
@@ -77,50 +79,7 @@ class BCSR(JAXSparse):
         self._rest = shape[n:]
         self.indices_sorted, self.unique_indices = bool(indices_sorted), bool(unique_indices)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (*aval_of(self.indices).shape[:-1], *self._rest)
-
-    @property
-    def nse(self) -> int:
-        return aval_of(self.indices).shape[-1]
-
-    @property
-    def n_batch(self) -> int:
-        """The number of batch dimensions."""
-        return aval_of(self.indices).ndim - 1
-
     n_sparse = 2
-
-    @property
-    def n_dense(self) -> int:
-        """The number of dense dimensions."""
-        return aval_of(self.data).ndim - 1 - self.n_batch
-
-    @property
-    def info(self) -> SparseInfo:
-        """What primitives know of this array."""
-        return SparseInfo(self.shape, self.indices_sorted, self.unique_indices)
-
-    def _buffers(self):
-        return self.data, self.indices, self.indptr
-
-    def _notes(self):
-        return "".join([f", {k}={v}" for k in ("n_batch", "n_dense") if (v := getattr(self, k))])
-
-    def tree_flatten(self):
-        return self._buffers(), (self._rest, self.indices_sorted, self.unique_indices)
-
-    def tree_flatten_with_keys(self):
-        names = map(_tree.GetAttrKey, ("data", "indices", "indptr"))
-        return tuple(zip(names, self._buffers())), self.tree_flatten()[1]
-
-    @classmethod
-    def tree_unflatten(cls, aux, children):
-        self = object.__new__(cls)  # children may be anything
-        self.data, self.indices, self.indptr = children
-        self._rest, self.indices_sorted, self.unique_indices = aux
-        return self
 
     @classmethod
     def fromdense(cls, mat, *, nse=None, index_dtype=np.int32, n_dense=0, n_batch=0):

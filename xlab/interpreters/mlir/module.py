@@ -6,7 +6,6 @@ and line. XLA keeps it through optimization, so compiled instructions and profil
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -65,6 +64,9 @@ lowered_with_devices: set[Primitive] = set()
 
 # Arrays with more elements than this become arguments of the executable instead of text in the module.
 INLINE_CONSTANT_LIMIT = 64
+
+# Of integers more: they are mostly indices, and the compiler works out which of them are in bounds, sorted or slices.
+INLINE_INTEGERS_LIMIT = 16384
 
 TOKEN_TYPE = "!stablehlo.token"
 _I32 = ShapedArray((), np.int32)
@@ -544,8 +546,7 @@ def lower_module(
     """
     module = ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
-    limit = INLINE_CONSTANT_LIMIT if manual_mesh is None else math.inf
-    hoisted = [c for c in _all_consts(closed) if getattr(aval_of(c), "size", 0) > limit]
+    hoisted = [] if manual_mesh is not None else list(filter(_is_hoisted, _all_consts(closed)))
     for c in hoisted:
         check_closed_over(c)
     _prefetch(closed, hoisted)
@@ -593,6 +594,19 @@ def lower_module(
         _effects.in_order(closed.effects),
         dynamic,
     )
+
+
+def _is_hoisted(constant) -> bool:
+    """Whether an array is handed to the program as an argument instead of standing in its text."""
+    aval = aval_of(constant)
+    size = getattr(aval, "size", 0)
+    if size <= INLINE_CONSTANT_LIMIT:
+        return False
+    integers = isinstance(aval.dtype, np.dtype) and aval.dtype.kind in "iu"
+    if not integers or size > INLINE_INTEGERS_LIMIT:
+        return True
+    # An array on several devices stays there.
+    return is_native_array(constant) and len(constant.sharding.device_set) > 1
 
 
 def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:

@@ -69,14 +69,18 @@ def convolve2d(
     fillvalue: float = 0,
     precision: PrecisionLike | None = None,
 ) -> Array:
-    """`convolve` of matrices, zeros around them.
+    """The convolution of two matrices: `out[i, j]` is the sum of `in1[k, l] in2[i - k, j - l]`.
 
     Args:
-        in1, in2: arrays of equal rank.
-        mode: 'full', 'same' or 'valid': which positions of the overlap count.
-        boundary: 'fill': what stands around the first operand.
-        fillvalue: the value of 'fill': 0 alone.
+        in1, in2: matrices.
+        mode: 'full', every place where they overlap; 'same', as large as `in1`, from the middle; 'valid', where one is inside the other.
+        boundary: what `in1` continues with: 'fill', the one that there is.
+        fillvalue: 0, what 'fill' continues with.
         precision: how exact products are, as in `lax.dot`.
+
+    Example:
+        >>> convolve2d(jnp.array([[1.0, 2.0]]), jnp.array([[1.0], [10.0]])).tolist()
+        [[1.0, 2.0], [10.0, 20.0]]
     """
     _plain_edge("convolve2d", in1, in2, boundary, fillvalue)
     return _convolve("convolve2d", in1, in2, mode, precision)
@@ -90,14 +94,14 @@ def correlate2d(
     fillvalue: float = 0,
     precision: PrecisionLike | None = None,
 ) -> Array:
-    """`correlate` of matrices, zeros around them.
+    """The correlation of two matrices: `convolve2d` with the second turned by half a turn and conjugated.
 
-    Args:
-        in1, in2: arrays of equal rank.
-        mode: 'full', 'same' or 'valid': which positions of the overlap count.
-        boundary: 'fill': what stands around the first operand.
-        fillvalue: the value of 'fill': 0 alone.
-        precision: how exact products are, as in `lax.dot`.
+    Takes what `convolve2d` takes. Of an `in2` with an even number of rows or columns the middle that 'same' keeps is the later one.
+
+    Example:
+        >>> image, pattern = jnp.zeros((4, 4)).at[1:3, 2:].set(1.0), jnp.ones((2, 2))
+        >>> [int(i) for i in jnp.unravel_index(correlate2d(image, pattern, "valid").argmax(), (3, 3))]
+        [1, 2]
     """
     _plain_edge("correlate2d", in1, in2, boundary, fillvalue)
     if mode != "same":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xlab import lax, nn
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike, AxisLike
-from xlab.scipy.special.functions import number, special, with_slopes
+from xlab.scipy.special.functions import number, polynomial, special, with_slopes
 
 __all__ = [
     "boxcox",
@@ -129,19 +131,62 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     return rel_entr(p, q) - p + q
 
 
+# With L = log z and a = lmbda L, and z = x or 1 + x, the transform is f = (e^a - 1) / lmbda. Its slopes have limits where L is infinite:
+# df/dx = z^(lmbda - 1), which is 1 for lmbda = 1, and df/dlmbda = L^2 h(a), with h(a) = ((a - 1) e^a + 1) / a^2 = 1/2 + a/3 + ...
+
+
+def _power(log, x, exponent):
+    """`z ** exponent` by `log(x) = log z`, 1 for an exponent of 0."""
+    z = log(x)
+    endless = (exponent == 0) & jnp.isinf(z)
+    return lax.exp(exponent * jnp.where(endless, number(0, z), z))
+
+
+def _slope_of_exponent(log, x, lmbda):
+    z = log(x)
+    a = lmbda * z
+    small = jnp.abs(a) < 0.5
+    # Coefficient k is 1/(k+1)! - 1/(k+2)!, and so (k + 1) / (k + 2)!.
+    series = polynomial(
+        jnp.where(small, a, number(0, a)),
+        [(k + 1) / math.factorial(k + 2) for k in range(16)][::-1],
+    )
+    large = jnp.where(small, number(1, a), a)
+    falls = lax.exp(large) == 0  # where (a - 1) e^a has gone to zero, for infinite a, too
+    over = jnp.where(small | (lmbda == 0), number(1, lmbda), lmbda)
+    direct = jnp.where(falls, number(0, a), (large - 1) * lax.exp(large)) + 1
+    return jnp.where(small, z * z * series, direct / (over * over))
+
+
 def _power_transform(log, x, lmbda):
     zero = lmbda == 0
     power = jnp.where(zero, number(1, x), lmbda)
     return jnp.where(zero, log(x), lax.expm1(power * log(x)) / power)
 
 
+@with_slopes(
+    lambda ans, x, lmbda: _power(jnp.log, x, lmbda - 1),
+    lambda ans, x, lmbda: _slope_of_exponent(jnp.log, x, lmbda),
+)
+def _boxcox(x, lmbda):
+    return _power_transform(jnp.log, x, lmbda)
+
+
+@with_slopes(
+    lambda ans, x, lmbda: _power(jnp.log1p, x, lmbda - 1),
+    lambda ans, x, lmbda: _slope_of_exponent(jnp.log1p, x, lmbda),
+)
+def _boxcox1p(x, lmbda):
+    return _power_transform(jnp.log1p, x, lmbda)
+
+
 @special(complexes=True)
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`(x**lmbda - 1) / lmbda`, and `log(x)` where `lmbda` is 0."""
-    return _power_transform(jnp.log, *jnp.broadcast_arrays(x, lmbda))
+    return _boxcox(*jnp.broadcast_arrays(x, lmbda))
 
 
 @special(complexes=True)
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`((1 + x)**lmbda - 1) / lmbda`, and `log(1 + x)` where `lmbda` is 0."""
-    return _power_transform(jnp.log1p, *jnp.broadcast_arrays(x, lmbda))
+    return _boxcox1p(*jnp.broadcast_arrays(x, lmbda))

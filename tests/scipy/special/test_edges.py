@@ -1,0 +1,61 @@
+"""Slopes where a function has limits only: `boxcox` and `boxcox1p` at the edge of their domain, and around an exponent of zero."""
+
+import numpy as np
+import pytest
+
+import xlab
+import xlab.numpy as jnp
+from xlab.scipy.special import boxcox, boxcox1p
+
+EXPONENTS = np.float32([-1, -0.5, 0, 0.5, 1, 2])
+
+
+@pytest.mark.parametrize(("f", "edge"), [(boxcox, 0.0), (boxcox1p, -1.0)])
+def test_slopes_at_the_edge(f, edge):
+    over_all = lambda g: xlab.vmap(g, (None, 0))(np.float32(edge), EXPONENTS).tolist()
+    # d/dx z^lmbda / lmbda = z^(lmbda - 1), at z = 0 and without bound
+    assert over_all(xlab.grad(f)) == [np.inf, np.inf, np.inf, np.inf, 1, 0]
+    # of (0 - 1) / lmbda
+    assert over_all(xlab.grad(f, 1))[3:] == [4, 1, 0.25]
+    assert xlab.vmap(xlab.grad(f), (None, 0))(np.float32(np.inf), EXPONENTS).tolist() == [
+        0,
+        0,
+        0,
+        0,
+        1,
+        np.inf,
+    ]
+    assert np.isnan(xlab.grad(f)(edge - 0.5, 2.0)) and np.isnan(f(edge - 0.5, 2.0))
+
+
+@pytest.mark.parametrize("lmbda", [-2.0, -1e-3, 0.0, 1e-9, 0.1, 1.0, 2.0])
+def test_slopes_inside(lmbda):
+    x = np.float64([0.3, 1.0, 2.5, 30.0])
+    logs = np.log(x)
+
+    def slope(at):
+        """By lmbda, from its series: the sum of (k + 1) a^k / (k + 2)! for a = lmbda log x."""
+        a, total, term = at * logs, np.zeros(4), np.ones(4) / 2
+        for k in range(80):
+            total += term * (k + 1)
+            term = term * a / (k + 3)
+        return logs**2 * total
+
+    with xlab.enable_x64(True):
+        for f, base in ((boxcox, x), (boxcox1p, x - 1)):
+            over = lambda g: xlab.vmap(g, (0, None))(base, lmbda)
+            np.testing.assert_allclose(over(xlab.grad(f)), x ** (lmbda - 1), rtol=1e-12)
+            np.testing.assert_allclose(over(xlab.grad(f, 1)), slope(lmbda), rtol=1e-9, atol=1e-15)
+            mixed = over(xlab.grad(xlab.grad(f), 1))
+            np.testing.assert_allclose(mixed, x ** (lmbda - 1) * logs, rtol=1e-12, atol=1e-15)
+            second = (slope(lmbda + 1e-4) - slope(lmbda - 1e-4)) / 2e-4
+            np.testing.assert_allclose(
+                over(xlab.grad(xlab.grad(f, 1), 1)), second, rtol=1e-5, atol=1e-7
+            )
+
+
+def test_an_argument_that_is_not_derived_by_takes_no_part():
+    assert xlab.grad(lambda x: boxcox(x, 0.0).sum())(jnp.array([0.0, 2.0])).tolist() == [
+        np.inf,
+        0.5,
+    ]
