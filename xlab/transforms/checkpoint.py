@@ -15,7 +15,7 @@ from xlab.compile.tracing import argument_names, function_name, made_of, trace_p
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
-from xlab.core.hi_states import typed
+from xlab.core.hi_states import is_mutable, typed
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.pending import AbstractTodo
 from xlab.core.primitive import Primitive
@@ -84,6 +84,10 @@ def checkpoint(
         consts, closed = hoisted(program.closed)
         check_refs(closed, flat, (*closed.consts, *consts), function_name(fun))
         values = [*closed.consts, *consts, *flat]
+        if any(map(is_mutable, values)):
+            # Run again on the way back it would change these values twice, and read what they are then.
+            outs = eval_jaxpr(closed.jaxpr, closed.consts, *consts, *flat)
+            return _tree.unflatten(program.out_tree, outs)
         jaxpr = closed.memo("open", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
         outs = remat_p.bind(
             *values, jaxpr=jaxpr, prevent_cse=prevent_cse, differentiated=False, policy=policy
