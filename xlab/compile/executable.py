@@ -439,7 +439,7 @@ class Executable:
 
 
 def _is_key(aval) -> bool:
-    return isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.KeyDType)
+    return isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype)
 
 
 @contextlib.contextmanager

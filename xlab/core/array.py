@@ -156,16 +156,28 @@ class KeyArray:
         return np.asarray(self.base)
 
     def __repr__(self):
+        if type(self.dtype) is not dtypes.KeyDType:
+            return f"E{self.base!r}".replace(f"dtype={self.base.dtype}", f"dtype={self.dtype}")
         if not _readable(self.base):
             return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}, sharding={self.sharding})"
         return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}) overlaying:\n{self.base._host_value()}"
 
     def __array__(self, *args, **kwargs):
+        if type(self.dtype) is not dtypes.KeyDType:
+            raise TypeError(
+                f"an array of type {self.aval} cannot become a NumPy array, which has no such dtype: convert it first, with "
+                f"x.astype({dtypes.name(self.dtype.base_dtype)!r})"
+            )
         raise TypeError(
             "a random key array cannot become a NumPy array: take its bits with xlab.random.key_data(key)"
         )
 
     def __bool__(self):
+        if type(self.dtype) is not dtypes.KeyDType:
+            raise TypeError(
+                f"an array of type {self.aval} is neither true nor false: convert it first, with "
+                f"x.astype({dtypes.name(self.dtype.base_dtype)!r})"
+            )
         raise TypeError(
             "a random key array is neither true nor false: compare its bits, xlab.random.key_data(key)"
         )
@@ -228,6 +240,40 @@ class KeyArray:
     is_fully_addressable = property(lambda self: self.base.is_fully_addressable)
     is_fully_replicated = property(lambda self: self.base.is_fully_replicated)
     committed = property(lambda self: self.base.committed)
+
+
+class _ExtendedMeta(type):
+    def __instancecheck__(cls, x):
+        return type(x) is KeyArray and type(x.dtype) is not dtypes.KeyDType
+
+
+class EArray(metaclass=_ExtendedMeta):
+    """Arrays of extended dtypes other than those of random keys, such as `primal_tangent_dtype` makes.
+
+    Args:
+        aval: the type of the array.
+        data: the array of what programs compute with.
+
+    Raises:
+        TypeError: the data does not go with the type.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> from xlab.experimental import EArray, primal_tangent_dtype
+        >>> dtype = primal_tangent_dtype("int8", "float32")
+        >>> EArray(ShapedArray((2,), dtype), jnp.array([1, 2], "int8"))
+        EArray([1, 2], dtype=PrimalTangentDType{i8/f32})
+    """
+
+    def __new__(cls, aval: ShapedArray, data: Any) -> Any:
+        if not dtypes.is_extended(aval.dtype):
+            raise TypeError(f"EArray takes a type with an extended dtype, got {aval}")
+        made = KeyArray(data, aval.dtype)
+        if made.aval.shape != aval.shape:
+            raise TypeError(
+                f"an array of type {aval} was expected, and this data makes one of {made.aval}"
+            )
+        return made
 
 
 @lru_cache(1024)

@@ -331,6 +331,8 @@ class ShapedArray(AbstractValue):
     def to_tangent_aval(self) -> ShapedArray:
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
+        if type(self.dtype) is dtypes.PrimalTangentDType:
+            return self.update(dtype=self.dtype.tangent_dtype)
         return ShapedArray(self.shape, dtypes.float0, sharding=self.explicit_sharding, mat=self.mat)
 
     def to_ct_aval(self) -> ShapedArray:

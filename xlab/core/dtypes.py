@@ -115,6 +115,69 @@ class KeyDType(ExtendedDType):
         return hash((KeyDType, self.tag, self.key_shape))
 
 
+class primal_tangent_dtype_scalar(extended):
+    """Category of the types of `primal_tangent_dtype`."""
+
+
+class PrimalTangentDType(ExtendedDType):
+    """Type of arrays that are computed with in one dtype and differentiated in another. See `primal_tangent_dtype`."""
+
+    type = primal_tangent_dtype_scalar
+    base_shape = ()
+
+    def __init__(self, primal_dtype: np.dtype, tangent_dtype: np.dtype, name: str):
+        self.primal_dtype, self.tangent_dtype, self.name = primal_dtype, tangent_dtype, name
+        self.base_dtype, self.itemsize = primal_dtype, primal_dtype.itemsize
+
+    def _what(self) -> tuple:
+        return PrimalTangentDType, self.primal_dtype, self.tangent_dtype, self.name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is PrimalTangentDType and self._what() == other._what()
+
+    def __hash__(self) -> int:
+        return hash(self._what())
+
+
+def primal_tangent_dtype(
+    primal_dtype: Any, tangent_dtype: Any, name: str | None = None
+) -> PrimalTangentDType:
+    """A dtype whose values are those of one dtype, and whose tangents and cotangents have another.
+
+    Arrays of it are made with `x.astype(dtype)` from those of `primal_dtype`, and opened in the same way; a `custom_vjp` function computes with them,
+    and its backward rule is given and gives arrays of `tangent_dtype`.
+
+    Args:
+        primal_dtype: of the values.
+        tangent_dtype: of the derivatives, a float or complex one.
+        name: what it is called in programs.
+
+    Raises:
+        TypeError: one of them is extended itself, or tangents would not be real or complex numbers.
+
+    Example:
+        >>> import xlab, xlab.numpy as jnp
+        >>> dtype = primal_tangent_dtype(jnp.int8, jnp.bfloat16)
+        >>> x = jnp.array([1, 2], jnp.int8).astype(dtype)
+        >>> x.dtype, str(xlab.typeof(x).to_tangent_aval())
+        (PrimalTangentDType{i8/bf16}, 'bfloat16[2]')
+    """
+    primal, tangent = to_dtype(primal_dtype), to_dtype(tangent_dtype)
+    if is_extended(primal) or is_extended(tangent):
+        raise TypeError(
+            f"primal_tangent_dtype takes two dtypes that arrays can have on a device, such as int8 and bfloat16, got {primal} and {tangent}"
+        )
+    if not issubdtype(tangent, np.inexact):
+        raise TypeError(
+            f"primal_tangent_dtype: tangents are real or complex numbers, so that tangent_dtype is one such as bfloat16, got {tangent}"
+        )
+    return PrimalTangentDType(
+        primal,
+        tangent,
+        name or f"PrimalTangentDType{{{short_name(primal)}/{short_name(tangent)}}}",
+    )
+
+
 _FLOATS = (
     "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
     "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16",

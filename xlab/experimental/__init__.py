@@ -2,6 +2,8 @@
 
 from importlib import import_module as _import_module
 
+from xlab.core.array import EArray
+from xlab.core.dtypes import primal_tangent_dtype
 from xlab.core.hi_states import cur_qdd
 from xlab.lax.callbacks import io_callback
 
@@ -34,7 +36,7 @@ _MODULES = (
     "topologies",
     "xla_metadata",
 )
-__all__ = ["cur_qdd", "io_callback", *_MODULES]
+__all__ = ["EArray", "cur_qdd", "io_callback", "primal_tangent_dtype", *_MODULES]
 
 
 def __getattr__(name: str):

@@ -43,6 +43,16 @@ def convert(operand, new_dtype=None, weak_type: bool = False):
         and not isinstance(operand, (bool, int, float, complex, np.generic, np.ndarray))
     ):
         return operand
+    for extended, other in ((dtype, aval.dtype), (aval.dtype, dtype)):
+        if type(extended) is dtypes.PrimalTangentDType:
+            if other != extended.primal_dtype:
+                raise ValueError(
+                    f"cannot convert {aval} to {dtypes.name(dtype)}: values of {extended} are {extended.primal_dtype}, and are converted to and "
+                    f"from that alone. Convert to {extended.primal_dtype} first, and then to others"
+                )
+            return convert_element_type_p.bind(
+                operand, new_dtype=dtype, weak_type=False, sharding=None
+            )
     if dtypes.is_extended(dtype) != dtypes.is_extended(aval.dtype):
         raise TypeError(
             f"cannot convert {aval} to {dtypes.name(dtype)}: keys are made with xlab.random.wrap_key_data and "
@@ -62,6 +72,8 @@ def _convert_jvp(primals, tangents, *, new_dtype, weak_type, sharding):
     out = convert_element_type_p.bind(
         x, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding
     )
+    if type(new_dtype) is dtypes.PrimalTangentDType and type(t) is not Zero:
+        new_dtype = new_dtype.tangent_dtype
     if type(t) is Zero or not dtypes.issubdtype(new_dtype, np.inexact):
         return out, Zero.of(out)
     return out, convert_element_type_p.bind(
@@ -83,8 +95,8 @@ def _convert_transpose(ct, x, *, new_dtype, weak_type, sharding):
 
 def _convert_lowering(ctx, x, *, new_dtype, weak_type, sharding):
     src, out = ctx.avals_in[0], ctx.avals_out[0]
-    if src.dtype == out.dtype:
-        return x
+    if src.dtype == out.dtype or dtypes.is_extended(src.dtype) or dtypes.is_extended(out.dtype):
+        return x  # the same numbers
     t_in, t_out = mlir.tensor_type(src), mlir.tensor_type(out)
     complex_in = dtypes.issubdtype(src.dtype, np.complexfloating)
     if complex_in and not dtypes.issubdtype(out.dtype, np.complexfloating):

@@ -20,7 +20,7 @@ from xlab.core.array import KeyArray, install_members
 from xlab.core.refs import AbstractRef, Ref, in_brackets
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.complexes import complex as complex_
-from xlab.lax.convert import bitcast_convert_type
+from xlab.lax.convert import bitcast_convert_type, convert_element_type
 from xlab.lax.creation import copy
 from xlab.lax.ref_functions import ref_get, ref_set
 from xlab.lax.ref_views import RefIndexer
@@ -380,6 +380,7 @@ _KEY_MEMBERS = {
     "__iter__": _indexing.iterate_keys,
     "__setitem__": _setitem,
     "copy": lambda self: self,
+    "astype": lambda self, dtype: convert_element_type(self, dtype),
     "__eq__": _key_equal,
     "__ne__": _key_not_equal,
     "at": property(At),

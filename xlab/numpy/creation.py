@@ -148,7 +148,8 @@ def _array(x, dtype, copy: bool):
     kind = kind_of(x)
     if kind == "array":
         if isinstance(x, KeyArray) or dtypes.is_extended(x.aval.dtype):
-            return x
+            own = type(x.aval.dtype) is dtypes.PrimalTangentDType
+            return convert(x, dtype, False) if own and dtype is not None else x
         if dtype is not None and (dtype != x.aval.dtype or x.aval.weak_type):
             return convert(x, dtype, False)
         return lax.copy(x) if copy else x

@@ -121,6 +121,10 @@ def check_inexact(
             ):
                 continue
             continue
+        if (
+            aval.to_tangent_aval().dtype != dtypes.float0
+        ):  # extended, with tangents of another dtype
+            continue
         if not allow_int or dtypes.is_extended(aval.dtype):
             raise TypeError(
                 f"{api} of {function_name(fun)} requires real- or complex-valued {what} (a sub-dtype of np.inexact), got "
