@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -21,7 +22,7 @@ from xlab.compile import dispatch
 from xlab.config import config
 from xlab.core.primitive import Primitive
 from xlab.extend import core
-from xlab.interpreters import mlir
+from xlab.interpreters import mlir, xla
 
 X = np.arange(4, dtype=np.float32)
 
@@ -117,6 +118,11 @@ def test_d6_a_primitive_with_types_and_a_lowering_runs_eagerly_and_in_programs()
     )
     for run in (lambda f: f, xlab.jit):
         np.testing.assert_array_equal(run(lambda x: double.bind(x))(np.ones(2, np.float32)), [2, 2])
+    double.def_impl(functools.partial(xla.apply_primitive, double))
+    np.testing.assert_array_equal(double.bind(X), 2 * X)
+    double.impl = None
+    double.bind(X)
+    assert isinstance(X, xla.Backend) is False and isinstance(xlab.devices()[0].client, xla.Backend)
     # The eager rule is nothing but `apply_primitive`, which a rule of one's own replaces.
     assert double.impl.func is dispatch.apply_primitive
     double.def_impl(lambda x: "mine")

@@ -141,6 +141,7 @@ def test_d44_the_equation_where_a_check_stopped_is_named_and_linked():
     ):
         xlab.jit(f)(np.zeros(2, np.float32))
     made = observe.report(session)
+    assert made.title == "f" and [p.name for p in made.programs] == ["f"]
     (notice,) = [n for n in made.notices if n.severity == "error"]
     (found,) = [e for e, _ in made.programs[notice.program].walk() if e.id == notice.equation]
     assert found.primitive == "log" and found.source.function.endswith("inner")

@@ -20,9 +20,11 @@ from xlab.backend.native import _jax
 from xlab.config import config, cpu_device_count
 
 if TYPE_CHECKING:
+    Client = Any
     Device = Any
     DeviceList = Any
 else:
+    Client = _jax.Client
     Device = _jax.Device
     DeviceList = _jax.DeviceList
 PLATFORM = "cpu"

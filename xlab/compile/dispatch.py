@@ -90,4 +90,4 @@ def _default_impl(prim):
     return impl
 
 
-_trace.set_default_impl(_default_impl)
+_trace.set_default_impl(_default_impl, apply_primitive)

@@ -144,6 +144,8 @@ EVAL = _State.trace
 # Hooks: set by the rooms above, each in one place, before they are called.
 # compile/dispatch.py: primitive -> eager rule
 _default_impl: Callable[[Primitive], Callable[..., Any]] = None  # type: ignore[assignment]
+# the same file: (primitive, *operands, **parameters) -> result(s)
+apply_primitive: Callable[..., Any] = None  # type: ignore[assignment]
 # lax/collectives/casts.py: (x, axes) -> x varying over axes
 _pvary: Callable[[Any, tuple], Any] = None  # type: ignore[assignment]
 # the same file: (x, manual axis type) -> x of that type
@@ -152,9 +154,9 @@ _match: Callable[[Any, _avals.ManualAxisType], Any] = None  # type: ignore[assig
 _reshard: Callable[[Any, ShapedArray], Any] = None  # type: ignore[assignment]
 
 
-def set_default_impl(make):
-    global _default_impl
-    _default_impl = make
+def set_default_impl(make, apply):
+    global _default_impl, apply_primitive
+    _default_impl, apply_primitive = make, apply
 
 
 def set_reshard(reshard):

@@ -7,6 +7,8 @@ core and below.
 
 Types of the user's own: `hi_primitives.py` (operations on their values), `lojax.py` (arrays in the place of values, before a program is compiled).
 
+Eager evaluation: `xla.py` (its rule, by the name that programs import).
+
 Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
 jaxprs inside an equation), `discharge.py` (references to values), `divergence.py` (collectives that some of their
 devices may not reach), `jet.py` (Taylor polynomials), `key_reuse.py` (random keys that a program uses twice), `provenance.py`

@@ -15,6 +15,7 @@ from typing import Any
 
 from xlab import events
 from xlab.backend import dispatch as _dispatch
+from xlab.compile.runtime_checks import replay
 from xlab.observe.programs.stages import ProgramStages, program_stages
 
 LIMIT = 20_000
@@ -56,7 +57,8 @@ class Session:
             self.dropped += 1
         self.events.append(event)
         found = event.attrs.get("executable")
-        if found is not None and hasattr(found, "native"):
+        # Programs of a function that runs again, to find where a value is not a number, are nobody's.
+        if found is not None and hasattr(found, "native") and not replay.active:
             self._executables.setdefault(id(found), found)
         closed = event.attrs.get("closed")
         if event.kind == "compile" and event.error is None:
