@@ -10,6 +10,7 @@ from xlab.lax.callbacks import io_callback
 _MODULES = (
     "buffer_callback",
     "checkify",
+    "colocated_python",
     "compilation_cache",
     "compute_on",
     "control_deps",
