@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 import html.parser
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -110,3 +113,44 @@ def test_one_script_draws_all_outputs_of_a_page(browser, tmp_path):
     assert still.locator(".xl-panel:visible").count() == still.locator(".xl-panel").count()
     assert complaints == []
     page.close()
+
+
+MARIMO = """
+import sys, types
+marimo = types.ModuleType("marimo")
+shown = []
+marimo.running_in_notebook = lambda: True
+marimo.output = types.SimpleNamespace(append=shown.append)
+sys.modules["marimo"] = marimo
+import xlab
+from xlab import numpy as jnp, observe
+from xlab.notebook import show
+from xlab.sharding import AxisType, NamedSharding, PartitionSpec as P
+mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+x = xlab.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("data")))
+jaxpr = xlab.make_jaxpr(jnp.sin)(1.0)
+for value in (mesh, NamedSharding(mesh, P("data")), x, jaxpr, xlab.jit(jnp.sin).trace(1.0), observe.layout(x)):
+    kind, data = value._mime_()
+    assert kind == "text/html" and data.startswith("<iframe title="), (type(value), kind, data[:80])
+    assert "srcdoc=" in data and data.count('"') == 6 and data.endswith("></iframe>")
+assert jnp.ones(3)._mime_() == ("text/plain", repr(jnp.ones(3)))
+assert observe.layout(x).mesh._mime_()[0] == "text/html" and observe.layout(x).type._mime_()[0] == "text/plain"
+show(mesh)
+show(observe.layout(x))
+assert [type(record).__name__ for record in shown] == ["MeshInfo", "ArrayLayout"]
+print("all is shown")
+"""
+
+
+def test_marimo_asks_objects_and_records_themselves():
+    """By the method that marimo calls; a page comes in a frame, which marimo leaves as it is."""
+    env = dict(os.environ, XLAB_NUM_CPU_DEVICES="8")
+    done = subprocess.run(
+        [sys.executable, "-c", MARIMO],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.strip() == "all is shown", done.stderr

@@ -525,6 +525,12 @@ def test_a_cell_that_runs_again_keeps_the_number_of_its_first_run_in_the_ledger(
     assert name and first.shown.startswith("In[")
 
 
+def test_a_pytree_is_drawn_as_a_tree(run):
+    outputs, _ = run("params = {'layers': [{'w': w}, {'w': w}], 'b': x}\n%xshard params")
+    assert shown(outputs).startswith("params: 3 leaves")
+    assert "[0] … [1]  ×2" in shown(outputs) and "<iframe" not in outputs[0]["text/html"]
+
+
 def test_an_abstract_mesh_and_a_sharding_over_it_are_drawn(lab):
     """A cell that ends with one, although there are no devices."""
     from xlab.notebook import formatters

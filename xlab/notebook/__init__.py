@@ -7,7 +7,7 @@ then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, which `python -m xla
 
 Also: `assets.py` (joins the ES modules and styles of the views into the one module a browser is given),
 `compile_progress.py` (progress of long compiles), `completions.py` (completions after a
-magic), `experiments.py` (tries other placements for a live report), `tracebacks.py` (errors of
+magic), `experiments.py` (tries other placements for a live report), `marimo.py` (displays in marimo), `tracebacks.py` (errors of
 a cell as the user should see them).
 
 Everything a magic shows can be had from Python: `show(observe.report(session))`.
@@ -137,3 +137,9 @@ class _CellNames:
     def __call__(self, file: str) -> str | None:
         number = getattr(self.shell.compile, "_filename_map", {}).get(file)
         return None if number is None else f"In[{number}]"
+
+
+if "marimo" in sys.modules:
+    from xlab.notebook import marimo
+
+    marimo.register()

@@ -43,6 +43,10 @@ def show(
         value, handlers = session.run, {**session.handlers(), **(handlers or {})}
     record = record_of(value, shape)
     shell = kernel_shell()
+    other = _marimo() if shell is None else None
+    if other is not None:
+        other.output.append(record)
+        return
     if shell is None:
         from xlab.observe.records.text import text
 
@@ -89,8 +93,10 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
         return observe.program(value)
     if isinstance(value, Machine):
         return observe.kernel_run(value)
+    if isinstance(value, (dict, list, tuple)) or not xlab.tree.all_leaves([value]):
+        return observe.sharding_tree(value)
     raise TypeError(
-        f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a jaxpr, a stage of jit or "
+        f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a pytree of arrays, a jaxpr, a stage of jit or "
         f"a kernel's machine; given {type(value).__name__}. For a function: show(observe.program(f, *args))."
     )
 
@@ -98,6 +104,14 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
 def has_widgets() -> bool:
     """Whether a live view can be made here."""
     return find_spec("anywidget") is not None and find_spec("ipywidgets") is not None
+
+
+def _marimo() -> Any:
+    """The module marimo where one of its notebooks runs this, or None."""
+    import sys
+
+    module = sys.modules.get("marimo")
+    return module if module is not None and module.running_in_notebook() else None
 
 
 def _is_report(record: Any) -> bool:

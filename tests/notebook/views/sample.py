@@ -18,6 +18,7 @@ from xlab.observe.records.passes import Pass
 from xlab.observe.records.replay import FlowEvent, Replay
 from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.settings import Setting, Settings
+from xlab.observe.records.sharding_tree import ShardingLeaf, ShardingTree
 from xlab.observe.records.targets import AsyncOperation, Scheduled
 from xlab.observe.records.transposed import Transposed
 from xlab.observe.records.whatif import Ranking, WhatIf, placement_of, side_by_side
@@ -287,6 +288,22 @@ def live(found: r.Report) -> Live:
         1,
         tuple((d, 512 + 64 * (d == 0)) for d in range(8)),
         ((found.title + ", line 3", 1, 4096), ("unknown", 2, 104)),
+    )
+
+
+def sharding_tree(found: r.Report) -> ShardingTree:
+    """Two layers that are alike, a leaf that all devices have, and one that lies on none."""
+    word = found.title
+    layers = tuple(
+        ShardingLeaf((word + "layers", f"[{i}]", word), word + "f32[8,8@model]", "", 4, 128, 256)
+        for i in range(2)
+    )
+    alone = ShardingLeaf((word + "rate",), word + "int")
+    return ShardingTree(
+        word,
+        (*layers, ShardingLeaf(("b",), "f32[8]", word, 8, 32, 32), alone),
+        MESH,
+        tuple((d, 288 + d) for d in range(8)),
     )
 
 

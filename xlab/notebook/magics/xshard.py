@@ -13,6 +13,7 @@ from xlab import observe
 from xlab.notebook import formatters, options
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import evaluate
+from xlab.observe.records.sharding_tree import ShardingTree
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding
 
 
@@ -43,6 +44,7 @@ class Xshard(Magics):
         """Draws the layout of an array, a spec or a sharding; reads addressable shards only.
 
         %xshard x
+        %xshard params                                              (a pytree: spec and bytes of each leaf)
         %xshard x P(None, 'model')                                  (what moves when it is laid out so)
         %xshard P('data', None) P() --shape 8,4 --mesh data=4,model=2
         %xshard P('data', None) --shape 8,4 --mesh data=4,model=2
@@ -50,7 +52,7 @@ class Xshard(Magics):
         text, shape = given.rest, given.shape
         if not text:
             raise ValueError(
-                "%xshard takes an array, a sharding or a spec: %xshard x, "
+                "%xshard takes an array, a pytree of them, a sharding or a spec: %xshard x, "
                 "%xshard P('data', None) --shape 8,4 --mesh data=4,model=2"
             )
         both = two_values(text)
@@ -80,7 +82,8 @@ class Xshard(Magics):
                 if isinstance(value, NamedSharding)
                 else None
             )
-        formatters.show(value, shape)
+        record = formatters.record_of(value, shape)
+        formatters.show(record.replace(name=text) if isinstance(record, ShardingTree) else record)
 
     def _on_target(self, value: Any, given: SimpleNamespace, shape: tuple[int, ...] | None) -> None:
         """The layout on the devices of a target, whichever they are; of an array, its own spec or the one of its sharding."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
 from xlab.observe.records.live import Live, Row, devices_text, rows
@@ -68,14 +70,17 @@ def lines_node(live: Live) -> Node | None:
 
 def devices_node(live: Live) -> Node | None:
     """Bytes on each device."""
-    if not live.devices:
-        return None
-    most = max(size for _, size in live.devices)
+    return devices_table(live.devices) if live.devices else None
+
+
+def devices_table(devices: Sequence[tuple[int, int]]) -> Node:
+    """Devices by what they hold."""
+    most = max(size for _, size in devices)
     listed = [
         h("tr", None, h("td", {"class": "n"}, i), _size(size), _share(size, most))
-        for i, size in live.devices[:MOST_DEVICES]
+        for i, size in devices[:MOST_DEVICES]
     ]
-    left = len(live.devices) - len(listed)
+    left = len(devices) - len(listed)
     return h(
         "div",
         None,

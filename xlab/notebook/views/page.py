@@ -108,9 +108,9 @@ def too_large(packed: str) -> Any:
     return h("p", {"class": "xl-dim"}, size)
 
 
-def document(view: Any, record: Any) -> str:
+def document(view: Any, record: Any, payload: dict[str, Any] | None = None) -> str:
     """Return a whole HTML document for one record."""
-    return _document(view, record, view.payload(record))
+    return _document(view, record, payload or view.payload(record))
 
 
 def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:

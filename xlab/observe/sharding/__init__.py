@@ -2,5 +2,5 @@
 
 `layout.py` (an array on devices), `intermediates.py` and `program_layouts.py` (values inside a program), `reasons.py` (why the partitioner
 moves data), `remedies.py` (what may help), `collectives.py` (what runs), `resharding.py` (from one layout to another), `experiment.py` with `retraced.py` (a program placed
-otherwise), `advice.py` (what would remove a collective), `overlap.py` (what is computed while a collective is under way), `transfers.py` (all that of a program), `transposing.py` (its collectives backwards), `whatif.py` (shardings side by side).
+otherwise), `advice.py` (what would remove a collective), `overlap.py` (what is computed while a collective is under way), `transfers.py` (all that of a program), `transposing.py` (its collectives backwards), `tree_layouts.py` (a pytree on devices), `whatif.py` (shardings side by side).
 """
