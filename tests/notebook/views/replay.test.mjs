@@ -23,5 +23,6 @@ assert.equal(new Set(first.querySelectorAll(".xl-mat").map((n) => n.getAttribute
 assert.equal(second.textContent, `j R ${"↓".repeat(7)}`);
 assert.equal(new Set(second.querySelectorAll(".xl-mat").map((n) => n.getAttribute("style"))).size, 1, "one color");
 assert.equal(chips(["U", "I"], mesh).textContent, `i U +++j I ${"=".repeat(7)}`);
+assert.equal(chips(["V", "I"], mesh, true).textContent, `i V 0123j I ${"=".repeat(7)}`, "ranks are numbered");
 assert.match(stateWords(["U", "I"], mesh), /^over i it is a sum .*\nover j it is the same on all devices$/);
 console.log("ok");

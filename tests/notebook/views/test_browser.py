@@ -88,7 +88,8 @@ def test_chips_of_the_variable_under_the_pointer(browser, tmp_path):
 
     def body(x):
         summed = lax.psum(x, "data")
-        return lax.pcast(summed, "data", to="varying") * x
+        rank = lax.axis_index("model")
+        return lax.pcast(summed, "data", to="varying") * x + rank
 
     mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
     where = P(("data", "model"))
@@ -104,6 +105,11 @@ def test_chips_of_the_variable_under_the_pointer(browser, tmp_path):
     assert "over data it is the same on all devices" in name.get_attribute("title")
     [at, under] = [n.bounding_box() for n in (name, card)]
     assert 0 <= under["y"] - at["y"] < 40 and abs(under["x"] - at["x"]) < 12
+    page.locator("[data-v]", has_text="rank").first.hover()
+    assert card.locator(".xl-rank").all_inner_texts() == ["0", "1"], "a rank is a number"
+    page.locator(".xl-op", has_text="pvary").first.hover()
+    states = [t.strip() for t in card.locator("small").all_inner_texts()]
+    assert states == ["data I", "model V", "data V", "model V"], "a cast changes colors"
     page.locator("h1, .xl-head").first.hover()
     assert page.locator(".xl-card:visible").count() == 0
     page.locator(".xl-row", has_text="in  x").locator("[data-v]").hover()

@@ -65,6 +65,21 @@ def test_everything_the_legend_needs():
     assert "0 → 2  [3:4] → [3:4]  added" in text
 
 
+def test_the_order_of_ranks_is_said():
+    """C4: a sum counts along the axes as they are given, a permutation by the positions of devices."""
+
+    def f(x):
+        return lax.all_gather(x, ("j", "i")), lax.ppermute(x, ("j", "i"), [(0, 1)])
+
+    g = xlab.shard_map(f, mesh=MESH, in_specs=SPEC, out_specs=SPEC)
+    gathered, moved = (observe.replay(g, X, which=k) for k in (0, 1))
+    assert gathered.groups == ((0, 2, 4, 6, 1, 3, 5, 7),)
+    assert "ranks count i fastest, j slowest" in gathered.sentence()
+    assert [(e.src, e.dst) for e in moved.events if e.moves] == [(0, 1)]
+    assert "ranks are positions in the mesh, in any order of the axes" in observe.text(moved)
+    assert "ranks" not in observe.replay(F, X).sentence()
+
+
 def test_an_emulated_collective_says_what_it_sends_instead():
     found = observe.replay(F, X, which=2)
     assert found.call == "pbroadcast" and found.carried_out == "all_gather"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xlab.interpreters.communication import by_pairs
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import MeshInfo, Type
 from xlab.observe.records.source import Source, line_text
@@ -123,6 +124,15 @@ class Replay(Record):
         """Whether rows of different numbers go to each."""
         return self.kind == "ragged_all_to_all"
 
+    @property
+    def order(self) -> str:
+        """How ranks count where there are several axes: a permutation counts devices by position, whatever the order of the axes."""
+        if len(self.axes) < 2:
+            return ""
+        if by_pairs(self.kind):
+            return "ranks are positions in the mesh, in any order of the axes"
+        return f"ranks count {self.axes[-1]} fastest, {self.axes[0]} slowest"
+
     def contradiction(self) -> str:
         """Devices, steps and slices that do not fit together."""
         known = set(self.devices)
@@ -149,6 +159,8 @@ class Replay(Record):
             f"{self.call} over {over}: {self.before.text} → {self.after.text}, {plural(self.steps, 'step')} by {self.algorithm}, "
             f"{size_text(self.wire_bytes)} between devices"
         )
+        if self.order:
+            found += f"; {self.order}"
         if self.asked:
             found += f" ({self.asked} does not fit it)"
         if self.carried_out and self.actual_bytes is not None:

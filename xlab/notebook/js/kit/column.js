@@ -72,7 +72,7 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
       }
       card.replaceChildren(...[picture?.(+node.dataset.i, name)].filter(Boolean));
       if (card.firstChild) {
-        const [at, around] = [event.target, column.el].map((n) => n.getBoundingClientRect());
+        const [at, around] = [name ? event.target : node.querySelector(".xl-op") || node, column.el].map((n) => n.getBoundingClientRect());
         card.style.left = `${Math.max(4, at.left - around.left)}px`;
         const below = at.bottom - around.top + 3;
         card.style.top = `${below + 30 < around.height ? below : at.top - around.top - 28}px`;

@@ -16,13 +16,13 @@ export function statesOf(text, names, checked = false) {
   return names.map((name) => states.get(name) || "I");
 }
 
-/** The chips of these states and, as a title, their words. */
-export function chips(states, mesh) {
+/** The chips of these states; with `ranks` those that vary say where along the axis their devices are. */
+export function chips(states, mesh, ranks = false) {
   return h("span", { class: "xl-mat-axes" }, states.map((state, k) => {
     const shown = Math.min(mesh.sizes[k], most);
     const parts = [];
     for (let i = 0; i < shown; i += 1) {
-      parts.push(h("span", { class: "xl-mat xl-swatch", style: axisShade(k, state === "V" ? i : 0, shown) }));
+      parts.push(h("span", { class: ranks && state === "V" ? "xl-mat xl-swatch xl-rank" : "xl-mat xl-swatch", style: axisShade(k, state === "V" ? i : 0, shown) }, ranks && state === "V" ? String(i) : ""));
       if (signs[state] && i + 1 < shown) parts.push(h("span", { class: "xl-mat-sign" }, signs[state]));
     }
     return h("span", { class: "xl-mats" }, h("small", {}, `${mesh.names[k]} ${state} `), parts);

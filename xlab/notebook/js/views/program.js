@@ -94,6 +94,8 @@ export function describe(program, id) {
   return parts.join("   ");
 }
 
+const casts = new Set(["pvary", "preduced", "vary_unreduced_cast", "reduced_vary_cast"]);
+
 /** The jaxpr column, shared with the stepper. */
 export function jaxprColumn(program, bus, bin) {
   const { rows, eqs, mesh } = program.data;
@@ -130,9 +132,13 @@ export function jaxprColumn(program, bus, bin) {
       const states = statesAt(i, name);
       return [type ? `${name} : ${type}` : name, user ? `called ${user}` : "", shardWords(mesh, type), states ? stateWords(states, mesh) : ""].filter(Boolean).join("\n");
     },
+    /** Of a name its state, of a rank with its numbers; of an equation that casts what was and what is: the colors change, and nothing moves. */
     picture(i, name) {
+      const k = kOf(i);
       const states = statesAt(i, name);
-      return states && chips(states, mesh);
+      if (name) return states && chips(states, mesh, k >= 0 && eqs.op[k] === "axis_index" && madeNames(eqs.outs[k]).includes(name));
+      const [given, made] = k >= 0 && casts.has(eqs.op[k]) ? [eqs.ins[k], madeNames(eqs.outs[k])[0]].map((n) => statesAt(i, n)) : [];
+      return given && made && h("span", { class: "xl-mat-axes" }, chips(given, mesh), "→", chips(made, mesh));
     },
     matches(needle) {
       const letters = [...program.names].filter(([, user]) => user.toLowerCase().includes(needle)).map(([letter]) => letter);
