@@ -11,9 +11,9 @@ function heatShare(share) {
 
 /**
  * @param {any} options `paint(row, i, needle)` puts the text of line i into its row; `ids(i)` are the equations of a line and `rowsOf(id)` its
- *   lines; `picture(i, name)` is what is shown beside a name under the pointer; `fold[i]` (list or Map) counts the lines that fold under i, `closed` lists those folded at first; `matches(i, needle)` where text is not all.
+ *   lines; `fold[i]` (list or Map) counts the lines that fold under i, `closed` lists those folded at first; `matches(i, needle)` where text is not all.
  */
-export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, number, depth, fold, closed, heat, paint, matches, note, picture }) {
+export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, number, depth, fold, closed, heat, paint, matches, note }) {
   const foldOf = fold instanceof Map ? (i) => fold.get(i) || 0 : fold ? (i) => fold[i] : () => 0;
   const hidden = new Set(closed || []);
   let lit = new Map();
@@ -70,30 +70,21 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
         const text = note(+node.dataset.i, name);
         if (text) event.target.title = text;
       }
-      card.replaceChildren(...[picture?.(+node.dataset.i, name)].filter(Boolean));
-      if (card.firstChild) {
-        const [at, around] = [name ? event.target : node.querySelector(".xl-op") || node, column.el].map((n) => n.getBoundingClientRect());
-        card.style.left = `${Math.max(4, at.left - around.left)}px`;
-        const below = at.bottom - around.top + 3;
-        card.style.top = `${below + 30 < around.height ? below : at.top - around.top - 28}px`;
-      }
       for (const other of rows.el.querySelectorAll(".xl-near")) other.classList.remove("xl-near");
       if (name) for (const other of rows.el.querySelectorAll(`[data-v="${name}"]`)) other.classList.add("xl-near");
     });
   }
-  if (picture) listen(bin, rows.el, "mouseleave", () => card.replaceChildren());
   function toggle(i, shut = !hidden.has(i)) {
     if (shut) hidden.add(i);
     else hidden.delete(i);
     rows.show(lines.length, visible());
   }
-  const card = h("div", { class: "xl-card" });
   const absent = h("small", {});
   const bar = h("div", { class: "xl-column-title" }, heat ? h("span", { class: "xl-heat-title", title: "measured time and its share, by line; estimated where operations were fused and measured together" }, "time") : null, h("span", {}, title, absent));
   const column = {
     rows,
     title,
-    el: h("div", { class: "xl-column" }, bar, rows.el, picture ? card : null),
+    el: h("div", { class: "xl-column" }, bar, rows.el),
     bar,
     lines,
     toggle,

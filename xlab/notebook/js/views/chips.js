@@ -1,4 +1,4 @@
-import { h } from "../kit/dom.js";
+import { h, listen } from "../kit/dom.js";
 import { axisShade } from "./mesh.js";
 
 /** How a value is over each mesh axis, as chips: a color for each value, and a sign between devices that have one together. Python draws the same. */
@@ -27,6 +27,25 @@ export function chips(states, mesh, ranks = false) {
     }
     return h("span", { class: "xl-mats" }, h("small", {}, `${mesh.names[k]} ${state} `), parts);
   }));
+}
+
+/** A card beside what is under the pointer in a column of lines, with what `picture(line, name)` draws of it. */
+export function chipsUnderPointer(column, bin, picture) {
+  const { el, rows } = column;
+  const card = h("div", { class: "xl-card" });
+  el.append(card);
+  listen(bin, rows.el, "mouseleave", () => card.replaceChildren());
+  listen(bin, rows.el, "mouseover", (event) => {
+    const row = event.target.closest(".xl-row");
+    if (!row) return;
+    const named = event.target.closest("[data-v]");
+    card.replaceChildren(...[picture(+row.dataset.i, named?.dataset.v)].filter(Boolean));
+    if (!card.firstChild) return;
+    const [at, around] = [named || row.querySelector(".xl-op") || row, el].map((node) => node.getBoundingClientRect());
+    const below = at.bottom - around.top + 3;
+    card.style.left = `${Math.max(4, at.left - around.left)}px`;
+    card.style.top = `${below + 30 < around.height ? below : at.top - around.top - 28}px`;
+  });
 }
 
 export const stateWords = (states, mesh) => states.map((state, k) => `over ${mesh.names[k]} it ${words[state]}`).join("\n");

@@ -3,7 +3,7 @@ import { makeColumn } from "../kit/column.js";
 import { colour, marked, paintJaxpr, shortHlo } from "../kit/code.js";
 import { micros } from "../kit/format.js";
 import { definePanel } from "../kit/panels.js";
-import { chips, stateWords, statesOf } from "./chips.js";
+import { chips, chipsUnderPointer, stateWords, statesOf } from "./chips.js";
 import { makeGraph } from "./graph.js";
 
 /** Python, jaxpr and compiled text side by side; an equation id joins their lines. */
@@ -132,14 +132,6 @@ export function jaxprColumn(program, bus, bin) {
       const states = statesAt(i, name);
       return [type ? `${name} : ${type}` : name, user ? `called ${user}` : "", shardWords(mesh, type), states ? stateWords(states, mesh) : ""].filter(Boolean).join("\n");
     },
-    /** Of a name its state, of a rank with its numbers; of an equation that casts what was and what is: the colors change, and nothing moves. */
-    picture(i, name) {
-      const k = kOf(i);
-      const states = statesAt(i, name);
-      if (name) return states && chips(states, mesh, k >= 0 && eqs.op[k] === "axis_index" && madeNames(eqs.outs[k]).includes(name));
-      const [given, made] = k >= 0 && casts.has(eqs.op[k]) ? [eqs.ins[k], madeNames(eqs.outs[k])[0]].map((n) => statesAt(i, n)) : [];
-      return given && made && h("span", { class: "xl-mat-axes" }, chips(given, mesh), "→", chips(made, mesh));
-    },
     matches(needle) {
       const letters = [...program.names].filter(([, user]) => user.toLowerCase().includes(needle)).map(([letter]) => letter);
       const word = letters.length && program.named ? new RegExp(`(?:^|\\s)(?:${letters.join("|")})(?=[:\\s]|$)`) : null;
@@ -148,6 +140,14 @@ export function jaxprColumn(program, bus, bin) {
   });
   column.same = "";
   column.whole = false;
+  // Of a name its state, of a rank with its numbers; of an equation that casts what was and what is: the colors change, and nothing moves.
+  chipsUnderPointer(column, bin, (i, name) => {
+    const k = kOf(i);
+    const states = statesAt(i, name);
+    if (name) return states && chips(states, mesh, k >= 0 && eqs.op[k] === "axis_index" && madeNames(eqs.outs[k]).includes(name));
+    const [given, made] = k >= 0 && casts.has(eqs.op[k]) ? [eqs.ins[k], madeNames(eqs.outs[k])[0]].map((n) => statesAt(i, n)) : [];
+    return given && made && h("span", { class: "xl-mat-axes" }, chips(given, mesh), "→", chips(made, mesh));
+  });
   return column;
 }
 
