@@ -89,6 +89,38 @@ def test_dead_constraints_constants_and_in_shardings_claim_nothing(d, mesh):
     assert ids(xlab.jit(lambda p: (p + 1, p + there)[0])(x)) == [0]
 
 
+PASSED_OVER = {
+    "jit": lambda a, b: xlab.jit(lambda u, v: u + 1)(a, b),
+    "jit in jit": lambda a, b: xlab.jit(lambda u, v: xlab.jit(lambda p, q: p * 2)(u, v))(a, b),
+    "cond": lambda a, b: lax.cond(a > 0, lambda u, v: u, lambda u, v: u + 1, a, b),
+    "jit in a branch": lambda a, b: lax.cond(
+        a > 0, lambda u: u, lambda u: xlab.jit(lambda p, q: p)(u, b), a
+    ),
+    "rows of scan": lambda a, b: lax.scan(lambda c, _: (c + 1, None), a, jnp.stack([b, b]))[0],
+    "constant of scan": lambda a, b: lax.scan(
+        lambda c, _: (xlab.jit(lambda p, q: p + 1)(c, b), None), a, None, length=2
+    )[0],
+    "constant of while": lambda a, b: lax.while_loop(
+        lambda c: c < 5, lambda c: xlab.jit(lambda p, q: p + 1)(c, b), a
+    ),
+    "checkpoint": lambda a, b: xlab.checkpoint(lambda u, v: jnp.sin(u))(a, b),
+    "dead constraint": lambda a, b: xlab.jit(lambda u: (put(u * 2, xlab.devices()[5]), u + 1)[1])(
+        a
+    ),
+}
+
+
+@pytest.mark.parametrize("how", PASSED_OVER)
+def test_x41_what_programs_inside_pass_over_claims_no_device(d, how):
+    f = xlab.jit(PASSED_OVER[how])
+    a, b = put(np.float32(1), d[1]), put(np.float32(2), d[2])
+    assert ids(f(a, b)) == [1]
+    assert len(f.lower(1.0, 2.0).compile().input_shardings[0]) == 2
+    assert f.lower(1.0, 2.0).compile().input_shardings[0][1] is None
+    with pytest.raises(IncompatibleDevices):
+        xlab.jit(lambda a, b: lax.cond(a > 0, lambda u, v: u, lambda u, v: v, a, b))(a, b)
+
+
 def test_effects_of_unused_values_are_kept():
     seen = []
 

@@ -24,6 +24,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, explicit_types, symbolic_types
 from xlab.core.jaxpr import ClosedJaxpr
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.dead_code import reads_everything
 from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
@@ -169,9 +170,7 @@ def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
     def make():
         old = closed.jaxpr
         read = _read(old)
-        if read.issuperset(
-            chain(old.constvars, chain.from_iterable(map(attrgetter("outvars"), old.eqns)))
-        ):
+        if reads_everything(old):
             return None, _positions(old, read)
         jaxpr, used, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
         if (

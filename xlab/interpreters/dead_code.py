@@ -6,11 +6,13 @@ An interpreter that runs backwards over a program and computes nothing. Rules sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from xlab.core import effects as _effects
-from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, Var
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var, inner_jaxprs, open_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
+from xlab.interpreters.control_flow import LoopFlow, flow_of
 
 dce_rules = RuleTable(
     "partial_eval.dce_rules",
@@ -42,7 +44,8 @@ def dce_jaxpr(
         ):
             continue
         rule = dce_rules.get(eqn.primitive)
-        if rule is None or live.issuperset(outvars):  # nearly all: nothing in it can go
+        # Nearly all: nothing in it can go.
+        if rule is None or (live.issuperset(outvars) and not _passes_over(eqn, set())):
             eqns.append(eqn)
             for v in eqn.invars:
                 if type(v) is Var:
@@ -75,6 +78,49 @@ def dce_jaxpr(
         debug_info=info,
     )
     return new, used_inputs
+
+
+def reads_everything(jaxpr: Jaxpr) -> bool:
+    """Whether nothing in a program and in those inside it goes unread: no constant, no result of an equation, no operand of a call."""
+    return _reads_everything(jaxpr, set())
+
+
+def _reads_everything(jaxpr: Jaxpr, seen: set[int]) -> bool:
+    read = _read(jaxpr)
+    return (
+        read.issuperset(jaxpr.constvars)
+        and all(read.issuperset(eqn.outvars) for eqn in jaxpr.eqns)
+        and not any(eqn.params and _passes_over(eqn, seen) for eqn in jaxpr.eqns)
+    )
+
+
+def _passes_over(eqn: JaxprEqn, seen: set[int]) -> bool:
+    """Whether the programs inside an equation do not read an operand, or leave something unread themselves."""
+    inner = inner_jaxprs(eqn.params)
+    if not inner:
+        return False
+    flow = flow_of(eqn)
+    if type(flow) is LoopFlow:  # the condition passes over what only the body needs
+        given = [open_jaxpr(flow.body)]
+    else:
+        given = [j for j in inner if len(j.invars) == len(inner[0].invars)]
+    # What one branch passes over another may read.
+    unread = [set(map(id, j.invars)) - set(map(id, _read(j))) for j in given]
+    if all(unread) and any(
+        all(id(v) in u for v, u in zip(vs, unread)) for vs in zip(*(j.invars for j in given))
+    ):
+        return True
+    for one in inner:
+        if id(one) not in seen:
+            seen.add(id(one))
+            if not _reads_everything(one, seen):
+                return True
+    return False
+
+
+def _read(jaxpr: Jaxpr) -> set:
+    """The variables that equations and results use."""
+    return {*chain.from_iterable(eqn.invars for eqn in jaxpr.eqns), *jaxpr.outvars}
 
 
 def dce_jaxpr_consts(
