@@ -51,7 +51,7 @@ def lower_replicas(
     Example:
         >>> import numpy as np, xlab
         >>> from xlab.sharding import PartitionSpec as P
-        >>> mesh = xlab.make_mesh((1,), ("i",))
+        >>> mesh = xlab.make_mesh((1,), ("i",), axis_types=xlab.sharding.AxisType.Auto)
         >>> x = np.arange(4, dtype=np.float32)
         >>> low = lower_replicas(lambda x: x * 2, x, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
         >>> print(low(x))
