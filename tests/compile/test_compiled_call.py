@@ -65,3 +65,25 @@ def test_nothing_keeps_a_compiled_object_alive():
     del f
     gc.collect()
     assert gone() is None
+
+
+def test_x81_which_programs_native_code_repeats_is_said_with_the_reason():
+    mesh = xlab.make_mesh((8,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,))
+    rows = xlab.sharding.NamedSharding(mesh, xlab.sharding.PartitionSpec("i"))
+    x = xlab.device_put(np.arange(8, dtype=np.float32), rows)
+    layout = xlab.sharding.Format(xlab.sharding.Layout((0,)), rows)
+
+    def said(f, *args, **options):
+        return repr(xlab.jit(f, name="f", **options).lower(*args).compile())
+
+    assert said(lambda v: v + 1, x) == "Compiled(f, 8 device(s), calls are repeated by native code)"
+    for text, why in (
+        (said(lambda v: v.sum(), x), "its devices wait for one another"),
+        (
+            said(lambda v: xlab.pure_callback(np.sin, v, v), np.float32(1)),
+            "effects, such as callbacks",
+        ),
+        (said(lambda v: v, x, in_shardings=layout), "layouts were asked for"),
+        (said(lambda t, v: (t, v), xlab.lax.create_token(), 1.0), "no ordinary array"),
+    ):
+        assert "each call starts in Python: " in text and why in text

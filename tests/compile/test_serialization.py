@@ -148,7 +148,7 @@ out = loaded(xlab.device_put(np.arange(32, dtype=np.float32).reshape(8, 4), wher
 print(float(out["sum"]), out["t"].shape, out["t"].sharding.spec, loaded)
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout == "496.0 (4, 8) P('y', 'x') Compiled(both, 4 device(s))\n"
+    assert run.stdout.startswith("496.0 (4, 8) P('y', 'x') Compiled(both, 4 device(s), ")
 
 
 @pytest.fixture(scope="module")

@@ -418,3 +418,18 @@ class TestPrinting:
             "key<fry>[]",
         ]
         assert repr(xlab.typeof(1.0)) == "ShapedArray(float32[], weak_type=True)"
+
+
+def test_x11_types_of_examples():
+    from xlab.core.avals import ShapedArray, mapped_aval
+
+    batch = ShapedArray((4, 3), np.float32)
+    assert mapped_aval(3, 1, batch).shape == (4,) and mapped_aval(3, -1, batch).shape == (4,)
+    assert mapped_aval(5, None, batch) is batch
+    for kind, words, args in (
+        (TypeError, "'text' of type str", (3, 1, "text")),
+        (ValueError, r"5 examples along axis 1 .* float32\[4,3\]", (5, 1, batch)),
+        (ValueError, r"axis 2 of float32\[4,3\]: it has 2 dimensions", (3, 2, batch)),
+    ):
+        with pytest.raises(kind, match=words):
+            mapped_aval(*args)

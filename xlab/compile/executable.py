@@ -404,7 +404,7 @@ class Executable:
 
     def fast_path(self, out_tree, result):
         """What the native fast path needs to repeat the call that gave `result`; None if Python must handle every call."""
-        if self.needs_serial_launch or not self._plain():
+        if self.python_reason():
             return None
         if any(map(_is_key, self.out_avals)):
             out_tree = dispatch_registry.flatten(result)[1]
@@ -420,6 +420,16 @@ class Executable:
             [None] * (n + len(self.kept)),
             self.consts,
         )
+
+    def python_reason(self) -> str:
+        """Why Python starts each call of the program; empty where native code repeats it."""
+        if self.needs_serial_launch:
+            return "its devices wait for one another, and such programs start one after the other"
+        if self.effectful or self.lowered.closed.effects:
+            return "it has effects, such as callbacks or writes to references"
+        if self.lowered.in_layouts or self.lowered.out_layouts:
+            return "layouts were asked for, and native code does not compare them"
+        return "" if self._plain() else "an argument or a result is no ordinary array"
 
     def _plain(self) -> bool:
         """Whether a call only runs the program on ordinary arrays, without effects or references."""

@@ -455,7 +455,11 @@ class Compiled:
     __call__ = call
 
     def __repr__(self):
-        return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
+        why = self._executable.python_reason()
+        return (
+            f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s), "
+            f"{f'each call starts in Python: {why}' if why else 'calls are repeated by native code'})"
+        )
 
 
 def _native_call(lowered: Lowered, executable: Executable) -> Callable[..., Any]:
