@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.parallel import device_cases
+from tests.parallel import device_cases, program_cases
+from tests.parallel.workers import ROOT
 from tests.reference.oracle import FLAGS, unavailable
 
 
@@ -17,12 +18,13 @@ def test_programs_on_devices_are_those_of_the_reference():
     if why:
         pytest.skip(why)
     run = subprocess.Popen(
-        [sys.executable, device_cases.__file__, "jax"],
+        [sys.executable, "-m", program_cases.__name__, "jax"],
         stdout=subprocess.PIPE,
         text=True,
         cwd="/",
         env={
-            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
             "XLA_FLAGS": FLAGS,
             "PYTHONWARNINGS": "ignore",
         },

@@ -341,6 +341,21 @@ class TestDonation:
         assert np.array_equal(xlab.pmap(lambda x: x + 1, donate_argnums=0)(x), X + 1)
         assert np.array_equal(x, X)
 
+    def test_each_device_gets_its_row_alone(self):
+        """A donated argument without a place used to go whole to every device, and one that was given twice was refused."""
+        f = xlab.pmap(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
+        compiled = f.lower(X, X).compile()
+        assert [s.shard_shape((8,)) for s in compiled.input_shardings[0]] == [(1,), (1,)]
+        here = jnp.asarray(X)
+        for _ in range(2):
+            total, none = f(here, here)
+            assert np.array_equal(total, 2 * X) and not np.any(none) and not here.is_deleted()
+        rows = self.rows()
+        with pytest.raises(
+            RuntimeError, match="same array.* as `a` and as `b`, and both are donated"
+        ):
+            f(rows, rows)
+
     def test_inside_of_transformations_and_checks_nothing_is_taken(self):
         f, x = xlab.pmap(lambda x: x * x, donate_argnums=0), self.rows()
         assert np.array_equal(xlab.grad(lambda v: f(v).sum())(x), 2 * X)

@@ -16,13 +16,14 @@ from xlab.compile.devices import (
     concretize_sharding,
     device_assignment,
     intermediate_shardings,
+    sharding_sources,
 )
 from xlab.compile.devices import resolve as agree_on_devices
 from xlab.compile.placement import arg_sharding, physical_sharding, settled
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, explicit_types, symbolic_types
-from xlab.core.jaxpr import ClosedJaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.dead_code import reads_everything
 from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
@@ -125,6 +126,9 @@ def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
         ]
 
     lies = [a if a is not None else g for a, g in zip(asked, given)]
+    for i in request.donated:
+        if lies[i] is None and len(devices) > 1:
+            lies[i] = _as_read(live.jaxpr, live.jaxpr.invars[i], devices)
     donated = _usable_donations(closed, request, kept, lies, outs)
     ins = tuple(
         _argument_sharding(lies[i], jaxpr.invars[i].aval, i in donated, mesh, devices) for i in kept
@@ -278,6 +282,24 @@ def _argument_sharding(lies, aval, donated: bool, mesh, devices: tuple):
         return None
     kind = memory_kind(aval)
     return replicated(mesh, devices, kind) if several else SingleDeviceSharding(devices[0], kind)
+
+
+def _as_read(jaxpr: Jaxpr, v, devices: tuple):
+    """How an argument lies that one equation reads and lays out, as a `shard_map` does; None if the program does not say."""
+    readers = [eqn for eqn in jaxpr.eqns if v in eqn.invars]
+    if len(readers) != 1 or v in jaxpr.outvars:
+        return None
+    (eqn,) = readers
+    rule = sharding_sources.get(eqn.primitive)
+    found = list(rule(eqn)) if rule is not None else []
+    if len(found) != len(eqn.invars) + len(eqn.outvars):  # not one for each
+        return None
+    sharding = found[eqn.invars.index(v)]
+    fits = sharding.devices_in_order == devices and memory_kind(v.aval) in (
+        None,
+        sharding.memory_kind,
+    )
+    return sharding if fits else None
 
 
 def replicated(mesh, devices: Sequence, kind: str | None = None) -> NamedSharding:
