@@ -1,4 +1,4 @@
-"""One function over a mesh in its three forms: as a program of partitions, as one of replicas, and vectorised over a reshaped array."""
+"""One function over a mesh in its three forms: as a program of partitions, as one of replicas, and vectorized over a reshaped array."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_x58_what_needs_partitions_is_refused(mesh):
         lower_replicas(lambda a: a, X[:6], **where)
 
 
-def vectorised(body, ins, outs, x, mesh):
+def vectorized(body, ins, outs, x, mesh):
     """The form without devices: each mesh axis is a dimension that `vmap` maps, the last axis of the mesh innermost."""
     names, sizes = mesh.axis_names, dict(mesh.shape)
 
@@ -131,10 +131,10 @@ def vectorised(body, ins, outs, x, mesh):
 
 
 @pytest.mark.parametrize("name", ["elementwise", "psum", "pmax over both", "axis_index", "all_gather", "psum_scatter", "scan"])  # fmt: skip
-def test_x59_vmap_over_the_axes_is_the_vectorised_form(mesh, name):
+def test_x59_vmap_over_the_axes_is_the_vectorized_form(mesh, name):
     body, ins, outs = BODIES[name]
     want = xlab.shard_map(body, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False)(X)
-    np.testing.assert_allclose(vectorised(body, ins, outs, X, mesh), want, rtol=1e-6)
+    np.testing.assert_allclose(vectorized(body, ins, outs, X, mesh), want, rtol=1e-6)
 
 
 def test_x59_a_primitive_may_have_a_rule_of_its_own_for_such_axes(mesh):
@@ -149,7 +149,7 @@ def test_x59_a_primitive_may_have_a_rule_of_its_own_for_such_axes(mesh):
 
     batching.axis_primitive_batchers[twice] = rule
     try:
-        got = vectorised(lambda a: twice.bind(a), P("x", "y"), P("x", "y"), X, mesh)
+        got = vectorized(lambda a: twice.bind(a), P("x", "y"), P("x", "y"), X, mesh)
     finally:
         batching.axis_primitive_batchers.pop(twice)
     assert np.array_equal(got, 2 * X) and called == [("y", 2), ("x", 4)]
