@@ -10,7 +10,6 @@ Example:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from xlab.backend.failures import RuntimeFailure
 from xlab.backend.native import _hlo, _jax
 from xlab.backend.native_warnings import suppressed
 from xlab.backend.uninterruptible import run_uninterruptible
+from xlab.backend.values import value_class
 
 Executable = _jax.LoadedExecutable
 annotation = _profiler.TraceMe
@@ -30,7 +30,7 @@ annotation = _profiler.TraceMe
 HloSharding = _hlo.HloSharding
 
 
-@dataclasses.dataclass(frozen=True)
+@value_class
 class MemoryStats:
     """Bytes an executable needs on each device, and in host memory where the compiler counts that apart (for CPUs it is the device's)."""
 
@@ -233,7 +233,7 @@ def unoptimized_cost(text: str) -> dict[str, float]:
 def memory_stats(exe: Executable) -> MemoryStats:
     """Bytes needed on each device."""
     raw = exe.get_compiled_memory_stats()
-    return MemoryStats(**{f.name: getattr(raw, f.name) for f in dataclasses.fields(MemoryStats)})
+    return MemoryStats(**{name: getattr(raw, name) for name in MemoryStats.__match_args__})
 
 
 def buffer_assignment(exe: Executable) -> bytes:

@@ -7,8 +7,8 @@ that is not known yet, such as `2*a + b == 7` once `b` is known, are solved one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from xlab.backend.values import value_class
 from xlab.core.dims import (
     Dim,
     Factor,
@@ -23,7 +23,7 @@ from xlab.core.dims import (
 )
 
 
-@dataclass(frozen=True)
+@value_class
 class Step:
     """How one variable is found: `coefficient * variable + rest` is a dimension of an argument."""
 

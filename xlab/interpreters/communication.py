@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab.backend.values import value_class
 from xlab.core.rules import RuleTable
 from xlab.interpreters import schedules
 from xlab.interpreters.schedules import ALGORITHMS
@@ -42,7 +42,7 @@ class Algorithm(NamedTuple):
     formula: str
 
 
-@dataclass(frozen=True)
+@value_class
 class Collective:
     """A kind of collective: all that is needed to predict its cost, draw it, or read it from HLO.
 
@@ -198,7 +198,7 @@ add_collective(
 )
 
 
-@dataclass(frozen=True)
+@value_class
 class CollectiveOp:
     """What one collective equation moves.
 

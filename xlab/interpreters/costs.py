@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from xlab.backend.values import value_class
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, open_jaxpr
@@ -35,7 +35,7 @@ TRANSCENDENTAL = 10.0
 """Additions in the time of one exponential, about."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Cost:
     """What one equation costs on one device.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from xlab.backend.values import value_class
 from xlab.interpreters import mlir
 
 __all__ = ["AccuracyMode", "Tolerance"]
@@ -17,7 +17,7 @@ class AccuracyMode(enum.Enum):
     DEFAULT = 2
 
 
-@dataclass(frozen=True)
+@value_class
 class Tolerance:
     """The largest error of a function's values that is acceptable: `atol` and `rtol`, or `atol` and `ulps`.
 

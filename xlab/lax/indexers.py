@@ -7,12 +7,12 @@ leaves. It reads from an array, and writes or adds to one, so views of views are
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.backend.values import value_class
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.trace import is_tracer
@@ -23,7 +23,7 @@ from xlab.lax.index_steps import Points, Shaped, Strided, Window, window_of, wri
 from xlab.lax.shape import broadcast_shapes
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Slice:
     """`size` positions from `start` on, `stride` apart; the start may be a value of the program.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from xlab.backend.values import value_class
 from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
@@ -30,7 +30,7 @@ from xlab.lax.shape import broadcast_in_dim, moveaxis, transpose
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 
 
-@dataclass(frozen=True)
+@value_class
 class RaggedDotDimensionNumbers:
     """Dimensions of a `ragged_dot_general`.
 

@@ -11,13 +11,13 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import caches
+from xlab.backend.values import value_class
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.lax.arithmetic import add, add_p
@@ -78,7 +78,7 @@ class Rearranged:
         return value if update == "set" else add(x, value)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RefReshaper(Rearranged):
     """The elements in row-major order, in another shape."""
 
@@ -128,7 +128,7 @@ class RefReshaper(Rearranged):
         return f"{{reshape({list(self.shape)})}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RefTransposer(Rearranged):
     """The dimensions in another order: dimension `permutation[k]` of the array is dimension k of the view."""
 
@@ -176,7 +176,7 @@ class RefTransposer(Rearranged):
         return f"{{transpose({list(self.permutation)})}}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class RefBitcaster(Rearranged):
     """The same bits as elements of another dtype; the last dimension grows or shrinks where the sizes of elements differ."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from xlab.backend.values import value_class
 from xlab.core.typing import ArrayLike
 from xlab.numpy.einsum import _LETTERS, _sizes, _spelled, cheap_path, parse
 from xlab.numpy.operands import check, shape_of
@@ -109,7 +109,7 @@ def _operations(letters, sums: bool, factors: int, sizes) -> int:
     return _volume(letters, sizes) * (max(1, factors - 1) + sums)
 
 
-@dataclass(frozen=True)
+@value_class
 class _Step:
     scale: int
     kind: str
@@ -117,7 +117,7 @@ class _Step:
     left: str
 
 
-@dataclass(frozen=True, repr=False)
+@value_class
 class PathInfo:
     """What an order of products costs: operations in all, the largest product, and each step; prints as a table."""
 

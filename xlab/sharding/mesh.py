@@ -6,13 +6,13 @@ import collections
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from xlab.backend import client as _client
 from xlab.backend import shardings as _native
+from xlab.backend.values import value_class
 from xlab.config import config
 
 ENTERED = "entered_mesh"
@@ -35,7 +35,7 @@ class AxisType(enum.Enum):
     __str__ = __repr__
 
 
-@dataclass(frozen=True)
+@value_class
 class AbstractDevice:
     """What is known of the devices of an abstract mesh."""
 

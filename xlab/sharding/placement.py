@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
+from xlab.backend.values import value_class
 from xlab.sharding.named import Sharding
 
 
@@ -16,7 +16,7 @@ class AutoLayout:
         return "AUTO"
 
 
-@dataclass(frozen=True)
+@value_class
 class Layout:
     """The order of dimensions in memory, slowest first, and optional tiles.
 
@@ -54,7 +54,7 @@ def default_layout(ndim: int) -> Layout:
     return Layout(tuple(range(ndim)))
 
 
-@dataclass(frozen=True)
+@value_class
 class Format:
     """A layout and a sharding together, either of which may be left open."""
 

@@ -13,12 +13,13 @@ from xlab.interpreters.mlir.values import escape
 
 VALUE_MARK = "xlab_annotated_value"
 
-_NAME = re.compile(r"[A-Za-z_][\w.$]*")
-_MARK = re.compile(r";a(\d+);e\d+")
-_MARKS = re.compile(r";a\d+(?=;e\d+)")
+# Few programs have what these find, so they are compiled when they are first used.
+_NAME = r"[A-Za-z_][\w.$]*"
+_MARK = r";a(\d+);e\d+"
+_MARKS = r";a\d+(?=;e\d+)"
 # Of what lowering gives no location: arguments, constants, functions.
-_NOWHERE = re.compile(r' loc\((?:unknown|"-":\d+:\d+(?: to [\d:]+)?)\)')
-_PLACE = re.compile(r' loc\("((?:[^"\\]|\\.)*;e\d+)"\((.*)\)\)$', re.MULTILINE)
+_NOWHERE = r' loc\((?:unknown|"-":\d+:\d+(?: to [\d:]+)?)\)'
+_PLACE = r'(?m) loc\("((?:[^"\\]|\\.)*;e\d+)"\((.*)\)\)$'
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -30,7 +31,9 @@ def attribute_text(pairs: Pairs) -> str:
         >>> attribute_text((("_xla_compute_type", "host"),))
         'mhlo.frontend_attributes = {_xla_compute_type = "host"}'
     """
-    inner = ", ".join(f"{k if _NAME.fullmatch(k) else _quoted(k)} = {_quoted(v)}" for k, v in pairs)
+    inner = ", ".join(
+        f"{k if re.fullmatch(_NAME, k) else _quoted(k)} = {_quoted(v)}" for k, v in pairs
+    )
     return f"mhlo.frontend_attributes = {{{inner}}}"
 
 
@@ -60,7 +63,7 @@ class Annotations:
         module = ir.parse(text)
         sets = list(self._numbers)
         for op in ir.operations(module):
-            mark = _MARK.search(str(op.location))
+            mark = re.search(_MARK, str(op.location))
             if mark is not None:
                 ir.annotate(op, sets[int(mark[1])])
             if op.name == "stablehlo.custom_call" and VALUE_MARK in str(
@@ -77,7 +80,7 @@ def _normalized(text: str) -> str:
 
     def place(match: re.Match) -> str:
         alias = files.setdefault(match[2], f"#f{len(files)}")
-        return f' loc("{_MARKS.sub("", match[1])}"({alias}))'
+        return f' loc("{re.sub(_MARKS, "", match[1])}"({alias}))'
 
-    body = _NOWHERE.sub("", _PLACE.sub(place, text))
+    body = re.sub(_NOWHERE, "", re.sub(_PLACE, place, text))
     return "".join(f"{alias} = loc({where})\n" for where, alias in files.items()) + body

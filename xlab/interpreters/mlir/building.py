@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xlab.backend import ir as _ir
+from xlab.backend.values import value_class
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, number_equations
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir import module as _module
@@ -43,7 +44,7 @@ class TokenSet:
         return TokenSet({**self._tokens, **tokens._tokens})
 
 
-@dataclass(frozen=True)
+@value_class
 class LoweringParameters:
     """What the caller of a lowering decides."""
 
@@ -54,7 +55,7 @@ class LoweringParameters:
     hoist_constants_as_args: bool = False
 
 
-@dataclass(frozen=True)
+@value_class
 class SPMDAxisContext:
     """The code runs per device over the manual axes of a mesh."""
 
@@ -66,7 +67,7 @@ class SPMDAxisContext:
         return tuple(self.mesh.shape.items())
 
 
-@dataclass(frozen=True)
+@value_class
 class ShardingContext:
     """The code runs over all devices at once."""
 
@@ -91,7 +92,7 @@ class ModuleContext:
     backend: Any = None
     keepalives: list = field(default_factory=list)
     host_callbacks: list = field(default_factory=list)
-    lowering_parameters: LoweringParameters = LoweringParameters()
+    lowering_parameters: LoweringParameters = field(default_factory=LoweringParameters)
     # Functions in the program's module that the rule asked for.
     own: list = field(default_factory=list)
 

@@ -28,13 +28,14 @@ from xlab.core.dims import (
 )
 from xlab.interpreters.mlir.values import escape, tensor_type
 
-_MARK = re.compile(f"{OPEN}([^{CLOSE}]*){CLOSE}")
+# Compiled when they are first used, as few programs have symbolic dimensions.
+_MARK = f"{OPEN}([^{CLOSE}]*){CLOSE}"
 _I32 = "tensor<i32>"
-_OPERATION = re.compile(r'^(\s*)(?:(%[\w]+)(?::\d+)? = )?"?([a-z_]+\.[\w.]+|return)"?(.*)$')
-_FUNCTION = re.compile(r"^(\s*func\.func (?:public|private) @([\w.$-]+)\()(.*)")
-_CALL = re.compile(r"func\.call @([\w.$-]+)\(([^)]*)\)(.*?) : \(")
-_CALLED = re.compile(r"@([\w.$-]+)")
-_TYPES = re.compile(r"^(.*) : \((.*)\) -> (.*)$")
+_OPERATION = r'^(\s*)(?:(%[\w]+)(?::\d+)? = )?"?([a-z_]+\.[\w.]+|return)"?(.*)$'
+_FUNCTION = r"^(\s*func\.func (?:public|private) @([\w.$-]+)\()(.*)"
+_CALL = r"func\.call @([\w.$-]+)\(([^)]*)\)(.*?) : \("
+_CALLED = r"@([\w.$-]+)"
+_TYPES = r"^(.*) : \((.*)\) -> (.*)$"
 
 
 @contextmanager
@@ -62,15 +63,15 @@ def dynamic_functions(
     `in_avals` are the types of the arguments of `main` that are arrays of the program; they are called `%arg0` and so on.
     """
     names = sorted(equations.variables)
-    bodies = {_FUNCTION.match(text)[2]: text for text in functions if _FUNCTION.match(text)}
-    calls = {name: set(_CALLED.findall(text)) - {name} for name, text in bodies.items()}
+    bodies = {re.match(_FUNCTION, text)[2]: text for text in functions if re.match(_FUNCTION, text)}
+    calls = {name: set(re.findall(_CALLED, text)) - {name} for name, text in bodies.items()}
     takes = {name for name, text in bodies.items() if OPEN in text}
     while more := {name for name, called in calls.items() if called & takes} - takes:
         takes |= more
     takes.discard("main")
     out = []
     for text in functions:
-        found = _FUNCTION.match(text)
+        found = re.match(_FUNCTION, text)
         if found is None:
             out.append(text)
         elif found[2] == "main" or found[2] in takes:
@@ -97,7 +98,7 @@ class _Function:
 
     def text(self) -> str:
         header, *lines = self.source.split("\n")
-        start, _, rest = _FUNCTION.match(header).groups()
+        start, _, rest = re.match(_FUNCTION, header).groups()
         if self.name == "main":
             self._solve()
         else:
@@ -252,7 +253,7 @@ class _Function:
     # -- operations ------------------------------------------------------------------------------------
 
     def _line(self, line: str) -> list[str]:
-        found = _CALL.search(line)
+        found = re.search(_CALL, line)
         if found is not None and found[1] in self.takes:
             dims = [self.dim_variable(v) for v in self.variables]
             operands = ", ".join([*dims, *filter(None, [found[2]])])
@@ -262,7 +263,7 @@ class _Function:
         if OPEN not in line:
             return [line]
         line, location = _without_location(line)
-        parsed = _OPERATION.match(line)
+        parsed = re.match(_OPERATION, line)
         rewrite = _rewrites.get(parsed[3]) if parsed else None
         if rewrite is not None:
             indent, result, op, rest = parsed.groups()
@@ -280,7 +281,7 @@ class _Function:
             region.append(inner)
         end, location = _without_location(inner.strip())
         window = line[: line.rindex("({")]
-        indent, result, op, rest = _OPERATION.match(window).groups()
+        indent, result, op, rest = re.match(_OPERATION, window).groups()
         o = _Operation(self, indent, result, op, rest + end.removeprefix("})"), location)
         names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
         given = [o.attribute(name) for name in names]
@@ -338,9 +339,9 @@ class _Function:
 def _plain(text: str) -> str:
     """Text with `?` for every mark of a type; a mark elsewhere is a size that the operation needs as a constant."""
     left = re.sub(f"(?<=[<x]){OPEN}[^{CLOSE}]*{CLOSE}(?=x)", "?", text)
-    found = _MARK.search(left)
+    found = re.search(_MARK, left)
     if found is not None:
-        operation = _OPERATION.match(text)
+        operation = re.match(_OPERATION, text)
         raise NotImplementedError(
             f"{operation[3] if operation else 'this operation'} needs {found[1]} as a constant, which is a symbolic dimension: there is no "
             f"dynamic form of it in StableHLO. Export with that dimension fixed, or compute with operations that have one."
@@ -355,7 +356,7 @@ def _without_location(line: str) -> tuple[str, str]:
 
 def plain_types(text: str) -> str:
     """A type with `?` for symbolic dimensions."""
-    return _MARK.sub("?", text)
+    return re.sub(_MARK, "?", text)
 
 
 def split_list(text: str) -> list[str]:
@@ -382,7 +383,7 @@ class _Operation:
 
     def types(self) -> tuple[str, list[str], str]:
         """What stands before the types, the operands' types, and the result's type."""
-        found = _TYPES.match(self.rest)
+        found = re.match(_TYPES, self.rest)
         return found[1], split_list(found[2]), found[3]
 
     def attribute(self, name: str) -> list[Dim]:

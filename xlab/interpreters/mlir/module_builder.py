@@ -71,7 +71,7 @@ class ModuleBuilder:
         if number is None:
             number = self.numbers[id(eqn)] = len(self.numbers)
         raw = eqn.raw_source_info
-        code, lasti, shown = raw[:3]
+        code, lasti, shown = raw[0], raw[1], raw[2]
         said = None
         if type(shown) is source_info.Scope:
             said, shown = shown.annotations, source_info.shown_scope(shown)
