@@ -189,7 +189,7 @@ def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
     out.append(("1,000 equations: its size", len(html) / 1000, 300, "kB"))
     page.goto("about:blank")
     page.add_script_tag(
-        content=assets.body("kit/sugiyama.js") + "\nglobalThis.sugiyamaLayout = sugiyamaLayout;"
+        content=assets.body("views/sugiyama.js") + "\nglobalThis.sugiyamaLayout = sugiyamaLayout;"
     )
     layout = page.evaluate(
         """(g) => Array.from({ length: 9 }, () => { const t = performance.now(); sugiyamaLayout(g.w, g.h, g.from, g.to); return performance.now() - t; })""",

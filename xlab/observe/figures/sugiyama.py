@@ -1,7 +1,7 @@
 """Layered graph layout (Sugiyama), linear in the number of edges; used by `program.to_svg()`.
 
 Layers by longest path, order by barycenters, places by their mean kept apart; edges over more than `REACH` layers leave the
-drawing and run in lanes at its side, one lane per source, so that they are bundled. `notebook/js/kit/sugiyama.js` is the same
+drawing and run in lanes at its side, one lane per source, so that they are bundled. `notebook/js/views/sugiyama.js` is the same
 in the page, and a test holds the two together.
 
 >>> made = sugiyama_layout([40, 40, 40], [20, 20, 20], [0, 0, 1], [1, 2, 2])
