@@ -175,3 +175,31 @@ def moved(effects: frozenset[Effect], place: Callable[[int], int | None]) -> fro
         else:
             out.add(e)
     return frozenset(out)
+
+
+class EffectTypeSet:
+    """A set of classes of effects.
+
+    Example:
+        >>> allowed = EffectTypeSet()
+        >>> allowed.add_type(DebugEffect)
+        >>> allowed.contains(debug_effect), allowed.contains(io_effect)
+        (True, False)
+    """
+
+    def __init__(self):
+        self._classes: set[type] = set()
+
+    def add_type(self, effect_type: type) -> None:
+        """Adds a class, with its subclasses."""
+        if not (isinstance(effect_type, type) and issubclass(effect_type, Effect)):
+            raise TypeError(f"add_type takes a subclass of Effect, got {effect_type!r}")
+        self._classes.add(effect_type)
+
+    def contains(self, effect: Effect) -> bool:
+        """Whether an effect is of one of the classes."""
+        return isinstance(effect, tuple(self._classes))
+
+
+control_flow_allowed_effects = EffectTypeSet()
+"""Effects of the user's that programs for the field declare to be allowed in loops and branches; here all are."""

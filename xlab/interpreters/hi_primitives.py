@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from xlab.core import effects as _effects
 from xlab.core import hi_types as _hi
-from xlab.core.avals import aval_of
+from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.hi_states import is_mutable
 from xlab.core.primitive import Primitive
-from xlab.core.trace import Axis
+from xlab.core.trace import Axis, state
 from xlab.interpreters import ad, batching
 from xlab.interpreters.ad import Zero
 
@@ -119,7 +119,18 @@ class HiPrimitive(Primitive):
     # -- what programs do with it --------------------------------------------------------------------------
 
     def bind(self, *args, **params):
-        return super().bind(*map(_hi.as_value, args), **params)
+        args = tuple(map(_hi.as_value, args))
+        if state.manual is not None:
+            avals = list(map(aval_of, args))
+            high = any(map(_hi.is_high, avals)) or any(
+                map(_hi.is_high, self._results(avals, params))
+            )
+            args = vary_with_values(args) if high else state.insert_pvary(self, args)
+        return super().bind(*args, **params)
+
+    def _results(self, avals, params) -> list:
+        out, _ = self.abstract_eval(*avals, **params)
+        return list(out) if self.multiple_results else [out]
 
     def impl(self, *args, **params):  # type: ignore[override]
         """Computes at once."""
@@ -131,6 +142,9 @@ class HiPrimitive(Primitive):
         out, effects = self.abstract_eval(*avals, **params)
         if self.is_effectful(params):
             effects = {*effects, HI_EFFECT}
+        if state.manual is not None:
+            outs = varying_types(avals, out if self.multiple_results else [out])
+            out = outs if self.multiple_results else outs[0]
         return tuple(out) if self.multiple_results else out, frozenset(effects)
 
     def _jvp(self, primals, tangents, **params):
@@ -147,6 +161,37 @@ class HiPrimitive(Primitive):
             out = self.bind(*operands, **params)
             return out, [None] * len(out) if self.multiple_results else None
         return self.batch(AxisData.of(axis), tuple(operands), tuple(dims), **params)
+
+
+# -- manual mesh axes --------------------------------------------------------------------------------------
+# A hi type need not say over which axes its values vary from device to device: all of them are taken to vary over all.
+
+
+def vary_with_values(args: Sequence) -> tuple:
+    """Operands of an operation on values of hi types: arrays are cast to vary over all manual axes."""
+
+    def cast(x):
+        aval = aval_of(x)
+        if not isinstance(aval, ShapedArray):
+            return x
+        missing = state.manual - aval.mat.varying - aval.mat.unreduced
+        return state.vary(x, tuple(sorted(missing, key=str))) if missing else x
+
+    return tuple(map(cast, args))
+
+
+def varying_types(avals: Sequence, outs: Sequence) -> list:
+    """The types of the results of such an operation; of one on arrays alone, the axes are those of the operands."""
+    if any(map(_hi.is_high, (*avals, *outs))):
+        axes = frozenset(state.manual)
+    else:
+        axes = frozenset().union(*(a.mat.varying for a in avals if isinstance(a, ShapedArray)))
+    return [
+        a.update(mat=a.mat.update(varying=a.mat.varying | axes))
+        if isinstance(a, ShapedArray)
+        else a
+        for a in outs
+    ]
 
 
 class HiEffect(_effects.Effect):

@@ -8,12 +8,13 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xlab.core.hi_states import AvalQDD, MutableHiType, is_mutable, typed
 from xlab.core.hi_types import in_use, is_high, value_classes
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, Var, eval_jaxpr, inner_jaxprs
+from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Tracer
 from xlab.interpreters import partial_eval as pe
@@ -34,6 +35,10 @@ lojax_rules = RuleTable(
     required=False,
 )
 """For primitives that are defined by Python functions and are no `HiPrimitive`s."""
+
+
+recast: dict[Primitive, Callable[[Any, dict], Any]] = {}
+"""Of casts of types: what is left of one for an array whose type says more than that of the value it belonged to, parameters or None."""
 
 
 class LoProgram(NamedTuple):
@@ -195,6 +200,8 @@ class LoTrace(pe.DynamicJaxprTrace):
             return rule(*args, **params)
         if any(map(_is_value, args)) or any(map(uses_hi_types, inner_jaxprs(params))):
             return self._lower_equation(prim, args, params)
+        if prim in recast and (params := recast[prim](args[0], params)) is None:
+            return args[0]
         return super().process_primitive(prim, args, params)
 
     def process_custom_jvp(self, prim, fun, jvp, args, params):

@@ -26,6 +26,7 @@ from xlab.core.typing import MeshLike
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.starting import check_awaited
+from xlab.parallel import hi_values
 from xlab.parallel import partial_callbacks as _partial_callbacks  # noqa: F401  (their lowering)
 from xlab.parallel.by_operation import (
     Answered,
@@ -113,6 +114,14 @@ def shard_map(
     check_mesh(mesh)
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
+    values_mapped = hi_values.on_arrays(
+        lambda body, *specs: Mapped(body, mesh, *specs, axis_names, bool(check_vma)),
+        f,
+        in_specs,
+        out_specs,
+    )
+    if hi_values.has_hi_specs(in_specs, out_specs):
+        return functools.wraps(f)(values_mapped)
     check_spec_types("in_specs", in_specs)
     check_spec_types("out_specs", out_specs)
     mapped = Mapped(f, mesh, in_specs, out_specs, axis_names, bool(check_vma))
@@ -129,7 +138,7 @@ def shard_map(
     @made_of(f, "shard_map", *how)
     @functools.wraps(f)
     def wrapper(*args):
-        return mapped(args, whole)
+        return values_mapped(*args) if hi_values.has_hi_values(args) else mapped(args, whole)
 
     return wrapper
 

@@ -15,10 +15,10 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.core.hi_types import as_value, is_high
 from xlab.core.primitive import Primitive
-from xlab.core.trace import is_tracer
+from xlab.core.trace import is_tracer, state
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
-from xlab.interpreters.hi_primitives import AxisData
+from xlab.interpreters.hi_primitives import AxisData, vary_with_values, varying_types
 from xlab.interpreters.lojax import lojax_rules
 from xlab.transforms.vmap import vmap
 
@@ -181,7 +181,12 @@ class VJPHiPrimitive:
         if structure != self.in_tree:
             raise TypeError(f"{self!r} takes operands {self.in_tree}, got {structure}")
         self.check(*_tree.map(aval_of, args))
-        outs = call_hi_primitive_p.bind(*map(as_value, flat), _prim=self)
+        flat = tuple(map(as_value, flat))
+        if state.manual is not None and any(
+            map(is_high, (*self.in_avals_flat, *self.out_avals_flat))
+        ):
+            flat = vary_with_values(flat)
+        outs = call_hi_primitive_p.bind(*flat, _prim=self)
         return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):
@@ -336,7 +341,14 @@ def _dims(dims, avals) -> list:
 
 call_hi_primitive_p = Primitive("call_hi_primitive", multiple_results=True, auto_pvary=False)
 call_hi_primitive_p.takes_hi_types = True
-call_hi_primitive_p.def_abstract_eval(lambda *avals, _prim: _prim.out_avals_flat)
+
+
+@call_hi_primitive_p.def_abstract_eval
+def _call_aval(*avals, _prim):
+    outs = _prim.out_avals_flat
+    return varying_types(avals, outs) if state.manual is not None else outs
+
+
 call_hi_primitive_p.def_impl(lambda *args, _prim: _prim.expand_flat(*args))
 mlir.register_text_lowering(
     call_hi_primitive_p, mlir.lower_fun(lambda *args, _prim: _prim.expand_flat(*args))

@@ -14,6 +14,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import state
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, costs, mlir
+from xlab.interpreters.lojax import recast
 from xlab.lax.collectives.common import AxisPrimitive, mat_of, refuse_unfinished, vma_state
 from xlab.sharding import get_abstract_mesh
 
@@ -221,6 +222,15 @@ pvary_p = _cast("pvary", _pvary_mat)
 preduced_p = _cast("preduced", _preduced_mat)
 vary_unreduced_cast_p = _cast("vary_unreduced_cast", _to_unreduced_mat)
 reduced_vary_cast_p = _cast("reduced_vary_cast", _from_reduced_mat)
+
+
+def _left_of_pvary(x, params):
+    # An array out of a value of a hi type whose type does not say over which axes it varies.
+    axes = tuple(a for a in params["axes"] if a not in aval_of(x).mat.varying)
+    return {"axes": axes} if axes else None
+
+
+recast[pvary_p] = _left_of_pvary
 
 _CASTS = {
     ("invarying", "varying"): pvary_p,
