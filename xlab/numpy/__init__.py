@@ -5,16 +5,16 @@ Reading order: `operands.py` (which values are accepted and how types meet), `uf
 `searching.py`, `sets.py`, `tensor_contractions.py`, `einsum.py`; `jit_when_eager.py` makes such a function one program when it is called eagerly. May import `parallel` and
 everything below it. Results equal JAX's in value, dtype and weak type.
 
-Also: `linalg/` (linear algebra), `array_api.py` (what the array API asks of a namespace), `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `creation.py` (arrays from values, ranges and
-nothing), `cumulative.py` (running sums, products and differences), `einsum_path.py` (the order in which an `einsum`
+Also: `linalg/` (linear algebra), `array_api.py` (what the array API asks of a namespace), `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `conversion.py` (arrays from values), `creation.py` (arrays
+from nothing), `cumulative.py` (running sums, products and differences), `einsum_path.py` (the order in which an `einsum`
 multiplies), `fft.py` (Fourier transforms under the names of `numpy.fft`), `fitting.py` (`polyfit`),
 `flip_roll_repeat.py` (elements in other places), `functional.py` (functions of functions), `functions.py`
-(elementwise functions of special uses), `grids.py` (ranges, grids and triangles), `histograms.py` (how many elements lie in each bin),
+(elementwise functions of special uses), `grids.py` (ranges and grids), `histograms.py` (how many elements lie in each bin),
 `index_entries.py` (what an index means), `index_tricks.py` (`choose`, `mgrid`, `put`), `indexing.py` (indexing by NumPy's rules),
-`io.py` (files, bytes, printing), `nan_reductions.py` (reductions that leave NaN out), `padding.py` (`pad`, by mode),
+`io.py` (files, bytes, printing), `moments.py` (means and variances), `nan_reductions.py` (reductions that leave NaN out), `padding.py` (`pad`, by mode),
 `polynomials.py` (polynomials as vectors of coefficients), `quantiles.py` (medians and percentiles), `scalars.py` (scalar types
 (`jnp.float32` and the like)), `sorting.py` (sorting and positions in sorted order), `statistics.py` (averages,
-covariance, interpolation), `ufunc.py` (functions of scalars as functions of arrays), `ufunc_methods.py` (the
+covariance, interpolation), `triangles.py` (triangles of matrices), `ufunc.py` (functions of scalars as functions of arrays), `ufunc_methods.py` (the
 elementwise functions that have a ufunc's methods), `updates.py` (`x.at[index]`).
 """
 
@@ -57,6 +57,7 @@ from xlab.numpy.insert_delete import *
 from xlab.numpy.io import *
 from xlab.numpy.joining import *
 from xlab.numpy.logic import *
+from xlab.numpy.moments import *
 from xlab.numpy.nan_reductions import *
 from xlab.numpy.polynomials import *
 from xlab.numpy.quantiles import *
@@ -97,6 +98,7 @@ from xlab.numpy.shape import *
 from xlab.numpy.sorting import *
 from xlab.numpy.statistics import *
 from xlab.numpy.tensor_contractions import *
+from xlab.numpy.triangles import *
 from xlab.numpy.ufunc import *
 from xlab.numpy.ufuncs import (
     acos,

@@ -242,7 +242,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
         >>> len(jnp.tril_indices_from(jnp.ones((2, 2)))[0])
         3
     """
-    from xlab.numpy.grids import tril_indices
+    from xlab.numpy.triangles import tril_indices
 
     n, m = _matrix("tril_indices_from", arr)
     return tril_indices(n, k, m)
@@ -256,7 +256,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
         >>> len(jnp.triu_indices_from(jnp.ones((2, 2)))[0])
         3
     """
-    from xlab.numpy.grids import triu_indices
+    from xlab.numpy.triangles import triu_indices
 
     n, m = _matrix("triu_indices_from", arr)
     return triu_indices(n, k, m)

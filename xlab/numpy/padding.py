@@ -10,9 +10,9 @@ from xlab.core.avals import aval_of
 from xlab.core.dims import SymbolicDim, dim_index
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.moments import mean as _mean
 from xlab.numpy.operands import cast_operand, check, ndim_of, shape_of
 from xlab.numpy.reductions import max as _max
-from xlab.numpy.reductions import mean as _mean
 from xlab.numpy.reductions import min as _min
 
 _OPTIONS = {

@@ -15,6 +15,7 @@ from xlab.lax.sort import sort as _sort
 from xlab.numpy.arithmetic import as_array, is_complex, select_promoted
 from xlab.numpy.index_entries import cast_dim
 from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.moments import mean as _mean
 from xlab.numpy.operands import (
     aligned,
     cast_operand,
@@ -26,7 +27,6 @@ from xlab.numpy.operands import (
     shape_of,
 )
 from xlab.numpy.reductions import axes_of
-from xlab.numpy.reductions import mean as _mean
 from xlab.numpy.reductions import sum as _sum
 
 __all__ = ["average", "corrcoef", "cov", "interp"]

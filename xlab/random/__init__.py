@@ -1,7 +1,7 @@
 """Random numbers from explicit keys: the same key gives the same numbers, on any number of devices.
 
 Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py` (how bits come from a key and a counter),
-`bits.py` (the primitives), `drawing.py` (shared by distributions), `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`,
+`bits.py` (the primitives), `drawing.py` (shared by distributions), `uniforms.py`, `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`,
 `matrices.py`.
 Imports what is below it.
 

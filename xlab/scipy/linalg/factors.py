@@ -8,11 +8,12 @@ from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.grids import eye, tril, triu
+from xlab.numpy.grids import eye
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check, promoted_inexact
 from xlab.numpy.tensor_contractions import matmul
+from xlab.numpy.triangles import tril, triu
 
 __all__ = ["eigh", "eigh_tridiagonal", "lu", "polar", "qr", "qr_multiply", "svd"]
 

@@ -14,7 +14,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import diagonal, repeat
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array, log2
-from xlab.numpy.grids import eye, triu
+from xlab.numpy.grids import eye
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.linalg.systems import solve
@@ -22,6 +22,7 @@ from xlab.numpy.logic import isfinite
 from xlab.numpy.operands import check, promoted_inexact
 from xlab.numpy.searching import where
 from xlab.numpy.tensor_contractions import matmul
+from xlab.numpy.triangles import triu
 from xlab.transforms.jvp import jvp
 from xlab.transforms.vmap import vmap
 

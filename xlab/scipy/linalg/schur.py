@@ -11,12 +11,12 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import eye as _eye
 from xlab.lax.linalg.common import repeat, stacked
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.grids import triu
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check
 from xlab.numpy.searching import where
 from xlab.numpy.tensor_contractions import matmul
+from xlab.numpy.triangles import triu
 
 __all__ = ["hessenberg", "rsf2csf", "schur"]
 
