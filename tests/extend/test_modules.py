@@ -201,6 +201,7 @@ def test_platforms_that_cannot_start_say_why(second):
 def test_cleared_backends_are_made_anew_with_other_options():
     program = """
         import numpy as np, xlab
+        from xlab.backend import client
         from xlab.extend import backend
         xlab.config.update("num_cpu_devices", 2)
         f = xlab.jit(lambda x: x * 2)
@@ -217,6 +218,13 @@ def test_cleared_backends_are_made_anew_with_other_options():
         backend.clear_backends()
         backend.clear_backends()
         assert float(xlab.numpy.ones(3).sum()) == 3
+        # A client that was made in another way, as those of several processes are, is made in that way again.
+        backend.clear_backends()
+        native = client._jax.get_tfrt_cpu_client
+        client.use_client(lambda num_devices: native(num_devices=num_devices + 2))
+        assert len(xlab.devices()) == 5
+        backend.clear_backends()
+        assert len(xlab.devices()) == 5
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],

@@ -34,6 +34,7 @@ _client: Any = None
 _devices: tuple[Device, ...] = ()
 _processes = 1
 _started_with = 0
+_make: Callable[..., Any] = _jax.get_tfrt_cpu_client
 
 
 def client() -> Any:
@@ -47,17 +48,17 @@ def started() -> bool:
 
 
 def _start(make: Callable[..., Any] | None = None) -> Any:
-    global _client, _devices, _processes, _started_with
+    global _client, _devices, _processes, _started_with, _make
     with _lock:
         if _client is None:
             count = cpu_device_count()
             if count < 1:
                 raise ValueError(f"config.num_cpu_devices must be at least 1; got {count}.")
             with watchdog.long_collective_timeout():
-                made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
+                made = (make or _make)(num_devices=count)
             _devices, _started_with = tuple(made.devices()), count
             _processes = max(d.process_index for d in _devices) + 1
-            _client = made
+            _client, _make = made, make or _make  # another client is made like this one
             gc.callbacks.append(_release)
     return _client
 
