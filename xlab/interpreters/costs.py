@@ -27,9 +27,9 @@ from xlab.core.rules import RuleTable
 from xlab.interpreters.communication import collective_rules
 from xlab.interpreters.control_flow import BranchFlow, LoopFlow, flow_of
 
-UNITS = ("elementwise", "reduction", "matrix", "other", "host", "free")
+UNITS = ("elementwise", "reduction", "matrix", "decomposition", "other", "host", "free")
 """How an equation meets its neighbours in a compiled program: `elementwise` is fused with what it reads and with what reads it, `reduction`
-with what it reads, `matrix` is a product or a convolution, `other` stands alone, `host` leaves the device, `free` has no code of its own."""
+with what it reads, `matrix` is a product or a convolution, `decomposition` one of linear algebra, `other` stands alone, `host` leaves the device, `free` has no code of its own."""
 
 TRANSCENDENTAL = 10.0
 """Additions in the time of one exponential, about."""
@@ -147,7 +147,7 @@ def on_matrices(count: Callable[..., float]) -> Callable[..., Cost]:
         m, n = x.shape[-2:]
         batch = math.prod(x.shape[:-2])
         harder = 4 if x.dtype.kind == "c" else 1
-        return Cost(int(harder * batch * count(m, n, params)), unit="other")
+        return Cost(int(harder * batch * count(m, n, params)), unit="decomposition")
 
     return rule
 

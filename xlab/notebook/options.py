@@ -13,7 +13,7 @@ from typing import Any
 from xlab import ShapeDtypeStruct, device_count, tree
 from xlab.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, get_mesh, make_mesh
 
-PARTS = ("jaxpr", "shardings", "collectives", "timings", "hlo", "memory", "kernels")
+PARTS = ("jaxpr", "shardings", "collectives", "timings", "hlo", "memory", "kernels", "overview")
 
 
 def axes(text: str) -> dict[str, int]:

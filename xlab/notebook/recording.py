@@ -14,6 +14,7 @@ from xlab.observe.programs.analysis_only import suppress_warnings
 from xlab.observe.records import Failure, Report
 
 _FIELDS = {
+    "overview": ("costs", "findings", "patterns"),
     "jaxpr": ("programs",),
     "shardings": ("layouts",),
     "collectives": ("transfers",),

@@ -15,6 +15,8 @@ from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.kernel_runs.static import kernels_of
+from xlab.observe.overview.machines import machine
+from xlab.observe.overview.step_cost import brief_cost
 from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program
@@ -32,6 +34,7 @@ from xlab.observe.records import (
     Timing,
     Transfer,
 )
+from xlab.observe.records.cost import StepCost
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.targets import Scheduled
@@ -43,7 +46,7 @@ from xlab.observe.timing.log import log_lines
 from xlab.observe.timing.phases import phases, timings
 from xlab.observe.timing.profile import heat
 
-PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger", "kernels")
+PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger", "kernels", "costs")
 MOST_BLOCKS = 3000
 """Block visits of one kernel that a report has."""
 
@@ -87,6 +90,7 @@ def report(
     moved: list[Transfer] = []
     used: list[Memory] = []
     kernels: list[KernelRun] = []
+    costs: list[StepCost] = []
     notices: list[Notice] = []
     unknown_collectives = False
     for index, stages in enumerate(subjects):
@@ -137,6 +141,24 @@ def report(
                 index,
             )
             used += [one] if one is not None else []
+        if "costs" in parts:
+            known = (
+                [t for t in moved if t.program == index]
+                if link == "cpu" and "transfers" in parts and not unknown_collectives
+                else None
+            )
+            kept = next((m for m in used if m.program == index), None)
+            one_cost = _guard(
+                lambda stages=stages, index=index, known=known, kept=kept: memoize(
+                    stages,
+                    ("cost", index, machine()),
+                    lambda: brief_cost(stages, index, known, kept),
+                ),
+                notices,
+                f"the cost of {stages.name}",
+                index,
+            )
+            costs += [one_cost] if one_cost is not None else []
         if "kernels" in parts:
             kernels += (
                 _guard(
@@ -251,6 +273,7 @@ def report(
         counted="transfers" in parts and bool(subjects) and not unknown_collectives,
         kernels=tuple(kernels),
         log=log_lines(session, spent) if spent else (),
+        costs=tuple(costs),
     )
 
 

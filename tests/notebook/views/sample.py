@@ -9,10 +9,14 @@ from tests.notebook.views import sample_kernel
 from tests.notebook.views.sample_program import FILE, MESH, program, source
 from xlab.observe import records as r
 from xlab.observe.records.caches import Caches
+from xlab.observe.records.call_tree import Call
+from xlab.observe.records.cost import CostSum, EquationCost, StepCost
 from xlab.observe.records.diff import Figure
 from xlab.observe.records.effects import PendingEffect, PendingEffects
+from xlab.observe.records.finding import Finding, Pattern
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.live import Live, LiveArray
+from xlab.observe.records.machine import Machine
 from xlab.observe.records.overlap import Between, Overlap
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.replay import FlowEvent, Replay
@@ -417,6 +421,42 @@ def ranking(found: r.Report) -> Ranking:
     return Ranking(
         "train_step", (placement_of(found, "x P('data')"), placement_of(found, "x P()")), 7, 1
     )
+
+
+def step_cost(found: r.Report) -> StepCost:
+    """What the sample's program costs, with its structure."""
+    p = found.programs[0]
+    attention = Call("attention", 6, 1, source(3), (2, 3), 4e6, 2e5, 1e3, 900.0, 600.0, first=2)
+    block = Call("block", 6, 6, source(2), (4,), 9e6, 5e5, 1e3, 1500.0, 1000.0, (attention,), 2)
+    tree = Call("train_step", 1, 1, None, (0,), 1e7, 6e5, 2e3, 1900.0, 1100.0, (block,), 0)
+    machine = Machine(
+        "cpu", "round numbers of a small CPU, not measured", (("f32", 5e10),), memory=16_000_000_000,
+        share=2.0, shared_memory=True, convolution=1e10,
+    )  # fmt: skip
+    equation = EquationCost(2, "dot_general", 1e6, 0.0, 3e4, 4e4, 0.0, 20.0, "compute", 1, False, source(3), "layer")  # fmt: skip
+    lines = (
+        CostSum("cell:3", 1500.0, 900.0, 9e6, 5e5, 1e3, "compute", source(3), (2, 3)),
+        CostSum("cell:5", 400.0, 0.0, 1e6, 1e5, 0.0, "memory", source(5), (4,)),
+    )
+    return StepCost(
+        p.name, machine, 8, (equation,), lines, (CostSum("layer", 20.0),), tree, 1400.0, 500.0, 100.0, 2000.0,
+        "compute", 1100.0, 3_400_000, 16_000_000_000, ("loops of unknown length count once",), 0, 1e7, 6e5, 2e3,
+    )  # fmt: skip
+
+
+def findings() -> tuple[Finding, ...]:
+    """Two findings, one with a change that was tried."""
+    return (
+        Finding(
+            "removable collective", "`w` is gathered whole over model", 786_432, 31.0, "give w P('model', None)",
+            "25 → 24 collectives", "collectives", source(3), 3, 0, "attention",
+        ),
+        Finding("unused argument", "`rng` is given and not used", 8),
+    )  # fmt: skip
+
+
+def patterns() -> tuple[Pattern, ...]:
+    return (Pattern("data-parallel gradient sum", 12, 1_200_000, ("data",), (3, 4)),)
 
 
 def report() -> r.Report:

@@ -57,7 +57,8 @@ def of_every_type():
                 walk(v)
 
     report = sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace"))
-    for value in (*of_every_view(report, "a").values(), Drawing("timings"), KernelMoment(3)):
+    others = (Drawing("timings"), KernelMoment(3), *sample.findings(), *sample.patterns())
+    for value in (*of_every_view(report, "a").values(), *others):
         walk(value)
     return {
         name: {

@@ -182,6 +182,9 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.kernel(REPORT),
                 sample.replay(REPORT),
                 sample.transposed(REPORT),
+                sample.step_cost(REPORT),
+                *sample.findings(),
+                *sample.patterns(),
                 KernelMoment(3),
             )
         )

@@ -357,7 +357,7 @@ def _householder(m, n, params):
 
 
 def _applied(avals_in, avals_out, **_):
-    return costs.Cost(4 * avals_in[1].shape[-1] * avals_out[0].size, unit="other")
+    return costs.Cost(4 * avals_in[1].shape[-1] * avals_out[0].size, unit="decomposition")
 
 
 costs.register(costs.on_matrices(lambda *given: 2 * _householder(*given)), qr_p)

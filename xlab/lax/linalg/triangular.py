@@ -182,7 +182,7 @@ mlir.register_text_lowering(triangular_solve_p, _lowering)
 
 
 def _cost(avals_in, avals_out, **_):
-    return costs.Cost(avals_in[0].shape[-1] * avals_out[0].size, unit="other")
+    return costs.Cost(avals_in[0].shape[-1] * avals_out[0].size, unit="decomposition")
 
 
 costs.register(_cost, triangular_solve_p)

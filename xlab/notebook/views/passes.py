@@ -14,7 +14,7 @@ from xlab.observe.records.units import plural, time_text
 MOST_DIFF = 40
 """Lines of each pass's difference that the page shows without a script."""
 
-MOST_STATIC = 120
+MOST_STATIC = 100
 """Lines of all differences together that it shows."""
 
 MOST_CHARACTERS = 240

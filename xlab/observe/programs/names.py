@@ -221,6 +221,12 @@ def source_of(eqn: JaxprEqn) -> Source | None:
     return _place(code, eqn.source_info.lasti, file, shown_name(file))
 
 
+def place(frame: tuple[Any, int]) -> Source:
+    """The user's line that a frame is at: a code object and the offset of an instruction."""
+    code, lasti = frame
+    return _place(code, lasti, code.co_filename)
+
+
 def listings(equations: Any) -> tuple[Listing, ...]:
     """The source of every function that made one of the equations: consecutive lines per file."""
     spans: dict[str, set[tuple[int, int]]] = {}

@@ -62,7 +62,7 @@ def program(
     if "partitioned" in levels:
         stages.stage("local")  # brings the stages before it
     made = tuple(found for name in levels if (found := level(stages, name)) is not None)
-    specs = _propagated_specs(stages) if "propagated" in levels else {}
+    specs = propagated_specs(stages) if "propagated" in levels else {}
     record = _Maker(stages, specs).program(stages.closed.jaxpr, stages.name, top=True)
     return record.replace(
         effects=tuple(sorted(str(e) for e in stages.closed.effects if not isinstance(e, _INSIDE))),
@@ -93,7 +93,7 @@ class _Maker:
         arg_names = jaxpr.debug_info.arg_names
         if len(arg_names) != len(jaxpr.invars):
             arg_names = ("",) * len(jaxpr.invars)
-        specs = _argument_specs(self.stages) if top else {}
+        specs = argument_specs(self.stages) if top else {}
         inputs = tuple(
             self.variable(v, n, specs.get(i))
             for i, (v, n) in enumerate(zip(jaxpr.invars, arg_names))
@@ -217,7 +217,7 @@ def mesh_info(mesh: Any) -> MeshInfo | None:
     )
 
 
-def _argument_specs(stages: ProgramStages) -> dict[int, Any]:
+def argument_specs(stages: ProgramStages) -> dict[int, Any]:
     if not stages.is_lowered:
         return {}
     low = stages.lowered
@@ -356,8 +356,10 @@ def tensor_shape(text: str) -> tuple[int, ...]:
     return tuple(int(d) for d in text.split("x")[:-1] if d.isdigit())
 
 
-def _propagated_specs(stages: ProgramStages) -> dict[int, list[tuple]]:
+def propagated_specs(stages: ProgramStages) -> dict[int, list[tuple]]:
     """Per equation the specs and shapes of the results the propagation decided, last operation first."""
+    if stages.propagated_specs is not None:
+        return stages.propagated_specs
     found = stages.stage("propagated")
     if not found:
         return {}
@@ -370,4 +372,5 @@ def _propagated_specs(stages: ProgramStages) -> dict[int, list[tuple]]:
             "})"
         ):  # the end of an operation with a region has its types
             out.setdefault(ids[0], [])[:0] = result_shardings(line)
+    stages.propagated_specs = out
     return out

@@ -62,6 +62,7 @@ class ProgramStages:
         self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
         self._traced, self._lowered, self._executable = traced, lowered, executable
         self._stages: dict[str, str] = {}
+        self.propagated_specs: dict[int, list[tuple]] | None = None
         self._propagation: _propagation.Propagation | None = None
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.cost import StepCost
+from xlab.observe.records.finding import Finding, Pattern
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.layout import ArrayLayout, layout_line
 from xlab.observe.records.ledger import Ledger, ledger_text
@@ -54,7 +56,8 @@ class Failure(Record):
 class Report(Record):
     """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`; `opens` names a tab.
 
-    `counted` says that collectives were looked for: without it, none in `transfers` says nothing.
+    `counted` says that collectives were looked for: without it, none in `transfers` says nothing. `costs` have no equations of their own: what
+    each costs is asked of `observe.cost`.
     """
 
     title: str
@@ -76,6 +79,9 @@ class Report(Record):
     counted: bool = False
     kernels: tuple[KernelRun, ...] = ()
     log: tuple[LogLine, ...] = ()
+    costs: tuple[StepCost, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
 
 
 def report_header(
@@ -123,6 +129,14 @@ def _report(report: Report, o: Options) -> str:
     layouts, more = limited(report.layouts, o, "array")
     lines_of_log, more_lines = limited(report.log, o, "line")
     sections = [
+        ("Overview", ["  " + text(c, times=o.times).replace("\n", "\n  ") for c in report.costs]),
+        (
+            "Findings",
+            [
+                "  " + text(x, times=o.times).replace("\n", "\n  ")
+                for x in (*report.findings, *report.patterns)
+            ],
+        ),
         ("Shardings", ["  " + layout_line(x) for x in layouts] + more),
         ("Collectives", [transfers_table(report.transfers, o)] if report.transfers else []),
         ("Phases", [phases_table(report.phases, o)] if report.phases else []),

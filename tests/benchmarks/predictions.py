@@ -1,0 +1,170 @@
+"""Predicted against measured times of steps on this CPU, after a calibration: the goal is a factor of two.
+
+python -m tests.benchmarks.predictions [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import xlab
+import xlab.numpy as jnp
+from xlab import P, lax, observe
+from xlab.observe.timing.phases import wait
+from xlab.sharding import AxisType, NamedSharding, make_mesh
+
+GOAL = 2.0
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return jnp.asarray(RANDOM.normal(size=shape).astype(np.float32) / 8)
+
+
+def mlp_loss(params, x, y):
+    for w in params:
+        x = jnp.tanh(x @ w)
+    return jnp.mean((x - y) ** 2)
+
+
+def mlp_step(params, x, y):
+    grads = xlab.grad(mlp_loss)(params, x, y)
+    return [w - 0.1 * g for w, g in zip(params, grads)]
+
+
+def attention(p, x):
+    q, k, v = (jnp.reshape(x @ p[n], (*x.shape[:2], 4, -1)) for n in ("q", "k", "v"))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / 4
+    scores = jnp.exp(scores - scores.max(-1, keepdims=True))
+    scores = scores / scores.sum(-1, keepdims=True)
+    return jnp.reshape(jnp.einsum("bhqk,bkhd->bqhd", scores, v), x.shape) @ p["o"]
+
+
+def block(p, x):
+    x = x + attention(p, x)
+    return x + jnp.maximum(x @ p["up"], 0) @ p["down"]
+
+
+def transformer_loss(params, x):
+    for p in params:
+        x = block(p, x)
+    return jnp.mean(x**2)
+
+
+def transformer_step(params, x):
+    grads = xlab.grad(transformer_loss)(params, x)
+    return xlab.tree.map(lambda w, g: w - 0.1 * g, params, grads)
+
+
+def conv_net(filters, x):
+    for f in filters:
+        x = jnp.maximum(lax.conv(x, f, (1, 1), "SAME"), 0)
+    return x.mean((2, 3))
+
+
+def recurrent(w, u, xs):
+    def cell(h, x):
+        h = jnp.tanh(h @ w + x @ u)
+        return h, h
+
+    return lax.scan(cell, jnp.zeros((xs.shape[1], w.shape[0])), xs)[1]
+
+
+def softmax(x):
+    x = jnp.exp(x - x.max(-1, keepdims=True))
+    return x / x.sum(-1, keepdims=True)
+
+
+def layers(width, d):
+    return {
+        **{n: normal(d, d) for n in "qkvo"},
+        "up": normal(d, width * d),
+        "down": normal(width * d, d),
+    }
+
+
+def gaussian_process(x, y):
+    distance = jnp.sum((x[:, None] - x[None]) ** 2, -1)
+    k = jnp.exp(-distance / 2) + 1e-2 * jnp.eye(len(x))
+    factor = jnp.linalg.cholesky(k)
+    return lax.linalg.triangular_solve(factor, y[:, None], left_side=True, lower=True)
+
+
+def programs():
+    """`(name, function, arguments)` of ten programs."""
+    mesh = make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+    put = lambda x, *spec: xlab.device_put(x, NamedSharding(mesh, P(*spec)))
+    wide = [normal(512, 512) for _ in range(4)]
+    return [
+        ("product", lambda a, b: a @ b, (normal(768, 768), normal(768, 768))),
+        ("softmax", softmax, (normal(2048, 1024),)),
+        ("elementwise", lambda x, y: x * y + 0.5 * x - y, (normal(4096, 1024), normal(4096, 1024))),
+        ("mlp step", mlp_step, (wide, normal(256, 512), normal(256, 512))),
+        ("transformer step", transformer_step, ([layers(4, 128)] * 4, normal(8, 64, 128))),
+        ("conv net", conv_net, ([normal(16, 16, 3, 3)] * 4, normal(8, 16, 32, 32))),
+        ("recurrent", recurrent, (normal(128, 128), normal(64, 128), normal(64, 32, 64))),
+        ("gaussian process", gaussian_process, (normal(384, 8), normal(384))),
+        (
+            "data parallel step",
+            mlp_step,
+            ([put(w) for w in wide], put(normal(256, 512), "d"), put(normal(256, 512), "d")),
+        ),
+        (
+            "tensor parallel layer",
+            lambda x, up, down: jnp.tanh(x @ up) @ down,
+            (put(normal(256, 512)), put(normal(512, 2048), None, "d"), put(normal(2048, 512), "d")),
+        ),
+    ]
+
+
+def least_us(run, args, runs=15) -> float:
+    """Microseconds of a steady call."""
+    for _ in range(3):
+        wait(run(*args))
+    spent = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        wait(run(*args))
+        spent.append(1e6 * (time.perf_counter() - begin))
+    return min(spent)  # what else goes on can only add to it
+
+
+def measure() -> list[tuple[str, float, float, str]]:
+    """`(name, predicted in us, measured in us, what bounds it)`."""
+    observe.calibrate()
+    found = []
+    for name, f, args in programs():
+        jitted = xlab.jit(f)
+        cost = observe.cost(jitted, *args)
+        found.append((name, cost.us, least_us(jitted, args), cost.bound))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="where to write the numbers")
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    found = measure()
+    for name, predicted, measured, bound in found:
+        ratio = predicted / measured
+        within = abs(math.log(ratio)) <= math.log(GOAL)
+        print(
+            f"{name:24} predicted {predicted:10.0f} us   measured {measured:10.0f} us   ratio {ratio:5.2f}   "
+            f"{bound:14} {'' if within else '  beyond the goal'}"
+        )
+    print(f"in {time.perf_counter() - begin:.0f} s, goal: between {1 / GOAL} and {GOAL}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""The first tab of a report: parts of the step, the tree of calls, lines, memory, findings; measured or predicted, and links that lead somewhere."""
+
+import re
+
+import numpy as np
+
+import xlab
+import xlab.numpy as jnp
+from tests.notebook.views import sample
+from xlab import observe
+from xlab.notebook.views.draw import html
+from xlab.notebook.views.overview import bar_node, overview_panel, parts_of, tree_node
+from xlab.notebook.views.report import ReportView
+from xlab.observe.records.call_tree import Call
+from xlab.observe.records.text import text
+
+PLAIN = sample.report()
+COST = sample.step_cost(PLAIN)
+REPORT = PLAIN.replace(costs=(COST,), findings=sample.findings(), patterns=sample.patterns())
+
+
+def words(node):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html(node)))
+
+
+def test_it_is_the_first_tab_and_there_only_where_costs_are_known():
+    tabs = re.findall("data-tab='(\\w+)'", html(ReportView().tree(REPORT)))
+    assert tabs[:2] == ["overview", "program"]
+    assert overview_panel(PLAIN) is None
+    assert "data-tab='overview'" not in html(ReportView().tree(PLAIN))
+
+
+def test_it_says_what_is_predicted_and_by_what_it_is_bound():
+    said = words(overview_panel(REPORT))
+    assert "2.00 ms predicted on 8 devices of cpu, bound by arithmetic 3.10 ms measured" in said
+    assert "round numbers of a small CPU, not measured; loops of unknown length count once" in said
+    assert "memory 3.4 MB of 2 GB per device" in said
+
+
+def test_parts_are_predicted_until_they_are_measured():
+    program = PLAIN.programs[0]
+    parts, origin = parts_of(COST, program.replace(heat=()), (), 3100.0)
+    assert origin == "predicted"
+    assert parts == {"compute": 1400.0, "communication": 500.0, "waiting": 0.0, "dispatch": 100.0}
+    sent = PLAIN.transfers[0].replace(
+        instruction="all-reduce.1", equation=7, measured_us=30.0, wait_us=10.0, runs=2
+    )
+    parts, origin = parts_of(COST, program.replace(heat=((1, 5.0), (7, 60.0))), (sent,), 100.0)
+    assert origin == "measured"
+    assert parts == {"compute": 5.0, "communication": 40.0, "waiting": 20.0, "dispatch": 35.0}
+
+
+def test_parts_of_the_bar_lead_to_their_tabs():
+    bar = html(bar_node({"compute": 6.0, "communication": 3.0, "dispatch": 1.0}, "predicted"))
+    assert re.findall("data-go='(\\w+)'", bar) == ["program", "collectives", "timings"]
+    assert "compute 60 %" in bar and "predicted" in bar
+
+
+def test_calls_stand_under_their_callers_with_how_often():
+    tree = html(tree_node(COST))
+    assert [int(n) for n in re.findall(r"padding-left:(\d+)px", tree)] == [0, 12, 24]
+    said = words(tree_node(COST))
+    assert "▸ block ×6" in said and "79 %" in said and "dark: forward, light: backward" in said
+    assert "data-key='0:2'" in tree
+    many = Call("f", us=40.0, children=tuple(Call(f"g{i}", us=2.0) for i in range(20)))
+    assert "11 smaller calls not listed" in words(tree_node(COST.replace(tree=many)))
+
+
+def test_findings_say_what_changed_and_patterns_are_none():
+    said = words(overview_panel(REPORT))
+    assert "2 findings" in said and "31.0 µs, 786 KB" in said
+    assert "Change: give w P('model', None) 25 → 24 collectives" in said
+    assert "✓ data-parallel gradient sum over data: 12 collectives, 1.2 MB sent" in said
+    assert "finding" not in words(overview_panel(REPORT.replace(findings=())))
+
+
+def test_several_programs_have_a_line_each():
+    other = COST.replace(title="eval_step", us=300.0)
+    said = words(overview_panel(REPORT.replace(costs=(other, COST))))
+    assert said.index("train_step") < said.index("eval_step 300 µs predicted")
+    three = REPORT.replace(costs=(COST,) + (other,) * 8)
+    assert "and 3 more programs" in words(overview_panel(three))
+
+
+def test_text_has_the_same():
+    said = text(REPORT)
+    assert "Overview" in said and "block ×6" in said and "Findings" in said
+    assert "Overview" not in text(PLAIN)
+
+
+def test_a_recorded_step_has_its_overview():
+    def layer(x, w):
+        return jnp.tanh(x @ w)
+
+    def step(x, w):
+        for _ in range(3):
+            x = layer(x, w)
+        return x
+
+    x = np.ones((4, 4), np.float32)
+    with observe.record() as session:
+        xlab.jit(step)(x, x)
+    report = observe.report(session)
+    (cost,) = report.costs
+    assert not cost.equations and cost.tree.children[0].label == "layer ×3"
+    assert cost.peak == report.memory[0].peak
+    assert "layer ×3" in words(overview_panel(report))
+    assert not observe.report(session, parts=("programs",)).costs

@@ -1,0 +1,174 @@
+"""What a step costs: closed formulas per equation, sums, sharding, collectives, and machines."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import xlab
+import xlab.numpy as jnp
+from xlab import P, lax, observe
+from xlab.observe.overview import calibration, machines
+from xlab.observe.records import Record
+from xlab.observe.records.machine import Machine
+from xlab.observe.records.text import text
+from xlab.sharding import AxisType, NamedSharding, make_mesh
+
+# One operation, byte or message a microsecond, so that counts are times.
+PLAIN = Machine(
+    "plain", matrix=(("f32", 1e6),), vector=1e6, transcendental=1e6, bandwidth=1e6, alpha=0.0, beta=1.0,
+    memory=1000,
+)  # fmt: skip
+X, W = np.ones((4, 8), np.float32), np.ones((8, 2), np.float32)
+
+
+def by_primitive(c):
+    return {e.primitive: e for e in c.equations}
+
+
+def test_an_equation_takes_the_longer_of_arithmetic_and_bytes():
+    c = observe.cost(lambda x, w: jnp.tanh(x @ w), X, W, machine=PLAIN, compile=False)
+    found = by_primitive(c)
+    dot, tanh = found["dot_general"], found["tanh"]
+    assert (dot.flops, dot.nbytes, dot.us, dot.bound) == (128, 128 + 64 + 32, 224, "memory")
+    assert (tanh.transcendentals, tanh.nbytes, tanh.us) == (8, 64, 64)
+    assert c.us == 224 + 64 and c.bound == "memory" and c.communication_us == 0
+
+
+def test_values_between_fused_operations_are_not_moved():
+    c = observe.cost(lambda x: ((x + 1) * 2).sum(), X, machine=PLAIN, compile=False)
+    found = by_primitive(c)
+    assert [found[p].nbytes for p in ("add", "mul", "reduce_sum")] == [128, 0, 4]
+    assert [found[p].alone for p in ("add", "mul", "reduce_sum")] == [
+        256,
+        256,
+        132,
+    ]  # numbers in the text are no operands
+
+
+def test_calls_are_part_of_their_caller_and_loops_multiply():
+    inner = xlab.jit(lambda x: x * 2)
+    c = observe.cost(lambda x: inner(x) + 1, X, machine=PLAIN, compile=False)
+    assert by_primitive(c)["mul"].nbytes == 128 and by_primitive(c)["add"].nbytes == 128
+    c = observe.cost(
+        lambda x: lax.scan(lambda c, _: (jnp.tanh(c), None), x, None, length=5)[0], X,
+        machine=PLAIN, compile=False,
+    )  # fmt: skip
+    assert (by_primitive(c)["tanh"].times, by_primitive(c)["tanh"].transcendentals) == (5, 160)
+    c = observe.cost(
+        lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: c + 1, x), X[0],
+        machine=PLAIN, compile=False,
+    )  # fmt: skip
+    assert by_primitive(c)["add"].times is None and "unknown length" in c.notes[0]
+
+
+def test_branches_count_by_their_part():
+    f = lambda x: lax.cond(x[0, 0] > 0, lambda x: jnp.tanh(x), lambda x: x, x)
+    c = observe.cost(f, X, machine=PLAIN, compile=False)
+    assert by_primitive(c)["tanh"].transcendentals == 16
+
+
+def test_forward_and_backward_are_told_apart_and_lines_add_up():
+    def loss(w, x):
+        h = x @ w
+        return jnp.sum(h**2)
+
+    c = observe.cost(xlab.grad(loss), W, X, machine=PLAIN, compile=False)
+    assert {e.backward for e in c.equations if e.primitive == "dot_general"} == {False, True}
+    assert 0 < c.backward_us < c.us
+    assert sum(s.us for s in c.lines) == pytest.approx(c.us)
+    line = next(s for s in c.lines if "x @ w" in s.source.text)
+    assert line.flops == 2 * 128 and 0 < line.backward_us < line.us
+    assert "x @ w" in text(c)
+
+
+def test_scopes_have_sums():
+    def f(x):
+        with xlab.named_scope("layer"):
+            return jnp.tanh(x)
+
+    c = observe.cost(f, X, machine=PLAIN, compile=False)
+    assert [(s.name, s.us) for s in c.scopes] == [("layer", 256.0)]
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+
+def test_a_device_has_its_part_and_collectives_have_their_line(mesh):
+    put = lambda x, *spec: xlab.device_put(x, NamedSharding(mesh, P(*spec)))
+    x, w = (
+        put(np.ones((8, 8), np.float32), "data", "model"),
+        put(np.ones((8, 4), np.float32), "model", None),
+    )
+    c = observe.cost(xlab.jit(lambda x, w: x @ w), x, w, machine=PLAIN)
+    (dot,) = [e for e in c.equations if e.primitive == "dot_general"]
+    assert dot.flops == 2 * 8 * 8 * 4 / 8
+    # An all-reduce of the two rows that a device has, over the axis that is summed over.
+    assert c.sent == dot.sent == 2 * 4 * 4 and c.communication_us > 0 and c.devices == 8
+    assert sum(s.sent for s in c.lines) == c.sent
+    assert c.peak is not None and c.memory == 1000
+
+
+def test_inside_shard_map_types_are_those_of_one_device(mesh):
+    f = xlab.shard_map(
+        lambda x: lax.psum(jnp.tanh(x), "data"), mesh=mesh, in_specs=P("data"), out_specs=P()
+    )
+    c = observe.cost(f, np.ones((8, 4), np.float32), machine=PLAIN, compile=False)
+    found = by_primitive(c)
+    assert found["tanh"].transcendentals == 8
+    assert any(e.sent for e in c.equations if e.primitive.startswith("psum"))
+
+
+def test_devices_that_share_cores_share_the_rate():
+    c = lambda share: observe.cost(
+        lambda x: jnp.tanh(x), X, machine=PLAIN.replace(share=share), compile=False
+    )
+    assert c(1.0).us == c(0.0).us
+    assert PLAIN.replace(share=2.0).part(8) == 0.25
+
+
+def test_machines_by_name():
+    assert not machines.default_cpu().measured and "not measured" in machines.default_cpu().note
+    assert observe.machine("tpu:v5e:4x4") == observe.machine("tpu:v5e")
+    with pytest.raises(ValueError, match="unknown machine 'gpu'; there are cpu, tpu:v4"):
+        observe.cost(lambda x: x, X, machine="gpu")
+    with pytest.raises(TypeError, match="a name .* or a Machine; given int"):
+        observe.machine(3)
+
+
+def test_open_sizes_are_refused_with_the_way_out():
+    from xlab.export import symbolic_shape
+
+    given = xlab.ShapeDtypeStruct(symbolic_shape("n"), np.float32)
+    with pytest.raises(ValueError, match="give arrays, or types with numbers"):
+        observe.cost(xlab.jit(lambda x: x + 1).trace(given), compile=False)
+
+
+def test_a_calibration_is_kept_and_read_again(tmp_path, monkeypatch):
+    for name, small in (("SIZE", 8), ("ELEMENTS", 64)):
+        monkeypatch.setattr(calibration, name, small)
+    monkeypatch.setattr(machines, "_calibrated", [])
+    file = tmp_path / "machine.json"
+    made = observe.calibrate(file)
+    assert made.measured and observe.machine() == made
+    assert min(r for _, r in made.matrix) > 0 and made.bandwidth > 0 and made.dispatch_us > 0
+    assert made.share >= 1 and made.alpha > 0 and made.beta > 0
+    monkeypatch.setattr(machines, "_calibrated", [])
+    assert observe.calibrate(file) == made == observe.machine()
+    file.write_text(json.dumps(observe.memory(lambda x: x, X).to_json()))
+    with pytest.raises(ValueError, match="has a Memory, not a Machine"):
+        observe.calibrate(file)
+
+
+def test_records_survive_json():
+    c = observe.cost(xlab.grad(lambda x: jnp.tanh(x).sum()), X, machine=PLAIN, compile=False)
+    assert Record.from_json(c.to_json()) == c
+
+
+def test_measured_numbers_are_not_in_texts_unless_asked():
+    c = observe.cost(lambda x: x + 1, X, machine=PLAIN.replace(measured=True), compile=False)
+    assert "predicted" not in text(c) and "predicted" in text(c, times=True)

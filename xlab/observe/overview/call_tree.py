@@ -1,0 +1,191 @@
+"""The program by its own structure: which of the user's functions called which, with what each costs.
+
+A function that a loop in Python calls six times is one call, ×6: its equations stand there six times. How often is read from these
+equations, for nobody counts calls while a program is traced.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlab.observe.overview.flattened import Frame, Operation
+from xlab.observe.programs import names as _names
+from xlab.observe.records.call_tree import Call
+
+HIDDEN = ("<listcomp>", "<dictcomp>", "<genexpr>", "<setcomp>")
+"""What Python calls functions that are a part of the function around them."""
+
+
+@dataclass
+class Figures:
+    """What one operation costs in one run of the program."""
+
+    us: float = 0.0
+    flops: float = 0.0
+    nbytes: float = 0.0
+    sent: float = 0.0
+
+
+@dataclass
+class _Node:
+    """A function called at one place. Signatures count how often an equation, by its place in the program's text, stands in the program."""
+
+    name: str
+    site: Frame | None = None
+    in_loop: bool = False
+    own: list[tuple[Operation, Figures]] = field(default_factory=list)
+    children: dict[Any, _Node] = field(default_factory=dict)
+    once: Counter = field(default_factory=Counter)
+    every: Counter = field(default_factory=Counter)
+    unknown: bool = False
+
+
+def call_tree(operations: Iterable[tuple[Operation, Figures]], title: str) -> Call:
+    """The tree of calls of a program.
+
+    Args:
+        operations: what is in the program, with what each costs.
+        title: of the program, for one whose operations have no function in common.
+    """
+    root = _Node(title)
+    for op, figures in operations:
+        _add(root, op, figures)
+    if len(root.children) == 1 and not root.own:
+        (root,) = root.children.values()
+    return _record(root, 1)
+
+
+@functools.lru_cache(maxsize=4096)
+def _loops(code: Any) -> tuple[tuple[int, int], ...]:
+    """Where the loops of a function begin and end, as offsets of instructions: a jump backwards closes each."""
+    return tuple(
+        (i.argval, i.offset)
+        for i in dis.get_instructions(code)
+        if i.opname.startswith("JUMP_BACKWARD") or i.opname.startswith("POP_JUMP_BACKWARD")
+    )
+
+
+def in_loop(code: Any, offset: int) -> bool:
+    """Whether an instruction of a function stands in a loop of it.
+
+    >>> def f(x):
+    ...     y = x + 1
+    ...     for _ in range(3):
+    ...         y = y + 2
+    ...     return y
+    >>> import dis
+    >>> [in_loop(f.__code__, i.offset) for i in dis.get_instructions(f) if i.opname == "BINARY_OP"]
+    [False, True]
+    """
+    return any(begin <= offset <= end for begin, end in _loops(code))
+
+
+def _add(root: _Node, op: Operation, figures: Figures) -> None:
+    """Puts an equation under the functions that led to it."""
+    node, site, looped = root, None, False
+    signature = op.eqn.primitive.name, op.path
+    often = 0 if op.backward else op.times or 1
+    for code, at in op.path:
+        if code.co_name in HIDDEN:
+            looped = True
+            continue
+        child = node.children.get((site, code))
+        if child is None:
+            name = "a lambda" if code.co_name == "<lambda>" else code.co_name
+            child = node.children[site, code] = _Node(name, site, looped)
+        node, site, looped = child, (code, at), in_loop(code, at)
+        node.unknown |= op.times is None
+        if often:
+            node.every[signature] += often
+    node.own.append((op, figures))
+    if often and not looped:
+        node.once[signature] += often
+
+
+def _runs(node: _Node, around: int | None) -> int | None:
+    """How often a function runs: as often as what it does outside of loops; without that, as often as its caller, or what it calls."""
+    if node.unknown:
+        return None
+    if node.once:
+        counts = Counter(node.once.values())
+        return max(counts, key=lambda n: (counts[n], -n))
+    if not node.every:
+        return around
+    least = min(node.every.values())
+    return least if node.in_loop or around is None or least % around else around
+
+
+def _shape(node: _Node) -> tuple:
+    """What two calls have in common that compute the same: names, primitives and types."""
+    own = tuple(
+        (op.eqn.primitive.name, op.times, op.backward, *(v.aval for v in op.eqn.outvars))
+        for op, _ in node.own
+    )
+    return node.name, own, tuple(_shape(c) for c in node.children.values())
+
+
+def _merged(records: list[tuple[Any, Call]]) -> tuple[Call, ...]:
+    """Calls of one function with one structure from several lines as one."""
+    kept: dict[Any, Call] = {}
+    for key, call in records:
+        kept[key] = _sum(kept[key], call) if key in kept else call
+    return tuple(sorted(kept.values(), key=lambda c: c.first))
+
+
+def _sum(a: Call, b: Call) -> Call:
+    add = lambda m, n: None if m is None or n is None else m + n
+    return a.replace(
+        times=add(a.times, b.times),
+        calls=add(a.calls, b.calls),
+        equations=(*a.equations, *b.equations),
+        flops=a.flops + b.flops,
+        nbytes=a.nbytes + b.nbytes,
+        sent=a.sent + b.sent,
+        us=a.us + b.us,
+        backward_us=a.backward_us + b.backward_us,
+        children=tuple(_sum(x, y).replace(calls=x.calls) for x, y in zip(a.children, b.children)),
+        first=min(a.first, b.first),
+        places=a.places + b.places,
+    )
+
+
+def _record(node: _Node, around: int | None) -> Call:
+    times = _runs(node, around)
+    calls = times
+    if times is not None and around and times % around == 0:
+        calls = times // around
+    codes = Counter(code for _, code in node.children)
+    children = _merged(
+        [
+            ((code, _shape(c) if codes[code] > 1 else ()), _record(c, times))
+            for (_, code), c in node.children.items()
+        ]
+    )
+    us, back, flops, nbytes, sent = (
+        sum(f.us for _, f in node.own),
+        sum(f.us for op, f in node.own if op.backward),
+        sum(f.flops for _, f in node.own),
+        sum(f.nbytes for _, f in node.own),
+        sum(f.sent for _, f in node.own),
+    )
+    numbers = tuple(dict.fromkeys(op.number for op, _ in node.own))
+    firsts: Sequence[int] = [*numbers[:1], *(c.first for c in children if c.first >= 0)]
+    return Call(
+        node.name,
+        times,
+        calls,
+        _names.place(node.site) if node.site is not None else None,
+        numbers,
+        flops + sum(c.flops for c in children),
+        nbytes + sum(c.nbytes for c in children),
+        sent + sum(c.sent for c in children),
+        us + sum(c.us for c in children),
+        back + sum(c.backward_us for c in children),
+        children,
+        min(firsts, default=-1),
+    )

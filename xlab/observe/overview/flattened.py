@@ -1,0 +1,284 @@
+"""A program as the operations that remain of it when neighbours are fused, with what each costs on one device.
+
+Programs that are called once are part of their caller, as they are for the compiler; the bodies of loops and branches stand by themselves.
+What is fused is guessed: elementwise operations with what they read and what reads them, reductions with what they read. A value between
+two that are fused is neither written nor read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xlab.core import dtypes
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
+from xlab.core.source_info import is_internal
+from xlab.interpreters.communication import collective_rules
+from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
+from xlab.interpreters.costs import Cost, bytes_of, cost_of, cost_rules
+from xlab.observe.programs import names as _names
+from xlab.observe.programs.program import argument_specs, propagated_specs, spec_of
+from xlab.observe.programs.stages import ProgramStages
+
+Frame = tuple[Any, int]
+"""A function and the instruction it is at: code object and offset."""
+
+_READS_FUSED = frozenset(("elementwise", "reduction"))
+
+
+@dataclass
+class Value:
+    """A value of the program on one device: its bytes, and who reads it."""
+
+    nbytes: float
+    axes: tuple[str, ...] = ()
+    made_by: Operation | None = None
+    read_by: list[Operation] = field(default_factory=list)
+    boundary: bool = False
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is written and read, and not a part of one loop."""
+        maker = self.made_by
+        if self.boundary or maker is None or maker.cost.unit != "elementwise":
+            return True
+        if maker.cost.transcendentals and len(self.read_by) > 1:
+            return True  # it is too expensive to be worked out twice
+        return not all(op.cost.unit in _READS_FUSED for op in self.read_by)
+
+
+@dataclass
+class Operation:
+    """One equation as it runs: its cost on one device, how often, and which functions led to it."""
+
+    number: int
+    eqn: JaxprEqn
+    cost: Cost
+    ways: int
+    times: int | None
+    path: tuple[Frame, ...]
+    backward: bool
+    source: Any
+    scope: str
+    probability: float = 1.0
+    reads: list[Value] = field(default_factory=list)
+    writes: list[Value] = field(default_factory=list)
+
+    @property
+    def communicates(self) -> bool:
+        """Whether it is a collective."""
+        return self.eqn.primitive in collective_rules
+
+    @property
+    def dtype(self) -> str:
+        """The short name of the dtype it computes in."""
+        of = self.eqn.invars or self.eqn.outvars
+        dtype = getattr(of[0].aval, "dtype", None) if of else None
+        return dtypes.short_name(dtype) if dtype is not None else ""
+
+    @property
+    def alone(self) -> float:
+        """Bytes read and written if nothing is fused."""
+        if self.cost.nbytes is not None:
+            return self.cost.nbytes / self.ways
+        return sum(v.nbytes for v in (*self.reads, *self.writes))
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes read and written after fusion."""
+        read = sum(v.nbytes for v in {id(v): v for v in self.reads if v.in_memory}.values())
+        written = sum(v.nbytes for v in self.writes if v.in_memory)
+        return min(self.alone, read + written)
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether it is an operation of its own in the compiled program."""
+        if self.cost.unit in ("free",):
+            return False
+        return self.cost.unit != "elementwise" or any(v.in_memory for v in self.writes)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a program stands: how often it runs, what led there."""
+
+    times: int | None
+    path: tuple[Frame, ...]
+    backward: bool
+    source: Any
+    scope: str
+    segments: tuple
+    probability: float
+    theirs: bool
+    """Whether the function of this program is the user's, and none of the package's."""
+
+    local: bool
+    """Whether types are those of one device already, inside of `shard_map`."""
+
+
+def flattened(stages: ProgramStages) -> list[Operation]:
+    """All operations of a program in the order of its equations; those of a loop once, with how often they run."""
+    return _Flattener(stages).whole()
+
+
+class _Flattener:
+    def __init__(self, stages: ProgramStages):
+        self.stages = stages
+        mesh = stages.mesh
+        self.sizes: Mapping[str, int] = (
+            {str(n): int(s) for n, s in zip(mesh.axis_names, mesh.axis_sizes)} if mesh else {}
+        )
+        self.specs = propagated_specs(stages) if self.sizes and stages.is_lowered else {}
+        self.operations: list[Operation] = []
+
+    def whole(self) -> list[Operation]:
+        jaxpr = self.stages.closed.jaxpr
+        given = argument_specs(self.stages) if self.sizes else {}
+        values = {
+            v: self.value(v.aval, given.get(i), boundary=True) for i, v in enumerate(jaxpr.invars)
+        }
+        values |= {v: self.value(v.aval, None, boundary=True) for v in jaxpr.constvars}
+        outs = self.program(jaxpr, values, _Place(1, (), False, None, "", (), 1.0, True, False))
+        for v in outs:
+            v.boundary = True
+        return self.operations
+
+    def value(self, aval: Any, spec: Any, local: bool = False, boundary: bool = False) -> Value:
+        """A value on one device: the part that its sharding gives each."""
+        if not local and spec is None and hasattr(aval, "sharding"):
+            spec = spec_of(aval.sharding, aval.ndim)
+        axes = tuple(
+            a
+            for dim in (spec or ())
+            if not local
+            for a in dim
+            if isinstance(a, str) and a in self.sizes
+        )
+        return Value(bytes_of([aval]) / self.ways(axes), axes, boundary=boundary)
+
+    def ways(self, axes: Sequence[str]) -> int:
+        return math.prod(self.sizes[a] for a in dict.fromkeys(axes))
+
+    def program(self, jaxpr: Jaxpr, values: dict[Var, Value], at: _Place) -> list[Value]:
+        """Adds the operations of a program; gives its results."""
+        read = lambda a: values[a] if type(a) is not Literal and a in values else Value(0.0)
+        for eqn in jaxpr.eqns:
+            ins = [read(a) for a in eqn.invars]
+            outs = self.equation(eqn, ins, at)
+            values.update(zip(eqn.outvars, outs))
+        return [read(a) for a in jaxpr.outvars]
+
+    def results(self, eqn: JaxprEqn, number: int, local: bool) -> list[Value]:
+        specs = list(self.specs.get(number, ()))
+        out = []
+        for v in eqn.outvars:
+            spec = next((s for s, shape in specs if shape == getattr(v.aval, "shape", None)), None)
+            out.append(self.value(v.aval, spec, local))
+        return out
+
+    def equation(self, eqn: JaxprEqn, ins: list[Value], at: _Place) -> list[Value]:
+        number = self.stages.numbers[id(eqn)]
+        here = self.here(eqn, at)
+        if eqn.primitive not in cost_rules and eqn.primitive not in collective_rules:
+            flow = flow_of(eqn)
+            if flow is not None:
+                return self.inside(eqn, flow, number, ins, here)
+        outs = self.results(eqn, number, at.local)
+        cost = cost_of(eqn) or Cost(unit="other")
+        if cost.unit == "free" and ins and len(outs) == 1:
+            return [ins[0] if ins[0].nbytes >= outs[0].nbytes else outs[0]]
+        ways = 1 if at.local else self.ways([a for v in (*ins, *outs) for a in v.axes])
+        op = Operation(
+            number, eqn, cost, ways, here.times, here.path, here.backward, here.source,
+            here.scope, here.probability, ins, outs,
+        )  # fmt: skip
+        for v in ins:
+            v.read_by.append(op)
+        for v in outs:
+            v.made_by = op
+        self.operations.append(op)
+        return outs
+
+    def here(self, eqn: JaxprEqn, at: _Place) -> _Place:
+        info = eqn.source_info
+        segments = info.segments
+        path = at.path
+        own = True
+        if not at.segments:
+            frames = segments[1:] if len(segments) > 1 else segments
+            path = tuple(f for s in frames for f in s)
+        elif segments[: len(at.segments)] == at.segments:
+            path = (*at.path, *(f for s in segments[len(at.segments) :] for f in s))
+        elif (
+            at.theirs and segments and segments[-1]
+        ):  # traced for another call: what led there does not lead here
+            # A transformation that traces a body anew does it from a function that led here already.
+            known = {code for code, _ in at.path}
+            path = at.path if segments[-1][0][0] in known else (*at.path, *segments[-1])
+        else:
+            own = False
+        source = _names.source_of(eqn) if own else at.source
+        scope = info.scope or at.scope
+        if at.scope and info.scope and info.scope != at.scope:
+            scope = info.scope if info.scope.startswith(at.scope) else f"{at.scope}/{info.scope}"
+        return _Place(
+            at.times, path, at.backward or _names.is_transposed(eqn), source or at.source, str(scope),
+            segments, at.probability, at.theirs, at.local,
+        )  # fmt: skip
+
+    def inside(
+        self, eqn: JaxprEqn, flow: Any, number: int, ins: list[Value], at: _Place
+    ) -> list[Value]:
+        """The operations of the programs inside an equation; gives its results."""
+        if isinstance(flow, CallFlow):
+            inner = open_jaxpr(flow.jaxpr)
+            local = at.local or (eqn.primitive.name == "shard_map")
+            file = inner.debug_info.position.rpartition(":")[0]
+            at = replace(at, local=local, theirs=bool(file) and not is_internal(file))
+            if local and eqn.primitive.name == "shard_map":
+                ins = [self.value(v.aval, None, True, True) for v in inner.invars]
+            values = dict(zip(inner.invars, ins))
+            values |= {v: self.value(v.aval, None, local, True) for v in inner.constvars}
+            outs = self.program(inner, values, at)
+            if local and eqn.primitive.name == "shard_map":
+                for v in outs:
+                    v.boundary = True
+                return self.results(eqn, number, False)
+            return outs
+        outs = self.results(eqn, number, at.local)
+        for v in outs:
+            v.boundary = True
+        for v in ins:
+            v.boundary = True
+        if isinstance(flow, BranchFlow):
+            each = at.probability / len(flow.branches)
+            for branch in flow.branches:
+                self.body(branch, ins[1:], replace(at, probability=each), whole=True)
+        elif isinstance(flow, LoopFlow):
+            times = None if at.times is None or flow.length is None else at.times * flow.length
+            at = replace(at, times=times)
+            cond, consts, carry, xs = flow.split(ins)
+            rows = len(open_jaxpr(flow.body).invars) - len(consts) - len(carry)
+            self.body(flow.body, [*consts, *carry, *xs[:rows]], at)
+            if flow.cond is not None:
+                self.body(flow.cond, [*cond, *carry], at)
+        else:
+            for _, inner in flow.jaxprs:
+                self.body(inner, [], at)
+        return outs
+
+    def body(self, inner: Any, ins: list[Value], at: _Place, whole: bool = False) -> None:
+        """Operations of a loop's body or of a branch, whose inputs and results lie in memory."""
+        jaxpr = open_jaxpr(inner)
+        values = {}
+        for i, v in enumerate(jaxpr.invars):
+            nbytes = float(bytes_of([v.aval]))
+            axes = ins[i].axes if i < len(ins) else ()
+            if not at.local:
+                nbytes /= self.ways(axes)
+            values[v] = Value(nbytes, axes, boundary=True)
+        values |= {v: self.value(v.aval, None, at.local, True) for v in jaxpr.constvars}
+        for result in self.program(jaxpr, values, at):
+            result.boundary = True

@@ -1,0 +1,94 @@
+"""What a program does that costs something and need not be so, and what is known and right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.source import Source, line_text
+from xlab.observe.records.text import Options, add_form, add_table, limited
+from xlab.observe.records.units import plural, size_text, time_text
+
+
+@record_type
+class Finding(Record):
+    """One thing that could be otherwise.
+
+    Args:
+        kind: `unused argument`, `missed donation`, `captured constant`, `widened type`, `removable collective`, ….
+        text: what is the case, in the user's names.
+        nbytes: bytes on each device that it takes, 0 if not known or none.
+        us: predicted time that it takes in one run, 0 if not known or none.
+        change: what to write instead; empty if nothing is known.
+        proof: what changed when the program was compiled with the change, before → after; empty where a change needs no compile to be sure of.
+        tab: the tab of a report that shows it.
+        source, equation, program: where.
+        call: the function it is in, as the call tree names it.
+    """
+
+    kind: str
+    text: str
+    nbytes: int = 0
+    us: float = 0.0
+    change: str = ""
+    proof: str = ""
+    tab: str = "program"
+    source: Source | None = None
+    equation: int = -1
+    program: int = 0
+    call: str = ""
+
+    @property
+    def amount(self) -> str:
+        """What it costs, in words.
+
+        >>> Finding("", "", nbytes=2048).amount
+        '2.05 KB'
+        """
+        parts = [time_text(self.us)] * bool(self.us) + [size_text(self.nbytes)] * bool(self.nbytes)
+        return ", ".join(parts)
+
+
+@record_type
+class Pattern(Record):
+    """A way to divide work that is known by a name: the collectives that belong to it are no findings.
+
+    Args:
+        name: `data-parallel gradient sum`, ….
+        count: how many collectives belong to it.
+        sent: bytes that a device sends for it in one run.
+        axes: the mesh axes it runs over.
+        equations: of these collectives.
+    """
+
+    name: str
+    count: int = 1
+    sent: int = 0
+    axes: tuple[str, ...] = ()
+    equations: tuple[int, ...] = ()
+    program: int = 0
+
+
+def _finding(f: Finding, o: Options) -> str:
+    amount = f" ({f.amount})" if f.amount else ""
+    where = f", {line_text(f.source)}" if f.source else ""
+    lines = [f"{f.kind}: {f.text}{amount}{where}"]
+    if f.change:
+        lines.append(f"  change: {f.change}" + (f"  [{f.proof}]" if f.proof else ""))
+    return "\n".join(lines)
+
+
+def _findings(found: Sequence[Finding], o: Options) -> str:
+    shown, more = limited(found, o, "finding")
+    return "\n".join([*(_finding(f, o) for f in shown), *more])
+
+
+def pattern_text(p: Pattern) -> str:
+    """`data-parallel gradient sum over data: 12 collectives, 1.20 MB sent`."""
+    over = f" over {', '.join(p.axes)}" if p.axes else ""
+    return f"{p.name}{over}: {plural(p.count, 'collective')}, {size_text(p.sent)} sent"
+
+
+add_form(Finding, _finding)
+add_table(Finding, _findings)
+add_form(Pattern, lambda p, o: pattern_text(p))
