@@ -58,9 +58,9 @@ def test_parts_of_the_bar_lead_to_their_tabs():
 
 def test_calls_stand_under_their_callers_with_how_often():
     tree = html(tree_node(COST))
-    assert [int(n) for n in re.findall(r"padding-left:(\d+)px", tree)] == [0, 12, 24]
+    assert [int(n) for n in re.findall(r"padding-left:(\d+)px", tree)] == [8, 20, 32]
     said = words(tree_node(COST))
-    assert "▸ block ×6" in said and "79 %" in said and "dark: forward, light: backward" in said
+    assert "▸ block ×6" in said and "79 %" in said and "strong: forward, faint: backward" in said
     assert "data-key='0:2'" in tree
     many = Call("f", us=40.0, children=tuple(Call(f"g{i}", us=2.0) for i in range(20)))
     assert "11 smaller calls not listed" in words(tree_node(COST.replace(tree=many)))

@@ -123,7 +123,7 @@ def tree_node(cost: StepCost) -> Node | None:
                 None,
                 h(
                     "td",
-                    {"class": "xl-call", "style": f"padding-left:{12 * depth}px"},
+                    {"class": "xl-call", "style": f"padding-left:{8 + 12 * depth}px"},
                     "▸ " if depth else "",
                     _link(call.name, "program", cost.program, call.first),
                     h("b", None, times) if times else None,
@@ -141,7 +141,7 @@ def tree_node(cost: StepCost) -> Node | None:
         {"class": "xl-tree"},
         table((("the program", ""), ("share", ""), ("line", "n")), rows),
         h("p", {"class": "xl-dim"}, f"{plural(left, 'smaller call')} not listed") if left else None,
-        h("p", {"class": "xl-dim"}, "dark: forward, light: backward") if cost.backward_us else None,
+        h("p", {"class": "xl-dim"}, "strong: forward, faint: backward") if cost.backward_us else None,
     )
 
 
