@@ -34,7 +34,7 @@ from xlab.observe.records.units import plural, size_text, time_text
 MOST_ROWS = 300
 """Collectives listed; of more, the heaviest."""
 
-STILL_ROWS = 36
+STILL_ROWS = 40
 """Those of them, the heaviest, that stand in a page before its script runs: the script adds the others."""
 
 MOST_MESSAGES = 4000

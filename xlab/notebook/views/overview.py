@@ -141,7 +141,9 @@ def tree_node(cost: StepCost) -> Node | None:
         {"class": "xl-tree"},
         table((("the program", ""), ("share", ""), ("line", "n")), rows),
         h("p", {"class": "xl-dim"}, f"{plural(left, 'smaller call')} not listed") if left else None,
-        h("p", {"class": "xl-dim"}, "strong: forward, faint: backward") if cost.backward_us else None,
+        h("p", {"class": "xl-dim"}, "strong: forward, faint: backward")
+        if cost.backward_us
+        else None,
     )
 
 

@@ -217,14 +217,13 @@ def source_of(eqn: JaxprEqn) -> Source | None:
     code = eqn.source_info.code
     if code is None:
         return None
-    file = code.co_filename
-    return _place(code, eqn.source_info.lasti, file, shown_name(file))
+    return place((code, eqn.source_info.lasti))
 
 
 def place(frame: tuple[Any, int]) -> Source:
     """The user's line that a frame is at: a code object and the offset of an instruction."""
     code, lasti = frame
-    return _place(code, lasti, code.co_filename)
+    return _place(code, lasti, code.co_filename, shown_name(code.co_filename))
 
 
 def listings(equations: Any) -> tuple[Listing, ...]:
