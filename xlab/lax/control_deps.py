@@ -11,7 +11,7 @@ from xlab.backend import partitioners
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.shardings import left_to_compiler, part_type
 
 __all__ = ["control_dep", "control_dep_p", "schedule"]
@@ -121,3 +121,5 @@ def _lowering(ctx, src, dst):
 
 
 mlir.register_text_lowering(control_dep_p, _lowering)
+
+costs.register(costs.free, control_dep_p)
