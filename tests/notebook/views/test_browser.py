@@ -332,3 +332,39 @@ def test_text_can_be_marked_and_copied_in_every_pane(browser, tmp_path):
     assert page.locator(".xl-row.xl-sel").count()
     assert page.complaints == []
     page.close()
+
+
+def test_columns_are_resized_at_their_edges(browser, tmp_path):
+    """With the pointer and with keys, no narrower than can be read; a double click gives them their own widths back."""
+    host = tmp_path / "page.html"
+    write_html(sample.report(), host)
+    page = visit(browser, host)
+    page.locator(".xl-live").wait_for()
+    columns = page.locator(".xl-columns:visible > .xl-column")
+
+    def widths():
+        return [column.bounding_box()["width"] for column in columns.all()]
+
+    was = widths()
+    edge = columns.nth(1).locator(".xl-edge")
+    assert columns.nth(0).locator(".xl-edge").count() == 0
+    box = edge.bounding_box()
+    page.mouse.move(box["x"] + 4, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 64, box["y"] + 40, steps=3)
+    page.mouse.up()
+    now = widths()
+    assert abs(now[0] - was[0] - 60) < 3 and abs(was[1] - now[1] - 60) < 3
+    assert abs(now[2] - was[2]) < 3 and not page.locator(".xl-row.xl-sel").count()
+    edge.focus()
+    page.keyboard.press("ArrowLeft")
+    assert abs(widths()[0] - now[0] + 24) < 3
+    for _ in range(40):
+        page.keyboard.press("ArrowLeft")
+    assert 80 < widths()[0] < 100
+    edge.dblclick()
+    assert all(abs(a - b) < 2 for a, b in zip(widths(), was, strict=True))
+    page.set_viewport_size({"width": 600, "height": 900})
+    assert not edge.is_visible(), "columns that stand one under the other have no edge"
+    assert page.complaints == []
+    page.close()

@@ -1,5 +1,6 @@
 import { h, listen } from "../kit/dom.js";
 import { makeColumn } from "../kit/column.js";
+import { resizable } from "../kit/edges.js";
 import { colour, marked, paintJaxpr, shortHlo } from "../kit/code.js";
 import { micros } from "../kit/format.js";
 import { definePanel } from "../kit/panels.js";
@@ -238,6 +239,7 @@ export function mountProgram(host, program, bus, bin) {
   let graph = null;
   let drawn = false;
   const grid = h("div", { class: "xl-columns" });
+  const edges = resizable(grid, bin);
   const panes = [
     { name: "Python", make: () => pythonColumn(program, bus, bin), on: data.python.text.length > 0, there: data.python.text.length > 0 },
     { name: "jaxpr", make: () => jaxpr, on: true, there: true },
@@ -252,6 +254,7 @@ export function mountProgram(host, program, bus, bin) {
       pane.fresh = true;
     }
     grid.replaceChildren(...open().map((c) => c.el));
+    edges();
     // The first pane takes what its lines need, so that short Python leaves room for the rest.
     const [first] = open();
     if (first && first !== jaxpr) grid.style.setProperty("--first", `${first.lines.reduce((most, line) => Math.max(most, line.length), 0) * 7.6 + (program.heat.size ? 110 : 80)}px`);

@@ -1,3 +1,4 @@
+import { resizable } from "../kit/edges.js";
 import { asker } from "../kit/ask.js";
 import { h, icon } from "../kit/dom.js";
 import { makeBus } from "../kit/bus.js";
@@ -324,8 +325,10 @@ export function mountStepper(host, data, model, bin, outer, page) {
   const stops = h("div", { class: "xl-transport xl-stops", role: "group", "aria-label": "breakpoints" }, runButton, field,
     h("button", { type: "button", title: "stop at the chosen equation", click: () => (cursor >= 0 ? addBreak(`equation ${cursor}`) : say("choose a line of the jaxpr first")) }, "at the chosen line"), chips, undo, stopped);
   bar.append(inKernel);
+  const grid = h("div", { class: "xl-columns xl-stepping" }, columns.map((c) => c.el), h("div", { class: "xl-column" }, h("div", { class: "xl-column-title" }, "variables"), values));
   host.replaceChildren(bar, h("div", { class: "xl-scrubber" }, bands, slider), stops, note,
-    h("div", { class: "xl-columns xl-stepping" }, columns.map((c) => c.el), h("div", { class: "xl-column" }, h("div", { class: "xl-column-title" }, "variables"), values)));
+    grid);
+  resizable(grid, bin);
   bus.on((keys, from) => {
     const ids = keys.map(program.id).filter((id) => program.at.has(id));
     if (from !== slider && ids.length) cursor = ids[0];
