@@ -7,14 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from xlab.core.dims import (
-    SymbolicDim,
-    compared,
-    dim_indices,
-    evaluate,
-    max_dim,
-    min_dim,
-)
+from xlab.core.dim_values import evaluate
+from xlab.core.dims import SymbolicDim, compared, dim_indices, max_dim, min_dim
 from xlab.errors import InconclusiveDimensionOperation
 from xlab.export import SymbolicScope, is_symbolic_dim, symbolic_shape
 

@@ -9,7 +9,7 @@ import xlab
 import xlab.numpy as jnp
 from tests.transforms import symbolic_cases as samples
 from xlab import export, lax
-from xlab.core.dims import evaluate, evaluate_shape
+from xlab.core.dim_values import evaluate, evaluate_shape
 from xlab.errors import InconclusiveDimensionOperation
 
 F = np.float32

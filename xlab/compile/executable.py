@@ -34,8 +34,9 @@ from xlab.compile.resolve import Request, replicated
 from xlab.compile.tracing import trace_program
 from xlab.config import check_thread, config
 from xlab.core import donation, dtypes
-from xlab.core.array import KeyArray, is_native_array, words_of
+from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import TOKEN, ShapedArray, aval_of
+from xlab.core.key_array import words_of
 from xlab.core.tokens import Token
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (

@@ -44,11 +44,12 @@ from xlab.compile.ref_discharge import check_arguments, check_captured, discharg
 from xlab.compile.tracing import TracedProgram, function_name, made_of, own, trace_program
 from xlab.config import config
 from xlab.core import dtypes
-from xlab.core.array import KeyArray, is_native_array, words_of
+from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of, escaped_tracer
 from xlab.core.hi_states import AvalQDD, typed
 from xlab.core.hi_types import in_use, value_classes
 from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr, jaxpr_as_fun
+from xlab.core.key_array import words_of
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError

@@ -20,9 +20,10 @@ from xlab.backend.client import default_device
 from xlab.backend.transfer_guards import between_devices
 from xlab.compile.exchange import exchanged
 from xlab.core import dtypes
-from xlab.core.array import KeyArray, is_native_array, key_sharding, set_from_host
+from xlab.core.array import KeyArray, is_native_array, set_from_host
 from xlab.core.avals import ShapedArray, array_converters, aval_of
 from xlab.core.donation import check_alive
+from xlab.core.key_array import key_sharding
 from xlab.core.refs import Ref
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException, UnexpectedTracerError

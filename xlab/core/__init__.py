@@ -2,10 +2,10 @@
 
 Reading order: `avals.py` (types), `primitive.py` (what a program is made of), `trace.py` (what intercepts a
 primitive), `jaxpr.py` (programs as data), `check.py` and `printing.py`, `source_info.py`, `effects.py`, `rules.py`,
-`dtypes.py`, `array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
+`dtypes.py`, `array.py`, `shards.py` (one device's part of one), `key_array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
 identical objects and that no primitive is named here.
 
-Sizes that a program leaves open: `dims.py` (expressions), `dim_bounds.py` (what is known of them), `dim_scope.py` (variables, constraints,
+Sizes that a program leaves open: `dims.py` (expressions), `dim_values.py` (what they come to), `dim_bounds.py` (what is known of them), `dim_scope.py` (variables, constraints,
 shapes from text), `dim_equations.py` (variables from shapes of arguments).
 
 Types of the user's own: `hi_types.py` (what a type says), `hi_states.py` (values that change in place), `hi_tracers.py` (traced values).

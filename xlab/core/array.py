@@ -7,9 +7,7 @@ apply to an array exactly when its `aval` is one of our types. Operators and Num
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,14 +15,21 @@ import numpy as np
 from xlab.backend import arrays as _arrays
 from xlab.backend import client as _client
 from xlab.backend.arrays import ArrayImpl
-from xlab.backend.pytree import dispatch_registry
 from xlab.core import avals as _avals
 from xlab.core import donation, dtypes, source_info
 from xlab.core.avals import ShapedArray
 from xlab.core.donation import check_alive
+from xlab.core.key_array import (
+    KeyArray,
+)
+from xlab.core.shards import (
+    Shard,
+    covered,
+    readable,
+)
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError
-from xlab.sharding import Format, Layout, NamedSharding, from_native
+from xlab.sharding import Format, Layout, from_native
 from xlab.sharding.named import distinct_parts
 
 
@@ -70,251 +75,6 @@ class Array(metaclass=_ArrayMeta):
         )
 
 
-class Shard:
-    """The part of an array that one device holds.
-
-    Args:
-        device: the device.
-        sharding: how the whole array is sharded over devices; where this part begins and ends follows from it.
-        global_shape: shape of the whole array.
-        data: the part's values on that device; None on the devices of other processes.
-
-    Example:
-        >>> import xlab
-        >>> xlab.numpy.ones(3).addressable_shards[0]
-        Shard(device=CpuDevice(id=0), index=(slice(None, None, None),), replica_id=0, data=[1. 1. 1.])
-    """
-
-    __slots__ = ("_data", "_global_shape", "_sharding", "_unread", "device")
-
-    def __init__(self, device, sharding, global_shape, data=None):
-        self.device, self._sharding, self._global_shape = device, sharding, tuple(global_shape)
-        self._data, self._unread = data, None
-
-    @property
-    def data(self):
-        """The part's values on that device; None on the devices of other processes."""
-        unread = self._unread  # once: another thread may be reading it too
-        if unread is not None:
-            array, position = unread
-            self._data = _arrays.shards(array)[position]
-            self._unread = None
-        return self._data
-
-    @property
-    def index(self) -> tuple[slice, ...]:
-        """Which part of the whole array this is, as slices."""
-        return self._sharding.devices_indices_map(self._global_shape)[self.device]
-
-    @property
-    def replica_id(self) -> int:
-        """How many devices before this one, in the order of the sharding, hold the same part."""
-        return _replica_ids(self._sharding, self._global_shape)[self.device]
-
-    def __repr__(self):
-        data = "" if self.data is None else f", data={self.data}"
-        return (
-            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}{data})"
-        )
-
-
-class KeyArray:
-    """An array of random keys: a base array of unsigned integers, seen through a key type."""
-
-    # `_cells`: what became of the keys, where that is followed.
-    __slots__ = (
-        "__weakref__",
-        "_cells",
-        "aval",
-        "base",
-    )
-    __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
-
-    aval: ShapedArray
-    base: Any
-    shape: tuple[int, ...]
-    dtype: Any
-    ndim: int
-    size: int
-
-    def __init__(self, base, dtype):
-        base_aval: ShapedArray = _avals.aval_of(base)  # type: ignore[assignment]  # keys lie in arrays
-        n = len(dtype.base_shape)
-        if (
-            base_aval.dtype != dtype.base_dtype
-            or base_aval.shape[base_aval.ndim - n :] != dtype.base_shape
-        ):
-            raise TypeError(
-                f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
-                f"{','.join(map(str, dtype.base_shape))}], got {base_aval}"
-            )
-        self.base = base
-        self.aval = _key_aval(base_aval, dtype)
-
-    def _host_value(self):
-        return np.asarray(self.base)
-
-    def __repr__(self):
-        if type(self.dtype) is not dtypes.KeyDType:
-            return f"E{self.base!r}".replace(f"dtype={self.base.dtype}", f"dtype={self.dtype}")
-        if not _readable(self.base):
-            return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}, sharding={self.sharding})"
-        return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}) overlaying:\n{self.base._host_value()}"
-
-    def __array__(self, *args, **kwargs):
-        if type(self.dtype) is not dtypes.KeyDType:
-            raise TypeError(
-                f"an array of type {self.aval} cannot become a NumPy array, which has no such dtype: convert it first, with "
-                f"x.astype({dtypes.name(self.dtype.base_dtype)!r})"
-            )
-        raise TypeError(
-            "a random key array cannot become a NumPy array: take its bits with xlab.random.key_data(key)"
-        )
-
-    def __bool__(self):
-        if type(self.dtype) is not dtypes.KeyDType:
-            raise TypeError(
-                f"an array of type {self.aval} is neither true nor false: convert it first, with "
-                f"x.astype({dtypes.name(self.dtype.base_dtype)!r})"
-            )
-        raise TypeError(
-            "a random key array is neither true nor false: compare its bits, xlab.random.key_data(key)"
-        )
-
-    def block_until_ready(self):
-        self.base.block_until_ready()
-        return self
-
-    def is_deleted(self):
-        return self.base.is_deleted()
-
-    def delete(self):
-        self.base.delete()
-
-    def devices(self):
-        return self.base.devices()
-
-    def copy_to_host_async(self):
-        self.base.copy_to_host_async()
-
-    def on_device_size_in_bytes(self):
-        return self.base.on_device_size_in_bytes()
-
-    def unsafe_buffer_pointer(self):
-        return self.base.unsafe_buffer_pointer()
-
-    def addressable_data(self, index):
-        return KeyArray(self.base.addressable_data(index), self.dtype)
-
-    @property
-    def sharding(self):
-        """How the keys, not the words they are made of, are sharded over devices."""
-        return key_sharding(self.base.sharding, self.aval.ndim)
-
-    @property
-    def device(self):
-        found = self.base.device
-        return self.sharding if found == self.base.sharding else found
-
-    @property
-    def addressable_shards(self) -> list[Shard]:
-        return self._shards(self.base.addressable_shards)
-
-    @property
-    def global_shards(self) -> list[Shard]:
-        return self._shards(self.base.global_shards)
-
-    def _shards(self, shards: list[Shard]) -> list[Shard]:
-        sharding = self.sharding
-        return [
-            Shard(
-                s.device,
-                sharding,
-                self.aval.shape,
-                None if s.data is None else KeyArray(s.data, self.dtype),
-            )
-            for s in shards
-        ]
-
-    is_fully_addressable = property(lambda self: self.base.is_fully_addressable)
-    is_fully_replicated = property(lambda self: self.base.is_fully_replicated)
-    committed = property(lambda self: self.base.committed)
-
-
-class _ExtendedMeta(type):
-    def __instancecheck__(cls, x):
-        return type(x) is KeyArray and type(x.dtype) is not dtypes.KeyDType
-
-
-class EArray(metaclass=_ExtendedMeta):
-    """Arrays of extended dtypes other than those of random keys, such as `primal_tangent_dtype` makes.
-
-    Args:
-        aval: the type of the array.
-        data: the array of what programs compute with.
-
-    Raises:
-        TypeError: the data does not go with the type.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> from xlab.experimental import EArray, primal_tangent_dtype
-        >>> dtype = primal_tangent_dtype("int8", "float32")
-        >>> EArray(ShapedArray((2,), dtype), jnp.array([1, 2], "int8"))
-        EArray([1, 2], dtype=PrimalTangentDType{i8/f32})
-    """
-
-    def __new__(cls, aval: ShapedArray, data: Any) -> Any:
-        if not dtypes.is_extended(aval.dtype):
-            raise TypeError(f"EArray takes a type with an extended dtype, got {aval}")
-        made = KeyArray(data, aval.dtype)
-        if made.aval.shape != aval.shape:
-            raise TypeError(
-                f"an array of type {aval} was expected, and this data makes one of {made.aval}"
-            )
-        return made
-
-
-@lru_cache(1024)
-def _key_aval(base_aval: ShapedArray, dtype: Any) -> ShapedArray:
-    return ShapedArray(
-        base_aval.shape[: base_aval.ndim - len(dtype.base_shape)],
-        dtype,
-        sharding=base_aval.explicit_sharding,
-        memory_space=base_aval.memory_space,
-    )
-
-
-def _of_words(aval: tuple[ShapedArray], words: tuple[Any]) -> KeyArray:
-    made = object.__new__(KeyArray)
-    (made.aval,), (made.base,) = aval, words
-    return made
-
-
-# Native calls see the words. Types are interned, and a tuple compares them by identity first.
-dispatch_registry.register_node(KeyArray, lambda keys: ((keys.base,), (keys.aval,)), _of_words)
-
-
-def words_of(x: Any) -> Any:
-    """The array of words that keys are made of; other values as they are."""
-    return x.base if type(x) is KeyArray else x
-
-
-def key_of_words(number: Any, dtype: Any) -> KeyArray:
-    """The key whose words are all one number."""
-    return KeyArray(np.full(dtype.base_shape, number, dtype.base_dtype), dtype)
-
-
-def key_sharding(sharding: Any, ndim: int) -> Any:
-    """The sharding of an array of words as one of the `ndim`-dimensional keys made of them."""
-    return (
-        sharding.update(spec=sharding.spec.partitions[:ndim])
-        if isinstance(sharding, NamedSharding)
-        else sharding
-    )
-
-
 def _shape(self: Any) -> tuple[int, ...]:
     return self.aval.shape
 
@@ -337,7 +97,7 @@ def _host_value(self: Any) -> np.ndarray:
     if cached is not None:
         return cached
     sharding = from_native(self._sharding)
-    if not sharding.is_fully_addressable and not _covered(sharding, self.aval.shape):
+    if not sharding.is_fully_addressable and not covered(sharding, self.aval.shape):
         raise RuntimeError(_elsewhere(self.aval, sharding))
     if sharding.num_devices == 1:
         value = _arrays.to_numpy(self)
@@ -352,25 +112,6 @@ def _host_value(self: Any) -> np.ndarray:
         value.flags.writeable = False
         self._xlab_host = value
     return value
-
-
-def _span(index: tuple[slice, ...]) -> tuple:
-    """A hashable form of an index."""
-    return tuple((s.start, s.stop) for s in index)
-
-
-@lru_cache(256)
-def _covered(sharding: Any, shape: tuple[int, ...]) -> bool:
-    """Whether the devices of this process hold every part of an array of this shape."""
-    index_of = sharding.devices_indices_map(shape)
-    return {_span(index_of[d]) for d in sharding.addressable_in_order} == {
-        _span(i) for i in index_of.values()
-    }
-
-
-def _readable(self: Any) -> bool:
-    sharding = from_native(self._sharding)
-    return sharding.is_fully_addressable or _covered(sharding, self.aval.shape)
 
 
 def _elsewhere(aval: ShapedArray, sharding: Any) -> str:
@@ -395,17 +136,6 @@ def _array(self, dtype=None, copy=None):
     if dtype is not None and np.dtype(dtype) != value.dtype:
         return value.astype(dtype)
     return value.copy() if copy else value
-
-
-@lru_cache(256)
-def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> dict[Any, int]:
-    seen: Counter = Counter()
-    out = {}
-    for device, index in sharding.devices_indices_map(shape).items():
-        key = _span(index)
-        out[device] = seen[key]
-        seen[key] += 1
-    return out
 
 
 def _shards(self: Any) -> list[Shard]:
@@ -438,7 +168,7 @@ def _repr(self):
         return f"Array({self.aval.str_short(short_dtypes=False)}, deleted)"
     weak = ", weak_type=True" if self.aval.weak_type else ""
     tail = f"dtype={dtypes.name(self.aval.dtype)}{weak})"
-    if self.aval.mat.unreduced or not _readable(self):
+    if self.aval.mat.unreduced or not readable(self):
         return f"Array(shape={self.aval.shape}, dtype={dtypes.name(self.aval.dtype)}, sharding={from_native(self._sharding)})"
     value = self._host_value()
     if value.size == 0:
@@ -454,7 +184,7 @@ def _repr(self):
 
 def _str(self):
     return (
-        str(_printable(self._host_value())) if self.is_deleted() or _readable(self) else repr(self)
+        str(_printable(self._host_value())) if self.is_deleted() or readable(self) else repr(self)
     )
 
 
@@ -513,7 +243,7 @@ def _format(self, spec):
         )
     return (
         format(self._host_value()[()], spec)
-        if not self.aval.shape and (spec or _readable(self))
+        if not self.aval.shape and (spec or readable(self))
         else str(self)
     )
 
@@ -718,4 +448,3 @@ _avals.aval_makers[ArrayImpl] = lambda x: (
     if type(x.aval) is ShapedArray
     else ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
 )
-_avals.aval_makers[KeyArray] = lambda x: x.aval

@@ -14,17 +14,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from xlab.core.dims import (
-    Dim,
-    Factor,
-    Monomial,
-    SymbolicDim,
-    add,
-    build,
-    evaluate,
-    multiply,
-    subtract,
-)
+from xlab.core.dim_values import evaluate
+from xlab.core.dims import Dim, Factor, Monomial, SymbolicDim, add, build, multiply, subtract
 
 if TYPE_CHECKING:
     from xlab.core.dim_scope import SymbolicScope

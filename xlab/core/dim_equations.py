@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xlab.backend.values import value_class
+from xlab.core.dim_values import evaluate
 from xlab.core.dims import (
     Dim,
     Factor,
     SymbolicDim,
     build,
     compared,
-    evaluate,
     floor_divide,
     modulo,
     subtract,

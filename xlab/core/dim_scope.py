@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from xlab.core.dim_bounds import bounds, factor_bounds
+from xlab.core.dim_values import evaluate
 from xlab.core.dims import (
     Dim,
     Factor,
@@ -15,7 +16,6 @@ from xlab.core.dims import (
     add,
     build,
     divide_monomials,
-    evaluate,
     floor_divide,
     max_dim,
     min_dim,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -233,7 +233,7 @@ class SymbolicDim:
             return _on_arrays(op, self, other)
         answer = compared(self, symbol, right)
         if answer is None:
-            _raise_inconclusive(self, symbol, right)
+            raise_inconclusive(self, symbol, right)
         return answer
 
     # -- arithmetic ------------------------------------------------------------------------------------
@@ -406,42 +406,11 @@ def within(d: Dim, limit: int) -> bool:
     return d <= limit if type(d) is int else True
 
 
-def slice_indices(s: slice, n: Dim) -> tuple[Dim, Dim, Dim]:
-    """Where a slice starts and stops in a symbolic dimension, and its step: `s.indices(n)`.
-
-    Raises:
-        TypeError: an entry is no integer.
-    """
-    step = 1 if s.step is None else operator.index(s.step)
-    if step == 0:
-        raise ValueError("slice step cannot be zero")
-    low, high = (0, n) if step > 0 else (-1, subtract(n, 1))
-
-    def place(i, default):
-        if i is None:
-            return default
-        i = dim_index(i)
-        if compared(i, "<", 0) is True:
-            return max_dim(low, add(i, n))
-        if compared(i, ">=", 0) is None:
-            _raise_inconclusive(i, ">=", 0)
-        return min_dim(high, i)
-
-    return place(s.start, low if step > 0 else high), place(s.stop, high if step > 0 else low), step
-
-
-def range_size(start: Dim, stop: Dim, step: Dim) -> Dim:
-    """`len(range(start, stop, step))`."""
-    if compared(step, "<", 0):
-        start, stop, step = stop, start, multiply(-1, step)
-    return max_dim(0, floor_divide(add(subtract(stop, start), subtract(step, 1)), step))
-
-
 def _known(scope: Any) -> str:
     return f" Using the {scope}." if scope.constraints else ""
 
 
-def _raise_inconclusive(a: Dim, symbol: str, b: Dim) -> NoReturn:
+def raise_inconclusive(a: Dim, symbol: str, b: Dim) -> NoReturn:
     scope = common_scope(a, b)
     raise InconclusiveDimensionOperation(
         f"Symbolic dimension comparison '{_text(a)}' {symbol} '{_text(b)}' is inconclusive: it holds for some values of the "
@@ -614,30 +583,3 @@ operations: dict[str, Callable[[Dim, Dim], Dim]] = {
     "max": max_dim,
     "min": min_dim,
 }
-
-
-def evaluate(e: Dim, env: Mapping[str, Dim]) -> Dim:
-    """The value of an expression for values of its variables, which may be dimensions of another scope.
-
-    Raises:
-        KeyError: a variable has no value.
-    """
-    if not isinstance(e, SymbolicDim):
-        return e
-    total: Dim = 0
-    for monomial, c in e.terms:
-        product: Dim = c
-        for f, power in monomial:
-            value = (
-                operations[f.name](*(evaluate(x, env) for x in f.operands))
-                if f.operands
-                else env[f.name]
-            )
-            product = multiply(product, value**power)
-        total = add(total, product)
-    return total
-
-
-def evaluate_shape(shape: Sequence[Dim], env: Mapping[str, Dim]) -> tuple:
-    """`evaluate` of each dimension."""
-    return tuple(evaluate(d, env) for d in shape)

@@ -2,9 +2,9 @@
 
 from importlib import import_module as _import_module
 
-from xlab.core.array import EArray
 from xlab.core.dtypes import primal_tangent_dtype
 from xlab.core.hi_states import cur_qdd
+from xlab.core.key_array import EArray
 from xlab.lax.callbacks import io_callback
 
 _MODULES = (

@@ -10,9 +10,9 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.config import config
 from xlab.core import dtypes
-from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.hi_types import is_high, raise_value
+from xlab.core.key_array import key_of_words
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import EVAL, Tracer, state

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dims import is_symbolic_shape, min_dim
+from xlab.core.key_array import key_of_words
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import state

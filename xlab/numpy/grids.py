@@ -12,7 +12,8 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.core.dims import SymbolicDim, as_dim, compared, dim_index, known_negative, range_size
+from xlab.core.dim_values import range_size
+from xlab.core.dims import SymbolicDim, as_dim, compared, dim_index, known_negative
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.errors import InconclusiveDimensionOperation
 from xlab.lax.convert import convert_element_type

@@ -12,16 +12,8 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.core.dims import (
-    SymbolicDim,
-    dim_index,
-    known_negative,
-    max_dim,
-    min_dim,
-    range_size,
-    slice_indices,
-    within,
-)
+from xlab.core.dim_values import range_size, slice_indices
+from xlab.core.dims import SymbolicDim, dim_index, known_negative, max_dim, min_dim, within
 from xlab.core.trace import Tracer
 from xlab.errors import NonConcreteBooleanIndexError
 from xlab.lax.arithmetic import add, mul

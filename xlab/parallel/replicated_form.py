@@ -19,10 +19,11 @@ from xlab.compile.jit import jit
 from xlab.compile.placement import physical_sharding, place
 from xlab.compile.tracing import function_name
 from xlab.core import effects as _effects
-from xlab.core.array import KeyArray, words_of
+from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.dtypes import is_extended
 from xlab.core.jaxpr import ClosedJaxpr, Literal, open_jaxpr
+from xlab.core.key_array import words_of
 from xlab.interpreters import mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.parallel.shard_map import shard_map

@@ -16,7 +16,8 @@ from xlab.backend import ir as _ir
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dim_equations import Equations
 from xlab.core.dim_scope import SymbolicScope, parse_shape
-from xlab.core.dims import SymbolicDim, common_scope, evaluate_shape, is_symbolic_shape
+from xlab.core.dim_values import evaluate_shape
+from xlab.core.dims import SymbolicDim, common_scope, is_symbolic_shape
 from xlab.interpreters import mlir
 from xlab.interpreters.mlir.building import Template
 from xlab.interpreters.mlir.dynamic_shapes import is_dynamic, plain_types
