@@ -140,6 +140,12 @@ def test_the_table_of_private_names_leads_somewhere():
         assert getattr(importlib.import_module(home), found.removesuffix("()")), (module, name)
         assert users and (module.startswith("jax._src") or importlib.util.find_spec("xlab")), name
     assert len({row[:2] for row in private.TABLE}) == len(private.TABLE)
+    for cls, name, here, users in private.ATTRIBUTES:
+        found = [
+            getattr(importlib.import_module(home), attribute)
+            for home, _, attribute in (text.partition(":") for text in (cls, here))
+        ]
+        assert isinstance(found[0], type) and callable(found[1]) and name and users
 
 
 def test_private_names_work():
@@ -170,8 +176,16 @@ class Cell:
     def __array__(self, dtype=None, copy=None): return np.asarray(self.value)
 jax.core.pytype_aval_mappings[Cell] = jax.core.pytype_aval_mappings[np.ndarray]
 print(jax.jit(lambda x: x + 1)(Cell(np.float32(2))))
+from jax.experimental.colocated_python import func, serialization
+from jax.extend import ifrt_programs
+print(serialization.DeviceList.__name__, jnp.ones(3).sharding._addressable_device_assignment)
+try:
+    ifrt_programs.ifrt_programs.make_plugin_program("x")
+except RuntimeError as error:
+    print(error)
 """)
-        == "True False False\nTrue\nFalse\nTrue 1.0\nTrue False False\nTrue 1\nFalse []\nNone 0\ncpu None\n3.0"
+        == "True False False\nTrue\nFalse\nTrue 1.0\nTrue False False\nTrue 1\nFalse []\nNone 0\ncpu None\n3.0\n"
+        "DeviceList (CpuDevice(id=0),)\nthis needs a Pathways cluster, and xlab runs on the devices of its own processes"
     )
 
 

@@ -178,28 +178,40 @@ def moved(effects: frozenset[Effect], place: Callable[[int], int | None]) -> fro
 
 
 class EffectTypeSet:
-    """A set of classes of effects.
+    """The types of effects that may stand inside `cond`, `while_loop` and `scan`: those whose `in_control_flow` says so, and their subclasses.
 
     Example:
-        >>> allowed = EffectTypeSet()
-        >>> allowed.add_type(DebugEffect)
-        >>> allowed.contains(debug_effect), allowed.contains(io_effect)
-        (True, False)
+        >>> control_flow_allowed_effects.contains(debug_effect)
+        True
     """
 
-    def __init__(self):
-        self._classes: set[type] = set()
-
-    def add_type(self, effect_type: type) -> None:
-        """Adds a class, with its subclasses."""
+    def add_type(self, effect_type: type[Effect]) -> None:
+        """Lets effects of a type stand there."""
         if not (isinstance(effect_type, type) and issubclass(effect_type, Effect)):
             raise TypeError(f"add_type takes a subclass of Effect, got {effect_type!r}")
-        self._classes.add(effect_type)
+        effect_type.in_control_flow = True
 
     def contains(self, effect: Effect) -> bool:
-        """Whether an effect is of one of the classes."""
-        return isinstance(effect, tuple(self._classes))
+        """Whether an effect may."""
+        return effect.in_control_flow
+
+    def filter_in(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Those of the effects that may."""
+        return [e for e in effects if e.in_control_flow]
+
+    def filter_not_in(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Those that may not."""
+        return [e for e in effects if not e.in_control_flow]
 
 
 control_flow_allowed_effects = EffectTypeSet()
-"""Effects of the user's that programs for the field declare to be allowed in loops and branches; here all are."""
+
+
+def check_control_flow(name: str, effects: Iterable[Effect]) -> None:
+    """Raises NotImplementedError where an effect may not stand inside of control flow."""
+    refused = sorted({type(e).__name__ for e in effects if not e.in_control_flow})
+    if refused:
+        raise NotImplementedError(
+            f"Effects not supported in `{name}`: {', '.join(refused)}. Its class says in_control_flow = False: if the body may run any number "
+            f"of times, add it with control_flow_allowed_effects.add_type."
+        )

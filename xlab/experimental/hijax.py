@@ -19,6 +19,7 @@ from xlab.transforms.hi_primitive import AxisData, CotangentAccumulator, VJPHiPr
 
 __all__ = [
     "AbstractRef", "AbstractValue", "AvalMutableQDD", "AvalQDD", "AxisData", "CotangentAccumulator", "HiPrimitive", "HiPspec", "HiType",
-    "MappingSpec", "MutableHiType", "MutableQuasiDynamicData", "ShapedArray", "TransformedRef", "VJPHiPrimitive", "Zero", "aval_method", "aval_property", "control_flow_allowed_effects", "cur_qdd",
+    "MappingSpec", "MutableHiType", "MutableQuasiDynamicData", "ShapedArray", "TransformedRef", "VJPHiPrimitive", "Zero", "aval_method",
+    "aval_property", "control_flow_allowed_effects", "cur_qdd",
     "instantiate_zeros", "is_undefined_primal", "register_hitype",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from xlab.parallel.multihost import (
     host_local_array_to_global_array,
     live_devices,
     process_allgather,
+    reached_preemption_sync_point,
     sync_global_devices,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "host_local_array_to_global_array",
     "live_devices",
     "process_allgather",
+    "reached_preemption_sync_point",
     "sync_global_devices",
 ]

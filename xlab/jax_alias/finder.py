@@ -50,6 +50,7 @@ def on() -> None:
             "`xlab run script.py`. To keep JAX and look at its functions here, leave this off: the views take JAX's own functions.",
             name="jax",
         )
+    private.add_attributes()
     sys.meta_path.insert(0, _Finder())
 
 
@@ -100,6 +101,8 @@ class _Loader:
         found = private.module(spec.name) or _ours("xlab" + spec.name[len("jax") :])
         if found is None:
             raise missing.module(spec.name)
+        if private.is_parent(spec.name) and not hasattr(found, "__path__"):
+            found.__path__ = []  # so that what the table has inside of it is looked for
         missing.explain(found, spec.name)
         # The import system writes its own spec into what it is given: a module keeps the one it has.
         self.found, self.spec = found, found.__spec__

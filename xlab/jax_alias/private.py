@@ -13,11 +13,16 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["TABLE", "has", "module", "value"]
+__all__ = ["ATTRIBUTES", "TABLE", "add_attributes", "has", "is_parent", "module", "value"]
 
 # (module, name, "module:name" here, users)
 TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax.core", "pytype_aval_mappings", "xlab.jax_alias.shims:ArrayTypes()", "tensorflow_probability"),
+    ("jax.experimental.array_serialization.serialization", "GlobalAsyncCheckpointManagerBase", "xlab.jax_alias.shims:AsyncCheckpointManager", "orbax"),
+    ("jax.experimental.colocated_python.func", "func", "xlab.experimental:colocated_python", "orbax"),
+    ("jax.experimental.colocated_python.serialization", "DeviceList", "xlab.backend.client:DeviceList", "orbax"),
+    ("jax.extend.ifrt_programs", "ifrt_programs", "xlab.jax_alias.shims:Pathways()", "orbax"),
+    ("jax.interpreters.pxla", "global_avals_to_results_handler", "xlab.jax_alias.shims:Pathways()", "orbax"),
     ("jax.interpreters.xla", "canonicalize_dtype_handlers", "xlab.jax_alias.shims:ArrayTypes()", "tensorflow_probability"),
     ("jax._src.ad_util", "stop_gradient_p", "xlab.lax.convert:stop_gradient_p", "lineax"),
     ("jax._src.checkify", "Error", "xlab.transforms.checks:Error", "flax"),
@@ -47,6 +52,11 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax._src.xla_bridge", "_backends", "xlab.jax_alias.shims:Backends()", "chex"),
 )  # fmt: skip
 
+# Private attributes that libraries read of objects: (class here, name, "module:property" here, users).
+ATTRIBUTES = (
+    ("xlab.sharding:Sharding", "_addressable_device_assignment", "xlab.jax_alias.shims:addressable_devices", "orbax"),
+)  # fmt: skip
+
 _SHOWN: dict[str, dict[str, str]] = defaultdict(dict)
 for _module, _name, _here, _ in TABLE:
     _SHOWN[_module][_name] = _here
@@ -57,7 +67,7 @@ def module(name: str) -> ModuleType | None:
     """The stand-in for a private module; None for a name that is not in the table, or that is a module here."""
     if name not in _SHOWN and name not in _PARENTS:
         return None
-    if not name.startswith("jax._src") and find_spec("xlab" + name[len("jax") :]) is not None:
+    if not name.startswith("jax._src") and _is_here("xlab" + name[len("jax") :]):
         return None
     if name in sys.modules:
         return sys.modules[name]
@@ -67,14 +77,37 @@ def module(name: str) -> ModuleType | None:
     return made
 
 
+def _is_here(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # what it is in is no package
+        return False
+
+
+def is_parent(name: str) -> bool:
+    """Whether the table has modules inside of one that may be no package here."""
+    return name in _PARENTS
+
+
 def has(name: str, attribute: str) -> bool:
     """Whether a library's name for something is in the table."""
     return attribute in _SHOWN.get(name, {})
 
 
+def add_attributes() -> None:
+    """Gives our classes the attributes of the table."""
+    for cls, name, here, _ in ATTRIBUTES:
+        setattr(_at(cls), name, property(_at(here)))
+
+
+def _at(here: str) -> Any:
+    home, _, found = here.partition(":")
+    return getattr(importlib.import_module(home), found)
+
+
 @cache
 def value(name: str, attribute: str) -> Any:
     """What stands here for it."""
-    home, _, found = _SHOWN[name][attribute].partition(":")
-    value = getattr(importlib.import_module(home), found.removesuffix("()"))
-    return value() if found.endswith("()") else value
+    here = _SHOWN[name][attribute]
+    value = _at(here.removesuffix("()"))
+    return value() if here.endswith("()") else value

@@ -15,10 +15,13 @@ from xlab.core.trace import EVAL, state
 
 __all__ = [
     "ArrayTypes",
+    "AsyncCheckpointManager",
     "Backends",
     "ExcludedPaths",
     "GlobalState",
+    "Pathways",
     "RegisteredTypes",
+    "addressable_devices",
     "api_boundary",
     "backend_compile_and_load",
     "include_frame",
@@ -60,6 +63,20 @@ class ExcludedPaths:
 
     def remove(self, path: str) -> None:
         source_info.include(path)
+
+
+class Pathways:
+    """What only a Pathways cluster has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(
+            "this needs a Pathways cluster, and xlab runs on the devices of its own processes"
+        )
 
 
 class RegisteredTypes:
@@ -119,6 +136,16 @@ class GlobalState:
     @property
     def num_processes(self) -> int:
         return processes.coordination()[2]
+
+
+def addressable_devices(sharding: Any) -> tuple[Any, ...]:
+    """The devices of a sharding that this process feeds, in the order of the program's devices."""
+    here = sharding.addressable_devices
+    return tuple(d for d in sharding._device_assignment if d in here)
+
+
+class AsyncCheckpointManager:
+    """The base of checkpoint managers that orbax tells its own from; nothing here derives from it."""
 
 
 def backend_compile_and_load(backend: Any, module: Any, devices: Any, **options: Any) -> Any:

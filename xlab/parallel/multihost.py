@@ -127,6 +127,18 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
         )
 
 
+def reached_preemption_sync_point(step_id: int) -> bool:
+    """Whether all processes should save now because some of them are about to be taken away.
+
+    Raises:
+        RuntimeError: always: notices of preemption are not listened to, so that none is ever missed silently. Programs that
+            save when they are preempted have their own signal handler.
+    """
+    raise RuntimeError(
+        f"step {step_id}: nothing listens to notices of preemption here. Handle SIGTERM in the program, or save at steps of your own."
+    )
+
+
 def sync_global_devices(name: str) -> None:
     """A barrier: waits until all processes have called it; raises in all of them if the names differ."""
     if not isinstance(name, str):

@@ -253,7 +253,9 @@ def _cond_aval(index, *operands, branches, **_):
     mat = getattr(index, "mat", None)
     if mat:
         outs = [a.update(mat=a.mat.update(varying=a.mat.varying | mat.varying)) for a in outs]
-    return outs, _effects.moved(_effects.join(b.effects for b in branches), lambda i: i + 1)
+    effects = _effects.join(b.effects for b in branches)
+    _effects.check_control_flow("cond", effects)
+    return outs, _effects.moved(effects, lambda i: i + 1)
 
 
 def _cond_jvp(primals, tangents, *, branches, **params):

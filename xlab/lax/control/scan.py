@@ -8,6 +8,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.compile.ref_discharge import check_refs
 from xlab.config import config, idle_argument
+from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.dims import SymbolicDim, dim_index, known_negative
 from xlab.core.hi_states import typed
@@ -192,6 +193,7 @@ scan_p.takes_refs = True
 
 @scan_p.def_effectful_abstract_eval
 def _scan_aval(*avals, jaxpr, length, num_carry, **_):
+    _effects.check_control_flow("scan", jaxpr.effects)
     outs = jaxpr.out_avals
     return [
         *outs[:num_carry],

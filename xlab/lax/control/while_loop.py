@@ -125,9 +125,11 @@ while_p.takes_refs = True
 
 @while_p.def_effectful_abstract_eval
 def _while_aval(*avals, cond_nconsts, cond_jaxpr, body_jaxpr, **_):
-    return body_jaxpr.out_avals, _effects.join(
+    effects = _effects.join(
         (cond_jaxpr.effects, _effects.moved(body_jaxpr.effects, lambda i: i + cond_nconsts))
     )
+    _effects.check_control_flow("while_loop", effects)
+    return body_jaxpr.out_avals, effects
 
 
 def _split(args, cond_nconsts, body_nconsts):
