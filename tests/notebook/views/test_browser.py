@@ -368,3 +368,25 @@ def test_columns_are_resized_at_their_edges(browser, tmp_path):
     assert not edge.is_visible(), "columns that stand one under the other have no edge"
     assert page.complaints == []
     page.close()
+
+
+def test_a_whole_page_fills_its_window(browser, tmp_path):
+    """A long program takes the height there is; a frame in another page does not, for it is as tall as what is in it."""
+    listing = r.Listing("long.py", 1, tuple(f"x = {i}" for i in range(300)))
+    report = sample.report()
+    program = report.programs[0].replace(sources=(listing,))
+    host = tmp_path / "page.html"
+    write_html(report.replace(programs=(program,)), host)
+    page = visit(browser, host)
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    rows = page.locator(".xl-columns:visible .xl-rows").first
+    rows.wait_for()
+    page.locator("[role=tab]", has_text="Program").click()
+    tall = rows.bounding_box()["height"]
+    assert tall > 950
+    assert page.evaluate("document.documentElement.scrollHeight") <= 1310
+    page.set_viewport_size({"width": 1400, "height": 700})
+    page.wait_for_timeout(100)
+    assert 400 < rows.bounding_box()["height"] < 500
+    assert page.complaints == []
+    page.close()

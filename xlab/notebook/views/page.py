@@ -109,11 +109,16 @@ def too_large(packed: str) -> Any:
 
 
 def document(view: Any, record: Any, payload: dict[str, Any] | None = None) -> str:
-    """Return a whole HTML document for one record."""
-    return _document(view, record, payload or view.payload(record))
+    """Return a whole HTML document for one record, which fills its window."""
+    return _document(view, record, payload or view.payload(record), "xl-page xl-whole")
 
 
-def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
+def framed_document(view: Any, record: Any, payload: dict[str, Any]) -> str:
+    """The same for a frame, which is as tall as what is in it."""
+    return _document(view, record, payload, "xl-page")
+
+
+def _document(view: Any, record: Any, payload: dict[str, Any], style: str) -> str:
     title = clean(view.title(record))
     tree = payload["tree"]
     script = f"<script>{FIT}</script>\n"
@@ -135,7 +140,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{assets.styles(tabs=tabs)}</style></head>\n"
-        f'<body class="xl-page">{html(HATCH)}{body}\n{script}</body></html>\n'
+        f'<body class="{style}">{html(HATCH)}{body}\n{script}</body></html>\n'
     )
 
 

@@ -68,7 +68,9 @@ def saved_html(
 def framed_html(view: Any, record: Any) -> str:
     """The whole page in an `srcdoc` frame, for a host that shows frames and runs no script of its own page."""
     payload = view.payload(record)
-    inside = page.document(view, record, payload).replace("&", "&amp;").replace('"', "&quot;")
+    inside = (
+        page.framed_document(view, record, payload).replace("&", "&amp;").replace('"', "&quot;")
+    )
     tall = min(view.height, page.estimate(payload["tree"]))
     return (
         f'<iframe title="{escape(clean(view.title(record)))}" srcdoc="{inside}" '
