@@ -171,3 +171,30 @@ def test_parts_are_read_when_somebody_looks_at_them():
     with pytest.raises(RuntimeError, match="was deleted or donated"):
         unread.data
     assert read.data.is_deleted()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64", "bfloat16", "float8_e4m3fn", "int4"])
+def test_values_are_read_whether_or_not_buffers_know_the_dtype(dtype):
+    x = (put_rows() % 8).astype(dtype)
+    expected = (np.arange(16, dtype=np.float32) % 8).reshape(8, 2).astype(x.dtype)
+    for read in (np.asarray(x), xlab.device_get(x), np.concatenate([s.data for s in x.addressable_shards])):  # fmt: skip
+        assert read.dtype == x.dtype and np.array_equal(read, expected)
+    one = np.asarray(x.addressable_shards[1].data)
+    assert not one.flags.writeable and np.array_equal(one, expected[1:2])
+
+
+def test_reading_what_failed_raises_what_the_computation_raised():
+    def fail(value):
+        raise ValueError("no such row")
+
+    rows = xlab.jit(lambda v: xlab.pure_callback(fail, v, v, vmap_method="sequential"))
+    with pytest.raises(xlab.errors.JaxRuntimeError, match="no such row"):
+        np.asarray(rows(put_rows()))
+
+
+def test_shardings_of_parts_are_made_once():
+    first, second = (put_rows() * factor for factor in (1, 2))
+    for a, b, device in zip(first.addressable_shards, second.addressable_shards, client.devices()):
+        assert a.data._sharding is b.data._sharding and a.data.committed
+        assert from_native(a.data._sharding) is SingleDeviceSharding(device)
+        assert a.data.aval is b.data.aval
