@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "CollectiveTimeoutError",
+    "BatchSizeError",
     "ConcretizationTypeError",
     "DivergenceError",
     "DivergenceWarning",
@@ -133,6 +134,10 @@ class HiTypeError(XlabTypeError, AttributeError):
             def to_lojax(self, q): return q.values * q.scale
         jnp.sin(Dequantize("dequantize").bind(q))
     """
+
+
+class BatchSizeError(XlabTypeError, ValueError):
+    """A type was taken for that of a batch, and has another number of examples."""
 
 
 class RefOperandError(XlabTypeError, ValueError):

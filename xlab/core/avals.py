@@ -18,7 +18,7 @@ from xlab.backend import caches
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.dims import SymbolicDim
-from xlab.errors import InvalidInputException, UnexpectedTracerError
+from xlab.errors import BatchSizeError, InvalidInputException, UnexpectedTracerError
 from xlab.sharding import typed as _typed
 from xlab.sharding.current import get_abstract_mesh
 from xlab.sharding.named import NamedSharding
@@ -587,7 +587,9 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
             f"there are no {size} examples along axis {axis} of {aval}: it has {aval.ndim} dimensions"
         )
     if aval.shape[axis] != size:
-        raise ValueError(f"a batch of {size} examples along axis {axis} was expected, got {aval}")
+        raise BatchSizeError(
+            f"a batch of {size} examples along axis {axis} was expected, got {aval}"
+        )
     return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis:][1:]))
 
 
