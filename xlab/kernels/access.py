@@ -24,8 +24,9 @@ from xlab.core.refs import Ref, is_ref
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, costs
 from xlab.kernels.ref_primitives import check_ref, ref_primitive, shown, split_view, view_text
-from xlab.lax.arithmetic import add, clamp, sub
+from xlab.lax.arithmetic import add, sub
 from xlab.lax.bits import bitwise_and
+from xlab.lax.clamp import clamp
 from xlab.lax.comparison import ge, lt, select
 from xlab.lax.convert import convert
 from xlab.lax.creation import full, iota, zeros_like_aval

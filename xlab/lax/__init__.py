@@ -6,7 +6,7 @@ Reading order: `elementwise.py` (shared by elementwise primitives), `transcenden
 Also: `accuracy.py` (the argument `accuracy`), `approximate.py` (the largest and smallest
 elements), `bits.py` (bitwise operations), `buffer_callbacks.py` (`buffer_callback`),
 `call.py` (call primitives), `callback_calls.py` (host callbacks in programs),
-`callbacks.py` (`pure_callback`, `io_callback`), `comparison.py` (comparisons and selection), `complexes.py` (complex
+`callbacks.py` (`pure_callback`, `io_callback`), `clamp.py` (values between two bounds), `comparison.py` (comparisons and selection), `complexes.py` (complex
 numbers), `composite.py` (named operations with a decomposition), `compute_on.py` (annotations for the compiler), `constraint.py`
 (`with_sharding_constraint`), `control_deps.py` (the order of what is computed), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution
 functions), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
@@ -20,7 +20,7 @@ mutable references), `inspecting.py` (shardings that the compiler chose), `layou
 access touches), `ref_functions.py` (mutable references), `ref_transforms.py` and `ref_views.py` (views of them), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
 mesh axes), `rng.py` (random bits and numbers straight from the compiler's own generators), `scaled.py` (products of
 narrow numbers in blocks, each block with a scale), `shard_alike.py` (values that are sharded alike), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (its
-derivatives, and those of `gather`), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `sort.py` (`sort` of one or several arrays along a dimension, and
+derivatives, and those of `gather`), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `slicing_in_dim.py` (slices along one dimension), `sort.py` (`sort` of one or several arrays along a dimension, and
 `top_k`), `special.py` (special functions), `special_bessel.py` (modified Bessel functions of the first kind),
 `special_forms.py` (lowering of special functions), `special_incomplete.py` (the incomplete gamma and beta
 functions), `stacking.py` (stacking and unstacking), `tile.py` (an array repeated along
@@ -34,6 +34,7 @@ from xlab.lax.accuracy import *
 from xlab.lax.approximate import *
 from xlab.lax.arithmetic import *
 from xlab.lax.bits import *
+from xlab.lax.clamp import *
 from xlab.lax.collectives import *
 from xlab.lax.comparison import *
 from xlab.lax.complexes import *
@@ -59,6 +60,7 @@ from xlab.lax.scaled import *
 from xlab.lax.scatter import *
 from xlab.lax.shape import *
 from xlab.lax.slicing import *
+from xlab.lax.slicing_in_dim import *
 from xlab.lax.sort import *
 from xlab.lax.special import *
 from xlab.lax.special_bessel import *

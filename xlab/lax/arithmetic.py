@@ -10,22 +10,19 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import Literal
 from xlab.core.primitive import Primitive
-from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
 from xlab.interpreters.jet import jet_rules
 from xlab.lax import elementwise as _e
-from xlab.lax import sharding_in_types
-from xlab.lax.bits import bitwise_and, bitwise_or
-from xlab.lax.comparison import eq, ge, gt, lt, ne, select
+from xlab.lax.comparison import eq, gt, lt, ne, select
 from xlab.lax.convert import convert
 from xlab.lax.creation import full_like, zeros_like_aval
 from xlab.lax.elementwise import elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, reshape
+from xlab.lax.shape import broadcast_in_dim, reshape
 
-__all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
+__all__ = ["RoundingMethod", "abs", "add", "ceil", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
            "reciprocal", "rem", "round", "sign", "square", "sub"]  # fmt: skip
 
 
@@ -47,7 +44,7 @@ def _sum_all(x):
     return reduce_sum_p.bind(x, axes=tuple(range(aval_of(x).ndim)), out_sharding=None)
 
 
-def _spread_tangent(t, out):
+def spread_tangent(t, out):
     """A tangent broadcast to the result's shape, as its operand was."""
     shape = aval_of(out).shape
     if aval_of(t).shape == shape:
@@ -69,9 +66,9 @@ def _sum_jvp(prim, of_second):
         if type(tx) is Zero and type(ty) is Zero:
             return out, Zero.of(out)
         if type(tx) is Zero:
-            return out, _spread_tangent(of_second(ty), out)
+            return out, spread_tangent(of_second(ty), out)
         if type(ty) is Zero:
-            return out, _spread_tangent(tx, out)
+            return out, spread_tangent(tx, out)
         return out, prim.bind(tx, ty)
 
     return rule
@@ -196,7 +193,7 @@ div_p.linear_in_unreduced = ((0,),)
 # d(x/y) = dx/y - (x/y) dy/y
 ad.defjvp2(
     div_p,
-    lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
+    lambda t, ans, x, y: spread_tangent(div_p.bind(t, y), ans),
     lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
 )
 
@@ -239,7 +236,7 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
 rem_p = elementwise("rem", _e.real, operands=2)
 ad.defjvp(
     rem_p,
-    lambda t, x, y: _spread_tangent(t, rem_p.bind(x, y)),
+    lambda t, x, y: spread_tangent(t, rem_p.bind(x, y)),
     lambda t, x, y: mul(neg(t), _truncate(div_p.bind(x, y))),
 )
 mlir.register_text_lowering(rem_p, _guarded("stablehlo.remainder", lambda ctx, x, aval: x))
@@ -531,80 +528,9 @@ ad.defjvp(min_p, lambda t, x, y: mul(t, _min_share(x, y)), lambda t, x, y: mul(t
 mlir.register_text_lowering(min_p, _extremum_lowering("stablehlo.minimum"))
 
 
-def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """Elementwise `x` limited to `[min, max]`; the bounds have the shape of `x` or are scalars.
-
-    Args:
-        min, max: the bounds, of the shape of `x` or scalars.
-        x: an array.
-    """
-    return clamp_p.bind(min, x, max)
-
-
-def _clamp_aval(lo, x, hi):
-    _e.check_dtypes("clamp", (lo, x, hi), _e.sortable)
-    for bound in (lo, hi):
-        if bound.shape not in ((), x.shape):
-            raise TypeError(
-                f"clamp bounds must be scalars or have the operand's shape {x.shape}, got {bound.shape}"
-            )
-    return ShapedArray(x.shape, x.dtype, lo.weak_type and x.weak_type and hi.weak_type)
-
-
-def _clamp_jvp(t, lo, x, hi):
-    return select(bitwise_and(gt(x, lo), lt(x, hi)), t, full_like(t, 0))
-
-
-def _where_clamped(taken, t):
-    """The tangent of a bound, at the elements that took its value."""
-    shape = aval_of(taken).shape
-    t = t if aval_of(t).shape == shape else broadcast_in_dim(t, shape, ())
-    return select(taken, t, full_like(t, 0))
-
-
-def _clamp_lo_jvp(t, lo, x, hi):
-    return _where_clamped(bitwise_and(gt(lo, x), _spread_tangent(lt(lo, hi), x)), t)
-
-
-def _clamp_hi_jvp(t, lo, x, hi):
-    # What is limited from above last is `hi`, also where the bounds cross or meet.
-    return _where_clamped(bitwise_or(gt(x, hi), _spread_tangent(ge(lo, hi), x)), t)
-
-
-def _clamp_batch(xs, dims):
-    lo, x, hi = xs
-    if dims[0] is None and dims[2] is None and not aval_of(lo).shape and not aval_of(hi).shape:
-        return clamp_p.bind(lo, x, hi), dims[1]
-    return batching.broadcast_batcher(_ClampSpread, xs, dims)
-
-
-class _ClampSpread:
-    """`clamp` of an operand that is spread over the shape of bounds that were batched."""
-
-    multiple_results = False
-
-    @staticmethod
-    def bind(lo, x, hi):
-        shape = broadcast_shapes(*(aval_of(v).shape for v in (lo, x, hi)))
-        return clamp_p.bind(lo, broadcast_in_dim(x, shape, range(aval_of(x).ndim)), hi)
-
-
-clamp_p = Primitive("clamp")
-clamp_p.def_abstract_eval(_clamp_aval)
-sharding_rules[clamp_p] = sharding_in_types.clamp
-batching.primitive_batchers[clamp_p] = _clamp_batch
-ad.defjvp(clamp_p, _clamp_lo_jvp, _clamp_jvp, _clamp_hi_jvp)
-mlir.register_text_lowering(
-    clamp_p,
-    lambda ctx, lo, x, hi: ctx.op(
-        f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"
-    ),
-)
-
 ad.set_arithmetic(zeros_like_aval, add_any_p.bind)
 
 costs.register(costs.each(0, 1), pow_p)
-costs.register(costs.each(), clamp_p)
 
 
 def _integer_pow_cost(avals_in, avals_out, *, y):

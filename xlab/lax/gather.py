@@ -22,8 +22,9 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
 from xlab.lax import sharding_in_types
-from xlab.lax.arithmetic import add, clamp, rem
+from xlab.lax.arithmetic import add, rem
 from xlab.lax.bits import bitwise_and
+from xlab.lax.clamp import clamp
 from xlab.lax.comparison import ge, le, lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.device_put import in_memory

@@ -12,8 +12,9 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.lax.arithmetic import add, clamp, mul
+from xlab.lax.arithmetic import add, mul
 from xlab.lax.arithmetic import min as lax_min
+from xlab.lax.clamp import clamp
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full_like, iota

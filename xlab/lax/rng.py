@@ -14,7 +14,8 @@ from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.shape import canonical_shape, squeeze
-from xlab.lax.slicing import dynamic_update_index_in_dim, slice_in_dim
+from xlab.lax.slicing import slice_in_dim
+from xlab.lax.slicing_in_dim import dynamic_update_index_in_dim
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_uniform"]
 

@@ -14,7 +14,7 @@ from xlab.interpreters.ad import Zero
 from xlab.interpreters.jet import integral, jet_rules, velocity
 from xlab.lax import elementwise as _e
 from xlab.lax.accuracy import attribute, checked, unary
-from xlab.lax.arithmetic import _spread_tangent, add, div, integer_pow, mul, neg, pow_p, square, sub
+from xlab.lax.arithmetic import add, div, integer_pow, mul, neg, pow_p, spread_tangent, square, sub
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full_like
@@ -373,13 +373,13 @@ def _pow_jvp(primals, tangents):
         exponent = _as_like(y, x)
         parts = exponent, nonzero, x
         if aval_of(exponent).shape not in ((), aval_of(x).shape):
-            parts = [_spread_tangent(v, out) for v in parts]  # sizes of 1 meet others
+            parts = [spread_tangent(v, out) for v in parts]  # sizes of 1 meet others
         base = select(eq(parts[0], _zero_of(parts[0])), *parts[1:])
         total = mul(tx, mul(exponent, pow_p.bind(base, sub(exponent, _one(x)))))
     if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
         # x^y log x, and 0 at x = 0
         total = ad.add_tangents(total, mul(ty, mul(log(nonzero), out)))
-    return out, Zero.of(out) if total is None else _spread_tangent(total, out)
+    return out, Zero.of(out) if total is None else spread_tangent(total, out)
 
 
 def _zero_of(x):

@@ -19,7 +19,7 @@ from xlab.lax.collectives import all_gather, axis_index, psum
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full
 from xlab.lax.shape import expand_dims
-from xlab.lax.slicing import dynamic_index_in_dim, dynamic_update_slice_in_dim
+from xlab.lax.slicing_in_dim import dynamic_index_in_dim, dynamic_update_slice_in_dim
 
 multi_host_supported_collectives: set[Primitive] = set(collective_rules)
 """The collectives that bodies of `pmap` over devices of several processes may use: all there are, until it is changed."""

@@ -33,7 +33,7 @@ from xlab.lax.convert import convert_element_type, stop_gradient
 from xlab.lax.creation import full
 from xlab.lax.reductions import argmax, reduce_or
 from xlab.lax.shape import broadcast_in_dim, concatenate, reshape
-from xlab.lax.slicing import dynamic_index_in_dim
+from xlab.lax.slicing_in_dim import dynamic_index_in_dim
 from xlab.transforms import checks
 from xlab.transforms.arguments import wraps
 from xlab.transforms.checks import (

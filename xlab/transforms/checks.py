@@ -28,7 +28,7 @@ from xlab.lax.bits import bitwise_not
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reductions import argmax, reduce_or
 from xlab.lax.shape import rev
-from xlab.lax.slicing import dynamic_index_in_dim
+from xlab.lax.slicing_in_dim import dynamic_index_in_dim
 
 
 class JaxRuntimeError(XlabError, ValueError):

@@ -37,7 +37,7 @@ from xlab.lax.collectives.common import (
     unmapped,
 )
 from xlab.lax.shape import canonical_axis, reshape, squeeze
-from xlab.lax.slicing import dynamic_slice_in_dim
+from xlab.lax.slicing_in_dim import dynamic_slice_in_dim
 
 __all__ = ["all_gather"]
 

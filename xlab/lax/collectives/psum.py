@@ -51,7 +51,7 @@ from xlab.lax.creation import full_like
 from xlab.lax.reduce_sum import reduced_shape, reduction_text
 from xlab.lax.reductions import highest, lowest, reduce_max, reduce_min, reduce_sum
 from xlab.lax.shape import broadcast_in_dim, canonical_axes
-from xlab.lax.slicing import dynamic_index_in_dim
+from xlab.lax.slicing_in_dim import dynamic_index_in_dim
 
 __all__ = ["pargmax", "pargmin", "pmax", "pmean", "pmin", "psum"]
 

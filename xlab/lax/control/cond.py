@@ -23,7 +23,7 @@ from xlab.core.typing import ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import BranchFlow, control_flow_rules
-from xlab.lax.arithmetic import clamp
+from xlab.lax.clamp import clamp
 from xlab.lax.comparison import eq, select_n
 from xlab.lax.control.common import (
     add_inputs,

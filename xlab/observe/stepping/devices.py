@@ -18,7 +18,7 @@ from xlab.core.trace import user_context
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.collectives.starting import synchronous
 from xlab.lax.shape import reshape
-from xlab.lax.slicing import dynamic_index_in_dim
+from xlab.lax.slicing_in_dim import dynamic_index_in_dim
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.records import MeshInfo
 from xlab.observe.stepping.frames import Frame

@@ -17,7 +17,7 @@ from xlab.core.hi_states import is_mutable
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.trace import EVAL, state, user_context
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
-from xlab.lax.slicing import dynamic_index_in_dim
+from xlab.lax.slicing_in_dim import dynamic_index_in_dim
 from xlab.observe.stepping.devices import Devices
 from xlab.observe.stepping.frames import Frame, Loop, Scan, While, in_other_places
 from xlab.observe.stepping.kernels import EMPTY, KERNELS, Point, Points, label_of, points_of
