@@ -558,7 +558,8 @@ def test_settings_caches_and_effects(lab, run):
     assert "no one-operation" not in shown(run("%xcaches")[0])
     run("jnp.ones(3) + 1")
     outputs, _ = run("%xcaches")
-    assert re.search(r"eager +[\d,]+ hits?, [\d,]+ miss", shown(outputs)) and "disk" in shown(outputs)
+    assert re.search(r"eager +[\d,]+ hits?, [\d,]+ miss", shown(outputs))
+    assert "disk" in shown(outputs)
     outputs, _ = run("%xeffects")
     assert "no effect is waited for" in shown(outputs)
 
