@@ -14,6 +14,8 @@ from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from xlab.core.primitive import Primitive
+from xlab.core.source_info import is_internal
+from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import LoopFlow, control_flow_rules, flow_of, loop_params
 from xlab.lax.convert import convert
@@ -163,15 +165,35 @@ def join_weak(a: ShapedArray, b: ShapedArray):
     return a.update(weak_type=a.weak_type and b.weak_type)
 
 
-def join_carry(given, got):
+def rounds_of(body_fun, init) -> int:
+    """How often a loop's body is traced until the types of its carry settle."""
+    return 3 + (len(init) if state.manual is not None and of_library(body_fun) else 0)
+
+
+def of_library(fun) -> bool:
+    """Whether a loop's body is a function of ours. Those start with constants, whatever mesh axes their arguments vary over."""
+    while True:
+        inner = getattr(fun, "__wrapped__", None) or getattr(fun, "func", None)
+        if inner is None:
+            code = getattr(fun, "__code__", None)
+            return code is not None and is_internal(code.co_filename)
+        fun = inner
+
+
+def join_carry(given, got, own: bool = False):
     """The type a loop's carry enters with, so that the body's result fits: `given`, a promoted one to trace again with, or None.
 
-    Weakness may differ: the values are the same. A weak value (a Python number) takes the dtype of the result if it promotes to it.
+    Weakness may differ: the values are the same. A weak value (a Python number) takes the dtype of the result if it promotes to it. In loops
+    of our `own` a value that is the same on all devices becomes one that varies.
     """
     if given is got:
         return given
     if not (isinstance(given, ShapedArray) and isinstance(got, ShapedArray)):
         return given if given == got else None
+    if own and given.mat != got.mat and given.mat.varying <= got.mat.varying:
+        joined = join_carry(given.update(mat=got.mat), got)
+        same = (given.mat.unreduced, given.mat.reduced) == (got.mat.unreduced, got.mat.reduced)
+        return joined if same else None
     if (
         given.shape != got.shape
         or given.mat != got.mat
@@ -192,6 +214,11 @@ def as_carry(x, given, joined):
     """An initial value in the type `join_carry` found; Python numbers stay literals of the program."""
     if joined is given:
         return x
+    missing = joined.mat.varying - given.mat.varying
+    if missing:
+        x = state.vary(x, tuple(sorted(missing, key=str)))
+        if (given.dtype, given.weak_type) == (joined.dtype, joined.weak_type):
+            return x
     if isinstance(x, (bool, int, float, complex)):
         return np.asarray(x, joined.dtype)[()]
     return convert(x, joined.dtype, joined.weak_type)

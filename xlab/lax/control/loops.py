@@ -69,6 +69,7 @@ def fori_loop(
             i, val = carry
             return (_next(i), body_fun(i, val)), None
 
+        step.__wrapped__ = body_fun  # type: ignore[attr-defined]  # whose function it is, that says what it starts with
         # The counter is an integer variable of the program, so the body may index with it.
         counter = (
             convert_element_type(first, dtypes.canonicalize_dtype(int))
@@ -86,11 +87,12 @@ def fori_loop(
     first, last = (
         x if aval_of(x).dtype == dtype else convert_element_type(x, dtype) for x in (lower, upper)
     )
-    _, _, out = while_loop(
-        lambda s: lt(s[0], s[1]),
-        lambda s: (_next(s[0]), s[1], body_fun(s[0], s[2])),
-        (first, last, init_val),
-    )
+
+    def next_step(s):
+        return _next(s[0]), s[1], body_fun(s[0], s[2])
+
+    next_step.__wrapped__ = body_fun  # type: ignore[attr-defined]
+    _, _, out = while_loop(lambda s: lt(s[0], s[1]), next_step, (first, last, init_val))
     return out
 
 

@@ -27,7 +27,9 @@ from xlab.lax.control.common import (
     define_loop,
     join_carry,
     name_of,
+    of_library,
     reorder,
+    rounds_of,
     settled,
     trace_body,
 )
@@ -83,7 +85,8 @@ def scan(
     ]
     init_flat, init_tree = _tree.flatten(init)
     element = _tree.unflatten(xs_tree, x_avals)
-    for _ in range(3):
+    own = of_library(f)
+    for _ in range(rounds_of(f, init_flat)):
         avals = [typed(x) for x in init_flat]
         in_avals, in_tree = args_tree(_tree.unflatten(init_tree, avals), element)
         body, consts, out_tree = trace_body(f, in_tree, in_avals)
@@ -99,7 +102,7 @@ def scan(
                 f"of structure {init_tree} and returns {carry_tree}"
             )
         nc = len(avals)
-        joined = [join_carry(a, b) for a, b in zip(avals, body.out_avals[:nc])]
+        joined = [join_carry(a, b, own) for a, b in zip(avals, body.out_avals[:nc])]
         if any(j is None for j in joined):
             raise TypeError(
                 "scan body function carry input and carry output must have equal types. "

@@ -26,7 +26,9 @@ from xlab.lax.control.common import (
     define_loop,
     join_carry,
     name_of,
+    of_library,
     reorder,
+    rounds_of,
     settled,
     trace_body,
 )
@@ -86,7 +88,8 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
 
 def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):
     """Traces a loop body; weak initial values take the dtype of the body's results."""
-    for _ in range(3):
+    own = of_library(body_fun)
+    for _ in range(rounds_of(body_fun, init)):
         avals = [typed(x) for x in init]
         body, consts, out_tree = trace_body(body_fun, in_tree, avals)
         want = in_tree.children()[0].children()[0]
@@ -94,7 +97,7 @@ def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):
             raise TypeError(
                 f"lax.{api}: {name_of(body_fun)} must return the structure of its input, {want}, got {out_tree}"
             )
-        joined = [join_carry(a, b) for a, b in zip(avals, body.out_avals)]
+        joined = [join_carry(a, b, own) for a, b in zip(avals, body.out_avals)]
         if any(j is None for j in joined):
             raise TypeError(carry_mismatch(api, name_of(body_fun), avals, body.out_avals, joined))
         if all(j is a for j, a in zip(joined, avals)):
