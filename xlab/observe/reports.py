@@ -15,6 +15,7 @@ from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.kernel_runs.static import kernels_of
+from xlab.observe.overview.findings import findings_of
 from xlab.observe.overview.machines import machine
 from xlab.observe.overview.step_cost import brief_cost
 from xlab.observe.programs.memoize import memoize
@@ -35,6 +36,7 @@ from xlab.observe.records import (
     Transfer,
 )
 from xlab.observe.records.cost import StepCost
+from xlab.observe.records.finding import Finding, Pattern
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.targets import Scheduled
@@ -91,6 +93,8 @@ def report(
     used: list[Memory] = []
     kernels: list[KernelRun] = []
     costs: list[StepCost] = []
+    findings: list[Finding] = []
+    patterns: list[Pattern] = []
     notices: list[Notice] = []
     unknown_collectives = False
     for index, stages in enumerate(subjects):
@@ -159,6 +163,17 @@ def report(
                 index,
             )
             costs += [one_cost] if one_cost is not None else []
+            here = tuple(t for t in moved if t.program == index)
+            judged = _guard(
+                lambda stages=stages, index=index, here=here: findings_of(stages, here, index),
+                notices,
+                f"the findings of {stages.name}",
+                index,
+            )
+            if judged is not None:
+                found_here, patterns_here = judged
+                findings += found_here
+                patterns += patterns_here
         if "kernels" in parts:
             kernels += (
                 _guard(
@@ -274,6 +289,8 @@ def report(
         kernels=tuple(kernels),
         log=log_lines(session, spent) if spent else (),
         costs=tuple(costs),
+        findings=tuple(sorted(findings, key=lambda f: (-f.us, -f.nbytes))),
+        patterns=tuple(patterns),
     )
 
 

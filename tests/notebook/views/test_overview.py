@@ -83,9 +83,10 @@ def test_several_programs_have_a_line_each():
 
 
 def test_text_has_the_same():
-    said = text(REPORT)
+    said = text(REPORT, times=True)
     assert "Overview" in said and "block ×6" in said and "Findings" in said
-    assert "Overview" not in text(PLAIN)
+    assert "Overview" not in text(PLAIN, times=True)
+    assert text(REPORT) == text(PLAIN), "predictions are times"
 
 
 def test_a_recorded_step_has_its_overview():
@@ -105,4 +106,5 @@ def test_a_recorded_step_has_its_overview():
     assert not cost.equations and cost.tree.children[0].label == "layer ×3"
     assert cost.peak == report.memory[0].peak
     assert "layer ×3" in words(overview_panel(report))
+    assert not report.findings and not report.patterns
     assert not observe.report(session, parts=("programs",)).costs

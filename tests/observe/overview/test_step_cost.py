@@ -169,6 +169,6 @@ def test_records_survive_json():
     assert Record.from_json(c.to_json()) == c
 
 
-def test_measured_numbers_are_not_in_texts_unless_asked():
-    c = observe.cost(lambda x: x + 1, X, machine=PLAIN.replace(measured=True), compile=False)
-    assert "predicted" not in text(c) and "predicted" in text(c, times=True)
+def test_predictions_are_times_and_not_in_texts_unless_asked():
+    c = observe.cost(lambda x: x + 1, X, machine=PLAIN, compile=False)
+    assert "predicted" not in text(c) and "256 µs predicted" in text(c, times=True)

@@ -43,7 +43,7 @@ def default_cpu() -> Machine:
         alpha=link.alpha,
         beta=link.beta,
         memory=host_memory(),
-        share=float(min(os.cpu_count() or 1, 8)),
+        share=2.0,
         convolution=1e10,
         decomposition=5e9,
         shared_memory=True,

@@ -120,7 +120,7 @@ def bound_text(c: StepCost) -> str:
 
 def _step_cost(c: StepCost, o: Options) -> str:
     head = f"{c.title} on {plural(c.devices, 'device')} of {c.machine.name}"
-    shown = o.times or not c.machine.measured  # a calibration differs from run to run
+    shown = o.times  # predictions differ from machine to machine
     if shown:
         head += f": {time_text(c.us)} predicted, {bound_text(c)}"
     parts = [
@@ -130,7 +130,7 @@ def _step_cost(c: StepCost, o: Options) -> str:
     ]
     lines = [head, "  per device: " + ", ".join(parts)]
     if c.peak is not None:
-        has = f" of {size_text(c.memory)}" if c.memory else ""
+        has = f" of {size_text(c.memory)}" if c.memory and shown else ""
         lines.append(f"  memory: {size_text(c.peak)}{has}")
     sums, more = limited(c.lines, Options(o.times, min(o.limit or 8, 8)), "line")
     if sums:

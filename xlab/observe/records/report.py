@@ -129,12 +129,17 @@ def _report(report: Report, o: Options) -> str:
     layouts, more = limited(report.layouts, o, "array")
     lines_of_log, more_lines = limited(report.log, o, "line")
     sections = [
-        ("Overview", ["  " + text(c, times=o.times).replace("\n", "\n  ") for c in report.costs]),
+        # Predictions are times, and as different from machine to machine.
+        (
+            "Overview",
+            ["  " + text(c, times=True).replace("\n", "\n  ") for c in report.costs if o.times],
+        ),
         (
             "Findings",
             [
                 "  " + text(x, times=o.times).replace("\n", "\n  ")
                 for x in (*report.findings, *report.patterns)
+                if o.times
             ],
         ),
         ("Shardings", ["  " + layout_line(x) for x in layouts] + more),
