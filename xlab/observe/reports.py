@@ -164,14 +164,14 @@ def report(
             )
             costs += [one_cost] if one_cost is not None else []
             here = tuple(t for t in moved if t.program == index)
-            judged = _guard(
+            looked_at = _guard(
                 lambda stages=stages, index=index, here=here: findings_of(stages, here, index),
                 notices,
                 f"the findings of {stages.name}",
                 index,
             )
-            if judged is not None:
-                found_here, patterns_here = judged
+            if looked_at is not None:
+                found_here, patterns_here = looked_at
                 findings += found_here
                 patterns += patterns_here
         if "kernels" in parts:

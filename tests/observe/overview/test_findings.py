@@ -43,7 +43,7 @@ def put():
     return lambda x, *spec: xlab.device_put(x, NamedSharding(mesh, P(*spec)))
 
 
-def test_the_gradient_sum_of_data_parallelism_is_no_finding(put):
+def test_the_sum_of_gradients_over_devices_is_no_finding(put):
     def loss(w, x):
         return jnp.mean(jnp.tanh(x @ w) ** 2)
 
