@@ -6,7 +6,7 @@ Reading order: `grad.py`, `vjp.py`, `jvp.py`, `vmap.py`, `jacobian.py`, `custom_
 Also: `arguments.py` (shared handling of arguments), `checkify.py` (a function that also returns whether a check
 failed), `checks.py` (checks of values at run time), `closure_convert.py` (what a function closes over becomes
 arguments), `custom_gradient.py` (a function that returns its value together with its pullback), `custom_vmap.py` (a
-function with its own batching rule), `export.py` (a compiled function as a file that other processes and later
+function with its own batching rule), `exported_call.py` (the call of one) and `export.py` (a compiled function as a file that other processes and later
 versions run), `export_shapes.py` (symbolic shapes of exported programs), `export_trees.py` (pytree structures and types as JSON, for exported programs), `hi_primitive.py` (primitives as classes
 with rules of their own), `linear_call.py`
 (`linear_call` and `custom_transpose`), `jet.py` (higher derivatives along a curve), `named_call.py` (a function whose equations stand under its name in programs

@@ -20,7 +20,8 @@ from xlab.core.dim_values import evaluate_shape
 from xlab.core.dims import SymbolicDim, common_scope, is_symbolic_shape
 from xlab.interpreters import mlir
 from xlab.interpreters.mlir.building import Template
-from xlab.interpreters.mlir.dynamic_shapes import is_dynamic, plain_types
+from xlab.interpreters.mlir.dynamic_operations import plain_types
+from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
 
 
 def symbolic_args_specs(

@@ -4,7 +4,7 @@ Text, because the compiler parses it in C++: emitting a line costs a fraction of
 it is what people read. `module.py` (functions, constants), `module_builder.py` (what the functions of a module share), `values.py` (how types and literals are spelled),
 `shardings.py` (Shardy attributes), `annotations.py` (attributes for the compiler), `locations.py` (texts without locations), `helpers.py` (registering rules, short ways to write them). The package's own rules are registered with
 `register_text_lowering`. Rules registered with `register_lowering` build operations with the dialects' Python builders:
-`dynamic_shapes.py` (programs with symbolic dimensions), `building.py` (from such rules to text), `objects.py` (types, constants).
+`dynamic_operations.py` (operations whose sizes are values), `dynamic_shapes.py` (programs with symbolic dimensions), `building.py` (from such rules to text), `objects.py` (types, constants).
 """
 
 from importlib import import_module as _import_module

@@ -9,7 +9,7 @@ of its arguments and checks what has to hold; other functions get them as leadin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,21 +21,22 @@ from xlab.core.dims import (
     Dim,
     Factor,
     SymbolicDim,
-    add,
-    multiply,
     spelling,
-    subtract,
+)
+from xlab.interpreters.mlir.dynamic_operations import (
+    I32,
+    OPERATION,
+    Operation,
+    plain,
+    rewrites,
+    split_list,
 )
 from xlab.interpreters.mlir.values import escape, tensor_type
 
 # Compiled when they are first used, as few programs have symbolic dimensions.
-_MARK = f"{OPEN}([^{CLOSE}]*){CLOSE}"
-_I32 = "tensor<i32>"
-_OPERATION = r'^(\s*)(?:(%[\w]+)(?::\d+)? = )?"?([a-z_]+\.[\w.]+|return)"?(.*)$'
 _FUNCTION = r"^(\s*func\.func (?:public|private) @([\w.$-]+)\()(.*)"
 _CALL = r"func\.call @([\w.$-]+)\(([^)]*)\)(.*?) : \("
 _CALLED = r"@([\w.$-]+)"
-_TYPES = r"^(.*) : \((.*)\) -> (.*)$"
 
 
 @contextmanager
@@ -102,7 +103,7 @@ class _Function:
         if self.name == "main":
             self._solve()
         else:
-            arguments = [f"%dim_{v}: {_I32}" for v in self.variables]
+            arguments = [f"%dim_{v}: {I32}" for v in self.variables]
             rest = ", ".join(arguments) + (", " if not rest.startswith(")") else "") + rest
             self.known.update({Factor(v).key: f"%dim_{v}" for v in self.variables})
         body: list[str] = []
@@ -112,7 +113,7 @@ class _Function:
                 body += self._reduce_window(line, left)
             else:
                 body += self._line(line)
-        return "\n".join([_plain(start + rest), *self.prologue, *body, *self.reducers])
+        return "\n".join([plain(start + rest), *self.prologue, *body, *self.reducers])
 
     # -- dimensions as values --------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class _Function:
     def number(self, n: int) -> str:
         """A constant, as an i32 scalar."""
         if ("n", n) not in self.known:
-            self.known["n", n] = self.emit(f"stablehlo.constant dense<{n}> : {_I32}")
+            self.known["n", n] = self.emit(f"stablehlo.constant dense<{n}> : {I32}")
         return self.known["n", n]
 
     def dim(self, e: Dim) -> str:
@@ -149,11 +150,11 @@ class _Function:
         return total
 
     def _binary(self, op: str, a: str, b: str) -> str:
-        return self.emit(f"stablehlo.{op} {a}, {b} : {_I32}")
+        return self.emit(f"stablehlo.{op} {a}, {b} : {I32}")
 
     def compare(self, direction: str, a: str, b: str) -> str:
         return self.emit(
-            f"stablehlo.compare {direction}, {a}, {b}, SIGNED : ({_I32}, {_I32}) -> tensor<i1>"
+            f"stablehlo.compare {direction}, {a}, {b}, SIGNED : ({I32}, {I32}) -> tensor<i1>"
         )
 
     def _factor(self, f: Factor) -> str:
@@ -182,7 +183,7 @@ class _Function:
             self._binary("add", rest, b),
         )
         return tuple(
-            self.emit(f"stablehlo.select {off}, {x}, {y} : tensor<i1>, {_I32}")
+            self.emit(f"stablehlo.select {off}, {x}, {y} : tensor<i1>, {I32}")
             for x, y in ((less, quotient), (more, rest))
         )
 
@@ -208,7 +209,7 @@ class _Function:
         return self.known[key], kind
 
     def row(self, scalar: str) -> str:
-        return self.emit(f"stablehlo.reshape {scalar} : ({_I32}) -> tensor<1xi32>")
+        return self.emit(f"stablehlo.reshape {scalar} : ({I32}) -> tensor<1xi32>")
 
     # -- variables from the shapes of arguments --------------------------------------------------------
 
@@ -233,18 +234,16 @@ class _Function:
             self._assert(self.compare("EQ", left, self.number(0)), step.indivisible, [left])
             value = self._binary("divide", rest, by)
         else:
-            value = (
-                rest if step.coefficient == 1 else self.emit(f"stablehlo.negate {rest} : {_I32}")
-            )
+            value = rest if step.coefficient == 1 else self.emit(f"stablehlo.negate {rest} : {I32}")
         self.known[Factor(step.variable).key] = value
         self._assert(self.compare("GE", value, self.number(1)), step.too_small, [value])
 
     def _size(self, i: int, d: int) -> str:
-        kind = _plain(tensor_type(self.in_avals[i]))
-        return self.emit(f"stablehlo.get_dimension_size %arg{i}, dim = {d} : ({kind}) -> {_I32}")
+        kind = plain(tensor_type(self.in_avals[i]))
+        return self.emit(f"stablehlo.get_dimension_size %arg{i}, dim = {d} : ({kind}) -> {I32}")
 
     def _assert(self, ok: str, message: str, values: Sequence[str]) -> None:
-        operands, types = ", ".join([ok, *values]), ", ".join(["tensor<i1>", *[_I32] * len(values)])
+        operands, types = ", ".join([ok, *values]), ", ".join(["tensor<i1>", *[I32] * len(values)])
         self.prologue.append(
             f"    stablehlo.custom_call @shape_assertion({operands}) {{api_version = 2 : i32, error_message = "
             f'"{escape(message)}", has_side_effect = true}} : ({types}) -> ()'
@@ -258,19 +257,19 @@ class _Function:
             dims = [self.dim_variable(v) for v in self.variables]
             operands = ", ".join([*dims, *filter(None, [found[2]])])
             after = line[found.end() :]
-            types = ", ".join([_I32] * len(dims)) + ("" if after.startswith(")") else ", ")
+            types = ", ".join([I32] * len(dims)) + ("" if after.startswith(")") else ", ")
             line = f"{line[: found.start()]}func.call @{found[1]}({operands}){found[3]} : ({types}{after}"
         if OPEN not in line:
             return [line]
         line, location = _without_location(line)
-        parsed = re.match(_OPERATION, line)
-        rewrite = _rewrites.get(parsed[3]) if parsed else None
+        parsed = re.match(OPERATION, line)
+        rewrite = rewrites.get(parsed[3]) if parsed else None
         if rewrite is not None:
             indent, result, op, rest = parsed.groups()
-            operation = _Operation(self, indent, result, op, rest, location)
+            operation = Operation(self, indent, result, op, rest, location)
             if rewrite(operation):
                 return operation.lines
-        return [_plain(line) + location]
+        return [plain(line) + location]
 
     def _reduce_window(self, line: str, following: Iterator[str]) -> list[str]:
         """A reduction over windows, whose reducer is a region on the following lines."""
@@ -281,8 +280,8 @@ class _Function:
             region.append(inner)
         end, location = _without_location(inner.strip())
         window = line[: line.rindex("({")]
-        indent, result, op, rest = re.match(_OPERATION, window).groups()
-        o = _Operation(self, indent, result, op, rest + end.removeprefix("})"), location)
+        indent, result, op, rest = re.match(OPERATION, window).groups()
+        o = Operation(self, indent, result, op, rest + end.removeprefix("})"), location)
         names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
         given = [o.attribute(name) for name in names]
         padding = [
@@ -312,7 +311,7 @@ class _Function:
         )
         operands = re.match(r'"?\((.*?)\) <', rest)[1]
         return [
-            _plain(
+            plain(
                 f"{indent}{result} = stablehlo.custom_call @stablehlo.dynamic_reduce_window({operands}, {', '.join(names)}, {pads}) "
                 f"{{api_version = 2 : i32, called_computations = [@{reducer}]}} : ({types}, {', '.join(kinds)}, {square}) -> {out}"
             )
@@ -336,299 +335,6 @@ class _Function:
         return dims
 
 
-def _plain(text: str) -> str:
-    """Text with `?` for every mark of a type; a mark elsewhere is a size that the operation needs as a constant."""
-    left = re.sub(f"(?<=[<x]){OPEN}[^{CLOSE}]*{CLOSE}(?=x)", "?", text)
-    found = re.search(_MARK, left)
-    if found is not None:
-        operation = re.match(_OPERATION, text)
-        raise NotImplementedError(
-            f"{operation[3] if operation else 'this operation'} needs {found[1]} as a constant, which is a symbolic dimension: there is no "
-            f"dynamic form of it in StableHLO. Export with that dimension fixed, or compute with operations that have one."
-        )
-    return left
-
-
 def _without_location(line: str) -> tuple[str, str]:
     at = line.find(' loc("')
     return (line, "") if at < 0 else (line[:at], line[at:])
-
-
-def plain_types(text: str) -> str:
-    """A type with `?` for symbolic dimensions."""
-    return re.sub(_MARK, "?", text)
-
-
-def split_list(text: str) -> list[str]:
-    """The parts of a list, at commas outside of brackets and marks."""
-    parts, depth, last = [], 0, 0
-    for i, ch in enumerate(text):
-        if ch in f"([{{<{OPEN}":
-            depth += 1
-        elif ch in f")]}}{CLOSE}" or (ch == ">" and text[i - 1] != "-"):
-            depth -= 1
-        elif ch == "," and depth == 0:
-            parts.append(text[last:i].strip())
-            last = i + 1
-    return [*parts, text[last:].strip()] if text.strip() else []
-
-
-class _Operation:
-    """A line that is being rewritten."""
-
-    def __init__(self, function, indent, result, op, rest, location):
-        self.function, self.indent, self.result, self.op = function, indent, result, op
-        self.rest, self.location = rest, location
-        self.lines: list[str] = []
-
-    def types(self) -> tuple[str, list[str], str]:
-        """What stands before the types, the operands' types, and the result's type."""
-        found = re.match(_TYPES, self.rest)
-        return found[1], split_list(found[2]), found[3]
-
-    def attribute(self, name: str) -> list[Dim]:
-        """A list of sizes: `name = [..]` or `name = array<i64: ..>`."""
-        found = re.search(rf"{name} = (?:\[([^\]]*)\]|array<i64(?:: ([^>]*))?>)", self.rest)
-        given = (found[1] or found[2] or "") if found else ""
-        return [self.function.parse(part) for part in split_list(given)]
-
-    def before(self, text: str) -> str:
-        """Another operation in front of this one."""
-        self.function.count += 1
-        name = f"%d{self.function.count}"
-        self.lines.append(f"{self.indent}{name} = {text}{self.location}")
-        return name
-
-    def write(self, text: str) -> bool:
-        """The operation itself."""
-        self.lines.append(f"{self.indent}{self.result} = {_plain(text)}{self.location}")
-        return True
-
-
-def _broadcast_in_dim(o: _Operation) -> bool:
-    head, (operand,), result = o.types()
-    x, dims = split_list(head)[0], head[head.index(", dims") :]
-    shape, kind = o.function.vector(o.function.shape(result))
-    return o.write(
-        f"stablehlo.dynamic_broadcast_in_dim {x}, {shape}{dims} : ({operand}, {kind}) -> {result}"
-    )
-
-
-def _iota(o: _Operation) -> bool:
-    dim, result = o.rest.split(" : ")
-    shape, kind = o.function.vector(o.function.shape(result))
-    return o.write(f"stablehlo.dynamic_iota {shape},{dim} : ({kind}) -> {result}")
-
-
-def _reshape(o: _Operation) -> bool:
-    x, (operand,), result = o.types()
-    shape, kind = o.function.vector(o.function.shape(result))
-    return o.write(f"stablehlo.dynamic_reshape {x}, {shape} : ({operand}, {kind}) -> {result}")
-
-
-def _constant(o: _Operation) -> bool:
-    value, result = re.fullmatch(r"\s*dense<(.*)> : (tensor<.*>)", o.rest).groups()
-    if OPEN not in result:  # dimensions as values
-        element = result.removeprefix("tensor<").removesuffix(">").rpartition("x")[2]
-        if value.startswith("["):
-            name, kind = o.function.vector([o.function.parse(v) for v in split_list(value[1:-1])])
-        else:
-            name, kind = o.function.dim(o.function.parse(value)), _I32
-        return o.write(f"stablehlo.convert {name} : ({kind}) -> {kind.replace('i32', element)}")
-    element = re.sub(f"(?:{OPEN}[^{CLOSE}]*{CLOSE}|\\d+)x", "", result)
-    scalar = o.before(f"stablehlo.constant dense<{value}> : {element}")
-    shape, kind = o.function.vector(o.function.shape(result))
-    return o.write(
-        f"stablehlo.dynamic_broadcast_in_dim {scalar}, {shape}, dims = [] : ({element}, {kind}) -> {result}"
-    )
-
-
-def _slice(o: _Operation) -> bool:
-    head, (operand,), result = o.types()
-    x, ranges = re.fullmatch(r"\s*(%\S+) \[(.*)\]", head).groups()
-    parts = [[*map(o.function.parse, part.split(":"))] for part in split_list(ranges)]
-    starts, limits = [p[0] for p in parts], [p[1] for p in parts]
-    steps = [p[2] if len(p) > 2 else 1 for p in parts]
-    return _real_dynamic_slice(
-        o, x, operand, result, *(o.function.vector(v) for v in (starts, limits, steps))
-    )
-
-
-def _real_dynamic_slice(o, x, operand, result, *vectors) -> bool:
-    names, kinds = zip(*vectors)
-    return o.write(
-        f"stablehlo.real_dynamic_slice {x}, {', '.join(names)} : ({operand}, {', '.join(kinds)}) -> {result}"
-    )
-
-
-def _dynamic_slice(o: _Operation) -> bool:
-    head, types, result = o.types()
-    sizes = o.attribute("sizes")
-    if not any(isinstance(n, SymbolicDim) for n in sizes):
-        return False
-    x, *starts = split_list(head[: head.index(", sizes")])
-    f, rows = o.function, []
-    for start, kind, n, size in zip(starts, types[1:], f.shape(types[0]), sizes):
-        unsigned = "ui" in kind
-        if kind != _I32:
-            if unsigned or "i64" in kind:  # before it is narrowed
-                most = o.before(f"stablehlo.convert {f.dim(n)} : ({_I32}) -> {kind}")
-                start = o.before(f"stablehlo.minimum {start}, {most} : {kind}")
-            start = o.before(f"stablehlo.convert {start} : ({kind}) -> {_I32}")
-        last = f.dim(subtract(n, size))
-        start = o.before(f"stablehlo.clamp {f.number(0)}, {start}, {last} : {_I32}")
-        rows.append(o.before(f"stablehlo.reshape {start} : ({_I32}) -> tensor<1xi32>"))
-    length, kind = f.vector(sizes)
-    first = (
-        rows[0]
-        if len(rows) == 1
-        else o.before(
-            f"stablehlo.concatenate {', '.join(rows)}, dim = 0 : ({', '.join(['tensor<1xi32>'] * len(rows))}) -> {kind}"
-        )
-    )
-    limit = o.before(f"stablehlo.add {first}, {length} : {kind}")
-    return _real_dynamic_slice(
-        o, x, types[0], result, (first, kind), (limit, kind), f.vector([1] * len(sizes))
-    )
-
-
-def _pad(o: _Operation) -> bool:
-    head, types, result = o.types()
-    configs = [o.attribute(name) for name in ("low", "high", "interior")]
-    if not any(isinstance(n, SymbolicDim) for config in configs for n in config):
-        return False
-    x, value = split_list(head)[:2]
-    names, kinds = zip(*map(o.function.vector, configs))
-    return o.write(
-        f"stablehlo.dynamic_pad {x}, {value}, {', '.join(names)} : ({', '.join([*types, *kinds])}) -> {result}"
-    )
-
-
-def _gather(o: _Operation) -> bool:
-    sizes = o.attribute("slice_sizes")
-    if not any(isinstance(n, SymbolicDim) for n in sizes):
-        return False
-    head, types, result = o.types()
-    operands, attributes = re.fullmatch(r'"?\((.*?)\) <\{(.*)\}>', head).groups()
-    attributes = ", ".join(p for p in split_list(attributes) if not p.startswith("slice_sizes"))
-    vector, kind = o.function.vector(sizes)
-    return o.write(
-        f'"stablehlo.dynamic_gather"({operands}, {vector}) <{{{attributes}}}> : ({", ".join([*types, kind])}) -> {result}'
-    )
-
-
-def _custom_call(o: _Operation) -> bool:
-    """Results of foreign functions have shapes that are operands, which refinement takes away again."""
-    if o.result is None:
-        return False
-    head, types, result = o.types()
-    results = split_list(result[1:-1]) if result.startswith("(") else [result]
-    if not any(OPEN in t for t in results):
-        return False
-    found = re.fullmatch(r'"?\((.*?)\) \{(.*)\}', head)
-    operands, attributes = found.groups()
-    # A rule for the partitioner says sizes.
-    kept = [p for p in split_list(attributes) if not p.startswith("sdy.sharding_rule")]
-    attributes = ", ".join(kept)
-    names, kinds = zip(*(o.function.vector(o.function.shape(t)) for t in results))
-    places = ", ".join(str(len(types) + k) for k in range(len(names)))
-    layouts = re.search(r"operand_layouts = \[(.*?)\](?=,|$)", attributes)
-    if layouts is not None:
-        more = ["dense<0> : tensor<1xindex>"] * len(names)
-        attributes = attributes.replace(
-            layouts[0], f"operand_layouts = [{', '.join([*filter(None, [layouts[1]]), *more])}]"
-        )
-    count = f":{len(results)}" if len(results) > 1 else ""
-    o.lines.append(
-        _plain(
-            f'{o.indent}{o.result}{count} = "stablehlo.custom_call"({", ".join([*filter(None, [operands]), *names])}) '
-            f"{{{attributes}, indices_of_shape_operands = dense<[{places}]> : tensor<{len(names)}xi64>}} : "
-            f"({', '.join([*types, *kinds])}) -> {result}"
-        )
-        + o.location
-    )
-    return True
-
-
-def _convolution(o: _Operation) -> bool:
-    found = re.search(r"pad = \[(\[.*?\])\], lhs", o.rest)
-    pairs = (
-        [[o.function.parse(x) for x in split_list(p.strip("[]"))] for p in split_list(found[1])]
-        if found
-        else []
-    )
-    if not any(isinstance(d, SymbolicDim) for pair in pairs for d in pair):
-        return False
-    # Padded beforehand, dilated too, since what pads stands around what dilation spreads.
-    head, (operand, kernel), result = o.types()
-    lhs, _ = re.match(r"\((%\S+), (%\S+)\)", head).groups()
-    order = [x.strip() for x in re.search(r"dim_numbers = \[(.*?)\]x", head)[1].split(",")]
-    dilations = [int(x) for x in re.search(r"lhs_dilate = \[(.*?)\]", head)[1].split(",")]
-    config = [
-        (*pairs[int(name)], dilations[int(name)] - 1) if name.isdigit() else (0, 0, 0)
-        for name in order
-    ]
-    wide = [
-        add(add(add(n, lo), hi), multiply(subtract(n, 1), inner))
-        for n, (lo, hi, inner) in zip(o.function.shape(operand), config)
-    ]
-    element = re.search(r"x(\w+)>$", operand)[1]
-    marks = "".join(
-        f"{OPEN}{n.text()}{CLOSE}x" if isinstance(n, SymbolicDim) else f"{n}x" for n in wide
-    )
-    padded = f"tensor<{marks}{element}>"
-    zero = o.before(
-        f"stablehlo.constant dense<{'0' if element[0] in 'iu' else '0.0'}> : tensor<{element}>"
-    )
-    vectors, kinds = zip(*(o.function.vector([c[k] for c in config]) for k in range(3)))
-    lhs = o.before(
-        plain_types(
-            f"stablehlo.dynamic_pad {lhs}, {zero}, {', '.join(vectors)} : "
-            f"({operand}, tensor<{element}>, {', '.join(kinds)}) -> {padded}"
-        )
-    )
-    none = ", ".join(["[0, 0]"] * len(pairs))
-    head = head.replace(found[0], f"pad = [{none}], lhs")
-    head = re.sub(r"lhs_dilate = \[.*?\]", f"lhs_dilate = [{', '.join('1' * len(pairs))}]", head)
-    head = head.replace(re.match(r"\(%\S+,", head)[0], f"({lhs},", 1)
-    return o.write(f"stablehlo.convolution{head} : ({padded}, {kernel}) -> {result}")
-
-
-def _top_k(o: _Operation) -> bool:
-    found = re.fullmatch(r"\((%\S+), k = (.*)\) : (\S+) -> \((.*)\)", o.rest)
-    k = o.function.parse(found[2])
-    if not isinstance(k, SymbolicDim):
-        return False
-    o.lines.append(
-        f"{o.indent}{o.result}:2 = stablehlo.custom_call @stablehlo.dynamic_top_k({found[1]}, {o.function.dim(k)}) "
-        f"{{api_version = 2 : i32}} : ({plain_types(found[3])}, {_I32}) -> ({plain_types(found[4])}){o.location}"
-    )
-    return True
-
-
-def _rng_bit_generator(o: _Operation) -> bool:
-    found = re.fullmatch(r" (%\S+), algorithm = +(\w+) : \((.*)\) -> \((.*)\)", o.rest)
-    results = split_list(found[4])
-    shape, kind = o.function.vector(o.function.shape(results[1]))
-    o.lines.append(
-        f"{o.indent}{o.result}:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator({found[1]}, {shape}) "
-        f"{{api_version = 2 : i32, rng_algorithm = #stablehlo<rng_algorithm {found[2]}>}} : ({found[3]}, {kind}) -> "
-        f"({', '.join(map(plain_types, results))}){o.location}"
-    )
-    return True
-
-
-_rewrites: dict[str, Callable[[_Operation], bool]] = {
-    "stablehlo.broadcast_in_dim": _broadcast_in_dim,
-    "stablehlo.iota": _iota,
-    "stablehlo.reshape": _reshape,
-    "stablehlo.constant": _constant,
-    "stablehlo.slice": _slice,
-    "stablehlo.dynamic_slice": _dynamic_slice,
-    "stablehlo.pad": _pad,
-    "stablehlo.gather": _gather,
-    "stablehlo.custom_call": _custom_call,
-    "stablehlo.convolution": _convolution,
-    "stablehlo.rng_bit_generator": _rng_bit_generator,
-    "chlo.top_k": _top_k,
-}

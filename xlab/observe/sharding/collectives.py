@@ -6,13 +6,10 @@ other was added by the partitioner, and the reason is taken from its own stages.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters import communication
@@ -27,8 +24,14 @@ from xlab.observe.programs import hlo as _hlo
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import mesh_info, type_of
 from xlab.observe.programs.stages import ProgramStages
-from xlab.observe.records import MeshInfo, Transfer
+from xlab.observe.records import Transfer
 from xlab.observe.records.units import size_text
+from xlab.observe.sharding.collective_axes import (
+    axes_of_groups,
+    axes_of_pairs,
+    count_of,
+    itemsize,
+)
 from xlab.observe.sharding.reasons import Cause, PartitionedValue, Try, decided, place_text, whole
 from xlab.observe.sharding.reasons import together as gathered
 from xlab.observe.sharding.remedies import remedy
@@ -360,7 +363,7 @@ def _user(
             reason + "; " if reason else ""
         ) + "bytes are at most this: how much of the operand is sent is data"
     ids = _device_ids(stages)
-    if ids and (compiled or (mesh is not None and len(ids) == _count(sizes))):
+    if ids and (compiled or (mesh is not None and len(ids) == count_of(sizes))):
         groups = tuple(tuple(ids[i] for i in g) for g in groups)
         pairs = tuple((ids[s], ids[d]) for s, d in pairs)
     record = Transfer(
@@ -397,13 +400,6 @@ def _user(
             ),
         )
     return predicted(record, link, algorithm, groups)
-
-
-def _count(sizes: Any) -> int:
-    n = 1
-    for s in sizes:
-        n *= int(s)
-    return n
 
 
 def call_name(primitive: str) -> str:
@@ -444,7 +440,7 @@ def _added(
         cause
         and cause.rebuilt
         and c.kind == "all_gather"
-        and c.bytes_out >= cause.rebuilt * _itemsize(c)
+        and c.bytes_out >= cause.rebuilt * itemsize(c)
     )
     if whole_again:
         reason += (
@@ -525,48 +521,6 @@ def _split_over(read: Sequence[PartitionedValue], axes: Sequence[str]) -> list[P
     return [
         v for v in read if any(a.split(":")[0] in axes for dim in v.type.spec or () for a in dim)
     ]
-
-
-def axes_of_pairs(mesh: MeshInfo, pairs: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
-    """The mesh axes along which a permute sends.
-
-    >>> axes_of_pairs(MeshInfo(("a", "b"), (2, 2), (0, 1, 2, 3)), ((0, 2), (3, 1)))
-    ('a',)
-    """
-    ids = mesh.device_ids or tuple(range(mesh.size))
-    at = {d: np.unravel_index(i, mesh.axis_sizes) for i, d in enumerate(ids)}
-    return tuple(
-        n
-        for k, n in enumerate(mesh.axis_names)
-        if any(s in at and d in at and at[s][k] != at[d][k] for s, d in pairs)
-    )
-
-
-def _itemsize(c: _hlo.Collective) -> int:
-    """Bytes of one element of what a collective moves."""
-    dims = (
-        c.operand_shapes[0].split("[")[1].split("]")[0]
-        if c.operand_shapes and "[" in c.operand_shapes[0]
-        else ""
-    )
-    return max(1, c.bytes_in // max(1, _count(d for d in dims.split(",") if d)))
-
-
-def axes_of_groups(mesh: MeshInfo, groups: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
-    """The mesh axes along which groups lie; empty when they are not whole axes.
-
-    >>> axes_of_groups(MeshInfo(("a", "b"), (2, 2), (0, 1, 2, 3)), ((0, 2), (1, 3)))
-    ('a',)
-    """
-    wanted = {frozenset(g) for g in groups}
-    names = [n for n, s in zip(mesh.axis_names, mesh.axis_sizes) if s > 1]
-    ids = mesh.device_ids or tuple(range(mesh.size))
-    for count in range(1, len(names) + 1):
-        for chosen in itertools.combinations(names, count):
-            rows = communication.groups_along(mesh.axis_names, mesh.axis_sizes, chosen)
-            if {frozenset(ids[i] for i in row) for row in rows} == wanted:
-                return chosen
-    return ()
 
 
 def predicted(
