@@ -128,6 +128,9 @@ def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
 
 _BLOCK = re.compile(r"([^{}]+)\{((?:[^{}]|\{[^{}]*\})*)\}")
 _STATE = re.compile(r"\[[^\]]*\]|::?[\w-]+(?:\((?:[^()]|\([^()]*\))*\))?")
+_LATER = re.compile(r":hover|:focus|::selection|aria-sort|xl-whole|\[hidden\]")
+"""What no picture has before a script or a pointer has come to it."""
+_PROPERTY = re.compile(r"(?<=[{;])(--[\w-]+):[^;{}]*(;|(?=\}))")
 _COMPOUND = re.compile(r"([a-z]\w*|\*)?((?:\.[\w-]+)*)")
 
 
@@ -138,7 +141,18 @@ def styles_for(used: frozenset[str]) -> str:
     >>> styles_for(frozenset({"xl", "p"})).count("{") < styles().count("{") / 5
     True
     """
-    return _needed_rules(styles(), used | {"body", "*", "", "xl-page"})
+    return needed_colors(_needed_rules(styles(), used | {"body", "*", ""}))
+
+
+def needed_colors(sheet: str) -> str:
+    """A sheet without the custom properties that nothing in it reads.
+
+    >>> needed_colors(".a{--x:1;--y:var(--z);--z:2;color:var(--y)}")
+    '.a{--y:var(--z);--z:2;color:var(--y)}'
+    """
+    read = set(re.findall(r"var\((--[\w-]+)", sheet))
+    less = _PROPERTY.sub(lambda m: m[0] if m[1] in read else "", sheet)
+    return sheet if less == sheet else needed_colors(less)
 
 
 def _needed_rules(sheet: str, used: frozenset[str]) -> str:
@@ -147,7 +161,7 @@ def _needed_rules(sheet: str, used: frozenset[str]) -> str:
         if head.startswith("@"):
             kept = "" if head.startswith("@keyframes") else _needed_rules(inside, used)
             out.append(f"{head}{{{kept}}}" if kept else "")
-        elif any(_matches(selector, used) for selector in head.split(",")):
+        elif not _LATER.search(head) and any(_matches(s, used) for s in head.split(",")):
             out.append(f"{head}{{{inside}}}")
     return "".join(out)
 

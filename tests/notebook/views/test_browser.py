@@ -97,6 +97,7 @@ def test_chips_of_the_variable_under_the_pointer(browser, tmp_path):
     with observe.record() as session:
         f(np.ones(8, np.float32))
     page = visit(browser, write_html(observe.report(session), tmp_path / "r.html"))
+    page.locator("[role=tab]", has_text="Program").click()
     page.wait_for_selector(".xl-live .xl-row")
     name = page.locator("[data-v]", has_text="summed").first
     name.hover()

@@ -50,7 +50,9 @@ def static_svg(tree: Node) -> str | None:
         "height": tall,
         "style": "background:#fff",
     }
-    text = html(h("svg", size, h("style", None, _styles(frozenset(used))), parts))
+    text = html(
+        h("svg", size, h("style", None, assets.needed_colors(_styles(frozenset(used)))), parts)
+    )
     return text if len(text) <= LARGEST else None
 
 
