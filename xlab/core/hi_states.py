@@ -27,7 +27,8 @@ class MutableHiType(UserType):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        in_use.mutable = True
+        if not cls.__module__.startswith("xlab."):
+            in_use.mutable = True
 
     def lo_ty(self):
         raise TypeError(

@@ -74,7 +74,7 @@ class UserType(AbstractValue):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        if cls.__module__ != __name__:
+        if not cls.__module__.startswith("xlab."):
             in_use.types = True
 
     def __getattr__(self, name):
@@ -326,7 +326,8 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], AbstractValue]) ->
             )
         return aval
 
-    in_use.types = True
+    if not val_cls.__module__.startswith("xlab."):
+        in_use.types = True
     value_classes.add(val_cls)
     _avals.aval_makers[val_cls] = make
 

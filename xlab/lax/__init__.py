@@ -12,7 +12,7 @@ numbers), `composite.py` (named operations with a decomposition), `compute_on.py
 functions), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
 sums), `debugging.py` (looking into programs while they run), `dim_value.py` (symbolic dimensions as values), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
-dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
+dimensions), `gather.py` (slices of one size from many run-time positions), `hi_refs.py` (references to values of the user's own types), `hashable.py` (arrays and
 dictionaries as parameters of equations), `index_steps.py` (indices as chains of simple steps), `indexers.py` (indices into
 mutable references), `inspecting.py` (shardings that the compiler chose), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
 (precision of products), `ragged.py` (products of rows in groups), `reduce_sum.py` (`reduce_sum`), `reducing.py`

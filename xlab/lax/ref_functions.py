@@ -13,9 +13,12 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.hi_states import is_mutable
+from xlab.core.hi_types import is_high
 from xlab.core.refs import Ref, is_ref, set_operations
 from xlab.core.trace import EVAL, is_tracer, state
 from xlab.core.typing import Array, ArrayLike
+from xlab.lax import hi_refs
 from xlab.lax import ref_batching as _ref_batching  # noqa: F401  (its rules)
 from xlab.lax.convert import convert
 from xlab.lax.indexers import indexer
@@ -59,7 +62,8 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
             f"new_ref takes an array, got a reference of type {init_val.aval}: read it first, as ref[...]"
         )
     try:
-        aval_of(init_val)
+        if is_high(aval_of(init_val)):
+            return hi_refs.new_hi_ref_p.bind(init_val)
     except TypeError as e:
         raise TypeError(
             f"Error interpreting argument to new_ref as an array: got {init_val!r} of type "
@@ -121,6 +125,8 @@ def freeze(ref: Ref) -> Array:
         >>> float(xlab.ref.freeze(ref))
         2.0
     """
+    if is_mutable(ref):
+        return hi_refs.get(ref)
     return freeze_p.bind(_ref(ref, "freeze"))
 
 
@@ -137,6 +143,8 @@ def ref_get(ref: Ref, idx=None):
         >>> xlab.ref.get(xlab.new_ref(xlab.numpy.arange(5)), slice(1, 3)).tolist()
         [1, 2]
     """
+    if is_mutable(ref):
+        return hi_refs.get(ref, idx)
     if type(ref) is SelectedRef:
         return ref.apply(lambda r: ref_get(r, idx))
     ref, leaves, tree, _ = _target(ref, idx, "ref_get")
@@ -164,6 +172,8 @@ def ref_swap(ref: Ref, idx, value):
         >>> int(xlab.ref.swap(xlab.new_ref(xlab.numpy.arange(5)), 3, 10))
         3
     """
+    if is_mutable(ref):
+        return hi_refs.swap(ref, value, idx)
     return _swap(ref, idx, value, "ref_swap")
 
 
