@@ -8,7 +8,7 @@ from xlab.core.avals import AbstractValue, aval_of
 from xlab.core.hi_states import AvalQDD, MutableHiType
 from xlab.core.hi_tracers import aval_method
 from xlab.core.hi_types import NO_DERIVATIVE, HiType, in_use, register_hitype
-from xlab.core.refs import AbstractRef
+from xlab.core.refs import AbstractRef, operations
 from xlab.interpreters import ad
 from xlab.interpreters.hi_primitives import HiPrimitive
 
@@ -115,9 +115,7 @@ class _NewHiRef(HiPrimitive):
         return HiRef(HiRefType(aval_of(value)), value)
 
     def jvp(self, primals, tangents):
-        from xlab.lax.ref_functions import new_ref
-
-        return self.bind(*primals), new_ref(ad.instantiate_zeros(*tangents))
+        return self.bind(*primals), operations["new"](ad.instantiate_zeros(*tangents))
 
 
 class _Access(HiPrimitive):
@@ -133,9 +131,7 @@ class _GetHiRef(_Access):
         return ref.value
 
     def jvp(self, primals, tangents):
-        from xlab.lax.ref_functions import ref_get
-
-        return self.bind(*primals), ref_get(*tangents)
+        return self.bind(*primals), operations["get"](*tangents, None)
 
 
 class _SwapHiRef(_Access):
@@ -151,8 +147,6 @@ class _SwapHiRef(_Access):
         return old
 
     def jvp(self, primals, tangents):
-        from xlab.lax.ref_functions import ref_swap
-
         ref_dot, dot = tangents
         old = self.bind(*primals)
         if type(ref_dot) is ad.Zero:
@@ -160,7 +154,7 @@ class _SwapHiRef(_Access):
                 f"a value with a derivative was stored in a reference of type {aval_of(primals[0])}, which is a constant here: make the reference "
                 f"inside of the function, or store stop_gradient of the value"
             )
-        return old, ref_swap(ref_dot, ..., ad.instantiate_zeros(dot))
+        return old, operations["swap"](ref_dot, None, ad.instantiate_zeros(dot))
 
 
 new_hi_ref_p, get_hi_ref_p = _NewHiRef("new_hi_ref"), _GetHiRef("get_hi_ref")
