@@ -11,7 +11,7 @@ import pytest
 from tests.notebook.views import sample
 from xlab.interpreters import communication, communication_costs
 from xlab.notebook import assets
-from xlab.notebook.views import dataflow
+from xlab.notebook.views import dataflow, dataflow_data
 from xlab.notebook.views.draw import html
 from xlab.observe import records as r
 
@@ -41,8 +41,8 @@ def cases():
                     "sizes": sizes,
                     "us": us,
                     "rounds": [sorted(x) for x in rounds],
-                    "prices": dataflow.prices(made, n, sizes, ()),
-                    **dataflow.kinds((made,))[kind],
+                    "prices": dataflow_data.prices(made, n, sizes, ()),
+                    **dataflow_data.kinds((made,))[kind],
                 }
 
 
@@ -120,8 +120,10 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
                 "alpha": LINK.alpha,
                 "beta": LINK.beta,
                 "permute": {
-                    "prices": dataflow.prices(permute, 8, (8,), dataflow.groups_of(permute)),
-                    **dataflow.kinds((permute,))[permute.kind],
+                    "prices": dataflow_data.prices(
+                        permute, 8, (8,), dataflow_data.groups_of(permute)
+                    ),
+                    **dataflow_data.kinds((permute,))[permute.kind],
                 },
                 "prices": prices,
                 "labels": labels(),
@@ -141,13 +143,13 @@ def test_a_record_says_what_its_prediction_assumes():
         us, formula = communication_costs.cost(
             kind, 8, 4096, algorithm=way, link=LINK, sizes=(4, 2)
         )
-        assert dataflow.assumed((r.Transfer(kind, predicted_us=us, formula=formula),)) == (
+        assert dataflow_data.assumed((r.Transfer(kind, predicted_us=us, formula=formula),)) == (
             1.5,
             12_500.0,
             way,
         )
     _, formula = communication_costs.cost("collective_permute", 8, 4096, hops=2, link=LINK)
-    assert dataflow.assumed((r.Transfer("collective_permute", formula=formula),)) == (
+    assert dataflow_data.assumed((r.Transfer("collective_permute", formula=formula),)) == (
         1.5,
         12_500.0,
         "ring",
@@ -190,17 +192,19 @@ def test_a_suggestion_about_an_argument_can_be_tried():
         fix="give `params['qkv']` the sharding P(None, ('data', 'model')) where it is made",
         program=0,
     )
-    assert dataflow.attempt(t, arguments) == {
+    assert dataflow_data.attempt(t, arguments) == {
         "program": 0,
         "argument": 1,
         "spec": [[], ["data", "model"]],
         "text": "params['qkv'] as P(None, ('data', 'model'))",
     }
     assert (
-        dataflow.attempt(t.replace(fix="give `h` the sharding P() where it is made"), arguments)
+        dataflow_data.attempt(
+            t.replace(fix="give `h` the sharding P() where it is made"), arguments
+        )
         is None
     )
-    assert dataflow.attempt(t.replace(fix="keep that dimension whole"), arguments) is None
+    assert dataflow_data.attempt(t.replace(fix="keep that dimension whole"), arguments) is None
 
 
 def test_schedules_of_whole_machines_are_not_sent_message_by_message():
@@ -212,4 +216,4 @@ def test_schedules_of_whole_machines_are_not_sent_message_by_message():
         LINK,
     )
     assert made.rounds == () and made.predicted_us is not None
-    assert len(json.dumps(dataflow.transfers_data((made,), mesh))) < 4000
+    assert len(json.dumps(dataflow_data.transfers_data((made,), mesh))) < 4000
