@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -277,3 +279,12 @@ def test_a_lax_operation_on_a_traced_value_names_the_type():
 def test_types_are_pickled():
     aval = PairType(ShapedArray((2,), jnp.float32), ShapedArray((), jnp.float32))
     assert pickle.loads(pickle.dumps(aval)) == aval
+
+
+def test_nothing_looks_for_hi_types_before_somebody_has_one():
+    code = (
+        "import xlab, xlab.numpy, xlab.experimental.hijax; from xlab.core.hi_types import in_use; "
+        "assert not in_use.types and not in_use.mutable; "
+        "T = type('T', (xlab.experimental.hijax.HiType,), {}); assert in_use.types"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,7 +6,6 @@ A jaxpr is a flat list of equations over typed variables. Variables have no name
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Any, final
 
 from xlab.core import effects as _effects
@@ -345,28 +344,18 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
     twice is numbered once.
     """
     numbers: dict[int, int] = {}
+    number = numbers.setdefault
     done: set[int] = set()
-
-    def number(eqns: Sequence[JaxprEqn]) -> None:
-        ids = list(map(id, eqns))
-        if numbers.keys().isdisjoint(ids):
-            numbers.update(zip(ids, count(len(numbers))))
-        else:  # a program that shares equations with another one
-            for i in ids:
-                numbers.setdefault(i, len(numbers))
 
     def visit(j: Jaxpr) -> None:
         if id(j) in done:
             return
         done.add(id(j))
-        start = 0
-        for i, eqn in enumerate(j.eqns, 1):
-            if eqn.params and (inside := inner_jaxprs(eqn.params)):
-                number(j.eqns[start:i])
-                start = i
-                for inner in inside:
+        for eqn in j.eqns:
+            number(id(eqn), len(numbers))
+            if eqn.params:
+                for inner in inner_jaxprs(eqn.params):
                     visit(inner)
-        number(j.eqns[start:] if start else j.eqns)
 
     visit(jaxpr)
     return numbers
