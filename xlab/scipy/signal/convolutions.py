@@ -96,7 +96,10 @@ def correlate2d(
 ) -> Array:
     """The correlation of two matrices: `convolve2d` with the second turned by half a turn and conjugated.
 
-    Takes what `convolve2d` takes. Of an `in2` with an even number of rows or columns the middle that 'same' keeps is the later one.
+    Args:
+        in1, in2: matrices.
+        mode, boundary, fillvalue, precision: as of `convolve2d`; of an `in2` with an even number of rows or columns the middle that 'same'
+            keeps is the later one.
 
     Example:
         >>> image, pattern = jnp.zeros((4, 4)).at[1:3, 2:].set(1.0), jnp.ones((2, 2))
