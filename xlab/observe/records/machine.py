@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.program import MOST_DEVICES
 from xlab.observe.records.text import Options, add_form
 from xlab.observe.records.units import plural, significant, size_text, table, time_text
 
@@ -45,6 +46,10 @@ class Machine(Record):
     convolution: float = 0.0
     decomposition: float = 0.0
     shared_memory: bool = False
+
+    def contradiction(self) -> str:
+        """A number of devices that is none."""
+        return "" if 0 <= self.share < MOST_DEVICES else f"share must be 0 to {MOST_DEVICES:,} devices"
 
     def rate(self, dtype: str) -> float:
         """Operations a second in products of a dtype; of one that is not known, those of the first.
