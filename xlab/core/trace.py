@@ -7,6 +7,7 @@ evaluation is the trace at the bottom.
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sys
 import threading
@@ -113,6 +114,11 @@ class _State(threading.local):
     scope: str = ""  # stack of named scopes, joined by '/'
     source_info: Any = None  # location to use instead of the caller's
     callers: Any = None  # the user's frames around the trace that is being made
+    called: Any = (
+        None,
+        None,
+        None,
+    )  # the frame that made the last equation, its `callers`, and what was found of them
     axes: dict[Any, Axis] = {}  # bound axis names; replaced, never changed in place
     manual: Any = None  # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None  # the mesh whose axes are manual
@@ -412,7 +418,14 @@ def current_source_info() -> tuple:
         if internal is None:
             internal = source_info.is_internal(code.co_filename)
         if not internal:
-            return (code, frame.f_lasti, state.scope, (_callers(frame.f_back), state.callers))
+            around = state.callers
+            last, known, found = state.called
+            # While a frame makes one equation after the other, those around it stand still.
+            if last is not frame or known is not around:
+                found = (_callers(frame.f_back), around)
+                if around is not None and not code.co_flags & _RESUMED:
+                    state.called = (frame, around, found)
+            return (code, frame.f_lasti, state.scope, found)
         if code is _began[0] and state.callers is not None:
             # Nothing of the user's stands between the equation and the beginning of its trace.
             inner, outer = state.callers
@@ -422,6 +435,7 @@ def current_source_info() -> tuple:
     return (None, 0, state.scope, ((), state.callers))
 
 
+_RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _began: list[Any] = [None]
 
 
@@ -445,6 +459,11 @@ def _callers(frame: FrameType | None) -> tuple:
             break
         frame = frame.f_back
     return tuple(found)
+
+
+def forget_frames() -> None:
+    """Lets go of the frame of the last equation, whose variables are the user's."""
+    state.called = (None, None, None)
 
 
 def callers_of_trace() -> tuple:

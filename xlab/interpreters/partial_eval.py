@@ -37,6 +37,7 @@ from xlab.core.trace import (
     Tracer,
     callers_of_trace,
     current_source_info,
+    forget_frames,
     set_trace,
     state,
     switch_trace,
@@ -400,6 +401,7 @@ def trace_to_jaxpr(
                 raise
         state.source_info, state.scope = previous_source_info, previous_scope
         state.callers = previous_callers
+        forget_frames()
         del tracers
         result = trace.finish(outs, debug_info)
         del outs
@@ -411,6 +413,7 @@ def trace_to_jaxpr(
         switch_trace(previous)
         state.source_info, state.scope = previous_source_info, previous_scope
         state.callers = previous_callers
+        forget_frames()
 
 
 trace_began(trace_to_jaxpr.__code__)

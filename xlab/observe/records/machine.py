@@ -49,7 +49,9 @@ class Machine(Record):
 
     def contradiction(self) -> str:
         """A number of devices that is none."""
-        return "" if 0 <= self.share < MOST_DEVICES else f"share must be 0 to {MOST_DEVICES:,} devices"
+        return (
+            "" if 0 <= self.share < MOST_DEVICES else f"share must be 0 to {MOST_DEVICES:,} devices"
+        )
 
     def rate(self, dtype: str) -> float:
         """Operations a second in products of a dtype; of one that is not known, those of the first.
