@@ -20,7 +20,8 @@ import xlab
 import xlab.numpy as jnp
 from xlab import kernels, lax
 from xlab.backend import ir
-from xlab.config import _WITHOUT_EFFECT, FLAGS, config, flag_context
+from xlab.config import FLAGS, config, flag_context
+from xlab.flags import WITHOUT_EFFECT
 from xlab.kernels import kernel_call
 from xlab.sharding import AxisType
 from xlab.sharding import PartitionSpec as P
@@ -275,7 +276,7 @@ def test_an_option_nothing_depends_on_says_so_and_recompiles_nothing(name):
 
 
 def test_options_of_the_field_without_effect_are_not_flags():
-    assert not set(_WITHOUT_EFFECT) & set(FLAGS)
+    assert not set(WITHOUT_EFFECT) & set(FLAGS)
 
 
 def test_log_of_a_compilation(caplog):

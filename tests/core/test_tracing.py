@@ -421,7 +421,8 @@ class TestPrinting:
 
 
 def test_x11_types_of_examples():
-    from xlab.core.avals import ShapedArray, mapped_aval
+    from xlab.core.avals import ShapedArray
+    from xlab.core.mapped_avals import mapped_aval
 
     batch = ShapedArray((4, 3), np.float32)
     assert mapped_aval(3, 1, batch).shape == (4,) and mapped_aval(3, -1, batch).shape == (4,)

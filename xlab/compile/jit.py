@@ -390,7 +390,7 @@ def _leaked(tracer, name):
 
 def hoisted(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
     """A program for use inside another: traced values and large arrays it closes over become leading operands."""
-    limit = mlir.module.INLINE_CONSTANT_LIMIT
+    limit = mlir.constants.INLINE_CONSTANT_LIMIT
 
     def moves(c):
         return (

@@ -14,8 +14,8 @@ from xlab import tree as _tree
 from xlab.core import avals as _avals
 from xlab.core import source_info as _source_info
 from xlab.core.avals import AbstractValue, aval_of
+from xlab.core.locations import current_source_info
 from xlab.core.refs import operator_symbols
-from xlab.core.trace import current_source_info
 from xlab.errors import PendingAttributeError, PendingValueError
 
 

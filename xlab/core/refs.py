@@ -14,7 +14,8 @@ from typing import Any
 from xlab.core import avals as _avals
 from xlab.core import source_info as _source_info
 from xlab.core.avals import AbstractValue, ShapedArray
-from xlab.core.trace import Tracer, current_source_info
+from xlab.core.locations import current_source_info
+from xlab.core.trace import Tracer
 
 _interned: weakref.WeakValueDictionary[tuple, AbstractRef] = weakref.WeakValueDictionary()
 _lock = threading.Lock()

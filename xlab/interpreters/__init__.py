@@ -9,7 +9,7 @@ Types of the user's own: `hi_primitives.py` (operations on their values), `lojax
 
 Eager evaluation: `xla.py` (its rule, by the name that programs import).
 
-Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
+Also: `constants.py` (programs and their constants), `leaks.py` (values that outlive their trace), `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
 jaxprs inside an equation), `discharge.py` (references to values), `divergence.py` (collectives that some of their
 devices may not reach), `jet.py` (Taylor polynomials), `key_reuse.py` (random keys that a program uses twice), `provenance.py`
 (where the equations of a transformed program come from), `ref_flow.py` (mutable references in partial evaluation),

@@ -29,21 +29,21 @@ from xlab.core.hi_states import (
 from xlab.core.hi_tracers import tracer_class
 from xlab.core.hi_types import HiType, as_value, in_use
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
-from xlab.core.pending import AbstractTodo, at_boundary
-from xlab.core.primitive import Primitive
-from xlab.core.trace import (
-    EVAL,
-    Trace,
-    Tracer,
+from xlab.core.locations import (
     callers_of_trace,
     current_source_info,
     forget_frames,
-    set_trace,
-    state,
-    switch_trace,
     trace_began,
 )
+from xlab.core.pending import AbstractTodo, at_boundary
+from xlab.core.primitive import Primitive
+from xlab.core.trace import EVAL, Trace, Tracer, set_trace, state, switch_trace
 from xlab.interpreters import ref_flow
+from xlab.interpreters.constants import (  # noqa: F401  (likewise)
+    close_jaxpr,
+    convert_constvars_jaxpr,
+    open_closed_jaxpr,
+)
 from xlab.interpreters.control_flow import states_after
 from xlab.interpreters.dead_code import (  # noqa: F401  (their names here are the field's)
     dce_closed_jaxpr,
@@ -54,6 +54,7 @@ from xlab.interpreters.dead_code import (  # noqa: F401  (their names here are t
     kept_primitives,
     prune_closed_consts,
 )
+from xlab.interpreters.leaks import check_leaks
 from xlab.interpreters.ref_flow import partial_eval_rules
 
 _SCALARS = (bool, int, float, complex, np.generic)
@@ -406,7 +407,7 @@ def trace_to_jaxpr(
         result = trace.finish(outs, debug_info)
         del outs
         if trace.leaks is not None:
-            _check_leaks(trace)
+            check_leaks(trace)
         return result
     finally:
         trace.alive = False
@@ -489,52 +490,6 @@ def trace_to_jaxpr_nounits(
         for x, is_later in zip(outs, later)
     ]
     return jaxpr, found, tuple(consts)
-
-
-def _check_leaks(trace):
-    import gc
-
-    leaked = [r() for r in trace.leaks if r() is not None]
-    if leaked:
-        gc.collect()
-        leaked = [r() for r in trace.leaks if r() is not None]
-    if leaked:
-        from xlab.errors import LeakedTracerError
-
-        tracer = leaked[0]
-        holders = [type(h).__name__ for h in gc.get_referrers(tracer) if h is not leaked][:3]
-        raise LeakedTracerError(
-            f"tracing {trace.label} left {len(leaked)} traced value(s) behind: the first is {tracer._describe()}, "
-            f"still held by {', '.join(holders) or 'an unknown object'}. Return it from the function instead of "
-            f"storing it."
-        )
-
-
-# -- constants and inputs -------------------------------------------------------------------------------
-
-
-def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
-    """The same program with its constants as leading inputs."""
-    if not jaxpr.constvars:
-        return jaxpr
-    return jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars])
-
-
-def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
-    """A program without constants as a closed one; the same object every time, so that its memos are kept."""
-    closed = getattr(jaxpr, "_closed", None)
-    if closed is None:
-        closed = jaxpr._closed = ClosedJaxpr(jaxpr, ())
-    return closed
-
-
-def open_closed_jaxpr(closed: ClosedJaxpr) -> tuple[list, Jaxpr]:
-    """The constants of a program and the program that takes them as leading inputs; `close_jaxpr` finds what is remembered of it."""
-    if closed.consts:
-        return closed.consts, closed.memo("open", lambda: convert_constvars_jaxpr(closed.jaxpr))
-    if getattr(closed.jaxpr, "_closed", None) is None:
-        closed.jaxpr._closed = closed
-    return [], closed.jaxpr
 
 
 # -- known and unknown ----------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.core.avals import TOKEN, aval_of
 from xlab.core.effects import Effect
+from xlab.core.locations import current_source_info
 from xlab.core.primitive import Primitive
 from xlab.core.tokens import Token
-from xlab.core.trace import Tracer, current_source_info, state
+from xlab.core.trace import Tracer, state
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe

@@ -18,9 +18,7 @@ from xlab.core.avals import (
     AbstractValue,
     ShapedArray,
     array_types,
-    mapped_aval,
     register_array_type,
-    unmapped_aval,
     unregister_array_type,
     valid_jaxtype,
 )
@@ -53,6 +51,7 @@ from xlab.core.jaxpr import (
     subjaxprs,
     subjaxprs_of_params,
 )
+from xlab.core.mapped_avals import mapped_aval, unmapped_aval
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Trace, Tracer
 from xlab.errors import InconclusiveDimensionOperation, JaxprTypeError

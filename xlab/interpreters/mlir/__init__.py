@@ -2,7 +2,7 @@
 
 Text, because the compiler parses it in C++: emitting a line costs a fraction of building an operation from Python, and
 it is what people read. `module.py` (functions, constants), `module_builder.py` (what the functions of a module share), `values.py` (how types and literals are spelled),
-`shardings.py` (Shardy attributes), `annotations.py` (attributes for the compiler), `locations.py` (texts without locations), `helpers.py` (registering rules, short ways to write them). The package's own rules are registered with
+`shardings.py` (Shardy attributes), `annotations.py` (attributes for the compiler), `locations.py` (texts without locations), `constants.py` (closed-over arrays: text or arguments), `helpers.py` (registering rules, short ways to write them). The package's own rules are registered with
 `register_text_lowering`. Rules registered with `register_lowering` build operations with the dialects' Python builders:
 `dynamic_operations.py` (operations whose sizes are values), `dynamic_shapes.py` (programs with symbolic dimensions), `building.py` (from such rules to text), `objects.py` (types, constants).
 """

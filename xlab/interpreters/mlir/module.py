@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import effects as _effects
-from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, array_converters, aval_of, explicit_types, symbolic_types
+from xlab.core.avals import ShapedArray, aval_of, explicit_types, symbolic_types
 from xlab.core.dim_equations import Equations
 from xlab.core.dims import SymbolicDim
 from xlab.core.jaxpr import (
@@ -23,11 +22,16 @@ from xlab.core.jaxpr import (
     Jaxpr,
     Literal,
     number_equations,
-    open_jaxpr,
-    subjaxprs_of_params,
 )
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
+from xlab.interpreters.mlir.constants import (
+    all_consts,
+    check_closed_over,
+    host_value,
+    is_hoisted,
+    prefetch,
+)
 from xlab.interpreters.mlir.dynamic_shapes import (
     dynamic_functions,
     is_dynamic,
@@ -62,11 +66,6 @@ that build operations. Worked example:
 lowered_with_devices: set[Primitive] = set()
 """Primitives whose lowering asks for the program's devices, `ctx.module.assignment`: a program with one is lowered for each."""
 
-# Arrays with more elements than this become arguments of the executable instead of text in the module.
-INLINE_CONSTANT_LIMIT = 64
-
-# Of integers more: they are mostly indices, and the compiler works out which of them are in bounds, sorted or slices.
-INLINE_INTEGERS_LIMIT = 16384
 
 TOKEN_TYPE = "!stablehlo.token"
 _I32 = ShapedArray((), np.int32)
@@ -239,11 +238,11 @@ class Context:
         elif isinstance(value, np.generic):
             key = (kind, value.tobytes(), atom.aval)
         else:
-            return self.constant(_host(value), atom.aval)
+            return self.constant(host_value(value), atom.aval)
         cache = self._fn.constants[-1]
         name = cache.get(key)
         if name is None:
-            name = cache[key] = self.constant(_host(value), atom.aval)
+            name = cache[key] = self.constant(host_value(value), atom.aval)
         return name
 
     # -- tokens ----------------------------------------------------------------------------------------
@@ -299,7 +298,7 @@ class Context:
         hoisted = self._fn.hoisted.get(id(x)) if self._fn.hoisted else None
         if hoisted is not None:
             return hoisted
-        return self.constant(_host(x), aval_of(x))
+        return self.constant(host_value(x), aval_of(x))
 
     def region(
         self,
@@ -409,28 +408,9 @@ class _FunctionNames:
         self.hoisted: dict[int, str] = {}
 
 
-def _host(x):
-    """A concrete value as a NumPy array."""
-    if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
-        return np.asarray(x)
-    if type(x) in array_converters:
-        return _host(array_converters[type(x)](x))
-    check_closed_over(x)
-    return np.asarray(x._host_value() if hasattr(x, "_host_value") else x)
-
-
 def _sums_left(ctx) -> bool:
     """Whether results of the equation are unreduced over the mesh of the whole program."""
     return not ctx.manual and any(type(a) is ShapedArray and a.mat.unreduced for a in ctx.avals_out)
-
-
-def check_closed_over(x) -> None:
-    """Raises where an array cannot become part of a program, because other processes hold some of it."""
-    if not getattr(x, "is_fully_addressable", True) and not x.is_fully_replicated:
-        raise RuntimeError(
-            f"a program closes over an array of type {x.aval.str_short()} that spans processes, so that it would be another "
-            f"program in each. Pass the array as an argument of the function."
-        )
 
 
 def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
@@ -546,10 +526,10 @@ def lower_module(
     """
     module = ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
-    hoisted = [] if manual_mesh is not None else list(filter(_is_hoisted, _all_consts(closed)))
+    hoisted = [] if manual_mesh is not None else list(filter(is_hoisted, all_consts(closed)))
     for c in hoisted:
         check_closed_over(c)
-    _prefetch(closed, hoisted)
+    prefetch(closed, hoisted)
     dynamic = symbolic_types.in_use and is_dynamic(closed.in_avals)
     with marked_dimensions() if dynamic else nullcontext():
         main = _function_text(
@@ -594,48 +574,3 @@ def lower_module(
         _effects.in_order(closed.effects),
         dynamic,
     )
-
-
-def _is_hoisted(constant) -> bool:
-    """Whether an array is handed to the program as an argument instead of standing in its text."""
-    aval = aval_of(constant)
-    size = getattr(aval, "size", 0)
-    if size <= INLINE_CONSTANT_LIMIT:
-        return False
-    integers = isinstance(aval.dtype, np.dtype) and aval.dtype.kind in "iu"
-    if not integers or size > INLINE_INTEGERS_LIMIT:
-        return True
-    # An array on several devices stays there.
-    return is_native_array(constant) and len(constant.sharding.device_set) > 1
-
-
-def _prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
-    """Starts reading the arrays that are written into the text, so that they are read at once and not one after the other."""
-    done = set(map(id, hoisted))
-
-    def start(x):
-        x = x.base if isinstance(x, KeyArray) else x
-        if id(x) not in done and is_native_array(x) and not x.is_deleted():
-            done.add(id(x))
-            x.copy_to_host_async()
-
-    def visit(program):
-        for c in getattr(program, "consts", ()):
-            start(c)
-        for eqn in open_jaxpr(program).eqns:
-            for v in eqn.invars:
-                if type(v) is Literal:
-                    start(v.val)
-            if eqn.params:
-                for _, inner in subjaxprs_of_params(eqn.params):
-                    visit(inner)
-
-    visit(closed)
-
-
-def _all_consts(closed: ClosedJaxpr) -> list:
-    """Constants of the outer program; those of inner programs were hoisted into it while tracing."""
-    seen: dict[int, Any] = {}
-    for c in closed.consts:
-        seen.setdefault(id(c), c)
-    return list(seen.values())
