@@ -9,6 +9,7 @@ import xlab
 import xlab.numpy as jnp
 from tests.experimental.hi_values import boxes
 from xlab import lax
+from xlab.core.hi_states import is_mutable
 from xlab.experimental import cur_qdd
 from xlab.experimental.hijax import MutableQuasiDynamicData
 
@@ -136,3 +137,12 @@ def test_what_runs_is_shown_on_arrays():
     assert "mul" in str(xlab.observe.program(f, box(), 3.0))
     assert "Box" in str(xlab.observe.ladder(f, box(), 3.0))
     np.testing.assert_array_equal(xlab.observe.memory(f, box(), 3.0).arguments, 8)
+
+
+def test_what_is_no_value_of_a_program_is_not_mutable():
+    """Views of references are refused by whoever is given one, in its own words."""
+    assert is_mutable(box())
+    view = xlab.new_ref(jnp.ones((2, 2))).T
+    assert not is_mutable(view) and not is_mutable("text")
+    with pytest.raises(ValueError, match="Can only call `freeze` on a `Ref`"):
+        xlab.ref.freeze(view)

@@ -181,7 +181,12 @@ def cur_qdd(x: Any) -> Any:
 
 def is_mutable(x: Any) -> bool:
     """Whether a value, traced or not, is of a mutable hi type."""
-    return in_use.mutable and type(x) not in _PLAIN and isinstance(aval_of(x), MutableHiType)
+    if not in_use.mutable or type(x) in _PLAIN:
+        return False
+    try:
+        return isinstance(aval_of(x), MutableHiType)
+    except TypeError:  # no value of a program; whoever wants one says so
+        return False
 
 
 _PLAIN = {bool, int, float, complex}
