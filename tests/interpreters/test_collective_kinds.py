@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import xlab
+import xlab.lax  # whose collectives have the rules
 from xlab.backend import compiling
 from xlab.interpreters import communication, communication_costs
 from xlab.interpreters.communication import Algorithm, Collective
 from xlab.notebook import assets
-from xlab.notebook.views import dataflow
+from xlab.notebook.views import dataflow_data
 from xlab.observe.programs import hlo
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.sharding.collectives import predicted
@@ -60,9 +61,9 @@ def test_prices_are_those_of_the_records(kind):
         bytes_in=4096,
         mesh=MESH,
     )
-    groups = dataflow.groups_of(record)
+    groups = dataflow_data.groups_of(record)
     for way, (steps, size, *more) in zip(
-        communication.ALGORITHMS, dataflow.prices(record, 8, (8,), groups), strict=True
+        communication.ALGORITHMS, dataflow_data.prices(record, 8, (8,), groups), strict=True
     ):
         load, links = more or (0, 1)
         us = steps * (LINK.alpha + size / LINK.beta) + load / (links * LINK.beta)
@@ -119,12 +120,12 @@ def test_a_kind_of_ones_own_is_read_priced_and_drawn(twice):
     )
     assert record.sent == 2 * once.sent and record.rounds == once.rounds * 2
     assert not record.replace(origin="partitioner").reshards
-    flow = dataflow.flow_data((record,), MESH)
+    flow = dataflow_data.flow_data((record,), MESH)
     assert (
         flow["kinds"]["all_reduce_twice"]["stages"] == list(twice.stages)
         and "all_reduce_twice" in flow["reducing"]
     )
-    (data,) = dataflow.transfers_data((record,), MESH)
+    (data,) = dataflow_data.transfers_data((record,), MESH)
     assert data["prices"][0] == [12, 256.0] and data["rounds"] == [] and json.dumps(flow)
 
 

@@ -125,6 +125,7 @@ def test_tabs_and_keys(notebook, cell):
     report = cell(REPORT)
     titles = report.get_by_role("tab").all_inner_texts()
     assert titles == [
+        "Overview",
         "Program",
         "Shardings",
         "Collectives",

@@ -65,7 +65,7 @@ def test_outputs_survive_what_is_done_to_them(lab, browser):
         run(page, number)
     until(
         page,
-        lambda: cell(page, 4).locator(".xl-report .xl-row").count(),
+        lambda: cell(page, 4).locator(".xl-report [role=tab]").count(),
         "no report after the restart",
     )
     context.close()
