@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
-import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -15,7 +11,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from tests.compile import dispatch_cases
-from tests.reference.oracle import FLAGS, unavailable
+from tests.reference.records import on_reference
 from xlab import events, lax
 from xlab.backend import compiling
 from xlab.compile import dispatch
@@ -34,26 +30,12 @@ ON_PURPOSE = {"D10 one device": [["T sin", "L jit(sin)", "C jit(sin)"], ["C jit(
 
 @pytest.mark.reference
 def test_every_case_is_as_in_the_reference():
-    why = unavailable()
-    if why:
-        pytest.skip(why)
-    run = subprocess.Popen(
-        [sys.executable, dispatch_cases.__file__, "jax"],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd="/",
-        env={
-            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-            "XLA_FLAGS": FLAGS,
-            "PYTHONWARNINGS": "ignore",
-        },
-    )
+    reference = on_reference(dispatch_cases)
     try:
         ours = dispatch_cases.records("xlab")
     finally:
         xlab.monitoring.clear_event_listeners()
-    lines = [line for line in run.communicate()[0].splitlines() if line.startswith("RECORDS ")]
-    theirs = json.loads(lines[0].removeprefix("RECORDS "))
+    theirs = reference()
     assert ours.keys() == theirs.keys() and len(ours) > 90
     wrong = {k: (ours[k], theirs[k]) for k in ours if ours[k] != theirs[k] and k not in ON_PURPOSE}
     assert not wrong

@@ -3,8 +3,6 @@
 import itertools
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from tests.parallel import put_cases
-from tests.reference.oracle import FLAGS, unavailable
+from tests.reference.records import on_reference
 from xlab import lax
 from xlab.memory import Space
 from xlab.sharding import Mesh, NamedSharding, SingleDeviceSharding
@@ -73,23 +71,9 @@ def _on_purpose(case: str, theirs, ours) -> bool:
 
 @pytest.mark.reference
 def test_every_destination_takes_every_value_as_in_the_reference():
-    why = unavailable()
-    if why:
-        pytest.skip(why)
-    run = subprocess.Popen(
-        [sys.executable, put_cases.__file__, "jax", *([] if FULL else ["4"])],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd="/",
-        env={
-            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-            "XLA_FLAGS": FLAGS,
-            "PYTHONWARNINGS": "ignore",
-        },
-    )
+    reference = on_reference(put_cases, *([] if FULL else ["4"]))
     ours = json.loads(json.dumps(put_cases.records("xlab", CHOSEN)))
-    lines = [line for line in run.communicate()[0].splitlines() if line.startswith("RECORDS ")]
-    theirs = json.loads(lines[0].removeprefix("RECORDS "))
+    theirs = reference()
     assert theirs.keys() == ours.keys()
     wrong = {
         case: (theirs[case], ours[case])
