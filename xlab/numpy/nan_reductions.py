@@ -8,6 +8,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
+from xlab.numpy import moments
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import select_like, select_promoted
 from xlab.numpy.jit_when_eager import jit_when_eager
@@ -218,7 +219,7 @@ def nanmean(
     no_out("nanmean", out)
     filled, missing = _without("nanmean", a, 0)
     if missing is None:
-        return _r.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
+        return moments.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
     result = dtype_of(a) if dtype is None else dtypes.check_user_dtype(dtype, "nanmean")
     count = _r.sum(
         lax.bitwise_not(missing), axis=axis, dtype=np.int32, keepdims=keepdims, where=where
@@ -258,7 +259,7 @@ def nanvar(
     no_out("nanvar", out)
     _, missing = _without("nanvar", a, 0)
     if missing is None:
-        return _r.variance("nanvar", a, axis, dtype, ddof, keepdims, where, mean)
+        return moments.variance("nanvar", a, axis, dtype, ddof, keepdims, where, mean)
     if (
         dtype is not None
         and dtype_of(a).kind == "c"
