@@ -43,7 +43,7 @@ def cost(
         >>> import numpy as np
         >>> c = cost(lambda a, b: a @ b, np.ones((64, 32), np.float32), np.ones((32, 16), np.float32), machine="tpu:v5e")
         >>> [(e.primitive, e.flops, e.nbytes, e.bound) for e in c.equations]
-        [('dot_general', 65536, 14336.0, 'overhead')]
+        [('dot_general', 65536.0, 14336.0, 'overhead')]
     """
     stages = program_stages(what, args, kwargs)
     return step_cost(stages, _machine(machine), compile=compile, program=program)
