@@ -189,6 +189,28 @@ except RuntimeError as error:
     )
 
 
+def test_what_a_library_puts_in_the_place_of_a_private_name_is_used():
+    """As chex does to keep programs from a platform; taken back, all is as before."""
+    assert (
+        printed("""
+import xlab.as_jax
+import jax
+from jax._src import compiler
+inner = compiler.backend_compile_and_load
+def refuse(backend, *args, **kwargs):
+    raise RuntimeError(f"no programs for {backend.platform}")
+compiler.backend_compile_and_load = refuse
+try:
+    jax.jit(lambda x: x * 3.5)(2.0)
+except RuntimeError as error:
+    print(error)
+compiler.backend_compile_and_load = inner
+print(jax.jit(lambda x: x * 3.5)(2.0))
+""")
+        == "no programs for cpu\n7.0"
+    )
+
+
 def test_the_magic(tmp_path):
     (tmp_path / "somelib.py").write_text(
         "import jax\ndef double(x):\n    return jax.jit(lambda x: x * 2)(x)\n"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib
 import sys
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from xlab.backend.import_guard import requested_by_python
+from xlab.backend.native import neighbor_present
 from xlab.jax_alias import missing, private
 
 __all__ = ["is_on", "off", "on"]
@@ -42,12 +42,12 @@ def on() -> None:
     """
     if is_on():
         return
-    if any(_is_jax_itself(name) for name in tuple(sys.modules)):
+    if neighbor_present():
         raise ImportError(
             "JAX was imported before xlab could stand in for it, by "
             f"{missing.users_of_jax() or 'this program'}: what holds it already would run on the other runtime. "
             "Restart, and turn xlab on first: %xjax in the first cell, `import xlab.as_jax` as the first import, or "
-            "`xlab run script.py`. To keep JAX and look at its functions here, leave this off: the views take JAX's own functions.",
+            "`xlab run script.py`.",
             name="jax",
         )
     private.add_attributes()
@@ -75,10 +75,6 @@ def off() -> None:
 def is_on() -> bool:
     """Whether `import jax` gives xlab."""
     return any(isinstance(finder, _Finder) for finder in sys.meta_path)
-
-
-def _is_jax_itself(name: str) -> bool:
-    return name == "jax" and getattr(sys.modules[name], "__name__", "") == "jax"
 
 
 class _Finder:
@@ -116,11 +112,6 @@ class _Loader:
 
 
 def _ours(name: str) -> ModuleType | None:
-    if name in sys.modules:
-        return sys.modules[name]
-    try:
-        if find_spec(name) is None:
-            return None
-    except ModuleNotFoundError:  # a parent of it is missing, or is no package
-        return None
-    return importlib.import_module(name)
+    if name in sys.modules or private.is_here(name):
+        return importlib.import_module(name)
+    return None

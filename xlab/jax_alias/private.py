@@ -13,7 +13,16 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["ATTRIBUTES", "TABLE", "add_attributes", "has", "is_parent", "module", "value"]
+__all__ = [
+    "ATTRIBUTES",
+    "TABLE",
+    "add_attributes",
+    "has",
+    "is_here",
+    "is_parent",
+    "module",
+    "value",
+]
 
 # (module, name, "module:name" here, users)
 TABLE: tuple[tuple[str, str, str, str], ...] = (
@@ -30,7 +39,7 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax._src.checkify", "Out", "typing:Any", "flax"),
     ("jax._src.checkify", "checkify", "xlab.transforms.checkify:checkify", "flax"),
     ("jax._src.checkify", "user_checks", "xlab.transforms.checks:user_checks", "flax"),
-    ("jax._src.compiler", "backend_compile_and_load", "xlab.jax_alias.shims:backend_compile_and_load", "chex"),
+    ("jax._src.compiler", "backend_compile_and_load", "xlab.backend.compiling:_backend_compile", "chex"),
     ("jax._src.core", "ShapedArray", "xlab.core.avals:ShapedArray", "flax"),
     ("jax._src.core", "trace_state_clean", "xlab.jax_alias.shims:trace_state_clean", "numpyro"),
     ("jax._src.dispatch", "wait_for_tokens", "xlab.compile.effects:wait_for_tokens", "equinox"),
@@ -63,21 +72,32 @@ for _module, _name, _here, _ in TABLE:
 _PARENTS = {"jax._src"} | {m.rpartition(".")[0] for m in _SHOWN}
 
 
+class _StandIn(ModuleType):
+    """A private module; what a library puts in the place of a name of the table takes its place here too."""
+
+    def __setattr__(self, name: str, given: Any) -> None:
+        super().__setattr__(name, given)
+        if has(self.__name__, name) and not (here := _SHOWN[self.__name__][name]).endswith("()"):
+            home, _, found = here.partition(":")
+            setattr(importlib.import_module(home), found, given)
+
+
 def module(name: str) -> ModuleType | None:
     """The stand-in for a private module; None for a name that is not in the table, or that is a module here."""
     if name not in _SHOWN and name not in _PARENTS:
         return None
-    if not name.startswith("jax._src") and _is_here("xlab" + name[len("jax") :]):
+    if not name.startswith("jax._src") and is_here("xlab" + name[len("jax") :]):
         return None
     if name in sys.modules:
         return sys.modules[name]
-    made = ModuleType(name, f"Names of {name} that libraries use; see xlab.jax_alias.private.")
+    made = _StandIn(name, f"Names of {name} that libraries use; see xlab.jax_alias.private.")
     made.__path__ = []  # type: ignore[attr-defined]
     made.__dir__ = lambda: sorted({*vars(made), *_SHOWN.get(name, {})})  # type: ignore[method-assign]
     return made
 
 
-def _is_here(name: str) -> bool:
+def is_here(name: str) -> bool:
+    """Whether the package has a module of this name."""
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # what it is in is no package

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xlab.backend import client, compiling, processes
+from xlab.backend import client, processes
 from xlab.core import avals, dtypes, source_info
 from xlab.core.trace import EVAL, state
 
@@ -23,7 +23,6 @@ __all__ = [
     "RegisteredTypes",
     "addressable_devices",
     "api_boundary",
-    "backend_compile_and_load",
     "include_frame",
     "register_exclusion",
     "supports_inf",
@@ -146,8 +145,3 @@ def addressable_devices(sharding: Any) -> tuple[Any, ...]:
 
 class AsyncCheckpointManager:
     """The base of checkpoint managers that orbax tells its own from; nothing here derives from it."""
-
-
-def backend_compile_and_load(backend: Any, module: Any, devices: Any, **options: Any) -> Any:
-    """What compiles a module for devices; libraries wrap it to see or refuse what is compiled."""
-    return compiling.compile_text(module, devices, **options)
