@@ -1,4 +1,4 @@
-"""The encoding of a page's data: JSON, delta-coded, gzip, base64. `swell` in `js/kit/format.js` decodes it.
+"""The encoding of a page's data: JSON, delta-coded, gzip, base64. `swell` in `js/views/swell.js` decodes it.
 
 What repeats in programs is not the text but its form: lines that differ in numbers alone, and numbers that grow by one.
 """

@@ -1,6 +1,6 @@
 import { build, h, listen, still } from "../kit/dom.js";
 import { bytes, micros, significant } from "../kit/format.js";
-import { makePlayer } from "../kit/player.js";
+import { makePlayer } from "./player.js";
 import { definePanel } from "../kit/panels.js";
 import { axisHues, axisShade, coordinatesOf, deviceAt, meshPlaces, meshSize } from "./mesh.js";
 import { heldBefore, predictCost, roundMessages, roundsOf } from "./communication.js";

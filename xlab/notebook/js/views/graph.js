@@ -1,5 +1,5 @@
 import { h, listen } from "../kit/dom.js";
-import { jaxprPieces } from "../kit/code.js";
+import { jaxprPieces } from "./jaxpr_line.js";
 import { sugiyamaLayout } from "./sugiyama.js";
 
 /** A program as a graph on a canvas: equations as boxes, nested programs and name scopes as boxes to open. */

@@ -1,6 +1,6 @@
 import { h, listen } from "../kit/dom.js";
 import { makeColumn } from "../kit/column.js";
-import { paintJaxpr } from "../kit/code.js";
+import { paintJaxpr } from "./jaxpr_line.js";
 import { definePanel } from "../kit/panels.js";
 import { pressed, pythonColumn } from "./program.js";
 

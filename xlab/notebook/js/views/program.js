@@ -1,9 +1,10 @@
 import { h, listen } from "../kit/dom.js";
 import { makeColumn } from "../kit/column.js";
-import { resizable } from "../kit/edges.js";
-import { colour, marked, paintJaxpr, shortHlo } from "../kit/code.js";
+import { resizable } from "./edges.js";
+import { colour, marked, shortHlo } from "../kit/code.js";
 import { micros } from "../kit/format.js";
 import { definePanel } from "../kit/panels.js";
+import { paintJaxpr } from "./jaxpr_line.js";
 import { chips, chipsUnderPointer, stateWords, statesOf } from "./chips.js";
 import { makeGraph } from "./graph.js";
 

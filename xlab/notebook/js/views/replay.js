@@ -1,6 +1,6 @@
 import { h, listen, still } from "../kit/dom.js";
 import { bytes } from "../kit/format.js";
-import { makePlayer } from "../kit/player.js";
+import { makePlayer } from "./player.js";
 import { definePanel } from "../kit/panels.js";
 import { deviceAt, meshPlaces, meshSize } from "./mesh.js";
 import { arrowNode, curve, takenBy } from "./dataflow.js";

@@ -1,8 +1,9 @@
-import { build, followTheme, h, listen } from "../kit/dom.js";
-import { swell } from "../kit/format.js";
+import { build, h, listen } from "../kit/dom.js";
+import { followTheme } from "./host.js";
+import { swell } from "./swell.js";
 import { lightElements, makeBus } from "../kit/bus.js";
 import { mountOf } from "../kit/panels.js";
-import { watched } from "../kit/presence.js";
+import { watched } from "./presence.js";
 import { describe, readProgram } from "./program.js";
 import { linkDevices } from "./mesh.js";
 

@@ -1,6 +1,6 @@
 import { h, listen } from "../kit/dom.js";
 import { bytes } from "../kit/format.js";
-import { makePlayer } from "../kit/player.js";
+import { makePlayer } from "./player.js";
 import { definePanel } from "../kit/panels.js";
 import { arrowNode, takenBy } from "./dataflow.js";
 import { readLayouts } from "./layout.js";

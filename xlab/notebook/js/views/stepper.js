@@ -1,6 +1,6 @@
-import { resizable } from "../kit/edges.js";
 import { asker } from "../kit/ask.js";
 import { h, icon } from "../kit/dom.js";
+import { resizable } from "./edges.js";
 import { makeBus } from "../kit/bus.js";
 import { real, significant } from "../kit/format.js";
 import { definePanel } from "../kit/panels.js";

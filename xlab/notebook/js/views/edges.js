@@ -1,4 +1,4 @@
-import { h, listen } from "./dom.js";
+import { h, listen } from "../kit/dom.js";
 
 const narrowest = 90;
 const nudge = 24;

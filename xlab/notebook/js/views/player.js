@@ -1,4 +1,4 @@
-import { h, icon, still } from "./dom.js";
+import { h, icon, still } from "../kit/dom.js";
 
 /**
  * Buttons and a slider over `length` frames: back, forwards, play. `show(i)` draws a frame.
