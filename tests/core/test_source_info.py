@@ -85,3 +85,19 @@ def test_callers_do_not_change_what_is_compiled():
         return text()
 
     assert text() == elsewhere()
+
+
+def test_equations_of_one_line_in_a_loop_share_one_location():
+    def f(x):
+        for name in ("a", "a", "b"):
+            with xlab.named_scope(name):
+                x = lax.sin(x)
+        for _ in range(3):
+            x = lax.cos(x)
+        return x
+
+    eqns = xlab.make_jaxpr(f)(1.0).eqns
+    assert [e.source_info.scope for e in eqns] == ["a", "a", "b", "", "", ""]
+    assert eqns[0].source_info.position() == eqns[2].source_info.position()
+    assert eqns[3].raw_source_info is eqns[4].raw_source_info is eqns[5].raw_source_info
+    assert len({e.source_info.callers for e in eqns}) == 1

@@ -17,33 +17,57 @@ _getframe = sys._getframe
 _internal_files = source_info._internal_files
 
 
-def current_source_info() -> tuple:
-    """Location to give to an equation made now: `(code, instruction, scope, callers)`."""
-    given = state.source_info
+class _Caller:
+    """The user's frame that made the last equation: what is around it, and the locations of its instructions so far."""
+
+    __slots__ = ("around", "found", "frame", "places", "scope")
+
+    def __init__(self, frame: FrameType, around: Any, found: tuple, scope: str):
+        self.frame, self.around, self.found, self.scope = frame, around, found, scope
+        self.places: dict[int, tuple] = {}
+
+
+def current_source_info(here: dict[str, Any] | None = None) -> tuple:
+    """Location to give to an equation made now: `(code, instruction, scope, callers)`; one object for one place in one call.
+
+    `here` is the thread's `state.__dict__`, where the caller has it.
+    """
+    if here is None:
+        here = state.__dict__
+    given = here["source_info"]
     if given is not None:
         return given
     frame: FrameType | None = _getframe(2)
+    last: _Caller | None = here["called"]
     while frame is not None:
+        # While a frame makes one equation after the other, those around it stand still.
+        if last is not None and frame is last.frame and last.around is here["callers"]:
+            scope = here["scope"]
+            if last.scope is not scope:
+                last = here["called"] = _Caller(frame, last.around, last.found, scope)
+            at = frame.f_lasti
+            where = last.places.get(at)
+            if where is None:
+                where = last.places[at] = (frame.f_code, at, scope, last.found)
+            return where
         code = frame.f_code
         internal = _internal_files.get(code.co_filename)
         if internal is None:
             internal = source_info.is_internal(code.co_filename)
         if not internal:
-            around = state.callers
-            last, known, found = state.called
-            # While a frame makes one equation after the other, those around it stand still.
-            if last is not frame or known is not around:
-                found = (_callers(frame.f_back), around)
-                if around is not None and not code.co_flags & _RESUMED:
-                    state.called = (frame, around, found)
-            return (code, frame.f_lasti, state.scope, found)
-        if code is _began[0] and state.callers is not None:
+            around, scope = here["callers"], here["scope"]
+            where = (code, frame.f_lasti, scope, (_callers(frame.f_back), around))
+            if around is not None and not code.co_flags & _RESUMED:
+                here["called"] = last = _Caller(frame, around, where[3], scope)
+                last.places[where[1]] = where
+            return where
+        if code is _began[0] and here["callers"] is not None:
             # Nothing of the user's stands between the equation and the beginning of its trace.
-            inner, outer = state.callers
+            inner, outer = here["callers"]
             if inner:
-                return (*inner[:2], state.scope, (inner[2:], outer))
+                return (*inner[:2], here["scope"], (inner[2:], outer))
         frame = frame.f_back
-    return (None, 0, state.scope, ((), state.callers))
+    return (None, 0, here["scope"], ((), here["callers"]))
 
 
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -74,7 +98,7 @@ def _callers(frame: FrameType | None) -> tuple:
 
 def forget_frames() -> None:
     """Lets go of the frame of the last equation, whose variables are the user's."""
-    state.called = (None, None, None)
+    state.called = None
 
 
 def callers_of_trace() -> tuple:

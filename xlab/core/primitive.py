@@ -122,9 +122,10 @@ class Primitive:
 
     def bind(self, *args, **params):
         """Applies the primitive under the current interpretation."""
-        if state.manual is not None and self.auto_pvary:
+        here = state.__dict__
+        if here["manual"] is not None and self.auto_pvary:
             args = state.insert_pvary(self, args)
-        return state.trace.process_primitive(self, args, params)
+        return here["trace"].process_primitive(self, args, params)
 
     def bind_with_trace(self, trace, args, params):
         """Applies the primitive under the interpretation of a trace."""

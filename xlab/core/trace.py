@@ -111,11 +111,7 @@ class _State(threading.local):
     scope: str = ""  # stack of named scopes, joined by '/'
     source_info: Any = None  # location to use instead of the caller's
     callers: Any = None  # the user's frames around the trace that is being made
-    called: Any = (
-        None,
-        None,
-        None,
-    )  # the frame that made the last equation, its `callers`, and what was found of them
+    called: Any = None  # the frame that made the last equation (`locations.py`)
     axes: dict[Any, Axis] = {}  # bound axis names; replaced, never changed in place
     manual: Any = None  # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None  # the mesh whose axes are manual
@@ -123,6 +119,11 @@ class _State(threading.local):
     batch_sharding: Any = (
         None  # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
     )
+
+    def __init__(self):
+        # Each thread's own, so that `state.__dict__`, found once, has all of them: what runs for every equation reads them there.
+        for name, value in _STARTED.items():
+            setattr(self, name, value)
 
     def insert_pvary(self, prim, args):
         return insert_pvary(prim, args)
@@ -140,6 +141,7 @@ class _State(threading.local):
         return _reshard(x, aval) if aval.mat.unreduced or aval.mat.reduced else x
 
 
+_STARTED = {name: getattr(_State, name) for name in _State.__annotations__}
 state = _State()
 _ANNOTATIONS = "annotations"
 EVAL = _State.trace
