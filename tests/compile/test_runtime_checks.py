@@ -45,6 +45,12 @@ def test_the_primitive_and_the_users_line_are_named(capsys):
     )
 
 
+def test_functions_inside_say_it_once(capsys):
+    inner = xlab.jit(lambda x: jnp.log(x - 1))
+    blamed(xlab.jit(lambda x: inner(x) + 1), np.zeros(2, np.float32))
+    assert capsys.readouterr().out.count("Invalid nan value") == 1
+
+
 @pytest.mark.parametrize("value", [np.zeros(2), np.zeros(2, np.float32), np.float32(0), 0.0])
 def test_host_data_becomes_arrays_before_the_operations_run_alone(value):
     """In NumPy a division would warn and blame nothing, in Python it would be another error."""

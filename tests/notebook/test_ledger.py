@@ -152,3 +152,12 @@ def test_unloading_stops_recording_lines(lab, run):
     assert allocation_sites.tracking()
     lab.run_line_magic("unload_ext", "xlab")
     assert not allocation_sites.tracking() and arrays._made is None
+
+
+def test_a_cell_names_the_function_that_was_defined_again(run):
+    for _ in range(2):
+        run("@xlab.jit\ndef inner_one(x): return jnp.sin(x)")
+        run("%%xjit\nwith_inner = inner_one(x) + 1")
+    (second,) = [e for e in observe.ledger().entries if "calls `inner_one`" in e.reason]
+    assert "which was defined again" in second.reason
+    assert "run the cell that defines inner_one once" in second.fix

@@ -109,9 +109,10 @@ replay = _Replay()
 
 def explain(kind: str, name: str, again: Callable) -> None:
     """Runs a function again, operation by operation, so that the failing operation raises; always raises."""
-    print(
-        f"Invalid {kind} value encountered in the output of a jitted function. Calling the de-optimized version."
-    )
+    if not replay.active:  # functions inside of one that runs again are not news
+        print(
+            f"Invalid {kind} value encountered in the output of a jitted function. Calling the de-optimized version."
+        )
     before, replay.active = replay.active, True
     try:
         again()

@@ -13,10 +13,12 @@ from xlab.interpreters import communication, communication_costs
 from xlab.notebook import assets
 from xlab.notebook.views import dataflow, dataflow_data
 from xlab.notebook.views.draw import html
+from xlab.notebook.views.mesh import mesh_places
 from xlab.observe import records as r
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
+MESHES = [(("ring",), (8,)), (("a_long_name", "the_longest_of_all"), (4, 2))]
 LINK = communication_costs.Interconnect("mine", 1.5, 12_500.0)
 
 
@@ -85,7 +87,7 @@ def test_labels_of_close_arrows_stand_apart_or_not_at_all():
 )
 def test_the_page_has_the_same_messages_and_prices(tmp_path):
     module = tmp_path / "communication.mjs"
-    names = "predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace"
+    names = "predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace, meshPlaces"
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     pairs = tuple((i, (i + 3) % 8) for i in range(8))
     permute = r.Transfer(
@@ -127,6 +129,10 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
                 },
                 "prices": prices,
                 "labels": labels(),
+                "meshes": [
+                    [names, sizes, mesh_places(r.MeshInfo(names, sizes))[2:]]
+                    for names, sizes in MESHES
+                ],
             }
         )
     )
@@ -217,3 +223,10 @@ def test_schedules_of_whole_machines_are_not_sent_message_by_message():
     )
     assert made.rounds == () and made.predicted_us is not None
     assert len(json.dumps(dataflow_data.transfers_data((made,), mesh))) < 4000
+
+
+@pytest.mark.parametrize(("names", "sizes"), MESHES)
+def test_the_names_of_axes_stand_inside_the_picture(names, sizes):
+    _, labels, _, _ = mesh_places(r.MeshInfo(names, sizes))
+    ends = re.findall(r"x='([\d.]+)'[^>]*xl-end[^>]*>([^<]*)<", "".join(map(html, labels)))
+    assert ends and all(float(x) >= 6 * len(words) for x, words in ends)

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import "./dom.mjs";
 
-const { predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace } = await import(process.argv[2]);
-const { cases, alpha, beta, permute, prices, labels } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+const { predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace, meshPlaces } = await import(process.argv[2]);
+const { cases, alpha, beta, permute, prices, labels, meshes } = JSON.parse(readFileSync(process.argv[3], "utf8"));
 const near = (a, b, words) => assert.ok(Math.abs(a - b) < 1e-6 * Math.max(1, b), `${words}: ${a} and not ${b}`);
 
 const taken = [[-22, -17, 22, 17]];
@@ -12,6 +12,11 @@ for (const [[s, c, e, n], at] of labels) {
   const found = labelPlace({ s, c, e, n }, "64 B", taken);
   assert.equal(found === null, at === null);
   if (at) for (const k of [0, 1]) assert.ok(Math.abs([found.x, found.y][k] - at[k]) < 1e-6, "Python and the page put labels at the same places");
+}
+
+for (const [names, sizes, [width, height]] of meshes) {
+  const made = meshPlaces({ names, sizes });
+  assert.deepEqual([made.width, made.height], [width, height], "Python and the page leave the same room for the names of axes");
 }
 
 for (const { kind, n, way, sizes, us, rounds, prices: own, stages, formulas } of cases) {

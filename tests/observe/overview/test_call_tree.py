@@ -119,3 +119,13 @@ def test_recomputed_layers_stand_where_they_are_called():
 
     names = {c.name for c, _ in tree(xlab.grad(f), W, X).walk()}
     assert {"f", "block", "attention"} <= names
+
+
+def test_the_cell_in_which_a_function_was_traced_first_calls_nothing():
+    names = {"xlab": xlab, "X": X, "W": W, "observe": observe}
+    once = "@xlab.jit\ndef inner(x, w):\n    return x @ w\ninner(X, W)\n"
+    exec(compile(once, "<a cell>", "exec"), names)
+    then = "t = observe.cost(lambda x, w: inner(x, w) + 1, X, W, compile=False).tree"
+    exec(compile(then, "<another cell>", "exec"), names)
+    assert not [c.name for c in names["t"].children if c.name in ("<module>", "the cell")]
+    assert "inner" in [c.name for c, _ in names["t"].walk()]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import weakref
+from typing import Any
 
 from xlab.backend import caches
 from xlab.compile.history import parts
@@ -123,8 +125,8 @@ def _context(name, old, new) -> tuple[str, tuple]:
     )
 
 
-# Of the latest functions by the place of their definition, what the last object made there closed over, as text.
-_objects: caches.Latest[tuple, dict[str, str]] = caches.Latest(1000)
+# Of the latest functions by the place of their definition, what the last object made there closed over, as text, and the functions among it.
+_objects: caches.Latest[tuple, tuple[dict[str, str], dict[str, Any]]] = caches.Latest(1000)
 
 
 def origin_of(fun) -> tuple[str, tuple[str, ...]]:
@@ -168,10 +170,12 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
     key = getattr(fun, "_xlab_key", place), name
     if key[0] is None:
         return f"a transformation made a program of `{name}` that was never seen before", ()
-    was = _objects.get(key)
-    _objects[key] = now
-    if was is None:
+    known = _objects.get(key)
+    called = _functions_of(fun)
+    _objects[key] = now, called
+    if known is None:
         return new
+    was, before = known
     changes = tuple(
         ("closure", v, was.get(v, "nothing"), now.get(v, "nothing"))
         for v in {**was, **now}
@@ -181,6 +185,13 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
         return ", ".join(
             f"`{name}` reads `{v}`, which went from {a} to {b}" for _, v, a, b in changes[:3]
         ), changes
+    again = [v for v, f in called.items() if v in before and before[v]() is not f()]
+    if again:
+        listed = " and ".join(f"`{v}`" for v in again[:3])
+        return (
+            f"`{name}` calls {listed}, which {'was' if len(again) == 1 else 'were'} defined again",
+            tuple(("definition", v, "an earlier definition", "the latest") for v in again),
+        )
     if "<locals>" in getattr(fun, "__qualname__", "<locals>"):
         return (
             f"`{name}` is a new function object; one from the same line was compiled for itself",
@@ -190,6 +201,16 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
         f"`{name}` was defined again, which made a new function object; the one before was compiled for itself",
         (("definition", name, "an earlier definition", "the latest"),),
     )
+
+
+def _functions_of(fun) -> dict[str, Any]:
+    """References to the functions that a function object holds, by name; they keep none alive."""
+    found = {}
+    for variable, value in closed_over(fun).items():
+        if callable(value):
+            with contextlib.suppress(TypeError):
+                found[variable] = weakref.ref(value)
+    return found
 
 
 def closed_over(fun) -> dict:

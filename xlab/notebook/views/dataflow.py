@@ -145,8 +145,8 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
                 "aria-label": f"{transfer_name(t)} on the mesh, round 1",
                 "style": f"--hue:{hue}",
             },
-            *labels,
             h("g", {"class": "xl-arrows"}, *arrows),
+            *labels,
             *nodes,
         ),
         h(

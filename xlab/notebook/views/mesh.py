@@ -130,7 +130,9 @@ def mesh_places(
     rows, cols = sizes[-2], sizes[-1]
     outer = list(itertools.product(*map(range, sizes[2:-2]))) if len(sizes) > 4 else [()]
     outer_names = names[2:-2] if len(sizes) > 4 else ()
-    left, top = (66.0 if names[-2] else 8.0), (34.0 if outer_names else 22.0)
+    # Room for the names of axes: "data 0" beside the rows, "model →" before the columns.
+    left = max(8.0, *(7.0 * len(n) + 26 for n in names[-2:] if n), 66.0 if names[-2] else 8.0)
+    top = 34.0 if outer_names else 22.0
     across = min(len(outer), sizes[-3] if outer_names else 1, 4)
     gap, down = gaps
     fw, fh = left + cols * (w + gap) + 12, top + rows * (hgt + down) + 8

@@ -169,6 +169,17 @@ def lines_node(cost: StepCost) -> Node | None:
     )
 
 
+def _percent(share: float) -> str:
+    """A share of the memory: two digits of what can be seen.
+
+    >>> _percent(0.000012), _percent(3.14), _percent(250)
+    ('less than 0.1 %', '3.1 %', '250 %')
+    """
+    return (
+        "less than 0.1 %" if share < 0.1 else f"{share:.2g} %" if share < 10 else f"{share:.0f} %"
+    )
+
+
 def memory_node(cost: StepCost) -> Node | None:
     """Bytes of one device against what it has."""
     if cost.peak is None:
@@ -178,7 +189,7 @@ def memory_node(cost: StepCost) -> Node | None:
         has //= max(1, cost.devices)
     part = min(1.0, cost.peak / has) if has else 0.0
     of = f" of {size_text(has)}" if has else ""
-    share = f", {100 * cost.peak / has:.2g} %" if has else ""
+    share = f", {_percent(100 * cost.peak / has)}" if has else ""
     return h(
         "p",
         {"class": "xl-fit"},

@@ -21,6 +21,9 @@ HIDDEN = ("<listcomp>", "<dictcomp>", "<genexpr>", "<setcomp>")
 """What Python calls functions that are a part of the function around them."""
 
 
+_CALLED = {"<lambda>": "a lambda", "<module>": "the cell"}
+
+
 @dataclass
 class Figures:
     """What one operation costs in one run of the program."""
@@ -94,9 +97,11 @@ def _add(root: _Node, op: Operation, figures: Figures) -> None:
         if code.co_name in HIDDEN:
             looped = True
             continue
+        if code.co_name == "<module>" and op.path[0][0] is not code:
+            continue  # the cell in which a function was traced first called nothing here
         child = node.children.get((site, code))
         if child is None:
-            name = "a lambda" if code.co_name == "<lambda>" else code.co_name
+            name = _CALLED.get(code.co_name, code.co_name)
             child = node.children[site, code] = _Node(name, site, looped)
         node, site, looped = child, (code, at), in_loop(code, at)
         node.unknown |= op.times is None

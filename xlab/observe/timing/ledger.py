@@ -176,7 +176,11 @@ def _fix(entry: _ledger.Entry) -> str:
     cause, what = entry.differences[0][:2]
     if cause == "closure" and not entry.position.rpartition(":")[2].isdigit():
         return f"{what} = xlab.numpy.asarray({what}) makes it an input of the cell"
-    if cause in ("definition", "function") and not entry.position.rpartition(":")[2].isdigit():
+    if (
+        cause in ("definition", "function")
+        and what == entry.name
+        and not entry.position.rpartition(":")[2].isdigit()
+    ):
         return (
             "run the cell with the same text and the same Python values: a program is made for each"
         )

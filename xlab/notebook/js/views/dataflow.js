@@ -228,7 +228,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   const legend = h("p", { class: "xl-dim" });
   const about = h("div", { class: "xl-about" }, title, words, line);
   const arrows = h("g", { class: "xl-arrows" });
-  const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 4}`, width: places.width, height: places.height + 4, role: "img" }, places.labels, arrows);
+  const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 4}`, width: places.width, height: places.height + 4, role: "img" }, arrows, places.labels);
   const held = new Map();
   for (const [device, i] of position) {
     const [x, y] = places.centers[i];

@@ -142,7 +142,8 @@ export function meshPlaces(mesh, w = 46, tall = 34, gaps = [0, 0]) {
   const outerSizes = sizes.slice(2, -2);
   const outerNames = names.slice(2, -2);
   const count = product(outerSizes);
-  const left = down ? 66 : 8;
+  // Room for the names of axes: "data 0" beside the rows, "model →" before the columns.
+  const left = Math.max(8, ...[down, right].filter(Boolean).map((name) => 7 * name.length + 26), down ? 66 : 8);
   const top = outerNames.length ? 34 : 22;
   const across = Math.min(count, outerSizes.length ? outerSizes[outerSizes.length - 1] : 1, 4);
   const wide = left + cols * (w + gaps[0]) + 12;

@@ -39,7 +39,7 @@ definePanel("replay", (section, { data, bin }) => {
   const position = new Map(Array.from({ length: meshSize(data.mesh) }, (_, i) => [deviceAt(data.mesh, i), i]));
   const center = (device) => places.centers[position.get(device)];
   const arrows = h("g", { class: "xl-arrows" });
-  const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 8}`, width: places.width, height: places.height + 8, role: "img", style: `--hue:${data.hue}` }, places.labels, arrows);
+  const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 8}`, width: places.width, height: places.height + 8, role: "img", style: `--hue:${data.hue}` }, arrows, places.labels);
   const contents = data.devices.map((device) => {
     const [x, y] = center(device);
     const node = h("g", {});
