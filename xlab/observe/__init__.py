@@ -30,7 +30,7 @@ _HOME = {
     "transfers": "sharding.transfers", "assert_collectives": "sharding.transfers", "totals": "sharding.transfers", "transposed": "sharding.transposing",
     "memory": "buffers.memory", "live_arrays": "arrays.live", "live": "arrays.live", "track_arrays": "arrays.allocation_sites",
     "phases": "timing.phases", "self_times": "timing.phases", "time": "timing.phases", "timings": "timing.phases", "ledger": "timing.ledger",
-    "chrome_trace": "timing.phases", "drawing": "figures.drawing", "diff": "comparison.diff",
+    "chrome_trace": "timing.phases", "drawing": "figures.drawing", "figure": "figures.figure", "animation": "figures.figure", "diff": "comparison.diff",
     "profile": "timing.profile", "profiled": "timing.profile", "Times": "timing.profile",
     "passes": "programs.passes", "report": "reports", "ladder": "programs.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",

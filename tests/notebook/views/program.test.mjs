@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import "./dom.mjs";
 
-const { jaxprPieces, sugiyamaLayout, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell, asker } = await import(pathToFileURL(process.argv[2]));
+const { jaxprPieces, sugiyamaLayout, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell, asker, dotOf } = await import(pathToFileURL(process.argv[2]));
 const kinds = (text, equation = true) => jaxprPieces(text, equation).filter(([kind]) => kind).map(([kind, part]) => `${kind} ${part}`);
 
 // coloured by position: `in`, `if`, `as` are variables where variables stand
@@ -39,6 +39,12 @@ assert.equal(hlo.querySelectorAll(".xl-k").length, 0);
 assert.equal(shortParams("[axes=(1,) out_sharding=None]"), "[axes=(1,) …]");
 assert.equal(shortParams("[axes=(1,)]"), "[axes=(1,)]");
 assert.equal(shortHlo('  %d = f32[2]{0} dot(%a, %b), lhs={1}, metadata={op_name="jit(f)/{x}" stack_frame_id=3}, backend_config={"a":{"b":[]}}'), "  %d = f32[2]{0} dot(%a, %b), lhs={1}");
+
+// Graphviz gets the names that are on the screen
+const dotted = dotOf(readProgram({ name: "f", names: { a: "x", b: "h" }, heat: [], inputs: ["a:f32[2]"], eqs: { id: [7], op: ["sin"], outs: ["b:f32[2] c:f32[]"], ins: ["a"], args: [[-2]], prog: [0], src: [-1] } }, 0));
+assert.match(dotted, /label="x:f32\[2\]"/);
+assert.match(dotted, /label="sin\\nh:f32\[2\] c:f32\[\]"/);
+assert.match(dotted, /i0 -> e7/);
 
 // the layout is that of Python, to the last bit
 const { graph, expected, program } = JSON.parse(readFileSync(process.argv[3], "utf8"));

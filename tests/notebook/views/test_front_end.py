@@ -64,7 +64,7 @@ def test_report_in_a_small_document(module, tmp_path):
 
 @needs_node
 def test_programs_pieces_layout_and_graph(tmp_path):
-    names = "jaxprPieces, sugiyamaLayout, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell, asker"
+    names = "jaxprPieces, sugiyamaLayout, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell, asker, dotOf"
     module = tmp_path / "parts.mjs"
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     graph = gradient(600)

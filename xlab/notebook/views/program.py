@@ -15,6 +15,7 @@ from xlab.notebook.views.draw import LONGEST, Node, clean, h, panel
 from xlab.notebook.views.levels import level_columns
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Equation, Program, Variable
+from xlab.observe.records.program import screen_names
 from xlab.observe.records.units import plural
 
 SHOWN = 200
@@ -161,7 +162,7 @@ def _columns(program: Program) -> dict[str, Any]:
         "eqs": eqs,
         "inputs": [clean(f"{v.name}:{v.type.text}") for v in program.inputs],
         "results": results[-1],
-        "names": screen_names(notes, letters),
+        "names": {clean(k): clean(v) for k, v in screen_names(notes, letters).items()},
         "counts": [[clean(name), n] for name, n in program.counts],
         "levels": [level_columns(lv) for lv in program.levels],
         "heat": [list(x) for x in program.heat],
@@ -170,25 +171,6 @@ def _columns(program: Program) -> dict[str, Any]:
 
 
 SHARED = "Of equations that were fused and measured together, each time is an estimate: a part of theirs, by what it computes."
-
-
-_LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-
-
-def screen_names(notes: dict[str, str], letters: set[str]) -> dict[str, str]:
-    """What the page calls variables: the user's names, told apart where one was assigned twice or is a letter of another.
-
-    >>> screen_names({"a": "x", "b": "h", "c": "h"}, {"a", "b", "c", "h"})
-    {'a': 'x', 'b': 'h', 'c': 'h₂', 'h': '_h'}
-    """
-    times: dict[str, int] = {}
-    shown: dict[str, str] = {}
-    for letter, name in notes.items():
-        if name and len(name) <= 32:
-            n = times[name] = times.get(name, 0) + 1
-            shown[letter] = name if n == 1 else name + str(n).translate(_LOW)
-    shown.update((name, f"_{name}") for name in sorted(letters & set(shown.values()) - set(shown)))
-    return {clean(k): clean(v) for k, v in shown.items() if k != v}
 
 
 def equation_row(e: Equation, outs: str | None = None) -> str:

@@ -157,7 +157,7 @@ def to_svg(program: Program, depth: int = 1) -> str:
         '<svg'
     """
     made = graph(program, depth)
-    _place(made)
+    place(made)
     assert made.drawing is not None
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {made.drawing.width + 32:.1f} {made.drawing.height + 24:.1f}" '
@@ -168,10 +168,11 @@ def to_svg(program: Program, depth: int = 1) -> str:
     return "".join(out) + "</svg>"
 
 
-def _place(g: Graph) -> GraphLayout:
+def place(g: Graph) -> GraphLayout:
+    """Gives boxes their sizes and places, from the inside out."""
     for box in g.boxes:
         if box.inside is not None and box.inside.boxes:
-            inner = _place(box.inside)
+            inner = place(box.inside)
             box.width, box.height = (
                 max(inner.width + 20, len(box.label) * 7.3 + 60),
                 inner.height + _HEAD + 10,

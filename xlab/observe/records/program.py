@@ -222,6 +222,38 @@ def equation_text(e: Equation) -> str:
     )
 
 
+_LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+LONGEST_NAME = 32
+"""Letters of a name that stands in the place of a variable's."""
+
+
+def screen_names(notes: dict[str, str], letters: set[str]) -> dict[str, str]:
+    """What pictures call variables: the user's names, told apart where one was assigned twice or is a letter of another.
+
+    >>> screen_names({"a": "x", "b": "h", "c": "h"}, {"a", "b", "c", "h"})
+    {'a': 'x', 'b': 'h', 'c': 'h₂', 'h': '_h'}
+    """
+    times: dict[str, int] = {}
+    shown: dict[str, str] = {}
+    for letter, name in notes.items():
+        if name and len(name) <= LONGEST_NAME:
+            n = times[name] = times.get(name, 0) + 1
+            shown[letter] = name if n == 1 else name + str(n).translate(_LOW)
+    shown.update((name, f"_{name}") for name in sorted(letters & set(shown.values()) - set(shown)))
+    return {k: v for k, v in shown.items() if k != v}
+
+
+def shown_names(program: Program) -> dict[str, str]:
+    """What pictures call the variables of a program and of those within it, by their letters."""
+    notes: dict[str, str] = {}
+    letters: set[str] = set()
+    for p in (program, *(inner for e, _ in program.walk() for inner in e.nested)):
+        for v in (*p.inputs, *p.constants, *(v for e in p.equations for v in e.outputs)):
+            notes[v.name] = "" if notes.get(v.name, v.note) != v.note else v.note
+            letters.add(v.name)
+    return screen_names(notes, letters)
+
+
 def _program(p: Program, o: Options) -> str:
     counts = p.counts
     total = sum(n for _, n in counts)

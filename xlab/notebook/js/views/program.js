@@ -220,14 +220,15 @@ export function keep(name, text, kind) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** Graphviz's language, for those who draw further. */
-function dotOf(program) {
+/** Graphviz's language, for those who draw further, with the names that are on the screen. */
+export function dotOf(program) {
   const { eqs, inputs, name } = program.data;
   const quoted = (text) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
   const out = [`digraph ${quoted(name)} {`, "  node [shape=box, fontname=monospace];"];
-  inputs.forEach((text, i) => out.push(`  i${i} [shape=oval, label=${quoted(text)}];`));
+  const called = (text) => text.replace(/(^| )(\w+)(?=:)/g, (_, space, letter) => space + program.shown(letter));
+  inputs.forEach((text, i) => out.push(`  i${i} [shape=oval, label=${quoted(called(text))}];`));
   eqs.id.forEach((id, k) => {
-    out.push(`  e${id} [label=${quoted(`${eqs.op[k]}\n${eqs.outs[k]}`).replace(/\n/g, "\\n")}];`);
+    out.push(`  e${id} [label=${quoted(`${eqs.op[k]}\n${called(eqs.outs[k])}`).replace(/\n/g, "\\n")}];`);
     for (const a of new Set(eqs.args[k])) if (a >= 0 || (a < -1 && eqs.prog[k] === 0)) out.push(`  ${a >= 0 ? `e${eqs.id[a]}` : `i${-2 - a}`} -> e${id};`);
   });
   return `${out.join("\n")}\n}\n`;
