@@ -81,6 +81,46 @@ def test_processes_end_by_themselves_in_any_order(late, how, codes):
     assert how != "raises" or "its own mistake" in ended[1 - late][1]
 
 
+SILENT = """
+    import os, signal, sys
+    import numpy as np
+    import xlab
+    from xlab import lax
+    from xlab.backend.processes import coordination
+    from xlab.sharding import NamedSharding, P
+
+    address, index, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    xlab.distributed.initialize(address, 2, index, initialization_timeout=60, heartbeat_timeout_seconds=5, shutdown_timeout_seconds=3,
+                                collective_timeout_seconds=2)
+    link = coordination()[0]
+    mesh = xlab.make_mesh((4,), ("x",))
+    x = xlab.make_array_from_callback((4,), NamedSharding(mesh, P("x")), lambda at: np.arange(4, dtype=np.float32)[at])
+    total = xlab.jit(xlab.shard_map(lambda v: lax.psum(v, "x"), mesh=mesh, in_specs=P("x"), out_specs=P()))
+    assert float(total(x)[0]) == 6.0
+    if index == 1:
+        link.key_value_set("pid", str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP if how == "stops" else signal.SIGKILL)
+    pid = int(link.blocking_key_value_get("pid", 60000))
+    for _ in range(2 if how == "dies" else 1):
+        try:
+            print(float(total(x)[0]))
+        except xlab.errors.JaxRuntimeError as e:
+            assert "Gloo all-reduce failed" in str(e), e
+    near = xlab.make_mesh((2,), ("x",), devices=xlab.local_devices())
+    print(float(xlab.jit(lambda v: v.sum())(xlab.device_put(np.arange(2, dtype=np.float32), NamedSharding(near, P("x"))))))
+    if how == "stops":
+        os.kill(pid, signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["stops", "dies"])
+def test_a_collective_without_the_other_ends_and_the_process_lives_on(how):
+    (code, said), (killed, _) = start_two(SILENT, how)
+    assert code == 0 and said.strip().splitlines()[-1] == "1.0", said
+    assert killed == -9
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

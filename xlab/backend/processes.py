@@ -12,6 +12,7 @@ from typing import Any
 
 from xlab.backend import arrays as _arrays
 from xlab.backend import client as _clients
+from xlab.backend import watchdog
 from xlab.backend.native import _jax
 
 _service: Any = None
@@ -19,34 +20,41 @@ _link: Any = None
 _index, _count, _shutdown_s = 0, 1, 0
 
 
+def serve(bind: str, count: int, *, start_s: int, heartbeat_s: int, shutdown_s: int) -> Any:
+    """Starts the coordination service of a group, which need not be in one of its processes. It ends with `shutdown()`.
+
+    A process that dies makes the next collective fail; the service is told to keep the others alive.
+    """
+    return _jax.get_distributed_runtime_service(
+        bind,
+        count,
+        heartbeat_timeout=heartbeat_s,
+        cluster_register_timeout=start_s,
+        shutdown_timeout=shutdown_s,
+        recoverable=True,
+    )
+
+
 def join(
     address: str,
-    bind: str,
     count: int,
     index: int,
     *,
+    service: Any = None,
     start_s: int,
     heartbeat_s: int,
     shutdown_s: int,
+    collective_s: int,
 ) -> None:
     """Connects this process with the others and starts a client with the devices of all.
 
-    Process 0 also runs the service, at `bind`. A process that dies makes the next collective fail; the service is told
-    to keep the others alive. Raises RuntimeError when devices are in use already.
+    `service` is the group's coordination service where this process has it. Raises RuntimeError when devices are in use already.
     """
     global _service, _link, _index, _count, _shutdown_s
     _clients.require_unused()
     _index, _count, _shutdown_s = index, count, shutdown_s
     try:
-        if index == 0:
-            _service = _jax.get_distributed_runtime_service(
-                bind,
-                count,
-                heartbeat_timeout=heartbeat_s,
-                cluster_register_timeout=start_s,
-                shutdown_timeout=shutdown_s,
-                recoverable=True,
-            )
+        _service = service
         _link = _jax.get_distributed_runtime_client(
             address,
             index,
@@ -60,17 +68,18 @@ def join(
         collectives = _jax.make_gloo_tcp_collectives(
             _link, hostname=None if count > 1 and not _local(address) else "127.0.0.1"
         )
-        _clients.use_client(
-            lambda num_devices: _jax.get_tfrt_cpu_client(
-                distributed_client=_link,
-                node_id=index,
-                num_nodes=count,
-                collectives=collectives,
-                num_devices=num_devices,
-                get_local_topology_timeout_minutes=max(1, start_s // 60),
-                get_global_topology_timeout_minutes=max(1, start_s // 60),
+        with watchdog.flags(xla_cpu_collective_timeout_seconds=collective_s):
+            _clients.use_client(
+                lambda num_devices: _jax.get_tfrt_cpu_client(
+                    distributed_client=_link,
+                    node_id=index,
+                    num_nodes=count,
+                    collectives=collectives,
+                    num_devices=num_devices,
+                    get_local_topology_timeout_minutes=max(1, start_s // 60),
+                    get_global_topology_timeout_minutes=max(1, start_s // 60),
+                )
             )
-        )
     except BaseException:
         _service = _link = None
         raise

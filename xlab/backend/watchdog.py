@@ -20,18 +20,20 @@ from xlab.errors import CollectiveTimeoutError
 GRACE = 3600
 """Seconds after which the runtime ends a process of which a collective is stuck; its own choice of 40 would leave nothing to save."""
 
-_FLAG = "xla_cpu_collective_call_terminate_timeout_seconds"
-_flags_lock = threading.Lock()
+_flags_lock = threading.RLock()
 
 
-class long_collective_timeout:
-    """Context manager: native code that reads its flags inside waits `GRACE` seconds for a stuck collective, unless told otherwise."""
+class flags:
+    """Context manager: native code that reads its flags inside finds these in `XLA_FLAGS`, unless the user set others."""
+
+    def __init__(self, **given: int):
+        self.given = given
 
     def __enter__(self):
         _flags_lock.acquire()
         self.before = os.environ.get("XLA_FLAGS")
-        if _FLAG not in (self.before or ""):
-            os.environ["XLA_FLAGS"] = f"{self.before or ''} --{_FLAG}={GRACE}".strip()
+        added = [f"--{k}={v}" for k, v in self.given.items() if k not in (self.before or "")]
+        os.environ["XLA_FLAGS"] = " ".join(filter(None, (self.before, *added)))
 
     def __exit__(self, *exc_info):
         if self.before is None:
@@ -39,6 +41,11 @@ class long_collective_timeout:
         else:
             os.environ["XLA_FLAGS"] = self.before
         _flags_lock.release()
+
+
+def long_collective_timeout() -> flags:
+    """Native code that reads its flags inside waits `GRACE` seconds for a stuck collective, unless told otherwise."""
+    return flags(xla_cpu_collective_call_terminate_timeout_seconds=GRACE)
 
 
 class Watched:
