@@ -1,6 +1,6 @@
 """The interpreters of primitives, each with its own (initially empty) rule table.
 
-`partial_eval.py` (Python to jaxpr, known and unknown parts), `dead_code.py` (what a program does not need), `ad/` (jvp, linearize, transpose),
+`partial_eval.py` (Python to jaxpr, known and unknown parts), `followed.py` (the same for one run, whose values Python sees), `dead_code.py` (what a program does not need), `ad/` (jvp, linearize, transpose),
 `batching.py`, `mlir/` (jaxpr to StableHLO), `schedules.py` (who passes which chunk on to whom), `communication.py` (collectives as
 messages), `communication_costs.py` (their predicted time), `costs.py` (arithmetic and bytes of each equation), `slices.py` and `dataflow.py` (which slice goes where). An interpreter never names a primitive: rules are written beside the primitives in `lax` and looked up here. May import
 core and below.

@@ -24,6 +24,7 @@ from xlab.core.source_info import describe_caller
 from xlab.core.trace import EVAL, Trace, Tracer, set_trace, state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.jvp import JVPTrace
+from xlab.interpreters.followed import FollowedTrace
 from xlab.lax.collectives.starting import finished_p, synchronous
 from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.manual import local_aval
@@ -332,12 +333,16 @@ class BodyTrace(pe.DynamicJaxprTrace):
         values: the trace that runs operations.
         arguments: of the call, where the body can be looked into.
         in_specs: their specs.
+        follows: the run that is followed around it; then the body is recorded to its end, beside running.
     """
 
-    __slots__ = ("_arguments", "_context", "_env", "_in_specs", "parent", "values")
+    __slots__ = ("_arguments", "_context", "_env", "_in_specs", "follows", "parent", "values")
 
-    def __init__(self, values: ShardMapTrace, arguments, in_specs):
+    def __init__(
+        self, values: ShardMapTrace, arguments, in_specs, follows: FollowedTrace | None = None
+    ):
         super().__init__(values.label)
+        self.follows = follows
         self.values, self.parent = values, values.parent
         self._arguments, self._in_specs = arguments, in_specs
         self._env: dict | None = None
@@ -362,7 +367,7 @@ class BodyTrace(pe.DynamicJaxprTrace):
         """What stands for any value of the body from here on."""
         if x.__class__ is pe.DynamicJaxprTracer and x._trace is self:
             return self._env[x.variable]  # type: ignore[index]
-        return x
+        return x if self.follows is None else self.follows.value(x)
 
     def switch(self) -> None:
         """Runs what has been recorded."""
@@ -373,10 +378,12 @@ class BodyTrace(pe.DynamicJaxprTrace):
                 around.switch()
         before = state.axes, state.manual, state.manual_mesh, state.source_info
         state.axes, state.manual, state.manual_mesh = self._context
-        env: dict = dict(self.constants.values())
+        outside = (lambda x: x) if self.follows is None else self.follows.value
+        env: dict = {v: outside(x) for v, x in self.constants.values()}
+        arguments = list(map(outside, self._arguments))
         try:
             with set_trace(self.values):
-                env.update(zip(self.invars, self.values.enter(self._arguments, self._in_specs)))
+                env.update(zip(self.invars, self.values.enter(arguments, self._in_specs)))
                 for eqn in self.eqns:
                     state.source_info = eqn.raw_source_info
                     operands = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
@@ -387,26 +394,29 @@ class BodyTrace(pe.DynamicJaxprTrace):
         self._env = env
 
     def process_primitive(self, prim, args, params):
-        if self._env is None:
-            return super().process_primitive(prim, args, params)
-        with set_trace(self.values):
-            return self.values.process_primitive(prim, [self.now(x) for x in args], params)
+        return self._recorded_or_run(prim, "process_primitive", (), args, params)
 
     def process_custom_jvp(self, prim, fun, jvp, args, params):
-        if self._env is None:
-            return super().process_custom_jvp(prim, fun, jvp, args, params)
-        with set_trace(self.values):
-            return self.values.process_custom_jvp(
-                prim, fun, jvp, [self.now(x) for x in args], params
-            )
+        return self._recorded_or_run(prim, "process_custom_jvp", (fun, jvp), args, params)
 
     def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        return self._recorded_or_run(prim, "process_custom_vjp", (fun, fwd, bwd), args, params)
+
+    def _recorded_or_run(self, prim, process: str, rules: tuple, args, params):
+        """What a primitive gives: recorded, run once Python has looked, or both where the run is followed."""
+        outs = None
+        if self._env is None or self.follows is not None:
+            outs = getattr(super(), process)(prim, *rules, args, params)
         if self._env is None:
-            return super().process_custom_vjp(prim, fun, fwd, bwd, args, params)
+            return outs
         with set_trace(self.values):
-            return self.values.process_custom_vjp(
-                prim, fun, fwd, bwd, [self.now(x) for x in args], params
-            )
+            values = getattr(self.values, process)(prim, *rules, list(map(self.now, args)), params)
+        if outs is None:
+            return values
+        several = isinstance(outs, (list, tuple))
+        for x, value in zip(outs if several else [outs], values if several else [values]):
+            self._env[x.variable] = value
+        return outs
 
 
 def _outwards(trace) -> Iterator[Trace]:

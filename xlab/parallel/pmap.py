@@ -28,6 +28,7 @@ from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import check_axis_name, state
 from xlab.errors import ForbiddenMapError, IncompatibleDevices, InvalidInputException
+from xlab.interpreters.followed import following
 from xlab.lax.shape import expand_dims, squeeze
 from xlab.parallel.by_operation import is_traced, runs_on_values
 from xlab.parallel.host_local import to_global, to_local
@@ -344,7 +345,8 @@ class _Pmapped(PmapArguments):
         by_operation = (
             replay.active or (config.disable_jit and config.eager_pmap)
         ) and runs_on_values()
-        results = (whole.run if by_operation else whole.as_program)(tuple(flat))
+        run = whole.run if following() is None else whole.stage
+        results = (run if by_operation else whole.as_program)(tuple(flat))
         return _tree.unflatten(out["tree"], results)
 
     def chosen(self, size):

@@ -24,6 +24,7 @@ from xlab.core.pending import AbstractTodo, at_boundary
 from xlab.core.trace import EVAL, Tracer, set_trace, state
 from xlab.core.typing import MeshLike
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.followed import following
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.starting import check_awaited
 from xlab.parallel import hi_values
@@ -163,7 +164,7 @@ class Mapped:
         eager = state.trace is EVAL and not state.axes
         if not eager and not runs_on_values():
             return self.stage(args)
-        if config.disable_jit or _remembered(self.f):
+        if (config.disable_jit or _remembered(self.f)) and following() is None:
             return self.run(args)
         if not eager or whole is None:
             return self.stage(args)
@@ -218,7 +219,8 @@ class Mapped:
                 if e.trace.parent is not state.trace:
                     raise
                 return _tree.unflatten(e.out_tree, e.outs)
-            if not any(isinstance(c, Tracer) for c in body[1]):
+            # A body that was followed is that of one run.
+            if following() is None and not any(isinstance(c, Tracer) for c in body[1]):
                 self.bodies[key] = body
         params, consts, out_tree = body
         return _tree.unflatten(out_tree, shard_map_p.bind(*consts, *flat, **params))
@@ -231,13 +233,14 @@ class Mapped:
         out: dict[str, Any] = {}
         values = recorder = None
         if given is not None or runs_on_values():
-            parent = state.trace if given is None else EVAL
+            follows = following()
+            parent = state.trace if given is None and follows is None else EVAL
             values = ShardMapTrace(parent, mesh, names, self.check_vma, name)
 
         def flat_body(*leaves):
             a, _ = _tree.unflatten(in_tree, leaves)
             results, out["specs"], out["tree"] = self.finished(self.f(*a), mesh, names)
-            if recorder is not None and recorder.switched:
+            if recorder is not None and recorder.switched and recorder.follows is None:
                 _remember(self.f, True)
                 outs = values.leave([recorder.now(x) for x in results], out["specs"])
                 raise Answered(recorder, outs, out["tree"])
@@ -247,7 +250,7 @@ class Mapped:
         with body_context(mesh, names, self.check_vma):
             if values is not None:
                 flat = _tree.leaves((args if given is None else given, {}))
-                recorder = BodyTrace(values, flat, in_specs)
+                recorder = BodyTrace(values, flat, in_specs, follows)
             try:
                 jaxpr, consts = pe.trace_to_jaxpr(
                     flat_body, local, DebugInfo(name, arg_names), trace=recorder

@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.tracing import argument_names, function_name, own
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import Jaxpr, Literal, Var
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
+from xlab.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerIntegerConversionError,
+)
+from xlab.interpreters.followed import follow
 from xlab.kernels.machine import KernelRunError
 from xlab.kernels.machine import Machine as KernelMachine
 from xlab.observe.kernel_runs.recording import kernel_run
@@ -483,7 +490,6 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
     """A program, the values it is run on, and the structure of its results."""
     from xlab.compile.jit import jit
     from xlab.compile.stages import Compiled, Lowered, Traced
-    from xlab.core.jaxpr import ClosedJaxpr
 
     if isinstance(fun, ClosedJaxpr):
         if len(args) != len(fun.in_avals):
@@ -496,10 +502,36 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
             raise TypeError(
                 f"a function and its arguments are needed, given {fun!r} of type {type(fun).__name__}"
             )
-        traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args, **kwargs)
+        try:
+            traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args, **kwargs)
+        except (
+            ConcretizationTypeError,
+            TracerArrayConversionError,
+            TracerIntegerConversionError,
+        ):
+            if own(fun, "_xlab_jit") is not None:
+                raise
+            return _followed(fun, args, kwargs)
         return program_stages(traced, as_traced=True), list(traced._flat), traced.out_tree
     flat = _tree.leaves((args, kwargs)) if args or kwargs else list(fun._flat)
     return program_stages(fun, as_traced=True), flat, fun.out_tree
+
+
+def _followed(fun: Callable, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, Any]:
+    """The program of a function that Python branches in on values, as it runs with these."""
+    flat, in_tree = _tree.flatten((args, kwargs))
+    out_trees = []
+
+    def flat_fun(*leaves):
+        a, k = _tree.unflatten(in_tree, leaves)
+        outs, out_tree = _tree.flatten(fun(*a, **k))
+        out_trees.append(out_tree)
+        return outs
+
+    debug_info = DebugInfo(function_name(fun), argument_names(fun, in_tree, len(flat)))
+    jaxpr, consts = follow(flat_fun, flat, list(map(aval_of, flat)), debug_info)
+    closed = ClosedJaxpr(jaxpr, consts)
+    return program_stages(closed, as_traced=True), flat, out_trees[-1]
 
 
 def step(fun: Callable, *, into: bool = True, budget: int = BUDGET) -> Callable[..., Stepper]:
