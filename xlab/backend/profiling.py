@@ -20,7 +20,7 @@ from typing import Any
 class InstructionEvent:
     """One execution of one HLO instruction on one device, in nanoseconds since the session began.
 
-    `wait_ns` is the part a collective spent waiting for other devices.
+    `wait_ns` is the part a collective spent waiting for other devices; `waits` are when.
     """
 
     hlo_op: str
@@ -30,6 +30,7 @@ class InstructionEvent:
     start_ns: float
     end_ns: float
     wait_ns: float = 0.0
+    waits: tuple[tuple[float, float], ...] = ()
 
     @property
     def duration_ns(self) -> float:
@@ -154,12 +155,13 @@ def _read(data: Any) -> tuple[tuple[InstructionEvent, ...], tuple[HostEvent, ...
         start = event.start_ns
         # An operation split over threads ends where its marker is, possibly on another thread.
         end = max(ends.get(stats.get("_p"), 0.0), start + event.duration_ns)
-        waited = sum(
-            min(e, end) - max(s, start) for s, e in waits.get(thread, ()) if s < end and e > start
+        waited = tuple(
+            (max(s, start), min(e, end)) for s, e in waits.get(thread, ()) if s < end and e > start
         )
         found.append(
             InstructionEvent(str(stats["hlo_op"]), str(stats.get("hlo_module", "")), int(stats["device_ordinal"]),
-                             int(stats.get("run_id", 0)), start - origin, end - origin, waited)
+                             int(stats.get("run_id", 0)), start - origin, end - origin, sum(e - s for s, e in waited),
+                             tuple((s - origin, e - origin) for s, e in waited))
         )  # fmt: skip
     found.sort(key=lambda e: (e.start_ns, e.device, e.hlo_op))
     moved = [

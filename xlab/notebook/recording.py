@@ -18,7 +18,7 @@ _FIELDS = {
     "jaxpr": ("programs",),
     "shardings": ("layouts",),
     "collectives": ("transfers",),
-    "timings": ("phases", "timings", "ledger"),
+    "timings": ("phases", "timings", "ledger", "timelines"),
     "memory": ("memory",),
     "kernels": ("kernels",),
 }

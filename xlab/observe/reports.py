@@ -40,13 +40,14 @@ from xlab.observe.records.finding import Finding, Pattern
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.targets import Scheduled
+from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.units import an
 from xlab.observe.sharding.program_layouts import program_layouts, rebuilt
 from xlab.observe.sharding.transfers import transfers as _transfers
 from xlab.observe.timing.ledger import ledger
 from xlab.observe.timing.log import log_lines
 from xlab.observe.timing.phases import phases, timings
-from xlab.observe.timing.profile import heat
+from xlab.observe.timing.profile import heat, timelines
 
 PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger", "kernels", "costs")
 MOST_BLOCKS = 3000
@@ -234,8 +235,12 @@ def report(
                     program=len(programs) - 1,
                 )
             )
+    lines: tuple[Timeline, ...] | None = ()
     if session.profile is not None and programs:
         programs, moved = heat(session.profile, subjects, programs, moved)
+        lines = _guard(
+            lambda: timelines(session.profile, subjects), notices, "what the devices did", 0
+        )
     notices += [
         Notice(
             "warning",
@@ -291,6 +296,7 @@ def report(
         costs=tuple(costs),
         findings=tuple(sorted(findings, key=lambda f: (-f.us, -f.nbytes))),
         patterns=tuple(patterns),
+        timelines=lines or (),
     )
 
 

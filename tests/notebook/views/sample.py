@@ -24,6 +24,7 @@ from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.settings import Setting, Settings
 from xlab.observe.records.sharding_tree import ShardingLeaf, ShardingTree
 from xlab.observe.records.targets import AsyncOperation, Scheduled
+from xlab.observe.records.timeline import DeviceTime, Operation, Timeline
 from xlab.observe.records.transposed import Transposed
 from xlab.observe.records.whatif import Ranking, WhatIf, placement_of, side_by_side
 
@@ -442,6 +443,31 @@ def step_cost(found: r.Report) -> StepCost:
         p.name, machine, 8, (equation,), lines, (CostSum("layer", 20.0),), tree, 1400.0, 500.0, 100.0, 2000.0,
         "compute", 1100.0, 3_400_000, 16_000_000_000, ("loops of unknown length count once",), 0, 1e7, 6e5, 2e3,
     )  # fmt: skip
+
+
+def timeline(found: r.Report) -> Timeline:
+    """Two devices that meet in a sum: the second comes late, and computes beside it; a loop around."""
+    where = f"{FILE}:4"
+    return Timeline(
+        "train_step",
+        40.0,
+        (0, 1),
+        (
+            Operation("while.1", 0, 0.0, 30.0, "loop"),
+            Operation("fusion.1", 0, 0.0, 8.0, equation=7, where=where),
+            Operation("fusion.1", 1, 2.0, 14.0, equation=7, where=where),
+            Operation(
+                "all-reduce.1", 0, 9.0, 16.0, "collective", ((9.5, 16.0),), 0, 8, where, 0, 1
+            ),
+            Operation("all-reduce.1", 1, 16.0, 9.0, "collective", (), 0, 8, where, 0, 1),
+            Operation("copy.3", 1, 18.0, 4.0, lane=1),
+            Operation("fusion.2", 0, 26.0, 14.0),
+        ),
+        (DeviceTime(0, 22.0, 9.5, 6.5, 0.0, 2.0), DeviceTime(1, 18.0, 5.0, 0.0, 4.0, 17.0)),
+        ((0, ((0.0, 4096), (26.0, 8192))), (1, ((2.0, 4096),))),
+        5,
+        2,
+    )
 
 
 def findings() -> tuple[Finding, ...]:

@@ -14,6 +14,7 @@ from xlab.notebook import assets
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.ledger import ledger_node
 from xlab.notebook.views.report import ReportView
+from xlab.notebook.views.timeline import timeline_data
 from xlab.notebook.views.timings import timings_data, timings_panel, timings_table, waterfall
 from xlab.observe import records as r
 from xlab.observe.records.ledger import sentence
@@ -128,12 +129,14 @@ def test_the_page_writes_the_same_trace_as_python(tmp_path):
         f"{assets.body()}\nexport {{ traceEvents, mountTimings }};\n", encoding="utf-8"
     )
     data = tmp_path / "data.json"
-    trace = observe.chrome_trace(REPORT)
+    report = REPORT.replace(timelines=(sample.timeline(REPORT),))
+    trace = observe.chrome_trace(report)
     data.write_text(
         json.dumps(
             {
                 "title": REPORT.title,
                 "data": timings_data(REPORT.phases, REPORT.timings),
+                "whole": {"timelines": [timeline_data(t) for t in report.timelines]},
                 "trace": trace,
             }
         )

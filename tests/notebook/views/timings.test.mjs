@@ -5,14 +5,14 @@ import { pathToFileURL } from "node:url";
 import { Element } from "./dom.mjs";
 
 const { traceEvents, mountTimings } = await import(pathToFileURL(process.argv[2]));
-const { title, data, trace } = JSON.parse(readFileSync(process.argv[3], "utf8"));
-assert.deepEqual(traceEvents(title, data.phases, data.timings), trace);
+const { title, data, whole, trace } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+assert.deepEqual(traceEvents(title, data.phases, data.timings, whole), trace);
 
 // what can be saved: files always, a figure where there is a kernel
 const saved = [];
 globalThis.URL.createObjectURL = (blob) => (saved.push(blob), "blob:x");
 const section = new Element("section");
-mountTimings(section, data, title, null, [], () => {});
+mountTimings(section, data, title, null, [], () => {}, whole);
 const list = section.querySelector("select");
 assert.deepEqual(list.children.map((o) => o.textContent), ["⤓ save", "Chrome trace (Perfetto)", "JSON (records)"]);
 list.value = "Chrome trace (Perfetto)";

@@ -183,6 +183,7 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.replay(REPORT),
                 sample.transposed(REPORT),
                 sample.step_cost(REPORT),
+                sample.timeline(REPORT),
                 sample.sharding_tree(REPORT),
                 *sample.findings(),
                 *sample.patterns(),

@@ -26,10 +26,11 @@ class Xtime(Magics):
     @takes(
         "f(x, y)",
         Option("repeat", "number of warm runs (20)", "20", number_of_runs(1), default=20),
+        Option("profile", "also measure what each device does in a step, operation by operation"),
         Option("cold", "measure a fresh copy of the function, from tracing and compiling on"),
         Option(
             "trace",
-            "write the phases to a file that Perfetto (ui.perfetto.dev) opens",
+            "write the phases, and with --profile what the devices did, to a file that Perfetto (ui.perfetto.dev) opens",
             "trace.json",
         ),
     )
@@ -52,13 +53,15 @@ class Xtime(Magics):
             first = (events.clock() - start) / 1e3
             anew = given.cold or any(e.kind == "compile" for e in run.session.events)
             observe.time(compiled, *args, repeat=given.repeat, **kwargs)
+            if given.profile:
+                run.session.profile = observe.profile(compiled, *args, **kwargs)
         run.session.measured = [
             t.replace(cold_us=first, note="")
             if anew and t.cold_us is None
             else t.replace(note=f"{t.note}; %xtime --cold measures anew" if t.note else "")
             for t in run.session.measured
         ]
-        show_report(run, _PARTS, opens="timings")
+        show_report(run, _PARTS, opens="timeline" if given.profile else "timings")
         if given.trace:
-            observe.chrome_trace(run.session, given.trace)
+            observe.chrome_trace(run.report(_PARTS) if given.profile else run.session, given.trace)
             print(f"trace in {given.trace}")

@@ -38,7 +38,7 @@ def ticks(total: float) -> list[float]:
     >>> ticks(1000.0)
     [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]
     """
-    if total <= 0:
+    if not 0 < total < math.inf:
         return [0.0]
     raw = total / 7
     base = 10 ** math.floor(math.log10(raw))

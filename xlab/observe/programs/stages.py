@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from xlab.backend import caches, compiling
@@ -140,6 +141,12 @@ class ProgramStages:
 
         visit(self.closed.jaxpr)
         return found
+
+    def innermost(self, ids: Iterable[int]) -> list[int]:
+        """Of the equations that an instruction is named after those that it computes: not the programs around them."""
+        known = [i for i in ids if i in self.equations]
+        leaves = [i for i in known if not any(subjaxprs_of_params(self.equations[i].params))]
+        return leaves or known
 
     @functools.cached_property
     def times(self) -> dict[int, int | None]:

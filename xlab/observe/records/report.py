@@ -17,6 +17,7 @@ from xlab.observe.records.source import Source, line_text, source_text
 from xlab.observe.records.stepper import StepTrace
 from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.text import Options, add_form, limited, text
+from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.transfers import CAUTION, Transfer, transfers_table
 from xlab.observe.records.units import plural, size_text
 
@@ -82,6 +83,7 @@ class Report(Record):
     costs: tuple[StepCost, ...] = ()
     findings: tuple[Finding, ...] = ()
     patterns: tuple[Pattern, ...] = ()
+    timelines: tuple[Timeline, ...] = ()
 
 
 def report_header(

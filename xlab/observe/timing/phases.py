@@ -16,6 +16,7 @@ from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.figures.plots import plot_phases
 from xlab.observe.programs.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Phase, Report, Timing
+from xlab.observe.records.timeline import Timeline
 from xlab.observe.timing.trace_events import trace_events
 
 
@@ -187,7 +188,9 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
 def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """The phases of a recording, a report, or phases themselves, as a trace; written to a file when `path` is given.
 
-    Phases that overlap without one being inside the other get rows of their own. Measured steady runs are in `otherData`.
+    Phases that overlap without one being inside the other get rows of their own. Measured steady runs are in `otherData`. A `Timeline`, and each
+    of a report, is a process with a row per device: its operations, their waits, arrows from the device that came last to a collective to those that
+    waited for it, and the planned memory as counters.
 
     Example:
         >>> found = chrome_trace((Phase("compile", "f", 0.0, 20.0), Phase("execute", "f", 20.0, 5.0)))
@@ -199,7 +202,9 @@ def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[
             what.title or "xlab", phases(what), timings(what, tuple(what.measured)), path
         )
     if isinstance(what, Report):
-        return trace_events(what.title or "xlab", what.phases, what.timings, path)
+        return trace_events(what.title or "xlab", what.phases, what.timings, path, what.timelines)
+    if isinstance(what, Timeline):
+        return trace_events(what.function, (), (), path, (what,))
     if isinstance(what, tuple) and all(isinstance(p, Phase) for p in what):
         return trace_events("xlab", what, (), path)
     raise TypeError(

@@ -12,8 +12,10 @@ from xlab.backend import profiling as _profiling
 from xlab.observe.programs.recorder import Session, paused
 from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
 from xlab.observe.records import Program, Transfer
+from xlab.observe.records.timeline import Timeline
 from xlab.observe.timing.costs import fused_shares
 from xlab.observe.timing.phases import wait
+from xlab.observe.timing.timeline import timeline_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Times:
     equations: dict[int, float] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)
     module: str = field(default="", repr=False)
+    taken: Any = field(default=None, repr=False)
 
 
 def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
@@ -89,7 +92,7 @@ def times_of(taken: Any, stages: ProgramStages) -> Times:
             here[0] += event.duration_ns / 1e3
             here[1] += event.wait_ns / 1e3
             here[2] += 1
-    out = Times(module=module.text)
+    out = Times(module=module.text, taken=taken)
     for name, found in spans.items():
         runs: dict[int, tuple[float, float, int]] = {}
         for (run, _), (us, waited, times) in found.items():
@@ -99,7 +102,7 @@ def times_of(taken: Any, stages: ProgramStages) -> Times:
     for name, measured in out.instructions.items():
         if by_name[name].opcode in ("while", "conditional", "call"):
             continue  # the instructions inside are measured themselves
-        ids = [i for i in module.equations_of(by_name[name]) if i in stages.equations]
+        ids = stages.innermost(module.equations_of(by_name[name]))
         parts = fused_shares(stages.equations, ids)
         for i, part in parts.items():
             out.equations[i] = out.equations.get(i, 0.0) + measured.us * part
@@ -145,6 +148,17 @@ def heat(
             for t in moved
         ]
     return made, moved
+
+
+def timelines(taken: Any, subjects: Sequence[ProgramStages]) -> tuple[Timeline, ...]:
+    """The measured step of each program that a profile has something of."""
+    one = isinstance(taken, Times)
+    return tuple(
+        made
+        for index, stages in enumerate(subjects)
+        if (not one or taken.module == stages.hlo.text)
+        and (made := timeline_of(taken.taken if one else taken, stages, index)).operations
+    )
 
 
 def _with_times(t: Transfer, m: Measured, equations: dict[int, float]) -> Transfer:

@@ -1,4 +1,4 @@
-"""Phases as Chrome trace events, the JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+"""Phases, and what devices did, as Chrome trace events, the JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from xlab.observe.records import Phase, Timing
+from xlab.observe.records.timeline import Operation, Timeline
 
 _SHOWN = {"execute": "run", "cache_hit": "cache hit", "cache_miss": "cache miss"}
 
@@ -16,8 +17,9 @@ def trace_events(
     phases: tuple[Phase, ...],
     measured: tuple[Timing, ...] = (),
     path: str | os.PathLike[str] | None = None,
+    timelines: tuple[Timeline, ...] = (),
 ) -> dict[str, Any]:
-    """Phases and measured steady runs as a trace; written to a file when `path` is given."""
+    """Phases, measured steady runs and device timelines as a trace; written to a file when `path` is given."""
     rows = _rows(phases)
     events: list[dict[str, Any]] = [
         {"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "args": {"name": title}},
@@ -47,6 +49,10 @@ def trace_events(
             if phase.duration_us > 0
             else {**event, "ph": "i", "s": "t"}
         )
+    # Another clock saw the devices, in runs that came later: they stand behind the phases.
+    behind = round(max((p.start_us + p.duration_us for p in phases), default=0.0), 3)
+    for n, line in enumerate(timelines):
+        events += device_events(line, n + 2, behind)
     made = {
         "traceEvents": events,
         "displayTimeUnit": "ms",
@@ -56,6 +62,86 @@ def trace_events(
         with open(path, "w", encoding="utf-8") as file:
             json.dump(made, file)
     return made
+
+
+LANES = 64
+"""Numbers of rows that a device may have."""
+
+
+def device_events(line: Timeline, pid: int, behind: float = 0.0) -> list[dict[str, Any]]:
+    """A timeline as a process: a row per device and lane, arrows between the executions of a collective, counters of memory."""
+    name = f"devices of {line.function}"
+    out: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": pid, "tid": 0, "args": {"name": name}}
+    ]
+    row = lambda o: o.device * LANES + o.lane + 1
+    at = lambda us: round(us + behind, 3)
+    for device, lane in sorted({(o.device, o.lane) for o in line.operations}):
+        shown = f"device {device}" + (f", beside {lane}" if lane else "")
+        out.append(
+            {
+                "name": "thread_name",
+                "ph": "M",
+                "pid": pid,
+                "tid": device * LANES + lane + 1,
+                "args": {"name": shown},
+            }
+        )
+    meetings: dict[int, list[Operation]] = {}
+    for o in line.operations:
+        args = {"equation": o.equation, "line": o.where} if o.equation >= 0 else {}
+        common = {"pid": pid, "tid": row(o)}
+        out.append(
+            {
+                "name": o.instruction,
+                "cat": o.kind,
+                "ph": "X",
+                "ts": at(o.start_us),
+                "dur": o.duration_us,
+                **common,
+                "args": args,
+            }
+        )
+        out += [
+            {
+                "name": "wait",
+                "cat": "wait",
+                "ph": "X",
+                "ts": at(start),
+                "dur": round(end - start, 3),
+                **common,
+                "args": {},
+            }
+            for start, end in o.waits
+        ]
+        if o.meeting >= 0:
+            meetings.setdefault(o.meeting, []).append(o)
+    for number, members in meetings.items():
+        late = next((o for o in members if o.device == o.late), None)
+        for o in members if late is not None else ():
+            if late is None or o is late or not o.start_us <= late.start_us <= o.end_us:
+                continue
+            flow = {
+                "name": o.instruction,
+                "cat": "meeting",
+                "id": number * LANES * LANES + o.device,
+                "pid": pid,
+                "ts": at(late.start_us),
+            }
+            out.append({**flow, "ph": "s", "tid": row(late)})
+            out.append({**flow, "ph": "f", "bp": "e", "tid": row(o)})
+    for device, points in line.memory:
+        out += [
+            {
+                "name": f"memory of device {device}",
+                "ph": "C",
+                "pid": pid,
+                "ts": at(us),
+                "args": {"bytes": size},
+            }
+            for us, size in points
+        ]
+    return out
 
 
 def _arguments(phase: Phase) -> dict[str, Any]:

@@ -25,8 +25,11 @@ function traceRows(phases) {
   return rows;
 }
 
+/** What other tabs of the page add to a trace: functions of the page's data and of the phases. */
+export const traceParts = [];
+
 /** Phases as Chrome trace events, as `observe.chrome_trace` writes them. */
-export function traceEvents(title, phases, timings) {
+export function traceEvents(title, phases, timings, data = {}) {
   const rows = traceRows(phases);
   const count = rows.reduce((most, row) => Math.max(most, row), 0) + 1;
   const events = [{ name: "process_name", ph: "M", pid: 1, tid: 0, args: { name: title } }];
@@ -37,6 +40,7 @@ export function traceEvents(title, phases, timings) {
     const event = { name: `${called[p.kind] || p.kind} ${p.function}`.trimEnd(), cat: p.kind, ts: p.start_us || 0, pid: 1, tid: rows[i] + 1, args };
     events.push(p.duration_us > 0 ? { ...event, ph: "X", dur: p.duration_us } : { ...event, ph: "i", s: "t" });
   });
+  for (const part of traceParts) events.push(...part(data, phases));
   return { traceEvents: events, displayTimeUnit: "ms", otherData: { "steady runs": timings } };
 }
 
@@ -74,14 +78,14 @@ export function linkLog(section) {
 }
 
 /** Draw what the timings panel has beyond its picture. */
-export function mountTimings(section, data, title, model, bin, say) {
+export function mountTimings(section, data, title, model, bin, say, whole = {}) {
   const { phases, timings } = data;
   linkLog(section);
   mountSaves(section, { title, figure: "timings", model, bin, say, files: {
-    "Chrome trace (Perfetto)": ["trace.json", () => JSON.stringify(traceEvents(title, phases, timings))],
+    "Chrome trace (Perfetto)": ["trace.json", () => JSON.stringify(traceEvents(title, phases, timings, whole))],
     "JSON (records)": ["timings.json", () => JSON.stringify(data)],
   } });
 }
 
-definePanel("timings", (section, { data, model, bin, say }) => data.timings && mountTimings(section, data.timings, data.title, model, bin, say));
+definePanel("timings", (section, { data, model, bin, say }) => data.timings && mountTimings(section, data.timings, data.title, model, bin, say, data));
 definePanel("memory", (section, { data, model, bin, say }) => data.title !== undefined && mountSaves(section, { title: data.title, figure: "memory", files: {}, model, bin, say }));
