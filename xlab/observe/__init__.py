@@ -31,7 +31,7 @@ _HOME = {
     "memory": "buffers.memory", "live_arrays": "arrays.live", "live": "arrays.live", "track_arrays": "arrays.allocation_sites",
     "phases": "timing.phases", "self_times": "timing.phases", "time": "timing.phases", "timings": "timing.phases", "ledger": "timing.ledger",
     "chrome_trace": "timing.phases", "drawing": "figures.drawing", "figure": "figures.figure", "animation": "figures.figure", "diff": "comparison.diff",
-    "profile": "timing.profile", "timeline": "timing.timeline", "profiled": "timing.profile", "Times": "timing.profile",
+    "profile": "timing.profile", "timeline": "overview.timeline", "profiled": "timing.profile", "Times": "timing.profile",
     "passes": "programs.passes", "report": "reports", "ladder": "programs.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
     "replay": "stepping.replaying", "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",

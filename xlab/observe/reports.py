@@ -18,6 +18,7 @@ from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.overview.findings import findings_of
 from xlab.observe.overview.machines import machine
 from xlab.observe.overview.step_cost import brief_cost
+from xlab.observe.overview.timeline import timelines
 from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program
@@ -47,7 +48,7 @@ from xlab.observe.sharding.transfers import transfers as _transfers
 from xlab.observe.timing.ledger import ledger
 from xlab.observe.timing.log import log_lines
 from xlab.observe.timing.phases import phases, timings
-from xlab.observe.timing.profile import heat, timelines
+from xlab.observe.timing.profile import heat
 
 PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger", "kernels", "costs")
 MOST_BLOCKS = 3000

@@ -17,7 +17,7 @@ from xlab.notebook import assets
 from xlab.notebook.views import page
 from xlab.notebook.views.draw import Node, clean, escape, html
 
-RARE = frozenset(("kernels", "ladder", "passes", "replay", "resharding", "steps"))
+RARE = frozenset(("kernels", "ladder", "passes", "replay", "resharding", "steps", "timeline"))
 """Tabs with long scripts that few pictures have: these pictures share another script, with their own tabs only."""
 
 _carriers: dict[str, dict[str, int]] = {}

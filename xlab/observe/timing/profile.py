@@ -12,10 +12,8 @@ from xlab.backend import profiling as _profiling
 from xlab.observe.programs.recorder import Session, paused
 from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
 from xlab.observe.records import Program, Transfer
-from xlab.observe.records.timeline import Timeline
 from xlab.observe.timing.costs import fused_shares
 from xlab.observe.timing.phases import wait
-from xlab.observe.timing.timeline import timeline_of
 
 
 @dataclass(frozen=True)
@@ -148,17 +146,6 @@ def heat(
             for t in moved
         ]
     return made, moved
-
-
-def timelines(taken: Any, subjects: Sequence[ProgramStages]) -> tuple[Timeline, ...]:
-    """The measured step of each program that a profile has something of."""
-    one = isinstance(taken, Times)
-    return tuple(
-        made
-        for index, stages in enumerate(subjects)
-        if (not one or taken.module == stages.hlo.text)
-        and (made := timeline_of(taken.taken if one else taken, stages, index)).operations
-    )
 
 
 def _with_times(t: Transfer, m: Measured, equations: dict[int, float]) -> Transfer:

@@ -8,9 +8,9 @@ import pytest
 
 import xlab
 from xlab import lax, observe
+from xlab.observe.overview import timeline as timing
 from xlab.observe.records import Record
 from xlab.observe.records.timeline import Operation, Timeline
-from xlab.observe.timing import timeline as timing
 from xlab.sharding import AxisType
 from xlab.sharding import PartitionSpec as P
 

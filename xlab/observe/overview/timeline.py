@@ -18,6 +18,7 @@ from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
 from xlab.observe.records.buffers import live_bytes
 from xlab.observe.records.timeline import DeviceTime, Operation, Timeline
 from xlab.observe.timing.phases import wait
+from xlab.observe.timing.profile import Times
 
 MOST_OPERATIONS = 6000
 """Operations that a record has."""
@@ -123,6 +124,17 @@ def timeline_of(taken: Any, stages: ProgramStages, program: int = 0) -> Timeline
         len(runs),
         max(0, len(placed) - MOST_OPERATIONS),
         program,
+    )
+
+
+def timelines(taken: Any, subjects: Sequence[ProgramStages]) -> tuple[Timeline, ...]:
+    """The measured step of each program that a profile has something of."""
+    one = isinstance(taken, Times)
+    return tuple(
+        made
+        for index, stages in enumerate(subjects)
+        if (not one or taken.module == stages.hlo.text)
+        and (made := timeline_of(taken.taken if one else taken, stages, index)).operations
     )
 
 
