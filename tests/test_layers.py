@@ -38,6 +38,7 @@ FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for r
 QUESTIONS = [
     "reports",
     "stepping",
+    "placing",
     "overview",
     "kernel_runs",
     "comparison",

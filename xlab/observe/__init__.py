@@ -3,7 +3,7 @@
 Rooms by question, each asking those above it in this list: `records/` (what is known, as data and text), `figures/` (records drawn),
 `programs/` (what is the program?), `timing/` (what took how long, and why was it compiled?), `buffers/` (how much does it need?), `sharding/`
 (where arrays lie, what is communicated, and what would change it?), `arrays/` (which arrays are alive?), `runtime/` (what state is the runtime in?), `comparison/` (two programs, or another
-machine), `kernel_runs/` (which blocks does a kernel read, what do its cores do?), `overview/` (where does a step go?), `stepping/` (what does each equation compute?); then
+machine), `kernel_runs/` (which blocks does a kernel read, what do its cores do?), `overview/` (where does a step go?), `placing/` (which placement would be better?), `stepping/` (what does each equation compute?); then
 `reports.py`, which asks all for one recording, `environment.py` (versions) and `pictures.py` (what draws a record). A room or file and a
 public function never share a name: `import xlab.observe.programs.hlo as hlo` could not find the room behind the function.
 May import every room but the notebook's. Promises: observing changes nothing, a sharded array is never gathered, and nothing is
@@ -37,7 +37,7 @@ _HOME = {
     "replay": "stepping.replaying", "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",
     "kernels": "kernel_runs.static", "kernel_run": "kernel_runs.recording",
     "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
-    "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "sharding.experiment",
+    "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "placing.experiment", "place": "placing.patterns",
     "cost": "overview.step_cost", "findings": "overview.findings", "calibrate": "overview.calibration", "machine": "overview.machines",
     "settings": "runtime.settings", "caches": "runtime.caches", "pending_effects": "runtime.effects",
     "text": "records.text",

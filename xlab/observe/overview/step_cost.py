@@ -149,8 +149,15 @@ def _often(op: Operation) -> float:
 
 def _priced(op: Operation, machine: Machine, devices: int) -> tuple[float, str]:
     """Microseconds of one run of one operation without what it sends, and what bounds it."""
+    compute, memory, start = operation_us(op, machine, devices)
+    parts = {"compute": compute, "memory": memory, "overhead": start}
+    return max(compute, memory) + start, max(parts, key=lambda name: parts[name])
+
+
+def operation_us(op: Operation, machine: Machine, devices: int) -> tuple[float, float, float]:
+    """Microseconds of one run of one operation: its arithmetic, its bytes, and what it takes to start it."""
     if op.communicates or op.cost.unit == "free":
-        return 0.0, "overhead"
+        return 0.0, 0.0, 0.0
     part = machine.part(devices)
     rate = machine.rate(op.dtype) if op.cost.unit == "matrix" else machine.vector
     if op.eqn.primitive.name == "conv_general_dilated" and machine.convolution:
@@ -160,9 +167,7 @@ def _priced(op: Operation, machine: Machine, devices: int) -> tuple[float, str]:
     compute = 1e6 * op.cost.flops / op.ways / (rate * part)
     compute += 1e6 * op.cost.transcendentals / op.ways / (machine.transcendental * part)
     memory = 1e6 * op.nbytes / (machine.bandwidth * part)
-    start = machine.operation_us / part if op.stands_alone else 0.0
-    parts = {"compute": compute, "memory": memory, "overhead": start}
-    return max(compute, memory) + start, max(parts, key=lambda name: parts[name])
+    return compute, memory, machine.operation_us / part if op.stands_alone else 0.0
 
 
 def _by_equation(transfers: Iterable[Transfer]) -> dict[int, tuple[Transfer, ...]]:

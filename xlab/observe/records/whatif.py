@@ -19,12 +19,18 @@ from xlab.observe.records.units import plural, size_text, table, time_text
 
 SHOWN = 12
 
+Spec = tuple[tuple[str, ...], ...]
+"""Per dimension the mesh axes that split it."""
+
 
 @record_type
 class Placement(Record):
     """The cost of one placement: `arguments` are `(name, type)` with the specs in the types; transfers are without their rounds.
 
     `sent` is what a device sends in one run, loop trips multiplied; `predicted_us` the time of all collectives; `peak` bytes per device.
+    `step_us` is the predicted time of a step with what devices compute, `compute_us` that part of it. Of a placement that was `estimated` and not
+    compiled `count` says how many collectives it would have. `name` is what it is known by (`now`, `FSDP`), `specs` its specs by pattern of
+    the arguments' paths, `front` whether no other takes less time and less memory.
     """
 
     title: str
@@ -34,6 +40,13 @@ class Placement(Record):
     sent: int = 0
     predicted_us: float = 0.0
     peak: int = 0
+    step_us: float = 0.0
+    compute_us: float = 0.0
+    estimated: bool = False
+    count: int = 0
+    name: str = ""
+    specs: tuple[tuple[str, Spec], ...] = ()
+    front: bool = False
 
     @property
     def collectives(self) -> tuple[Transfer, ...]:
@@ -67,12 +80,56 @@ class WhatIf(Record):
 
 @record_type
 class Ranking(Record):
-    """Placements of one program, the cheapest first. `left` combinations were not tried, `refused` could not be compiled."""
+    """Placements of one program, the best first.
+
+    Args:
+        found: the best, and in any case the present one and those that have a name; `tried` were estimated in all.
+        left: combinations that were not tried; `refused` could not be compiled.
+        machine: for which times are predicted; `memory` is what one device of it has.
+        best: number of the best in `found` if it is better than what is, else -1.
+        proven: the present placement beside the best one, both compiled.
+        done: whether the search came to its end; `phase` says what it does if not.
+        varied: the patterns of the arguments that were moved.
+        code: Python that puts the arguments as the best has them.
+    """
 
     function: str
     found: tuple[Placement, ...] = ()
     left: int = 0
     refused: int = 0
+    tried: int = 0
+    machine: str = ""
+    memory: int | None = None
+    best: int = -1
+    proven: WhatIf | None = None
+    done: bool = True
+    phase: str = ""
+    varied: tuple[str, ...] = ()
+    code: str = ""
+
+    @property
+    def now(self) -> Placement | None:
+        """The present placement."""
+        return next((p for p in self.found if p.name == "now"), None)
+
+    @property
+    def better(self) -> Placement | None:
+        """The best placement, None where nothing better than the present one was found."""
+        return self.found[self.best] if 0 <= self.best < len(self.found) else None
+
+    @property
+    def verdict(self) -> str:
+        """What was found, as a sentence."""
+        best, now = self.better, self.now
+        if best is None or now is None:
+            return "nothing better found" + ("" if self.done else " yet")
+        parts = []
+        if best.step_us < now.step_us:
+            parts.append(f"{time_text(best.step_us)} a step instead of {time_text(now.step_us)}")
+        if best.peak < now.peak:
+            parts.append(f"{size_text(best.peak)} per device instead of {size_text(now.peak)}")
+        how = "estimated" if best.estimated else "compiled"
+        return f"{best.name or 'another placement'} is better: {', '.join(parts)} ({how})"
 
 
 def placement_of(report: Report, title: str = "") -> Placement:
@@ -108,7 +165,13 @@ def side_by_side(before: Report, after: Report) -> WhatIf:
 def cost_rows(x: WhatIf) -> list[tuple[str, str, str, float, float]]:
     """The numbers that are compared: what, before and after as text, then as numbers."""
     a, b = x.before, x.after
+    step = (
+        [("step", time_text(a.step_us), time_text(b.step_us), a.step_us, b.step_us)]
+        if a.step_us and b.step_us
+        else []
+    )
     return [
+        *step,
         (
             "collectives",
             f"{len(a.collectives):,}",
@@ -180,32 +243,42 @@ def left_line(x: Ranking) -> str:
     return "; ".join(parts)
 
 
+def count_of(p: Placement) -> int:
+    """How many collectives a placement has, or would have."""
+    return p.count if p.estimated else len(p.collectives)
+
+
 def _ranking(x: Ranking, o: Any) -> str:
     shown = x.found if o.limit is None else x.found[: max(1, o.limit // 10)]
     rows = [
-        ("", "placement", "collectives", "sent per device", "predicted", "peak"),
+        ("", "", "placement", "mesh", "step", "peak", "collectives", "sent per device", ""),
         *(
             (
                 str(n),
+                p.name,
                 p.title,
-                str(len(p.collectives)),
-                size_text(p.sent),
-                time_text(p.predicted_us),
+                p.mesh.text if p.mesh else "",
+                time_text(p.step_us),
                 size_text(p.peak),
+                str(count_of(p)),
+                size_text(p.sent),
+                ("*" if p.front else "") + ("" if p.estimated else " compiled"),
             )
             for n, p in enumerate(shown, 1)
         ),
     ]
     more = len(x.found) - len(shown)
+    where = f" on {x.machine}" if x.machine else ""
     return "\n".join(
         [
-            f"{x.function}: {plural(len(x.found), 'placement')}, the cheapest first",
-            table(rows, "rlrrrr"),
+            f"{x.function}{where}: {x.verdict}; {plural(x.tried, 'placement')} tried",
+            table(rows, "rlllrrrrl"),
             *(
                 [f"  … {plural(more, 'more placement')}: text(record, limit=None) shows all"]
                 if more
                 else []
             ),
+            "  * no other takes less time and less memory",
             *([f"  {left_line(x)}"] if left_line(x) else []),
         ]
     )

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +24,7 @@ from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Report
-from xlab.observe.records.whatif import Placement, Ranking, WhatIf, placement_of
+from xlab.observe.records.whatif import Placement, WhatIf, placement_of
 from xlab.observe.sharding.collectives import collectives
 from xlab.observe.sharding.program_layouts import argument_layouts
 from xlab.observe.sharding.reasons import spec_text
@@ -98,7 +96,7 @@ class Experiment:
     def now(self) -> Placement:
         """The program as it is."""
         if self._now is None:
-            self._now = placement_of(_report(self.stages, self.link), "now")
+            self._now = placement_of(self.report(self.stages, self.link), "now")
         return self._now
 
     def weigh(
@@ -121,7 +119,14 @@ class Experiment:
     ) -> Placement:
         """The cost of one placement."""
         with analysis_only():
-            return placement_of(_report(self.placed(specs, axes), self.link), title)
+            return placement_of(self.report(self.placed(specs, axes), self.link), title)
+
+    @staticmethod
+    def report(stages: ProgramStages, link: Any) -> Report:
+        """What a compiled program needs and sends."""
+        return _report(stages, link)
+
+    placement_from = staticmethod(placement_of)
 
     def placed(
         self,
@@ -186,68 +191,7 @@ class Experiment:
             )
         return PartitionSpec(*(tuple(axes) or None for axes in spec))
 
-    def search(
-        self,
-        arguments: Sequence[int] | None = None,
-        axes: Mapping[str, int] | None = None,
-        *,
-        limit: int = 64,
-        seconds: float | None = None,
-    ) -> Ranking:
-        """Tries the sensible placements of some arguments, by default all; those whose collectives cost least come first.
-
-        The present placement is tried before all others and is one of the results. Where there are more combinations than `limit`, one
-        argument after the other is moved from it to its best place until none moves. What devices compute is not weighed.
-
-        Args:
-            arguments: numbers of the arguments to vary; the others stay.
-            limit, seconds: when to stop; what was not tried is counted.
-        """
-        mesh = mesh_of(axes, self.mesh) if axes else self.mesh
-        chosen = list(range(len(self.arguments))) if arguments is None else list(arguments)
-        options = [list(placements_of(self.shapes[i], dict(mesh.shape))) for i in chosen]
-        present = tuple(map(self._present, chosen)) if axes is None and chosen else None
-        tried: dict[Any, Placement | None] = {}
-        total = int(np.prod([len(o) for o in options], dtype=np.float64))
-        start = time.perf_counter()
-
-        def cost(specs: tuple) -> tuple[float, float]:
-            if specs not in tried:
-                if len(tried) >= limit or (
-                    seconds is not None and tried and time.perf_counter() - start > seconds
-                ):
-                    raise TimeoutError
-                title = "now: " * (specs == present) + ", ".join(
-                    f"{self.names[i]} {spec_text(spec)}" for i, spec in zip(chosen, specs)
-                )
-                tried[specs] = None
-                with contextlib.suppress(ValueError):  # a dimension inside does not divide
-                    tried[specs] = self.placement(dict(zip(chosen, specs)), axes, title)
-            made = tried[specs]
-            return (made.predicted_us, made.peak) if made is not None else (math.inf, math.inf)
-
-        with contextlib.suppress(TimeoutError):
-            if present is not None:
-                cost(present)
-            if total <= limit:
-                for specs in itertools.product(*options):
-                    cost(specs)
-            else:
-                best, before = present or tuple(o[0] for o in options), None
-                while best != before:
-                    before = best
-                    for k, choices in enumerate(options):
-                        best = min(
-                            ((*best[:k], spec, *best[k + 1 :]) for spec in choices), key=cost
-                        )
-        found = sorted(
-            (p for p in tried.values() if p is not None), key=lambda p: (p.predicted_us, p.peak)
-        )
-        return Ranking(
-            self.stages.name, tuple(found), max(0, total - len(tried)), len(tried) - len(found)
-        )
-
-    def _present(self, number: int) -> tuple[tuple[str, ...], ...]:
+    def present(self, number: int) -> tuple[tuple[str, ...], ...]:
         """The current placement of an argument."""
         low = self.stages.lowered
         s = dict(zip(low.kept, low.in_shardings)).get(self.arguments[number])

@@ -1,0 +1,135 @@
+"""Arguments that move together: those of repeated layers, by the pattern of their paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from xlab import tree as _tree
+from xlab.compile.jit import jit
+from xlab.compile.tracing import argument_names, own
+from xlab.parallel.put import device_put
+from xlab.sharding import Mesh, NamedSharding, PartitionSpec
+
+_PART = re.compile(r"\[(?:'(?:[^'\\]|\\.)*'|[^\]]*)\]|\.\w+|^[^.\[]+")
+_INDEX = re.compile(r"^\[\d+\]$")
+_COUNTED = re.compile(r"^(\['|\.)(.*?)(\d+)('\])?$")
+
+
+class Group(NamedTuple):
+    """Arguments that move together: a pattern of paths, and their numbers."""
+
+    pattern: str
+    members: tuple[int, ...]
+
+
+def pattern_of(name: str) -> str:
+    """The pattern of a path: numbers of what repeats become `*`, but for the last part, which is what the value is.
+
+    >>> pattern_of("params['layers'][3]['wq']"), pattern_of("params.block_3.w2"), pattern_of("ws[0]")
+    ("params['layers'][*]['wq']", 'params.block_*.w2', 'ws[0]')
+    """
+    parts = _PART.findall(name)
+    if "".join(parts) != name or len(parts) < 3:
+        return name
+    out = [parts[0]]
+    for part in parts[1:-1]:
+        counted = _COUNTED.match(part)
+        if _INDEX.match(part):
+            part = "[*]"
+        elif counted:
+            part = f"{counted[1]}{counted[2]}*{counted[4] or ''}"
+        out.append(part)
+    return "".join((*out, parts[-1]))
+
+
+def groups_of(names: Sequence[str], kinds: Sequence[Any]) -> list[Group]:
+    """Arguments by pattern and kind (shape, dtype), in order of their first; what cannot be told apart by its pattern stays by itself.
+
+    >>> groups_of(["p[0]['w']", "p[1]['w']", "x"], [(4, 4), (4, 4), (4,)])
+    [Group(pattern="p[*]['w']", members=(0, 1)), Group(pattern='x', members=(2,))]
+    >>> [g.pattern for g in groups_of(["p[0]['w']", "p[1]['w']"], [(4, 4), (4, 8)])]
+    ["p[0]['w']", "p[1]['w']"]
+    """
+    found: dict[tuple, list[int]] = {}
+    of: dict[str, set] = {}
+    for n, (name, kind) in enumerate(zip(names, kinds)):
+        key = (pattern_of(name), kind)
+        found.setdefault(key, []).append(n)
+        of.setdefault(key[0], set()).add(kind)
+    out: list[Group] = []
+    for (pattern, _), members in found.items():
+        if len(members) == 1:
+            out.append(Group(names[members[0]], tuple(members)))
+        elif len(of[pattern]) == 1:
+            out.append(Group(pattern, tuple(members)))
+        else:  # several kinds share the pattern: the first stands for those of its kind
+            out.append(Group(f"{names[members[0]]} (+{len(members) - 1})", tuple(members)))
+    return out
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a path is of a pattern, where `*` is any number.
+
+    >>> matches("p[*]['w']", "p[12]['w']"), matches("p[*]['w']", "p[12]['b']")
+    (True, False)
+    """
+    return re.fullmatch(r"\d+".join(map(re.escape, pattern.split("*"))), name) is not None
+
+
+def by_pattern(
+    names: Sequence[str], specs: Sequence[Any], groups: Iterable[Group]
+) -> tuple[tuple[str, Any], ...]:
+    """Specs by pattern where all members agree and the pattern is theirs alone, by path otherwise."""
+    out: list[tuple[str, Any]] = []
+    for group in groups:
+        alike = {specs[n] for n in group.members}
+        if len(alike) == 1 and all(matches(group.pattern, names[n]) for n in group.members):
+            out.append((group.pattern, alike.pop()))
+        else:
+            out += [(names[n], specs[n]) for n in group.members]
+    return tuple(out)
+
+
+def place(
+    fun: Any, args: Sequence[Any], specs: Mapping[str, PartitionSpec], mesh: Mesh
+) -> tuple[Any, ...]:
+    """Arguments of a function, put on a mesh by specs for patterns of their paths; what no pattern names is whole on every device.
+
+    Args:
+        fun: the function, whose parameters name the paths; jitted or not.
+        args: its positional arguments.
+        specs: by path such as `params['w']`, or by pattern, where `*` stands for any number: `params['layers'][*]['wq']`.
+        mesh: where they go.
+
+    Returns:
+        The arguments in the same structure.
+
+    Raises:
+        ValueError: a pattern that no path matches.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> from xlab.sharding import PartitionSpec as P
+        >>> mesh = xlab.make_mesh((1,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,))
+        >>> (placed,) = place(lambda ws: ws, ([{"w": np.ones(4)}, {"w": np.ones(4)}],), {"ws[*]['w']": P("i")}, mesh)
+        >>> placed[1]["w"].sharding.spec
+        PartitionSpec('i',)
+    """
+    args = tuple(args)
+    leaves, treedef = _tree.flatten(args)
+    owner = own(fun, "_xlab_jit") or jit(fun)._xlab_jit
+    names = argument_names(owner.fun, _tree.structure((args, {})), len(leaves))
+    unused = [p for p in specs if not any(matches(p, n) for n in names)]
+    if unused:
+        raise ValueError(
+            f"no argument is {unused[0]!r}; there are {', '.join(dict.fromkeys(map(pattern_of, names)))}"
+        )
+    exact = sorted(specs, key=lambda p: "*" in p)
+    found = [
+        specs[next((p for p in exact if matches(p, n)), "")] if any(matches(p, n) for p in exact) else PartitionSpec()
+        for n in names
+    ]  # fmt: skip
+    put = [device_put(x, NamedSharding(mesh, spec)) for x, spec in zip(leaves, found)]
+    return tuple(_tree.unflatten(treedef, put))
