@@ -35,8 +35,26 @@ def test_a_change_is_answered_with_both_sides(ask):
     assert made["record"] == "WhatIf" and made["before"]["sent"] > 0 and "sent" not in made["after"]
     large = ask("what_if", program=0, placement='{"mesh": [["data", 64], ["model", 8]]}')["answer"]
     assert large["after"]["mesh"]["axis_sizes"] == [64, 8]
-    ranked = ask("search", program=0, placement='{"vary": [1]}')["answer"]
-    assert ranked["record"] == "Ranking" and len(ranked["found"]) == 9
+    assert made["before"]["step_us"] > 0 and made["after"]["step_us"] > 0
+
+
+def test_a_search_is_answered_in_turns_that_a_page_can_stop(ask):
+    begin, on = '{"vary": [0, 1], "shapes": false}', '{"vary": [0, 1], "shapes": false, "on": true}'
+    ranked = ask("search", program=0, placement=begin)["answer"]
+    tried = [ranked["tried"]]
+    while not ranked.get("done", True):  # what is usual is left out
+        assert ranked["phase"]
+        ranked = ask("search", program=0, placement=on)["answer"]
+        tried.append(ranked["tried"])
+    assert ranked["record"] == "Ranking" and tried == sorted(tried) and tried[-1] == 81
+    assert [p.get("name") for p in ranked["found"]].count("now") == 1
+    assert all("arguments" not in p for p in ranked["found"])
+    again = ask("search", program=0, placement=begin)["answer"]
+    assert (
+        again["tried"] <= 81
+        and "unknown machine"
+        in ask("search", program=0, placement='{"machine": "abacus"}')["error"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,6 +67,8 @@ def test_a_change_is_answered_with_both_sides(ask):
         ('{"specs": {"0": [["data"], 3]}}', "a placement is"),
         ('{"mesh": [["data", 1.5]]}', "a placement is"),
         ('{"mesh": [["data", true]]}', "a placement is"),
+        ('{"shapes": 1}', "a placement is"),
+        ('{"machine": ["cpu"]}', "a placement is"),
         ('{"mesh": [["a", 2], ["a", 2]]}', "each axis once"),
         ('{"mesh": [["a", 99999999]]}', "4,096 in all"),
         ('{"specs": {"7": [[]]}}', "2 arguments on devices"),

@@ -143,9 +143,7 @@ class _Reader:
             if op.name.startswith("sdy.") and name in op.attributes
         )
         place = _EQUATION.search(str(op.location))
-        regions = (
-            tuple(self.block(r.blocks[0]) for r in op.regions) if op.name in _INSIDE else ()
-        )
+        regions = tuple(self.block(r.blocks[0]) for r in op.regions) if op.name in _INSIDE else ()
         return FactorOp(
             op.name.partition(".")[2], operands, tuple(map(self.value, op.results)), rule,
             int(place[1]) if place else -1, shardings, regions,

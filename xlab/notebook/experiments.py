@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlab import observe
-from xlab.notebook.views.whatif import SECONDS, read_placement
-from xlab.observe.records.whatif import Ranking, WhatIf
+from xlab.notebook.views.whatif import SECONDS, TURN, read_options, read_placement
+from xlab.observe.placing.search import Search
+from xlab.observe.records.whatif import Ranking, WhatIf, count_of
 
 
 def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
@@ -40,16 +41,32 @@ def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
                 f"{trying.stages.name} has {len(trying.arguments)} arguments on devices; asked for number {wrong[0]}"
             )
 
+    searches: dict[int, Search] = {}
+
     def what_if(program: int, placement: str) -> WhatIf:
         specs, axes, _ = read_placement(placement)
+        machine, *_ = read_options(placement)
         trying = experiment(program)
         numbered(trying, specs)
-        return trying.weigh(specs, axes or None)
+        return trying.prove(specs, axes or None, machine)
 
     def search(program: int, placement: str) -> Ranking:
         _, axes, vary = read_placement(placement)
+        machine, shapes, on = read_options(placement)
         trying = experiment(program)
         numbered(trying, vary)
-        return trying.search(vary, axes or None, seconds=SECONDS)
+        if not on or program not in searches:
+            searches[program] = Search(
+                trying, vary, axes or None, machine=machine, shapes=shapes, seconds=SECONDS
+            )
+        searches[program].advance(TURN)
+        return brief(searches[program].ranking())
 
     return {"what_if": what_if, "search": search}
+
+
+def brief(found: Ranking) -> Ranking:
+    """A ranking without what a page can do without: every argument's type, and the collectives of all but the best."""
+    return found.replace(
+        found=tuple(p.replace(arguments=(), transfers=(), count=count_of(p)) for p in found.found)
+    )

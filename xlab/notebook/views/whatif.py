@@ -10,6 +10,7 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, panel, table
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.tabs import add_tab, placed_programs
+from xlab.observe.placing.patterns import groups_of
 from xlab.observe.records import ArrayLayout, Report
 from xlab.observe.records.units import plural, size_text, time_text
 from xlab.observe.records.whatif import (
@@ -19,6 +20,7 @@ from xlab.observe.records.whatif import (
     change_line,
     collective_line,
     cost_rows,
+    count_of,
     left_line,
 )
 from xlab.observe.sharding.reasons import spec_text
@@ -29,8 +31,11 @@ MOST_ARGUMENTS = 12
 LONGEST = 100_000
 """Characters of a placement that a page may send."""
 
-SECONDS = 20.0
-"""How long a search that a page asks for may go on."""
+SECONDS = 30.0
+"""How long a search that a page asks for may estimate."""
+
+TURN = 0.7
+"""Seconds between two answers of a search."""
 
 WHAT_IF = Request(
     "what_if",
@@ -42,7 +47,7 @@ SEARCH = Request(
     "search",
     {"program": Field(int, low=0, high=1 << 20), "placement": Field(str)},
     Ranking,
-    "try the placements of the arguments listed under `vary` and rank them",
+    "begin a search over the arguments listed under `vary`, or go on with it for about a second, and rank what was found",
 )
 
 
@@ -67,7 +72,7 @@ def read_placement(
         given = json.loads(text)
     except (ValueError, RecursionError):
         raise wrong from None
-    if not isinstance(given, dict) or not set(given) <= {"mesh", "specs", "vary"}:
+    if not isinstance(given, dict) or not set(given) <= {"mesh", "specs", "vary", *_OPTIONS}:
         raise wrong
     mesh, specs, vary = given.get("mesh", []), given.get("specs", {}), given.get("vary", [])
     fits = (
@@ -82,6 +87,7 @@ def read_placement(
         )
         and isinstance(vary, list)
         and all(type(n) is int and n >= 0 for n in vary)
+        and all(type(given[k]) is kind for k, kind in _OPTIONS.items() if k in given)
     )
     if not fits:
         raise wrong
@@ -91,6 +97,19 @@ def read_placement(
             f"a mesh names each axis once; given {', '.join(f'{n}={s}' for n, s in mesh)}"
         )
     return {int(k): tuple(map(tuple, v)) for k, v in specs.items()}, sizes, tuple(vary)
+
+
+_OPTIONS = {"machine": str, "shapes": bool, "on": bool}
+
+
+def read_options(text: str) -> tuple[str, bool, bool]:
+    """The machine, whether other shapes of the mesh are tried, and whether a search goes on, of what `read_placement` let pass.
+
+    >>> read_options('{"machine": "tpu:v5e", "on": true}')
+    ('tpu:v5e', True, True)
+    """
+    given = json.loads(text)
+    return given.get("machine", "cpu"), given.get("shapes", True), given.get("on", False)
 
 
 def _is_spec(value: Any) -> bool:
@@ -157,39 +176,65 @@ def _side(p: Placement) -> Node:
 
 
 def ranking_node(x: Ranking) -> Node:
-    """Placements in order, the time of each as a bar."""
-    most = max((p.predicted_us for p in x.found), default=1) or 1
+    """What was found as a sentence, placements in order, the time of each as a bar, and the code of the best."""
+    most = max((p.step_us for p in x.found), default=1) or 1
+    shown = [(n, p) for n, p in enumerate(x.found[:MOST_PLACEMENTS])]
     head = [
         ("", "n"),
         ("placement", ""),
+        ("mesh", ""),
+        ("step", "n"),
+        ("computing and sending", ""),
+        ("per device", "n"),
         ("collectives", "n"),
-        ("sent per device", "n"),
-        ("predicted", "n"),
+        ("sent", "n"),
         ("", ""),
-        ("peak", "n"),
     ]
     rows = [
         h(
             "tr",
-            {"data-rank": n - 1},
-            h("td", {"class": "n"}, n),
-            h("td", None, h("code", None, p.title)),
-            h("td", {"class": "n"}, len(p.collectives)),
-            h("td", {"class": "n"}, size_text(p.sent)),
-            h("td", {"class": "n"}, time_text(p.predicted_us)),
-            h("td", None, _bar(p.predicted_us / most)),
+            {"data-rank": n, "class": "xl-now" if p.name == "now" else "xl-best" if n == x.best else None},
+            h("td", {"class": "n"}, n + 1),
+            h("td", {"title": p.title}, h("b", None, p.name) if p.name else None, h("code", None, f" {short(p.title)}")),
+            h("td", None, p.mesh.text if p.mesh else ""),
+            h("td", {"class": "n"}, time_text(p.step_us)),
+            h("td", None, _parts(p, most)),
             h("td", {"class": "n"}, size_text(p.peak)),
+            h("td", {"class": "n"}, count_of(p)),
+            h("td", {"class": "n"}, size_text(p.sent)),
+            h("td", {"class": "xl-dim"}, "estimate" if p.estimated else "compiled"),
         )
-        for n, p in enumerate(x.found[:MOST_PLACEMENTS], 1)
-    ]
+        for n, p in shown
+    ]  # fmt: skip
     more = len(x.found) - len(rows)
     notes = [plural(more, "more placement")] * bool(more) + [left_line(x)] * bool(left_line(x))
     return h(
         "div",
-        {"class": "xl-scroll"},
-        table(head, rows, "xl-ranking"),
+        {"class": "xl-whatif-result"},
+        h("p", {"class": "xl-found"}, h("b", None, x.verdict), f"; {plural(x.tried, 'placement')} tried, for {x.machine or 'cpu'}"),
+        h("div", {"class": "xl-scroll"}, table(head, rows, "xl-ranking")),
         h("p", {"class": "xl-dim"}, "; ".join(notes)) if notes else None,
-    )
+        h("pre", {"class": "xl-code"}, x.code) if x.code else None,
+    )  # fmt: skip
+
+
+SHORTEST = 90
+
+
+def short(text: str) -> str:
+    """A placement in a line."""
+    return text if len(text) <= SHORTEST else text[: SHORTEST - 1] + "…"
+
+
+def _parts(p: Placement, most: float) -> Node:
+    """The parts of a step as one bar: computing, then sending."""
+    share = lambda us: f"width:{100 * min(1.0, us / most):.1f}%"
+    return h(
+        "span",
+        {"class": "xl-share xl-parts", "title": f"{time_text(p.compute_us)} computing, {time_text(p.predicted_us)} sending"},
+        h("span", {"style": share(p.compute_us)}),
+        h("span", {"class": "xl-sending", "style": share(p.predicted_us)}),
+    )  # fmt: skip
 
 
 def code_of(function: str, arguments: Sequence[ArrayLayout]) -> str:
@@ -202,7 +247,8 @@ def code_of(function: str, arguments: Sequence[ArrayLayout]) -> str:
         "from xlab import observe\nfrom xlab.sharding import PartitionSpec as P\n\n"
         f"tried = observe.Experiment({f}, *args)\n"
         "print(tried.weigh({0: [['data'], []]}, {'data': 64, 'model': 8}))    # argument 0 as P('data', None), on 512 devices that need not be there\n"
-        "print(tried.search([0, 1]))    # the best placements of arguments 0 and 1\n"
+        "found = tried.search()    # looks for a better placement; machine='tpu:v5e:16x16' for one that is not here\n"
+        "print(found, found.code)\n"
         f"# now: {specs}"
     )
 
@@ -263,6 +309,12 @@ def what_if_data(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> l
                     ],
                 }
                 for x in arguments
+            ],
+            "groups": [
+                [clean(g.pattern), list(g.members)]
+                for g in groups_of(
+                    [x.name for x in arguments], [(x.type.dtype, x.type.shape) for x in arguments]
+                )
             ],
         }
         for index, (function, arguments) in programs.items()

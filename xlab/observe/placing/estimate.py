@@ -18,9 +18,9 @@ from xlab.interpreters.communication_costs import Interconnect, price, sent_per_
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe.overview.flattened import flattened
 from xlab.observe.overview.step_cost import operation_us
+from xlab.observe.placing.partition_model import Message, PartitionModel, Placed, Spec
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.machine import Machine
-from xlab.observe.placing.partition_model import Message, PartitionModel, Placed, Spec
 from xlab.sharding import NamedSharding
 
 
@@ -201,7 +201,7 @@ class Estimator:
         given = sum(local[v] for v in main.arguments)
         reused = sum(local[main.arguments[i + self.leading]] for i in self._donated())
         made = sum(local[v] for v in dict.fromkeys(main.results))
-        return given + max(0.0, made - reused) + self.temporary * self.live.peak(local)
+        return float(given + max(0.0, made - reused) + self.temporary * self.live.peak(local))
 
     def _donated(self) -> list[int]:
         low = self.lowered
@@ -251,11 +251,43 @@ def spec_of_sharding(s: Any, ndim: int, sizes: Mapping[str, int]) -> Spec:
 
 
 _FREE = frozenset(
-    "constant iota broadcast_in_dim reshape get_tuple_element optimization_barrier sharding_constraint bitcast_convert".split()
+    [
+        "constant",
+        "iota",
+        "broadcast_in_dim",
+        "reshape",
+        "get_tuple_element",
+        "optimization_barrier",
+        "sharding_constraint",
+        "bitcast_convert",
+    ]
 )
 _HEAVY = frozenset(
-    "dot_general convolution reduce reduce_window gather scatter sort while case if custom_call fft dynamic_update_slice concatenate "
-    "select_and_scatter cholesky triangular_solve manual_computation rng_bit_generator all_reduce all_gather all_to_all reduce_scatter".split()
+    [
+        "dot_general",
+        "convolution",
+        "reduce",
+        "reduce_window",
+        "gather",
+        "scatter",
+        "sort",
+        "while",
+        "case",
+        "if",
+        "custom_call",
+        "fft",
+        "dynamic_update_slice",
+        "concatenate",
+        "select_and_scatter",
+        "cholesky",
+        "triangular_solve",
+        "manual_computation",
+        "rng_bit_generator",
+        "all_reduce",
+        "all_gather",
+        "all_to_all",
+        "reduce_scatter",
+    ]
 )
 
 
@@ -290,9 +322,7 @@ class _Liveness:
                 if v in written and v not in region.results:
                     rows.append((v, n, max(last.get(v, n), n)))
             # A value that is not written makes those it is made of live as long as itself.
-            until = max(
-                (n if v in written else last.get(v, n) for v in op.results), default=n
-            )
+            until = max((n if v in written else last.get(v, n) for v in op.results), default=n)
             for v in op.operands:
                 last[v] = max(last.get(v, -1), until, n)
             if op.regions:

@@ -25,7 +25,7 @@ class Experiment(_Experiment):
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr, over a mesh.
         link: the interconnect that single collectives are predicted for.
-        machine: for which steps are predicted: `cpu`, `tpu:v5e`, or an `observe.Machine`.
+        machine: for which steps are predicted: `cpu`, `tpu:v5e`, or a `Machine`.
 
     Raises:
         ValueError: the program lies on no mesh.
@@ -56,7 +56,7 @@ class Experiment(_Experiment):
     def groups(self) -> list[Group]:
         """Arguments that move together: those of repeated layers."""
         avals = self.stages.closed.in_avals
-        kinds = [(s, str(avals[i].dtype)) for i, s in zip(self.arguments, self.shapes)]  # type: ignore[attr-defined]
+        kinds = [(s, str(avals[i].dtype)) for i, s in zip(self.arguments, self.shapes)]
         return groups_of(self.names, kinds)
 
     def estimator(
@@ -94,7 +94,7 @@ class Experiment(_Experiment):
         *,
         machine: str | Machine | None = None,
         shapes: bool = True,
-        prove: int = 2,
+        prove: int = 3,
         limit: int = 20_000,
         seconds: float | None = None,
         progress: Callable[[Ranking], Any] | None = None,
@@ -142,12 +142,12 @@ class Experiment(_Experiment):
         Raises:
             ValueError: no argument has such a path.
         """
-        search = Search(self, (), axes, machine=machine, shapes=False)
-        return search.proof(self.numbered(specs))
+        search = Search(self, (), machine=machine, shapes=False)
+        return search.proof(self.numbered(specs), tuple(axes.items()) if axes else None)
 
-    def numbered(self, specs: Mapping[Any, Spec]) -> dict[int, Spec]:
+    def numbered(self, specs: Mapping[Any, Spec]) -> dict[int, tuple[tuple[str, ...], ...]]:
         """Specs by number of the argument, from specs by number or by pattern."""
-        out: dict[int, Spec] = {}
+        out: dict[int, tuple[tuple[str, ...], ...]] = {}
         for key, spec in sorted(specs.items(), key=lambda item: "*" not in str(item[0])):
             found = (
                 [key]

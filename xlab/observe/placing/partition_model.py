@@ -69,7 +69,7 @@ class PartitionModel:
         ...     ' return %0 : tensor<8x2xf32> }')
         >>> placed = PartitionModel(made).run([((), ("i",)), (("i",), ())], {"i": 4})
         >>> placed.messages, placed.specs[2]
-        ([Message(kind='all_reduce', axes=('i',), nbytes=64.0, times=1.0, equation=-1)], ((), ()))
+        ([Message(kind='all_reduce', axes=('i',), nbytes=64.0, times=1.0, equation=-1, level=-1)], ((), ()))
     """
 
     def __init__(
@@ -212,12 +212,22 @@ class _Run:
         assert best is not None
         return best
 
-    def divided(self, op, rule: Rule, factors, given, shapes, sizes) -> _Decision:
+    def divided(
+        self,
+        op: FactorOp,
+        rule: Rule,
+        factors: dict[int, tuple[str, ...]],
+        given: tuple[Spec | None, ...],
+        shapes: Sequence[Sequence[int]],
+        sizes: Sequence[float],
+    ) -> _Decision:
         for dims in (*rule.operands, *rule.results):
             for names in dims:
                 if len(names) > 1:
                     _representable(names, factors, rule, self.sizes)
-        spec = lambda dims: tuple(tuple(a for f in names for a in factors.get(f, ())) for names in dims)
+        spec = lambda dims: tuple(
+            tuple(a for f in names for a in factors.get(f, ())) for names in dims
+        )
         required = tuple(
             spec(dims) if k < len(given) else None for k, dims in enumerate(rule.operands)
         )
@@ -358,11 +368,21 @@ class _Run:
             self.specs[r] = spec
 
 
-WAITS = frozenset("dot_general convolution reduce gather scatter sort fft custom_call".split())
+WAITS = frozenset(
+    ["dot_general", "convolution", "reduce", "gather", "scatter", "sort", "fft", "custom_call"]
+)
 """Operations that are no loop over elements: a collective before one of them cannot be put off."""
 
 _COLLECTIVE = frozenset(
-    "all_reduce all_gather all_to_all reduce_scatter collective_permute collective_broadcast custom_call".split()
+    [
+        "all_reduce",
+        "all_gather",
+        "all_to_all",
+        "reduce_scatter",
+        "collective_permute",
+        "collective_broadcast",
+        "custom_call",
+    ]
 )
 
 
@@ -377,7 +397,9 @@ def _join(factors: dict, wish: Mapping, rule: Rule, sizes: Mapping[str, int]) ->
             factors[f] = axes
 
 
-def _representable(names: Sequence[int], factors: dict, rule: Rule, sizes: Mapping[str, int]) -> None:
+def _representable(
+    names: Sequence[int], factors: dict, rule: Rule, sizes: Mapping[str, int]
+) -> None:
     """Of a dimension that several factors share only the first may be split in part."""
     whole = True
     for f in names:

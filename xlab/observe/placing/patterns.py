@@ -115,7 +115,7 @@ def place(
         >>> mesh = xlab.make_mesh((1,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,))
         >>> (placed,) = place(lambda ws: ws, ([{"w": np.ones(4)}, {"w": np.ones(4)}],), {"ws[*]['w']": P("i")}, mesh)
         >>> placed[1]["w"].sharding.spec
-        PartitionSpec('i',)
+        P('i',)
     """
     args = tuple(args)
     leaves, treedef = _tree.flatten(args)

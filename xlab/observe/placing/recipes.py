@@ -6,18 +6,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from xlab.backend.factors import FactorOp, Region
+from xlab.backend.factors import FactorOp, Region, Rule
 from xlab.observe.placing.estimate import Estimator
-from xlab.observe.placing.partition_model import Spec
+from xlab.observe.placing.partition_model import WAITS, Spec
 from xlab.observe.placing.patterns import Group
 
-DATA, FSDP, TENSOR, BOTH = "data parallel", "FSDP", "tensor parallel (Megatron)", "2-D (FSDP × Megatron)"
-
-_SAME = frozenset(
-    "convert reshape transpose copy slice dynamic_slice broadcast_in_dim optimization_barrier".split()
+DATA, FSDP, TENSOR, BOTH = (
+    "data parallel",
+    "FSDP",
+    "tensor parallel (Megatron)",
+    "2-D (FSDP × Megatron)",
 )
+
+_PRODUCTS = ("dot_general", "convolution", "gather")
 
 
 class Use(NamedTuple):
@@ -40,19 +41,19 @@ def roles(made: Estimator, names: Sequence[str], shapes: Sequence[Sequence[int]]
     """What each argument is, from the products it goes into: their first operand is data, their second a weight, a table that is indexed too.
 
     >>> from xlab.observe.placing.experiment import Experiment
-    >>> import xlab
+    >>> import numpy as np, xlab
     >>> mesh = xlab.make_mesh((1,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,))
     >>> x = xlab.device_put(np.ones((4, 4)), xlab.NamedSharding(mesh, xlab.P("i")))
-    >>> tried = Experiment(xlab.jit(lambda x, w, b: x @ w + b), x, x, x[0])
+    >>> tried = Experiment(xlab.jit(lambda x, w, b: (x @ w)[:, :2] + b), x, x, x[0, :2])
     >>> roles(tried.estimator(), tried.names, tried.shapes)[:3]
     ((0,), (1, 2), 4)
     """
     origin = {v: n for n, v in enumerate(made.program.main.arguments[made.leading :])}
     uses: dict[int, Use] = {}
-    _trace(made.program.main, origin, uses)
+    _trace(made.program.main, origin, set(), uses)
     kind: dict[int, str] = {}
     for n, use in uses.items():
-        if use.op.name in ("gather", "dynamic_slice"):
+        if use.op.name == "gather":
             kind[n] = "weight" if use.place == 0 else "data"
         else:
             other = origin.get(use.op.operands[1 - use.place]) if use.place < 2 else None
@@ -73,22 +74,28 @@ def roles(made: Estimator, names: Sequence[str], shapes: Sequence[Sequence[int]]
     return Roles(pick("data"), pick("weight"), batch, uses)
 
 
-def _trace(region: Region, origin: dict[int, int], uses: dict[int, Use]) -> None:
-    """Follows arguments to the products they go into."""
+def _trace(
+    region: Region, origin: dict[int, int], constant: set[int], uses: dict[int, Use]
+) -> None:
+    """Follows arguments, and what is made of one of them alone, to the products they go into."""
     for op in region.ops:
-        for place, v in enumerate(op.operands):
-            n = origin.get(v)
-            if n is not None and n not in uses:
-                if op.name in ("dot_general", "convolution") or (op.name == "gather" and place < 2):
-                    uses[n] = Use(op, place)
-        if op.name in _SAME and op.operands and op.operands[0] in origin:
-            origin[op.results[0]] = origin[op.operands[0]]
+        if op.name in _PRODUCTS:
+            for place, v in enumerate(op.operands[:2]):
+                if v in origin:
+                    uses.setdefault(origin[v], Use(op, place))
+        elif not op.regions and op.name not in WAITS:
+            given = {origin.get(v, -1) for v in op.operands if v not in constant}
+            if not given:
+                constant.update(op.results)
+            elif len(given) == 1 and -1 not in given:
+                (n,) = given
+                origin.update(dict.fromkeys(op.results, n))
         for inner in op.regions:
             if op.name in ("while", "manual_computation"):
                 for v, a in zip(op.operands, inner.arguments):
                     if v in origin:
                         origin[a] = origin[v]
-            _trace(inner, origin, uses)
+            _trace(inner, origin, constant, uses)
 
 
 def recipes(
@@ -109,7 +116,9 @@ def recipes(
         yield DATA, tuple(split(axes))
     if known.data and known.weights:
         yield FSDP, tuple(_fsdp(split(axes), known, shapes, sizes, axes))
-    matrices = any(u.op.name in ("dot_general", "convolution") and u.place == 1 for u in known.uses.values())
+    matrices = any(
+        u.op.name in ("dot_general", "convolution") and u.place == 1 for u in known.uses.values()
+    )
     if matrices:
         outer, inner = axes[:-1], axes[-1:]
         tensor = _tensor(split(outer), made, known, groups, names, shapes, sizes, inner)
@@ -118,7 +127,13 @@ def recipes(
             yield BOTH, tuple(_fsdp(tensor, known, shapes, sizes, outer))
 
 
-def _batch(whole, known: Roles, shapes, sizes, axes: Sequence[str]) -> list[Spec]:
+def _batch(
+    whole: list[Spec],
+    known: Roles,
+    shapes: Sequence[Sequence[int]],
+    sizes: Mapping[str, int],
+    axes: Sequence[str],
+) -> list[Spec]:
     specs = list(whole)
     for n in known.data:
         over = list(axes)
@@ -128,7 +143,13 @@ def _batch(whole, known: Roles, shapes, sizes, axes: Sequence[str]) -> list[Spec
     return specs
 
 
-def _fsdp(specs: list[Spec], known: Roles, shapes, sizes, axes: Sequence[str]) -> list[Spec]:
+def _fsdp(
+    specs: list[Spec],
+    known: Roles,
+    shapes: Sequence[Sequence[int]],
+    sizes: Mapping[str, int],
+    axes: Sequence[str],
+) -> list[Spec]:
     """Every weight over these axes too, along the longest dimension that they divide."""
     out = list(specs)
     ways = math.prod(sizes[a] for a in axes)
@@ -144,7 +165,14 @@ def _fsdp(specs: list[Spec], known: Roles, shapes, sizes, axes: Sequence[str]) -
 
 
 def _tensor(
-    specs: list[Spec], made: Estimator, known: Roles, groups, names, shapes, sizes, axes: Sequence[str]
+    specs: list[Spec],
+    made: Estimator,
+    known: Roles,
+    groups: Sequence[Group],
+    names: Sequence[str],
+    shapes: Sequence[Sequence[int]],
+    sizes: Mapping[str, int],
+    axes: Sequence[str],
 ) -> list[Spec]:
     """Weights split along their result, or along what they add up where what they meet is split so already."""
     out = list(specs)
@@ -166,7 +194,11 @@ def _tensor(
             if f in rule.reduction and set(axes) & set(at)
         }
         dims = rule.operands[1]
-        wanted = [d for d, fs in enumerate(dims) if (set(fs) & summed if summed else set(fs) & _kept(rule))]
+        wanted = [
+            d
+            for d, fs in enumerate(dims)
+            if (set(fs) & summed if summed else set(fs) & _kept(rule))
+        ]
         # The weight may be another view of the argument: the dimension of the same size.
         target = made.program.shapes[op.operands[1]]
         for d in wanted:
@@ -180,13 +212,15 @@ def _tensor(
     return out
 
 
-def _kept(rule) -> set[int]:
+def _kept(rule: Rule) -> set[int]:
     """Factors of the second operand that are the result's alone."""
     first = {f for dim in rule.operands[0] for f in dim}
     return {f for dim in rule.operands[1] for f in dim} - first
 
 
-def _alike(group: Group, groups, names, shapes) -> list[int]:
+def _alike(
+    group: Group, groups: Sequence[Group], names: Sequence[str], shapes: Sequence[Sequence[int]]
+) -> list[int]:
     """A group's arguments, with those that go along, such as the moments of an optimizer."""
     tail = names[group.members[0]].replace(".", "[").split("[")[1:]
     out = list(group.members)
@@ -194,7 +228,9 @@ def _alike(group: Group, groups, names, shapes) -> list[int]:
         n = g.members[0]
         other = names[n].replace(".", "[").split("[")[1:]
         if g is not group and tail and shapes[n] == shapes[group.members[0]]:
-            if len(other) >= len(tail) and [_plain(p) for p in other[-len(tail) :]] == [_plain(p) for p in tail]:
+            if len(other) >= len(tail) and [_plain(p) for p in other[-len(tail) :]] == [
+                _plain(p) for p in tail
+            ]:
                 out += g.members
     return out
 

@@ -42,6 +42,12 @@ MEMORY_WEIGHT = 0.1
 BETTER = 0.995
 """The part of the present cost from which a placement is called better."""
 
+APART = 0.97
+"""The part of the cost that must be left for repeated arguments to lie differently."""
+
+NEAR = 1.05
+"""How much more than its estimate what is proven may cost before another is compiled."""
+
 Axes = tuple[tuple[str, int], ...]
 Specs = tuple[Spec, ...]
 Key = tuple[Axes, Specs]
@@ -63,7 +69,7 @@ class Search:
         >>> import numpy as np, xlab
         >>> from xlab.observe.placing.experiment import Experiment
         >>> mesh = xlab.make_mesh((1,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,))
-        >>> x = xlab.device_put(np.ones((8, 8), np.float32), xlab.NamedSharding(mesh, xlab.P()))
+        >>> x = xlab.device_put(np.ones((512, 512), np.float32), xlab.NamedSharding(mesh, xlab.P()))
         >>> search = Search(Experiment(xlab.jit(lambda x: x @ x), x), axes={"i": 4}, prove=0)
         >>> while not search.advance(0.5):
         ...     pass
@@ -79,7 +85,7 @@ class Search:
         *,
         machine: str | Machine | None = None,
         shapes: bool = True,
-        prove: int = 2,
+        prove: int = 3,
         limit: int = 20_000,
         seconds: float | None = None,
     ):
@@ -108,7 +114,10 @@ class Search:
             spec_of_sharding(s, getattr(low.closed.in_avals[i], "ndim", 0), dict(self.here))
             for i, s in zip(low.kept, low.in_shardings)
         ]
-        self.present: Specs = tuple(self._fitting(self.fixed[p], n) for n, p in enumerate(self.positions))
+        self.present: Specs = tuple(
+            _fitting(self.fixed[p], experiment.shapes[n], dict(self.base))
+            for n, p in enumerate(self.positions)
+        )
         self.free = self._free()
         self.first: Key = (self.base, self.present)
         self._work = self._steps()
@@ -126,15 +135,6 @@ class Search:
         if devices % rest:
             rest, axes = 1, {**axes, **dict.fromkeys(others, 1)}
         return {**axes, first: devices // rest}
-
-    def _fitting(self, spec: Spec, n: int) -> Spec:
-        """A present spec on the asked mesh: without axes that it lacks or that do not divide."""
-        sizes, shape = dict(self.base), self.experiment.shapes[n]
-        kept = tuple(tuple(a for a in dim if a in sizes) for dim in spec)
-        return tuple(
-            dim if size % math.prod(sizes[a] for a in dim) == 0 else ()
-            for dim, size in zip(kept, shape)
-        )
 
     def _free(self) -> tuple[int, ...]:
         """Results that lie as an argument of the same type does, and go where that goes."""
@@ -250,7 +250,9 @@ class Search:
     def _elapsed(self) -> float:
         return self.used + (time.perf_counter() - self._started if self._started else 0.0)
 
-    def run(self, seconds: float | None = None, progress: Callable[[Ranking], Any] | None = None) -> None:
+    def run(
+        self, seconds: float | None = None, progress: Callable[[Ranking], Any] | None = None
+    ) -> None:
         """Goes on to the end; an interrupt ends it with what was found."""
         self.seconds = seconds
         try:
@@ -296,9 +298,9 @@ class Search:
             if self._total(axes) <= FEW:
                 self.phase = f"all placements, mesh {n + 1} of {len(meshes)}"
                 options = [list(self._options(g.members[0], axes)) for g in self.groups]
-                start = self._carried(axes)
-                for specs in itertools.product(*options):
-                    self.estimate((axes, self._with(start, zip(self.groups, specs))))
+                carried = self._carried(axes)
+                for choice in itertools.product(*options):
+                    self.estimate((axes, self._with(carried, zip(self.groups, choice))))
                     yield
         starts = [k for k in sorted(self.tried, key=self.cost) if self.tried[k] is not None]
         starts = [self.first, *(k for k in starts if k != self.first)][:STARTS]
@@ -310,10 +312,12 @@ class Search:
         single = [(m,) for g in self.groups if 1 < len(g.members) <= 6 for m in g.members]
         if single:
             self.phase = "repeated arguments one by one"
-            yield from self._walk(best, single)
+            yield from self._walk(best, single, APART)
 
-    def _walk(self, start: Key, moves: Sequence[Sequence[int]]) -> Iterator[None]:
-        """Moves one group after the other to its best place until none moves."""
+    def _walk(
+        self, start: Key, moves: Sequence[Sequence[int]], gain: float = 1.0
+    ) -> Iterator[None]:
+        """Moves one group after the other to its best place until none moves; each must bring the cost below its `gain`."""
         best, before = start, None
         axes = start[0]
         size = lambda members: -sum(math.prod(self.experiment.shapes[m]) for m in members)
@@ -322,15 +326,21 @@ class Search:
             for members in sorted(moves, key=size):
                 for spec in self._options(members[0], axes):
                     key = axes, tuple(spec if n in members else s for n, s in enumerate(best[1]))
-                    if self.estimate(key) is not None and self.cost(key) < self.cost(best):
+                    if self.estimate(key) is not None and self._gains(key, best, gain):
                         best = key
                     yield
+
+    def _gains(self, key: Key, best: Key, gain: float) -> bool:
+        (late, cost), (late_before, before) = self.cost(key), self.cost(best)
+        return (late, cost) < (late_before, gain * before)
 
     def _options(self, n: int, axes: Axes) -> Iterator[Spec]:
         return placements_of(self.experiment.shapes[n], dict(axes))
 
     def _total(self, axes: Axes) -> float:
-        return math.prod(float(sum(1 for _ in self._options(g.members[0], axes))) for g in self.groups)
+        return math.prod(
+            float(sum(1 for _ in self._options(g.members[0], axes))) for g in self.groups
+        )
 
     def _with(self, specs: Specs, given: Any) -> Specs:
         out = list(specs)
@@ -340,13 +350,9 @@ class Search:
         return tuple(out)
 
     def _carried(self, axes: Axes) -> Specs:
-        """The present placement on another shape, whole where it does not divide."""
-        sizes = dict(axes)
+        """The present placement on another mesh, whole where an axis is missing or does not divide."""
         return tuple(
-            tuple(
-                dim if size % math.prod(sizes[a] for a in dim) == 0 else ()
-                for dim, size in zip(spec, shape)
-            )
+            _fitting(spec, shape, dict(axes))
             for spec, shape in zip(self.present, self.experiment.shapes)
         )
 
@@ -368,9 +374,7 @@ class Search:
         if key not in self.compiled:
             axes, specs = key
             here = axes == self.here
-            given = {
-                n: s for n, s in enumerate(specs) if not here or s != self.present[n]
-            }
+            given = {n: s for n, s in enumerate(specs) if not here or s != self.present[n]}
             try:
                 self.compiled[key] = self.experiment.compiled(
                     given,
@@ -387,10 +391,17 @@ class Search:
         return self.compiled[key]
 
     def _proofs(self) -> Iterator[None]:
+        """Compiles the best, and the best of those that have a name where the estimate of that one said too much."""
         for n in range(self.prove):
             better = [k for k, e in self.tried.items() if e is not None and self.is_better(k)]
-            best = min(better, key=self.cost, default=None)
-            if best is None or self.compiled.get(best) is not None:
+            proven = min((k for k in better if k in self.compiled), key=self.cost, default=None)
+            others = [k for k in better if k not in self.compiled]
+            if n % 2:
+                others = [k for k in others if k in self.names] or others
+            best = min(others, key=self.cost, default=None)
+            if best is None or (
+                proven is not None and self.cost(proven) <= (False, NEAR * self.cost(best)[1])
+            ):
                 return
             self.phase = f"compiling the best ({n + 1} of {self.prove} at most)"
             yield
@@ -402,13 +413,13 @@ class Search:
         where = axes or self.base
         self.estimate(self.first)
         self.names[self.first] = "now"
-        key = where, tuple(specs.get(n, s) for n, s in enumerate(self.present))
+        key = where, tuple(specs.get(n, s) for n, s in enumerate(self._carried(where)))
         self.tried.setdefault(key, None)
         self._compile(self.first)
         self.compiled.pop(key, None) if self.compiled.get(key) is None else None
         made = self._compile(key)
         if made is None:
-            given = {n: s for n, s in specs.items()}
+            given = dict(specs.items())
             self.experiment.placed(given, None if where == self.here else dict(where))
             raise ValueError(f"{self.experiment.stages.name} could not be compiled so")
         return WhatIf(
@@ -424,21 +435,27 @@ class Search:
         found = {k: e for k, e in self.tried.items() if e is not None}
         order = sorted(found, key=self.cost)
         front = self._front(order)
-        shown = order[:SHOWN]
-        shown += [k for k in order[SHOWN:] if self.names.get(k) == "now"]
         named: dict[str, Key] = {}
         for k in order:  # of each way that has a name its best shape
             if k in self.names:
                 named.setdefault(self.names[k], k)
-        shown += [k for k in order if (k in named.values() or k in front) and k not in shown]
-        better = [k for k in shown if self.is_better(k)]
+        kept = {*named.values(), *(k for k, p in self.compiled.items() if p is not None)}
+        alike: dict[tuple, Key] = {}
+        for k in order:  # of those that cost the same one
+            us, peak = self._figures(k)
+            alike.setdefault(
+                (k[0], round(60 * math.log(us + 1)), round(60 * math.log(peak + 1))), k
+            )
+        shown = [*itertools.islice(alike.values(), SHOWN), *kept]
+        better = [k for k in dict.fromkeys(shown) if self.is_better(k)]
         proven = [k for k in better if self.compiled.get(k) is not None]
         best = min(better, key=self.cost, default=None)
         if self.done and self.prove and best not in proven:
             best = min(proven, key=self.cost, default=None)
         total = sum(self._total(axes) for axes in {k[0] for k in found}) if found else 0.0
-        placements = tuple(self._placement(k, k in front) for k in sorted(set(shown), key=order.index))
-        keys = sorted(set(shown), key=order.index)
+        place = {k: n for n, k in enumerate(order)}
+        keys = sorted(set(shown), key=place.__getitem__)
+        placements = tuple(self._placement(k, k in front) for k in keys)
         both = best in proven and self.compiled.get(self.first) is not None
         return Ranking(
             self.experiment.stages.name,
@@ -483,12 +500,12 @@ class Search:
         made = self.compiled.get(key)
         avals = self.experiment.stages.closed.in_avals
         name = self.names.get(key, "")
-        common = dict(
-            title=self._title(key),
-            name=name,
-            specs=by_pattern(self.experiment.names, specs, self.experiment.groups),
-            front=front,
-        )
+        common = {
+            "title": self._title(key),
+            "name": name,
+            "specs": by_pattern(self.experiment.names, specs, self.experiment.groups),
+            "front": front,
+        }
         if made is not None:
             return made.replace(**common)
         found = self.tried[key]
@@ -511,7 +528,7 @@ class Search:
             compute_us=found.compute_us,
             estimated=True,
             count=found.collectives,
-            **common,  # type: ignore[arg-type]
+            **common,
         )
 
     def _title(self, key: Key) -> str:
@@ -548,6 +565,19 @@ class Search:
                 f"args = observe.place({f if f.isidentifier() else 'f'}, args, specs, mesh)    # what is not named is whole on every device",
             )
         )
+
+
+def _fitting(spec: Spec, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
+    """A spec without axes that a mesh lacks, whole along dimensions that it does not divide.
+
+    >>> _fitting((("a",), ("b", "c")), (4, 6), {"a": 4, "b": 3})
+    (('a',), ('b',))
+    """
+    kept = [tuple(a for a in dim if a in sizes) for dim in spec]
+    return tuple(
+        dim if size % math.prod(sizes[a] for a in dim) == 0 else ()
+        for dim, size in zip(kept, shape)
+    )
 
 
 def _factors(count: int, parts: int) -> Iterator[tuple[int, ...]]:

@@ -19,6 +19,9 @@ from xlab.observe.records.units import plural, size_text, table, time_text
 
 SHOWN = 12
 
+LONGEST = 72
+"""Characters of a placement in a table of text."""
+
 Spec = tuple[tuple[str, ...], ...]
 """Per dimension the mesh axes that split it."""
 
@@ -235,9 +238,8 @@ def left_line(x: Ranking) -> str:
     """The combinations that were not tried, as text."""
     parts = []
     if x.left:
-        parts.append(
-            f"{plural(x.left, 'combination')} not tried: vary fewer arguments, or raise limit= or seconds="
-        )
+        left = plural(x.left, "combination") if x.left < 1e9 else "most combinations"
+        parts.append(f"{left} not tried: vary fewer arguments, or raise limit= or seconds=")
     if x.refused:
         parts.append(f"{plural(x.refused, 'combination')} could not be compiled")
     return "; ".join(parts)
@@ -249,14 +251,16 @@ def count_of(p: Placement) -> int:
 
 
 def _ranking(x: Ranking, o: Any) -> str:
-    shown = x.found if o.limit is None else x.found[: max(1, o.limit // 10)]
+    most = len(x.found) if o.limit is None else max(1, o.limit // 10)
+    # What is, and what has a name, is shown wherever it stands.
+    shown = [(n, p) for n, p in enumerate(x.found, 1) if n <= most or p.name]
     rows = [
         ("", "", "placement", "mesh", "step", "peak", "collectives", "sent per device", ""),
         *(
             (
                 str(n),
                 p.name,
-                p.title,
+                p.title if len(p.title) <= LONGEST else p.title[: LONGEST - 1] + "…",
                 p.mesh.text if p.mesh else "",
                 time_text(p.step_us),
                 size_text(p.peak),
@@ -264,7 +268,7 @@ def _ranking(x: Ranking, o: Any) -> str:
                 size_text(p.sent),
                 ("*" if p.front else "") + ("" if p.estimated else " compiled"),
             )
-            for n, p in enumerate(shown, 1)
+            for n, p in shown
         ),
     ]
     more = len(x.found) - len(shown)
