@@ -500,7 +500,7 @@ class Search:
         made = self.compiled.get(key)
         avals = self.experiment.stages.closed.in_avals
         name = self.names.get(key, "")
-        common = {
+        common: dict[str, Any] = {
             "title": self._title(key),
             "name": name,
             "specs": by_pattern(self.experiment.names, specs, self.experiment.groups),
