@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,12 +153,15 @@ def _abstract(sharding) -> bool:
 def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
     """Shardings fixed inside a program with the equation that fixes each, nested programs last; memories that something moves to as well."""
     find, nested = sharding_sources.get, []
-    for eqn in jaxpr.eqns:
-        rule = find(eqn.primitive)
-        if rule is not None:
-            for sharding in rule(eqn):
-                if sharding is not None:
-                    yield sharding, eqn
+    eqns = jaxpr.eqns
+    sources = {p for p in set(map(attrgetter("primitive"), eqns)) if find(p) is not None}
+    if sources:
+        for eqn in eqns:
+            if eqn.primitive in sources:
+                for sharding in find(eqn.primitive)(eqn):
+                    if sharding is not None:
+                        yield sharding, eqn
+    for eqn in eqns:
         if eqn.params:
             nested += inner_jaxprs(eqn.params)
     for inner in nested:

@@ -5,7 +5,9 @@ A jaxpr is a flat list of equations over typed variables. Variables have no name
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, final
 
 from xlab.core import effects as _effects
@@ -351,6 +353,10 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
         if id(j) in done:
             return
         done.add(id(j))
+        if not numbers and not any(map(_params, j.eqns)):
+            # Nothing is inside anything: they are numbered at once.
+            numbers.update(zip(map(id, j.eqns), itertools.count()))
+            return
         for eqn in j.eqns:
             number(id(eqn), len(numbers))
             if eqn.params:
@@ -359,6 +365,9 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
 
     visit(jaxpr)
     return numbers
+
+
+_params = attrgetter("params")
 
 
 def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from operator import attrgetter
 
 from xlab.core import effects as _effects
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var, inner_jaxprs, open_jaxpr
@@ -89,7 +90,7 @@ def _reads_everything(jaxpr: Jaxpr, seen: set[int]) -> bool:
     read = _read(jaxpr)
     return (
         read.issuperset(jaxpr.constvars)
-        and all(read.issuperset(eqn.outvars) for eqn in jaxpr.eqns)
+        and read.issuperset(chain.from_iterable(map(_outvars, jaxpr.eqns)))
         and not any(eqn.params and _passes_over(eqn, seen) for eqn in jaxpr.eqns)
     )
 
@@ -120,7 +121,10 @@ def _passes_over(eqn: JaxprEqn, seen: set[int]) -> bool:
 
 def _read(jaxpr: Jaxpr) -> set:
     """The variables that equations and results use."""
-    return {*chain.from_iterable(eqn.invars for eqn in jaxpr.eqns), *jaxpr.outvars}
+    return {*chain.from_iterable(map(_invars, jaxpr.eqns)), *jaxpr.outvars}
+
+
+_invars, _outvars = attrgetter("invars"), attrgetter("outvars")
 
 
 def dce_jaxpr_consts(

@@ -6,6 +6,7 @@ import enum
 
 from xlab.backend.values import value_class
 from xlab.interpreters import mlir
+from xlab.interpreters.mlir.module import single_operations
 
 __all__ = ["AccuracyMode", "Tolerance"]
 
@@ -82,4 +83,6 @@ def unary(op: str):
             return plain(ctx, x)
         return ctx.op(f"{op} {x}{attribute(accuracy)} : {ctx.type_out()}")
 
+    if plain in single_operations:
+        single_operations[rule] = single_operations[plain]
     return rule

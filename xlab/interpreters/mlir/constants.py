@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,9 @@ def is_hoisted(constant) -> bool:
     return is_native_array(constant) and len(constant.sharding.device_set) > 1
 
 
+_PLAIN = {bool, int, float, complex, np.bool_, np.int32, np.uint32, np.float32}
+
+
 def prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
     """Starts reading the arrays that are written into the text, so that they are read at once and not one after the other."""
     done = set(map(id, hoisted))
@@ -64,10 +69,11 @@ def prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
     def visit(program):
         for c in getattr(program, "consts", ()):
             start(c)
-        for eqn in open_jaxpr(program).eqns:
-            for v in eqn.invars:
-                if type(v) is Literal:
-                    start(v.val)
+        eqns = open_jaxpr(program).eqns
+        for v in chain.from_iterable(map(attrgetter("invars"), eqns)):
+            if type(v) is Literal and type(v.val) not in _PLAIN:
+                start(v.val)
+        for eqn in eqns:
             if eqn.params:
                 for _, inner in subjaxprs_of_params(eqn.params):
                     visit(inner)

@@ -14,7 +14,7 @@ from xlab.interpreters.mlir.building import (
     is_text_rule,
     text_rule,
 )
-from xlab.interpreters.mlir.module import lowerings
+from xlab.interpreters.mlir.module import lowerings, single_operations
 from xlab.interpreters.mlir.objects import custom_call_op
 from xlab.interpreters.mlir.values import escape, tensor_type
 
@@ -125,6 +125,8 @@ def unary(op: str):
         t = aval.mlir or tensor_type(aval)
         return ctx.op(f"{head}{x} : {t} -> {t}" if arrow else f"{head}{x} : {t}")
 
+    if not arrow:
+        single_operations[rule] = (head, True)
     return rule
 
 
@@ -142,6 +144,7 @@ def binary(op: str):
             y = ctx.broadcast_operand(y, b, out)
         return ctx.op(f"{head}{x}, {y} : {out.mlir or tensor_type(out)}")
 
+    single_operations[rule] = (head, True)
     return rule
 
 

@@ -67,6 +67,10 @@ lowered_with_devices: set[Primitive] = set()
 """Primitives whose lowering asks for the program's devices, `ctx.module.assignment`: a program with one is lowered for each."""
 
 
+single_operations: dict[Callable, tuple[str, bool]] = {}
+"""By rule: what stands before the operands, of rules that without parameters write one operation on operands of the result's type,
+and whether they do for complex numbers too."""
+
 TOKEN_TYPE = "!stablehlo.token"
 _I32 = ShapedArray((), np.int32)
 
@@ -234,7 +238,8 @@ class Context:
         value = atom.val
         kind = value.__class__
         if kind is float or kind is int or kind is bool:
-            key = (kind, repr(value), atom.aval)
+            # The two zeros are equal.
+            key = (kind, value if value else repr(value), atom.aval)
         elif isinstance(value, np.generic):
             key = (kind, value.tobytes(), atom.aval)
         else:
@@ -417,14 +422,47 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
-    literal = ctx.literal
+    literal, fn, write, numbers = ctx.literal, ctx._fn, ctx.lines.append, module.numbers
+    places: dict[tuple, tuple[str, str]] = {}
     outside = len(ctx.started)
     constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
         for eqn in jaxpr.eqns:
-            rule = rules(eqn.primitive)
+            prim = eqn.primitive
+            rule = rules(prim)
             if rule is None:
-                raise lowerings.missing(eqn.primitive, f" for the platform {module.platform}")
+                raise lowerings.missing(prim, f" for the platform {module.platform}")
+            outvars, params = eqn.outvars, eqn.params
+            site = (id(eqn.raw_source_info), prim)
+            around = places.get(site)
+            if around is None:
+                around = places[site] = module.around_number(eqn, scope)
+            number = numbers.get(id(eqn))
+            if number is None:
+                number = numbers[id(eqn)] = len(numbers)
+            loc = f"{around[0]}{number}{around[1]}"
+            operation = single_operations.get(rule)
+            if (
+                operation is not None
+                and not params
+                and not constrain_shardings
+                and (operation[1] or outvars[0].aval.dtype.kind != "c")
+            ):
+                # Most equations of most programs: written here, without calls.
+                v = outvars[0]
+                out = v.aval
+                operands = []
+                for a in eqn.invars:
+                    if a.aval is not out and a.aval.shape != out.shape:
+                        break
+                    operands.append(literal(a) if type(a) is Literal else env[a])
+                else:
+                    fn.count = count = fn.count + 1
+                    env[v] = name = f"%{count}"
+                    write(
+                        f"    {name} = {operation[0]}{', '.join(operands)} : {out.mlir or tensor_type(out)}{loc}"
+                    )
+                    continue
             names = []
             avals_in = []
             for v in eqn.invars:
@@ -432,11 +470,10 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
                 names.append(literal(v) if type(v) is Literal else env[v])
             ctx.eqn = eqn
             ctx.avals_in = avals_in
-            outvars = eqn.outvars
             ctx.avals_out = [v.aval for v in outvars]
-            ctx.loc = module.location(eqn, scope)
-            out = rule(ctx, *names, **eqn.params)
-            if constrain_shardings and (eqn.primitive.auto_pvary or _sums_left(ctx)):
+            ctx.loc = loc
+            out = rule(ctx, *names, **params)
+            if constrain_shardings and (prim.auto_pvary or _sums_left(ctx)):
                 out = constrain_results(ctx, out)
             if out.__class__ is str:
                 env[outvars[0]] = out

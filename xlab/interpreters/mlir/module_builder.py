@@ -62,14 +62,11 @@ class ModuleBuilder:
         self.counts[kind] = number + 1
         return number
 
-    def location(self, eqn, scope: str) -> str:
-        """The location of an equation, as it ends the line of each of its operations.
+    def around_number(self, eqn, scope: str) -> tuple[str, str]:
+        """The location of an equation, as it ends the line of each of its operations: what stands before its number, and after it.
 
-        All equations of one primitive written at one place have the same text around their number.
+        All equations of one primitive written at one place have the same text.
         """
-        number = self.numbers.get(id(eqn))
-        if number is None:
-            number = self.numbers[id(eqn)] = len(self.numbers)
         raw = eqn.raw_source_info
         code, lasti, shown = raw[0], raw[1], raw[2]
         said = None
@@ -84,8 +81,7 @@ class ModuleBuilder:
             place = f"({self._file(code, lasti)})" if code is not None else ""
             label += self.annotations.mark(said) if said else ""
             around = self.around[key] = (f' loc("{label};e', f'"{place})')
-        before, after = around
-        return f"{before}{number}{after}"
+        return around
 
     def _file(self, code, lasti) -> str:
         """Reference to a place in a file; equal places of equal code share it."""
