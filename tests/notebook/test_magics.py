@@ -201,6 +201,10 @@ def test_shard_mesh_flow(lab, run):
     run("X = xlab.device_put(x, NamedSharding(xlab.sharding.get_mesh(), P('data', None)))")
     outputs, _ = run("%xshard X")
     assert "8@data" in shown(outputs)
+    outputs, _ = run("%xshard X --mesh data=8,model=32")
+    assert "over data=8 model=32" in shown(outputs), "more devices than there are"
+    outputs, _ = run("%xshard P('data') --shape 32,4 --mesh data=16,model=16")
+    assert "shard f32[2,4], 16 copies" in shown(outputs)
     outputs, _printed = run("%xflow xlab.jit(lambda a: jnp.sum(a))(X)")
     assert "all_reduce" in shown(outputs)
 
@@ -582,3 +586,11 @@ def test_a_cell_with_symbolic_shapes(lab, run):
     outputs, _ = run("%%xjit\nspec = x.shape\nq = kept.call(x)\nq.sum()")
     assert lab.user_ns["q"].shape == (7, 4)
     assert any("call_exported" in o.get("text/html", "") for o in outputs)
+
+
+@pytest.mark.parametrize("magic", ["xjit", "xflow", "xtime", "xmem", "xhlo"])
+def test_python_numbers_of_a_call_stay_python_numbers(lab, run, magic):
+    run("def chain(x, n):\n    for _ in range(n): x = jnp.sin(x)\n    return x")
+    outputs, printed = run(f"%{magic} --static n chain(x, 2)")
+    assert "chain(x, 2)" in shown(outputs) + printed or outputs
+    assert lab.user_ns["x"].shape == (8, 4)

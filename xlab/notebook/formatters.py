@@ -87,7 +87,9 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
                 f"{value!r} says how an array lies on devices, for any shape: show(sharding, shape=(8, 4))"
             )
         return observe.layout(value, shape)
-    if isinstance(value, xlab.Array):
+    if isinstance(value, xlab.Array) or (
+        isinstance(value, xlab.ShapeDtypeStruct) and value.sharding is not None
+    ):
         return observe.layout(value)
     if isinstance(value, (Jaxpr, ClosedJaxpr, Traced, Lowered, Compiled)):
         return observe.program(value)

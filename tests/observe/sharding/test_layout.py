@@ -153,3 +153,11 @@ def test_d79_a_layout_says_all_of_a_placement_and_reads_no_data():
     assert made.copies == 2 and {b.copy for b in made.blocks} == {0, 1}
     whole = observe.layout(xlab.device_put(x, xlab.NamedSharding(mesh, xlab.P())))
     assert whole.copies == len(whole.blocks) == 8  # replicated
+
+
+def test_a_mesh_without_devices_has_numbers():
+    from xlab.sharding import AbstractMesh
+
+    made = observe.layout(NamedSharding(AbstractMesh((16, 16), ("a", "b")), P("a", "b")), (32, 64))
+    assert made.shard_shape == (2, 4) and len(made.blocks) == 256
+    assert made.mesh.axis_sizes == (16, 16) and made.blocks[17].slices == ((2, 4), (4, 8))

@@ -6,7 +6,12 @@ import ast
 import sys
 from typing import Any, NamedTuple
 
+import xlab
+from xlab.backend import caches
+from xlab.compile.tracing import own
 from xlab.core.source_info import shown_names
+from xlab.notebook import options
+from xlab.notebook.magics.arguments import Option
 from xlab.observe.programs.stages import jitted as _jitted
 
 
@@ -49,9 +54,22 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     return value(node.func), tuple(args), kwargs, text
 
 
-def jitted(shell: Any, fun: Any) -> Any:
-    """The jitted form of a function: itself, the notebook's jit of it, or a cached one made here."""
-    return _jitted(fun, shell.user_ns)
+STATIC = Option("static", "arguments that stay Python values, by name", "n,m")
+"""For magics that compile a call."""
+
+_of_static: caches.Latest[tuple, Any] = caches.Latest(64)
+
+
+def jitted(shell: Any, fun: Any, static: str | None = None) -> Any:
+    """The jitted form of a function: itself, the notebook's jit of it, or a cached one made here. `static` names arguments, as `--static` does."""
+    names = options.names(static)
+    if not names:
+        return _jitted(fun, shell.user_ns)
+    if own(fun, "lower") is not None:
+        raise ValueError(
+            f"--static {static} is for a function that is not compiled yet; {getattr(fun, '__name__', fun)!r} is jitted, with its own static_argnames"
+        )
+    return _of_static.get_or_make((fun, names), lambda: xlab.jit(fun, static_argnames=names))
 
 
 def cell_number(shell: Any) -> int:

@@ -10,7 +10,7 @@ from xlab import observe
 from xlab.notebook import formatters
 from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.arguments import Option, takes
-from xlab.notebook.magics.base import call_of, jitted
+from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.observe.programs.analysis_only import suppress_warnings
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Report
@@ -29,6 +29,7 @@ class Xflow(Magics):
             "compile for a TPU that need not be there (needs the extra tpu)",
             "tpu:v5e:2x4",
         ),
+        STATIC,
     )
     def xflow(self, given: SimpleNamespace) -> None:
         """Compiles a call without running it and shows its collectives, yours and the partitioner's."""
@@ -40,7 +41,7 @@ class Xflow(Magics):
                 )
             )
             return
-        fun = jitted(self.shell, fun)
+        fun = jitted(self.shell, fun, given.static)
         with suppress_warnings():  # what the compiler warns of stands in the reasons
             transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:

@@ -9,7 +9,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from xlab import observe
 from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
-from xlab.notebook.magics.base import call_of, jitted
+from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.observe.programs.program import LEVELS
 from xlab.observe.records import Report
 from xlab.observe.records.passes import passes_text
@@ -24,11 +24,12 @@ class Xhlo(Magics):
         "f(x, y)",
         Option("stage", "only this form of it", "stablehlo", choices=LEVELS, noun="stage"),
         Option("passes", "what each pass of the compiler changed; compiles a second time"),
+        STATIC,
     )
     def xhlo(self, given: SimpleNamespace) -> None:
         """Shows a program beside its later forms, line by line joined to its equations."""
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xhlo")
-        compiled = jitted(self.shell, fun)
+        compiled = jitted(self.shell, fun, given.static)
         program = observe.program(
             compiled, *args, levels=(given.stage,) if given.stage else LEVELS, **kwargs
         )

@@ -78,13 +78,15 @@ class Xjit(Magics):
         Everything else behaves as in an ordinary cell. With an error all names are as they were.
         """
         if cell is None:
-            if given.used:
+            if unfit := [name for name in given.used if name != "static"]:
                 raise ValueError(
-                    f"--{given.used[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call alone"
+                    f"--{unfit[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call, and --static"
                 )
             fun, args, kwargs, _ = call_of(self.shell, given.rest, "xjit")
             with recording(given.rest, self.shell) as run:
-                result = xlab.block_until_ready(jitted(self.shell, fun)(*args, **kwargs))
+                result = xlab.block_until_ready(
+                    jitted(self.shell, fun, given.static)(*args, **kwargs)
+                )
             show_report(run)
             return result
         if given.rest:

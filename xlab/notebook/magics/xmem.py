@@ -9,7 +9,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from xlab import observe
 from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
-from xlab.notebook.magics.base import call_of, jitted
+from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.observe.records import Report
 
 
@@ -27,6 +27,7 @@ class Xmem(Magics):
             choices=("on", "off"),
             alone="on",
         ),
+        STATIC,
     )
     def xmem(self, given: SimpleNamespace) -> None:
         """Lists the arrays that are alive, largest first, with the cell that made them; with a call, the memory of its program."""
@@ -52,7 +53,7 @@ class Xmem(Magics):
             return
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xmem")
         with observe.record() as session:
-            observe.memory(jitted(self.shell, fun), *args, **kwargs)
+            observe.memory(jitted(self.shell, fun, given.static), *args, **kwargs)
         made = observe.report(session)
         formatters.show(
             Report(

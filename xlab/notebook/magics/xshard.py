@@ -72,10 +72,15 @@ class Xshard(Magics):
         if given.target:
             self._on_target(value, given, shape)
             return
+        over = options.mesh_to_compile_for(given.mesh)
         if isinstance(value, PartitionSpec):
-            value = options.named_sharding(options.mesh(given.mesh), value, "the array")
+            value = options.named_sharding(over, value, "the array")
         elif isinstance(value, NamedSharding) and given.mesh:
-            value = NamedSharding(options.mesh(given.mesh), value.spec)
+            value = NamedSharding(over, value.spec)
+        elif given.mesh and isinstance(getattr(value, "sharding", None), NamedSharding):
+            value = options.typed(
+                value, options.named_sharding(over, value.sharding.spec, "the array")
+            )
         if isinstance(value, Sharding) and shape is None:
             shape = (
                 tuple(value.mesh.shape[a] if isinstance(a, str) else 1 for a in value.spec)
@@ -114,7 +119,9 @@ class Xshard(Magics):
     def _placed(self, value: Any, given: SimpleNamespace) -> Any:
         """A spec on the mesh that `--mesh` gives; without it, on that of the other side."""
         if isinstance(value, PartitionSpec) and given.mesh:
-            return options.named_sharding(options.mesh(given.mesh), value, "the array")
+            return options.named_sharding(
+                options.mesh_to_compile_for(given.mesh), value, "the array"
+            )
         return value
 
     def _value(self, text: str) -> Any:

@@ -10,7 +10,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 import xlab
 from xlab import events, observe
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
-from xlab.notebook.magics.base import call_of, jitted
+from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.notebook.recording import recording, show_report
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.stages import fresh
@@ -33,6 +33,7 @@ class Xtime(Magics):
             "write the phases, and with --profile what the devices did, to a file that Perfetto (ui.perfetto.dev) opens",
             "trace.json",
         ),
+        STATIC,
     )
     def xtime(self, given: SimpleNamespace) -> None:
         """Times a call: tracing, lowering, compiling, the first run, then warm runs with median and spread.
@@ -41,7 +42,7 @@ class Xtime(Magics):
         its first call on; what is compiled of the function itself stays.
         """
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xtime")
-        compiled = jitted(self.shell, fun)
+        compiled = jitted(self.shell, fun, given.static)
         with (
             analysis_only() if given.cold else nullcontext(),
             recording(text, self.shell, flagged=False) as run,

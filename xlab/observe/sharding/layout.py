@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from xlab.backend import client
 from xlab.compile import layouts
+from xlab.compile.devices import concretize_sharding
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.observe.programs.program import mesh_info, spec_of, type_of
 from xlab.observe.records import ArrayLayout, Block, MeshInfo
-from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
+from xlab.sharding import AbstractMesh, NamedSharding, PartitionSpec, Sharding, get_mesh
 
 Slices = tuple[tuple[int, int], ...]
 
@@ -78,6 +80,9 @@ def of_sharding(
     sharding: Sharding, aval: Any, name: str = "", committed: bool = True, **more: Any
 ) -> ArrayLayout:
     """The layout of a type under a sharding; `more` are further fields of the record."""
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        # Numbers stand for the devices that it will have.
+        sharding = concretize_sharding(sharding, client.virtual_devices(sharding.mesh.size))
     devices = sharding.devices_in_order
     indices = sharding.devices_indices_map(aval.shape)
     seen: dict[Slices, int] = {}

@@ -44,7 +44,7 @@ def sharding_tree(tree: Any, *, name: str = "") -> ShardingTree:
         held.update(devices)
         if mesh is not None and mesh.size > 1:
             meshes.append(mesh)
-    if not any(leaf.bytes_total or leaf.sharding for leaf in leaves):
+    if not (held or any(leaf.sharding for leaf in leaves)):
         raise TypeError(
             f"sharding_tree takes a pytree with arrays, ShapeDtypeStructs with shardings, or shardings; given {type(tree).__name__} "
             f"with {len(leaves)} leaves, none of which lies on a device. Arrays of NumPy do after xlab.device_put(tree)."
