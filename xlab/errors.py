@@ -26,6 +26,10 @@ __all__ = [
     "LeakedTracerError",
     "MissingRule",
     "NonConcreteBooleanIndexError",
+    "ProcessFailed",
+    "ProcessLost",
+    "ProcessesApart",
+    "ProcessesLate",
     "RefOperandError",
     "ShardingTypeError",
     "TracerArrayConversionError",
@@ -226,6 +230,29 @@ class CollectiveTimeoutError(XlabError, RuntimeError):
     The message says which devices, and at which collectives they may be. Their threads stay occupied: restart the process, or
     the kernel of a notebook, after saving what is needed.
     """
+
+
+class ProcessesApart(XlabError, RuntimeError):
+    """The processes of a group are about to start different programs, or one of them has ended its cell.
+
+    Nothing was run. Fix: let nothing that differs between processes (their index, the clock, the order of a set, a local file)
+    choose which program runs, or which comes first.
+    """
+
+
+class ProcessesLate(XlabError, TimeoutError):
+    """A process of a group did not come to a program, or did not end its cell, within the time limit.
+
+    The message says where each process was. Fix: a longer limit, where there is that much to do; else interrupt or restart the group.
+    """
+
+
+class ProcessFailed(XlabError, RuntimeError):
+    """A process of a group raised an error; the message has its traceback, and what became of the others."""
+
+
+class ProcessLost(XlabError, RuntimeError):
+    """A process of a group ended. The group has to be restarted, since no process can take its place: `%xprocesses restart`."""
 
 
 class MissingRule(XlabError, NotImplementedError):

@@ -22,7 +22,7 @@ from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.pytree import dispatch_registry
 from xlab.backend.transfer_guards import explicit_transfer
-from xlab.compile import disk_cache, divergence, layouts, logs, memory_cache
+from xlab.compile import disk_cache, divergence, launching, layouts, logs, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import PlaceholderDevice
 from xlab.compile.history import ledger
@@ -365,6 +365,8 @@ class Executable:
         if self.donated:
             donation.check_apart(self.name, args, self.donated, self._kept_names)
         given = [*self.consts, *args] if self.consts else args
+        if self.across_processes and launching.gate is not None:
+            launching.gate(self)
         if self.effectful:
             outs = _effects.run(self, given)
         elif self.needs_serial_launch:
@@ -426,6 +428,8 @@ class Executable:
         """Why Python starts each call of the program; empty where native code repeats it."""
         if self.needs_serial_launch:
             return "its devices wait for one another, and such programs start one after the other"
+        if self.across_processes and launching.in_group:
+            return "the processes that it spans agree on each start"
         if self.effectful or self.lowered.closed.effects:
             return "it has effects, such as callbacks or writes to references"
         if self.lowered.in_layouts or self.lowered.out_layouts:

@@ -13,6 +13,9 @@ from typing import Any
 
 _live: dict[str, list[Any]] = {}
 
+collected: list[Any] | None = None
+"""Where `show` leaves its records instead of displaying them, in a process whose notebook is elsewhere; None in all others."""
+
 
 def show(
     value: Any,
@@ -42,6 +45,9 @@ def show(
         session = Session(value)
         value, handlers = session.run, {**session.handlers(), **(handlers or {})}
     record = record_of(value, shape)
+    if collected is not None:
+        collected.append(record)
+        return
     shell = kernel_shell()
     other = _marimo() if shell is None else None
     if other is not None:

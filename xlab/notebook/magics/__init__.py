@@ -3,7 +3,7 @@
 A magic is the file of its name, imported when the magic is first used or asked about. The class in it has one method, whose arguments are
 declared once (`arguments.py`): parsing, `%name?`, completions and errors follow. `base.py` reads calls and names cells.
 
-The magics: `xcaches.py` (`%xcaches`), `xeffects.py` (`%xeffects`), `xsettings.py` (`%xsettings`), `xdiff.py` (`%xdiff f(x) g(x)`), `xflow.py` (`%xflow f(x)`), `xhlo.py` (`%xhlo
+The magics: `xall.py` (`%%xall`), `xprocesses.py` (`%xprocesses`), `xcaches.py` (`%xcaches`), `xeffects.py` (`%xeffects`), `xsettings.py` (`%xsettings`), `xdiff.py` (`%xdiff f(x) g(x)`), `xflow.py` (`%xflow f(x)`), `xhlo.py` (`%xhlo
 f(x)`), `xjax.py` (`%xjax`), `xjit.py` (`%%xjit`), `xladder.py` (`%xladder f(x)`), `xledger.py` (`%xledger`), `xmem.py` (`%xmem`),
 `xmesh.py` (`%xmesh`), `xreport.py` (`%xreport out.html`), `xshard.py` (`%xshard`), `xstep.py` (`%xstep f(x)`),
 `xtime.py` (`%xtime f(x)`).
@@ -11,6 +11,7 @@ f(x)`), `xjax.py` (`%xjax`), `xjit.py` (`%%xjit`), `xladder.py` (`%xladder f(x)`
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -18,8 +19,32 @@ from typing import Any
 MAGICS = tuple(
     sorted(module.name for module in iter_modules(__path__) if module.name.startswith("x"))
 )
-OVER_CELLS = ("xjit",)
+OVER_CELLS = ("xall", "xjit")
 """Those that may stand over a cell, which the shell asks before it loads them."""
+
+IN_KERNEL = ("xprocesses", "xall", "xjax", "xreport", "xsettings")
+"""Magics that are about this kernel."""
+
+
+def _forwarded(name: str, line: str) -> tuple[bool, str]:
+    """Whether a call of a magic goes to the processes, and its line without what says so."""
+    words = line.split()
+    here, there = "--here" in words, "--processes" in words
+    if name in IN_KERNEL or not (here or there or _group() is not None):
+        return False, line
+    if here and there:
+        raise ValueError("--here is for this kernel, --processes for those of the group: give one")
+    for word in ("--here", "--processes"):
+        line = line.replace(word, "").strip()
+    if there and _group() is None:
+        raise ValueError("there are no processes: %xprocesses 2 starts two")
+    return not here, line
+
+
+def _group() -> Any:
+    """The group of processes, without loading what starts one."""
+    module = sys.modules.get("xlab.notebook.processes")
+    return module.current() if module is not None else None
 
 
 def _class(name: str) -> Any:
@@ -51,7 +76,12 @@ class Magic:
         return self._load().__doc__
 
     def __call__(self, *given: Any) -> Any:
-        return self._load()(*given)
+        there, line = _forwarded(self.__name__, given[0])
+        if there:
+            number = import_module(f"{__name__}.base").cell_number(self._shell)
+            run = import_module("xlab.notebook.in_processes").run
+            return run(given[1] if len(given) > 1 else "", (self.__name__, line), number)
+        return self._load()(line, *given[1:])
 
 
 def register(shell: Any) -> None:

@@ -70,6 +70,8 @@ class Xjit(Magics):
         ),
         Option("save", "write the report to a file", "report.html"),
         Option("quiet", "run, but show no report"),
+        Option("processes", "in the processes of %xprocesses, as by itself once there are some"),
+        Option("here", "in this kernel, although there are processes"),
     )
     def xjit(self, given: SimpleNamespace, cell: str | None = None) -> Any:
         """Compiles the cell as one function and shows how it was traced, sharded, compiled and run.
