@@ -241,8 +241,8 @@ def _insert_unreduced_casts(prim, given, args, mats, varying):
 
 def switch_trace(trace: Trace) -> Trace:
     """Makes `trace` the current one; returns the one before, to be switched back to."""
-    previous = state.trace
-    state.trace = trace
+    here = state.__dict__
+    previous, here["trace"] = here["trace"], trace
     if trace is EVAL:
         if previous is not EVAL:
             _set_tracing(False)

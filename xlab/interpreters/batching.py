@@ -6,6 +6,7 @@ batched result and its position; values without batch dimension pass through unt
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab.backend import caches
 from xlab.core import dtypes
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
 from xlab.core.current_trace import enclosing_traces
@@ -84,6 +86,11 @@ fancy_primitive_batchers = axis_primitive_batchers
 not_mapped = None
 
 
+# One call in C for what is asked of every result.
+_example_type = functools.lru_cache(maxsize=4096)(ShapedArray.without_dimension)
+caches.register(_example_type.cache_clear)
+
+
 class BatchTracer(Tracer):
     """A value with a batch dimension that the user's function does not see."""
 
@@ -91,16 +98,9 @@ class BatchTracer(Tracer):
 
     def __init__(self, trace, value, dim: int):
         self._trace = trace
-        aval = aval_of(value)
-        if type(aval) is ShapedArray and aval.explicit_sharding is None:
-            shape = aval.shape
-            self.aval = ShapedArray(
-                shape[:dim] + shape[dim + 1 :],
-                aval.dtype,
-                aval.weak_type,
-                mat=aval.mat,
-                memory_space=aval.memory_space,
-            )
+        aval = value.aval if value.__class__ is pe.DynamicJaxprTracer else aval_of(value)
+        if type(aval) is ShapedArray:
+            self.aval = _example_type(aval, dim)
         elif aval is TOKEN:  # one token for all examples; `dim` is that of what it stands for
             self.aval = aval
         elif isinstance(aval, HiType):
@@ -522,11 +522,18 @@ def defbroadcasting(prim):
 
 def broadcast_batcher(prim, xs, dims, **params):
     """Batches an elementwise primitive whose operands have one shape or are scalars."""
-    shapes = {(aval_of(x).shape, d) for x, d in zip(xs, dims) if aval_of(x).ndim}
-    if len(shapes) == 1:
+    shape: tuple = ()
+    for x, d in zip(xs, dims):
+        own = x.aval.shape if x.__class__ is pe.DynamicJaxprTracer else aval_of(x).shape
+        if not own:
+            continue
+        if not shape:
+            shape, dim = own, d
+        elif own != shape or d != dim:
+            break
+    else:
         # Same shape, same position: nothing to align, scalars go along as they are.
         out = prim.bind(*xs, **params)
-        dim = next(d for _, d in shapes)
         return out, ([dim] * len(out) if prim.multiple_results else dim)
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
     ndim = max(aval_of(x).ndim - (d is not None) for x, d in zip(xs, dims))
