@@ -38,7 +38,7 @@ _HOME = {
     "kernels": "kernel_runs.static", "kernel_run": "kernel_runs.recording",
     "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
     "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "placing.experiment", "place": "placing.patterns",
-    "cost": "overview.step_cost", "findings": "overview.findings", "calibrate": "overview.calibration", "machine": "overview.machines",
+    "cost": "overview.step_cost", "findings": "overview.findings", "assert_no_findings": "overview.findings", "calibrate": "overview.calibration", "machine": "overview.machines",
     "settings": "runtime.settings", "caches": "runtime.caches", "pending_effects": "runtime.effects",
     "text": "records.text",
 }  # fmt: skip

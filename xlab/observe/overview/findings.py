@@ -6,21 +6,28 @@ sum of data parallelism, the sum of a row-parallel product) is a `Pattern` and n
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xlab.core.jaxpr import JaxprEqn, Var
-from xlab.interpreters.costs import bytes_of
-from xlab.observe.programs import names as _names
+from xlab.observe.overview import kinds as _folder
+from xlab.observe.overview.inspection import Inspection, kinds
+from xlab.observe.overview.patterns import known_patterns, patterns_of
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Transfer
-from xlab.observe.records.finding import Finding, Pattern
-from xlab.observe.records.units import size_text
+from xlab.observe.records.finding import Finding, Pattern, finding_line
 from xlab.observe.sharding.transfers import TRIES
 from xlab.observe.sharding.transfers import transfers as _transfers
 
-LEAST_CONSTANT = 1 << 16
-"""Bytes from which a constant of a program is worth a word."""
+for _module in pkgutil.iter_modules(_folder.__path__):
+    importlib.import_module(f"{_folder.__name__}.{_module.name}")
+
+CHANGES = 12
+"""Programs compiled to see whether changes hold."""
+
+IN_REPORTS = 400
+"""Equations up to which a report compiles a change."""
 
 
 class Findings(tuple):
@@ -28,22 +35,23 @@ class Findings(tuple):
 
     Attributes:
         patterns: the known patterns that the program's other collectives belong to.
+        collectives, surprises: how many collectives it has, and how many of them belong to no pattern and were written by nobody.
     """
 
     patterns: tuple[Pattern, ...] = ()
+    collectives = 0
+    surprises = 0
 
 
-def findings(what: Any, *args: Any, tries: int = TRIES, **kwargs: Any) -> Findings:
+def findings(what: Any, *args: Any, tries: int = CHANGES, **kwargs: Any) -> Findings:
     """What a program does that costs something and need not be so.
-
-    Kinds: `captured constant`, `unused argument`, `returned argument`, `removable collective`, `full rematerialization`.
 
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr.
-        tries: how many programs may be compiled to see which other shardings take a collective away.
+        tries: how many programs may be compiled to see which changes do what they say; what was not tried is told without a change.
 
     Returns:
-        A tuple of findings, the most expensive first, whose attribute `patterns` has what is known by a name.
+        A tuple of findings, the most expensive first; its attribute `patterns` has what is known by a name.
 
     Example:
         >>> import numpy as np
@@ -53,117 +61,62 @@ def findings(what: Any, *args: Any, tries: int = TRIES, **kwargs: Any) -> Findin
     """
     stages = program_stages(what, args, kwargs)
     stages.executable  # noqa: B018  (collectives are those of what is compiled)
-    found = findings_of(stages, _transfers(stages, tries=tries))
-    made = Findings(found[0])
-    made.patterns = found[1]
+    found = _transfers(stages, tries=min(tries, TRIES))
+    return inspected(stages, found, tries=tries)
+
+
+def inspected(
+    stages: ProgramStages, transfers: Sequence[Transfer], program: int = 0, tries: int = 0
+) -> Findings:
+    """The findings of a program whose collectives are known."""
+    mine = [t for t in transfers if t.program == program]
+    known = known_patterns(mine, stages)
+    surprises = [t for n, t in enumerate(mine) if n not in known and t.origin == "partitioner"]
+    at = Inspection(stages, mine, surprises, program, tries)
+    found: dict[tuple, Finding] = {}
+    for look in dict.fromkeys(kinds.values()):
+        for f in look(at):
+            found.setdefault((f.kind, f.text, f.equation), f)
+    made = Findings(sorted(found.values(), key=lambda f: (-f.us, -f.nbytes, f.kind)))
+    made.patterns = patterns_of(mine, known, program)
+    made.collectives, made.surprises = len(mine), len(surprises)
     return made
 
 
 def findings_of(
     stages: ProgramStages, transfers: Sequence[Transfer], program: int = 0
 ) -> tuple[tuple[Finding, ...], tuple[Pattern, ...]]:
-    """The findings and patterns of a program whose collectives are known."""
-    mine = [t for t in transfers if t.program == program]
-    known = {n: name for n, t in enumerate(mine) if (name := pattern_of(t, stages))}
-    others = [t for n, t in enumerate(mine) if n not in known]
-    found = [
-        *_constants(stages, program),
-        *_arguments(stages, program),
-        *(_collective(t) for t in others if (t.reshards and t.fix and t.tried) or t.full_rematerialization),
-    ]  # fmt: skip
-    found.sort(key=lambda f: (-f.us, -f.nbytes))
-    return tuple(found), _patterns(mine, known, program)
+    """The findings and patterns of a program in a report."""
+    tries = 2 if len(stages.equations) <= IN_REPORTS else 0
+    found = inspected(stages, transfers, program, tries)
+    return tuple(found), found.patterns
 
 
-def pattern_of(t: Transfer, stages: ProgramStages) -> str:
-    """The name of the way to divide work that a collective belongs to; empty for one that belongs to none."""
-    eqn = stages.equations.get(t.equation)
-    if t.origin != "partitioner" or t.kind != "all_reduce" or t.reduction != "add" or eqn is None:
-        return ""
-    if eqn.primitive.name == "dot_general":
-        if not _names.is_transposed(eqn):
-            return "row-parallel product"
-        return "data-parallel gradient sum" if _is_gradient(eqn, stages) else "column-parallel product, backward"  # fmt: skip
-    if eqn.primitive.name == "reduce_sum":
-        if _names.is_transposed(eqn) and _is_gradient(eqn, stages):
-            return "data-parallel gradient sum"
-        if not getattr(eqn.outvars[0].aval, "shape", (1,)):
-            return "sum of a loss over devices"
-    return ""
+def assert_no_findings(
+    what: Any, *args: Any, allow: Iterable[str] = (), tries: int = CHANGES, **kwargs: Any
+) -> None:
+    """Raises where a program has a finding: a test that it stays without.
 
+    Args:
+        what, args: as for `findings`.
+        allow: kinds that may occur.
 
-def _is_gradient(eqn: JaxprEqn, stages: ProgramStages) -> bool:
-    """Whether the result of an equation has the type of an argument, in any order of its dimensions."""
-    shape = sorted(getattr(eqn.outvars[0].aval, "shape", ()))
-    return any(sorted(getattr(a, "shape", (-1,))) == shape for a in stages.closed.in_avals)
+    Raises:
+        AssertionError: names each finding with what it costs, its line, and a change.
+        ValueError: `allow` names a kind that there is not.
 
-
-def _patterns(mine: Sequence[Transfer], known: dict[int, str], program: int) -> tuple[Pattern, ...]:
-    groups: dict[tuple[str, tuple[str, ...]], list[Transfer]] = {}
-    for n, name in known.items():
-        groups.setdefault((name, mine[n].axes), []).append(mine[n])
-    return tuple(
-        Pattern(
-            name,
-            len(of),
-            sum(t.sent_in_run for t in of),
-            axes,
-            tuple(dict.fromkeys(t.equation for t in of)),
-            program,
+    Example:
+        >>> import numpy as np
+        >>> assert_no_findings(lambda x: x * 2, np.ones(4, np.float32))
+    """
+    allowed = {allow} if isinstance(allow, str) else set(allow)
+    if unknown := allowed - set(kinds):
+        raise ValueError(
+            f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(kinds))}"
         )
-        for (name, axes), of in sorted(groups.items(), key=lambda g: -len(g[1]))
-    )
-
-
-def _collective(t: Transfer) -> Finding:
-    often = 1 if t.times is None else t.times
-    proof = "compiled like that: it is gone, and nothing larger is in its place" if t.tried else ""
-    return Finding(
-        "full rematerialization" if t.full_rematerialization else "removable collective",
-        t.reason or f"{t.kind} of {t.operand or t.value}",
-        t.sent_in_run,
-        (t.predicted_us or 0.0) * often,
-        t.fix if t.tried else "",
-        proof,
-        "collectives",
-        t.source,
-        t.equation,
-        t.program,
-    )
-
-
-def _constants(stages: ProgramStages, program: int) -> Iterable[Finding]:
-    """Arrays that a function takes from around it: they are a part of the program, and traced anew with another value."""
-    jaxpr = stages.closed.jaxpr
-    for v in jaxpr.constvars:
-        nbytes = bytes_of([v.aval])
-        if nbytes < LEAST_CONSTANT:
-            continue
-        user = next((e for e in jaxpr.eqns if any(a is v for a in e.invars)), None)
-        yield Finding(
-            "captured constant",
-            f"an array {v.aval.str_short()} of {size_text(nbytes)} is a constant of the program, not an argument",
-            nbytes,
-            change="give it to the function as an argument",
-            source=_names.source_of(user) if user is not None else None,
-            equation=stages.numbers[id(user)] if user is not None else -1,
-            program=program,
+    found = [f for f in findings(what, *args, tries=tries, **kwargs) if f.kind not in allowed]
+    if found:
+        raise AssertionError(
+            f"{len(found)} finding{'s' * (len(found) > 1)}, allowed were {', '.join(sorted(allowed)) or 'none'}:\n"
+            + "\n".join(f"  {finding_line(f)}" for f in found)
         )
-
-
-def _arguments(stages: ProgramStages, program: int) -> Iterable[Finding]:
-    """Arguments that nothing reads, and those that come back as they are."""
-    jaxpr = stages.closed.jaxpr
-    read = {a for e in jaxpr.eqns for a in e.invars if isinstance(a, Var)}
-    returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
-    for i, v in enumerate(jaxpr.invars):
-        name, nbytes = jaxpr.debug_info.arg_name(i), bytes_of([v.aval])
-        if v not in read and v not in returned:
-            text, kind = f"`{name}` is given and not used", "unused argument"
-            change = "leave it out of the call"
-        elif v in returned and v not in read:
-            text, kind = f"`{name}` comes back as it was given", "returned argument"
-            change = "do not return it: the caller has it"
-        else:
-            continue
-        yield Finding(kind, text, nbytes, change=change, program=program)

@@ -69,7 +69,8 @@ class Pattern(Record):
     program: int = 0
 
 
-def _finding(f: Finding, o: Options) -> str:
+def finding_line(f: Finding) -> str:
+    """A finding with its change, as text of a line or two."""
     amount = f" ({f.amount})" if f.amount else ""
     where = f", {line_text(f.source)}" if f.source else ""
     lines = [f"{f.kind}: {f.text}{amount}{where}"]
@@ -80,7 +81,7 @@ def _finding(f: Finding, o: Options) -> str:
 
 def _findings(found: Sequence[Finding], o: Options) -> str:
     shown, more = limited(found, o, "finding")
-    return "\n".join([*(_finding(f, o) for f in shown), *more])
+    return "\n".join([*map(finding_line, shown), *more])
 
 
 def pattern_text(p: Pattern) -> str:
@@ -89,6 +90,6 @@ def pattern_text(p: Pattern) -> str:
     return f"{p.name}{over}: {plural(p.count, 'collective')}, {size_text(p.sent)} sent"
 
 
-add_form(Finding, _finding)
+add_form(Finding, lambda f, o: finding_line(f))
 add_table(Finding, _findings)
 add_form(Pattern, lambda p, o: pattern_text(p))

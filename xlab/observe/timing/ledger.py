@@ -187,3 +187,16 @@ def _fix(entry: _ledger.Entry) -> str:
     return _FIXES.get(
         "option" if cause == "sharding" and what.endswith("_shardings") else cause, ""
     ).format(what=what, dtype=repr(_dtype(entry)))
+
+
+def ledger_of(name: str, position: str) -> tuple[Compilation, ...]:
+    """The compiles of one function, oldest first: of those with this name that stand at this place."""
+    wanted = {
+        e.number
+        for e in _ledger.entries
+        if e.name == name and e.position == position and not e.eager
+    }
+    if not wanted:
+        return ()
+    every = [e for e in list(_ledger.entries) if not e.eager]
+    return tuple(c for e, c in zip(every, ledger().entries) if e.number in wanted)

@@ -1,0 +1,61 @@
+"""Every kind of finding: in programs that have it, gone when its change is made, and in none of those that have not."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import xlab
+from tests.observe.overview.finding_programs import CLEAN, cases
+from xlab import observe
+from xlab.observe.overview.inspection import kinds
+
+CASES = cases()
+FIRST = {c.kind: c for c in reversed(CASES)}
+UNPROVED = {"captured constant", "unused argument", "returned argument"}
+"""Kinds whose change is sure without a compile."""
+
+
+def found_in(f, args, **how):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers")  # that is what is looked for
+        return observe.findings(f if hasattr(f, "lower") else xlab.jit(f), *args, **how)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, id=f"{c.kind}: {c.name}", marks=() if FIRST[c.kind] is c else pytest.mark.slow)
+        for c in CASES
+    ],
+)  # fmt: skip
+def test_a_finding_is_where_it_is_and_its_change_takes_it_away(case):
+    found = [
+        f
+        for f in found_in(case.program, case.args, tries=12 if case.kind == "uneven split" else 6)
+        if f.kind == case.kind
+    ]
+    assert found, "it is not found"
+    first = found[0]
+    assert first.nbytes or first.us or first.kind == "unrolled loop" or not first.proof.startswith("compiled")  # fmt: skip
+    assert first.change and (first.proof or case.kind in UNPROVED), first
+    if first.kind not in ("unused argument", "returned argument", "unused donation"):
+        assert first.source is not None and first.source.line, "no line"
+    mended = found_in(case.mended, case.mended_args, tries=0)
+    assert not [f for f in mended if f.kind == case.kind], "the change does not take it away"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == "transformer" else ()) for n in CLEAN],
+)
+def test_nothing_is_invented(name):
+    f, args = CLEAN[name]()
+    assert [f.text for f in found_in(f, args, tries=3 if name == "experts" else 0)] == []
+
+
+def test_each_kind_has_three_programs():
+    counts = {k: sum(c.kind == k for c in CASES) for k in kinds}
+    tested_elsewhere = {"recompile", "full rematerialization", "smaller collective", "removable collective"}  # fmt: skip
+    assert not [k for k, n in counts.items() if n < 3 and k not in tested_elsewhere]

@@ -1,0 +1,355 @@
+"""`Inspection`: a program as the kinds of findings look at it, the register of these kinds, and the proof of a change by compiling it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlab.backend import compiling as _compiling
+from xlab.compile.lowering import lower
+from xlab.compile.resolve import Request
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
+from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
+from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.overview.machines import machine as _machine
+from xlab.observe.programs import names as _names
+from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.memoize import memoize
+from xlab.observe.programs.stages import ProgramStages
+from xlab.observe.records import Memory, Transfer
+from xlab.observe.records.finding import Finding
+from xlab.observe.sharding.collectives import collectives
+
+LEAST = 1 << 16
+"""Bytes from which a value is worth a word."""
+
+MOST_EQUATIONS = 2000
+"""A program with more is not compiled with a change."""
+
+Kind = Callable[["Inspection"], Iterable[Finding]]
+
+kinds: dict[str, Kind] = {}
+"""What looks for findings, by the name of its kind."""
+
+
+def kind(*names: str) -> Callable[[Kind], Kind]:
+    """Registers what looks for findings of these kinds."""
+
+    def register(look: Kind) -> Kind:
+        kinds.update(dict.fromkeys(names, look))
+        return look
+
+    return register
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is read from a compiled program, to hold it against another."""
+
+    stages: ProgramStages
+    memory: Memory
+    peak: int
+    flops: float
+    nbytes: float
+    instructions: int
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def sent(self) -> int:
+        """Bytes that a device sends in one run."""
+        return sum(t.sent_in_run for t in self.transfers)
+
+
+def measured(stages: ProgramStages) -> Measures:
+    """The measures of a program, which is compiled for it."""
+
+    def make() -> Measures:
+        counts = _compiling.cost_analysis(stages.executable.native)
+        found = collectives(stages)[0] if len(stages.lowered.devices) > 1 else []
+        held = _memory(stages)
+        return Measures(
+            stages,
+            held,
+            held.peak,
+            float(counts.get("flops", 0.0)),
+            float(counts.get("bytes accessed", 0.0)),
+            sum(len(c.instructions) for c in stages.hlo.computations.values()),
+            tuple(t for t in found if t.instruction),
+        )
+
+    stages.executable  # noqa: B018  (what is compiled is what is kept for)
+    return memoize(stages, "measures", make)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An equation where it stands: its program, how often that runs, and what its inputs are outside."""
+
+    eqn: JaxprEqn
+    jaxpr: Jaxpr
+    times: int | None
+    loops: tuple[JaxprEqn, ...]
+
+
+@dataclass
+class Inspection:
+    """A compiled program with what is known of it.
+
+    Attributes:
+        surprises: the collectives that belong to no known pattern.
+        tries: how many programs may still be compiled.
+    """
+
+    stages: ProgramStages
+    transfers: Sequence[Transfer]
+    surprises: Sequence[Transfer]
+    program: int = 0
+    tries: int = 0
+    _known: dict[Any, Measures | None] = field(default_factory=dict)
+
+    @functools.cached_property
+    def before(self) -> Measures:
+        """The program as it is."""
+        return measured(self.stages)
+
+    @functools.cached_property
+    def machine(self) -> Any:
+        """What times are predicted for."""
+        return _machine()
+
+    @functools.cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Every equation with where it stands, in the order of the program."""
+        return tuple(_places(self.stages.closed.jaxpr, 1, ()))
+
+    @functools.cached_property
+    def readers(self) -> dict[Var, list[JaxprEqn]]:
+        """The equations that read each value, in its own program."""
+        found: dict[Var, list[JaxprEqn]] = {}
+        for p in self.places:
+            for v in dict.fromkeys(a for a in p.eqn.invars if type(a) is Var):
+                found.setdefault(v, []).append(p.eqn)
+        return found
+
+    @functools.cached_property
+    def makers(self) -> dict[Var, JaxprEqn]:
+        """The equation that made each value, in its own program."""
+        return {v: p.eqn for p in self.places for v in p.eqn.outvars}
+
+    @functools.cached_property
+    def outside(self) -> dict[Var, Any]:
+        """Of an input of a nested program, the operand it stands for. What a loop carries or takes row by row is in it too."""
+        found: dict[Var, Any] = {}
+        for p in self.places:
+            flow = flow_of(p.eqn)
+            if type(flow) is CallFlow:
+                found.update(zip(open_jaxpr(flow.jaxpr).invars, p.eqn.invars))
+            elif type(flow) is BranchFlow:
+                for branch in flow.branches:
+                    found.update(zip(open_jaxpr(branch).invars, p.eqn.invars[1:]))
+            elif type(flow) is LoopFlow:
+                body = open_jaxpr(flow.body).invars
+                found.update(zip(body, p.eqn.invars[flow.cond_consts :]))
+            elif flow is not None:
+                for _, inner in flow.jaxprs:
+                    invars = open_jaxpr(inner).invars
+                    if len(invars) == len(p.eqn.invars):
+                        found.update(zip(invars, p.eqn.invars))
+        return found
+
+    @functools.cached_property
+    def names(self) -> dict[Var, str]:
+        """What the user calls values: arguments, and what was assigned to a name."""
+        from_programs = dict(_all_names(self.stages.closed.jaxpr))
+        jaxpr = self.stages.closed.jaxpr
+        for i, v in enumerate(jaxpr.invars):
+            from_programs.setdefault(v, jaxpr.debug_info.arg_name(i))
+        return from_programs
+
+    def called(self, v: Any) -> str:
+        """A value in the user's words: its name, else what made it."""
+        seen = 0
+        at = v
+        while type(at) is Var and seen < 64:
+            if at in self.names:
+                return f"`{self.names[at]}`"
+            if at in self.outside and at not in self.makers:
+                at, seen = self.outside[at], seen + 1
+                continue
+            break
+        made = self.makers.get(v)
+        return f"the result of {made.primitive.name}" if made is not None else "a value"
+
+    def argument_of(self, v: Any) -> int:
+        """The argument that a value is, seen through programs, reshapes and conversions; -1 where it is none."""
+        for _ in range(64):
+            if type(v) is not Var:
+                return -1
+            made = self.makers.get(v)
+            if made is not None:
+                if made.primitive.name not in _VIEWS:
+                    return -1
+                v = made.invars[0]
+            elif v in self.outside:
+                v = self.outside[v]
+            else:
+                break
+        found = [i for i, a in enumerate(self.stages.closed.jaxpr.invars) if a is v]
+        return found[0] if found else -1
+
+    def finding(self, kind: str, text: str, eqn: JaxprEqn | None = None, **more: Any) -> Finding:
+        """A finding at the line of an equation."""
+        source = _names.source_of(eqn) if eqn is not None else None
+        number = self.stages.numbers.get(id(eqn), -1) if eqn is not None else -1
+        scope = eqn.source_info.name_stack if eqn is not None else ""
+        given = {
+            "source": source,
+            "equation": number,
+            "program": self.program,
+            "call": scope or (source.function if source is not None else ""),
+        }
+        return Finding(kind, text, **{**given, **more})
+
+    def tried(self, key: Any, make: Callable[[], ProgramStages]) -> Measures | None:
+        """The program with a change, compiled; None where it cannot be, or no more may be compiled."""
+        if key not in self._known:
+            if self.tries < 1 or len(self.stages.equations) > MOST_EQUATIONS:
+                return None
+            self.tries -= 1
+            self._known[key] = None
+            with (
+                contextlib.suppress(ValueError, TypeError, NotImplementedError, KeyError),
+                analysis_only(),
+            ):
+                self._known[key] = measured(make())
+        return self._known[key]
+
+    def offered(
+        self,
+        found: Finding,
+        change: str,
+        make: Callable[[], ProgramStages],
+        proof: Callable[[Measures, Measures], str],
+    ) -> Iterable[Finding]:
+        """A finding with its change if that does what it says, without a change if no more may be compiled, and nothing if it does not help.
+
+        Args:
+            make: the changed program.
+            proof: of the program before and after, what has become less, as text; empty where nothing has.
+        """
+        key = found.kind, change
+        big = len(self.stages.equations) > MOST_EQUATIONS
+        if key not in self._known and (self.tries < 1 or big):
+            yield found
+            return
+        after = self.tried(key, make)
+        if after is not None and (said := proof(self.before, after)):
+            yield found.replace(change=change, proof=said)
+
+    def lowered(
+        self,
+        closed: ClosedJaxpr,
+        shardings: Sequence[Any] | None = None,
+        *,
+        donated: Sequence[int] | None = None,
+        outs: Sequence[Any] | None = None,
+    ) -> ProgramStages:
+        """Another program in the place of this one: by default with arguments and results that lie as here."""
+        low = self.stages.lowered
+        if shardings is None:
+            shardings = self.shardings
+        outs = self.outs if outs is None else outs
+        made = lower(
+            closed,
+            low.name,
+            Request(
+                shardings,
+                out_shardings=outs,
+                donated=low.donated if donated is None else donated,
+                compiler_options=low.compiler_options,
+            ),
+        )
+        return ProgramStages(made.closed, low.name, lowered=made)
+
+    @property
+    def outs(self) -> list[Any]:
+        """How results were asked to lie, None for those that the compiler places."""
+        low = self.stages.lowered
+        several = len(low.devices) > 1
+        return [
+            s if several and getattr(s, "mesh", None) is not None else None
+            for s in low.out_shardings
+        ]
+
+    @property
+    def shardings(self) -> list[Any]:
+        """How arguments lie, one for each."""
+        low = self.stages.lowered
+        found: list[Any] = [None] * len(self.stages.closed.in_avals)
+        for i, s in zip(low.kept, low.in_shardings):
+            found[i] = s
+        return found
+
+    def ways(self, spec: Sequence[Sequence[str]]) -> int:
+        """Over how many devices a spec splits."""
+        sizes = self.sizes
+        return math.prod(sizes.get(a, 1) for dim in spec for a in dim)
+
+    @functools.cached_property
+    def sizes(self) -> dict[str, int]:
+        """The mesh, empty on one device."""
+        mesh = self.stages.mesh
+        return dict(zip(mesh.axis_names, mesh.axis_sizes)) if mesh is not None else {}
+
+
+_VIEWS = frozenset(
+    ("convert_element_type", "copy", "reshape", "transpose", "squeeze", "expand_dims", "broadcast_in_dim", "sharding_constraint", "slice",
+     "dynamic_slice", "optimization_barrier", "pvary", "reshard")
+)  # fmt: skip
+
+
+def _places(jaxpr: Jaxpr, times: int | None, loops: tuple[JaxprEqn, ...]) -> Iterable[Place]:
+    for eqn in jaxpr.eqns:
+        yield Place(eqn, jaxpr, times, loops)
+        flow = flow_of(eqn)
+        if flow is None:
+            continue
+        inner, around = times, loops
+        if type(flow) is LoopFlow:
+            inner = None if times is None or flow.length is None else times * flow.length
+            around = (*loops, eqn)
+        for _, program in flow.jaxprs:
+            yield from _places(open_jaxpr(program), inner, around)
+
+
+def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Var, str]]:
+    yield from _names.user_names(jaxpr, outer).items()
+    for eqn in jaxpr.eqns:
+        flow = flow_of(eqn)
+        for _, inner in flow.jaxprs if flow is not None else ():
+            yield from _all_names(open_jaxpr(inner), eqn)
+
+
+def run(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    instead: Callable[[JaxprEqn, list], Any],
+) -> list:
+    """Runs a program with other equations in the place of some: `instead` gives their results, or None for one that stays."""
+    values: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
+    values.update(zip(jaxpr.invars, args))
+    read = lambda a: a.val if type(a) is Literal else values[a]
+    for eqn in jaxpr.eqns:
+        given = [read(a) for a in eqn.invars]
+        outs = instead(eqn, given)
+        if outs is None:
+            outs = eqn.primitive.bind(*given, **eqn.params)
+            if not eqn.primitive.multiple_results:
+                outs = [outs]
+        values.update(zip(eqn.outvars, outs))
+    return [read(a) for a in jaxpr.outvars]
