@@ -209,7 +209,7 @@ def scanned(ws, x):
     return lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0]
 
 
-def written_out(x, u):
+def by_hand(x, u):
     """A simulation whose steps a Python loop writes out."""
     for _ in range(6):
         x = x + 0.1 * (jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1)) * u
@@ -225,7 +225,7 @@ def unrolled():
     ws, x = [ones(8, 8)] * 6, ones(4, 8)
     stacked = np.stack(ws)
     yield case("unrolled loop", "layers", network, (ws, x), scanned, (stacked, x))
-    yield case("unrolled loop", "simulation", written_out, (ones(32), ones(32)), simulated)
+    yield case("unrolled loop", "simulation", by_hand, (ones(32), ones(32)), simulated)
     total = lambda f: lambda ws, x: f(ws, x).sum()
     yield case(
         "unrolled loop",
