@@ -70,6 +70,27 @@ def test_a_run_that_names_nothing(suite, words, taken):
     assert suite(*words.split()) == (taken, bool(XDIST))
 
 
+@pytest.mark.skipif(not XDIST, reason="pytest-xdist is not installed (pip install 'xlab[test]')")
+def test_a_worker_takes_the_tests_of_a_file_together(tmp_path):
+    """They share what is compiled, a browser, the answers of the reference."""
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = tests\naddopts = -p tests.tiers\nmarkers =\n    xdist_group: -\n"
+    )
+    (tmp_path / "tests").mkdir()
+    test = f"def test(i, worker_id):\n    print(worker_id, __file__[-4], file=open({str(tmp_path / 'log')!r}, 'a'))\n"
+    for file in "ab":
+        (tmp_path / "tests" / f"test_{file}.py").write_text(
+            f"import pytest\n@pytest.mark.parametrize('i', range(20))\n{test}"
+        )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "-n 2"}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    run = [sys.executable, "-m", "pytest"]
+    done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (tmp_path / "log").read_text().split("\n")[:-1]
+    assert len(lines) == 40 and len(set(lines)) == 2, sorted(set(lines))
+
+
 @pytest.mark.parametrize(
     ("words", "taken"),
     [

@@ -83,6 +83,11 @@ def pytest_load_initial_conftests(early_config, args):
         ]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["groups"] = node.config.getoption("dist") == "loadgroup"
+
+
 def pytest_report_header(config):
     taken = {
         "quick": "the quick ones (--all for every test)",
@@ -108,6 +113,9 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in left]
     place_in_order(items, marks)
     group(items, marks)
+    # What workers parse themselves does not tell them that tests are sent out by groups.
+    if getattr(config, "workerinput", {}).get("groups"):
+        config.option.loadgroup = True
 
 
 def takes(tier: str, marks: set[str]) -> bool:
