@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+import xlab
 from xlab import observe
+from xlab.backend import compiling
+from xlab.compile.history import ledger
 
 SETUP = """
 import xlab
@@ -161,3 +165,39 @@ def test_a_cell_names_the_function_that_was_defined_again(run):
     (second,) = [e for e in observe.ledger().entries if "calls `inner_one`" in e.reason]
     assert "which was defined again" in second.reason
     assert "run the cell that defines inner_one once" in second.fix
+
+
+def test_equal_programs_under_several_magics_are_compiled_once(shell, monkeypatch):
+    compiled = []
+    real = compiling.compile_text
+    monkeypatch.setattr(
+        compiling, "compile_text", lambda *a, **k: compiled.append(a) or real(*a, **k)
+    )
+    xlab.clear_caches()
+    ledger.clear()
+    define = "def shared_step(x):\n    return jnp.tanh(x @ x) + 0.375"
+    shell.run_cell("%load_ext xlab")
+    shell.run_cell("import xlab.numpy as jnp\nx = jnp.ones((8, 8))\n" + define)
+    compiled.clear()
+    for cell in (
+        "%xjit shared_step(x)",
+        "%xflow shared_step(x)",
+        "%xhlo shared_step(x)",
+        "%xmem shared_step(x)",
+        "%xtime --repeat 1 shared_step(x)",
+        "%xdiff shared_step(x) shared_step(x)",
+        "%%xjit\ny = shared_step(x)",
+        "%%xjit\nz = jnp.tanh(x @ x) + 0.375",
+        define,
+        "%xjit shared_step(x)",
+    ):
+        assert shell.run_cell(cell).success
+    assert len(compiled) == 1
+    said = observe.text(observe.ledger())
+    assert said.startswith("1 compile, and 3 equal programs that used its executable")
+    assert "shared: the same program as `shared_step`" in said
+    np.testing.assert_array_equal(shell.user_ns["y"], shell.user_ns["z"])
+    shell.run_cell("%xtime --cold --repeat 1 shared_step(x)")
+    assert len(compiled) == 2, "a cold time is that of a compile"
+    shell.run_cell("%%xjit\nw = jnp.tanh(x @ x) + 0.376")
+    assert len(compiled) == 3, "another constant is another program"

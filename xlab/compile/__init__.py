@@ -8,7 +8,7 @@ and below.
 Also: `ahead.py` (checks calls of ahead-of-time compiled programs), `devices.py` (which devices a program runs on, and the
 error when its parts disagree), `disk_cache.py` (the persistent cache), `dispatch.py` (one primitive, eagerly),
 `hi_boundary.py` (values of the user's own types at the boundary of a program), `dispatch_cache.py` (calls of known signatures), `divergence.py` (programs whose devices may diverge at a
-collective), `donating.py` (calls of functions that donate arguments), `effects.py` (effects at run time), `exchange.py` (arrays laid out anew, shard to shard),
+collective), `donating.py` (calls of functions that donate arguments), `effects.py` (effects at run time), `equal_programs.py` (equal programs under several names), `exchange.py` (arrays laid out anew, shard to shard),
 `jit_primitive.py` (a call of a traced program, in another), `launching.py` (what is asked before programs over several processes start), `layouts.py` (memory layouts other
 than the default), `logs.py` (logs of compilations), `memory_cache.py` (programs shared by the jits of one function),
 `placement.py` (places values on devices), `ref_discharge.py` (mutable references at the boundary of a compiled program),

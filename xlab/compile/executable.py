@@ -22,7 +22,15 @@ from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.pytree import dispatch_registry
 from xlab.backend.transfer_guards import explicit_transfer
-from xlab.compile import disk_cache, divergence, launching, layouts, logs, memory_cache
+from xlab.compile import (
+    disk_cache,
+    divergence,
+    equal_programs,
+    launching,
+    layouts,
+    logs,
+    memory_cache,
+)
 from xlab.compile import effects as _effects
 from xlab.compile.devices import PlaceholderDevice
 from xlab.compile.history import ledger
@@ -69,6 +77,9 @@ class Executable:
     """
 
     made_by: tuple[Callable[[], Any], Any] = (lambda: None, None)
+    shares = ""
+    """The name of the equal program whose executable this is."""
+    compiled_for: tuple = ()
 
     def __init__(
         self,
@@ -108,7 +119,17 @@ class Executable:
             self.native = loaded
         else:
             self.native, found = self._compile(reason)
-            ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, found)
+            ledger.add(
+                self.name,
+                closed,
+                start,
+                events.clock(),
+                reason,
+                differences,
+                placed,
+                found,
+                self.shares,
+            )
 
         # Programs with collectives run one at a time, and Python starts each of them.
         self.needs_serial_launch = several and _compiling.communicates(self.native)
@@ -153,6 +174,16 @@ class Executable:
             ) as attrs,
             logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
         ):
+            storable = not (module.callbacks or module.partitioners or module.inspections)
+            settings = to_inputs, to_outputs, repr(lowered.compiler_options)
+            equal = (
+                equal_programs.equal_to(self, settings)
+                if storable and not self.across_processes
+                else None
+            )
+            if equal is not None:
+                attrs["shared"] = self.shares = equal.name
+                return equal.native, disk_cache.NOTHING
             self.native, found = (
                 disk_cache.compiled(  # within the span: who listens is given a program that is whole
                     self.name,
@@ -170,11 +201,13 @@ class Executable:
                     ),
                     options=lowered.compiler_options,
                     propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
-                    storable=not (module.callbacks or module.partitioners or module.inspections),
+                    storable=storable,
                 )
             )
             if found.found:
                 attrs["disk"] = found.found
+            if storable:
+                equal_programs.remember(self)
         return self.native, found
 
     # -- shardings of the compiled program -------------------------------------------------------------

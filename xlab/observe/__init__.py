@@ -34,7 +34,7 @@ _HOME = {
     "profile": "timing.profile", "timeline": "overview.timeline", "profiled": "timing.profile", "Times": "timing.profile",
     "passes": "programs.passes", "report": "reports", "ladder": "programs.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
-    "replay": "stepping.replaying", "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",
+    "replay": "stepping.replaying", "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "nan_path": "stepping.nan_path", "series": "stepping.series", "jitted_difference": "stepping.first_difference",
     "kernels": "kernel_runs.static", "kernel_run": "kernel_runs.recording",
     "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
     "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "placing.experiment", "place": "placing.patterns",

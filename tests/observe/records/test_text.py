@@ -9,6 +9,7 @@ from xlab.observe.records.diff import Diff, Figure, Pair
 from xlab.observe.records.drawing import Drawing
 from xlab.observe.records.kernel import KernelMoment
 from xlab.observe.records.ladder import Ladder, Rung
+from xlab.observe.records.nan_path import NanPath, Series, SeriesPoint
 from xlab.observe.records.text import text
 
 REPORT = sample.report()
@@ -184,6 +185,8 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.transposed(REPORT),
                 sample.step_cost(REPORT),
                 sample.timeline(REPORT),
+                NanPath("f", REPORT.trace.steps[:1], ("made 1 NaN",), 0, "`x`", "`y`"),
+                Series("x", (SeriesPoint(0, ("scan 1/3",), REPORT.trace.inputs[0]),), 1),
                 sample.sharding_tree(REPORT),
                 *sample.findings(),
                 *sample.patterns(),

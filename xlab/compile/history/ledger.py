@@ -25,7 +25,8 @@ class Entry:
 
     `eager` are programs of the package's own functions, under the public name and the line that called it. `key` is what it was traced and
     compiled for, `disk` what the persistent cache said. `made_by` names the transformations that were given the function, outermost first.
-    `shown` is what the file was called then: a cell that runs again gets another number.
+    `shown` is what the file was called then: a cell that runs again gets another number. `shared` is the name of the equal program whose
+    executable was used: then nothing was compiled.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Entry:
     disk: disk_cache.CacheLookup = disk_cache.NOTHING
     made_by: tuple[str, ...] = ()
     shown: str = ""
+    shared: str = ""
     number: int = field(default_factory=lambda: next(_counter))
 
     @property
@@ -60,6 +62,7 @@ def add(
     differences: tuple,
     placed: PlacementKey | None = None,
     disk: disk_cache.CacheLookup = disk_cache.NOTHING,
+    shared: str = "",
 ) -> None:
     """Records a compile of a program."""
     if is_unlisted():
@@ -94,6 +97,7 @@ def add(
                 position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position
             )
             or "",
+            shared,
         )
     )
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from xlab.compile.equal_programs import sharing
 from xlab.notebook.options import names, unquoted
 from xlab.notebook.tracebacks import present
 
@@ -271,6 +272,8 @@ def takes(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares the arguments of a magic's method, which is called with them parsed; its errors show the user's lines and not its own.
 
+    What it compiles uses the executable of an equal program that is there already, be it of another magic or of a cell.
+
     A method with a second argument is given the cell.
     """
 
@@ -282,7 +285,8 @@ def takes(
         @functools.wraps(method)
         def magic(self: Any, line: str, *cell: str) -> Any:
             try:
-                return method(self, declared.parse(line, self.shell.user_ns), *cell)
+                with sharing():
+                    return method(self, declared.parse(line, self.shell.user_ns), *cell)
             except Exception as error:
                 if not hasattr(error, "_render_traceback_"):
                     present(error, self.shell)

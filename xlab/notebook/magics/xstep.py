@@ -17,6 +17,7 @@ from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of
 from xlab.observe.records import Record, Step, Value
 from xlab.observe.stepping.breakpoints import breakpoints_of
+from xlab.observe.stepping.nan_path import path_in
 
 ENTRIES = 4096
 """Entries of one value that a page may be sent."""
@@ -151,6 +152,8 @@ def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
         "replace": replace,
         "restore": restore,
         "whole": whole,
+        "blame": lambda: path_in(stepper),
+        "series": lambda name: observe.series(stepper, name=name, by_letter=True),
     }
 
 

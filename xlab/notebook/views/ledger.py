@@ -7,7 +7,7 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
 from xlab.observe.records import Compilation, Ledger
-from xlab.observe.records.ledger import sentence
+from xlab.observe.records.ledger import compiles, sentence
 from xlab.observe.records.units import plural, time_text
 
 MOST_COMPILES = 100
@@ -19,11 +19,10 @@ FEWER_ROWS = 6
 def ledger_node(ledger: Ledger) -> Node:
     """Every compile, oldest first; the last of each function has its keys open."""
     entries = ledger.entries
-    again = sum(e.nth > 1 for e in entries)
+    again = sum(e.nth > 1 and not e.shared for e in entries)
     last = {(e.function, e.source): i for i, e in enumerate(entries)}
-    summary = (
-        f" {plural(len(entries), 'compile')}, {time_text(sum(e.duration_us for e in entries))} in all"
-        + (f"; {again} of a function that was compiled before" if again else "")
+    summary = f" {compiles(ledger)}, {time_text(sum(e.duration_us for e in entries))} in all" + (
+        f"; {again} of a function that was compiled before" if again else ""
     )
     shown = list(enumerate(entries))[-MOST_COMPILES:]
     return h(
@@ -58,7 +57,10 @@ def _compilation(c: Compilation, last: bool) -> Node:
     small = " · ".join(part for part in (time_text(c.duration_us), cached, where) if part)
     return h(
         "div",
-        {"class": "xl-compile" + (" xl-again" if c.nth > 1 and c.cache != "disk hit" else "")},
+        {
+            "class": "xl-compile"
+            + (" xl-again" if c.nth > 1 and c.cache != "disk hit" and not c.shared else "")
+        },
         h(
             "p",
             None,

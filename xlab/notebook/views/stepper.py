@@ -14,6 +14,7 @@ from xlab.notebook.views.kernel import kernel_data, kernels_panel
 from xlab.notebook.views.program import columns, program_node
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Step, StepTrace, Value
+from xlab.observe.records.nan_path import NanPath, Series
 from xlab.observe.records.units import plural, significant
 
 SHOWN = 100
@@ -60,6 +61,21 @@ WHOLE = Request(
     {"index": _INDEX, "name": Field(str)},
     Value,
     "every entry (up to 4,096) of variable `name` behind step `index`",
+)
+
+
+BLAME = Request(
+    "blame",
+    {},
+    NanPath,
+    "who made the first NaN: the equations from its cause to the result",
+)
+
+SERIES = Request(
+    "series",
+    {"name": Field(str)},
+    Series,
+    "variable `name` over all iterations and devices",
 )
 
 
@@ -168,7 +184,7 @@ class StepperView(View):
 
     name = "stepper"
     record_type = StepTrace
-    requests = (MOVE, RUN, REPLACE, RESTORE, WHOLE)
+    requests = (MOVE, RUN, REPLACE, RESTORE, WHOLE, BLAME, SERIES)
 
     def title(self, record: StepTrace) -> str:
         """The program's name."""

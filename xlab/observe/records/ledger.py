@@ -39,7 +39,8 @@ class Compilation(Record):
     """One compile in the ledger: the `nth` of its function, `reason` as a sentence, the `fix` as code, `spent_us` all of them until then.
 
     `cache`: `disk hit` or `disk miss` where the persistent cache was asked, `disk` why it missed. `key` has `(part, text)` for parts that
-    differ from an earlier key of the function; `earlier` are these keys, `(nth, parts)`, oldest first.
+    differ from an earlier key of the function; `earlier` are these keys, `(nth, parts)`, oldest first. `shared` is the equal program whose executable
+    it uses: nothing was compiled.
     """
 
     function: str
@@ -54,6 +55,7 @@ class Compilation(Record):
     key: tuple[tuple[str, str], ...] = ()
     earlier: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
     spent_us: float = 0.0
+    shared: str = ""
 
 
 @record_type
@@ -80,6 +82,8 @@ def sentence(c: Compilation, times: bool = True) -> str:
     >>> sentence(Compilation("step", 3, 4e5, "`x` went from f32[8] to f32[9]", spent_us=1.2e6))
     '`step` compiled again because `x` went from f32[8] to f32[9]; third compile, 1.20 s so far'
     """
+    if c.shared:
+        return f"`{c.function}` is the same program as `{c.shared}` and uses its executable: nothing was compiled"
     done = "was loaded from disk" if c.cache == "disk hit" else "compiled"
     time = f", {time_text(c.spent_us)} so far" if times and c.spent_us else ""
     if c.nth == 1 and c.reason == f"`{c.function}` was never seen before":
@@ -126,6 +130,7 @@ def key_table(c: Compilation, limit: int | None = MOST_ROWS) -> str:
 def compilation_text(c: Compilation, times: bool = False, limit: int | None = MOST_ROWS) -> str:
     """Head, the disk cache's word, what changed, the keys, the fix."""
     cached = {"disk hit": ", from disk", "disk miss": ", not on disk"}.get(c.cache, "")
+    cached += f", shared: the same program as `{c.shared}`" if c.shared else ""
     head = f"{c.function}, compile {c.nth}{cached}" + (
         f", {time_text(c.duration_us)}" if times else ""
     )
@@ -137,6 +142,21 @@ def compilation_text(c: Compilation, times: bool = False, limit: int | None = MO
     return "\n".join(lines + ([f"  fix: {c.fix}"] if c.fix else []))
 
 
+def compiles(ledger: Ledger) -> str:
+    """How many programs were compiled, and how many used the executable of an equal one.
+
+    >>> compiles(Ledger((Compilation("f"), Compilation("g", shared="f"))))
+    '1 compile, and 1 equal program that used its executable'
+    """
+    shared = sum(bool(e.shared) for e in ledger.entries)
+    made = plural(len(ledger.entries) - shared, "compile")
+    return made + (
+        f", and {plural(shared, 'equal program')} that used {'its' if made[0:2] == '1 ' else 'an'} executable"
+        if shared
+        else ""
+    )
+
+
 def ledger_text(ledger: Ledger, times: bool = False, limit: int | None = None) -> str:
     """All of them; of too many the latest."""
     total = f", {time_text(sum(e.duration_us for e in ledger.entries))} in all" if times else ""
@@ -144,7 +164,7 @@ def ledger_text(ledger: Ledger, times: bool = False, limit: int | None = None) -
     more = len(ledger.entries) - len(shown)
     return "\n".join(
         [
-            f"{plural(len(ledger.entries), 'compile')}{total}",
+            compiles(ledger) + total,
             *(
                 [f"  … {plural(more, 'earlier compile')}: text(record, limit=None) shows all"]
                 if more

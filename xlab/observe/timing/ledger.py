@@ -84,6 +84,7 @@ def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
                 key,
                 earlier,
                 sum(e.duration_ns for e in same[:nth]) / 1e3,
+                entry.shared,
             )
         )
     return Ledger(tuple(out))

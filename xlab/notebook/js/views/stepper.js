@@ -4,6 +4,7 @@ import { resizable } from "./edges.js";
 import { makeBus } from "../kit/bus.js";
 import { real, significant } from "../kit/format.js";
 import { definePanel } from "../kit/panels.js";
+import { nanPathNode, seriesNode } from "./whole_run.js";
 import { jaxprColumn, pythonColumn, readProgram } from "./program.js";
 
 /** A run, scrubbed: transport, the whole run as nested bands, code, and the values alive now. */
@@ -154,6 +155,11 @@ export function mountStepper(host, data, model, bin, outer, page) {
       return null;
     }
   }
+  const wide = h("div", { class: "xl-run-wide" });
+  async function ofWholeRun(name, values, draw) {
+    const found = await question(name, values);
+    if (found) wide.replaceChildren(h("button", { type: "button", class: "xl-right", "aria-label": "close", title: "close", click: () => wide.replaceChildren() }, "×"), draw(found));
+  }
   const keep = (step) => steps.set(step.index, { path: [], dead: [], outputs: [], equation: -1, index: 0, ...step });
 
   async function run() {
@@ -225,7 +231,8 @@ export function mountStepper(host, data, model, bin, outer, page) {
         if (shown.hidden || shown.textContent) return;
         const whole = await question("whole", { index: at, name: v.name });
         shown.textContent = whole ? (whole.preview || []).map((x) => { const n = real(x); return typeof n === "number" ? significant(n, true) : String(n); }).join(", ") : "";
-      } }, "values"), form, shown);
+      } }, "values"),
+      h("button", { type: "button", title: `${v.name} over all iterations and devices`, click: () => ofWholeRun("series", { name: v.name }, (found) => seriesNode({ ...found, name: program.shown(v.name) }, go, at)) }, "over the run"), form, shown);
   }
 
   async function go(i) {
@@ -310,7 +317,8 @@ export function mountStepper(host, data, model, bin, outer, page) {
   const button = (word, title, how) => h("button", { type: "button", title, "aria-label": title, click: () => move(how) }, icon(how === "next" ? "play" : how === "over" ? "last" : how), word);
   const bar = h("div", { class: "xl-transport", role: "toolbar", "aria-label": "stepper" },
     button("", "first step", "first"), button("", "one step back (left)", "back"), button("", "one step (right)", "next"), button("", "last step", "last"),
-    button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN", "nan"), place, where);
+    button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN", "nan"),
+    live ? h("button", { type: "button", title: "who made the first NaN: the equations from its cause to the result", click: () => ofWholeRun("blame", {}, (found) => nanPathNode(found, go)) }, "who made it") : "", place, where);
   const field = h("input", { type: "search", class: "xl-break-field", placeholder: "nan · abs > 9 · line 12 · var h · sin", "aria-label": "new breakpoint", keydown: (event) => { if (event.key === "Enter") addBreak(field.value); } });
   const chips = h("span", { class: "xl-chips" });
   const stopped = h("span", { class: "xl-stopped", role: "status" });
@@ -326,7 +334,7 @@ export function mountStepper(host, data, model, bin, outer, page) {
     h("button", { type: "button", title: "stop at the chosen equation", click: () => (cursor >= 0 ? addBreak(`equation ${cursor}`) : say("choose a line of the jaxpr first")) }, "at the chosen line"), chips, undo, stopped);
   bar.append(inKernel);
   const grid = h("div", { class: "xl-columns xl-stepping" }, columns.map((c) => c.el), h("div", { class: "xl-column" }, h("div", { class: "xl-column-title" }, "variables"), values));
-  host.replaceChildren(bar, h("div", { class: "xl-scrubber" }, bands, slider), stops, note,
+  host.replaceChildren(bar, h("div", { class: "xl-scrubber" }, bands, slider), stops, note, wide,
     grid);
   resizable(grid, bin);
   bus.on((keys, from) => {

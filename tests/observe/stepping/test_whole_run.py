@@ -1,0 +1,106 @@
+"""What a whole run tells: who made the first NaN, backwards through loops and maps; one variable over all iterations and devices."""
+
+import numpy as np
+import pytest
+
+import xlab
+import xlab.numpy as jnp
+from tests.observe import sample_programs as programs
+from xlab import lax, observe
+from xlab.observe.records import Record
+
+
+def primitives(path):
+    return [s.text.split(" = ")[1].split("[")[0].split()[0] for s in path.steps]
+
+
+def test_a_path_leads_from_the_cause_to_the_result():
+    def f(x):
+        low = jnp.log(x - 1)
+        return (low * 0 + x).sum()
+
+    path = observe.nan_path(f, np.float32([1, 2]))
+    assert primitives(path) == ["log", "mul", "add", "reduce_sum"]
+    assert path.words == (
+        "made 1 Inf of 1 zero",
+        "made 1 NaN of 1 Inf times 0",
+        "passed on 1 NaN",
+        "passed on 1 NaN",
+    )
+    assert path.maker == 1 and Record.from_json(path.to_json()).to_json() == path.to_json()
+    assert "mul" in next(x for x in observe.text(path).split("\n") if "the first NaN" in x)
+
+
+def test_a_mask_of_infinities_makes_no_nan():
+    def attention(q):
+        s = jnp.where(jnp.tril(jnp.ones((3, 3), bool)), q @ q.T, -jnp.inf)
+        return xlab.nn.softmax(s)
+
+    path = observe.nan_path(attention, np.ones((3, 2), np.float32))
+    assert not path.steps and "no NaN" in observe.text(path)
+
+
+def test_a_path_goes_back_through_iterations():
+    def f(x):
+        def turn(c, t):
+            c = jnp.sqrt(c - t)
+            return c, c * 2
+
+        return lax.scan(turn, x, jnp.arange(4.0))[1].mean()
+
+    path = observe.nan_path(xlab.jit(f), np.float32(2))
+    maker = path.steps[path.maker]
+    assert maker.path[-1] == "scan 3/4" and "sqrt" in maker.text
+    assert path.words[path.maker] == "made 1 NaN of 1 number below 0"
+    assert primitives(path)[-2:] == ["reduce_sum", "div"]
+    assert [s.index for s in path.steps] == sorted(s.index for s in path.steps)
+    assert path.words[primitives(path).index("scan")] == "gave 3 NaNs, made inside"
+
+
+def test_a_path_on_devices():
+    body = lambda x: lax.psum(x, "data") / lax.psum(x - x, "data")
+    f = xlab.shard_map(
+        body, mesh=programs.mesh(), in_specs=programs.P("data"), out_specs=programs.P()
+    )
+    path = observe.nan_path(f, np.zeros(8, np.float32))
+    maker = path.steps[path.maker]
+    assert "div" in maker.text and "zeros by" in path.words[path.maker] and maker.path
+
+
+def scanned(x):
+    def turn(c, t):
+        d = lax.mul(c, t)
+        return lax.add(d, c), d
+
+    return lax.scan(turn, np.float32(1), x)
+
+
+def test_a_variable_over_all_iterations():
+    x = np.arange(2, 5, dtype=np.float32)
+    for name, values in (("d", [2, 9, 48]), ("t", [2, 3, 4])):
+        found = observe.series(scanned, x, name=name)
+        assert [p.value.max for p in found.points] == values and found.total == 3
+        assert [p.path[-1] for p in found.points] == ["scan 1/3", "scan 2/3", "scan 3/3"]
+    carried = observe.series(scanned, x, name="c")
+    assert [p.value.max for p in carried.points][:2] == [1, 3]
+    assert Record.from_json(carried.to_json()) == carried and "scan 2/3" in observe.text(carried)
+    with pytest.raises(KeyError, match="no equation"):
+        observe.series(scanned, x, name="nothing")
+
+
+def test_a_variable_on_every_device():
+    def body(x):
+        def turn(i, c):
+            e = c * 2
+            return e
+
+        return lax.fori_loop(0, 2, turn, x)
+
+    f = xlab.shard_map(
+        body, mesh=programs.mesh(), in_specs=programs.P("data"), out_specs=programs.P("data")
+    )
+    found = observe.series(f, np.arange(4, dtype=np.float32), name="e")
+    assert [sorted({s.mean for s in p.value.shards}) for p in found.points] == [
+        [0, 2, 4, 6],
+        [0, 4, 8, 12],
+    ]
