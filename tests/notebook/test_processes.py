@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -68,6 +69,15 @@ def gone(pids, seconds=10) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def listening(address) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def _alive(pid) -> bool:
@@ -170,8 +180,10 @@ def test_a_process_that_is_killed(group, who):
     assert left.apply_async(np.add, 1, 2).get(timeout=20) == 3
     with pytest.raises(ProcessLost, match="before the cell"):
         group.run("x.sum()")
+    address = group.address
     group.restart()
     assert gone(pids)
+    assert not listening(address) and listening(group.address)
     group.run(SETUP)
     assert computes(group)
 
@@ -228,6 +240,9 @@ def test_magics_of_a_notebook(group, shell, capsys):
     shell.run_line_magic("load_ext", "xlab")
     shell.run_cell("%%xall\nthree = 3\nprint('me', me)").raise_error()
     assert capsys.readouterr().out == "[0] me 0\n[1] me 1\n"
+    ill = shell.run_cell("%%xall\n\nif me: raise ValueError('ill')").error_in_exec
+    assert isinstance(ill, ProcessFailed) and ", line 3: if me: raise ValueError('ill')" in str(ill)
+    capsys.readouterr()
     shell.run_cell("%xall --process 1 print(three)").raise_error()
     assert capsys.readouterr().out == "3\n"
     shell.run_cell("%%xjit\ntripled = x.sum() * three").raise_error()

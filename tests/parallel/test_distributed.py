@@ -155,3 +155,28 @@ def test_after_the_devices_are_in_use():
         xlab.distributed.initialize("127.0.0.1:1", 1, 0)
     assert not xlab.distributed.is_initialized()
     xlab.distributed.shutdown()
+
+
+NOTEBOOK = """
+    import sys, warnings
+    import xlab
+
+    class Shell:
+        kernel = object()
+
+    class IPython:
+        get_ipython = Shell
+
+    sys.modules["IPython"] = IPython
+    warnings.simplefilter("error")
+    try:
+        xlab.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+    except UserWarning as told:
+        assert "%xprocesses" in str(told)
+        print("done")
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_is_warned_before_it_joins():
+    run_two(NOTEBOOK)

@@ -12,7 +12,7 @@ from typing import Any
 
 from xlab.backend import arrays as _arrays
 from xlab.backend import client as _clients
-from xlab.backend import watchdog
+from xlab.backend import native_warnings, watchdog
 from xlab.backend.native import _jax
 
 _service: Any = None
@@ -25,14 +25,16 @@ def serve(bind: str, count: int, *, start_s: int, heartbeat_s: int, shutdown_s: 
 
     A process that dies makes the next collective fail; the service is told to keep the others alive.
     """
-    return _jax.get_distributed_runtime_service(
-        bind,
-        count,
-        heartbeat_timeout=heartbeat_s,
-        cluster_register_timeout=start_s,
-        shutdown_timeout=shutdown_s,
-        recoverable=True,
-    )
+    # What it warns of, that its own barrier waits for nobody, is why there is `_await_others`.
+    with native_warnings.suppress_warnings(), native_warnings.suppressed():
+        return _jax.get_distributed_runtime_service(
+            bind,
+            count,
+            heartbeat_timeout=heartbeat_s,
+            cluster_register_timeout=start_s,
+            shutdown_timeout=shutdown_s,
+            recoverable=True,
+        )
 
 
 def join(

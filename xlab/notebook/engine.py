@@ -111,8 +111,11 @@ def _python(shell: Any, source: str) -> Any:
     """Runs plain Python; the value of the last expression. The shell would print errors, which here the kernel tells."""
     import ast
 
-    name = shell.compile.cache(source, shell.execution_count, raw_code=source)
-    tree = ast.parse(shell.transform_cell(source), name)
+    # The shell drops empty lines in front; lines are numbered as the front end numbers them.
+    above = len(source) - len(source.lstrip("\n"))
+    whole = "\n" * above + shell.transform_cell(source)
+    name = shell.compile.cache(whole, shell.execution_count, raw_code=source)
+    tree = ast.parse(whole, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), shell.user_ns)
     if last is None:

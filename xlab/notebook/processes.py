@@ -129,6 +129,7 @@ class Group:
     def __init__(self, **options: Any):
         self.options = options
         self.count: int = options["count"]
+        self.address = ""  # of the coordination service
         self.members: list[dict[str, Any]] = []
         self._folder = self._cluster = self._client = self._service = self._reaper = None  # type: ignore[assignment]
         self._epoch = 0
@@ -145,6 +146,7 @@ class Group:
         before = set(_descendants(os.getpid()))
         local = o["engines"] == "local"
         address = _group.free_address("127.0.0.1" if local else _own_host())
+        self.address = address
         self._service = _group.serve(address, self.count, heartbeat=o["heartbeat"])
         self._reaper: Any = subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", _REAPER],

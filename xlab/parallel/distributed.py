@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
@@ -109,6 +111,12 @@ def initialize(
             f"process_id has to be from 0 to num_processes - 1; got process {index} of {count}"
         )
     _clients.require_unused()
+    if count > 1 and _in_notebook():
+        warnings.warn(
+            "distributed.initialize makes this notebook's kernel a process of the group: when process 0 ends, the kernel ends too, and its "
+            "names are lost. %xprocesses starts processes that are not the kernel",
+            stacklevel=2,
+        )
     bind = coordinator_bind_address or f"[::]:{port}"
     limits = {
         "start_s": initialization_timeout,
@@ -126,6 +134,12 @@ def initialize(
     _processes.join(
         address, count, index, service=service, collective_s=collective_timeout_seconds, **limits
     )
+
+
+def _in_notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 def _own_version() -> str:
