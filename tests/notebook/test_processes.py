@@ -200,6 +200,35 @@ def test_a_process_that_is_stopped(group):
     assert computes(group)
 
 
+REMOTE = """
+import xlab
+from ipyparallel.cluster.launcher import LocalEngineSetLauncher
+from xlab.notebook import processes
+group = processes.start(2, devices=2, engines=LocalEngineSetLauncher)  # as if the engines were elsewhere
+print(group.address.rpartition(":")[0] != "", [len(m["devices"]) for m in group.members])
+group.run('''
+import xlab, numpy as np
+from xlab.sharding import NamedSharding, P
+rows = NamedSharding(xlab.make_mesh((4,), ("x",)), P("x"))
+y = float(xlab.make_array_from_callback((4,), rows, lambda at: np.arange(4.0, dtype=np.float32)[at]).sum())
+''', timeout=60)
+print(group["y"], ["alive" in line or "idle" in line for line in group.where()])
+group.stop()
+"""
+
+
+def test_engines_that_another_launcher_starts():
+    done = subprocess.run(
+        [sys.executable, "-c", REMOTE],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout == "True [2, 2]\n6.0 [True, True]\n", done
+
+
 KERNEL = """
 import os, signal, sys
 from xlab.notebook import processes

@@ -23,19 +23,28 @@ _BEAT = 0.2
 
 
 def join(
-    address: str, count: int, index: int, heartbeat: int, collective_timeout: int, folder: str
+    address: str,
+    count: int,
+    index: int,
+    heartbeat: int,
+    collective_timeout: int,
+    devices: int,
+    folder: str,
 ) -> dict[str, Any]:
     """Joins the group; says who this process is."""
     from IPython import get_ipython
 
+    from xlab.config import config
     from xlab.parallel import group
 
     begun = time.perf_counter()
+    # A launcher on another machine need not bring the kernel's environment there.
+    config.update("num_cpu_devices", devices)
     group.join(address, count, index, heartbeat=heartbeat, collective_timeout=collective_timeout)
     import xlab
 
     get_ipython().run_line_magic("load_ext", "xlab")
-    devices = [d.id for d in xlab.local_devices()]
+    ids = [d.id for d in xlab.local_devices()]
     _state["index"] = index
     if folder:
         threading.Thread(target=_beat, args=(folder,), daemon=True).start()
@@ -43,7 +52,7 @@ def join(
         "index": index,
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "devices": devices,
+        "devices": ids,
         "seconds": time.perf_counter() - begun,
     }
 

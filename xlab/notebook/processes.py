@@ -164,6 +164,7 @@ class Group:
             controller_args=[
                 "--HeartMonitor.period=500",
                 "--HeartMonitor.max_heartmonitor_misses=20",
+                *([] if local else ["--ip=*"]),
             ],
         )
         self._cluster = cluster
@@ -190,6 +191,7 @@ class Group:
                 k,
                 o["heartbeat"],
                 o["collective_timeout"],
+                o["devices"],
                 self._folder if local else "",
             )
             for k, i in enumerate(self._client.ids)
@@ -474,9 +476,15 @@ def _own_name() -> str:
 
 
 def _own_host() -> str:
+    """The address of this machine by which others reach it."""
     import socket
 
-    return socket.gethostbyname(socket.gethostname())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: only asks for the way there
+            return probe.getsockname()[0]
+        except OSError:
+            return "127.0.0.1"
 
 
 def _signal(pid: int, number: int) -> None:
