@@ -348,6 +348,21 @@ def test_options_and_names_are_completed(lab):
     assert [type(m).__name__ for m in lab.Completer.custom_matchers].count("Matcher") == 1
 
 
+def test_a_spec_on_more_devices_than_there_are(run):
+    text = shown(run("%xshard P('data', 'model') --shape 32,32 --mesh data=16,model=16")[0])
+    assert "over data=16 model=16: shard f32[2,2]" in text or "shard float32[2,2]" in text
+    both = shown(run("%xshard P('data') P() --shape 32,32 --mesh data=16,model=16")[0])
+    assert both.startswith("f32[32@data,32] → f32[32,32]") and "3,840 messages" in both
+
+
+def test_the_partitioned_form_opens_at_its_lines():
+    from xlab.notebook.views.levels import level_columns
+    from xlab.observe.records import Level
+
+    text = "module @m attributes {a = 1 : i32} {\n  func.func public @main() {\n    return\n  }\n  func.func private @f() {\n    return\n  }\n}"
+    assert level_columns(Level("partitioned", text))["closed"] == [4]
+
+
 def test_two_programs_side_by_side(lab, run):
     run("def g(x, w): return jnp.sin(x @ w)")
     outputs, _ = run("%xdiff f(x, w) g(x, w) --repeat 2")

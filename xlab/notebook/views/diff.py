@@ -100,7 +100,6 @@ class DiffView(View):
     name = "diff"
     record_type = Diff
     height = 480
-    scripted = False
 
     def title(self, record: Diff) -> str:
         """Both names."""

@@ -88,4 +88,5 @@ def _folds(lines: list[str]) -> list[list[int]]:
 
 def _starts_closed(line: str) -> bool:
     """Whether lines start folded: computations that the entry calls, and private functions."""
-    return bool(_BLOCK.match(line) and not line.startswith("ENTRY ")) or "func.func private" in line
+    block = _BLOCK.match(line) and not line.startswith(("ENTRY ", "module "))
+    return bool(block) or "func.func private" in line

@@ -57,11 +57,18 @@ def saved_html(
         else:
             tree = [*tree, page.too_large(packed)]
     used = frozenset(_tags_and_classes(tree))
-    signs = html(page.HATCH) if data or "xl-hatch" in used else ""
+    picture = html(tree)
+    signs, own = "", ""
+    if (
+        data or "xl-hatch" in used
+    ):  # its own: one of another output may be hidden, and then nothing has it
+        name = f"xl-hatch-{hashlib.sha256(picture.encode()).hexdigest()[:8]}"
+        signs = html(page.HATCH).replace("'xl-hatch'", f"'{name}'")
+        own = f' style="--xl-hatch:url(#{name})"'
     tall = min(view.height, page.estimate(payload["tree"]))
     return (
         f'<div class="xl-saved" aria-label="{escape(clean(view.title(record)))}" data-tall="{tall}"{asks}>'
-        f"<style>{assets.styles_for(used)}</style>{signs}{html(tree)}{data}</div>{end}"
+        f"<style>{assets.styles_for(used)}</style>{signs}<div{own}>{picture}</div>{data}</div>{end}"
     )
 
 

@@ -1,4 +1,5 @@
 import { build, h, listen } from "../kit/dom.js";
+import { figureMenu } from "./figures.js";
 import { followTheme } from "./host.js";
 import { swell } from "./swell.js";
 import { lightElements, makeBus } from "../kit/bus.js";
@@ -9,14 +10,19 @@ import { linkDevices } from "./mesh.js";
 
 /** A report comes alive: panels become tabs, one selection joins them, keys work. The picture is already there. */
 
-const hatch = ["svg", { width: 0, height: 0, class: "xl-defs" }, ["defs", {}, ["pattern", { id: "xl-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+let hatches = 0;
+
+/** The pattern of a view is its own: another view's may be hidden, and then nothing has it. */
+const hatch = (id) => ["svg", { width: 0, height: 0, class: "xl-defs" }, ["defs", {}, ["pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
   ["rect", { width: 5, height: 5, class: "xl-hatch-back" }], ["rect", { width: 1.5, height: 5, class: "xl-hatch-line" }]]]];
 
 /** Draw a view into a widget's element; returns what cleans it up. */
 export function render({ model, el }) {
   const payload = model.get("payload");
   const root = build(payload.tree);
-  const signs = build(hatch);
+  const pattern = `xl-hatch-${hatches += 1}`;
+  const signs = build(hatch(pattern));
+  root.style.setProperty("--xl-hatch", `url(#${pattern})`);
   el.append(signs, root);
   const bin = [() => root.remove(), () => signs.remove()];
   let over = false;
@@ -124,6 +130,13 @@ export function enliven(root, data, model) {
     begin(section);
     if (held) root.focus({ preventScroll: true });
   }
+  /** The open panel, or all of a picture that has none. */
+  function menu() {
+    return figureMenu(root, () => {
+      const section = panels.find((p) => p.dataset.tab === current);
+      return { name: [data.title || "figure", current].filter(Boolean).join("_"), nodes: section ? [section] : [...root.children] };
+    }, say);
+  }
   const page = { data, programs, bus, bin, model, say, failing, open, part: (name) => parts.get(name) };
   if (panels.length > 1) {
     const list = h("div", { class: "xl-tabs", role: "tablist" });
@@ -134,9 +147,9 @@ export function enliven(root, data, model) {
       tabs.set(name, tab);
       list.append(tab);
     });
-    if (!model && data.title) list.append(h("span", { class: "xl-dim xl-right" }, "saved report"));
+    list.append(h("span", { class: "xl-dim xl-right" }, !model && data.title ? "saved report  " : "", menu()));
     panels[0].before(list);
-  }
+  } else if (!root.closest(".xl-inline")) root.prepend(h("div", { class: "xl-figure-alone" }, menu()));
   if (panels.length) open(panels.some((p) => p.dataset.tab === data.opens) ? data.opens : panels[0].dataset.tab);
 
   linkDevices(root, say, bin);

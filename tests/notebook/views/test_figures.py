@@ -1,0 +1,115 @@
+"""Every view of a page as a figure: SVG whose text is text, PNG, and a page to print, for a column and a slide."""
+
+import struct
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.notebook.views import sample
+from tests.notebook.views.test_browser import visit
+from tests.observe import sample_programs as programs
+from xlab import observe
+from xlab.notebook.export import write_html
+from xlab.notebook.views import view_for
+from xlab.observe.records.diff import Diff, Pair
+from xlab.sharding import NamedSharding
+from xlab.sharding import PartitionSpec as P
+
+pytestmark = pytest.mark.browser
+
+SVG = "{http://www.w3.org/2000/svg}"
+STUB = """() => {
+  const real = Object.getOwnPropertyDescriptor(HTMLIFrameElement.prototype, "contentWindow").get;
+  Object.defineProperty(HTMLIFrameElement.prototype, "contentWindow", { get() {
+    const inner = real.call(this);
+    inner.print = () => {
+      const svg = inner.document.querySelector("svg");
+      globalThis.printed = [svg.getAttribute("width"), svg.querySelectorAll("text").length, inner.document.querySelector("style").textContent];
+      inner.onafterprint();
+    };
+    return inner;
+  } });
+}"""
+"""Prints nothing, and says what would have been."""
+
+
+def kept(page, choice):
+    with page.expect_download() as download:
+        page.locator(".xl-figure").select_option(choice)
+    return download.value
+
+
+def test_every_view_is_saved_as_a_figure(browser, tmp_path):
+    page = visit(browser, write_html(sample.report(), tmp_path / "r.html"), color_scheme="dark")
+    page.wait_for_selector(".xl-live .xl-row")
+    said = {}
+    for tab in page.locator("[role=tab]").all():
+        name = tab.inner_text()
+        tab.click()
+        download = kept(page, "SVG, column")
+        assert name.split()[0].lower()[:4] in download.suggested_filename.lower()
+        root = ElementTree.fromstring(download.path().read_text())
+        assert root.get("width") == "3.3in" and 0.2 < float(root.get("height")[:-2]) < 30
+        said[name] = " ".join(t.text or "" for t in root.iter(f"{SVG}text"))
+        assert said[name].strip(), name
+        assert not any(e.get("class") or e.tag.endswith("foreignObject") for e in root.iter())
+    assert "dot_general" in said["Program"] and "all_reduce" in said["Collectives"]
+    assert "float32" in said["Shardings"] or "f32[" in said["Shardings"]
+    page.locator("[role=tab]", has_text="Shardings").click()
+    slide = ElementTree.fromstring(kept(page, "SVG, slide").path().read_text())
+    assert slide.get("width") == "10in"
+    back = next(slide.iter(f"{SVG}rect"))
+    assert back.get("fill") == "#fff", "light, as paper is, although the page is dark"
+    words = next(t for t in slide.iter(f"{SVG}text"))
+    assert sum(map(int, words.get("fill")[4:-1].split(","))) < 400, "dark letters"
+    for choice, width in (("PNG, column", 990), ("PNG, slide", 1500)):
+        data = kept(page, choice).path().read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">I", data[16:20]) == (width,)
+    assert "no figure" not in page.locator(".xl-status").inner_text()
+    dark = page.evaluate("getComputedStyle(document.querySelector('.xl')).backgroundColor")
+    assert sum(map(int, dark[4:-1].split(","))) < 150, "the page is as it was"
+    # The browser's own dialog makes the PDF: the page it gets is as large as the figure.
+    page.evaluate(STUB)
+    page.locator(".xl-figure").select_option("PDF, slide")
+    width, texts, style = page.evaluate("printed")
+    assert width == "10in" and texts > 5 and "@page{size:10in" in style
+    assert page.locator("iframe").count() == 0
+    assert page.complaints == []
+    page.close()
+
+
+def test_a_picture_without_tabs_has_the_menu_too(browser, tmp_path):
+    pairs = tuple(Pair("changed", f"sin {i}", f"cos {i}") for i in range(400))
+    page = visit(browser, write_html(Diff("f", "g", pairs=pairs), tmp_path / "m.html"))
+    page.wait_for_selector(".xl-figure")
+    root = ElementTree.fromstring(kept(page, "SVG, column").path().read_text())
+    assert {"sin 0", "cos 0"} <= {t.text for t in root.iter(f"{SVG}text")}
+    tall = page.evaluate("document.documentElement.scrollHeight")
+    assert tall < 1200, "four hundred lines scroll in their place"
+    assert page.complaints == []
+    page.close()
+
+
+def test_a_picture_has_its_own_pattern_where_another_is_hidden(browser, tmp_path):
+    pictures = [
+        view_for(layout).static_html(layout)
+        for layout in (
+            observe.layout(NamedSharding(programs.mesh(), spec), (8, 4))
+            for spec in (P("data"), P(None, "model"))
+        )
+    ]
+    path = tmp_path / "two.html"
+    path.write_text(f"<body><div hidden>{pictures[0]}</div><div>{pictures[1]}</div>", "utf-8")
+    page = browser.new_page(java_script_enabled=True)
+    page.goto(path.as_uri())
+    seen = page.evaluate("""() => {
+      const roots = [...document.querySelectorAll("iframe")].map((f) => f.contentDocument).concat(document);
+      const bands = roots.flatMap((root) => [...root.querySelectorAll(".xl-hatch")]);
+      return bands.filter((band) => band.getClientRects().length).map((band) => {
+        const id = /#([\\w-]+)/.exec(getComputedStyle(band).fill)[1];
+        const pattern = band.ownerDocument.getElementById(id);
+        return [id, Boolean(pattern), Boolean(pattern?.closest("[hidden]"))];
+      });
+    }""")
+    assert seen and all(there and not hidden for _, there, hidden in seen), seen
+    page.close()
