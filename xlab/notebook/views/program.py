@@ -16,6 +16,7 @@ from xlab.notebook.views.levels import level_columns
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.records.program import screen_names
+from xlab.observe.records.repeats import Repeat, repeats
 from xlab.observe.records.units import plural
 
 SHOWN = 200
@@ -95,7 +96,17 @@ def _columns(program: Program) -> dict[str, Any]:
         made = {v.name: -2 - n for n, v in enumerate(p.inputs)}
         note(p.inputs)
         find = made.get
-        for e in p.equations:
+        # One layer stands open; those like it are one line, which opens.
+        layers = {r.start + r.length: r for r in repeats(p.equations)} if number == 0 else {}
+        ends: dict[int, int] = {}
+        for place, e in enumerate(p.equations):
+            if place in ends:
+                head = ends[place]
+                fold[head] = len(text) - 1 - head
+            if place in layers:
+                layer = layers[place]
+                closed.append(row(layer_text(layer), -1, level))
+                ends[layer.end] = closed[-1]
             outs = named(e.outputs)
             line = equation_row(e, outs)
             ins = " ".join(e.inputs)
@@ -133,9 +144,12 @@ def _columns(program: Program) -> dict[str, Any]:
                 row("→ " + " ".join(inner.outputs), -1, level + 2)
                 fold[head] = len(text) - 1 - head
             fold[at] = len(text) - 1 - at
+        for head in ends.values():
+            fold[head] = fold[head] or len(text) - 1 - head
         letters.update(made)
         results.append([made.get(name, -1) for name in p.outputs] if number == 0 else [])
 
+    closed: list[int] = []
     results: list[list[int]] = []
     if program.effects:
         row(f"effects {', '.join(program.effects)}", -1, 0)
@@ -158,7 +172,7 @@ def _columns(program: Program) -> dict[str, Any]:
         if mesh
         else None,
         "python": lines,
-        "rows": {"text": text, "id": ids, "depth": depth, "fold": fold},
+        "rows": {"text": text, "id": ids, "depth": depth, "fold": fold, "closed": closed},
         "eqs": eqs,
         "inputs": [clean(f"{v.name}:{v.type.text}") for v in program.inputs],
         "results": results[-1],
@@ -171,6 +185,15 @@ def _columns(program: Program) -> dict[str, Any]:
 
 
 SHARED = "Of equations that were fused and measured together, each time is an estimate: a part of theirs, by what it computes."
+
+
+def layer_text(layer: Repeat) -> str:
+    """The line that stands for all layers but the first.
+
+    >>> layer_text(Repeat(0, 14, 6, "block"))
+    'block ×6, 5 more like these 14 equations'
+    """
+    return f"{layer.name or 'layer'} ×{layer.times}, {layer.times - 1:,} more like these {layer.length} equations"
 
 
 def equation_row(e: Equation, outs: str | None = None) -> str:

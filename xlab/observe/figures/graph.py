@@ -14,6 +14,7 @@ from typing import Any
 from xlab.observe.figures.sugiyama import GraphLayout, sugiyama_layout
 from xlab.observe.pictures import set_picture
 from xlab.observe.records import Equation, Program, Variable
+from xlab.observe.records.repeats import repeats
 
 
 @dataclass
@@ -82,9 +83,28 @@ def _level(
     # A level that is one scope as a whole shows what is in it.
     if equations and part(equations[0]) and len({part(e) for e in equations}) == 1:
         return _level(inputs, equations, ends, scope + 1, depth)
-    for name, grouped in itertools.groupby(equations, part):
+    layers = {at: r for r in repeats(equations) for at in range(r.start, r.end)}
+    places = {id(e): at for at, e in enumerate(equations)}
+
+    def group(e: Equation) -> tuple[str, bool]:
+        """The scope, or the layers, that an equation stands in."""
+        r = layers.get(places[id(e)])
+        return (
+            (part(e), False) if r is None else (f"{r.name or 'layer'} ×{r.times} @{r.start}", True)
+        )
+
+    for (name, repeated), grouped in itertools.groupby(equations, group):
         run = tuple(grouped)
-        if name and len(run) > 1:
+        if repeated:
+            r = layers[places[id(run[0])]]
+            once = run[: r.length]
+            made = {v.name for e in run for v in e.outputs}
+            needs = tuple(dict.fromkeys(n for e in run for n in e.inputs if n not in made))
+            inside = _level((), once, (), scope, depth - 1) if depth > 0 else None
+            words = f"{r.length} equations each"
+            label = f"{r.name or 'layer'} ×{r.times}"
+            boxes.append(Box("scope", label, words, "", needs, tuple(made), inside))
+        elif name and len(run) > 1:
             made = {v.name for e in run for v in e.outputs}
             needs = tuple(dict.fromkeys(n for e in run for n in e.inputs if n not in made))
             inside = _level((), run, (), scope + 1, depth - 1) if depth > 0 else None

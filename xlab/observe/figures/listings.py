@@ -11,6 +11,7 @@ from xlab.observe.records import Equation, Program, Step, StepTrace, Value
 from xlab.observe.records.diff import MARKS, Diff
 from xlab.observe.records.ladder import Ladder, short_rule
 from xlab.observe.records.program import shown_names
+from xlab.observe.records.repeats import repeats
 from xlab.observe.records.stepper import value_text
 from xlab.observe.records.text import Options, text
 from xlab.observe.records.units import plural
@@ -106,7 +107,21 @@ def program_lines(
                 )
         elif variables:
             yield (("  " * depth + f"{word} {plural(len(variables), 'array')}", "dim"),)
-    for e in program.equations:
+    layers = {r.start + r.length: r for r in repeats(program.equations)}
+    passed = 0
+    for at, e in enumerate(program.equations):
+        if at in layers:  # one layer is read, the others are counted
+            r = layers[at]
+            passed = r.end
+            yield (
+                (
+                    "  " * depth
+                    + f"{r.name or 'layer'} ×{r.times}, {r.times - 1:,} more like these {r.length} equations",
+                    "dim",
+                ),
+            )
+        if at < passed:
+            continue
         yield equation_line(e, names, depth)
         for label, inner in itertools.zip_longest(e.nested_labels, e.nested, fillvalue=""):
             if isinstance(inner, Program):

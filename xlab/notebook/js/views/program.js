@@ -117,7 +117,7 @@ export function jaxprColumn(program, bus, bin) {
     return type && statesOf(type, mesh.names, kOf(i) >= 0 && checked.has(eqs.prog[kOf(i)]));
   };
   const column = makeColumn({
-    title: "jaxpr", lines: rows.text, program, bus, bin, depth: rows.depth, fold: rows.fold, heat,
+    title: "jaxpr", lines: rows.text, program, bus, bin, depth: rows.depth, fold: rows.fold, closed: rows.closed, heat,
     paint: (row, i, needle) => paintJaxpr(row, rows.text[i], rows.id[i] >= 0, { axes: program.axes, shown: program.shown, whole: column.whole, needle, same: column.same }),
     ids(i, name) {
       const k = kOf(i);
