@@ -48,8 +48,8 @@ def repeats(equations: Sequence[Equation]) -> list[Repeat]:
         last[keys[i]] = i
     # Sums by which two stretches are compared at once; what they say is looked at again.
     sums, powers = [0], [1]
-    for key in keys:
-        sums.append((sums[-1] * _BASE + key) % _PRIME)
+    for number in keys:
+        sums.append((sums[-1] * _BASE + number) % _PRIME)
         powers.append(powers[-1] * _BASE % _PRIME)
 
     def part(at: int, n: int) -> int:
