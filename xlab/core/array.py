@@ -8,11 +8,13 @@ apply to an array exactly when its `aval` is one of our types. Operators and Num
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from xlab.backend import arrays as _arrays
+from xlab.backend import caches
 from xlab.backend import client as _client
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import avals as _avals
@@ -219,9 +221,13 @@ def _index(self):
     return int(self._host_value()[()])
 
 
-_arrays.set_shard_makers(
-    aval=lambda aval, shape: aval.update(shape=shape, sharding=None, mat=_avals.INVARYING)
-)
+@lru_cache(512)
+def _type_of_shard(aval: ShapedArray, shape: tuple[int, ...]) -> ShapedArray:
+    return aval.update(shape=shape, sharding=None, mat=_avals.INVARYING)
+
+
+caches.register(_type_of_shard.cache_clear)
+_arrays.set_shard_makers(aval=_type_of_shard)
 
 # compile/placement.py: (NumPy array, type) -> array on the default device; set before it is called
 _from_host: Callable[[np.ndarray, ShapedArray], Any] = None  # type: ignore[assignment]

@@ -92,12 +92,14 @@ def unary(name: str, prim, doc: str, *, floats: bool = True, keywords: bool = Fa
             return compiled(x)
         return traced(x)
 
-    plain = ufunc
     if keywords:
 
         def ufunc(x: ArrayLike, /, *, out: None = None, where: None = None) -> Array:
-            no_keywords(name, out, where)
-            return plain(x)
+            if out is not None or where is not None:
+                no_keywords(name, out, where)
+            if state.trace is EVAL:
+                return compiled(x)
+            return traced(x)
 
     ufunc.compiled = compiled
     return name_of(
