@@ -48,6 +48,7 @@ QUESTIONS = [
     "buffers",
     "timing",
     "programs",
+    "beside",
     "figures",
     "records",
     "pictures",

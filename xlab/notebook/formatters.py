@@ -77,6 +77,7 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
     from xlab.compile.stages import Compiled, Lowered, Traced
     from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
     from xlab.kernels.machine import Machine
+    from xlab.observe.beside.recognize import is_theirs, kind_of
     from xlab.observe.records import Record
     from xlab.sharding import AbstractMesh, Mesh
 
@@ -87,6 +88,10 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
 
         info = mesh_info(value)
         return info.replace(platform="abstract") if isinstance(value, AbstractMesh) else info
+    if is_theirs(value):
+        return observe.layout(value)
+    if kind_of(value) not in ("", "jit"):
+        return observe.program(value)
     if isinstance(value, xlab.sharding.Sharding):
         if shape is None:
             raise TypeError(

@@ -21,6 +21,8 @@ from xlab.config import config, cpu_device_count
 from xlab.notebook import compile_progress, options
 from xlab.notebook.export import write_html
 from xlab.notebook.tracebacks import failure, shorten
+from xlab.observe.beside.calls import JaxFunction
+from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.records.text import text
 from xlab.sharding import set_mesh
 
@@ -192,7 +194,10 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"xlab report: {error}", file=sys.stderr)
         return 2
-    jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
+    if belongs_to_jax(fun, tuple(args)):
+        jitted = JaxFunction(fun)
+    else:
+        jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
     error = None
     with (
         set_mesh(mesh),

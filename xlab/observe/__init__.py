@@ -1,7 +1,7 @@
 """Observation: everything known about programs and their runs, as plain records with a text form.
 
 Rooms by question, each asking those above it in this list: `records/` (what is known, as data and text), `figures/` (records drawn),
-`programs/` (what is the program?), `timing/` (what took how long, and why was it compiled?), `buffers/` (how much does it need?), `sharding/`
+`beside/` (what the user wrote for JAX, which is in this process too), `programs/` (what is the program?), `timing/` (what took how long, and why was it compiled?), `buffers/` (how much does it need?), `sharding/`
 (where arrays lie, what is communicated, and what would change it?), `arrays/` (which arrays are alive?), `runtime/` (what state is the runtime in?), `comparison/` (two programs, or another
 machine), `kernel_runs/` (which blocks does a kernel read, what do its cores do?), `overview/` (where does a step go?), `placing/` (which placement would be better?), `stepping/` (what does each equation compute?); then
 `reports.py`, which asks all for one recording, `environment.py` (versions) and `pictures.py` (what draws a record). A room or file and a

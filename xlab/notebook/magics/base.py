@@ -12,6 +12,8 @@ from xlab.compile.tracing import own
 from xlab.core.source_info import shown_names
 from xlab.notebook import options
 from xlab.notebook.magics.arguments import Option
+from xlab.observe.beside.calls import JaxFunction
+from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.programs.stages import jitted as _jitted
 
 
@@ -60,15 +62,26 @@ STATIC = Option("static", "arguments that stay Python values, by name", "n,m")
 _of_static: caches.Latest[tuple, Any] = caches.Latest(64)
 
 
-def jitted(shell: Any, fun: Any, static: str | None = None) -> Any:
-    """The jitted form of a function: itself, the notebook's jit of it, or a cached one made here. `static` names arguments, as `--static` does."""
+def jitted(
+    shell: Any,
+    fun: Any,
+    static: str | None = None,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """The jitted form of a function: itself, the notebook's jit of it, or a cached one made here. `static` names arguments, as `--static` does.
+
+    What JAX is to trace, as the function or its arguments say, JAX compiles.
+    """
     names = options.names(static)
     if not names:
-        return _jitted(fun, shell.user_ns)
+        return _jitted(fun, shell.user_ns, args, kwargs)
     if own(fun, "lower") is not None:
         raise ValueError(
             f"--static {static} is for a function that is not compiled yet; {getattr(fun, '__name__', fun)!r} is jitted, with its own static_argnames"
         )
+    if belongs_to_jax(fun, args, kwargs):
+        return _of_static.get_or_make((fun, names), lambda: JaxFunction.of(fun, names))
     return _of_static.get_or_make((fun, names), lambda: xlab.jit(fun, static_argnames=names))
 
 

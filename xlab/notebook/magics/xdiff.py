@@ -61,7 +61,7 @@ class Xdiff(Magics):
             elif kwargs:
                 bound = inspect.signature(fun).bind(*args, **kwargs)
                 args, kwargs = bound.args, bound.kwargs
-            compiled = jitted(self.shell, fun)
+            compiled = jitted(self.shell, fun, None, args, kwargs)
             sides.append((text, (_with(compiled, kwargs) if kwargs else compiled, *args)))
         (left, one), (right, other) = sides
         formatters.show(observe.diff(one, other, names=(left, right), repeat=given.repeat))

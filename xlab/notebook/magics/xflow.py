@@ -41,7 +41,7 @@ class Xflow(Magics):
                 )
             )
             return
-        fun = jitted(self.shell, fun, given.static)
+        fun = jitted(self.shell, fun, given.static, args, kwargs)
         with suppress_warnings():  # what the compiler warns of stands in the reasons
             transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:

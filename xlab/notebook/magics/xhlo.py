@@ -29,7 +29,7 @@ class Xhlo(Magics):
     def xhlo(self, given: SimpleNamespace) -> None:
         """Shows a program beside its later forms, line by line joined to its equations."""
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xhlo")
-        compiled = jitted(self.shell, fun, given.static)
+        compiled = jitted(self.shell, fun, given.static, args, kwargs)
         program = observe.program(
             compiled, *args, levels=(given.stage,) if given.stage else LEVELS, **kwargs
         )

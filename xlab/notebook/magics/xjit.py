@@ -87,7 +87,7 @@ class Xjit(Magics):
             fun, args, kwargs, _ = call_of(self.shell, given.rest, "xjit")
             with recording(given.rest, self.shell) as run:
                 result = xlab.block_until_ready(
-                    jitted(self.shell, fun, given.static)(*args, **kwargs)
+                    jitted(self.shell, fun, given.static, args, kwargs)(*args, **kwargs)
                 )
             show_report(run)
             return result

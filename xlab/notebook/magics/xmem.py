@@ -53,7 +53,7 @@ class Xmem(Magics):
             return
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xmem")
         with observe.record() as session:
-            observe.memory(jitted(self.shell, fun, given.static), *args, **kwargs)
+            observe.memory(jitted(self.shell, fun, given.static, args, kwargs), *args, **kwargs)
         made = observe.report(session)
         formatters.show(
             Report(

@@ -42,7 +42,7 @@ class Xtime(Magics):
         its first call on; what is compiled of the function itself stays.
         """
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xtime")
-        compiled = jitted(self.shell, fun, given.static)
+        compiled = jitted(self.shell, fun, given.static, args, kwargs)
         with (
             analysis_only() if given.cold else nullcontext(),
             recording(text, self.shell, flagged=False) as run,

@@ -33,6 +33,8 @@ from xlab.core.jaxpr import (
 from xlab.interpreters import ad
 from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
 from xlab.interpreters.provenance import Derived, mark, named_rules
+from xlab.observe.beside.calls import ours_of, program_of
+from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.programs.program import program as _program
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Program
@@ -119,6 +121,9 @@ def ladder(
         >>> [(e.primitive, e.rule) for e in made.rungs[1].program.equations]
         [('sin', 'jvp of sin'), ('cos', 'jvp of sin'), ('mul', 'jvp of sin → transpose of mul')]
     """
+    if belongs_to_jax(fun, args, kwargs):
+        fun, args = ours_of(program_of(fun, args, kwargs), args, kwargs)
+        kwargs = {}
     if kwargs:
         given, fun = fun, lambda *a: given(*a, **kwargs)
     stages = program_stages(fun, args, as_traced=True)

@@ -69,6 +69,7 @@ def program(
         sources=_names.listings(stages.equations.values()),
         levels=made,
         mesh=mesh_info(stages.mesh),
+        made_by=stages.made_by,
     )
 
 

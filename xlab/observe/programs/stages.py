@@ -32,6 +32,8 @@ from xlab.core.jaxpr import (
     subjaxprs_of_params,
 )
 from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
+from xlab.observe.beside.calls import JaxExecutable, JaxFunction, JaxProgram, program_of, readable
+from xlab.observe.beside.recognize import belongs_to_jax, kind_of
 from xlab.observe.programs import hlo, names
 
 # Where the compiler's words are about.
@@ -57,8 +59,10 @@ class ProgramStages:
         lowered: MeshComputation | None = None,
         executable: Executable | None = None,
         origin: Any = None,
+        beside: JaxProgram | None = None,
     ):
         self.closed, self.name = closed, name
+        self.beside = beside  # what JAX traced, lowers and compiles
         # The jitted function it was traced from, with the structure of its arguments, where these are known.
         self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
         self._traced, self._lowered, self._executable = traced, lowered, executable
@@ -69,7 +73,9 @@ class ProgramStages:
     @property
     def lowered(self) -> MeshComputation:
         if self._lowered is None:
-            if self._traced is not None:
+            if self.beside is not None:
+                self._lowered = self.beside.lowered
+            elif self._traced is not None:
                 self._lowered = self._traced.lower()._lowered
             else:
                 self._lowered = lower(
@@ -81,7 +87,10 @@ class ProgramStages:
     def executable(self) -> Executable:
         if self._executable is None:
             traced = self._traced
-            if traced is not None and not any(
+            if self.beside is not None:
+                self._executable = self.beside.executable
+                self._lowered = self._executable.lowered
+            elif traced is not None and not any(
                 isinstance(x, ShapeDtypeStruct) for x in traced._flat
             ):
                 # What a call with these arguments runs, compiled once for both.
@@ -92,6 +101,11 @@ class ProgramStages:
             else:
                 self._executable = Executable(self.lowered, AHEAD)
         return self._executable
+
+    @property
+    def made_by(self) -> str:
+        """Who traced and compiled it, where that was not this package."""
+        return self.beside.made_by if self.beside is not None else ""
 
     @property
     def is_lowered(self) -> bool:
@@ -180,10 +194,13 @@ class ProgramStages:
     @functools.cached_property
     def hlo(self) -> hlo.Module:
         """The optimized module, parsed."""
-        return hlo.parse(compiling.hlo_text(self.executable.native))
+        text = compiling.hlo_text(self.executable.native)
+        return hlo.parse(readable(text) if self.beside is not None else text)
 
     def stage(self, name: str) -> str | None:
         """The program at a stage of partitioning with locations; None for one device, and where `unstaged` says why there is none."""
+        if self.beside is not None and not self.beside.has_module:
+            return None
         if name not in self._stages and not self.unstaged and len(self.lowered.devices) > 1:
             self._stages = _partitioning.partition_stages(
                 self.lowered.module.text, locations=True, last=name
@@ -221,6 +238,7 @@ class ProgramStages:
             filter(
                 None,
                 (
+                    self.made_by,
                     ended,
                     failed and f"how the values inside were decided to lie is not known: {failed}",
                 ),
@@ -255,12 +273,18 @@ _jits: caches.Latest[int, Any] = caches.Latest(64)
 caches.register(_jits.clear)
 
 
-def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
+def jitted(
+    fun: Any, names: dict[str, Any] | None = None, args: tuple = (), kwargs: dict | None = None
+) -> Any:
     """The jitted form of a function: itself, an existing `jit` of it without options, or a new one for viewing.
+
+    A function that JAX is to trace, as its names or the arguments say, is one whose calls JAX compiles.
 
     A new one is cached per named function, so that a second view does not compile again. `names` are those of the
     function's module where none are given.
     """
+    if belongs_to_jax(fun, args, kwargs):
+        return fun if isinstance(fun, JaxFunction) else JaxFunction(fun)
     if own(fun, "lower") is not None:
         return fun
     names = names if names is not None else getattr(fun, "__globals__", {})
@@ -287,6 +311,11 @@ def fresh(jitted: Any) -> Any:
     >>> int(fresh(f)(1)), fresh(f) is f
     (2, False)
     """
+    if isinstance(jitted, JaxFunction):
+        raise TypeError(
+            f"{jitted.__name__} is compiled by JAX, which gives no fresh copy of a jitted function: for a cold call, run jax.clear_caches() "
+            "first and measure what it then does"
+        )
     of = jitted._xlab_jit
     made = jit(
         _copy(of.fun),
@@ -331,6 +360,8 @@ def program_stages(
     kwargs = kwargs or {}
     if isinstance(what, ProgramStages):
         return what
+    if belongs_to_jax(what, args, kwargs):
+        return beside_stages(what, args, kwargs)
     stage = _stage(what, as_traced)
     if stage is not None:
         if args or kwargs:
@@ -349,6 +380,17 @@ def program_stages(
         f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
         f"given {what!r} of type {type(what).__name__}"
     )
+
+
+def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStages:
+    """The stages of a call of JAX's, or of one of JAX's stages."""
+    if kind_of(what) not in ("", "jit") and (args or kwargs):
+        raise TypeError(
+            f"a {type(what).__name__} of JAX's is already specialized to its arguments; given {len(args)} more. "
+            "Pass it alone, or pass the function with arguments."
+        )
+    found = program_of(what, args, kwargs)
+    return ProgramStages(found.closed, found.name, beside=found)
 
 
 def _stage(what: Any, as_traced: bool) -> ProgramStages | None:
@@ -372,6 +414,7 @@ def _stage(what: Any, as_traced: bool) -> ProgramStages | None:
             lowered=low,
             executable=what,
             origin=(made, in_tree) if (made := owner()) is not None else None,
+            beside=what.program if isinstance(what, JaxExecutable) else None,
         )
     if isinstance(what, Lowered):
         return ProgramStages(

@@ -147,7 +147,7 @@ class Program(Record):
 
     `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`;
     those in `shared` were measured together with others, and have an estimated part of that time. `effects` are what running it does
-    besides giving results.
+    besides giving results. `made_by` says who traced and compiled it, where that was not this package.
     """
 
     name: str
@@ -161,6 +161,7 @@ class Program(Record):
     heat: tuple[tuple[int, float], ...] = ()
     shared: tuple[int, ...] = ()
     effects: tuple[str, ...] = ()
+    made_by: str = ""
 
     def walk(self) -> Iterator[tuple[Equation, int]]:
         """Yield `(equation, depth)` in reading order, nested programs included.
@@ -262,6 +263,8 @@ def _program(p: Program, o: Options) -> str:
     if p.mesh:
         head += f"   mesh {p.mesh.text}"
     lines = [head]
+    if p.made_by:
+        lines.append(f"  {p.made_by}")
     if p.effects:
         lines.append(f"  effects  {', '.join(p.effects)}")
     for word, names in (("in", p.inputs), ("const", p.constants)):

@@ -14,6 +14,7 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.observe.beside.values import laid_out
 from xlab.observe.programs.program import mesh_info, spec_of, type_of
 from xlab.observe.records import ArrayLayout, Block, MeshInfo
 from xlab.sharding import AbstractMesh, NamedSharding, PartitionSpec, Sharding, get_mesh
@@ -39,6 +40,7 @@ def layout(
     """
     committed = True
     aval: Any
+    what, shape, dtype = laid_out(what, shape, dtype)
     if isinstance(what, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:

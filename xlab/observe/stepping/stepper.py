@@ -24,11 +24,13 @@ from xlab.errors import (
 from xlab.interpreters.followed import follow
 from xlab.kernels.machine import KernelRunError
 from xlab.kernels.machine import Machine as KernelMachine
+from xlab.observe.beside.checking import compared, given_by_jax
+from xlab.observe.beside.recognize import belongs_to_jax, kind_of
 from xlab.observe.kernel_runs.recording import kernel_run
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import equation_line, params_text
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.stages import ProgramStages, program_stages
+from xlab.observe.programs.stages import ProgramStages, beside_stages, program_stages
 from xlab.observe.records import Program, Step, StepTrace, Value
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.stepping.breakpoints import Breakpoint, holds
@@ -142,6 +144,17 @@ class Stepper:
         """
         frame, v = self._find(name)
         return frame.env[v]
+
+    def compared(self) -> str:
+        """How the results compare with those of JAX, which traced the program, in a sentence; empty for a program of ours.
+
+        Runs to the end first. JAX runs the program once more as a whole, effects included.
+        """
+        program = self.stages.beside
+        if program is None:
+            return ""
+        self.run()
+        return compared(program, self._flat, self._machine.stack[0].outputs)
 
     def result(self) -> Any:
         """What the function returns; runs to the end first."""
@@ -495,6 +508,10 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
         if len(args) != len(fun.in_avals):
             raise TypeError(f"the jaxpr takes {len(fun.in_avals)} values, given {len(args)}")
         return program_stages(fun, as_traced=True), list(args), None
+    if belongs_to_jax(fun, args, kwargs):
+        stages = beside_stages(fun, () if kind_of(fun) not in ("", "jit") else args, kwargs)
+        assert stages.beside is not None
+        return stages, *given_by_jax(stages.beside, args, kwargs)
     if isinstance(fun, (Lowered, Compiled)):
         fun = fun.traced if isinstance(fun, Lowered) else fun.lowered.traced
     if not isinstance(fun, Traced):

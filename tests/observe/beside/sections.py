@@ -1,0 +1,334 @@
+"""What `test_beside.py` looks at, in a process of its own where JAX and xlab are both: prints what each section returns as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import traceback
+from contextlib import redirect_stdout
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import numpy as np
+
+import xlab
+import xlab.numpy as xnp
+from xlab import observe
+
+sys.path.insert(0, os.getcwd())
+observe.program(lambda x: xnp.sin(x), 1.0)
+ALONE = "jax" not in sys.modules
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.sharding import NamedSharding  # noqa: E402
+from jax.sharding import PartitionSpec as P  # noqa: E402
+
+X = np.linspace(0.1, 1.6, 16, dtype=np.float32).reshape(4, 4)
+
+
+@jax.jit
+def inner(x):
+    return jnp.sin(x) * 2
+
+
+def loss(x, w):
+    y = inner(x) @ w
+    with jax.named_scope("block"):
+        z = jax.nn.relu(y)
+    return lax.scan(lambda c, t: (c + t, c * t), z.sum(), z[0])[0]
+
+
+GRAD = jax.grad(loss, 1)
+MESH = jax.make_mesh((4, 2), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+
+def placed(x, *spec):
+    return jax.device_put(x, NamedSharding(MESH, P(*spec)))
+
+
+def names(jaxpr):
+    out = []
+    for e in jaxpr.eqns:
+        out.append(e.primitive.name)
+        for v in e.params.values():
+            for one in v if isinstance(v, (tuple, list)) else [v]:
+                one = getattr(one, "jaxpr", one)
+                out += names(one) if hasattr(one, "eqns") else []
+    return out
+
+
+def section_alone():
+    return ALONE
+
+
+def section_program():
+    p = observe.program(GRAD, X, X, levels=True)
+    theirs = names(jax.make_jaxpr(GRAD)(X, X).jaxpr)
+    walked = [e for e, _ in p.walk()]
+    links = {level.name: sorted({i for _, ids in level.links for i in ids}) for level in p.levels}
+    optimized = next(level for level in p.levels if level.name == "optimized")
+    dots = [
+        i
+        for line, ids in optimized.links
+        for i in ids
+        if " dot(" in optimized.text.split("\n")[line - 1]
+    ]
+    return {
+        "ours": [e.primitive for e in walked],
+        "theirs": theirs,
+        "lines": [e.source.text.strip() if e.source else "" for e in walked],
+        "scopes": sorted({e.scope for e in walked}),
+        "links": links,
+        "dots": [next(e.primitive for e in walked if e.id == i) for i in dots],
+        "by": p.made_by,
+        "text": str(p).split("\n")[1],
+        "jaxpr": [e.primitive for e, _ in observe.program(jax.make_jaxpr(GRAD)(X, X)).walk()],
+        "traced": observe.program(jax.jit(GRAD).trace(X, X)) == observe.program(GRAD, X, X),
+    }  # fmt: skip
+
+
+def many(x, key, i):
+    """Many kinds of equation."""
+    y = jax.nn.softmax(x @ x).at[i].set(1.0).at[0, 1].add(2.0)
+    y = y + jax.random.normal(key, (4, 4)) * jax.random.bernoulli(
+        jax.random.fold_in(key, 1), 0.5, (4, 4)
+    )
+    y = lax.cond(y.sum() > 0, jnp.sin, jnp.cos, y)
+    y = lax.while_loop(lambda c: c[0, 0] < 3, lambda c: c + 1, y)
+    y, _ = lax.scan(lambda c, t: (c + t, c.sum()), y, y)
+    y = jax.checkpoint(jnp.tanh)(y)
+    z = lax.conv_general_dilated(y[None, None], x[None, None, :2, :2], (1, 1), "SAME")
+    y = y + jax.pure_callback(np.square, jax.ShapeDtypeStruct((4, 4), np.float32), y)
+    solved = jnp.linalg.solve(y @ y.T + np.eye(4, dtype=np.float32) * 9, y)
+    return (y.sum() + z.sum(), jnp.argsort(y), jnp.round(y * 3).astype(np.int32), jnp.fft.fft(y), lax.top_k(y, 2)), solved, jax.random.split(key)  # fmt: skip
+
+
+def section_stepping():
+    s = observe.Stepper(many, X * 0.3, jax.random.key(0), np.int32(1))
+    said = s.compared()
+    opaque = [e.primitive for e, _ in s.program.walk() if "stablehlo=" in e.params]
+    ours, theirs = s.result(), many(X * 0.3, jax.random.key(0), np.int32(1))
+    same = [
+        np.array_equal(np.asarray(getattr(a, "base", a)), np.asarray(jax.random.key_data(b) if a is not b and jnp.issubdtype(b.dtype, jax.dtypes.prng_key) else b))
+        for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs))
+    ]  # fmt: skip
+    sharded = jax.jit(lambda x, w: jnp.tanh(x @ w).sum(0))
+    over = observe.Stepper(sharded, placed(np.ones((8, 4), np.float32), "data"), placed(np.ones((4, 6), np.float32), None, "model"))  # fmt: skip
+    back = observe.Stepper(GRAD, X, X)
+    first = back.next().text
+    back.run()
+    back.goto(1)
+    return {
+        "said": said,
+        "opaque": opaque,
+        "count": len(same),
+        "sharded": over.compared(),
+        "shards": len(over.goto(2).outputs[0].shards),
+        "back": back.back() is None or back.next().text == first,
+    }
+
+
+def section_difference():
+    """A result that is not JAX's is said to differ."""
+    s = observe.Stepper(lambda x: jnp.cos(jnp.sin(x)), X)
+    s.next()
+    s.replace(s.live()[-1].name, X * 0 + 3)
+    return s.compared()
+
+
+def section_unknown():
+    from jax.extend.core import Primitive
+    from jax.interpreters import mlir
+
+    cube = Primitive("cube_of_sines")
+    cube.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(cube, mlir.lower_fun(lambda x: jnp.sin(x) ** 3, multiple_results=False))
+
+    @jax.jit
+    def f(x):
+        return jax.jit(lambda y: cube.bind(y) + 1)(x) * 2
+
+    p = observe.program(f, X, levels=True)
+    found = next(e for e, _ in p.walk() if e.primitive == "cube_of_sines")
+    s = observe.Stepper(f, X)
+    said = s.compared()
+    made = observe.ladder(f, X, rungs=("grad",))
+    return {
+        "params": found.params,
+        "lines": sum(found.id in ids for _, ids in p.levels[0].links),
+        "said": said,
+        "ladder": dict(made.left_out).get("grad", ""),
+    }
+
+
+def section_collectives():
+    f = jax.jit(lambda x, w: jnp.tanh(x @ w).sum(0))
+    args = placed(np.ones((8, 4), np.float32), "data"), placed(np.ones((4, 6), np.float32), None, "model")  # fmt: skip
+    found = observe.transfers(f, *args)
+    text = f.lower(*args).compile().as_text()
+    low = f.lower(*args)
+    mapped = jax.shard_map(
+        lambda x: lax.psum(x * (1 + lax.axis_index("data")), "data"),
+        mesh=MESH,
+        in_specs=P("data"),
+        out_specs=P(),
+    )
+    inside = observe.transfers(mapped, args[0])
+    return {
+        "kinds": [t.kind for t in found],
+        "lines": [t.source.text.strip()[:9] for t in found],
+        "jax": text.count(" all-reduce("),
+        "layout": str(observe.layout(args[0])).split("\n")[0],
+        "sharding": observe.layout(args[0].sharding, (8, 4)).shard_shape,
+        "lowered": [t.kind for t in observe.transfers(low)],
+        "compiled": [t.kind for t in observe.transfers(low.compile())],
+        "stages": [str(observe.program(x)).split("\n")[1] for x in (low, low.compile())],
+        "stepped": [observe.Stepper(x, *args).compared() for x in (low, low.compile())],
+        "memory": observe.memory(f, *args).peak == observe.memory(low.compile()).peak > 0,
+        "psum": [(t.kind, t.origin, t.call) for t in inside],
+        "mapped": observe.Stepper(mapped, args[0]).compared(),
+    }
+
+
+def section_rules():
+    """Custom derivative rules of JAX's under our transformations."""
+
+    @jax.custom_jvp
+    def fj(x):
+        return jnp.sin(x)
+
+    fj.defjvp(lambda p, t: (fj(p[0]), 3 * t[0]))
+
+    @jax.custom_vjp
+    def fv(x):
+        return jnp.sin(x)
+
+    fv.defvjp(lambda x: (fv(x), x), lambda x, g: (5 * g * x,))
+    from xlab.observe.beside import calls
+
+    out = {}
+    for name, f in (("jvp", fj), ("vjp", fv)):
+        run, _ = calls.ours_of(calls.program_of(lambda x, f=f: f(x).sum(), (X,)), (X,), {})
+        out[name] = bool(np.array_equal(xlab.grad(run)(X), jax.grad(lambda x, f=f: f(x).sum())(X)))
+    made = observe.ladder(loss, X, X, rungs=("grad", "vmap"))
+    out["rungs"] = [r.name for r in made.rungs], made.left_out
+    return out
+
+
+def said(call, *args, **kwargs):
+    try:
+        return f"no error: {call(*args, **kwargs)!r}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def section_mixed():
+    ours, theirs = xnp.ones(3), jnp.ones(3)
+    plain = lambda x, y: x + y
+    both = lambda x: xnp.sin(jnp.sin(x))
+    stage = jax.jit(jnp.sin).trace(theirs)
+    return {
+        "jax function, our array": said(observe.program, lambda x: jnp.sin(x), ours),
+        "our function, jax array": said(observe.program, lambda x: xnp.sin(x), theirs),
+        "our jit, jax array": said(xlab.jit(lambda x: xnp.sin(x)), theirs),
+        "jax jit, our array": said(jax.jit(jnp.sin), ours),
+        "both arrays": said(observe.program, plain, ours, theirs),
+        "both packages": said(observe.program, both, 1.0),
+        "our jit of a jax function": said(xlab.jit(lambda x: jnp.sin(x)), ours),
+        "stage with arguments": said(observe.program, stage, theirs),
+        "plain, jax": observe.program(plain, theirs, theirs).made_by,
+        "plain, ours": observe.program(plain, ours, ours).made_by,
+        "numbers": observe.program(lambda x: jnp.sin(x), 1.0).made_by,
+        "partial": observe.program(__import__("functools").partial(loss, w=X), X).made_by,
+        "static": observe.program(jax.jit(lambda x, n: x * n, static_argnums=1), theirs, 3).made_by,
+        "static steps": said(observe.Stepper, jax.jit(lambda x, n: x * n, static_argnums=1), theirs, 3),
+        "static time": observe.time(jax.jit(lambda x, n: x * n, static_argnums=1), theirs, 3, repeat=2).runs,
+        "donated": said(observe.Stepper, lambda x: x + 1, gone()),
+    }  # fmt: skip
+
+
+def gone():
+    x = jnp.ones(3) + 1
+    jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    return x
+
+
+def section_magics():
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    shell = InteractiveShell.instance()
+    shell.user_ns.update(
+        jax=jax, jnp=jnp, np=np, X=jnp.asarray(X), loss=loss, GRAD=GRAD, placed=placed, wide=placed(np.ones((8, 4), np.float32), "data"),
+        total=jax.jit(lambda x: x.sum(0)),
+    )  # fmt: skip
+    shell.run_cell("%load_ext xlab")
+    out = {}
+    for cell in (
+        "%xjit GRAD(X, X)",
+        "%xstep GRAD(X, X)",
+        "%xflow total(wide)",
+        "%xflow loss(X, X)",
+        "%xhlo loss(X, X)",
+        "%xladder loss(X, X) --rungs grad",
+        "%xtime total(wide) --repeat 3",
+        "%xmem total(wide)",
+        "%xshard wide",
+        "%xdiff loss(X, X) GRAD(X, X)",
+        "from xlab.notebook import show\nshow(jax.make_jaxpr(loss)(X, X))",
+        "%%xjit\ny = jnp.tanh(X @ X)\nstate = {'y': y.sum(0), 'n': 3}",
+    ):
+        with capture_output() as got:
+            ran = shell.run_cell(cell)
+        text = got.stdout + "".join(o.data.get("text/plain", "") for o in got.outputs)
+        if not ran.success:
+            text = f"FAILED {ran.error_in_exec!r}\n" + text
+        out[cell.replace("from xlab.notebook import show\n", "").split("\n")[0]] = text
+        if cell.startswith("%xjit"):
+            out["result"] = type(ran.result).__name__, isinstance(ran.result, jax.Array), bool(np.array_equal(ran.result, GRAD(X, X)))  # fmt: skip
+    ns = shell.user_ns
+    out["names"] = [isinstance(ns[n], jax.Array) for n in ("y",) if n in ns], repr(ns.get("state", {}).get("n"))  # fmt: skip
+    shell.run_cell("%reload_ext xlab")
+    with capture_output() as got:
+        out["reloaded"] = shell.run_cell("%xstep loss(X, X)").success, got.stdout
+    return out
+
+
+def section_command():
+    from xlab.notebook.report_command import main
+
+    with open("beside_model.py", "w") as file:
+        file.write("import jax.numpy as jnp\ndef f(x):\n    return jnp.tanh(x) @ x\n")
+    out = io.StringIO()
+    with redirect_stdout(out):
+        code = main(["beside_model.py:f", "--args", "f32[4,4]", "--repeat", "2"])
+    return code, out.getvalue()
+
+
+def section_pages():
+    """What the user's program is called reaches a page escaped."""
+    from xlab.notebook.export import to_html
+
+    f = jax.jit(lambda x: jnp.sin(x))
+    p = observe.program(f, X).replace(made_by="<img src=x onerror=alert(1)>")
+    return "<img src=x" in to_html(p)
+
+
+def main():
+    chosen = sys.argv[1:]
+    out = {}
+    for name, section in globals().copy().items():
+        if name.startswith("section_") and (not chosen or name[8:] in chosen):
+            try:
+                out[name[8:]] = section()
+            except Exception:
+                out[name[8:]] = {"failed": traceback.format_exc()}
+    print("\n" + json.dumps(out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""JAX beside xlab in one process, which is a process of its own: `sections.py` says what is done there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.reference
+ROOT = Path(__file__).parents[3]
+EQUAL = "the results equal those of jax 0.10.2 bit for bit"
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beside")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "8", "IPYTHONDIR": str(folder)}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.observe.beside.sections"],
+        capture_output=True, text=True, timeout=240, env=environment, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    for name, value in found.items():
+        assert not (isinstance(value, dict) and "failed" in value), f"{name}: {value['failed']}"
+    return found
+
+
+def test_jax_is_imported_only_if_the_user_did(seen):
+    assert seen["alone"] is True
+
+
+def test_equations_lines_and_links(seen):
+    p = seen["program"]
+    assert p["ours"] == p["theirs"] == p["jaxpr"] and p["traced"]
+    assert "block" in p["scopes"]
+    by_line = dict(zip(p["ours"], p["lines"], strict=True))
+    assert by_line["sin"] == "return jnp.sin(x) * 2" and by_line["gt"] == "z = jax.nn.relu(y)"
+    assert all(p["lines"]), "equations without a line of the user's"
+    assert {0, 1, 2, 3, 7, 15} <= set(p["links"]["stablehlo"])
+    assert p["dots"] and set(p["dots"]) <= {"dot_general", "transpose"}
+    assert p["by"] == "traced and compiled by jax 0.10.2" and p["by"] in p["text"]
+
+
+def test_steps_end_where_jax_does(seen):
+    s = seen["stepping"]
+    assert s["said"].endswith(EQUAL) and s["sharded"].endswith(EQUAL)
+    assert s["opaque"] == [] and s["count"] == 8 and s["shards"] == 8 and s["back"]
+
+
+def test_a_result_that_is_not_jaxs_is_said_to_differ(seen):
+    assert "DIFFER from those of jax" in seen["difference"]
+
+
+def test_an_unknown_primitive_is_one_equation_that_jax_runs(seen):
+    u = seen["unknown"]
+    assert u["params"].startswith("stablehlo={%0 = stablehlo.sine") and u["lines"] >= 1
+    assert u["said"].endswith(EQUAL)
+    assert "cube_of_sines is a primitive of JAX's alone" in u["ladder"]
+
+
+def test_collectives_are_those_of_what_jax_compiled(seen):
+    c = seen["collectives"]
+    assert c["kinds"] == ["all_reduce"] * c["jax"] == c["lowered"] == c["compiled"]
+    assert c["layout"].startswith("f32[8@data,4] over data=4 model=2") and c["sharding"] == [2, 4]
+    assert all("lowered and compiled by jax" in text for text in c["stages"])
+    assert all(text.endswith(EQUAL) for text in [*c["stepped"], c["mapped"]]) and c["memory"]
+    assert c["psum"] == [["all_reduce", "user", "psum"]]
+
+
+def test_custom_derivative_rules_of_jax_under_our_transformations(seen):
+    assert seen["rules"] == {"jvp": True, "vjp": True, "rungs": [["f", "grad", "vmap"], []]}
+
+
+def test_nothing_runs_on_the_other_runtime_unasked(seen):
+    m = seen["mixed"]
+    assert "is a function of jax's and is given an array of xlab's" in m["jax function, our array"]
+    assert "is a function of xlab's and is given an array of jax's" in m["our function, jax array"]
+    assert "a function of JAX was given an xlab array" in m["jax jit, our array"]
+    assert "arrays of both packages" in m["both arrays"]
+    assert "uses names of jax and of xlab" in m["both packages"]
+    assert "already specialized" in m["stage with arguments"]
+    assert m["plain, ours"] == ""
+    for name in ("plain, jax", "numbers", "partial", "static"):
+        assert m[name] == "traced and compiled by jax 0.10.2", name
+    assert "bind them first" in m["static steps"] and m["static time"] == 2
+    assert "donated or deleted" in m["donated"]
+
+
+def test_magics(seen):
+    m = seen["magics"]
+    assert m["result"] == ["ArrayImpl", True, True]
+    by = "traced and compiled by jax 0.10.2"
+    failed = [k for k, v in m.items() if isinstance(v, str) and v.startswith("FAILED")]
+    assert not failed, m[failed[0]]
+    assert by in m["%xjit GRAD(X, X)"] and "compile loss" in m["%xjit GRAD(X, X)"]
+    assert EQUAL in m["%xstep GRAD(X, X)"] and "stepped by the rules of xlab" in m["%xstep GRAD(X, X)"]  # fmt: skip
+    assert "all_reduce add" in m["%xflow total(wide)"]
+    assert "no collectives" in m["%xflow loss(X, X)"]
+    assert "stablehlo.dot_general" in m["%xhlo loss(X, X)"] and "optimized:" in m["%xhlo loss(X, X)"]  # fmt: skip
+    assert "transpose of dot_general" in m["%xladder loss(X, X) --rungs grad"]
+    assert by in m["%xtime total(wide) --repeat 3"]
+    assert "peak" in m["%xmem total(wide)"]
+    assert m["%xshard wide"].startswith("f32[8@data,4]")
+    assert "add_any" in m["%xdiff loss(X, X) GRAD(X, X)"]
+    assert "dot_general" in m["show(jax.make_jaxpr(loss)(X, X))"]
+    assert m["reloaded"][0] and EQUAL in m["reloaded"][1]
+
+
+def test_a_report_of_a_file(seen):
+    code, text = seen["command"]
+    assert code == 0 and "traced and compiled by jax 0.10.2" in text and "dot_general" in text
+
+
+def test_words_reach_a_page_escaped(seen):
+    assert seen["pages"] is False

@@ -1,0 +1,447 @@
+"""A call of JAX's: traced, lowered, compiled and run by JAX, and described as ours are.
+
+What JAX lowers is its own program with the number of each equation in the names of its operations, which join the levels of a program;
+nothing else of it is changed, and the user's function keeps its own caches.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xlab import events
+from xlab.backend import caches
+from xlab.compile.executable import Executable
+from xlab.compile.lowering import MeshComputation
+from xlab.compile.stages import ShapeDtypeStruct
+from xlab.core.avals import ShapedArray
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    DebugInfo,
+    Jaxpr,
+    JaxprEqn,
+    Var,
+    eval_jaxpr,
+    number_equations,
+)
+from xlab.interpreters.mlir import LoweredModule
+from xlab.observe.beside import convert, opaque, recognize, values
+from xlab.sharding import NamedSharding
+
+_MARKED = re.compile(r'(loc\(|op_name=)"((?:[^"\\]|\\.)*;e\d+(?:[^"\\]|\\.)*)"')
+_MARK = re.compile(r"/?;e(\d+)")
+_ARGUMENT = re.compile(r' loc\("[^"]*"\)(?=[,)])')
+
+
+class JaxProgram:
+    """A program of JAX's with what JAX made of it.
+
+    Attributes:
+        closed: its equations as ours.
+        traced: JAX's `Traced`; None where only a later stage is known.
+    """
+
+    def __init__(self, name: str, traced: Any = None, lowered: Any = None, compiled: Any = None):
+        self.name, self.traced, self.version = name, traced, recognize.version()
+        self._lowered, self._compiled = lowered, compiled
+        self.closed: ClosedJaxpr
+        self.equations: dict[int, tuple[Any, JaxprEqn]] = {}
+        if traced is not None:
+            self.closed, self.equations = convert.converted(traced.jaxpr)
+        else:
+            self.closed = self._one_equation()
+
+    @property
+    def made_by(self) -> str:
+        """Who traced and who compiled, in words."""
+        if self.traced is None:
+            return f"lowered and compiled by {self.version}, which keeps no equations of it"
+        return f"traced and compiled by {self.version}"
+
+    @property
+    def has_module(self) -> bool:
+        """Whether JAX keeps the lowered module."""
+        return self.traced is not None or self._lowered is not None
+
+    # -- stages --------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def jax_lowered(self) -> Any:
+        """JAX's `Lowered`."""
+        if self._lowered is not None or self.traced is None:
+            return self._lowered
+        with events.span("lower", name=self.name, closed=self.closed):
+            return numbered(self).lower()
+
+    @functools.cached_property
+    def jax_compiled(self) -> Any:
+        """JAX's `Compiled`."""
+        return self._compiled if self._compiled is not None else self.jax_lowered.compile()
+
+    @functools.cached_property
+    def lowered(self) -> MeshComputation:
+        """JAX's module, described as our lowered programs are."""
+        return _described(self)
+
+    @property
+    def executable(self) -> JaxExecutable:
+        """JAX's executable, described as ours are."""
+        found = vars(self).get("_executable")
+        if found is not None:
+            events.emit("cache_hit", name=self.name, cache="memory", executable=found)
+            return found
+        self._executable = self._compile()
+        return self._executable
+
+    def _compile(self) -> JaxExecutable:
+        lowered = self.lowered
+        if "jax_compiled" in vars(self):
+            return JaxExecutable(self, lowered)
+        reason = f"asked for of {self.version}"
+        with events.span(
+            "compile", name=self.name, devices=len(lowered.devices), reason=reason
+        ) as attrs:
+            self.jax_compiled  # noqa: B018
+            attrs["executable"] = found = JaxExecutable(self, lowered)
+        return found
+
+    # -- calls -----------------------------------------------------------------------------------------
+
+    def run(self, args: tuple, kwargs: dict[str, Any], fun: Any = None) -> Any:
+        """What JAX returns for these arguments, when it is there; `fun` is called where some of them are static."""
+        found = recognize.jax()
+        executable = self.executable
+        call = self.callee(args, kwargs, fun)
+        with events.span(
+            "execute", name=self.name, devices=len(executable.devices), executable=executable
+        ):
+            return found.block_until_ready(call(*args, **kwargs))
+
+    def callee(self, args: tuple, kwargs: dict[str, Any], fun: Any) -> Any:
+        """JAX's executable, or the function where some arguments are static."""
+        info = getattr(self.traced, "args_info", None)
+        static = info is not None and (len(info[0]) != len(args) or set(info[1]) != set(kwargs))
+        return fun if static and fun is not None else self.jax_compiled
+
+    def flat(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of the program, without static ones."""
+        found = recognize.jax()
+        if self.traced is None:
+            return list(found.tree_util.tree_leaves((args, kwargs)))
+        kept = found.tree_util.tree_structure(self.traced.args_info)
+        flat = found.tree_util.tree_leaves((args, kwargs))
+        if len(flat) == kept.num_leaves:
+            return list(flat)
+        raise TypeError(
+            f"{self.name} has static arguments, of which its equations know nothing more: bind them first, as in "
+            "jax.jit(functools.partial(f, n)), to step through it"
+        )
+
+    def results(self, flat: list[Any]) -> list[Any]:
+        """JAX's own results for flat arguments, as host arrays."""
+        found = recognize.jax()
+        tree = self.traced.in_tree if self.traced is not None else self.jax_compiled.in_tree
+        args, kwargs = found.tree_util.tree_unflatten(tree, flat)
+        return list(found.tree_util.tree_leaves(self.jax_compiled(*args, **kwargs)))
+
+    @property
+    def out_tree(self) -> Any:
+        return (self.traced if self.traced is not None else self.jax_compiled).out_tree
+
+    def _one_equation(self) -> ClosedJaxpr:
+        """A program whose one equation JAX runs as a whole: a later stage keeps no equations."""
+        found = recognize.jax()
+        stage = self._compiled if self._compiled is not None else self._lowered
+        paths, _ = found.tree_util.tree_flatten_with_path(stage.in_avals)
+        ins = [Var(values.aval(a)) for _, a in paths]
+        outs = [
+            Var(ShapedArray(tuple(o.shape), values.dtype(o.dtype)))
+            for o in found.tree_util.tree_leaves(stage.out_info)
+        ]
+        names = [("args", "kwargs")[p[0].idx] + found.tree_util.keystr(p[1:]) for p, _ in paths]
+        primitive, params = opaque.whole(self, [v.aval for v in outs])
+        eqn = JaxprEqn(ins, outs, primitive, params)
+        return ClosedJaxpr(Jaxpr([], ins, outs, [eqn], debug_info=DebugInfo(self.name, names)))
+
+
+class JaxExecutable(Executable):
+    """An executable that JAX compiled and that JAX runs."""
+
+    def __init__(self, program: JaxProgram, lowered: MeshComputation):
+        self.program = program
+        super().__init__(lowered, loaded=program.jax_compiled.runtime_executable())
+
+    def call(self, flat: Any) -> list:
+        """Runs it, on arrays of JAX's or of ours; the results are ours."""
+        given = [values.back(x) if recognize.is_ours(x) else x for x in flat]
+        with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
+            return list(map(values.array, self.program.results(given)))
+
+
+class JaxFunction:
+    """A function of JAX's whose calls are recorded like ours."""
+
+    _xlab_beside = True
+
+    def __init__(self, fun: Any):
+        self.fun = fun
+        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+
+    @classmethod
+    def of(cls, fun: Any, static: tuple[str, ...]) -> JaxFunction:
+        """A function with static arguments, by name."""
+        return cls(recognize.jax().jit(fun, static_argnames=static))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return program_of(self.fun, args, kwargs).run(args, kwargs, self.fun)
+
+    def prepared(self, args: tuple, kwargs: dict[str, Any]) -> Callable[..., Any]:
+        """What repeats the call with these arguments as JAX does, without asking again what it is."""
+        found = recognize.jax()
+        made: list[JaxProgram] = []
+
+        def repeat(*args: Any, **kwargs: Any) -> Any:
+            if not made:
+                made.append(program_of(self.fun, args, kwargs))
+                return made[0].run(args, kwargs, self.fun)
+            return found.block_until_ready(made[0].callee(args, kwargs, self.fun)(*args, **kwargs))
+
+        repeat.__name__ = self.__name__
+        return repeat
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}, traced and compiled by {recognize.version()}>"
+
+
+# -- from what a user has to a program --------------------------------------------------------------------
+
+_programs: caches.Latest[tuple, JaxProgram] = caches.Latest(64)
+_jits: caches.Latest[int, Any] = caches.Latest(64)
+for _kept in (_programs, _jits):
+    caches.register(_kept.clear)
+
+
+def program_of(what: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> JaxProgram:
+    """The program of a function of JAX's with its arguments, of a stage, or of a jaxpr.
+
+    Raises:
+        TypeError: arguments given with a stage, which has them already.
+    """
+    kwargs = kwargs or {}
+    what = what.fun if isinstance(what, JaxFunction) else what
+    kind = recognize.kind_of(what)
+    if kind not in ("", "jit"):
+        return _of_stage(kind, what)
+    found = recognize.jax()
+    if kind != "jit":
+        # A wrapper that is made anew for each call would be traced anew.
+        what = _jits.get_or_make(id(what), lambda: found.jit(what))
+    name = getattr(what, "__name__", type(what).__name__)
+    with events.span("trace", name=name):
+        traced = what.trace(*args, **kwargs)
+    return _of_traced(traced)
+
+
+def _of_traced(traced: Any) -> JaxProgram:
+    key = (id(traced.jaxpr), str(getattr(traced, "_meta_tys_flat", "")), traced.in_tree)
+    return _programs.get_or_make(key, lambda: JaxProgram(str(traced.fun_name), traced))
+
+
+def _of_stage(kind: str, what: Any) -> JaxProgram:
+    found = recognize.jax()
+    if kind == "Traced":
+        return _of_traced(what)
+    if kind in ("Lowered", "Compiled"):
+        stage = {kind.lower(): what}
+        return _programs.get_or_make((id(what), kind), lambda: JaxProgram(_name(what), **stage))
+    closed = what
+    if kind == "Jaxpr":
+        if what.constvars:
+            raise TypeError(
+                f"an open jaxpr of JAX's has {len(what.constvars)} constants whose values it does not have: pass the ClosedJaxpr"
+            )
+        closed = recognize.extended().ClosedJaxpr(what, ())
+    fun = recognize.extended().jaxpr_as_fun(closed)
+
+    def run(*xs: Any) -> Any:
+        return fun(*xs)
+
+    run.__name__ = run.__qualname__ = closed.jaxpr.debug_info.func_name or "jaxpr"
+    return _programs.get_or_make(
+        (id(closed), kind), lambda: JaxProgram(run.__name__, found.jit(run).trace(*closed.in_avals))
+    )
+
+
+def _name(stage: Any) -> str:
+    """The name of a function that only its module still has."""
+    text = stage.as_text() or ""
+    found = re.search(r"(?m)^(?:module @|HloModule )(?:jit_)?([\w.<>-]+)", text)
+    return found[1].strip("_") if found else "function"
+
+
+# -- numbers and descriptions --------------------------------------------------------------------------------
+
+
+def numbered(program: JaxProgram) -> Any:
+    """The `Traced` with the numbers of its equations in their names; as it is where this JAX keeps its program elsewhere."""
+    traced = program.traced
+    params = getattr(traced, "_params", None)
+    if not isinstance(params, dict) or "jaxpr" not in params:
+        return traced
+    made = copy.copy(traced)
+    made._params = {**params, "jaxpr": _Numbering(program).closed(params["jaxpr"])}
+    made._lojax = None
+    return made
+
+
+class _Numbering:
+    """JAX's equations with the numbers of ours; a program that is used twice stays one."""
+
+    def __init__(self, program: JaxProgram):
+        ours = number_equations(program.closed.jaxpr)
+        self.numbers = {i: ours[id(eqn)] for i, (_, eqn) in program.equations.items()}
+        self.done: dict[int, tuple[Any, Any]] = {}
+
+    def closed(self, theirs: Any) -> Any:
+        found = self.done.get(id(theirs))
+        if found is None:
+            found = self.done[id(theirs)] = (theirs, theirs.replace(jaxpr=self.jaxpr(theirs.jaxpr)))
+        return found[1]
+
+    def jaxpr(self, theirs: Any) -> Any:
+        found = self.done.get(id(theirs))
+        if found is None:
+            made = theirs.replace(eqns=list(map(self.equation, theirs.eqns)))
+            found = self.done[id(theirs)] = (theirs, made)
+        return found[1]
+
+    def equation(self, e: Any) -> Any:
+        number = self.numbers.get(id(e))
+        if number is None:  # inside of what stays JAX's own
+            return e
+        stack = e.source_info.name_stack.extend(f";e{number}")
+        params = {k: self.value(v) for k, v in e.params.items()}
+        return e.replace(params=params, source_info=e.source_info.replace(name_stack=stack))
+
+    def value(self, v: Any) -> Any:
+        kind = type(v).__name__
+        if kind == "ClosedJaxpr":
+            return self.closed(v)
+        if kind == "Jaxpr" and hasattr(v, "eqns"):
+            return self.jaxpr(v)
+        if isinstance(v, (tuple, list)) and any(
+            type(x).__name__ in ("ClosedJaxpr", "Jaxpr") for x in v
+        ):
+            parts = [self.value(x) for x in v]
+            return type(v)(*parts) if hasattr(v, "_fields") else type(v)(parts)
+        return v
+
+
+def readable(text: str) -> str:
+    """A module of JAX's with the number of an equation at the end of each name, as ours have them.
+
+    >>> readable('%0 = stablehlo.sine %x loc("jit(f)/;e0/while/body/;e1/sin"(#loc3))')
+    '%0 = stablehlo.sine %x loc("jit(f)/while/body/sin;e0;e1"(#loc3))'
+    """
+
+    def moved(found: re.Match) -> str:
+        numbers = dict.fromkeys(_MARK.findall(found[2]))
+        # As ours: of what was called, the operation's own number stands last.
+        return f'{found[1]}"{_MARK.sub("", found[2])}{"".join(f";e{n}" for n in numbers)}"'
+
+    return _MARKED.sub(moved, _ARGUMENT.sub("", text))
+
+
+def _described(program: JaxProgram) -> MeshComputation:
+    found = recognize.jax()
+    stage, closed = program.jax_lowered, program.closed
+    if stage is None:
+        inner = getattr(program.jax_compiled, "_executable", None)
+        facts: dict[str, Any] = {
+            "kept_var_idx": getattr(inner, "_kept_var_idx", None),
+            "in_shardings": getattr(inner, "_in_shardings", ()),
+            "out_shardings": getattr(inner, "_out_shardings", ()),
+        }
+        consts: list[Any] = []
+        text = "// a Compiled of JAX's keeps no StableHLO\n"
+        devices = tuple(program.jax_compiled.runtime_executable().local_devices())
+    else:
+        lowering = stage._lowering
+        facts, consts = lowering.compile_args, list(lowering.const_args)
+        text = readable(stage.as_text(debug_info=True))
+        listed = getattr(lowering, "_device_list", None)
+        devices = tuple(listed) if listed is not None else (found.devices()[0],)
+    total = len(closed.in_avals)
+    kept = facts.get("kept_var_idx")
+    # JAX counts the constants that it passes before the arguments.
+    skip = len(consts)
+    kept = tuple(i - skip for i in sorted(kept) if i >= skip) if kept is not None else tuple(range(total))  # fmt: skip
+    ins = tuple(map(_sharding, tuple(facts.get("in_shardings", ()))[skip:]))
+    outs = tuple(map(_sharding, facts.get("out_shardings", ())))
+    several = len(devices) > 1
+    ins = ins if len(ins) == len(kept) else (None,) * len(kept)
+    outs = outs if len(outs) == len(closed.out_avals) else (None,) * len(closed.out_avals)
+    mesh = next((s.mesh for s in (*ins, *outs) if isinstance(s, NamedSharding)), None)
+    mesh = mesh if mesh is not None or not several else _mesh_inside(closed.jaxpr)
+    if several:  # what is given for one device is left to what the executable says
+        ins = tuple(s if isinstance(s, NamedSharding) else None for s in ins)
+        outs = tuple(s if isinstance(s, NamedSharding) else None for s in outs)
+    given_away = getattr(getattr(stage, "_lowering", None), "_donated_invars", ()) or ()
+    donated = tuple(np.flatnonzero(given_away).tolist())
+    module = LoweredModule(
+        text,
+        program.name,
+        hoisted=[values.array(c) for c in consts],
+        ordered=tuple(map(str, facts.get("ordered_effects", ()) or ())),
+        shards=several,
+    )
+    return MeshComputation(
+        closed, module, program.name, devices, True, kept, tuple(ins), tuple(outs), donated, mesh
+    )
+
+
+def _sharding(theirs: Any) -> Any:
+    try:
+        return values.sharding(theirs)
+    except values.Untranslatable:
+        return None
+
+
+def _mesh_inside(jaxpr: Jaxpr) -> Any:
+    """The mesh of the first `shard_map` or constraint in a program."""
+    for eqn in jaxpr.eqns:
+        for value in (eqn.params.get("mesh"), getattr(eqn.params.get("sharding"), "mesh", None)):
+            if value is not None and hasattr(value, "devices"):
+                return value
+        inner = eqn.params.get("jaxpr")
+        found = _mesh_inside(getattr(inner, "jaxpr", inner)) if inner is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def ours_of(program: JaxProgram, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple]:
+    """A program as a function of our transformations, and its arguments' types.
+
+    Positions of arguments stay as they are where each is one array; else they are those of the flat arguments.
+    """
+    flat = program.flat(args, kwargs)
+    types = tuple(
+        ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.in_avals
+    )
+    if len(types) != len(flat):
+        raise TypeError(f"{program.name} takes {len(types)} values, given {len(flat)}")
+    single = len(program.closed.out_avals) == 1
+    closed = program.closed
+
+    def run(*xs: Any) -> Any:
+        outs = eval_jaxpr(closed.jaxpr, closed.consts, *xs)
+        return outs[0] if single else outs
+
+    run.__name__ = run.__qualname__ = program.name
+    return run, types
