@@ -1,4 +1,4 @@
-"""The stepper on a program of 10,000 equations: one step, a jump to any equation, the run, against the goals of the view.
+"""The stepper on a program of 20,000 equations: one step, a jump to any equation, the run, against the goals of the view.
 
 python -m tests.benchmarks.stepping [--json PATH]
 """
@@ -18,11 +18,11 @@ from xlab import lax, observe
 from xlab import numpy as jnp
 from xlab.notebook.magics.xstep import handlers
 
-EQUATIONS = 10_000
+EQUATIONS = 20_000
 
 
 def long(x):
-    """A chain of 10,000 equations."""
+    """A chain of 20,000 equations."""
     for _ in range(EQUATIONS // 2):
         x = lax.mul(lax.sin(x), np.float32(1.001))
     return x

@@ -48,14 +48,15 @@ export function valueNode(v, { fresh, faded, tag, was, mesh, devices, tools, cal
   const words = [];
   if (span(v) && !v.type.startsWith("bool")) words.push(span(v));
   if (v.mean !== undefined && v.mean !== null && low !== high) words.push(`mean ${significant(real(v.mean))}`);
-  const bars = v.histogram?.length ? h("svg", { class: "xl-hist", width: v.histogram.length * 4, height: 16, role: "img", "aria-label": "histogram" },
+  // What is dead is a line: pictures of all of it would take longer than a step.
+  const bars = !faded && v.histogram?.length ? h("svg", { class: "xl-hist", width: v.histogram.length * 4, height: 16, role: "img", "aria-label": "histogram" },
     v.histogram.map((n, i) => { const tall = (16 * n) / Math.max(1, ...v.histogram); return h("rect", { x: i * 4, y: 16 - tall, width: 3, height: tall }); })) : null;
   const entries = (v.preview || []).map((x) => { const n = real(x); return typeof n === "number" ? significant(n, true) : String(n); }).join(", ");
   return h("div", { class: `xl-value${fresh ? " xl-fresh" : ""}${faded ? " xl-faded" : ""}${was ? " xl-changed" : ""}` },
     h("div", { class: "xl-value-head" }, tag ? h("small", { class: "xl-tag" }, tag) : null, h("code", {}, h("b", {}, called), `  ${v.type}`), v.note && v.note !== called ? h("small", {}, v.note) : null, bars,
       h("span", {}, words.join("  ")), bad ? h("b", { class: "xl-sign" }, `⚠ ${v.nans ? `${v.nans} NaN ` : ""}${v.infs ? `${v.infs} Inf` : ""}`) : null,
       was ? h("small", { class: "xl-was" }, `≠ was ${span(was) || "another value"}`) : null, tools),
-    v.shards?.length ? shardPanels(v, low, high, mesh, devices) : v.heat?.length ? heatGrid(v.heat, low, high) : null,
+    faded ? null : v.shards?.length ? shardPanels(v, low, high, mesh, devices) : v.heat?.length ? heatGrid(v.heat, low, high) : null,
     entries && fresh ? h("div", { class: "xl-dim" }, `[${entries}${v.type.endsWith("[]") ? "" : ", …"}]`) : null);
 }
 
@@ -270,18 +271,33 @@ export function mountStepper(host, data, model, bin, outer, page) {
     const bare = ({ note: _, ...rest }) => JSON.stringify(Object.entries(rest).sort());
     const differs = (i, v) => { const old = before.get(i)?.outputs.find((o) => o.name === v.name); return old && bare(old) !== bare(v) ? old : null; };
     for (const v of data.inputs) seen.set(v.name, { v });
+    const { path } = steps.get(at);
+    // Of another iteration is what has another path: its variables are not those of this one.
+    const around = (s) => s && s.path.length <= here && s.path.every((name, k) => name === path[k]);
+    const own = (s) => around(s) && s.path.length === here;
+    const made = new Set();
+    // What an iteration is given and no step makes: its carry and slices, also those that are read later.
+    const give = (s) => {
+      for (const v of s.inputs || []) if (!v.name.includes(":") && !made.has(v.name) && !seen.has(v.name)) seen.set(v.name, { v });
+    };
     for (let i = Math.max(0, at - 400); i <= at; i += 1) {
       const s = steps.get(i);
-      if (!s || s.path.length > here) continue;
-      // What this step reads and no step makes: the carry and the slices of this iteration.
-      if (i === at) for (const v of s.inputs || []) if (!v.name.includes(":") && !seen.has(v.name)) seen.set(v.name, { v });
+      if (!around(s)) continue;
+      if (own(s)) give(s);
       for (const name of s.dead) dead.add(name);
       for (const v of s.outputs) {
         seen.delete(v.name);
         seen.set(v.name, { v, fresh: i === at, was: differs(i, v) });
         if (!s.dead.includes(v.name)) dead.delete(v.name);
       }
+      for (const v of s.outputs) made.add(v.name);
       for (const v of edits.get(i) || []) seen.set(v.name, { v, fresh: i === at, was: seen.get(v.name)?.v || v });
+    }
+    for (let i = at + 1; here && i < at + 400 && steps.has(i); i += 1) {
+      const s = steps.get(i);
+      if (s.path.length < here || !s.path.slice(0, here).every((name, k) => name === path[k])) break;
+      if (own(s)) give(s);
+      for (const v of s.outputs) made.add(v.name);
     }
     const rank = (x) => (x.fresh ? 0 : operands.includes(x.v.name) ? 1 : 2);
     const list = [...seen.values()].reverse().sort((a, b) => rank(a) - rank(b)).slice(0, 40);
@@ -318,7 +334,7 @@ export function mountStepper(host, data, model, bin, outer, page) {
   const bar = h("div", { class: "xl-transport", role: "toolbar", "aria-label": "stepper" },
     button("", "first step", "first"), button("", "one step back (left)", "back"), button("", "one step (right)", "next"), button("", "last step", "last"),
     button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN", "nan"),
-    live ? h("button", { type: "button", title: "who made the first NaN: the equations from its cause to the result", click: () => ofWholeRun("blame", {}, (found) => nanPathNode(found, go)) }, "who made it") : "", place, where);
+    live ? h("button", { type: "button", title: "who made the first NaN: the equations from its cause to the result", click: () => ofWholeRun("blame", {}, (found) => nanPathNode(found, go, program.shown)) }, "who made it") : "", place, where);
   const field = h("input", { type: "search", class: "xl-break-field", placeholder: "nan · abs > 9 · line 12 · var h · sin", "aria-label": "new breakpoint", keydown: (event) => { if (event.key === "Enter") addBreak(field.value); } });
   const chips = h("span", { class: "xl-chips" });
   const stopped = h("span", { class: "xl-stopped", role: "status" });

@@ -6,13 +6,18 @@ import { real, significant } from "../kit/format.js";
 const hues = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 
 /** The equations from the cause of a NaN to its result; a press goes to the step. */
-export function nanPathNode(found, go) {
+export function nanPathNode(found, go, shown) {
+  // By the user's names, as the program beside it; parameters are read there.
+  const words = (s) => {
+    const names = new Set([...(s.inputs || []), ...(s.outputs || [])].map((v) => v.name));
+    return (s.text || "").replace(/\[\w+=[^\]]*\]+/, "").replace(/[A-Za-z_]\w*/g, (word) => (names.has(word) ? shown(word) : word));
+  };
   const steps = found.steps || [];
   if (!steps.length) return h("p", { class: "xl-dim" }, `no NaN in this run${found.origin ? `; ${found.origin}, and an infinity is no NaN` : ""}`);
   return h("div", { class: "xl-nan-path" },
     h("p", {}, h("b", {}, "who made the first NaN"), `   ${found.result} has it, from ${found.origin || "a constant"} along ${steps.length} equation${steps.length > 1 ? "s" : ""}`),
     steps.map((s, n) => h("button", { type: "button", class: n === (found.maker ?? -1) ? "xl-nan-maker" : "", click: () => go(s.index || 0) },
-      h("small", {}, `step ${(s.index || 0) + 1}`), h("code", {}, s.text || ""), h("span", {}, found.words[n]), s.path?.length ? h("small", {}, s.path.join(" ▸ ")) : null,
+      h("small", {}, `step ${(s.index || 0) + 1}`), h("code", {}, words(s)), h("span", {}, found.words[n]), s.path?.length ? h("small", {}, s.path.join(" ▸ ")) : null,
       s.source ? h("small", {}, `line ${s.source.line}`) : null, n === (found.maker ?? -1) ? h("b", {}, "◀ the first NaN") : null)));
 }
 
