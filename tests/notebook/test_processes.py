@@ -234,6 +234,7 @@ import os, signal, sys
 from xlab.notebook import processes
 group = processes.start(1)
 print(*group._pids, group._reaper.pid, flush=True)
+print(group._folder, flush=True)
 if sys.argv[1] == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -249,9 +250,11 @@ def test_no_process_outlives_the_kernel(how):
         text=True,
         timeout=100,
     )
-    pids = list(map(int, done.stdout.split()))
+    *pids, folder = done.stdout.split()
+    pids = list(map(int, pids))
     assert len(pids) >= 3 and done.returncode == (-9 if how == "killed" else 0), done
     assert gone(pids), [p for p in pids if _alive(p)]
+    assert not os.path.exists(folder)
 
 
 def test_bad_options():

@@ -32,7 +32,7 @@ _GRACE = 1.0
 """Seconds in which the others may tell what they saw when a process ended."""
 
 _REAPER = """
-import os, signal, sys
+import os, shutil, signal, sys
 pids = []
 for line in sys.stdin:
     pids = line.split()
@@ -43,6 +43,7 @@ for pid in pids:
             os.kill(int(pid), signal.SIGKILL)
     except OSError:
         pass
+shutil.rmtree(sys.argv[1], ignore_errors=True)
 """
 """Runs beside the kernel and ends the processes when the kernel ends, however it does: then its standard input ends."""
 
@@ -149,7 +150,7 @@ class Group:
         self.address = address
         self._service = _group.serve(address, self.count, heartbeat=o["heartbeat"])
         self._reaper: Any = subprocess.Popen(
-            [sys.executable, "-S", "-E", "-c", _REAPER],
+            [sys.executable, "-S", "-E", "-c", _REAPER, self._folder],
             stdin=subprocess.PIPE,
             text=True,
             start_new_session=True,
