@@ -11,6 +11,7 @@ from tests.observe import sample_programs as programs
 from xlab import observe
 from xlab.notebook.export import write_html
 from xlab.notebook.views import view_for
+from xlab.observe.records import Equation, Program, Report, Type, Variable
 from xlab.observe.records.diff import Diff, Pair
 from xlab.sharding import NamedSharding
 from xlab.sharding import PartitionSpec as P
@@ -112,4 +113,27 @@ def test_a_picture_has_its_own_pattern_where_another_is_hidden(browser, tmp_path
       });
     }""")
     assert seen and all(there and not hidden for _, there, hidden in seen), seen
+    page.close()
+
+
+def test_a_program_opens_at_its_first_equation_and_names_are_whole(browser, tmp_path):
+    kind = Type("f32", (8, 4))
+    inputs = tuple(Variable(f"v{i}", kind, f"params['layers'][{i}]['down']") for i in range(51))
+    program = Program(
+        "f", inputs, ("z",), equations=(Equation(0, "sin", ("v0",), (Variable("z", kind),)),)
+    )
+    layout = observe.layout(NamedSharding(programs.mesh(), P("data")), (8, 4))
+    layouts = tuple(layout.replace(name=v.note, role="argument") for v in inputs)
+    path = write_html(Report("f", (program,), layouts), tmp_path / "p.html")
+    page = visit(browser, path)
+    page.set_viewport_size({"width": 1400, "height": 800})
+    page.locator("[role=tab]", has_text="Program").click()
+    box = page.locator(".xl-rows").first.bounding_box()
+    seen = page.locator(".xl-row", has_text="sin").first.bounding_box()
+    assert box["y"] <= seen["y"] < box["y"] + box["height"]
+    page.locator("[role=tab]", has_text="Shardings").click()
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.xl-layout-row > :nth-child(2)')].filter((n) => n.scrollWidth > n.clientWidth).length"
+    )
+    assert cut == 0
     page.close()

@@ -142,6 +142,12 @@ export function jaxprColumn(program, bus, bin) {
   });
   column.same = "";
   column.whole = false;
+  // Of many parameters the last few are in sight: a program opens at what it computes.
+  const begin = column.start;
+  column.start = () => {
+    begin();
+    if (eqs.row[0] > 12 && !bus.keys.length) column.rows.reveal(eqs.row[0] - 3, 1e9);
+  };
   // Of a name its state, of a rank with its numbers; of an equation that casts what was and what is: the colors change, and nothing moves.
   chipsUnderPointer(column, bin, (i, name) => {
     const k = kOf(i);
