@@ -78,3 +78,20 @@ def test_the_largest_eigenvalues():
     assert few[0] <= theta[0] * 1.0001
     with pytest.raises(ValueError, match="5 k < n"):
         sparse.linalg.lobpcg_standard(jnp.asarray(matrix), np.ones((20, 4), np.float32))
+
+
+def test_the_paths_that_programs_import():
+    import importlib
+
+    from xlab.experimental import sparse
+
+    for name, member in (
+        ("bcoo", "bcoo_dot_general"),
+        ("bcsr", "BCSR"),
+        ("linalg", "spsolve"),
+        ("transform", "sparsify"),
+    ):
+        module = importlib.import_module(f"xlab.experimental.sparse.{name}")
+        assert getattr(sparse, name) is module
+        found = getattr(sparse, member, None) or getattr(xlab.sparse.linalg, member)
+        assert getattr(module, member) is found

@@ -7,5 +7,7 @@ Example:
     ([1.0, 5.0], [[0.0, 4.0], [2.0, 0.0], [0.0, 6.0]])
 """
 
-from xlab.sparse import *  # noqa: F403
-from xlab.sparse import linalg  # noqa: F401
+from xlab.sparse import *
+
+# After all names, for the room has files of the same words.
+from xlab.experimental.sparse import bcoo, bcsr, linalg, transform  # isort: skip

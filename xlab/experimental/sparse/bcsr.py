@@ -1,0 +1,29 @@
+"""Sparse arrays of batched compressed rows, under the path that programs import."""
+
+from xlab.sparse import (
+    BCSR,
+    bcsr_broadcast_in_dim,
+    bcsr_concatenate,
+    bcsr_dot_general,
+    bcsr_dot_general_p,
+    bcsr_extract,
+    bcsr_extract_p,
+    bcsr_fromdense,
+    bcsr_sum_duplicates,
+    bcsr_todense,
+    bcsr_todense_p,
+)
+
+__all__ = [
+    "BCSR",
+    "bcsr_broadcast_in_dim",
+    "bcsr_concatenate",
+    "bcsr_dot_general",
+    "bcsr_dot_general_p",
+    "bcsr_extract",
+    "bcsr_extract_p",
+    "bcsr_fromdense",
+    "bcsr_sum_duplicates",
+    "bcsr_todense",
+    "bcsr_todense_p",
+]
