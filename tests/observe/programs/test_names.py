@@ -183,3 +183,10 @@ x = np.ones(8, np.float32)""").raise_error()
     files = {listing.file for listing in program.sources}
     assert any(e.primitive == "shard_map" for e, _ in program.walk())
     assert files and all("IPython" not in f and "interactiveshell" not in f for f in files), files
+
+
+def test_lines_with_magics_are_shown_as_they_were_typed():
+    made = "get_ipython().run_line_magic('xstep', 'f(x)')"
+    assert names.as_typed(made) == "%xstep f(x)"
+    for line in (f"# {made[:-1]}", "get_ipython().run_line_magic(f, x)", "y = 1"):
+        assert names.as_typed(line) == line

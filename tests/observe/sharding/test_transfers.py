@@ -1,5 +1,6 @@
 """Collectives against the compiled module read by hand: who asked for each, what it moves, how often, and why."""
 
+import functools
 import re
 
 import numpy as np
@@ -393,3 +394,20 @@ def test_times_are_those_of_one_run_of_the_collective():
     whole = session.profile.instructions[t.instruction]
     assert t.times == t.runs == whole.times == 25 and t.measured_us == pytest.approx(whole.us / 25)
     assert "waiting for the others included" in observe.text((t,), times=True)
+
+
+def test_callbacks_of_regions_that_leave_axes_to_the_compiler(mesh):
+    def host(a):
+        return np.asarray(a) * 3
+
+    @xlab.jit
+    @functools.partial(
+        xlab.shard_map, mesh=mesh, in_specs=P("data"), out_specs=P("data"), axis_names={"data"}
+    )
+    def f(a):
+        b = xlab.pure_callback(host, xlab.ShapeDtypeStruct(a.shape, a.dtype), a)
+        return b + xlab.lax.with_sharding_constraint(a, P(None, "model"))
+
+    (t,) = observe.transfers(f, np.ones((16, 4), np.float32))
+    assert t.kind == "all_gather" and t.reason.startswith("pure_callback (line ")
+    assert "whole arrays along model" in t.reason and "axis_names" in t.fix

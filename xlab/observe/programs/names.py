@@ -7,6 +7,7 @@ import dis
 import functools
 import linecache
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -197,14 +198,30 @@ def _place(code: Any, lasti: int, file: str, shown: str | None) -> Source:
 
     p = position(code, lasti)
     end = p.end_column if p.end_line == p.line else 0
-    return Source(
-        shown or file,
-        p.line,
-        p.column,
-        end,
-        p.function,
-        linecache.getline(p.file, p.line).rstrip("\n"),
-    )
+    raw = linecache.getline(p.file, p.line).rstrip("\n")
+    text = as_typed(raw)
+    # Columns are those of what ran.
+    columns = (p.column, end) if text == raw else (0, 0)
+    return Source(shown or file, p.line, *columns, p.function, text)
+
+
+_MAGIC = re.compile(r"(.*)\bget_ipython\(\)\.run_line_magic\((.*)\)\s*$")
+
+
+def as_typed(line: str) -> str:
+    """A line of Python as its user typed it: IPython makes calls of magics.
+
+    >>> as_typed("y = get_ipython().run_line_magic('xjit', 'f(x, \\'a\\')')"), as_typed("y = f(x)")
+    ("y = %xjit f(x, 'a')", 'y = f(x)')
+    """
+    found = _MAGIC.match(line)
+    if found is None:
+        return line
+    try:
+        name, rest = ast.literal_eval(f"({found[2]})")
+    except (ValueError, SyntaxError):
+        return line
+    return f"{found[1]}%{name} {rest}".rstrip()
 
 
 def is_transposed(eqn: JaxprEqn) -> bool:
@@ -242,7 +259,9 @@ def listings(equations: Any) -> tuple[Listing, ...]:
             else:
                 merged.append([first, last])
         for first, last in merged:
-            lines = tuple(linecache.getline(file, n).rstrip("\n") for n in range(first, last + 1))
+            lines = tuple(
+                as_typed(linecache.getline(file, n).rstrip("\n")) for n in range(first, last + 1)
+            )
             if any(lines):
                 name = shown_name(file)
                 out.append(Listing(name or file, first, lines, name or os.path.basename(file)))

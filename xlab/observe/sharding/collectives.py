@@ -34,7 +34,7 @@ from xlab.observe.sharding.collective_axes import (
 )
 from xlab.observe.sharding.reasons import Cause, PartitionedValue, Try, decided, place_text, whole
 from xlab.observe.sharding.reasons import together as gathered
-from xlab.observe.sharding.remedies import remedy
+from xlab.observe.sharding.remedies import callbacks_of_region, remedy
 
 MOST_MESSAGES = 20_000
 """Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
@@ -500,6 +500,8 @@ def _unlisted(
         return f"why is not known: {stages.unstaged}"
     if eqn is None:
         return "the partitioner gave no location for it"
+    if host := callbacks_of_region(eqn, axes):
+        return f"{host}, which the host runs, gets whole arrays along {' and '.join(axes)}, an axis that the region around it leaves to the compiler"
     what = f"{eqn.primitive.name}{place_text(eqn)}"
     split = _split_over(read, axes)
     listed = " and ".join(

@@ -358,7 +358,7 @@ def _reshard(
     reader_equation: int,
     result: int,
 ) -> Cause:
-    before = source.type.text if source else "another sharding"
+    before = source.type.text if source else "laid out in another way"
     name = _said(stages, source)
     argument = source.argument if source else -1
     tries = (_try({argument: target.spec or ()}),) if argument >= 0 else ()

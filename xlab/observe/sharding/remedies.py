@@ -15,6 +15,9 @@ def remedy(stages: ProgramStages, eqn: JaxprEqn | None, axes: tuple[str, ...]) -
     """How to keep on each device what an equation reads: the user's value nearest to it, split along another dimension."""
     if eqn is None:
         return ""
+    if host := callbacks_of_region(eqn, axes):
+        over = ", ".join(map(repr, axes))
+        return f"take {host} out of the shard_map, or make the region manual along {over} too (axis_names): then each device calls with its part"
     name = nearest_name(stages, eqn)
     if not name:
         return ""
@@ -26,6 +29,23 @@ def remedy(stages: ProgramStages, eqn: JaxprEqn | None, axes: tuple[str, ...]) -
         f"split another dimension of `{name}` over {over}, so that the one along which {what} works is whole on each "
         f"device"
     )
+
+
+def callbacks_of_region(eqn: JaxprEqn, axes: tuple[str, ...]) -> str:
+    """The callbacks in an equation's `shard_map` that leaves these mesh axes to the compiler: they get whole arrays along them."""
+    found: dict[str, None] = {}
+
+    def walk(e: JaxprEqn, open_: bool) -> None:
+        if "newly_manual_axes" in e.params:
+            open_ = not set(axes) & set(e.params["newly_manual_axes"])
+        if (open_ and "callback" in e.params) or (open_ and e.primitive.name == "debug_print"):
+            found[f"{e.primitive.name}{place_text(e)}"] = None
+        for _, inner in subjaxprs_of_params(e.params):
+            for each in open_jaxpr(inner).eqns:
+                walk(each, open_)
+
+    walk(eqn, False)
+    return " and ".join(list(found)[:2])
 
 
 def nearest_name(stages: ProgramStages, eqn: JaxprEqn) -> str:
