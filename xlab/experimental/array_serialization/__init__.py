@@ -1,1 +1,1 @@
-"""Pytrees of arrays over many devices, written to files and read under any sharding: `array_serialization.pytree_serialization`."""
+"""Pytrees of arrays over many devices, written to files and read under any sharding: `pytree_serialization.py`."""

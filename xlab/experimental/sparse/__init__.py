@@ -1,5 +1,7 @@
 """Sparse arrays: `BCOO` (batched coordinates), `BCSR` (batched compressed rows), and functions of them.
 
+The same by the paths that programs import: `bcoo.py`, `bcsr.py`, `linalg.py` (solvers), `transform.py` (`sparsify`).
+
 Example:
     >>> import xlab.numpy as jnp
     >>> A = BCOO.fromdense(jnp.array([[0., 1., 0.], [2., 0., 3.]]))
