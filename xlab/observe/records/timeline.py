@@ -79,7 +79,7 @@ def timeline_sentence(t: Timeline) -> str:
     """Where the time of the devices went, in one line.
 
     >>> timeline_sentence(Timeline("f", 10.0, (0,), shares=(DeviceTime(0, 6.0, 2.0, 1.0, 1.0, 1.0),)))
-    'a step of 10.0 μs on 1 device: computing 60 %, communicating 20 %, waiting for other devices 10 %, nothing 10 %; 25 % of the time in collectives is hidden behind computing'
+    'a step of 10.0 µs on 1 device: computing 60 %, communicating 20 %, waiting for other devices 10 %, nothing 10 %; 25 % of the time in collectives is hidden behind computing'
     """
     whole = (
         sum(s.compute_us + s.communication_us + s.waiting_us + s.idle_us for s in t.shares) or 1.0

@@ -24,10 +24,10 @@ def series(fun: Any, *args: Any, name: str, by_letter: bool = False, **kwargs: A
 
     Example:
         >>> import numpy as np, xlab
-        >>> turn = lambda c, t: ((d := c * t), d)
-        >>> found = series(lambda x: xlab.lax.scan(turn, 1.0, x), np.float32([2, 3, 4]), name="d")
+        >>> turn = lambda c, t: (c * t, c)
+        >>> found = series(lambda x: xlab.lax.scan(turn, 1.0, x), np.float32([2, 3, 4]), name="t")
         >>> [(p.path, p.value.max) for p in found.points]
-        [(('scan 1/3',), 2.0), (('scan 2/3',), 6.0), (('scan 3/3',), 24.0)]
+        [(('scan 1/3',), 2.0), (('scan 2/3',), 3.0), (('scan 3/3',), 4.0)]
     """
     stepper = fun if isinstance(fun, Stepper) else Stepper(fun, *args, **kwargs)
     stepper.goto(0)
