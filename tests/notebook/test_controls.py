@@ -433,12 +433,25 @@ def test_what_if(notebook, cell):
     assert re.search(r"less|more|=", panel.locator(".xl-weighed").inner_text())
     panel.get_by_label("find an argument").fill("")
     panel.get_by_role("button", name="back to what is").click()
-    for box in panel.locator(".xl-whatif-arguments input[type=checkbox]").all()[1:]:
-        box.uncheck()
-    panel.get_by_role("button", name="search the best").click()
-    panel.locator(".xl-ranking").wait_for(timeout=LONG)
-    panel.locator(".xl-ranking button").last.click()
-    panel.locator(".xl-weighed").wait_for(timeout=LONG)
+    boxes = panel.locator(".xl-whatif-arguments input[type=checkbox]")
+    assert all(box.is_checked() for box in boxes.all()), "all that can be split is varied"
+    search, stop = (panel.get_by_role("button", name=name) for name in ("search the best", "stop"))
+    assert stop.is_hidden()
+    search.click()
+    panel.locator(".xl-found").wait_for(timeout=LONG)
+    # It moves while results come in, and may be gone.
+    panel.evaluate(
+        "p => [...p.querySelectorAll('button')].find(b => b.textContent === 'stop').click()"
+    )
+    until(notebook, stop.is_hidden, "a search that is stopped ends")
+    found = panel.locator(".xl-found").inner_text()
+    assert re.search(r"is better: .*|nothing better found", found) and "tried" in found
+    assert panel.locator(".xl-ranking tr.xl-now").count() == 1
+    assert panel.locator(".xl-front circle").count() > 1
+    panel.locator(".xl-ranking").get_by_role("button", name="prove").first.click()
+    panel.locator(".xl-weighed").first.wait_for(timeout=LONG)
+    assert "step" in panel.locator(".xl-weighed").inner_text()
+    assert "observe.place(" in panel.locator(".xl-pasted").inner_text()
 
 
 def test_stepper(notebook, cell):

@@ -207,6 +207,9 @@ def test_shard_mesh_flow(lab, run):
     assert "shard f32[2,4], 16 copies" in shown(outputs)
     outputs, _printed = run("%xflow xlab.jit(lambda a: jnp.sum(a))(X)")
     assert "all_reduce" in shown(outputs)
+    outputs, _printed = run("%xflow xlab.jit(lambda a: jnp.sum(a))(X) --better tpu:v5e")
+    assert "on tpu:v5e" in shown(outputs) and "now: a P('data', None)" in shown(outputs)
+    assert "placements tried" in outputs[0]["text/html"]
 
 
 def test_time_hlo_ladder_ledger_mem(lab, run):

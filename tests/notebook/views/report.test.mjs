@@ -187,9 +187,28 @@ assert.match(what.querySelector(".xl-error").textContent, /is no mesh/);
 button("back to what is").click();
 button("search the best").click();
 assert.equal(sent.at(-1).ask, "search");
-for (const hear of heard) hear({ id: sent.at(-1).id, answer: { found: [{ ...side("now", [gather2]), arguments: [], predicted_us: 3 }], left: 7, refused: 0 } });
+const answer = (given) => { for (const hear of heard) hear({ id: sent.at(-1).id, answer: given }); };
+const rank = (name, step_us, peak, rest = {}) => ({ ...side(name, []), name, step_us, peak, compute_us: step_us, specs: [["x", [["model"], []]]], ...rest });
+const asked = JSON.parse(sent.at(-1).arguments.placement);
+assert.ok(asked.vary.length > 1 && !asked.on, "all that has dimensions is varied at first");
+answer({ done: false, phase: "walking", tried: 2, found: [rank("now", 8, 4096)] });
 await tick();
-assert.match(what.textContent, /what devices compute is not weighed\..*7 combinations not tried/);
+assert.match(what.textContent, /nothing better found yet · 2 placements tried · walking …/);
+assert.deepEqual(JSON.parse(sent.at(-1).arguments.placement).on, true);
+button("stop").click();
+answer({ done: false, tried: 9, best: 0, found: [rank("<b>FSDP", 5, 1024, { estimated: true, front: true }), rank("now", 8, 4096)] });
+await tick();
+await tick();
+assert.match(what.textContent, /<b>FSDP is better: 5.00 µs a step instead of 8.00 µs, 1.02 KB per device instead of 4.1 KB \(estimated\) · 9 placements tried · stopped/);
+assert.equal(what.querySelector(".xl-ranking").querySelectorAll("tr").length, 3);
+assert.equal(what.querySelector(".xl-front").querySelectorAll("circle").length, 2);
+const before = sent.length;
+button("prove").click();
+assert.deepEqual([sent.length, sent.at(-1).ask, JSON.parse(sent.at(-1).arguments.placement).specs["0"]], [before + 1, "what_if", [["model"], []]]);
+answer({ function: "f", before: { ...side("now", []), step_us: 8 }, after: { ...side("what if", []), step_us: 5 } });
+await tick();
+assert.match(what.querySelector(".xl-weighed").textContent, /step8.00 µs5.00 µs▼ less/);
+assert.match(what.querySelector(".xl-pasted").textContent, /"x": P\('model', None\),/);
 
 // no markup, no handler, no address came out of the data
 for (const node of root.walk()) {

@@ -244,3 +244,21 @@ def test_an_interrupt_keeps_the_best_so_far(transposed):
     found = search.ranking()
     assert len(seen) == 1 and found.tried == seen[0].tried and not found.done
     assert found.better is not None and found.better.step_us <= found.now.step_us
+
+
+def test_ways_with_a_name_use_each_axis_once():
+    mesh = mesh_of({"data": 4, "model": 2})
+
+    def f(ws, x):
+        for w in ws:
+            x = jnp.tanh(x @ w)
+        return x
+
+    args = [typed(mesh, (64, 64), None, "model")] * 4, typed(mesh, (32, 64), "data")
+    search = Search(observe.Experiment(xlab.jit(f), *args), prove=0)
+    for _, specs in search._named(search.base):
+        for spec in specs:
+            used = [a for axes in spec for a in axes]
+            assert len(used) == len(set(used))
+    tensor = dict(search._named(search.base))["data × tensor parallel (Megatron)"]
+    assert tensor[:4] == (((), ("model",)), (("model",), ()), ((), ("model",)), (("model",), ()))

@@ -11,6 +11,7 @@ from xlab.notebook import formatters
 from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import STATIC, call_of, jitted
+from xlab.notebook.views.whatif import SECONDS
 from xlab.observe.programs.analysis_only import suppress_warnings
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Report
@@ -30,6 +31,11 @@ class Xflow(Magics):
             "tpu:v5e:2x4",
         ),
         STATIC,
+        Option(
+            "better",
+            "look for a placement that is better than the present one, for a machine that need not be there",
+            "tpu:v5e:4x4",
+        ),
     )
     def xflow(self, given: SimpleNamespace) -> None:
         """Compiles a call without running it and shows its collectives, yours and the partitioner's."""
@@ -42,6 +48,10 @@ class Xflow(Magics):
             )
             return
         fun = jitted(self.shell, fun, given.static, args, kwargs)
+        if given.better:
+            tried = observe.Experiment(fun, *args, **kwargs)
+            formatters.show(tried.search(machine=given.better, seconds=SECONDS))
+            return
         with suppress_warnings():  # what the compiler warns of stands in the reasons
             transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:

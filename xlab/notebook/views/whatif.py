@@ -299,6 +299,7 @@ def what_if_data(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> l
             "program": index,
             "name": clean(function),
             "mesh": mesh_data(arguments[0].mesh),
+            "kind": "Explicit" if "Explicit" in arguments[0].mesh.axis_types else "Auto",
             "args": [
                 {
                     "name": clean(x.name),

@@ -206,8 +206,9 @@ def _tensor(
             at = d - len(target) + len(shape) if len(target) <= len(shape) else d
             k = at if at in same else same[-1] if same else None
             if k is not None and shape[k] % ways == 0 and not out[group.members[0]][k]:
-                for n in _alike(group, groups, names, shapes):
-                    out[n] = tuple(tuple(axes) if j == k else s for j, s in enumerate(out[n]))
+                for n in _alike(group, known, groups, names, shapes):
+                    if not {a for dim in out[n] for a in dim} & set(axes):
+                        out[n] = tuple(tuple(axes) if j == k else s for j, s in enumerate(out[n]))
                 break
     return out
 
@@ -219,7 +220,11 @@ def _kept(rule: Rule) -> set[int]:
 
 
 def _alike(
-    group: Group, groups: Sequence[Group], names: Sequence[str], shapes: Sequence[Sequence[int]]
+    group: Group,
+    known: Roles,
+    groups: Sequence[Group],
+    names: Sequence[str],
+    shapes: Sequence[Sequence[int]],
 ) -> list[int]:
     """A group's arguments, with those that go along, such as the moments of an optimizer."""
     tail = names[group.members[0]].replace(".", "[").split("[")[1:]
@@ -227,7 +232,12 @@ def _alike(
     for g in groups:
         n = g.members[0]
         other = names[n].replace(".", "[").split("[")[1:]
-        if g is not group and tail and shapes[n] == shapes[group.members[0]]:
+        if (
+            g is not group
+            and n not in known.uses
+            and tail
+            and shapes[n] == shapes[group.members[0]]
+        ):
             if len(other) >= len(tail) and [_plain(p) for p in other[-len(tail) :]] == [
                 _plain(p) for p in tail
             ]:

@@ -511,7 +511,7 @@ class Search:
         found = self.tried[key]
         assert found is not None
         arguments = tuple(
-            (name, Type(dtypes.short_name(avals[i].dtype), shape, spec).text)  # type: ignore[attr-defined]
+            (name, Type(dtypes.short_name(avals[i].dtype), shape, spec).text)
             for name, i, shape, spec in zip(
                 self.experiment.names, self.experiment.arguments, self.experiment.shapes, specs
             )
