@@ -29,6 +29,7 @@ import xlab
 from xlab import tree
 from xlab.backend import caches
 from xlab.notebook.free_variables import reads_of, token
+from xlab.observe.beside.recognize import is_theirs, is_traced
 from xlab.tree_util import register_pytree_node
 
 _MISSING = object()
@@ -36,14 +37,14 @@ _LAST = "the last expression"
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value becomes an input of a compiled cell: an array of numbers or keys, of xlab or NumPy.
+    """Whether a value becomes an input of a compiled cell: an array of numbers or keys, of xlab, NumPy, or JAX beside us.
 
     >>> is_array(np.ones(2)), is_array(1.0), is_array(np.array(["a"]))
     (True, False, False)
     """
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biufcV" and value.dtype.names is None
-    return isinstance(value, xlab.Array)
+    return isinstance(value, xlab.Array) or is_theirs(value) or is_traced(value)
 
 
 class PartitionedTree:

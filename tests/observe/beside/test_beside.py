@@ -108,6 +108,8 @@ def test_magics(seen):
     assert m["%xshard wide"].startswith("f32[8@data,4]")
     assert "add_any" in m["%xdiff loss(X, X) GRAD(X, X)"]
     assert "dot_general" in m["show(jax.make_jaxpr(loss)(X, X))"]
+    assert by in m["%%xjit"] and "dot_general" not in m["%%xjit"].split("\n")[0]
+    assert m["names"] == [[True], "3"] and m["cell"] is True
     assert m["reloaded"][0] and EQUAL in m["reloaded"][1]
 
 

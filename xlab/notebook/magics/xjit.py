@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import types
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,8 @@ from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted
 from xlab.notebook.recording import Recording, recording, show_report
 from xlab.notebook.tracebacks import present
+from xlab.observe.beside.calls import JaxFunction
+from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.comparison import targets
 from xlab.sharding import set_mesh
 
@@ -132,6 +135,11 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
     )
     _check_names(made, "--in", ins)
     _check_names(made, "--donate", options.names(given.donate))
+    # As a function of the names it uses: those say whose it is.
+    written = types.FunctionType(compile(place.source, place.file, "exec"), names, "this cell")
+    if belongs_to_jax(written, tuple(made.arguments())):
+        _plain_only(given)
+        return made.commit(run_by_jax(made.function(), made.arguments()))
     shardings = None
     if outs:
         shardings = (tuple(options.named_sharding(mesh, s, n) for n, s in outs.items()), None)
@@ -156,6 +164,30 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
         _repeat(jitted, arguments, given)
         _extras(run, given, jitted, arguments)
     return made.commit(returned)
+
+
+def run_by_jax(function: Any, arguments: Any) -> Any:
+    """What the function of a cell written for JAX returns, traced, compiled and run by JAX."""
+    leaves, given = xlab.tree.flatten(tuple(arguments))
+    trees = []
+
+    def cell(*xs: Any) -> list[Any]:
+        flat, structure = xlab.tree.flatten(function(*xlab.tree.unflatten(given, xs)))
+        trees.append(structure)
+        return flat
+
+    returned = JaxFunction(cell)(*leaves)
+    return xlab.tree.unflatten(trees[-1], returned)
+
+
+def _plain_only(given: Any) -> None:
+    """Options that place or compile are xlab's; in a cell written for JAX they are written in JAX."""
+    asked = [n for n in given.used if n not in ("show", "hide", "save", "quiet")]
+    if asked:
+        raise ValueError(
+            f"this cell is written for JAX, which traces and compiles it: --{asked[0]} is for cells written for xlab. Place its arrays with "
+            "jax.device_put, or make the cell a function, jit it with JAX's own options, and use %xjit f(x)"
+        )
 
 
 # By the ids of the functions, which their jits keep alive.

@@ -62,6 +62,12 @@ def is_theirs(x: Any) -> bool:
     return type(x).__name__ == "PRNGKeyArray" and type(x).__module__.startswith("jax.")
 
 
+def is_traced(x: Any) -> bool:
+    """Whether a value stands for an array while JAX traces."""
+    found = jax()
+    return found is not None and isinstance(x, found.core.Tracer)
+
+
 def is_ours(x: Any) -> bool:
     """Whether a value is an array or a key of ours."""
     return is_native_array(x) or isinstance(x, KeyArray)
