@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,12 +19,20 @@ from xlab.sharding import NamedSharding
 from xlab.sharding import PartitionSpec as P
 
 SCRIPT = """
+import xlab
 from xlab import numpy as jnp
 
 SCALE = 2.0
 
 def step(w, x):
     return SCALE * jnp.tanh(x @ w).sum()
+
+def spare(x, mask):
+    return x * 2
+
+def talks(x):
+    xlab.debug.print("{}", x.sum())
+    return x
 
 def broken(x):
     if x.sum() > 0:
@@ -58,6 +67,33 @@ def test_report_of_a_function(script, tmp_path, capsys):
     assert status == 0 and "step" in text and "warm" in text
     assert "tanh" in out.read_text()
     assert json.loads(records.read_text())["record"] == "Report"
+
+
+def test_a_check_says_what_could_be_otherwise(script, tmp_path, capsys):
+    files = [str(tmp_path / name) for name in ("found.sarif", "found.xml")]
+    words = [f"{script}:spare", "--args", "f32[4]", "f32[8]", "--check"]
+    assert report_command.main([*words, *files]) == 1
+    assert "unused argument: `mask` is given and not used" in capsys.readouterr().out
+    (run,) = json.loads((tmp_path / "found.sarif").read_text())["runs"]
+    assert [r["ruleId"] for r in run["results"]] == ["unused-argument"]
+    suite = ElementTree.parse(files[1]).getroot()[0]
+    assert suite.get("failures") == "1" and "mask" in suite[0].get("name")
+    assert report_command.main([*words, "--allow", "unused argument"]) == 0
+    assert "spare: no findings" in capsys.readouterr().out
+    assert report_command.main([*words, "--allow", "nonsense"]) == 2
+    assert "there are the kinds" in capsys.readouterr().err
+
+
+def test_a_check_names_the_line(script, tmp_path, capsys):
+    file = str(tmp_path / "found.sarif")
+    assert report_command.main([f"{script}:talks", "--args", "f32[4]", "--check", file]) == 1
+    (run,) = json.loads((tmp_path / "found.sarif").read_text())["runs"]
+    (result,) = run["results"]
+    place = result["locations"][0]["physicalLocation"]
+    line = place["region"]["startLine"]
+    assert "debug.print" in script.read_text().splitlines()[line - 1]
+    assert place["artifactLocation"]["uri"].endswith("model.py")
+    assert "calls of the host 1 → 0" in result["message"]["text"]
 
 
 def test_report_of_a_function_that_fails(script, tmp_path, capsys):
@@ -102,8 +138,8 @@ BAD = {
     "no file": (["nowhere.py:f"], 2, "there is no file nowhere.py"),
     "a folder": ([".:f"], 2, "there is no file ."),
     "no function": (["step"], 2, "FILE.py:FUNCTION, such as model.py:step"),
-    "a wrong function": (["{script}:stepp"], 2, "did you mean step? it has step, broken"),
-    "a class": (["{script}:SCALE"], 2, "it has step, broken"),
+    "a wrong function": (["{script}:stepp"], 2, "did you mean step? it has step, spare, talks, broken"),
+    "a class": (["{script}:SCALE"], 2, "it has step, spare, talks, broken"),
     "no Python": (["{folder}/syntax.py:f"], 2, "syntax.py could not be imported: SyntaxError: '(' was never closed"),
     "a failing import": (["{folder}/needs.py:f"], 2, "ModuleNotFoundError: No module named 'nothing_like_it' (line 2)"),
     "no arguments": (["{script}:step"], 2, "step(w, x): missing a required argument: 'w'; no arguments were given"),

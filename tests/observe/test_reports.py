@@ -117,7 +117,8 @@ def test_a_sum_of_parts_in_a_loop_is_no_warning():
 def test_shardings_that_disagree_are_noticed():
     with observe.record() as session:
         xlab.jit(programs.matmul, name="apart")(
-            programs.put(np.ones((8, 8)), "data", None), programs.put(np.ones((8, 8)), "data", None)
+            programs.put(np.ones((8, 8)), "data", "model"),
+            programs.put(np.ones((8, 8)), None, "model"),
         )
     report = observe.report(session)
     assert any(t.reshards for t in report.transfers)

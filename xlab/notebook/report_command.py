@@ -18,11 +18,12 @@ import numpy as np
 import xlab
 from xlab import observe
 from xlab.config import config, cpu_device_count
-from xlab.notebook import compile_progress, options
+from xlab.notebook import check_files, compile_progress, options
 from xlab.notebook.export import write_html
 from xlab.notebook.tracebacks import failure, shorten
 from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.recognize import belongs_to_jax
+from xlab.observe.overview.findings import kinds
 from xlab.observe.records.text import text
 from xlab.sharding import set_mesh
 
@@ -152,6 +153,22 @@ def check_folder(path: str, option: str) -> None:
         )
 
 
+def check(
+    jitted: Any, args: list[Any], mesh: Any, name: str, files: list[str], allowed: list[str]
+) -> int:
+    """Says what a function could do otherwise; returns 1 if there is something that is not allowed."""
+    try:
+        with set_mesh(mesh):
+            found = [f for f in observe.findings(jitted, *args) if f.kind not in allowed]
+    except Exception as caught:
+        print(f"xlab report: {name} failed: {place_of(shorten(caught))}", file=sys.stderr)
+        return 2
+    for file in files:
+        check_files.write(file, name, found)
+    print(text(tuple(found)) if found else f"{name}: no findings")
+    return 1 if found else 0
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the function under a recorder and writes its report; returns 1 when the function failed."""
     parser = argparse.ArgumentParser(
@@ -177,8 +194,24 @@ def main(argv: list[str] | None = None) -> int:
         metavar="FILE",
         help="also write the report's records as JSON; - prints them instead of the text",
     )
+    parser.add_argument(
+        "--check",
+        nargs="*",
+        metavar="FILE",
+        help="look for findings instead of running it, and return 1 if there are some; to FILE.sarif or FILE.xml (JUnit) too",
+    )
+    parser.add_argument(
+        "--allow", nargs="*", default=[], metavar="KIND", help="findings that --check lets pass"
+    )
     given = parser.parse_args(argv)
     try:
+        if given.check is not None:
+            for file in given.check:
+                check_folder(file, "--check")
+            if unknown := sorted(set(given.allow) - set(kinds)):
+                raise UsageError(
+                    f"--allow {', '.join(unknown)}: there are the kinds {', '.join(sorted(kinds))}"
+                )
         if given.repeat < 0:
             raise UsageError(f"--repeat {given.repeat}: a number of runs, or 0 for none")
         check_folder(given.output, "-o")
@@ -198,6 +231,8 @@ def main(argv: list[str] | None = None) -> int:
         jitted = JaxFunction(fun)
     else:
         jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
+    if given.check is not None:
+        return check(jitted, args, mesh, name, given.check, given.allow)
     error = None
     with (
         set_mesh(mesh),

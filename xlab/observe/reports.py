@@ -173,9 +173,10 @@ def report(
                 index,
             )
             if looked_at is not None:
-                found_here, patterns_here = looked_at
-                findings += found_here
-                patterns += patterns_here
+                findings += looked_at
+                patterns += looked_at.patterns
+                named = [t.replace(pattern=looked_at.known.get(n, "")) for n, t in enumerate(here)]
+                moved = [*(t for t in moved if t.program != index), *named]
         if "kernels" in parts:
             kernels += (
                 _guard(

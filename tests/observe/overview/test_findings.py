@@ -82,3 +82,107 @@ def test_a_program_without_fault_has_none():
         return w - 0.1 * xlab.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
 
     assert observe.findings(step, np.ones((16, 4), np.float32), X) == ()
+
+
+def test_a_weak_type_is_a_recompile_with_a_change_that_keeps_one_program():
+    def recompiles(f, *rates):
+        for lr in rates:
+            f(X, lr)
+        return [x for x in observe.findings(f, X, rates[-1]) if x.kind == "recompile"]
+
+    weak = xlab.jit(lambda w, lr: w - lr * w)
+    strong = xlab.jit(lambda w, lr: w + lr * w)
+    (found,) = recompiles(weak, 0.1, np.float32(0.1))
+    assert found.us > 0 and "`lr`" in found.text and "xlab.numpy.float32(lr)" in found.change
+    assert recompiles(strong, xlab.numpy.float32(0.1), np.float32(0.2)) == []
+
+
+def test_sizes_that_change_are_recompiles():
+    f = xlab.jit(lambda x: x * 3)
+    for n in (3, 4, 5):
+        f(np.ones(n, np.float32))
+    found = [x for x in observe.findings(f, np.ones(5, np.float32)) if x.kind == "recompile"]
+    assert ["pad `x`" in x.change or "pad x" in x.change for x in found] == [True]
+    assert "the shape of `x` changes: " in found[0].text
+
+
+def test_fsdp_gathers_and_what_the_user_wrote_have_names(put):
+    lies = put(X, "data").sharding
+    held = lambda x: xlab.lax.with_sharding_constraint(x, lies)
+
+    def layers(ws, x):
+        return xlab.lax.scan(lambda h, w: (held(jnp.tanh(h @ w)), None), x, ws)[0]
+
+    ws, x = put(np.ones((3, 16, 16), np.float32), None, "data"), put(np.ones((64, 16)), "data")
+    found = observe.findings(xlab.jit(layers), ws, x, tries=0)
+    assert [p.name for p in found.patterns] == ["FSDP gather"]
+    assert (found.collectives, found.surprises) == (1, 0)
+
+
+def named(f, *args, n=3):
+    mesh = make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
+    mapped = xlab.shard_map(f, mesh=mesh, in_specs=(P("d"),) * n, out_specs=P("d"), check_vma=False)
+    found = observe.findings(xlab.jit(mapped), *args, tries=0)
+    assert found.surprises == 0
+    return sorted({p.name for p in found.patterns})
+
+
+RING = [(i, (i + 1) % 4) for i in range(4)]
+
+
+def test_patterns_that_are_written_in_shard_map_have_names():
+    lax = xlab.lax
+    send = lambda x: lax.ppermute(x, "d", RING)
+
+    def ring_attention(q, k, v):
+        def turn(_, c):
+            k, v, o = c
+            return send(k), send(v), o + jnp.exp(q @ k.T) @ v
+
+        return lax.fori_loop(0, 4, turn, (k, v, jnp.zeros_like(q)))[2]
+
+    def pipeline(w, x, _):
+        return lax.fori_loop(0, 4, lambda i, h: send(jnp.tanh(h @ w.T)), x)
+
+    def halo(x, *_):
+        return x + send(x[-1:])
+
+    def experts(x, w, _):
+        there = lax.all_to_all(x, "d", 0, 0, tiled=True)
+        return lax.all_to_all(jnp.tanh(there @ w.T), "d", 0, 0, tiled=True)
+
+    def sequence(x, w, _):
+        whole = lax.all_gather(x * 2, "d", axis=0, tiled=True)
+        return lax.psum_scatter(jnp.tanh(whole @ w.T), "d", tiled=True)
+
+    a = np.ones((16, 4), np.float32)
+    assert named(ring_attention, a, a, a) == ["ring attention"]
+    assert named(pipeline, a, a, a) == ["pipeline sends"]
+    assert named(halo, a, a, a) == ["halo exchange"]
+    assert named(experts, a, a, a) == ["expert all-to-all"]
+    assert "sequence parallelism" in named(sequence, a, a, a)
+
+
+def test_edges_to_neighbors_have_a_name(put):
+    image = put(np.ones((2, 3, 16, 16), np.float32), None, None, "data")
+    conv = lambda x, f: xlab.lax.conv(x, f, (1, 1), "SAME")
+    found = observe.findings(xlab.jit(conv), image, np.ones((3, 3, 3, 3), np.float32), tries=0)
+    assert [p.name for p in found.patterns] == ["halo exchange"] and found.surprises == 0
+
+
+def test_a_program_that_must_stay_without_findings():
+    observe.assert_no_findings(lambda x: x * 2, X)
+    with pytest.raises(AssertionError, match="unused argument: `y` is given and not used"):
+        observe.assert_no_findings(lambda x, y: x * 2, X, X)
+    observe.assert_no_findings(lambda x, y: x * 2, X, X, allow=["unused argument"])
+    with pytest.raises(ValueError, match="there are .*widened type"):
+        observe.assert_no_findings(lambda x: x, X, allow=["nonsense"])
+
+
+def test_a_report_says_how_many_collectives_surprise(put):
+    x, w = put(X, None, "model"), put(np.ones((16, 4), np.float32), "model", None)
+    with observe.record() as session:
+        xlab.jit(lambda x, w: x @ w)(x, w)
+    report = observe.report(session)
+    assert [t.pattern for t in report.transfers] == ["row-parallel product"]
+    assert "no surprise: 1 collective" in text(report, times=True)

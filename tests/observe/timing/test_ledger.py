@@ -251,7 +251,7 @@ def test_following_the_advice_on_a_weak_type_compiles_once():
     f(w, jnp.float32(0.1))
     entry = next(e for e in reversed(observe.ledger().entries) if e.function == "weak_step")
     code = entry.fix.split(": ", 1)[1]
-    assert code == "xlab.numpy.asarray(lr, 'float32')"
+    assert code == "xlab.numpy.float32(lr)"
     g = xlab.jit(lambda w, lr: w * lr + lr * 3, name="strong_step")
     g(w, eval(code, {"xlab": xlab, "lr": 0.1}))
     g(w, jnp.float32(0.1))

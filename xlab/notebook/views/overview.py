@@ -11,7 +11,7 @@ from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Program, Report, Transfer
 from xlab.observe.records.call_tree import Call
 from xlab.observe.records.cost import CostSum, StepCost, bound_text, count_text
-from xlab.observe.records.finding import Finding, Pattern, pattern_text
+from xlab.observe.records.finding import Finding, Pattern, pattern_text, surprise_text
 from xlab.observe.records.units import plural, size_text, time_text
 
 MOST_CALLS = 10
@@ -216,7 +216,11 @@ def finding_node(f: Finding) -> Node:
     )  # fmt: skip
 
 
-def findings_node(findings: tuple[Finding, ...], patterns: tuple[Pattern, ...]) -> Node | None:
+def findings_node(
+    findings: tuple[Finding, ...],
+    patterns: tuple[Pattern, ...],
+    transfers: tuple[Transfer, ...] = (),
+) -> Node | None:
     """The findings, the most expensive first; then what is known by its name."""
     if not findings and not patterns:
         return None
@@ -232,6 +236,9 @@ def findings_node(findings: tuple[Finding, ...], patterns: tuple[Pattern, ...]) 
             h("li", {"class": "xl-dim"}, f"{left} more") if left > 0 else None,
         )
         if findings
+        else None,
+        h("p", None, surprise_text(len(transfers), sum(t.surprises for t in transfers)))
+        if transfers
         else None,
         *(
             h(
@@ -285,7 +292,7 @@ def overview_panel(report: Report) -> Node | None:
     return panel(
         "overview",
         "Overview",
-        findings_node(report.findings, report.patterns),
+        findings_node(report.findings, report.patterns, report.transfers),
         step_node(first, report),
         *(
             h(

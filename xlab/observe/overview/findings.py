@@ -41,6 +41,9 @@ class Findings(tuple):
     patterns: tuple[Pattern, ...] = ()
     collectives = 0
     surprises = 0
+    known: dict[
+        int, str
+    ] = {}  # the pattern of each collective, by its place among those of the program
 
 
 def findings(what: Any, *args: Any, tries: int = CHANGES, **kwargs: Any) -> Findings:
@@ -79,17 +82,15 @@ def inspected(
             found.setdefault((f.kind, f.text, f.equation), f)
     made = Findings(sorted(found.values(), key=lambda f: (-f.us, -f.nbytes, f.kind)))
     made.patterns = patterns_of(mine, known, program)
+    made.known = known
     made.collectives, made.surprises = len(mine), len(surprises)
     return made
 
 
-def findings_of(
-    stages: ProgramStages, transfers: Sequence[Transfer], program: int = 0
-) -> tuple[tuple[Finding, ...], tuple[Pattern, ...]]:
+def findings_of(stages: ProgramStages, transfers: Sequence[Transfer], program: int = 0) -> Findings:
     """The findings and patterns of a program in a report."""
     tries = 2 if len(stages.equations) <= IN_REPORTS else 0
-    found = inspected(stages, transfers, program, tries)
-    return tuple(found), found.patterns
+    return inspected(stages, transfers, program, tries)
 
 
 def assert_no_findings(

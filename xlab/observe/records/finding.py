@@ -90,6 +90,19 @@ def pattern_text(p: Pattern) -> str:
     return f"{p.name}{over}: {plural(p.count, 'collective')}, {size_text(p.sent)} sent"
 
 
+def surprise_text(collectives: int, surprises: int) -> str:
+    """How many collectives nobody would expect.
+
+    >>> surprise_text(25, 2)
+    '2 of 25 collectives are surprises'
+    >>> surprise_text(1, 0)
+    'no surprise: 1 collective'
+    """
+    if not surprises:
+        return f"no surprise: {plural(collectives, 'collective')}"
+    return f"{surprises} of {plural(collectives, 'collective')} {'is a surprise' if surprises == 1 else 'are surprises'}"
+
+
 add_form(Finding, lambda f, o: finding_line(f))
 add_table(Finding, _findings)
 add_form(Pattern, lambda p, o: pattern_text(p))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.cost import StepCost
-from xlab.observe.records.finding import Finding, Pattern
+from xlab.observe.records.finding import Finding, Pattern, surprise_text
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.layout import ArrayLayout, layout_line
 from xlab.observe.records.ledger import Ledger, ledger_text
@@ -142,7 +142,17 @@ def _report(report: Report, o: Options) -> str:
                 "  " + text(x, times=o.times).replace("\n", "\n  ")
                 for x in (*report.findings, *report.patterns)
                 if o.times
-            ],
+            ]
+            + (
+                [
+                    "  "
+                    + surprise_text(
+                        len(report.transfers), sum(t.surprises for t in report.transfers)
+                    )
+                ]
+                if o.times and report.transfers and report.counted
+                else []
+            ),
         ),
         ("Shardings", ["  " + layout_line(x) for x in layouts] + more),
         ("Collectives", [transfers_table(report.transfers, o)] if report.transfers else []),

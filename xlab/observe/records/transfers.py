@@ -46,6 +46,7 @@ class Transfer(Record):
         rounds: per round, `(source, target, bytes)` per message.
         value, needed: the user's name of the value that the partitioner moves, and what needs it otherwise, in words.
         full_rematerialization: every device rebuilds a whole array to keep a part of it.
+        pattern: the way to divide work that it belongs to, by its name.
         overlap: of one that is started and waited for later, what is computed in between.
     """
 
@@ -83,6 +84,7 @@ class Transfer(Record):
     type_out: str = ""
     stablehlo: str = ""
     sent_as_written: float | None = None
+    pattern: str = ""
 
     @property
     def sent(self) -> float:
@@ -122,8 +124,18 @@ class Transfer(Record):
 
     @property
     def reshards(self) -> bool:
-        """Whether the partitioner moves data only because two shardings disagree; sums of parts are part of the work."""
-        return self.origin == "partitioner" and not communication.reduces(self.kind)
+        """Whether the partitioner moves data only because two shardings disagree; sums of parts, and what belongs to a known pattern, are part of
+        the work."""
+        return (
+            self.origin == "partitioner"
+            and not self.pattern
+            and not communication.reduces(self.kind)
+        )
+
+    @property
+    def surprises(self) -> bool:
+        """Whether nobody wrote it, and it belongs to no known way to divide work."""
+        return self.origin == "partitioner" and not self.pattern
 
 
 def transfer_name(t: Transfer) -> str:

@@ -21,7 +21,7 @@ MOST_PARTS = 12
 _FIXES = {
     "shape": "pad {what} to a fixed size, or compile the sizes you need once: f.lower(...).compile()",
     "dtype": "convert once before the call: {what} = xlab.numpy.asarray({what}, dtype)",
-    "weak type": "pass a value with a dtype of its own instead of a Python number: xlab.numpy.asarray({what}, {dtype})",
+    "weak type": "pass a value with a dtype of its own instead of a Python number: xlab.numpy.{dtype}({what})",
     "structure": "pass arguments with the same keys and lengths at every call",
     "static value": "make the value an ordinary argument if the program does not depend on it",
     "sharding": "place {what} once: {what} = xlab.device_put({what}, sharding), or give jit in_shardings",
@@ -187,7 +187,7 @@ def _fix(entry: _ledger.Entry) -> str:
         )
     return _FIXES.get(
         "option" if cause == "sharding" and what.endswith("_shardings") else cause, ""
-    ).format(what=what, dtype=repr(_dtype(entry)))
+    ).format(what=what, dtype=_dtype(entry))
 
 
 def ledger_of(name: str, position: str) -> tuple[Compilation, ...]:
