@@ -2,7 +2,7 @@
 
 In reading order: `cell.py` and `free_variables.py` (a cell as one function), `options.py` (meshes and specs as text), `recording.py` (run, record,
 show, fail well), `deferred_display.py` (the result first, its report after it), `magics/` (one file each), `formatters.py` (objects as records, records as outputs), `visualize.py`, `export.py`;
-then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, which `python -m xlab` calls. May import the public names of `xlab` and
+then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, `check_files.py`, which `python -m xlab` calls. May import the public names of `xlab` and
 `xlab.observe`; IPython and the widget packages are imported when they are used.
 
 Several processes: `processes.py` (starts and watches them), `engine.py` (what runs in each), `in_processes.py` (magics there, shown here).
