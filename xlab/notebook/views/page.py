@@ -124,7 +124,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any], style: str) -> st
     script = f"<script>{FIT}</script>\n"
     tabs: frozenset[str] | None = None
     if view.scripted:
-        tabs = tabs_of(tree)
+        tabs = tabs_of(tree) | {"figures"}
         packed = packed_data(payload)
         if len(packed) <= LARGEST:
             script = (

@@ -17,7 +17,9 @@ from xlab.notebook import assets
 from xlab.notebook.views import page
 from xlab.notebook.views.draw import Node, clean, escape, html
 
-RARE = frozenset(("kernels", "ladder", "passes", "replay", "resharding", "steps", "timeline"))
+RARE = frozenset(
+    ("figures", "kernels", "ladder", "passes", "replay", "resharding", "steps", "timeline")
+)
 """Tabs with long scripts that few pictures have: these pictures share another script, with their own tabs only."""
 
 _carriers: dict[str, dict[str, int]] = {}
@@ -58,17 +60,17 @@ def saved_html(
             tree = [*tree, page.too_large(packed)]
     used = frozenset(_tags_and_classes(tree))
     picture = html(tree)
-    signs, own = "", ""
+    signs = ""
     if (
         data or "xl-hatch" in used
     ):  # its own: one of another output may be hidden, and then nothing has it
         name = f"xl-hatch-{hashlib.sha256(picture.encode()).hexdigest()[:8]}"
         signs = html(page.HATCH).replace("'xl-hatch'", f"'{name}'")
-        own = f' style="--xl-hatch:url(#{name})"'
+        picture = picture.replace("<article ", f"<article style='--xl-hatch:url(#{name})' ", 1)
     tall = min(view.height, page.estimate(payload["tree"]))
     return (
         f'<div class="xl-saved" aria-label="{escape(clean(view.title(record)))}" data-tall="{tall}"{asks}>'
-        f"<style>{assets.styles_for(used)}</style>{signs}<div{own}>{picture}</div>{data}</div>{end}"
+        f"<style>{assets.styles_for(used)}</style>{signs}{picture}{data}</div>{end}"
     )
 
 

@@ -1,4 +1,5 @@
 import { h } from "../kit/dom.js";
+import { definePanel } from "../kit/panels.js";
 
 /** The open view as a figure of its own: SVG with text that stays text, PNG, or a page to print as PDF, for a column of a paper or a slide. */
 
@@ -214,3 +215,6 @@ export function figureMenu(root, parts, say) {
   } }, h("option", { value: "" }, "⤓ figure"), choices.map(([label]) => h("option", { value: label }, label)));
   return list;
 }
+
+/** Pages of their own and live views have the menu; saved outputs of a notebook go without, to stay small. */
+definePanel("figures", (root, { parts, say }) => figureMenu(root, parts, say));

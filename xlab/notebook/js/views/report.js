@@ -1,5 +1,4 @@
 import { build, h, listen } from "../kit/dom.js";
-import { figureMenu } from "./figures.js";
 import { followTheme } from "./host.js";
 import { swell } from "./swell.js";
 import { lightElements, makeBus } from "../kit/bus.js";
@@ -132,10 +131,10 @@ export function enliven(root, data, model) {
   }
   /** The open panel, or all of a picture that has none. */
   function menu() {
-    return figureMenu(root, () => {
+    return mountOf("figures")?.(root, { say, parts: () => {
       const section = panels.find((p) => p.dataset.tab === current);
       return { name: [data.title || "figure", current].filter(Boolean).join("_"), nodes: section ? [section] : [...root.children] };
-    }, say);
+    } }) ?? null;
   }
   const page = { data, programs, bus, bin, model, say, failing, open, part: (name) => parts.get(name) };
   if (panels.length > 1) {
@@ -149,7 +148,7 @@ export function enliven(root, data, model) {
     });
     list.append(h("span", { class: "xl-dim xl-right" }, !model && data.title ? "saved report  " : "", menu()));
     panels[0].before(list);
-  } else if (!root.closest(".xl-inline")) root.prepend(h("div", { class: "xl-figure-alone" }, menu()));
+  } else if (mountOf("figures") && !root.closest(".xl-inline")) root.prepend(h("div", { class: "xl-figure-alone" }, menu()));
   if (panels.length) open(panels.some((p) => p.dataset.tab === data.opens) ? data.opens : panels[0].dataset.tab);
 
   linkDevices(root, say, bin);
