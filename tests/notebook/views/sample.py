@@ -17,6 +17,7 @@ from xlab.observe.records.finding import Finding, Pattern
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.live import Live, LiveArray
 from xlab.observe.records.machine import Machine
+from xlab.observe.records.nan_path import NanPath, Series, SeriesPoint
 from xlab.observe.records.overlap import Between, Overlap
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.replay import FlowEvent, Replay
@@ -483,6 +484,18 @@ def findings() -> tuple[Finding, ...]:
 
 def patterns() -> tuple[Pattern, ...]:
     return (Pattern("data-parallel gradient sum", 12, 1_200_000, ("data",), (3, 4)),)
+
+
+def nan_path(steps: r.StepTrace) -> NanPath:
+    """From an infinity to the result that has a NaN of it."""
+    a, b = steps.steps[:2]
+    return NanPath("train_step", (a, b), ("made 1 Inf", "made 1 NaN of it"), 1, "x", "loss")
+
+
+def series(steps: r.StepTrace) -> Series:
+    """One variable at two steps of a run, of three."""
+    points = tuple(SeriesPoint(s.index, s.path, s.outputs[0]) for s in steps.steps[:2])
+    return Series("y", points, 3)
 
 
 def report() -> r.Report:

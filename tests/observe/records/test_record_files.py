@@ -57,7 +57,9 @@ def of_every_type():
                 walk(v)
 
     report = sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace"))
-    others = (Drawing("timings"), KernelMoment(3), *sample.findings(), *sample.patterns())
+    steps = sample.trace(report.programs[0])
+    of_runs = sample.nan_path(steps), sample.series(steps)
+    others = (Drawing("timings"), KernelMoment(3), *sample.findings(), *sample.patterns(), *of_runs)
     for value in (*of_every_view(report, "a").values(), *others):
         walk(value)
     return {
