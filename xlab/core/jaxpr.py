@@ -289,6 +289,18 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: boo
     return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
 
+def results_of(eqn: JaxprEqn, values: Iterable[Any]) -> list:
+    """What an equation gives on values, under the current interpretation; a list of one where it has one result.
+
+    Example:
+        >>> import xlab
+        >>> results_of(xlab.make_jaxpr(lambda x: x * 2)(1.0).eqns[0], [3.0, 2.0])
+        [Array(6., dtype=float32)]
+    """
+    out = eqn.primitive.bind(*values, **eqn.params)
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
     """For each equation, the variables not used afterwards (so that evaluation can free them)."""
     seen = {v for v in jaxpr.outvars if type(v) is Var}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xlab.core.jaxpr import DebugInfo, Jaxpr, Literal, Var
+from xlab.core.jaxpr import DebugInfo, Jaxpr, Literal, Var, results_of
 from xlab.core.trace import EVAL, set_trace, state
 from xlab.interpreters import partial_eval as pe
 
@@ -80,8 +80,7 @@ class FollowedTrace(pe.DynamicJaxprTrace):
             return
         state.source_info = eqn.raw_source_info
         operands = [a.val if type(a) is Literal else self._env[a] for a in eqn.invars]
-        out = eqn.primitive.bind(*operands, **eqn.params)
-        self._env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+        self._env.update(zip(eqn.outvars, results_of(eqn, operands)))
 
 
 def following() -> FollowedTrace | None:

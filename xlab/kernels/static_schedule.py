@@ -18,7 +18,15 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, eval_jaxpr, open_jaxpr
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    eval_jaxpr,
+    open_jaxpr,
+    results_of,
+)
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import EVAL, set_trace, state
 from xlab.interpreters import partial_eval as pe
@@ -263,8 +271,7 @@ class _Schedule:
         """The results of an equation; what it leaves in references is stored."""
         touched = [type(x) is Cell for x in operands]
         if not any(touched) and _effects.INTERNAL_REF not in eqn.effects:
-            out = eqn.primitive.bind(*operands, **eqn.params)
-            return list(out) if eqn.primitive.multiple_results else [out]
+            return results_of(eqn, operands)
         values = [x.value if type(x) is Cell else x for x in operands]
         rule = discharge_rules.get(eqn.primitive)
         if rule is None:

@@ -18,7 +18,7 @@ from xlab.backend import caches
 from xlab.compile.tracing import context_key
 from xlab.core.array import is_native_array
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of, escaped_tracer
-from xlab.core.jaxpr import Literal, eval_jaxpr
+from xlab.core.jaxpr import Literal, eval_jaxpr, results_of
 from xlab.core.pending import AbstractTodo, refuse_operand
 from xlab.core.source_info import describe_caller
 from xlab.core.trace import EVAL, Trace, Tracer, set_trace, state
@@ -387,8 +387,7 @@ class BodyTrace(pe.DynamicJaxprTrace):
                 for eqn in self.eqns:
                     state.source_info = eqn.raw_source_info
                     operands = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
-                    out = eqn.primitive.bind(*operands, **eqn.params)
-                    env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+                    env.update(zip(eqn.outvars, results_of(eqn, operands)))
         finally:
             state.axes, state.manual, state.manual_mesh, state.source_info = before
         self._env = env

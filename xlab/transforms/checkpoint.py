@@ -16,7 +16,7 @@ from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.hi_states import is_mutable, typed
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, results_of
 from xlab.core.pending import AbstractTodo
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef
@@ -250,8 +250,7 @@ def _eval_inlined(jaxpr, consts, args):
             inner = eqn.params["jaxpr"]
             outs = _eval_inlined(inner.jaxpr, inner.consts, values)
         else:
-            outs = eqn.primitive.bind(*values, **eqn.params)
-            outs = outs if eqn.primitive.multiple_results else [outs]
+            outs = results_of(eqn, values)
         env.update(zip(eqn.outvars, outs))
     return [read(a) for a in jaxpr.outvars]
 

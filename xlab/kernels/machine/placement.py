@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr, results_of
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.blocks import Blocked, BlockMapping, BoundedSlice, Indirect, Squeezed
@@ -212,8 +212,7 @@ def index_results(m: BlockMapping, position: Sequence[int], read: Any) -> list:
         elif any(type(a.aval) is AbstractRef for a in eqn.invars):
             return _on_values(m.index_map, position, len(refs), read)
         else:
-            out = eqn.primitive.bind(*values, **eqn.params)
-            outs = out if eqn.primitive.multiple_results else [out]
+            outs = results_of(eqn, values)
         env.update(zip(eqn.outvars, outs))
     return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
 

@@ -75,29 +75,26 @@ def figure(record: Any, path: Any = None, *, size: str = "column", of: str = "")
     """
     chosen = size_of(size)
     kind = "" if path is None else _kind(path)
+    return _made(record, chosen, of, path, kind)
+
+
+def _made(record: Any, size: Size, of: str, target: Any = None, kind: str = "") -> Any:
+    """A record's figure, written to a path or a file where one is given: what it is set with holds until then."""
     figures, rc = _matplotlib()
-    with rc(style(chosen)):
-        made = figures(figsize=(chosen.width, chosen.width / 2), layout="constrained")
-        _draw(made, chosen, record, of)
-        if path is not None:
-            save(made, path, kind)
+    with rc(style(size)):
+        made = figures(figsize=(size.width, size.width / 2), layout="constrained")
+        _draw(made, size, record, of)
+        if target is not None:
+            # Without the time, so that the same record gives the same file.
+            metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
+            made.savefig(target, format=kind, metadata=metadata)
     return made
-
-
-def save(made: Any, target: Any, kind: str) -> None:
-    """Writes a figure to a path or a file; the same figure gives the same file."""
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
-    made.savefig(target, format=kind, metadata=metadata)
 
 
 def encoded(record: Any, kind: str, size: str, of: str = "") -> bytes:
     """The bytes of a figure's file."""
-    figures, rc = _matplotlib()
-    with rc(style(size_of(size))):
-        made = figures(figsize=(3, 2), layout="constrained")
-        _draw(made, size_of(size), record, of)
-        out = io.BytesIO()
-        save(made, out, kind)
+    out = io.BytesIO()
+    _made(record, size_of(size), of, out, kind)
     return out.getvalue()
 
 

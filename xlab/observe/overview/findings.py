@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xlab.observe.overview import kinds as _folder
@@ -36,14 +36,13 @@ class Findings(tuple):
     Attributes:
         patterns: the known patterns that the program's other collectives belong to.
         collectives, surprises: how many collectives it has, and how many of them belong to no pattern and were written by nobody.
+        known: the pattern of a collective, by its place among those of the program.
     """
 
     patterns: tuple[Pattern, ...] = ()
     collectives = 0
     surprises = 0
-    known: dict[
-        int, str
-    ] = {}  # the pattern of each collective, by its place among those of the program
+    known: Mapping[int, str] = {}
 
 
 def findings(what: Any, *args: Any, tries: int = CHANGES, **kwargs: Any) -> Findings:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.backend import compiling as _compiling
 from xlab.compile.lowering import lower
 from xlab.compile.resolve import Request
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, results_of
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.machines import machine as _machine
@@ -343,13 +343,22 @@ def run(
     """Runs a program with other equations in the place of some: `instead` gives their results, or None for one that stays."""
     values: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     values.update(zip(jaxpr.invars, args))
-    read = lambda a: a.val if type(a) is Literal else values[a]
-    for eqn in jaxpr.eqns:
-        given = [read(a) for a in eqn.invars]
+    run_equations(jaxpr.eqns, values, instead)
+    return read(jaxpr.outvars, values)
+
+
+def read(atoms: Sequence[Any], values: Mapping[Var, Any]) -> list:
+    """The values of variables, and of literals their own."""
+    return [a.val if type(a) is Literal else values[a] for a in atoms]
+
+
+def run_equations(
+    eqns: Sequence[JaxprEqn],
+    values: dict[Var, Any],
+    instead: Callable[[JaxprEqn, list], Any] = lambda eqn, given: None,
+) -> None:
+    """Runs equations on the values of their operands, and adds those of their results; `instead` as in `run`."""
+    for eqn in eqns:
+        given = read(eqn.invars, values)
         outs = instead(eqn, given)
-        if outs is None:
-            outs = eqn.primitive.bind(*given, **eqn.params)
-            if not eqn.primitive.multiple_results:
-                outs = [outs]
-        values.update(zip(eqn.outvars, outs))
-    return [read(a) for a in jaxpr.outvars]
+        values.update(zip(eqn.outvars, results_of(eqn, given) if outs is None else outs))

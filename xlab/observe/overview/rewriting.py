@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xlab.compile.stages import ShapeDtypeStruct
-from xlab.core.jaxpr import ClosedJaxpr, JaxprEqn, open_jaxpr, subjaxprs_of_params
+from xlab.core.jaxpr import ClosedJaxpr, JaxprEqn, open_jaxpr, results_of, subjaxprs_of_params
 from xlab.observe.overview.inspection import Inspection, run
 from xlab.observe.programs.stages import ProgramStages
 from xlab.transforms.make_jaxpr import make_jaxpr
@@ -87,7 +87,6 @@ def within(
                 return made
         if not any(holds(p) for _, p in subjaxprs_of_params(eqn.params)):
             return None
-        outs = eqn.primitive.bind(*given, **{k: remade(v) for k, v in eqn.params.items()})
-        return outs if eqn.primitive.multiple_results else [outs]
+        return results_of(eqn.replace(params={k: remade(v) for k, v in eqn.params.items()}), given)
 
     return step

@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xlab.backend import profiling as _profiling
 from xlab.observe.buffers.memory import memory
 from xlab.observe.programs.names import source_of
 from xlab.observe.programs.recorder import paused
-from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.buffers import live_bytes
 from xlab.observe.records.timeline import DeviceTime, Operation, Timeline
-from xlab.observe.timing.phases import wait
-from xlab.observe.timing.profile import Times
+from xlab.observe.timing.profile import Times, runs_of
 
 MOST_OPERATIONS = 6000
 """Operations that a record has."""
@@ -48,18 +46,7 @@ def timeline(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Timeline:
     if repeat < 1:
         raise ValueError(f"timeline measures at least one step, given repeat={repeat}")
     with paused():
-        if hasattr(what, "_executable"):
-            stages = program_stages(what)
-        else:
-            what = jitted(what)
-            stages = program_stages(what, args, kwargs)
-        stages.executable  # noqa: B018  (compiled before the profile begins)
-        for _ in range(2):
-            wait(what(*args, **kwargs))
-        with _profiling.profile() as taken:
-            for _ in range(repeat):
-                wait(what(*args, **kwargs))
-        return timeline_of(taken, stages)
+        return timeline_of(*runs_of(what, args, kwargs, repeat))
 
 
 def timeline_of(taken: Any, stages: ProgramStages, program: int = 0) -> Timeline:

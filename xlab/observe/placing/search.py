@@ -106,7 +106,6 @@ class Search:
         self.compiled: dict[Key, Placement | None] = {}
         self.phase, self.done, self.used = "", False, 0.0
         self.explicit = not experiment.mesh.are_all_axes_auto
-        self._estimators: dict[Any, Estimator] = {}
         low = experiment.stages.lowered
         position = {i: n for n, i in enumerate(low.kept)}
         self.positions = [position[i] for i in experiment.arguments]

@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab.core.array import KeyArray
 from xlab.core.jaxpr import Literal, Var
+from xlab.interpreters.control_flow import flow_of
 from xlab.observe.records import Step
 from xlab.observe.records.nan_path import NanPath
 from xlab.observe.records.units import plural
@@ -115,9 +116,7 @@ def _inside(made: Sequence[Made], here: Made) -> Made | None:
 
 def _leaves(here: Made) -> bool:
     """Whether a step ended a program that was walked through."""
-    return here.done.eqn.primitive.name in (
-        "scan", "while", "cond", "jit", "custom_jvp_call", "custom_vjp_call", "remat2", "checkpoint", "shard_map",
-    )  # fmt: skip
+    return flow_of(here.done.eqn) is not None
 
 
 def _blamed(

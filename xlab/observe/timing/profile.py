@@ -52,18 +52,23 @@ def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
     if not callable(what):
         raise TypeError(f"profile takes a function and its arguments, given {what!r}")
     with paused():
-        if hasattr(what, "_executable"):
-            stages = program_stages(what)
-        else:
-            what = jitted(what)
-            stages = program_stages(what, args, kwargs)
-        stages.executable  # noqa: B018  (compiled before the profile begins)
-        for _ in range(2):
+        return times_of(*runs_of(what, args, kwargs, repeat))
+
+
+def runs_of(what: Any, args: tuple, kwargs: dict, repeat: int) -> tuple[Any, ProgramStages]:
+    """What the profiler saw of some runs of a program that is compiled and warm, and its stages."""
+    if hasattr(what, "_executable"):
+        stages = program_stages(what)
+    else:
+        what = jitted(what)
+        stages = program_stages(what, args, kwargs)
+    stages.executable  # noqa: B018  (compiled before the profile begins)
+    for _ in range(2):
+        wait(what(*args, **kwargs))
+    with _profiling.profile() as taken:
+        for _ in range(repeat):
             wait(what(*args, **kwargs))
-        with _profiling.profile() as taken:
-            for _ in range(repeat):
-                wait(what(*args, **kwargs))
-        return times_of(taken, stages)
+    return taken, stages
 
 
 @contextlib.contextmanager

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from xlab.compile.stages import ShapeDtypeStruct
+from xlab.core.jaxpr import eval_jaxpr
 from xlab.lax.shape import transpose
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind, run
+from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
 from xlab.observe.overview.rewriting import retraced, types_of
 from xlab.observe.programs.hlo import Instruction
 from xlab.observe.programs.stages import ProgramStages
@@ -137,7 +138,7 @@ def _kept_in_order(at: Inspection, argument: int, order: tuple, back: tuple) -> 
     def body(*args: Any) -> list:
         given = list(args)
         given[argument] = transpose(given[argument], back)
-        return run(closed.jaxpr, closed.consts, given, lambda eqn, values: None)
+        return eval_jaxpr(closed.jaxpr, closed.consts, *given)
 
     return retraced(at, body, types=types)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xlab.core.jaxpr import JaxprEqn, Literal, Var
+from xlab.core.jaxpr import JaxprEqn, Var, results_of
 from xlab.interpreters.costs import bytes_of, cost_of
 from xlab.lax.creation import optimization_barrier
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
+from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind, read, run_equations
 from xlab.observe.overview.rewriting import retraced
 from xlab.observe.programs import names as _names
 from xlab.observe.records.finding import Finding
@@ -128,15 +128,10 @@ def _again(at: Inspection, ways: dict[Var, list[JaxprEqn]], backward: int) -> An
         values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts))
         values.update(zip(jaxpr.invars, args))
 
-        def part(some: Sequence[JaxprEqn], values: dict) -> None:
-            for eqn in some:
-                given = [a.val if type(a) is Literal else values[a] for a in eqn.invars]
-                outs = eqn.primitive.bind(*given, **eqn.params)
-                values.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
-
-        part(jaxpr.eqns[:backward], values)
+        run_equations(jaxpr.eqns[:backward], values)
         again: dict[Var, Any] = {}
-        for eqn in jaxpr.eqns[backward:]:
+
+        def instead(eqn: JaxprEqn, given: list) -> list:
             for v in eqn.invars:
                 if type(v) is Var and v in ways and v not in again:
                     # Behind a barrier with what is newest, so that it is computed when it is needed.
@@ -152,12 +147,14 @@ def _again(at: Inspection, ways: dict[Var, list[JaxprEqn]], backward: int) -> An
                     ]
                     passed = optimization_barrier([*(values[a] for a in roots), *newest])
                     inner = dict(zip(roots, passed))
-                    part(chain, inner)
+                    run_equations(chain, inner)
                     again[v] = inner[v]
-            given = [a.val if type(a) is Literal else again.get(a, values[a]) for a in eqn.invars]
-            outs = eqn.primitive.bind(*given, **eqn.params)
-            values.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
-        return [a.val if type(a) is Literal else values[a] for a in jaxpr.outvars]
+            return results_of(
+                eqn, [again.get(a, x) if type(a) is Var else x for a, x in zip(eqn.invars, given)]
+            )
+
+        run_equations(jaxpr.eqns[backward:], values, instead)
+        return read(jaxpr.outvars, values)
 
     return retraced(at, body)
 

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from xlab.core.jaxpr import Literal, Var
+from xlab.core.jaxpr import Literal, Var, eval_jaxpr
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.interpreters.costs import bytes_of, cost_of
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, Place, kind, run
+from xlab.observe.overview.inspection import LEAST, Inspection, Measures, Place, kind
 from xlab.observe.overview.rewriting import retraced
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
@@ -68,7 +68,7 @@ def without_result(at: Inspection, n: int) -> ProgramStages:
     closed = at.stages.closed
 
     def body(*args: Any) -> list:
-        outs = run(closed.jaxpr, closed.consts, args, lambda eqn, given: None)
+        outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
         return [o for k, o in enumerate(outs) if k != n]
 
     outs = [s for k, s in enumerate(at.outs) if k != n]

@@ -12,7 +12,14 @@ from xlab.core.jaxpr import JaxprEqn, Literal, Var
 from xlab.lax.control.scan import scan
 from xlab.lax.shape import concatenate, expand_dims
 from xlab.lax.slicing import index_in_dim
-from xlab.observe.overview.inspection import MOST_EQUATIONS, Inspection, Measures, kind
+from xlab.observe.overview.inspection import (
+    MOST_EQUATIONS,
+    Inspection,
+    Measures,
+    kind,
+    read,
+    run_equations,
+)
 from xlab.observe.overview.rewriting import retraced
 from xlab.observe.records.finding import Finding
 
@@ -181,16 +188,10 @@ def _scanned(at: Inspection, found: Repeat, loop: _Loop) -> Any:
     firsts = list(loop.carried)
     nexts = {v: _next(loop.carried[v], rounds[0]) for v in firsts}
 
-    def part(values: dict, some: Sequence[JaxprEqn]) -> None:
-        read = lambda a: a.val if type(a) is Literal else values[a]
-        for eqn in some:
-            outs = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
-            values.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
-
     def body(*args: Any) -> list:
         values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts))
         values.update(zip(jaxpr.invars, args))
-        part(values, eqns[:start])
+        run_equations(eqns[:start], values)
         # What the rounds take row by row may be made between them.
         between = [v for atoms in loop.rows.values() for v in atoms if v not in values]
         if between:
@@ -202,7 +203,7 @@ def _scanned(at: Inspection, found: Repeat, loop: _Loop) -> Any:
             inner = {v: values[v] for v in loop.kept}
             inner.update(zip(firsts, carry))
             inner.update(zip(loop.rows, rows))
-            part(inner, one)
+            run_equations(one, inner)
             return [inner[nexts[v]] for v in firsts], [inner[one[k].outvars[n]] for k, n in wanted]
 
         carry, ys = scan(turn, [values[v] for v in firsts], xs, length=found.rounds)
@@ -212,8 +213,8 @@ def _scanned(at: Inspection, found: Repeat, loop: _Loop) -> Any:
                 v = some[k].outvars[n]
                 if v in later:
                     values[v] = index_in_dim(y, r, 0, keepdims=False)
-        part(values, eqns[found.stop :])
-        return [a.val if type(a) is Literal else values[a] for a in jaxpr.outvars]
+        run_equations(eqns[found.stop :], values)
+        return read(jaxpr.outvars, values)
 
     return retraced(at, body)
 

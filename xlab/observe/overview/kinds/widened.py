@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.jaxpr import JaxprEqn, Literal, Var
+from xlab.core.jaxpr import JaxprEqn, Literal, Var, results_of
 from xlab.interpreters.costs import bytes_of, cost_of
 from xlab.lax.convert import convert_element_type
 from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind, run
@@ -119,25 +119,19 @@ def _narrowed(at: Inspection, conversion: JaxprEqn, reader: JaxprEqn, other: Any
         changed = [k and s for k, s in zip(kept, stated)]
         if not any(changed):
             return None
-        cast = lambda x, dtype: convert_element_type(x, dtype)
         name = eqn.primitive.name
         if name == "convert_element_type" and eqn.params["new_dtype"] == narrow:
             return [given[0]]
         if eqn is reader or (name in _SAME and all(s or not _float(a) for s, a in zip(stated, eqn.invars))):  # fmt: skip
             whole = all(c or not s or _small(a) for c, s, a in zip(changed, stated, eqn.invars))
             if whole:
-                given = [cast(x, narrow) if s else x for x, s in zip(given, stated)]
-                outs = eqn.primitive.bind(*given, **eqn.params)
-                return list(outs) if eqn.primitive.multiple_results else [outs]
-        given = [cast(x, wide) if c else x for x, c in zip(given, changed)]
-        outs = eqn.primitive.bind(*given, **eqn.params)
-        return list(outs) if eqn.primitive.multiple_results else [outs]
+                given = [convert_element_type(x, narrow) if s else x for x, s in zip(given, stated)]
+                return results_of(eqn, given)
+        return results_of(
+            eqn, [convert_element_type(x, wide) if c else x for x, c in zip(given, changed)]
+        )
 
-    def body(*args: Any) -> list:
-        outs = run(closed.jaxpr, closed.consts, args, instead)
-        return outs
-
-    return retraced(at, body)
+    return retraced(at, lambda *args: run(closed.jaxpr, closed.consts, args, instead))
 
 
 def _float(a: Any) -> bool:
