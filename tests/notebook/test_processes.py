@@ -41,7 +41,12 @@ LIMIT = 60
 
 @pytest.fixture(scope="module")
 def started():
-    group = processes.start(2, devices=2, timeout=LIMIT, gate_timeout=1.5, collective_timeout=5)
+    """Started while interrupts are ignored, as under a server that a script put in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        group = processes.start(2, devices=2, timeout=LIMIT, gate_timeout=1.5, collective_timeout=5)
+    finally:
+        signal.signal(signal.SIGINT, before)
     yield group
     group.stop()
 
@@ -144,7 +149,15 @@ def test_processes_that_are_not_at_the_same_program(group, cell, kind, words):
     assert computes(group)
 
 
-def test_an_interrupt_at_the_gate_and_in_python(group):
+@pytest.fixture
+def interrupts():
+    """An interrupt is an error in Python, as in a kernel, also where what runs the tests was told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_at_the_gate_and_in_python(group, interrupts):
     for cell in ("if me == 0: time.sleep(50)\ny = x.sum()", "time.sleep(50)"):
         group.options["gate_timeout"] = 40
         timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
