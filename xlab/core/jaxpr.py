@@ -294,8 +294,9 @@ def results_of(eqn: JaxprEqn, values: Iterable[Any]) -> list:
 
     Example:
         >>> import xlab
-        >>> results_of(xlab.make_jaxpr(lambda x: x * 2)(1.0).eqns[0], [3.0, 2.0])
-        [Array(6., dtype=float32)]
+        >>> eqn = xlab.make_jaxpr(lambda x: x * 2)(xlab.numpy.ones(2)).eqns[0]
+        >>> results_of(eqn, [xlab.numpy.ones(2), xlab.numpy.float32(3)])
+        [Array([3., 3.], dtype=float32)]
     """
     out = eqn.primitive.bind(*values, **eqn.params)
     return list(out) if eqn.primitive.multiple_results else [out]

@@ -61,7 +61,7 @@ def test_operations_and_lines_choose_each_other(browser, tmp_path):
         scale = box["width"] / 1000
         y = rows_of(LINE)[row][0] + 7
         left = 1000 - page.evaluate(
-            "document.querySelector('.xl-tl-live .xl-rule').x1.baseVal.value"
+            "document.querySelector('.xl-tl-live .xl-time-rule').x1.baseVal.value"
         )
         chart.click(position={"x": (1000 - left + us / 40 * left) * scale, "y": y * scale})
 

@@ -55,7 +55,7 @@ def declared(name: str) -> Any:
     """The declared arguments of a magic.
 
     >>> [option.written for option in declared("xflow").options.values()]
-    ['--target tpu:v5e:2x4']
+    ['--target tpu:v5e:2x4', '--static n,m', '--better tpu:v5e:4x4']
     """
     return getattr(_class(name), name).arguments
 

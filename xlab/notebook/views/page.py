@@ -93,6 +93,10 @@ def packed_data(payload: dict[str, Any]) -> str:
     return payload["~packed"]
 
 
+ASKING = frozenset(("whatif",))
+"""Tabs whose scripts do nothing but ask the kernel: a page that stands alone shows their pictures and goes without the scripts."""
+
+
 def tabs_of(tree: Any) -> frozenset[str]:
     """The tabs of a picture."""
     return frozenset(
@@ -129,7 +133,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any], style: str) -> st
         if len(packed) <= LARGEST:
             script = (
                 f'<script type="application/octet-stream" id="xl-data">{packed}</script>\n'
-                f'<script type="application/octet-stream" id="xl-code">{packed_code(assets.script(tabs))}</script>\n'
+                f'<script type="application/octet-stream" id="xl-code">{packed_code(assets.script(tabs - ASKING))}</script>\n'
                 f"<script>{UNPACK}</script>\n"
             )
         else:

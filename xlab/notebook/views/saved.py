@@ -112,7 +112,7 @@ def _code_of(tabs: frozenset[str], _digest: str) -> str:
     """What runs in the frame of a saved picture: the styles, then the views."""
     return (
         'document.head.append(Object.assign(document.createElement("style"),'
-        f"{{textContent:{page.script_json(assets.styles(tabs=tabs))}}}));\n{assets.script(tabs)}"
+        f"{{textContent:{page.script_json(assets.styles(tabs=tabs))}}}));\n{assets.script(tabs - page.ASKING)}"
     )
 
 

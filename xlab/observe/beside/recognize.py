@@ -136,7 +136,7 @@ def packages(fun: Any) -> set[str]:
     """Which of `jax` and `xlab` a function uses, itself or in functions it calls.
 
     >>> import xlab.numpy as jnp
-    >>> packages(lambda x: jnp.sin(x)), packages(lambda x: x + 1)
+    >>> packages(lambda x: jnp.sin(x)), packages(len)
     ({'xlab'}, set())
     """
     found: set[str] = set()

@@ -209,7 +209,7 @@ _MAGIC = re.compile(r"(.*)\bget_ipython\(\)\.run_line_magic\((.*)\)\s*$")
 
 
 def as_typed(line: str) -> str:
-    """A line of Python as its user typed it: IPython makes calls of magics.
+    r"""A line of Python as its user typed it: IPython makes calls of magics.
 
     >>> as_typed("y = get_ipython().run_line_magic('xjit', 'f(x, \\'a\\')')"), as_typed("y = f(x)")
     ("y = %xjit f(x, 'a')", 'y = f(x)')

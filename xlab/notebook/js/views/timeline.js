@@ -106,7 +106,7 @@ export function mountTimeline(host, line, page) {
     const base = 10 ** Math.floor(Math.log10(raw));
     const step = base * [1, 2, 5, 10].find((m) => m * base >= raw);
     const ticks = [];
-    for (let n = Math.ceil(from / step) * step; n < from + 0.95 * wide; n += step) ticks.push(h("line", { x1: x(n), x2: x(n), y1: 14, y2: tall, class: "xl-rule" }), h("text", { x: x(n), y: 11, class: "xl-axis" }, n ? micros(n).replace(/\.0+ /, " ") : "0"));
+    for (let n = Math.ceil(from / step) * step; n < from + 0.95 * wide; n += step) ticks.push(h("line", { x1: x(n), x2: x(n), y1: 14, y2: tall, class: "xl-time-rule" }), h("text", { x: x(n), y: 11, class: "xl-axis" }, n ? micros(n).replace(/\.0+ /, " ") : "0"));
     svg.replaceChildren(...ticks, ...[...rows].map(([device, y]) => h("text", { x: labelRoom - 6, y: y + 11, class: "xl-axis xl-end" }, `device ${device}`)),
       ...["compute", "collective", "wait", "loop", "lit"].filter((name) => d[name]).map((name) => h("path", { class: `xl-tl-${name}`, d: d[name] })), marks.length ? h("path", { class: "xl-tl-meet", d: marks.join("") }) : "");
   }
