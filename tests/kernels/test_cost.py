@@ -61,6 +61,7 @@ def test_k54_sums_of_rules(name):
     assert cost(f, *args) == want
 
 
+@pytest.mark.reference
 @pytest.mark.parametrize("name", CASES)
 def test_k54_as_the_reference_counts(name):
     jax = pytest.importorskip("jax")

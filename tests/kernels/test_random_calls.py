@@ -96,6 +96,7 @@ def test_k47_derivatives_are_slopes_of_the_model(seed):
             )
 
 
+@pytest.mark.reference
 @tried(max(COUNT // 2, 5))
 @hypothesis.given(st.integers(0, 10**6))
 def test_k104f_the_reference_is_the_model(seed):

@@ -241,6 +241,7 @@ def section_mixed():
         "our jit of a jax function": said(xlab.jit(lambda x: jnp.sin(x)), ours),
         "stage with arguments": said(observe.program, stage, theirs),
         "plain, jax": observe.program(plain, theirs, theirs).made_by,
+        "our maps": observe.program(xlab.pmap(lambda x: xnp.sin(x)), np.ones((8, 2), np.float32)).made_by,
         "plain, ours": observe.program(plain, ours, ours).made_by,
         "numbers": observe.program(lambda x: jnp.sin(x), 1.0).made_by,
         "partial": observe.program(__import__("functools").partial(loss, w=X), X).made_by,

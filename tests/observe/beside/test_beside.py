@@ -85,6 +85,7 @@ def test_nothing_runs_on_the_other_runtime_unasked(seen):
     assert "uses names of jax and of xlab" in m["both packages"]
     assert "already specialized" in m["stage with arguments"]
     assert m["plain, ours"] == ""
+    assert m["our maps"] == ""
     for name in ("plain, jax", "numbers", "partial", "static"):
         assert m[name] == "traced and compiled by jax 0.10.2", name
     assert "bind them first" in m["static steps"] and m["static time"] == 2
