@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import numpy as np
+import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab import lax
+from xlab import lax, observe
 from xlab.core.jaxpr import open_jaxpr
+from xlab.observe.arrays import allocation_sites
 
 
 def inner(x):
@@ -101,3 +106,76 @@ def test_equations_of_one_line_in_a_loop_share_one_location():
     assert eqns[0].source_info.position() == eqns[2].source_info.position()
     assert eqns[3].raw_source_info is eqns[4].raw_source_info is eqns[5].raw_source_info
     assert len({e.source_info.callers for e in eqns}) == 1
+
+
+LIBRARY = """
+import xlab, xlab.numpy as jnp
+def dense(x):
+    return _scaled(jnp.tanh(x))
+def _scaled(x):
+    return x * 2
+def call(fun, x):
+    return fun(x)
+scanned = xlab.jit(lambda x: xlab.lax.scan(lambda c, _: (c * 3, None), x, length=2)[0])
+def made():
+    return jnp.zeros(3) + 1
+"""
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """An installed library: a module in a folder `site-packages`."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "some_installed_library.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "some_installed_library", raising=False)
+    yield importlib.import_module("some_installed_library")
+    sys.modules.pop("some_installed_library", None)
+
+
+def lines(what, *args):
+    return [e.source.text.strip() for e, _ in observe.program(what, *args).walk()]
+
+
+def test_libraries_are_folded_into_the_line_that_calls_them(library):
+    def model(x):
+        y = library.dense(x)
+        z = library.call(lambda v: jnp.sin(v), y)
+        return library.scanned(z)
+
+    p = observe.program(model, X)
+    assert [(e.primitive, e.source.text.strip()) for e, _ in p.walk()] == [
+        ("tanh", "y = library.dense(x)"),
+        ("mul", "y = library.dense(x)"),
+        ("sin", "z = library.call(lambda v: jnp.sin(v), y)"),
+        ("jit", "return library.scanned(z)"),
+        ("scan", "return library.scanned(z)"),
+        ("mul", "return library.scanned(z)"),
+    ]
+    # So are source panes, names of values and call trees.
+    assert {listing.file for listing in p.sources} == {__file__}
+    assert [e.outputs[0].note for e in p.equations[:3]] == ["", "y", ""]
+    folded = [
+        {code.co_name for trace in e.source_info.segments[1:] for code, _ in trace}
+        for e in xlab.make_jaxpr(model)(X).jaxpr.eqns
+    ]
+    assert folded == [{"model"}, {"model"}, {"model", "<lambda>"}, {"model"}]
+    backward = lines(xlab.grad(lambda x: model(x).sum()), X)
+    assert {"y = library.dense(x)", "return library.scanned(z)"} <= set(backward)
+    assert not {"return x * 2", "return _scaled(jnp.tanh(x))"} & set(backward)
+
+
+def test_a_library_that_is_looked_at_by_itself_keeps_its_lines(library):
+    assert lines(library.dense, X) == ["return _scaled(jnp.tanh(x))", "return x * 2"]
+    assert lines(xlab.jit(library.dense), X) == ["return _scaled(jnp.tanh(x))", "return x * 2"]
+
+
+def test_arrays_that_a_library_made_are_at_the_line_that_asked(library):
+    assert allocation_sites.track_arrays()
+    try:
+        kept = library.made()
+    finally:
+        allocation_sites.track_arrays(False)
+    found = allocation_sites.origin(kept)
+    assert found.file == __file__ and found.text.strip() == "kept = library.made()"

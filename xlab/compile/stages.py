@@ -33,6 +33,9 @@ from xlab.sharding.typed import memory_space
 AHEAD = "compiled ahead of time, by Lowered.compile()"
 
 
+_PICKLED = {"_sharding": "sharding", "_dll": "_layout"}  # as pickles made under JAX say it
+
+
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist, optionally with a sharding.
 
@@ -71,6 +74,10 @@ class ShapeDtypeStruct:
             weak_type,
             layouts.requested_layout(sharding),
         )
+
+    def __setstate__(self, state):
+        for name, value in state[1].items():
+            setattr(self, _PICKLED.get(name, name), value)
 
     ndim = property(lambda self: len(self.shape))
     format = property(lambda self: Format(self._layout, self.sharding))

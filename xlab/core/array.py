@@ -239,6 +239,8 @@ def set_from_host(make):
 
 
 def _rebuild_array(value, weak_type):
+    if _from_host is None and _load_members is not None:
+        _load_members()  # a pickle may be the first that asks for this package
     return _from_host(value, ShapedArray(value.shape, value.dtype, weak_type))
 
 

@@ -77,6 +77,11 @@ class ManualAxisType:
     def __bool__(self):
         return bool(self.varying or self.unreduced or self.reduced)
 
+    @property
+    def empty(self) -> bool:
+        """Whether it names no axes."""
+        return not self
+
     def __eq__(self, other):
         return isinstance(other, ManualAxisType) and (
             self.varying,

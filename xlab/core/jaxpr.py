@@ -82,8 +82,8 @@ class JaxprEqn:
 
     @property
     def source_info(self) -> _source_info.SourceInfo:
-        """Location in the user's program; stored as a plain tuple until it is needed."""
-        return _source_info.SourceInfo(*self.raw_source_info)
+        """Location in the user's program, above the libraries that it calls; stored as a plain tuple until it is needed."""
+        return _source_info.at_user(self.raw_source_info)
 
     def replace(self, **changes: Any) -> JaxprEqn:
         fields = {

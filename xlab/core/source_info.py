@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal_files: dict[str, bool] = {}
+_library_files: dict[str, bool] = {}
 _excluded: list[str] = []
 shown_names: dict[str, str] = {}
 """What to call a file in messages: notebook cells are `In[3]`, not a path."""
@@ -212,6 +213,57 @@ def is_internal(filename: str) -> bool:
     return known
 
 
+def is_library(filename: str) -> bool:
+    """Whether a file is one of an installed library, not of the user's program.
+
+    >>> is_library("/usr/lib/python3/site-packages/flax/core.py"), is_library("train.py")
+    (True, False)
+    """
+    known = _library_files.get(filename)
+    if known is None:
+        # An installed copy of this package shows its tour as a user's program.
+        known = any(
+            f"{os.sep}{folder}{os.sep}" in filename for folder in ("site-packages", "dist-packages")
+        ) and not filename.startswith(_PACKAGE)
+        _library_files[filename] = known
+    return known
+
+
+def at_user(info: tuple) -> SourceInfo:
+    """A location with the frames of installed libraries left out, where a frame of the user's led to them.
+
+    It is the innermost line of the user's own within the traces around the equation. What calls the outermost of them, such as `jit(f)(x)`,
+    does not count: a library's function that is looked at by itself keeps its lines.
+    """
+    code, lasti, scope, callers = info
+    if code is None or callers is None:
+        return SourceInfo(*info)
+    traces, own, at = [], (code, lasti), callers
+    while at is not None:
+        frames, at = at
+        traces.append((*own, *frames))
+        own = ()
+    outside = traces.pop() if len(traces) > 1 else None
+    kept = [_without_libraries(frames) for frames in traces]
+    first = next((i for i, frames in enumerate(kept) if frames), None)
+    if first is None or all(a is b for a, b in zip(kept, traces)):
+        return SourceInfo(*info)
+    inner, *around = kept[first:]
+    found: Any = (outside, None) if outside is not None else None
+    for frames in reversed(around):
+        found = (frames, found)
+    return SourceInfo(inner[0], inner[1], scope, (inner[2:], found))
+
+
+def _without_libraries(frames: tuple) -> tuple:
+    """Code and instruction of each frame, one after the other: the same object where no library is among them."""
+    files = [code.co_filename for code in frames[::2]]
+    if not any(map(is_library, files)):
+        return frames
+    pairs = zip(files, frames[::2], frames[1::2])
+    return tuple(x for file, *pair in pairs if not is_library(file) for x in pair)
+
+
 def exclude(path: str) -> None:
     """Treats a file, or all files of a folder, as internal instead of the user's."""
     path = os.path.abspath(path)
@@ -246,6 +298,17 @@ def user_frame(depth: int = 1) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def outside_libraries(frame: FrameType | None) -> FrameType | None:
+    """The nearest frame that called this one and is the user's own; the frame itself where there is none."""
+    at = frame
+    while at is not None:
+        file = at.f_code.co_filename
+        if not is_internal(file) and not is_library(file):
+            return at
+        at = at.f_back
+    return frame
 
 
 def current(scope: str = "") -> SourceInfo:

@@ -78,16 +78,42 @@ def _sentence(what: str, last: str, around: ModuleType | None) -> str:
         + (f", which {who} asks for" if who else "")
         + ". "
         + (f"Nearest: {', '.join(f'{ours}.{n}' for n in near)}. " if near else "")
-        + "If the program can do without it, guard that line; else it needs JAX itself: start without xlab.as_jax."
+        + (_OF_PICKLE if _by_unpickling() else _OF_PROGRAM)
     )
 
 
-def _asked_by() -> str:
-    """The nearest line outside of the import system and this room."""
+_OF_PROGRAM = "If the program can do without it, guard that line; else it needs JAX itself: start without xlab.as_jax."
+_OF_PICKLE = (
+    "It is not asked for by the program, the pickle holds it: where it was made, store NumPy arrays (jax.device_get(tree), "
+    "jax.random.key_data(key)) and names instead, or open it under JAX itself."
+)
+
+
+def _by_unpickling() -> bool:
+    """Whether the nearest line outside calls a function that reads pickles, and imports nothing itself."""
+    frame = _asking()
+    if frame is None or frame.f_code.co_code[frame.f_lasti] in _IMPORTS:
+        return False
+    return not _READING.isdisjoint(frame.f_code.co_names)
+
+
+_IMPORTS = frozenset((_FROM, dis.opmap["IMPORT_NAME"]))
+_READING = frozenset(("load", "loads", "Unpickler"))
+
+
+def _asking() -> FrameType | None:
+    """The nearest frame outside of the import system and this room."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if not name.startswith(("xlab.jax_alias", "importlib", "_frozen_importlib")):
-            return f"{name} ({frame.f_code.co_filename}:{frame.f_lineno})"
+            return frame
         frame = frame.f_back
-    return ""
+    return None
+
+
+def _asked_by() -> str:
+    frame = _asking()
+    if frame is None:
+        return ""
+    return f"{frame.f_globals.get('__name__', '')} ({frame.f_code.co_filename}:{frame.f_lineno})"

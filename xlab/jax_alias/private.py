@@ -24,7 +24,7 @@ __all__ = [
     "value",
 ]
 
-# (module, name, "module:name" here, users)
+# (module, name, "module:name" here, users); `pickles` are those that were made under JAX
 TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax.core", "pytype_aval_mappings", "xlab.jax_alias.shims:ArrayTypes()", "tensorflow_probability"),
     ("jax.experimental.array_serialization.serialization", "GlobalAsyncCheckpointManagerBase", "xlab.jax_alias.shims:AsyncCheckpointManager", "orbax"),
@@ -34,6 +34,7 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax.interpreters.pxla", "global_avals_to_results_handler", "xlab.jax_alias.shims:Pathways()", "orbax"),
     ("jax.interpreters.xla", "canonicalize_dtype_handlers", "xlab.jax_alias.shims:ArrayTypes()", "tensorflow_probability"),
     ("jax._src.ad_util", "stop_gradient_p", "xlab.lax.convert:stop_gradient_p", "lineax"),
+    ("jax._src.array", "_reconstruct_array", "xlab.jax_alias.pickles:reconstruct_array", "pickles"),
     ("jax._src.checkify", "Error", "xlab.transforms.checks:Error", "flax"),
     ("jax._src.checkify", "JaxException", "xlab.transforms.checks:JaxException", "flax"),
     ("jax._src.checkify", "Out", "typing:Any", "flax"),
@@ -51,12 +52,26 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax._src.dtypes", "finfo", "xlab.core.dtypes:finfo", "flax"),
     ("jax._src.dtypes", "supports_inf", "xlab.jax_alias.shims:supports_inf", "flax"),
     ("jax._src.flatten_util", "ravel_pytree", "xlab.flatten_util:ravel_pytree", "blackjax"),
+    ("jax._src.random.prng", "KeyTy", "xlab.jax_alias.pickles:KeyType", "pickles"),
+    ("jax._src.random.prng", "PRNGImpl", "xlab.jax_alias.pickles:KeyImplementation", "pickles"),
+    ("jax._src.random.prng", "PRNGKeyArray", "xlab.jax_alias.pickles:Key", "pickles"),
+    ("jax._src.random.rbg", "_rbg_fold_in", "xlab.random.rbg:fold_in", "pickles"),
+    ("jax._src.random.rbg", "_rbg_random_bits", "xlab.random.rbg:bits", "pickles"),
+    ("jax._src.random.rbg", "_rbg_seed", "xlab.random.rbg:seed", "pickles"),
+    ("jax._src.random.rbg", "_rbg_split", "xlab.random.rbg:split", "pickles"),
+    ("jax._src.random.rbg", "_unsafe_rbg_fold_in", "xlab.random.rbg:_unsafe_fold_in", "pickles"),
+    ("jax._src.random.rbg", "_unsafe_rbg_split", "xlab.random.rbg:_unsafe_split", "pickles"),
+    ("jax._src.random.threefry2x32", "threefry_fold_in", "xlab.random.threefry:fold_in", "pickles"),
+    ("jax._src.random.threefry2x32", "threefry_random_bits", "xlab.random.threefry:bits", "pickles"),
+    ("jax._src.random.threefry2x32", "threefry_seed", "xlab.random.threefry:seed", "pickles"),
+    ("jax._src.random.threefry2x32", "threefry_split", "xlab.random.threefry:split", "pickles"),
     ("jax._src.state.types", "AbstractRef", "xlab.core.refs:AbstractRef", "flax"),
     ("jax._src.traceback_util", "_exclude_paths", "xlab.jax_alias.shims:ExcludedPaths()", "flax"),
     ("jax._src.traceback_util", "api_boundary", "xlab.jax_alias.shims:api_boundary", "flax"),
     ("jax._src.traceback_util", "include_frame", "xlab.jax_alias.shims:include_frame", "equinox"),
     ("jax._src.traceback_util", "register_exclusion", "xlab.jax_alias.shims:register_exclusion", "flax, equinox"),
     ("jax._src.tree_util", "_registry", "xlab.jax_alias.shims:RegisteredTypes()", "flax"),
+    ("jax._src.tree_util", "default_registry", "xlab.backend.pytree:registry", "pickles"),
     ("jax._src.tree_util", "flatten_one_level", "xlab.tree:flatten_one_level", "orbax"),
     ("jax._src.xla_bridge", "_backends", "xlab.jax_alias.shims:Backends()", "chex"),
 )  # fmt: skip

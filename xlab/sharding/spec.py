@@ -69,12 +69,14 @@ class PartitionSpec:
     reduced: frozenset
     _hash: int
 
-    def __init__(
-        self,
+    # All is made here, with no `__init__`: pickles made under JAX call no other.
+    def __new__(
+        cls,
         *partitions: Any,
         unreduced: Iterable[Any] = frozenset(),
         reduced: Iterable[Any] = frozenset(),
-    ):
+    ) -> PartitionSpec:
+        self = object.__new__(cls)
         fix = object.__setattr__
         fix(self, "partitions", tuple([_canonical(p) for p in partitions]))
         fix(self, "unreduced", _axis_set("unreduced", unreduced))
@@ -82,6 +84,7 @@ class PartitionSpec:
         if self.unreduced or self.reduced:
             self._check_overlap()
         fix(self, "_hash", hash((self.partitions, self.unreduced, self.reduced)))
+        return self
 
     def _check_overlap(self) -> None:
         named = frozenset(self.axes())

@@ -18,7 +18,7 @@ from xlab.backend import caches as _caches
 from xlab.backend import client as _client
 from xlab.backend import dispatch as _dispatch
 from xlab.core.array import is_native_array
-from xlab.core.source_info import position, shown_name, user_frame
+from xlab.core.source_info import outside_libraries, position, shown_name, user_frame
 from xlab.observe.records import Source
 
 MOST = 100_000
@@ -76,7 +76,7 @@ def _after_call(_fun: Any, _args: Any, _kwargs: Any, result: Any) -> None:
 
 
 def _note_all(made: Any) -> None:
-    frame = user_frame(2)
+    frame = outside_libraries(user_frame(2))
     if frame is None:
         return
     code, lasti = frame.f_code, frame.f_lasti

@@ -237,7 +237,7 @@ def _frames(traceback: Any) -> list[tuple[Any, int]]:
     codes, lasti = traceback.raw_frames()
     frames = list(zip(codes, lasti))
     own = [f for f in frames if not _theirs(f[0].co_filename)]
-    theirs = [f for f in own if not is_library(f[0].co_filename)]
+    theirs = [f for f in own if not _source_info.is_library(f[0].co_filename)]
     return theirs or own[:1]
 
 
@@ -246,16 +246,6 @@ def _theirs(file: str) -> bool:
     """Whether a file is JAX's, ours or the interpreter's."""
     home = os.path.dirname(os.path.abspath(jax().__file__)) + os.sep
     return os.path.abspath(file).startswith(home) or _source_info.is_internal(file)
-
-
-@functools.lru_cache(maxsize=4096)
-def is_library(file: str) -> bool:
-    """Whether a file is one of an installed library, not of the user's program.
-
-    >>> is_library("/usr/lib/python3/site-packages/flax/core.py"), is_library("train.py")
-    (True, False)
-    """
-    return f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file
 
 
 def _scope(stack: Any) -> tuple[str, bool]:
