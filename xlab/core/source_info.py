@@ -238,7 +238,9 @@ def at_user(info: tuple) -> SourceInfo:
     code, lasti, scope, callers = info
     if code is None or callers is None:
         return SourceInfo(*info)
-    traces, own, at = [], (code, lasti), callers
+    traces: list[tuple] = []
+    own: tuple = (code, lasti)
+    at = callers
     while at is not None:
         frames, at = at
         traces.append((*own, *frames))
