@@ -10,12 +10,32 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# What a notebook needs that is in no extra of the tests: where it is not installed, the notebook is not executed.
+NEEDS = {"14_your_own_flax_model": ("flax", "jax")}
 KEPT = ("text/plain", "image/svg+xml", "image/png")
 LARGEST = 20_000  # bytes of one output as JSON
 TEXT = 6_000  # characters of text, where an output is larger
+
+
+def missing(path: Path) -> str:
+    """Why a notebook cannot be executed here, in words; empty where it can."""
+    absent = [name for name in NEEDS.get(path.stem, ()) if find_spec(name) is None]
+    return f"{', '.join(absent)} not installed: pip install '.[libraries]'" if absent else ""
+
+
+def joined(outputs: list[dict]) -> list[dict]:
+    """Outputs with the pieces of one stream, which come as they were written, as one."""
+    found: list[dict] = []
+    for output in outputs:
+        if found and "name" in output and found[-1].get("name") == output["name"]:
+            found[-1] = {**found[-1], "text": found[-1]["text"] + output["text"]}
+        else:
+            found.append(output)
+    return found
 
 
 def light(output: dict) -> dict | None:
@@ -54,7 +74,7 @@ def store(path: Path) -> None:
         if cell.cell_type == "code":
             cell.outputs = [
                 nbformat.from_dict(kept)
-                for output in cell.outputs
+                for output in joined(cell.outputs)
                 if (kept := light(output)) is not None
             ]
     nbformat.write(notebook, path)
@@ -68,6 +88,9 @@ def main(names: list[str]) -> None:
     for path in (
         map(Path, names) if names else sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     ):
+        if reason := missing(path):
+            print(f"{path.name} stays as it is, {reason}")
+            continue
         store(path)
         print(path.name, f"{path.stat().st_size / 1000:.0f} kB")
 

@@ -36,6 +36,8 @@ def test_there_is_a_tour():
 )
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_it_runs(path, tmp_path):
+    if reason := stored.missing(path):
+        pytest.skip(reason)
     # An empty configuration: this suite's options (warnings are errors) are not about other people's kernels.
     settings = tmp_path / "pytest.ini"
     settings.write_text("[pytest]\n")
@@ -99,6 +101,19 @@ def test_it_reads_without_a_kernel(path):
     shown = [o["data"] for o in outputs if "data" in o]
     assert shown and all("text/plain" in data and set(data) <= set(stored.KEPT) for data in shown)
     assert not re.search(r"/(?:tmp|home|root|work|usr)/", json.dumps(outputs))
+
+
+def test_what_notebooks_need_is_said():
+    assert set(stored.NEEDS) <= {path.stem for path in NOTEBOOKS}
+    absent = Path("14_your_own_flax_model.ipynb")
+    missing = [name for name in ("flax", "jax") if find_spec(name) is None]
+    assert all(name in stored.missing(absent) for name in missing)
+    assert bool(stored.missing(absent)) == bool(missing) and not stored.missing(NOTEBOOKS[0])
+
+
+def test_pieces_of_a_stream_are_stored_as_one():
+    pieces = [{"name": "stdout", "text": "a"}, {"name": "stdout", "text": "b"}, {"data": {}}]
+    assert stored.joined(pieces) == [{"name": "stdout", "text": "ab"}, {"data": {}}]
 
 
 def test_pictures_are_stored():

@@ -117,8 +117,10 @@ def _scaled(x):
 def call(fun, x):
     return fun(x)
 scanned = xlab.jit(lambda x: xlab.lax.scan(lambda c, _: (c * 3, None), x, length=2)[0])
-def made():
-    return jnp.zeros(3) + 1
+def made(note):
+    x = jnp.zeros(3)
+    note((x,))
+    return x
 """
 
 
@@ -172,10 +174,10 @@ def test_a_library_that_is_looked_at_by_itself_keeps_its_lines(library):
 
 
 def test_arrays_that_a_library_made_are_at_the_line_that_asked(library):
-    assert allocation_sites.track_arrays()
-    try:
-        kept = library.made()
-    finally:
-        allocation_sites.track_arrays(False)
+    # As what makes arrays reports them while lines are recorded.
+    kept = library.made(allocation_sites._note_all)
     found = allocation_sites.origin(kept)
-    assert found.file == __file__ and found.text.strip() == "kept = library.made()"
+    assert (
+        found.file == __file__
+        and found.text.strip() == "kept = library.made(allocation_sites._note_all)"
+    )
