@@ -107,6 +107,35 @@ def test_only_the_sum_of_gradients_is_called_so():
     assert not any("`x` the sharding P(None" in t.fix for t in found)
 
 
+def test_the_gradient_of_data_that_met_a_split_weight_is_no_gradient_of_a_parameter():
+    """Summed over the axis of the weight, it synchronizes nothing, whatever is differentiated and although all shapes are alike."""
+    w, x = ones(16, 16, spec=(None, "model")), ones(16, 16, spec=("data", None))
+
+    def loss(w, x):
+        return jnp.sum(jnp.tanh(x * 2 @ w) ** 2)
+
+    found = observe.transfers(xlab.grad(loss, (0, 1)), w, x)
+    assert {t.axes: "gradient synchronization" in t.reason for t in found} == {
+        ("model",): False,
+        ("data",): True,
+    }
+    report = observe.findings(xlab.grad(loss, (0, 1)), w, x)
+    assert {p.axes: p.name for p in report.patterns} == {
+        ("model",): "column-parallel product, backward",
+        ("data",): "data-parallel gradient sum",
+    }
+
+
+def test_gradients_of_layers_in_a_scan_are_those_of_parameters():
+    ws, x = ones(3, 16, 16, spec=(None, None, None)), ones(16, 16, spec=("data", None))
+
+    def loss(ws, x):
+        return jnp.sum(lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, ws)[0])
+
+    found = observe.findings(xlab.grad(loss), ws, x)
+    assert [p.name for p in found.patterns] == ["data-parallel gradient sum"]
+
+
 @pytest.mark.parametrize(
     ("down", "spec"), [(("data", None), ("data", None)), (("model", None), ("data", None))]
 )

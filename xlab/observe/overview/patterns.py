@@ -12,6 +12,7 @@ from xlab.observe.programs import names as _names
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Pattern
+from xlab.observe.sharding.gradients import like_an_argument, of_data
 
 _PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot_general"))
 _NEIGHBORS = frozenset(
@@ -79,9 +80,8 @@ def _backward(at: Inspection, v: Any) -> bool:
 
 
 def _is_gradient(eqn: JaxprEqn, stages: ProgramStages) -> bool:
-    """Whether the result of an equation has the type of an argument, in any order of its dimensions."""
-    shape = sorted(getattr(eqn.outvars[0].aval, "shape", ()))
-    return any(sorted(getattr(a, "shape", (-1,))) == shape for a in stages.closed.in_avals)
+    """Whether the result of an equation is the gradient of a parameter: it has its shape, and is not the gradient of what met a weight."""
+    return like_an_argument(stages, eqn) and not of_data(stages, eqn)
 
 
 def split_of(text: str) -> tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]:

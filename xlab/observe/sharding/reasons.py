@@ -10,12 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
-from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import (
     mlir_level,
@@ -26,6 +25,7 @@ from xlab.observe.programs.program import (
 )
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Type
+from xlab.observe.sharding.gradients import synchronizes
 from xlab.sharding.factor_rules import ShardingRule
 
 _RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")
@@ -427,7 +427,7 @@ def _reduction(stages: Any, equation: Any, axes: Any, split: list[PartitionedVal
     what = f"{_primitive(stages, equation) or 'the operation'}{_place(stages, equation)}"
     along = ", ".join(axes)
     tries: tuple[Try, ...] = ()
-    if _synchronizes(stages, equation):
+    if synchronizes(stages, equation):
         reason = f"gradient synchronization: {what} sums along a dimension that is split over {along}, and the parts of this gradient are added up"
     elif split:
         listed = " and ".join(f"{_said(stages, v)} {v.type.text}" for v in split[:2])
@@ -492,49 +492,6 @@ def advice(stages: Any, given: Try) -> str:
     if given.free:
         parts.append("leave this result's out_sharding to the compiler")
     return ", and ".join(parts)
-
-
-_HEAVY = frozenset(("dot_general", "conv_general_dilated", "scan", "while", "shard_map"))
-
-
-def _synchronizes(stages: Any, equation: int) -> bool:
-    """Whether an equation makes a gradient that is only returned or used elementwise, as in a parameter
-    update."""
-    eqn = stages.equations.get(equation)
-    if eqn is None or not _names.is_transposed(eqn):
-        return False
-    home = next(
-        (
-            (jaxpr, outer)
-            for jaxpr, outer in _bodies(stages.closed.jaxpr)
-            if any(e is eqn for e in jaxpr.eqns)
-        ),
-        None,
-    )
-    if home is None:
-        return False
-    jaxpr, outer = home
-    reached = set(eqn.outvars)
-    after = itertools.islice(
-        jaxpr.eqns, next(i for i, e in enumerate(jaxpr.eqns) if e is eqn) + 1, None
-    )
-    for e in after:
-        if any(type(v) is Var and v in reached for v in e.invars):
-            if e.primitive.name in _HEAVY:
-                return False
-            reached.update(e.outvars)
-    flow = None if outer is None else flow_of(outer)
-    carried = flow.num_carry if isinstance(flow, LoopFlow) else 0
-    return not any(
-        type(v) is Var and v in reached and n < carried for n, v in enumerate(jaxpr.outvars)
-    )
-
-
-def _bodies(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Jaxpr, JaxprEqn | None]]:
-    yield jaxpr, outer
-    for eqn in jaxpr.eqns:
-        for _, inner in subjaxprs_of_params(eqn.params):
-            yield from _bodies(open_jaxpr(inner), eqn)
 
 
 def _base(axis: str) -> str:
