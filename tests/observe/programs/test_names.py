@@ -190,3 +190,24 @@ def test_lines_with_magics_are_shown_as_they_were_typed():
     assert names.as_typed(made) == "%xstep f(x)"
     for line in (f"# {made[:-1]}", "get_ipython().run_line_magic(f, x)", "y = 1"):
         assert names.as_typed(line) == line
+
+
+def test_results_of_loops_go_by_the_variables_they_are_unpacked_into():
+    import numpy as np
+
+    import xlab
+    from xlab import lax, observe
+
+    def f(x, n):
+        (a, b), ys = lax.scan(lambda c, _: ((c[0], lax.sin(c[1])), c[1]), (x, x), None, length=3)
+        out = lax.fori_loop(0, 3, lambda i, v: lax.sin(v), a)
+        p, q = lax.fori_loop(0, n, lambda i, v: (lax.sin(v[1]), v[0]), (b, out))
+        both = lax.fori_loop(0, 3, lambda i, v: (v[1], v[0]), (p, q))
+        return lax.add(both[0], lax.add(both[1], lax.reduce_sum(ys, (0,))))
+
+    program = observe.program(xlab.jit(f), np.float32(1), 3)
+    loops = [tuple(v.note for v in e.outputs) for e in program.equations if len(e.outputs) > 1]
+    assert loops == [("a", "b", "ys"), ("", "out"), ("", "", "p", "q"), ("", "", "")], (
+        "several values under one name are none of them"
+    )
+    assert ":f32[] (out) = scan[" in observe.text(program)

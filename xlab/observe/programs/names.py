@@ -124,6 +124,34 @@ def _assigned_by_place(code: Any, file: str) -> dict[int, str]:
     )
 
 
+@functools.lru_cache(maxsize=2048)
+def _unpacked(code: Any, file: str) -> dict[int, tuple[tuple[str, ...], bool]]:
+    """For the instructions of calls whose results go into several variables, `(u, v), w = f(x)`, these, and whether it is a `fori_loop`,
+    which has results of its own in front; its only result may go into one variable."""
+    tree = _source_tree(file)
+    places = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            at, called = node.value, node.value.func
+            counted = (getattr(called, "attr", None) or getattr(called, "id", None)) == "fori_loop"
+            names = _leaves(node.targets[0])
+            if all(names) and (len(names) > 1 or counted):
+                place = at.lineno, at.end_lineno, at.col_offset, at.end_col_offset
+                places[place] = names, counted
+    return (
+        {2 * i: places[at] for i, at in enumerate(code.co_positions()) if at in places}
+        if places
+        else {}
+    )
+
+
+def _leaves(target: ast.expr) -> tuple[str, ...]:
+    """The variables of a target in order; one without a name for what is no variable."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return tuple(name for e in target.elts for name in _leaves(e))
+    return (target.id if isinstance(target, ast.Name) else "",)
+
+
 def _returned(jaxpr: Jaxpr) -> dict[Var, str]:
     """The names of results in `return u, v`, of a function whose program is its own and not that of its gradient."""
     info = jaxpr.debug_info
@@ -185,9 +213,22 @@ def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
     }
     for (code, lasti), eqn in last.items():
         name = _assigned(code).get(lasti) or _assigned_by_place(code, code.co_filename).get(lasti)
-        if name and not name.startswith("_") and len(eqn.outvars) == 1:
-            out[eqn.outvars[0]] = name
+        pairs = (
+            [(eqn.outvars[0], name)] if name and len(eqn.outvars) == 1 else _names_of_results(eqn)
+        )
+        out.update((v, n) for v, n in pairs if v not in inputs and not n.startswith("_"))
     return out
+
+
+def _names_of_results(eqn: JaxprEqn) -> Iterator[tuple[Var, str]]:
+    """The results of an equation with the variables that they are unpacked into."""
+    code = eqn.source_info.code
+    names, counted = _unpacked(code, code.co_filename).get(eqn.source_info.lasti, ((), False))
+    # The counter of a loop stands in front of its results; that of a while loop has the end beside it.
+    extra = len(eqn.outvars) - len(names)
+    own = {"scan": 1, "while": 2}.get(eqn.primitive.name, 0) if counted else 0
+    if names and extra == own:
+        yield from zip(eqn.outvars[extra:], names)
 
 
 @functools.lru_cache(maxsize=65536)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -223,6 +224,19 @@ def equation_text(e: Equation) -> str:
     )
 
 
+def _called_text(e: Equation) -> str:
+    """The equation's line, each result with what the user calls it.
+
+    >>> _called_text(Equation(0, "sin", ("a",), (Variable("b", Type("f32", (8,)), "out"),)))
+    'b:f32[8] (out) = sin a'
+    """
+    left, is_, right = equation_text(e).partition(" = ")
+    for v in e.outputs:
+        if v.note and v.note != v.name:
+            left = re.sub(rf"(?<!\S){re.escape(v.name)}:\S+", rf"\g<0> ({v.note})", left, count=1)
+    return left + is_ + right
+
+
 _LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 LONGEST_NAME = 32
 """Letters of a name that stands in the place of a variable's."""
@@ -285,7 +299,7 @@ def _program(p: Program, o: Options) -> str:
 
 def _program_rows(p: Program, depth: int) -> Any:
     for e in p.equations:
-        yield str(e.id), "  " * depth + equation_text(e), line_text(e.source)
+        yield str(e.id), "  " * depth + _called_text(e), line_text(e.source)
         for label, inner in zip(e.nested_labels or ("",) * len(e.nested), e.nested, strict=False):
             names = " ".join(f"{v.name}:{v.type.text}" for v in inner.inputs)
             yield "", "  " * (depth + 1) + f"{label or inner.name}: {names}".rstrip(), ""
