@@ -216,6 +216,32 @@ def test_many_collectives_are_all_listed(browser, tmp_path):
     page.close()
 
 
+def test_collectives_that_are_alike_unfold(browser, tmp_path):
+    one = sample.report().transfers[1]
+    many = tuple(one.replace(reason=f"`w[{n}]` needs it", fix="") for n in range(6))
+    path = write_html(
+        sample.report().replace(transfers=(*many, *sample.report().transfers[:1])),
+        tmp_path / "r.html",
+    )
+    page = visit(browser, path)
+    page.get_by_role("tab", name="Collectives").click()
+    shown = page.locator(".xl-transfers tr[data-row]:visible")
+    assert shown.count() == 2
+    fold = page.get_by_role("button", name=re.compile("^6 × line"))
+    fold.click()
+    assert shown.count() == 7 and fold.get_attribute("aria-expanded") == "true"
+    page.locator(".xl-transfers th", has_text="predicted").click()
+    assert [x.get_attribute("data-row") for x in shown.all()] in (
+        ["6", *"012345"],
+        [*"012345", "6"],
+    ), "those of a group stay together"
+    fold.click()
+    page.get_by_label("filter collectives").fill("psum")
+    assert shown.count() == 1
+    assert page.complaints == []
+    page.close()
+
+
 def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
     made = r.Type("f32", (64, 128), (("data",), ()))
     p = r.Program(

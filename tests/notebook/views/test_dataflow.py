@@ -15,6 +15,7 @@ from xlab.notebook.views import dataflow, dataflow_data
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe import records as r
+from xlab.observe.records.text import text
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -160,6 +161,46 @@ def test_a_record_says_what_its_prediction_assumes():
         12_500.0,
         "ring",
     )
+
+
+def many():
+    """Gathers of six layers on one line, the sum of their gradients, and one that two shardings make."""
+    at = r.Source("cell", 37, text="h @ w")
+    gather = r.Transfer(
+        "all_gather", axes=("data",), bytes_in=64, bytes_out=128, times=1, predicted_us=2.0
+    )
+    gather = gather.replace(origin="partitioner", source=at, pattern="FSDP gather", fix="split")
+    layers = tuple(
+        gather.replace(reason=f"`w[{n}]` is split, dot_general (line 37) needs it")
+        for n in range(6)
+    )
+    total = r.Transfer("all_reduce", "add", ("data",), bytes_in=64, bytes_out=64, times=1)
+    total = total.replace(
+        predicted_us=50.0, origin="partitioner", pattern="data-parallel gradient sum"
+    )
+    odd = gather.replace(pattern="", predicted_us=5.0, reason="`y` lies otherwise", tried=True)
+    return (*layers, odd, total)
+
+
+def test_collectives_of_a_line_are_one_row_and_the_costly_ones_first():
+    said = text(many()).splitlines()
+    ops = [line.split()[0] for line in said[1:4]]
+    assert ops == ["all_reduce", "all_gather", "all_gather"], "by what a run costs: 50, 12 and 5 µs"
+    assert said[2].endswith("partitioner: FSDP gather                  6 × cell:37")
+    assert said[3].rstrip().endswith("partitioner (!)                           cell:37")
+    assert [line for line in said if "w[" in line] == [
+        "  all_gather: FSDP gather: `w[0]` is split, dot_general (line 37) needs it. 5 more like it."
+    ], "a reason that six have is told once, and what is known needs nothing done"
+    assert sum("(!)" in line for line in said) == 1 and sum("Remove it" in x for x in said) == 1
+
+
+def test_the_page_folds_collectives_that_are_alike():
+    found = html(dataflow.transfers_panel(many(), None))
+    rows = re.findall(r"<tr [^>]*data-row='(\d)'([^>]*)>", found)
+    assert [n for n, _ in rows] == ["7", "0", "1", "2", "3", "4", "5", "6"]
+    assert [n for n, rest in rows if "data-in='0'" in rest] == ["1", "2", "3", "4", "5"]
+    assert found.count(">6 × line 37<") == 1 and found.count("⚠") == 1
+    assert found.count("needs it.") == 1 and found.count("Remove it") == 1
 
 
 def test_totals_per_axis_and_per_run():

@@ -54,8 +54,8 @@ def test_transfers_table():
         text(REPORT.transfers)
         == """\
   op                   over    in → out per device   × times   predicted   origin            line
-  all_reduce add       data      24.6 KB → 24.6 KB         1     31.0 µs   you (psum)        <cell 3>:18
   all_gather           model     8.19 KB → 16.4 KB        12     18.0 µs   partitioner (!)   <cell 3>:3
+  all_reduce add       data      24.6 KB → 24.6 KB         1     31.0 µs   you (psum)        <cell 3>:18
   collective_permute   data        4.1 KB → 4.1 KB         ?           ?   partitioner (!)   <cell 3>:3
   all_gather: `w` arrives as P(None,'model'); dot_general on line 3 needs it whole along its contracting dimension. Remove it: give w P('model', None) (then one all_reduce of 40 KB), or keep x sharded over model.
   collective_permute: The halo of an uneven slice moves to the next shard.

@@ -16,7 +16,6 @@ from xlab.notebook.views.dataflow_data import (
     rows,
     transfers_data,
     was_measured,
-    weight,
 )
 from xlab.notebook.views.draw import HUES, Node, h, panel, table
 from xlab.notebook.views.layout import MOST_DEVICES
@@ -24,6 +23,7 @@ from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
 from xlab.observe.records import MeshInfo, Report, Transfer
 from xlab.observe.records.transfers import (
+    transfer_cost,
     transfer_name,
     transfer_over,
 )
@@ -280,7 +280,7 @@ def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> N
     ]
     found = mesh_of(transfers, mesh)
     if found and found.size > MOST_DEVICES:
-        largest = max(transfers, key=weight)
+        largest = max(transfers, key=transfer_cost)
         children.append(
             h(
                 "div",
@@ -293,7 +293,7 @@ def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> N
             )
         )
     elif found:
-        largest = max(transfers, key=weight)
+        largest = max(transfers, key=transfer_cost)
         children.append(
             h(
                 "div",

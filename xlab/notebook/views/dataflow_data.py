@@ -20,10 +20,13 @@ from xlab.observe.records import ArrayLayout, MeshInfo, Transfer
 from xlab.observe.records.overlap import overlap_mark
 from xlab.observe.records.transfers import (
     advice_word,
+    alike,
+    reason_key,
     sentences,
     transfer_name,
     transfer_origin,
     transfer_over,
+    why_of,
 )
 from xlab.observe.records.units import plural, size_text, time_text
 
@@ -87,28 +90,30 @@ def rounds_of(t: Transfer) -> tuple[list[list[list[int]]], str]:
     )
 
 
-def weight(t: Transfer) -> float:
-    """A sort key by cost: the predicted time if known, else bytes, times how often the collective runs."""
-    times = t.times if t.times is not None else 1
-    return (
-        t.predicted_us if t.predicted_us is not None else max(t.bytes_in, t.bytes_out) / 1e6
-    ) * times
-
-
 def listed(transfers: Sequence[Transfer]) -> tuple[list[int], list[int]]:
-    """The collectives that a page lists from the start, and those that its script adds; both in the order of the program.
+    """The collectives that a page lists from the start, and those that its script adds: what costs most first, those alike together.
 
     >>> [len(part) for part in listed([Transfer("all_reduce", bytes_in=n) for n in range(1000)])]
     [40, 260]
     """
-    heaviest = sorted(range(len(transfers)), key=lambda i: -weight(transfers[i]))
-    return sorted(heaviest[:STILL_ROWS]), sorted(heaviest[STILL_ROWS:MOST_ROWS])
+    order = [n for g in alike(transfers) for n in g]
+    return order[:STILL_ROWS], order[STILL_ROWS:MOST_ROWS]
 
 
 def rows(transfers: Sequence[Transfer], listed: Sequence[int]) -> list[Node]:
-    """The table rows of some of a report's collectives."""
+    """The table rows of some of a report's collectives; a reason that several have is told once."""
     measured = was_measured(transfers)
-    return [r for i in listed for r in row(transfers[i], i, measured)]
+    first: dict[tuple, int] = {}
+    within: dict[int, list[int]] = {}
+    for g in alike(transfers):
+        within.update(dict.fromkeys(g, g))
+        for n in g:
+            first.setdefault(reason_key(transfers[n]), n)
+    return [
+        r
+        for i in listed
+        for r in row(transfers[i], i, measured, within[i], first[reason_key(transfers[i])] == i)
+    ]
 
 
 def was_measured(transfers: Sequence[Transfer]) -> bool:
@@ -116,9 +121,20 @@ def was_measured(transfers: Sequence[Transfer]) -> bool:
     return any(t.measured_us is not None for t in transfers)
 
 
-def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
-    """The table rows of one collective: its line and, when the partitioner added it, the reason."""
+def row(
+    t: Transfer,
+    index: int,
+    measured: bool = True,
+    group: Sequence[int] = (),
+    tell: bool = True,
+) -> list[Node]:
+    """The table rows of one collective: its line and, where it is to be told, why it is there.
+
+    Of several that are alike, the `group`, the first one's row says how many, and the page's script folds the others under it.
+    """
     found = key(t.program, t.equation)
+    line = str(t.source.line) if t.source else ""
+    leads = len(group) > 1 and group[0] == index
     cells = [
         h(
             "td",
@@ -155,30 +171,33 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
         ),
         h(
             "td",
-            {"class": "xl-added" if t.reshards else None},
+            {"class": "xl-added" if t.reshards else None, "title": t.reason or None},
             transfer_origin(t, "⚠"),
         ),
         h(
             "td",
             {"class": "n", "title": t.source.text.strip() if t.source else None},
-            t.source.line if t.source else "",
+            h("button", {"class": "xl-pick xl-fold"}, f"{len(group)} × line {line}".strip())
+            if leads
+            else line,
         ),
     ]
-    rows = [h("tr", {"data-eq": found, "data-row": index, "data-origin": t.origin}, *cells)]
-    if t.reason or t.fix:
+    about = {"data-in": group[0] if len(group) > 1 and not leads else None, "data-origin": t.origin}
+    rows = [h("tr", {"data-eq": found, "data-row": index, **about}, *cells)]
+    if tell and (t.reason or t.fix):
         rows.append(
             h(
                 "tr",
-                {"class": "xl-reason", "data-of": index, "data-origin": t.origin},
+                {"class": "xl-reason", "data-of": index, **about},
                 h(
                     "td",
                     {"colspan": len(HEAD)},
                     h(
                         "div",
                         None,
-                        sentences(t.reason, "") + " " * bool(t.fix),
+                        why_of(t.replace(fix="")) + " " * bool(t.fix),
                         h("span", None, h("b", None, advice_word(t.tried)), sentences(t.fix, ""))
-                        if t.fix
+                        if t.fix and not t.pattern
                         else None,
                     ),
                 ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from xlab.interpreters import communication
@@ -153,10 +154,13 @@ def transfer_over(t: Transfer) -> str:
 
 
 def transfer_origin(t: Transfer, caution: str = CAUTION) -> str:
-    """`you (psum)`, `partitioner`, or `partitioner (!)` where two shardings disagree."""
-    if t.origin == "user":
-        return f"you ({t.call})" if t.call else "you"
-    return f"partitioner {caution}" if t.reshards else "partitioner"
+    """`you (psum)`, `partitioner`, or `partitioner (!)` where two shardings disagree; behind it the pattern that it belongs to.
+
+    >>> transfer_origin(Transfer("all_gather", origin="partitioner", pattern="FSDP gather"))
+    'partitioner: FSDP gather'
+    """
+    who = "partitioner" if t.origin != "user" else f"you ({t.call})" if t.call else "you"
+    return who + (f": {t.pattern}" if t.pattern else f" {caution}" if t.reshards else "")
 
 
 def advice_word(tried: bool) -> str:
@@ -177,13 +181,63 @@ def sentences(reason: str, fix: str, tried: bool = True) -> str:
     )
 
 
+def transfer_cost(t: Transfer) -> float:
+    """A sort key: the predicted time if known, else bytes, times how often the collective runs."""
+    us = t.predicted_us if t.predicted_us is not None else max(t.bytes_in, t.bytes_out) / 1e6
+    return us * (1 if t.times is None else t.times)
+
+
+def alike(transfers: Sequence[Transfer]) -> list[list[int]]:
+    """Positions of collectives that are told in one row: of one kind, size, line and origin; those that cost most first.
+
+    >>> alike([Transfer("all_gather", bytes_in=n, predicted_us=5.0) for n in (1, 8, 8)])
+    [[1, 2], [0]]
+    """
+    groups: dict[tuple, list[int]] = {}
+    for n, t in enumerate(transfers):
+        what = (t.program, transfer_name(t), transfer_over(t), t.bytes_in, t.bytes_out, t.times)
+        who = (transfer_origin(t), t.full_rematerialization, t.overlap is not None)
+        where = (t.source.file, t.source.line) if t.source else None
+        groups.setdefault((*what, *who, where), []).append(n)
+    for found in groups.values():
+        found.sort(key=lambda n: -transfer_cost(transfers[n]))
+    return sorted(groups.values(), key=lambda g: -sum(transfer_cost(transfers[n]) for n in g))
+
+
+def reason_key(t: Transfer) -> tuple:
+    """What reasons that are said once have in common: a pattern, or the sentence, whichever layer and line it is about.
+
+    >>> a, b = (Transfer("all_gather", reason=f"`p[{n}]` is split, dot (line {n}) needs it") for n in (1, 2))
+    >>> reason_key(a) == reason_key(b)
+    True
+    """
+    if t.pattern:
+        return transfer_name(t), t.pattern
+    said = (re.sub(r"`[^`]*`|\(\D*line \d+\)", _without_digits, x) for x in (t.reason, t.fix))
+    return transfer_name(t), *said, t.tried
+
+
+def _without_digits(found: re.Match) -> str:
+    return re.sub(r"\d+", "#", found[0])
+
+
+def why_of(t: Transfer) -> str:
+    """Why a collective is there and what to do about it; one of a known pattern needs nothing done."""
+    return (
+        sentences(f"{t.pattern}: {t.reason}" if t.reason else t.pattern, "")
+        if t.pattern
+        else sentences(t.reason, t.fix, t.tried)
+    )
+
+
 def overlap_text(o: Overlap) -> str:
     """The span of a collective that is started, in a line."""
     return span_text(o) if o.done < 0 else f"{span_text(o)}, {between_text(o)}; {ideal_text(o)}"
 
 
 def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
-    shown, more = limited(transfers, o, "collective")
+    groups, more = limited(alike(transfers), o, "row")
+    shown = [transfers[n] for g in groups for n in g]
     rows = [
         (
             "op",
@@ -196,7 +250,8 @@ def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
             "line",
         )
     ]
-    for t in shown:
+    for g in groups:
+        t = transfers[g[0]]
         measured = (time_text(t.measured_us), time_text(t.wait_us)) if o.times else ()
         rows.append(
             (
@@ -211,15 +266,16 @@ def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
                 time_text(t.predicted_us),
                 *measured,
                 transfer_origin(t),
-                line_text(t.source),
+                (f"{len(g)} × " if len(g) > 1 else "") + line_text(t.source),
             )
         )
     lines = [table(rows, "llrrr" + ("rr" if o.times else "") + "ll")]
-    reasons = list(
-        dict.fromkeys((transfer_name(t), t.reason, t.fix, t.tried) for t in shown if t.reason)
-    )
-    for name, reason, fix, tried in reasons:
-        lines.append(f"  {name}: " + sentences(reason, fix, tried))
+    reasons: dict[tuple, dict[str, None]] = {}
+    for t in shown:
+        if t.reason or t.pattern:
+            reasons.setdefault(reason_key(t), {})[f"  {transfer_name(t)}: {why_of(t)}"] = None
+    for said in reasons.values():
+        lines.append(next(iter(said)) + (f" {len(said) - 1} more like it." * (len(said) > 1)))
     for t in shown:
         if t.overlap is not None:
             lines.append(f"  {transfer_name(t)}: {overlap_text(t.overlap)}")
@@ -259,7 +315,7 @@ def _transfer(t: Transfer, o: Options) -> str:
         f"{t.type_in} → {t.type_out}" if t.type_in and t.type_out else "",
         t.reason,
         overlap_text(t.overlap) if t.overlap is not None else "",
-        f"{advice_word(t.tried)}{t.fix}" if t.fix else "",
+        f"{advice_word(t.tried)}{t.fix}" if t.fix and not t.pattern else "",
         f"t = {t.formula}" if t.formula else "",
     ]
     return "\n".join([line, *("  " + e for e in extra if e)])

@@ -97,6 +97,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
   const reason = (row) => body.querySelector(`tr[data-of="${row.dataset.row}"]`);
   const heads = [...section.querySelectorAll(".xl-transfers th")];
   const at = (name) => heads.findIndex((th) => th.textContent === name);
+  const membersOf = (lead) => rows.filter((row) => row.dataset.in === lead.dataset.row);
   const model = { way: data.way, alpha: data.alpha, beta: data.beta };
   const stage = mesh ? makeStage(section, transfers, mesh, model, bus, bin) : null;
 
@@ -109,11 +110,11 @@ export function mountDataflow(section, data, bus, bin, attempt) {
     let down = head.classList.contains("n");
     const sort = () => {
       const sign = down ? -1 : 1;
-      const sorted = [...rows].sort((a, b) => { const [x, y] = [value(transfers[+a.dataset.row]), value(transfers[+b.dataset.row])]; return (x < y ? -1 : x > y ? 1 : 0) * sign; });
+      const sorted = rows.filter((row) => !row.dataset.in).sort((a, b) => { const [x, y] = [value(transfers[+a.dataset.row]), value(transfers[+b.dataset.row])]; return (x < y ? -1 : x > y ? 1 : 0) * sign; });
       for (const other of heads) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       down = !down;
-      for (const row of sorted) {
+      for (const row of sorted.flatMap((lead) => [lead, ...membersOf(lead)])) {
         const why = reason(row);
         body.append(row);
         if (why) body.append(why);
@@ -128,18 +129,31 @@ export function mountDataflow(section, data, bus, bin, attempt) {
   // Filters: who asked for it, and words anywhere in the row.
   let origin = "";
   let needle = "";
+  const open = new Set(); // of those that are alike, the groups that are unfolded
   const hidden = h("span", { class: "xl-dim" });
   const filter = () => {
     let shown = 0;
     for (const row of rows) {
       const why = reason(row);
       const text = `${row.textContent} ${why?.textContent || ""}`.toLowerCase();
-      row.hidden = Boolean((origin && row.dataset.origin !== origin) || (needle && !text.includes(needle)));
+      row.hidden = Boolean((origin && row.dataset.origin !== origin) || (needle ? !text.includes(needle) : row.dataset.in && !open.has(row.dataset.in)));
       if (why) why.hidden = row.hidden;
-      shown += !row.hidden;
+      shown += !row.hidden || (!needle && (!origin || row.dataset.origin === origin));
     }
     hidden.textContent = shown < rows.length ? `${shown} of ${rows.length}` : "";
   };
+  for (const button of body.querySelectorAll(".xl-fold")) {
+    const { row } = button.closest("tr").dataset;
+    const say = () => button.setAttribute("aria-expanded", String(open.has(row)));
+    say();
+    listen(bin, button, "click", (event) => {
+      event.stopPropagation();
+      if (!open.delete(row)) open.add(row);
+      say();
+      filter();
+    });
+  }
+  filter();
   const bar = h("div", { class: "xl-bar-top xl-transfers-bar" });
   if (new Set(rows.map((row) => row.dataset.origin)).size > 1) {
     const options = [["all origins", ""], ["written by you", "user"], ["added by the partitioner", "partitioner"]];
@@ -177,11 +191,10 @@ export function mountDataflow(section, data, bus, bin, attempt) {
   }
 }
 
-/** Rows that a saved page leaves to its script, each with its reason, among those that are there: in the order of the program. */
+/** Rows that a saved page leaves to its script, each with its reason: what costs less than those that are there. */
 function addRows(section, body, later) {
   if (!later?.length) return;
-  const index = (row) => +(row.dataset.row ?? row.dataset.of);
-  body.append(...[...body.children, ...later.map((tree) => build(tree))].sort((a, b) => index(a) - index(b)));
+  body.append(...later.map((tree) => build(tree)));
   section.querySelector(".xl-later")?.remove();
 }
 
