@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import os
 import re
 import warnings
@@ -21,6 +20,7 @@ from typing import IO, Any, NamedTuple
 from xlab import events
 from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
+from xlab.compile import logs
 from xlab.config import config
 from xlab.interpreters.mlir.locations import strip_locations
 
@@ -37,14 +37,12 @@ class Use:
 
 use = Use()
 
-logger = logging.getLogger("xlab")
-
 _EVENT = "compilation_cache/"
 _used: bool | None = None  # whether compiles of this process use the cache; None before the first
 
 _MAGIC = b"xlab compiled program 2\n"
 _HEAD = 1 << 20  # bytes of the line that says what an entry is: a longer one is none
-_MAIN = re.compile(r"func\.func public @main\((.*)$", re.MULTILINE)
+_MAIN = r"(?m)func\.func public @main\((.*)$"
 
 
 class CacheLookup(NamedTuple):
@@ -89,8 +87,7 @@ def compiled(
     if found is not None:
         native, compiling = found
         reading = (events.clock() - start) / 1e9
-        logger.log(
-            logging.WARNING if config.log_compiles else logging.DEBUG,
+        logs.log(
             "Persistent compilation cache hit for '%s' with key %r",
             name,
             path.name.removesuffix("-cache"),
@@ -104,8 +101,7 @@ def compiled(
         return native, CacheLookup("hit")
     use.misses += 1
     reason, differences = why(Path(folder), label, name, parts)
-    logger.log(
-        logging.WARNING if config.log_compiles or config.explain_cache_misses else logging.DEBUG,
+    (logs.warn if config.explain_cache_misses else logs.log)(
         "Persistent compilation cache miss for '%s' with key %r: %s",
         name,
         path.name.removesuffix("-cache"),
@@ -136,7 +132,7 @@ def key_parts(
 ) -> dict[str, str]:
     """The parts of a cache key; source lines are not part of it."""
     plain = strip_locations(text)
-    types = _MAIN.search(plain)
+    types = re.search(_MAIN, plain)
     return {
         "argument types": ", ".join(re.findall(r"tensor<([^>]*)>", types[1].split("->")[0]))
         if types

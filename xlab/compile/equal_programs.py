@@ -20,9 +20,9 @@ _here = threading.local()
 _known: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = threading.Lock()
 
-_PLACES = re.compile(r"^#f\d+ = loc\(.*\n", re.MULTILINE)
-_PLACE = re.compile(r"\(#f\d+\)")
-_RESULT = re.compile(r'jax\.result_info = "(?:[^"\\]|\\.)*"')
+_PLACES = r"(?m)^#f\d+ = loc\(.*\n"
+_PLACE = r"\(#f\d+\)"
+_RESULT = r'jax\.result_info = "(?:[^"\\]|\\.)*"'
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def equal_to(made: Any, settings: tuple) -> Any:
 def plain(lowered: Any) -> str:
     """The text of a module without its name, its lines, and how its results are called; numbers of equations and scopes stay."""
     name = re.search(r"module @([\w.$-]+)", lowered.module.text)
-    text = _RESULT.sub("", _PLACE.sub("", _PLACES.sub("", lowered.module.text)))
+    text = re.sub(_RESULT, "", re.sub(_PLACE, "", re.sub(_PLACES, "", lowered.module.text)))
     if name:
         text = text.replace(f"@{name[1]} ", "@ ", 1)
         text = text.replace(f"jit({name[1].removeprefix('jit_')})/", "/")

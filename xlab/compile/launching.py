@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +13,7 @@ gate: Callable[[Any], None] | None = None
 in_group = False
 """Whether there ever was one: native code then must not learn to start such programs by itself."""
 
-_LOCATION = re.compile(r"(?m)^#\w+ = loc\(.*$")
+_LOCATION = r"(?m)^#\w+ = loc\(.*$"
 
 
 def set_gate(ask: Callable[[Any], None] | None) -> None:
@@ -38,7 +37,9 @@ def fingerprint(executable: Any) -> str:
     """What is equal for equal programs in all processes: of the lowered module, without the places it was written at."""
     found = executable.__dict__.get("_launch_fingerprint")
     if found is None:
-        text = _LOCATION.sub("", executable.lowered.module.text)
+        import hashlib
+
+        text = re.sub(_LOCATION, "", executable.lowered.module.text)
         found = hashlib.sha256(text.encode()).hexdigest()[:12]
         executable._launch_fingerprint = found
     return found

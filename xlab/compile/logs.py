@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import re
+import sys
 import time
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xlab import events
 from xlab.backend.compiling import fingerprint
 from xlab.config import config
 
-logger = logging.getLogger("xlab")
+if TYPE_CHECKING:
+    import logging
 
 MODES = ("stablehlo", "jaxpr")
 _modules, _jaxprs = itertools.count(), itertools.count()
@@ -26,14 +28,36 @@ dumped: deque[Path] = deque(maxlen=1000)
 
 def enabled() -> bool:
     """Whether log lines about stages of compilation are enabled."""
-    return (config.log_compiles or logger.isEnabledFor(logging.DEBUG)) and not events.exiting
+    return (config.log_compiles or _debugs()) and not events.exiting
+
+
+def logger() -> logging.Logger:
+    """The package's logger. `logging` is imported with the first line for it: it takes as long as a room of this package."""
+    import logging
+
+    return logging.getLogger("xlab")
+
+
+def _debugs() -> bool:
+    """Whether lines for debugging are read: by nobody in a program that has not imported `logging`."""
+    if "logging" not in sys.modules:
+        return False
+    import logging
+
+    return logger().isEnabledFor(logging.DEBUG)
 
 
 def log(text: str, *args) -> None:
     """A line about a stage of compilation: a warning under `config.log_compiles`, else for debugging."""
-    level = logging.WARNING if config.log_compiles else logging.DEBUG
-    if logger.isEnabledFor(level):
-        logger.log(level, text, *args)
+    if config.log_compiles:
+        warn(text, *args)
+    elif _debugs():
+        logger().debug(text, *args)
+
+
+def warn(text: str, *args) -> None:
+    """A line that is a warning whatever `config.log_compiles` says."""
+    logger().warning(text, *args)
 
 
 def log_placement(executable) -> None:
@@ -48,7 +72,7 @@ def log_placement(executable) -> None:
         f"  result {i}: {a.str_short()}, {_place(s)}"
         for i, (a, s) in enumerate(zip(executable.out_avals, executable.out_shardings))
     ]
-    logger.warning(
+    warn(
         "jit(%s) was compiled for devices %s of platform %s, fingerprint %s:\n%s",
         executable.name,
         [d.id for d in executable.devices],

@@ -27,7 +27,7 @@ from xlab.core.jaxpr import (
 )
 
 WIDTH = 80
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")  # of objects: equal programs have equal text
+_ADDRESS = r"\b0x[0-9a-f]{8,}\b"  # of objects: equal programs have equal text
 HOIST_FROM = 10  # jit bodies with at least this many equations are printed in front
 
 # Parameters that are left out, by primitive: those that say nothing beyond the types, and unset ones.
@@ -157,7 +157,7 @@ def value_text(value: Any, names: Names, indent: int, before: int = 0) -> str:
         return value.__name__
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
-    return _ADDRESS.sub("0xXXXXXXXXXXXX", str(value))
+    return re.sub(_ADDRESS, "0xXXXXXXXXXXXX", str(value))
 
 
 def shown_params(eqn: JaxprEqn) -> list[tuple[str, Any]]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import bdb
-import logging
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,7 +23,6 @@ from xlab.interpreters import mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import SingleDeviceSharding
 
-logger = logging.getLogger("xlab.lax.callbacks")
 _ALIGNMENT = 64  # what buffers must have for the runtime to use host memory as it is
 
 
@@ -151,6 +147,8 @@ def _called():
 
 def _failed(callback: FlatCallback, where: str, error: BaseException) -> tuple[str, str]:
     """Texts for a callback that raised: a short one, and one with the user's frames."""
+    import traceback
+
     at = f", called at {where}," if where else ""
     short = f"xlab.{callback.api} failed: {callback.describe()}{at} raised {type(error).__name__}: {error}"
     tb = error.__traceback__
@@ -171,6 +169,15 @@ def call_eagerly(
     except Exception as e:
         short, _ = _failed(callback, source_info.describe_caller(), e)
         raise failures.RuntimeFailure(f"INTERNAL: {short}") from e
+
+
+def _report(callback: FlatCallback, error: BaseException, text: str) -> None:
+    """Logs that a callback failed, unless its user left the debugger there or stopped the program."""
+    import bdb
+    import logging
+
+    if isinstance(error, Exception) and not isinstance(error, bdb.BdbQuit):
+        logging.getLogger("xlab.lax.callbacks").error("xlab.%s failed\n%s", callback.api, text)
 
 
 class HostCall:
@@ -206,8 +213,7 @@ class HostCall:
             outs = check_results(self.callback, outs, self.result_avals, self.x64)
         except BaseException as e:
             short, long = _failed(self.callback, self.where, e)
-            if isinstance(e, Exception) and not isinstance(e, bdb.BdbQuit):
-                logger.error("xlab.%s failed\n%s", self.callback.api, long)
+            _report(self.callback, e, long)
             if not self.continues_after_failure:
                 failures.note(short, e)
                 raise RuntimeError(f"{short}\n{long}") from None

@@ -7,10 +7,9 @@ leaves them alone. Eagerly they act at once.
 from __future__ import annotations
 
 import functools
-import logging
-import string
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +25,9 @@ from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.callback_calls import FlatCallback, arguments, emit_python_callback
 from xlab.lax.shape import squeeze
 from xlab.lax.slicing import slice
+
+if TYPE_CHECKING:
+    import logging
 
 
 def debug_callback(
@@ -172,13 +174,10 @@ def debug_print(
             f"xlab.debug.print takes a format string first, as in print('x = {{}}', x); expected str, got "
             f"{type(fmt).__name__}"
         )
-    has_placeholders = (
-        any(field is not None for _, field, _, _ in string.Formatter().parse(fmt))
-        if not skip_format_check
-        else "{" in fmt
-    )
-    if not skip_format_check:
-        _Checker().vformat(fmt, args, kwargs)
+    if skip_format_check:
+        has_placeholders = "{" in fmt
+    else:
+        has_placeholders = _checked_format(fmt, args, kwargs)
     flat, in_tree = _tree.flatten((args, kwargs))
     dynamic, static = [], []
     for i, x in enumerate(flat):
@@ -225,31 +224,37 @@ def debug_log(
     )
 
 
-class _Checker(string.Formatter):
-    """Checks that a format string and its arguments belong together, without formatting anything."""
+def _checked_format(fmt: str, args: tuple, kwargs: dict) -> bool:
+    """Checks that a format string and its arguments belong together, without formatting anything; whether it has places for them."""
+    import string
 
-    def format_field(self, value, format_spec):
-        return ""
+    class Checker(string.Formatter):
+        def format_field(self, value, format_spec):
+            return ""
 
-    def convert_field(self, value, conversion):
-        return value
+        def convert_field(self, value, conversion):
+            return value
 
-    def get_field(self, field_name, args, kwargs):
-        first = field_name.partition(".")[0].partition("[")[0]
-        key = int(first) if first.isdigit() else first
-        return None, self.get_value(key, args, kwargs) is None or key
+        def get_field(self, field_name, args, kwargs):
+            first = field_name.partition(".")[0].partition("[")[0]
+            key = int(first) if first.isdigit() else first
+            return None, self.get_value(key, args, kwargs) is None or key
 
-    def check_unused_args(self, used_args, args, kwargs):
-        positional = [a for i, a in enumerate(args) if i not in used_args]
-        named = [k for k in kwargs if k not in used_args]
-        if positional:
-            raise ValueError(
-                f"Unused positional arguments to `xlab.debug.print`: {positional}. Give each a place {{}} in the format string"
-            )
-        if named:
-            raise ValueError(
-                f"Unused keyword arguments to `xlab.debug.print`: {named}. Give each a place {{name}} in the format string"
-            )
+        def check_unused_args(self, used_args, args, kwargs):
+            positional = [a for i, a in enumerate(args) if i not in used_args]
+            named = [k for k in kwargs if k not in used_args]
+            if positional:
+                raise ValueError(
+                    f"Unused positional arguments to `xlab.debug.print`: {positional}. Give each a place {{}} in the format string"
+                )
+            if named:
+                raise ValueError(
+                    f"Unused keyword arguments to `xlab.debug.print`: {named}. Give each a place {{name}} in the format string"
+                )
+
+    checker = Checker()
+    checker.vformat(fmt, args, kwargs)
+    return any(field is not None for _, field, _, _ in checker.parse(fmt))
 
 
 class _Held:
@@ -282,6 +287,8 @@ def _print_options() -> tuple:
 
 
 def _log_record() -> logging.LogRecord:
+    import logging
+
     frame = sys._getframe(1)
     from xlab.core.source_info import is_internal
 
@@ -328,6 +335,8 @@ class _Printer:
         if self.record is None:
             sys.stdout.write(text + "\n")
             return ()
+        import logging
+
         log = logging.getLogger(self.record.name)
         if log.isEnabledFor(self.record.levelno):
             made = logging.LogRecord(

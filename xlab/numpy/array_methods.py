@@ -92,9 +92,15 @@ def _accepted(cls: type) -> bool:
     return found
 
 
+def _compiled(fun: Callable) -> Callable:
+    """What runs a function on concrete values, without a look at what is traced where it can be had."""
+    compiled = getattr(fun, "compiled", fun)
+    return compiled.made() if hasattr(compiled, "made") else compiled
+
+
 def binary_operator(fun: Callable) -> Callable:
     """The method of an operator: NotImplemented for operands that are no arrays, so that Python asks their class."""
-    compiled = getattr(fun, "compiled", fun)
+    compiled = _compiled(fun)
     accepts = _accepts
 
     def operator(self, other):
@@ -111,7 +117,7 @@ def binary_operator(fun: Callable) -> Callable:
 
 def reflected_operator(fun: Callable) -> Callable:
     """The method of an operator whose array stands on the right."""
-    compiled = getattr(fun, "compiled", fun)
+    compiled = _compiled(fun)
     accepts = _accepts
 
     def operator(self, other):
@@ -127,7 +133,7 @@ def reflected_operator(fun: Callable) -> Callable:
 
 
 def unary_operator(fun: Callable) -> Callable:
-    compiled = getattr(fun, "compiled", fun)
+    compiled = _compiled(fun)
 
     def operator(self):
         if state.trace is EVAL:

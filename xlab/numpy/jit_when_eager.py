@@ -31,8 +31,18 @@ def jit_when_eager(fun: Callable | None = None, *, static: Sequence[str] = ()):
     if fun is None:
         return functools.partial(jit_when_eager, static=static)
     static = (static,) if isinstance(static, str) else tuple(static)
-    compiled = jit(fun, static_argnames=static or None, inline=True)
     fun._single_operation = True  # type: ignore[attr-defined]
+
+    def made() -> Callable:
+        nonlocal compiled
+        if compiled is first:
+            compiled = call.compiled = jit(fun, static_argnames=static or None, inline=True)
+        return compiled
+
+    def first(*args, **kwargs):  # jit waits for a call: a program calls few of these functions
+        return made()(*args, **kwargs)
+
+    compiled, first.made = first, made  # type: ignore[attr-defined]
     if not static:
 
         @functools.wraps(fun)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -114,6 +113,8 @@ def _errors(
             )
             return
     if prefix_meta != full_meta:
+        import difflib
+
         difference = "\n    ".join(difflib.ndiff([str(prefix_meta)], [str(full_meta)]))
         yield lambda name: ValueError(
             f"pytree structure error: different pytree metadata at key path\n    {name}{at}\n"

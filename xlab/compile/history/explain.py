@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import weakref
 from typing import Any
 
 from xlab.backend import caches
+from xlab.compile import logs
 from xlab.compile.history import parts
 from xlab.compile.history.parts import describe, platform
 from xlab.compile.history.parts import short as _short
@@ -17,8 +17,6 @@ from xlab.core import source_info
 from xlab.core.avals import ShapedArray
 from xlab.core.trace import EVAL, state
 from xlab.sharding import Format
-
-logger = logging.getLogger("xlab")
 
 
 def trace_miss(name: str, fun, seen: dict, key: tuple, arg_names, was_cleared: bool) -> Provenance:
@@ -45,7 +43,7 @@ def trace_miss(name: str, fun, seen: dict, key: tuple, arg_names, was_cleared: b
     if config.explain_cache_misses:
         code = getattr(fun, "__code__", None)
         where = f" defined at {code.co_filename}:{code.co_firstlineno}" if code else ""
-        logger.warning(
+        logs.warn(
             "tracing cache miss at %s: %s%s", source_info.describe_caller(), notes.reason, where
         )
     notes.position, notes.made_by = origin_of(fun)

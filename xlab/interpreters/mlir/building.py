@@ -147,7 +147,7 @@ class Template(NamedTuple):
     symbols: list[str]
 
 
-_SYMBOL = re.compile(r'func\.func (?:\w+ )?@("[^"]*"|[\w.$-]+)')
+_SYMBOL = r'func\.func (?:\w+ )?@("[^"]*"|[\w.$-]+)'
 _LOCATION = f'loc("{_ir.HERE}")'
 _LIMIT = 1024
 
@@ -243,7 +243,7 @@ def _template(prim, rule, ctx, types_in, types_out, params) -> tuple[Template, b
                 f"the lowering rule {name} of '{prim.name}' must return MLIR values: {e}"
             ) from None
         raise
-    symbols = [match[1].strip('"') for match in map(_SYMBOL.search, functions) if match]
+    symbols = [match[1].strip('"') for f in functions if (match := re.search(_SYMBOL, f))]
     order = sorted(range(len(functions)), key=lambda i: symbols[i] != "function")
     ctx.module.keepalive.extend(seen["ctx"].keepalives)
     return Template([functions[i] for i in order], [symbols[i] for i in order]), not seen["ctx"].own

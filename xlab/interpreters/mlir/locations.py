@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
+_LOCATION = r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$'
 
 
 def strip_locations(text: str) -> str:
     """StableHLO text without locations, for reading."""
-    return "\n".join(
-        _LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#")
-    )
+    cut = re.compile(_LOCATION).sub
+    return "\n".join(cut("", line) for line in text.split("\n") if not line.startswith("#"))
