@@ -7,6 +7,7 @@ native code raises, is added here by `backend`, which may name it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 __all__ = [
@@ -330,7 +331,9 @@ def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError
         "module 'xlab.numpy' has no attribute 'sine'. Did you mean sin or sinc?"
     """
     hint = ""
-    if not name.startswith("_"):  # those are asked for by tools, which want no advice
+    asking = sys._getframe(2).f_code.co_filename
+    # Names with an underscore are asked for by tools, and all names by `from module import name`: they want no advice.
+    if not name.startswith("_") and not asking.startswith("<frozen importlib"):
         import difflib
 
         near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=3)

@@ -21,8 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 KINDS = ("trace", "lower", "compile", "cache_hit", "cache_miss", "execute", "transfer")
 
@@ -30,8 +29,7 @@ clock: Callable[[], int] = time.perf_counter_ns
 """Nanoseconds now; replaceable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One thing the runtime did. `error` is the exception that ended it, `depth` counts enclosing spans."""
 
     kind: str

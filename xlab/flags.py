@@ -6,12 +6,10 @@ Ground floor, standard library only.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """One declared option. `kind` is bool, int, float, str, object, or a tuple of the allowed values.
 
     `idle` is the reason why an option of JAX has no effect here: it keeps its default, and another value warns.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
@@ -33,8 +32,49 @@ def value_class(cls: Class) -> Class:
         ...
         dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
+    return _with_members(cls, _members, getattr(cls, "__post_init__", None))
+
+
+def fresh(*, factory: Callable[[], Any]) -> Any:
+    """The default of a field of which each instance gets one of its own, such as a list."""
+    return _Fresh(factory)
+
+
+class _Fresh:
+    __slots__ = ("factory",)
+
+    def __init__(self, factory: Callable[[], Any]):
+        self.factory = factory
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(fresh,))
+def record_class(cls: Class) -> Class:
+    """Makes a class of the annotations in its body whose instances can be changed and are each equal to themselves only.
+
+    As `dataclasses.dataclass(eq=False)` makes it, of fields as those of a `value_class`.
+
+    Example:
+        >>> @record_class
+        ... class Draft:
+        ...     title: str
+        ...     lines: list = fresh(factory=list)
+        >>> draft = Draft("one")
+        >>> draft.lines.append(1)
+        >>> replaced(draft, title="two"), Draft("one") == Draft("one")
+        (Draft(title='two', lines=[1]), False)
+    """
+    return _with_members(cls, _record_members)
+
+
+def replaced(record: Any, **changes: Any) -> Any:
+    """A record or value of the same class that differs in some fields, as by `dataclasses.replace`."""
+    cls = type(record)
+    return cls(**{name: getattr(record, name) for name in cls.__match_args__} | changes)
+
+
+def _with_members(cls: Class, make: Callable[..., dict], *more: Any) -> Class:
     names = tuple(vars(cls).get("__annotations__", ()))
-    members = _members(cls, names, getattr(cls, "__post_init__", None))
+    members = make(cls, names, *more)
     if "__repr__" in vars(cls):
         del members["__repr__"]
     for name, member in members.items():
@@ -43,9 +83,36 @@ def value_class(cls: Class) -> Class:
 
 
 def _members(cls: type, names: tuple[str, ...], finish: Callable[[Any], None] | None) -> dict:
+    of = attrgetter(*names)
+    shared = _record_members(cls, names, finish)
+
+    def __eq__(self, other):
+        return of(self) == of(other) if other.__class__ is self.__class__ else NotImplemented
+
+    def __hash__(self):
+        return hash(of(self))
+
+    def __setattr__(self, name, value):
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name):
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    return shared | {m.__name__: m for m in (__eq__, __hash__, __setattr__, __delattr__)}
+
+
+def _record_members(
+    cls: type, names: tuple[str, ...], finish: Callable[[Any], None] | None = None
+) -> dict:
     count = len(names)
     defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
-    of = attrgetter(*names)
+    for name, default in defaults.items():
+        if type(default) is _Fresh:
+            delattr(cls, name)
 
     def __init__(self, *args, **kwargs):
         if kwargs or len(args) != count:
@@ -54,23 +121,12 @@ def _members(cls: type, names: tuple[str, ...], finish: Callable[[Any], None] | 
         if finish is not None:
             finish(self)
 
-    def __eq__(self, other):
-        return of(self) == of(other) if other.__class__ is self.__class__ else NotImplemented
-
-    def __hash__(self):
-        return hash(of(self))
-
     def __repr__(self):
         return f"{type(self).__qualname__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
 
-    def __setattr__(self, name, value):
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name):
-        raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    made = (__init__, __eq__, __hash__, __repr__, __setattr__, __delattr__)
-    return {m.__name__: m for m in made} | {
+    return {
+        "__init__": __init__,
+        "__repr__": __repr__,
         "__match_args__": names,
         "__signature__": _Signature(names, defaults),
     }
@@ -91,7 +147,7 @@ def _bound(cls: type, names: tuple, defaults: dict, args: tuple, kwargs: dict) -
     missing = [name for name in names if name not in values]
     if missing:
         raise TypeError(f"{cls.__name__} is missing {', '.join(map(repr, missing))}")
-    return [values[name] for name in names]
+    return [v.factory() if type(v := values[name]) is _Fresh else v for name in names]
 
 
 class _Signature:

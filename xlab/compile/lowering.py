@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xlab import events
 from xlab.backend.compiling import annotation
+from xlab.backend.values import fresh, record_class, replaced
 from xlab.compile import effects as _effects
 from xlab.compile import layouts, logs
 from xlab.compile.devices import PlaceholderDevice, concretize_sharding
@@ -24,7 +24,7 @@ from xlab.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from xlab.sharding.typed import memory_kind
 
 
-@dataclass(eq=False)
+@record_class
 class MeshComputation:
     """A program lowered for particular devices and shardings, ready to be compiled."""
 
@@ -38,7 +38,7 @@ class MeshComputation:
     out_shardings: tuple  # per result, None where the compiler decides
     donated: tuple[int, ...]
     mesh: Any
-    compiler_options: dict = field(default_factory=dict)
+    compiler_options: dict = fresh(factory=dict)
     refused: tuple[int, ...] = ()  # donated arguments that no result can use
     in_layouts: tuple = ()  # per kept argument the layout asked for, or None; empty where none was
     out_layouts: tuple = ()  # the same of results
@@ -250,4 +250,4 @@ def on_devices(lowered: MeshComputation, devices: tuple) -> MeshComputation:
         if lowered.mesh is None
         else concretize_sharding(NamedSharding(lowered.mesh, PartitionSpec()), devices).mesh
     )
-    return replace(lowered, devices=devices, in_shardings=ins, out_shardings=outs, mesh=mesh)
+    return replaced(lowered, devices=devices, in_shardings=ins, out_shardings=outs, mesh=mesh)

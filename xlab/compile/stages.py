@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.client import default_backend
+from xlab.backend.values import replaced
 from xlab.compile import ahead, layouts, runtime_checks, tracing
 from xlab.compile.executable import Executable
 from xlab.compile.lowering import MeshComputation, on_devices
@@ -334,7 +334,7 @@ class Lowered:
             )
             options = {**self._lowered.compiler_options, **(compiler_options or {})}
             return Compiled(
-                self, Executable(replace(there, compiler_options=options, key=()), AHEAD)
+                self, Executable(replaced(there, compiler_options=options, key=()), AHEAD)
             )
         if self._compiled is None:
             made = (

@@ -155,10 +155,9 @@ from xlab.numpy.ufuncs import (
 bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""
 
-# Not `from xlab.numpy import array_api`, which asks this module first, and it looks for names like that one.
-import xlab.numpy.array_api as _array_api  # noqa: E402
-import xlab.numpy.array_methods as _array_methods  # noqa: E402
-import xlab.numpy.ufunc_methods as _ufunc_methods  # noqa: E402  (gives `add` and its like their methods)
+from xlab.numpy import array_api as _array_api  # noqa: E402
+from xlab.numpy import array_methods as _array_methods  # noqa: E402
+from xlab.numpy import ufunc_methods as _ufunc_methods  # noqa: E402  (gives `add` and its like their methods)
 
 __array_api_version__ = _array_api.VERSION
 __array_namespace_info__ = _array_api.ArrayNamespaceInfo

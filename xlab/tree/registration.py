@@ -7,7 +7,6 @@ is a leaf, and the one of native calls.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -130,6 +129,8 @@ def static(**kwargs: Any) -> Any:
     """A dataclass field that is part of the structure; arguments as for `dataclasses.field`."""
     metadata = dict(kwargs.pop("metadata", None) or {})
     metadata["static"] = True
+    import dataclasses
+
     return dataclasses.field(metadata=metadata, **kwargs)
 
 
@@ -161,6 +162,8 @@ def register_dataclass(
         raise TypeError(
             "register_dataclass: data_fields and meta_fields must be given together, or neither."
         )
+    import dataclasses
+
     fields = (
         {f.name: f for f in dataclasses.fields(nodetype)}
         if dataclasses.is_dataclass(nodetype)

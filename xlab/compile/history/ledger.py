@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlab.compile import disk_cache
 from xlab.compile.history.parts import PlacementKey, TracingKey
@@ -19,8 +18,7 @@ LIMIT = 1000
 _counter = itertools.count()
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One compile. `position` is `file:line` of the function, only the file for a whole cell; `differences` are `(cause, what, was, now)`.
 
     `eager` are programs of the package's own functions, under the public name and the line that called it. `key` is what it was traced and
@@ -41,7 +39,7 @@ class Entry:
     made_by: tuple[str, ...] = ()
     shown: str = ""
     shared: str = ""
-    number: int = field(default_factory=lambda: next(_counter))
+    number: int = -1
 
     @property
     def function(self) -> tuple[Any, ...]:
@@ -98,6 +96,7 @@ def add(
             )
             or "",
             shared,
+            next(_counter),
         )
     )
 

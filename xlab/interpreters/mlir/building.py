@@ -7,15 +7,13 @@ same types and parameters is not run again, only its location is that of each eq
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xlab.backend import ir as _ir
-from xlab.backend.values import value_class
+from xlab.backend.values import fresh, record_class, replaced, value_class
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, number_equations
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir import module as _module
@@ -81,7 +79,7 @@ LoweringRule = Callable
 MeshAxisName = Any
 
 
-@dataclass
+@record_class
 class ModuleContext:
     """The module under construction, as rules see it."""
 
@@ -90,11 +88,11 @@ class ModuleContext:
     module: Any
     text: Any = None  # the text context of the equation
     backend: Any = None
-    keepalives: list = field(default_factory=list)
-    host_callbacks: list = field(default_factory=list)
-    lowering_parameters: LoweringParameters = field(default_factory=LoweringParameters)
+    keepalives: list = fresh(factory=list)
+    host_callbacks: list = fresh(factory=list)
+    lowering_parameters: LoweringParameters = fresh(factory=LoweringParameters)
     # Functions in the program's module that the rule asked for.
-    own: list = field(default_factory=list)
+    own: list = fresh(factory=list)
 
     @property
     def context(self):
@@ -109,10 +107,10 @@ class ModuleContext:
         return _ir.objects().SymbolTable(self.module.operation)
 
     def replace(self, **changes) -> ModuleContext:
-        return dataclasses.replace(self, **changes)
+        return replaced(self, **changes)
 
 
-@dataclass
+@record_class
 class LoweringRuleContext:
     """What a rule sees of the equation it lowers."""
 
@@ -122,16 +120,16 @@ class LoweringRuleContext:
     primitive: Any = None
     avals_in: Sequence = ()
     avals_out: Any = ()
-    tokens_in: TokenSet = field(default_factory=TokenSet)
+    tokens_in: TokenSet = fresh(factory=TokenSet)
     tokens_out: TokenSet | None = None
-    const_lowering: dict = field(default_factory=dict)
+    const_lowering: dict = fresh(factory=dict)
     axis_size_env: dict | None = None
     dim_var_values: Sequence = ()
     jaxpr_eqn_ctx: Any = None
     platforms: Sequence[str] | None = None
 
     def replace(self, **changes) -> LoweringRuleContext:
-        return dataclasses.replace(self, **changes)
+        return replaced(self, **changes)
 
     def set_tokens_out(self, tokens_out: TokenSet) -> None:
         self.tokens_out = tokens_out

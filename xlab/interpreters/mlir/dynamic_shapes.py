@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
+from xlab.backend.values import fresh, record_class
 from xlab.core.avals import ShapedArray
 from xlab.core.dim_equations import Equations
 from xlab.core.dims import (
@@ -82,7 +82,7 @@ def dynamic_functions(
     return out
 
 
-@dataclass
+@record_class
 class _Function:
     """One function on its way from marks to dynamic operations."""
 
@@ -92,10 +92,10 @@ class _Function:
     takes: set[str]
     in_avals: Sequence[ShapedArray]
     equations: Equations
-    prologue: list[str] = field(default_factory=list)
-    known: dict = field(default_factory=dict)
+    prologue: list[str] = fresh(factory=list)
+    known: dict = fresh(factory=dict)
     count: int = 0
-    reducers: list[str] = field(default_factory=list)  # functions of their own
+    reducers: list[str] = fresh(factory=list)  # functions of their own
 
     def text(self) -> str:
         header, *lines = self.source.split("\n")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from xlab.backend.values import fresh, record_class
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray, aval_of, explicit_types, symbolic_types
 from xlab.core.dim_equations import Equations
@@ -75,19 +75,17 @@ TOKEN_TYPE = "!stablehlo.token"
 _I32 = ShapedArray((), np.int32)
 
 
-@dataclass
+@record_class
 class LoweredModule:
     """A lowered program: its text, and what the caller has to know besides it."""
 
     text: str
     name: str
     # Constants passed before the arguments, as native code passes them.
-    hoisted: list[Any] = field(default_factory=list)
-    callbacks: list[Callable] = field(default_factory=list)
-    partitioners: list[Any] = field(
-        default_factory=list
-    )  # what partitions custom calls of this process
-    inspections: list[Any] = field(default_factory=list)  # what is told the compiler's shardings
+    hoisted: list[Any] = fresh(factory=list)
+    callbacks: list[Callable] = fresh(factory=list)
+    partitioners: list[Any] = fresh(factory=list)  # what partitions custom calls of this process
+    inspections: list[Any] = fresh(factory=list)  # what is told the compiler's shardings
     shards: bool = False  # names a mesh
     ordered: tuple = ()  # effects with a token: leading argument and leading result
     dynamic: bool = False  # has symbolic shapes
