@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-KINDS = ("trace", "lower", "compile", "cache_hit", "cache_miss", "execute", "transfer")
+KINDS = ("trace", "lower", "compile", "cache_hit", "cache_miss", "execute", "gate", "transfer")
 
 clock: Callable[[], int] = time.perf_counter_ns
 """Nanoseconds now; replaceable."""

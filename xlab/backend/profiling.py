@@ -59,6 +59,8 @@ class Profile:
     instructions: tuple[InstructionEvent, ...] = ()
     host: tuple[HostEvent, ...] = ()
     raw: bytes | None = field(default=None, repr=False)
+    begun_ns: int = 0
+    """The time from which events count, in nanoseconds since 1970 by this machine's clock; 0 where the profile does not say."""
 
     def by_instruction(self) -> dict[str, dict[int, list[InstructionEvent]]]:
         """Events by instruction name and device."""
@@ -107,7 +109,7 @@ def profile(*, detail: int = 2, keep_raw: bool = False) -> Iterator[Profile]:
             data = _profile_data.ProfileData.from_serialized_xspace(taken.raw)
         else:
             data = session.stop_and_get_profile_data()
-        taken.instructions, taken.host = _read(data)
+        taken.instructions, taken.host, taken.begun_ns = _read(data)
 
 
 @contextlib.contextmanager
@@ -124,15 +126,18 @@ def read(serialized: bytes) -> Profile:
     from jaxlib import _profile_data
 
     data = _profile_data.ProfileData.from_serialized_xspace(serialized)
-    return Profile(*_read(data), raw=serialized)
+    instructions, host, begun = _read(data)
+    return Profile(instructions, host, serialized, begun)
 
 
-def _read(data: Any) -> tuple[tuple[InstructionEvent, ...], tuple[HostEvent, ...]]:
+def _read(data: Any) -> tuple[tuple[InstructionEvent, ...], tuple[HostEvent, ...], int]:
     ops: list[tuple[str, Any, dict[str, Any]]] = []
     ends: dict[Any, float] = {}
     waits: dict[str, list[tuple[float, float]]] = {}
     host: list[HostEvent] = []
+    session = 0
     for plane in data.planes:
+        session = session or int(dict(plane.stats).get("profile_start_time", 0))
         for line in plane.lines:
             # Lines of one name exist in several planes; a wait belongs to the operation on its own thread.
             thread = f"{plane.name}/{line.name}"
@@ -168,4 +173,4 @@ def _read(data: Any) -> tuple[tuple[InstructionEvent, ...], tuple[HostEvent, ...
         HostEvent(h.name, h.thread, h.start_ns - origin, h.end_ns - origin, h.stats) for h in host
     ]
     moved.sort(key=lambda e: (e.start_ns, -e.end_ns))
-    return tuple(found), tuple(moved)
+    return tuple(found), tuple(moved), session + round(origin) if session else 0

@@ -4,7 +4,7 @@ Rooms by question, each asking those above it in this list: `records/` (what is 
 `beside/` (what the user wrote for JAX, which is in this process too), `programs/` (what is the program?), `timing/` (what took how long, and why was it compiled?), `buffers/` (how much does it need?), `sharding/`
 (where arrays lie, what is communicated, and what would change it?), `arrays/` (which arrays are alive?), `runtime/` (what state is the runtime in?), `comparison/` (two programs, or another
 machine), `kernel_runs/` (which blocks does a kernel read, what do its cores do?), `overview/` (where does a step go?), `placing/` (which placement would be better?), `stepping/` (what does each equation compute?); then
-`reports.py`, which asks all for one recording, `environment.py` (versions) and `pictures.py` (what draws a record). A room or file and a
+`reports.py`, which asks all for one recording, `merging.py`, which joins the reports of several processes, `environment.py` (versions) and `pictures.py` (what draws a record). A room or file and a
 public function never share a name: `import xlab.observe.programs.hlo as hlo` could not find the room behind the function.
 May import every room but the notebook's. Promises: observing changes nothing, a sharded array is never gathered, and nothing is
 dropped silently. Makers load when first used.
@@ -32,7 +32,7 @@ _HOME = {
     "phases": "timing.phases", "self_times": "timing.phases", "time": "timing.phases", "timings": "timing.phases", "ledger": "timing.ledger",
     "chrome_trace": "timing.phases", "drawing": "figures.drawing", "figure": "figures.figure", "animation": "figures.figure", "diff": "comparison.diff",
     "profile": "timing.profile", "timeline": "overview.timeline", "profiled": "timing.profile", "Times": "timing.profile",
-    "passes": "programs.passes", "report": "reports", "ladder": "programs.ladder",
+    "passes": "programs.passes", "report": "reports", "merge": "merging", "ladder": "programs.ladder",
     "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
     "replay": "stepping.replaying", "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "nan_path": "stepping.nan_path", "series": "stepping.series", "jitted_difference": "stepping.first_difference",
     "kernels": "kernel_runs.static", "kernel_run": "kernel_runs.recording",

@@ -48,6 +48,7 @@ from xlab.observe.sharding.transfers import transfers as _transfers
 from xlab.observe.timing.ledger import ledger
 from xlab.observe.timing.log import log_lines
 from xlab.observe.timing.phases import phases, timings
+from xlab.observe.timing.processes import own_part
 from xlab.observe.timing.profile import heat
 
 PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger", "kernels", "costs")
@@ -276,6 +277,10 @@ def report(
         for n, p in enumerate(programs)
     ]
     spent = phases(session) if "phases" in parts else ()
+    compiled = ledger(session) if "ledger" in parts else None
+    together = _guard(
+        lambda: own_part(session, moved, spent, compiled), notices, "the part of this process", 0
+    )
     return Report(
         title or session.title or (subjects[-1].name if subjects else "recording"),
         tuple(programs),
@@ -285,7 +290,7 @@ def report(
         timings(session, (*session.measured, *measured)),
         tuple(used),
         tuple(passes) or session.passes,
-        ledger(session) if "ledger" in parts else None,
+        compiled,
         trace,
         mesh,
         tuple(notices),
@@ -299,6 +304,7 @@ def report(
         findings=tuple(sorted(findings, key=lambda f: (-f.us, -f.nbytes))),
         patterns=tuple(patterns),
         timelines=lines or (),
+        processes=together,
     )
 
 

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from xlab import events
 from xlab.backend import processes as _processes
 from xlab.compile import launching
 from xlab.core.source_info import describe_caller
@@ -130,8 +131,9 @@ def ask(executable: Any) -> None:
         _cell.waiting = here
         try:
             mine = _SEPARATOR.join((executable.name, mark, line))
-            link.key_value_set(_key(index), mine, allow_overwrite=True)
-            _await(link, count, here)
+            with events.span("gate", name=executable.name, line=line):
+                link.key_value_set(_key(index), mine, allow_overwrite=True)
+                _await(link, count, here)
         finally:
             _cell.waiting = None
         _cell.passed += 1

@@ -13,7 +13,8 @@ from xlab.observe.records.units import plural, time_text
 class Phase(Record):
     """A stretch of time. `start_us` counts from the start of the recording; `parent` is an index in the same tuple, or -1.
 
-    `kind` is `trace`, `lower`, `compile`, `cache_hit`, `cache_miss`, `execute` or `transfer`. `cache` is `hit` or `miss`, with
+    `kind` is `trace`, `lower`, `compile`, `cache_hit`, `cache_miss`, `execute`, `gate` (waiting until all processes
+    are about to start the same program) or `transfer`. `cache` is `hit` or `miss`, with
     `where` it was looked up (`memory`, `disk`) and the `reason` for a miss; of a transfer, `reason` is the
     way the data took. `steady` marks a run that is not the first. `thread` numbers the threads of the recording in the order in which they
     begin something.

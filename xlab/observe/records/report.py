@@ -12,6 +12,7 @@ from xlab.observe.records.log import LogLine, log_line
 from xlab.observe.records.memory import Memory, memory_text
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.phases import Phase, Timing, phases_table, timing_text
+from xlab.observe.records.processes import Processes
 from xlab.observe.records.program import MeshInfo, Program
 from xlab.observe.records.source import Source, line_text, source_text
 from xlab.observe.records.stepper import StepTrace
@@ -84,6 +85,7 @@ class Report(Record):
     findings: tuple[Finding, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     timelines: tuple[Timeline, ...] = ()
+    processes: Processes | None = None
 
 
 def report_header(
@@ -174,6 +176,12 @@ def _report(report: Report, o: Options) -> str:
                 "  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ")
                 for t in report.targets
             ],
+        ),
+        (
+            "Processes",
+            ["  " + text(report.processes, times=o.times, limit=o.limit).replace("\n", "\n  ")]
+            if report.processes
+            else [],
         ),
         (
             "Kernels",

@@ -32,6 +32,7 @@ class Transfer(Record):
         bytes_in, bytes_out: what each device has before and after, each time it runs.
         times: how often it runs (loop trips multiplied), None = not known.
         predicted_us, measured_us, wait_us: one time it runs; the last two of the slowest device, waiting for others counted in.
+            None = not known, as the waiting for other processes is in the report of one of them.
         runs: how often it ran where it was measured.
         formula: the text of the prediction, numbers included.
         origin: `user` (written in the program) or `partitioner` (added by the compiler).
@@ -48,6 +49,8 @@ class Transfer(Record):
         value, needed: the user's name of the value that the partitioner moves, and what needs it otherwise, in words.
         full_rematerialization: every device rebuilds a whole array to keep a part of it.
         pattern: the way to divide work that it belongs to, by its name.
+        arrivals: of a run in several processes `(process, device, wait_us, move_us)`: how long each device waited for the last one to come, and
+            what it took from then on.
         overlap: of one that is started and waited for later, what is computed in between.
     """
 
@@ -86,6 +89,7 @@ class Transfer(Record):
     stablehlo: str = ""
     sent_as_written: float | None = None
     pattern: str = ""
+    arrivals: tuple[tuple[int, int, float, float], ...] = ()
 
     @property
     def sent(self) -> float:

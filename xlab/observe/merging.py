@@ -1,0 +1,268 @@
+"""`merge`: the reports that several processes made of one run, as one report.
+
+It reads records alone, so that the files of a batch job are joined anywhere. Processes of one machine have one clock. Of another machine's clock the
+meetings tell: nobody leaves a collective before the last has come, so each execution bounds the difference of two clocks from both sides, and the
+narrowest bounds of all give it, with its error (as in Cristian's algorithm, with collectives for messages).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xlab.observe.records import Notice, Report, Transfer
+from xlab.observe.records.processes import (
+    Attendance,
+    Launch,
+    Processes,
+    ProcessInfo,
+    launched,
+    moved_by,
+    waits,
+)
+
+_NO_BARRIER = ("collective_permute",)
+"""Collectives that a device may leave before all others have come."""
+
+
+def merge(reports: Iterable[Report]) -> Report:
+    """One report of a run in several processes: the first process's, with all of them on one clock, and what differs as notices.
+
+    Args:
+        reports: what `report` gave in each process, or `Record.from_json` of the files; in any order.
+
+    Raises:
+        ValueError: for no reports, one that was made by a process alone, or two of one process.
+
+    Example:
+        >>> from xlab.observe.records.processes import Processes, ProcessInfo
+        >>> parts = [Report("step", processes=Processes(2, (ProcessInfo(k, "host", devices=(k,)),))) for k in range(2)]
+        >>> print(merge(parts).processes)
+        2 processes with 2 devices on 1 host
+          process   devices   programs started
+                0   0                        0
+                1   1                        0
+    """
+    found = sorted(map(_checked, reports), key=lambda r: r.processes.members[0].index)
+    if not found:
+        raise ValueError("merge takes the reports of several processes; none were given")
+    parts = [r.processes for r in found]
+    infos = [m for p in parts for m in p.members]
+    _check_indices(infos)
+    base, count = found[0], max(p.count for p in parts)
+    notices = list(base.notices)
+    missing = sorted(set(range(count)) - {m.index for m in infos})
+    if missing:
+        notices.append(
+            _warning(f"there is no report of process{_es(missing)} {_numbers(missing)} of {count}")
+        )
+    for report in found[1:]:
+        notices += _differences(base, report)
+    attendance, more = _joined(parts)
+    notices += more
+    launches = tuple(x for p in parts for x in p.launches)
+    whole = Processes(count, tuple(infos), launches, attendance)
+    notices += _apart(whole)
+    offsets = _clocks(whole)
+    notices += [
+        _warning(
+            f"the clock of process {m.index}, on {m.host}, is not known: measure collectives (profile) to place it beside the others"
+        )
+        for m in infos
+        if offsets[m.index] is None
+    ]
+    begun = {m.index: m.begun_us + (offsets[m.index] or (0.0, 0.0))[0] for m in infos}
+    origin = min(begun.values())
+    whole = moved_by(whole, lambda k: begun[k] - origin).replace(
+        members=tuple(
+            m.replace(
+                clock_offset_us=None if offsets[m.index] is None else offsets[m.index][0],
+                clock_error_us=0.0 if offsets[m.index] is None else offsets[m.index][1],
+            )
+            for m in infos
+        )
+    )
+    errors = [r.error for r in found if r.error is not None]
+    return base.replace(
+        processes=whole,
+        transfers=tuple(_with_waits(t, whole.attendance) for t in base.transfers),
+        notices=tuple(notices),
+        error=base.error or (errors[0] if errors else None),
+    )
+
+
+def _checked(report: Report) -> Any:
+    if not isinstance(report, Report):
+        raise ValueError(f"merge takes reports; given a {type(report).__name__}")
+    if report.processes is None or not report.processes.members:
+        raise ValueError(
+            f"the report {report.title!r} was made by a process that works alone: reports of several processes come from programs that "
+            f"call xlab.distributed.initialize"
+        )
+    return report
+
+
+def _check_indices(infos: Sequence[ProcessInfo]) -> None:
+    seen: set[int] = set()
+    for m in infos:
+        if m.index in seen:
+            raise ValueError(
+                f"two reports are of process {m.index}; give one of each process, of one run"
+            )
+        seen.add(m.index)
+
+
+def _warning(words: str) -> Notice:
+    return Notice("warning", words, "processes")
+
+
+def _numbers(found: Sequence[int]) -> str:
+    return ", ".join(map(str, found))
+
+
+def _es(found: Sequence[int]) -> str:
+    return "es" * (len(found) > 1)
+
+
+def _differences(base: Report, other: Report) -> list[Notice]:
+    """What the first process has otherwise than another."""
+    name = f"process {other.processes.members[0].index}" if other.processes else "another process"
+    said = []
+    if [_written(p) for p in base.programs] != [_written(p) for p in other.programs]:
+        said.append(_warning(f"{name} has another program here"))
+    elif [_unmeasured(t) for t in base.transfers] != [_unmeasured(t) for t in other.transfers]:
+        said.append(_warning(f"{name} has other collectives here"))
+    if dict(base.versions) != dict(other.versions):
+        theirs = dict(other.versions)
+        words = [
+            f"{k} {v} and {theirs.get(k, 'none')}"
+            for k, v in base.versions
+            if theirs.get(k, "none") != v
+        ]
+        said.append(_warning(f"process 0 and {name} have other versions: {', '.join(words)}"))
+    return said
+
+
+def _written(program: Any) -> Any:
+    return program.replace(heat=(), shared=(), levels=(), sources=())
+
+
+def _unmeasured(t: Transfer) -> Transfer:
+    return t.replace(measured_us=None, wait_us=None, runs=None, overlap=None)
+
+
+def _joined(parts: Sequence[Processes]) -> tuple[tuple[Attendance, ...], list[Notice]]:
+    """The k-th execution in one process meets the k-th in the others."""
+    by_key: dict[tuple, list[Attendance]] = defaultdict(list)
+    for p in parts:
+        for a in p.attendance:
+            by_key[a.program, a.instruction, a.members].append(a)
+    out, said = [], []
+    for found in by_key.values():
+        numbers = sorted({len(a.times) for a in found})
+        if len(numbers) > 1:
+            said.append(
+                _warning(
+                    f"`{found[0].call}` was measured {numbers[0]} times in one process and {numbers[-1]} times in another: who waited for whom "
+                    f"cannot be told"
+                )
+            )
+            continue
+        out.append(
+            found[0].replace(
+                times=tuple(
+                    tuple(one for met in together for one in met)
+                    for together in zip(*(a.times for a in found), strict=True)
+                )
+            )
+        )
+    return tuple(out), said
+
+
+def _apart(whole: Processes) -> list[Notice]:
+    """Where the processes began to start other programs."""
+    agreed = len(launched(whole))
+    at: dict[str, list[int]] = defaultdict(list)
+    for x in whole.launches:
+        if x.number == agreed:
+            at[x.program].append(x.process)
+    if not at or (len(at) == 1 and len({x.fingerprint for x in _number(whole, agreed)}) < 2):
+        return []
+    words = "; ".join(
+        f"process{_es(who)} {_numbers(who)} start{'s' * (len(who) == 1)} `{name}`"
+        for name, who in at.items()
+    )
+    return [_warning(f"the processes are apart from their program number {agreed} on: {words}")]
+
+
+def _number(whole: Processes, number: int) -> list[Launch]:
+    return [x for x in whole.launches if x.number == number]
+
+
+def _clocks(whole: Processes) -> dict[int, tuple[float, float] | None]:
+    """What is added to the clock of each process to have that of the first, and by how much it may be wrong; None where nothing tells."""
+    first = whole.members[0]
+    out: dict[int, tuple[float, float] | None] = {}
+    begun = {m.index: m.begun_us for m in whole.members}
+    bounds = _bounds(whole, begun)
+    on_host: dict[str, tuple[float, float]] = {first.host: (0.0, 0.0)}
+    for m in whole.members:
+        if m.host not in on_host:
+            low, high = bounds.get(m.index, (None, None))
+            if low is not None and high is not None and low <= high:
+                on_host[m.host] = (low + high) / 2, (high - low) / 2
+        out[m.index] = (
+            (m.clock_offset_us, m.clock_error_us)
+            if m.clock_offset_us is not None
+            else on_host.get(m.host)
+        )
+    return out
+
+
+def _bounds(
+    whole: Processes, begun: dict[int, float]
+) -> dict[int, tuple[float | None, float | None]]:
+    """Between which two numbers the offset of each process's clock against the first lies: it leaves no meeting before the first came, and
+    the first leaves none before it came."""
+    first = whole.members[0].index
+    low: dict[int, float] = {}
+    high: dict[int, float] = {}
+    for a in whole.attendance:
+        for met in a.meetings() if a.kind not in _NO_BARRIER else ():
+            came: dict[int, float] = {}
+            went: dict[int, float] = {}
+            for k, _, start, end in met:
+                came[k] = max(came.get(k, start), start)
+                went[k] = min(went.get(k, end), end)
+            if first not in came:
+                continue
+            for k in came:
+                least = came[first] + begun[first] - went[k] - begun[k]
+                most = went[first] + begun[first] - came[k] - begun[k]
+                low[k] = max(low.get(k, least), least)
+                high[k] = min(high.get(k, most), most)
+    return {m.index: (low.get(m.index), high.get(m.index)) for m in whole.members}
+
+
+def _with_waits(t: Transfer, attendance: Sequence[Attendance]) -> Transfer:
+    """A collective with what all processes measured: per device how long it waited and moved, the median of its executions."""
+    found: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    for a in attendance:
+        if a.program == t.program and a.instruction == t.instruction:
+            for met in a.meetings():
+                for process, device, waited, moved in waits(met):
+                    found[process, device].append((waited, moved))
+    if not found:
+        return t
+    arrivals = tuple(
+        (process, device, *(round(statistics.median(part), 3) for part in zip(*each, strict=True)))
+        for (process, device), each in sorted(found.items())
+    )
+    worst = max(arrivals, key=lambda x: x[2])
+    return t.replace(
+        arrivals=arrivals,
+        wait_us=worst[2],
+        measured_us=max(x[2] + x[3] for x in arrivals),
+    )
