@@ -9,7 +9,8 @@ from typing import Any
 from xlab.notebook import formatters, recording
 from xlab.notebook.processes import current
 from xlab.notebook.tracebacks import present
-from xlab.observe.records import Notice, Record, Report
+from xlab.observe.merging import merge
+from xlab.observe.records import Record, Report
 
 
 def run(
@@ -60,26 +61,13 @@ def display(answers: list[dict[str, Any]]) -> None:
 
 
 def records(answers: list[dict[str, Any]]) -> list[Any]:
-    """The records that the first process showed; reports say in what those of the others differ."""
+    """The records that the first process showed; the reports of all processes as one."""
     found = [[Record.from_json(r) for r in a["records"]] for a in answers]
     out = []
     for position, record in enumerate(found[0]):
         if isinstance(record, Report):
-            for answer, theirs in zip(answers[1:], found[1:], strict=True):
-                other = theirs[position] if position < len(theirs) else None
-                record = record.replace(
-                    notices=(*record.notices, *_differences(record, other, answer["index"]))
-                )
+            others = [theirs[position] for theirs in found if position < len(theirs)]
+            theirs = [r for r in others if isinstance(r, Report) and r.processes is not None]
+            record = merge(theirs) if len(theirs) > 1 else record
         out.append(record)
     return out
-
-
-def _differences(record: Report, other: Any, process: int) -> list[Notice]:
-    if not isinstance(other, Report):
-        return [Notice("warning", f"process {process} has no such report")]
-    said = []
-    for field, what in (("programs", "program"), ("transfers", "collectives")):
-        mine, theirs = ([r.to_json() for r in getattr(of, field)] for of in (record, other))
-        if mine != theirs:
-            said.append(Notice("warning", f"process {process} has another {what} here"))
-    return said

@@ -1,4 +1,4 @@
-"""`xlab report FILE.py:FUNCTION`: what `%%xjit` reports, of a function in a file, with no notebook."""
+"""`xlab report FILE.py:FUNCTION`: what `%%xjit` reports, of a function in a file, with no notebook; with `--merge` the reports of several processes as one."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from xlab.notebook.tracebacks import failure, shorten
 from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.overview.findings import kinds
+from xlab.observe.records import Record, Report
 from xlab.observe.records.text import text
 from xlab.sharding import set_mesh
 
@@ -169,12 +170,59 @@ def check(
     return 1 if found else 0
 
 
+def read(file: str) -> Report:
+    """The report of which a file has the records."""
+    try:
+        found = Record.from_json(json.loads(Path(file).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{file} has no records of a report: {error}") from None
+    if not isinstance(found, Report):
+        raise UsageError(f"{file} has a {type(found).__name__}, and no report")
+    return found
+
+
+def join(files: list[str], output: str, records: str | None) -> int:
+    """Writes one report of those that the processes of a run wrote."""
+    try:
+        check_folder(output, "-o")
+        if records and records != "-":
+            check_folder(records, "--json")
+        report = observe.merge(map(read, files))
+    except ValueError as error:
+        print(f"xlab report: {error}", file=sys.stderr)
+        return 2
+    publish(report.replace(opens=report.opens or "processes"), output, records)
+    return 0
+
+
+def publish(report: Report, output: str, records: str | None) -> None:
+    """Writes a report as a page, and as text or records."""
+    written = write_html(report, output)
+    if records == "-":
+        print(json.dumps(report.to_json()))
+    else:
+        print(text(report, times=True))
+        print(f"report in {written}")
+    if records and records != "-":
+        Path(records).write_text(json.dumps(report.to_json()), encoding="utf-8")
+        print(f"records in {records}")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the function under a recorder and writes its report; returns 1 when the function failed."""
     parser = argparse.ArgumentParser(
         prog="xlab report", description="Writes the report of a function, with no notebook."
     )
-    parser.add_argument("function", metavar="FILE.py:FUNCTION")
+    parser.add_argument("function", metavar="FILE.py:FUNCTION", nargs="?")
+    parser.add_argument(
+        "--merge",
+        nargs="+",
+        default=[],
+        metavar="FILE.json",
+        help="join the records (--json, Report.to_json) that the processes of one run wrote, instead of running a function",
+    )
     parser.add_argument(
         "--args",
         nargs="*",
@@ -204,6 +252,10 @@ def main(argv: list[str] | None = None) -> int:
         "--allow", nargs="*", default=[], metavar="KIND", help="findings that --check lets pass"
     )
     given = parser.parse_args(argv)
+    if bool(given.merge) == (given.function is not None):
+        parser.error("give FILE.py:FUNCTION, or the files of several processes behind --merge")
+    if given.merge:
+        return join(given.merge, given.output, given.json)
     try:
         if given.check is not None:
             for file in given.check:
@@ -248,15 +300,7 @@ def main(argv: list[str] | None = None) -> int:
     report = observe.report(session).replace(title=getattr(fun, "__name__", given.function))
     if error is not None:
         report = report.replace(error=failure(error))
-    written = write_html(report, given.output)
-    if given.json == "-":
-        print(json.dumps(report.to_json()))
-    else:
-        print(text(report, times=True))
-        print(f"report in {written}")
-    if given.json and given.json != "-":
-        Path(given.json).write_text(json.dumps(report.to_json()), encoding="utf-8")
-        print(f"records in {given.json}")
+    publish(report, given.output, given.json)
     if error is not None:
         print(f"xlab report: {name} failed: {place_of(error)}", file=sys.stderr)
     return 0 if error is None else 1

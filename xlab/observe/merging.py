@@ -1,8 +1,8 @@
 """`merge`: the reports that several processes made of one run, as one report.
 
 It reads records alone, so that the files of a batch job are joined anywhere. Processes of one machine have one clock. Of another machine's clock the
-meetings tell: nobody leaves a collective before the last has come, so each execution bounds the difference of two clocks from both sides, and the
-narrowest bounds of all give it, with its error (as in Cristian's algorithm, with collectives for messages).
+meetings tell: all leave a collective within the time that it takes whoever comes last, so the one that took the shortest time gives the difference of
+two clocks, and that time is the error (as in Cristian's algorithm, with collectives for messages).
 """
 
 from __future__ import annotations
@@ -204,46 +204,33 @@ def _number(whole: Processes, number: int) -> list[Launch]:
 def _clocks(whole: Processes) -> dict[int, tuple[float, float] | None]:
     """What is added to the clock of each process to have that of the first, and by how much it may be wrong; None where nothing tells."""
     first = whole.members[0]
-    out: dict[int, tuple[float, float] | None] = {}
     begun = {m.index: m.begun_us for m in whole.members}
-    bounds = _bounds(whole, begun)
     on_host: dict[str, tuple[float, float]] = {first.host: (0.0, 0.0)}
+    out: dict[int, tuple[float, float] | None] = {}
     for m in whole.members:
-        if m.host not in on_host:
-            low, high = bounds.get(m.index, (None, None))
-            if low is not None and high is not None and low <= high:
-                on_host[m.host] = (low + high) / 2, (high - low) / 2
-        out[m.index] = (
-            (m.clock_offset_us, m.clock_error_us)
-            if m.clock_offset_us is not None
-            else on_host.get(m.host)
-        )
+        if m.clock_offset_us is not None:
+            out[m.index] = m.clock_offset_us, m.clock_error_us
+            continue
+        told = on_host.get(m.host) or _offset(whole, first.index, m.index, begun)
+        if told is not None:
+            on_host[m.host] = told
+        out[m.index] = told
     return out
 
 
-def _bounds(
-    whole: Processes, begun: dict[int, float]
-) -> dict[int, tuple[float | None, float | None]]:
-    """Between which two numbers the offset of each process's clock against the first lies: it leaves no meeting before the first came, and
-    the first leaves none before it came."""
-    first = whole.members[0].index
-    low: dict[int, float] = {}
-    high: dict[int, float] = {}
+def _offset(
+    whole: Processes, first: int, other: int, begun: dict[int, float]
+) -> tuple[float, float] | None:
+    """How far one process's clock is behind another's, told by the shortest meeting of the two: they leave it within the time that it
+    takes whoever comes last."""
+    best: tuple[float, float] | None = None
     for a in whole.attendance:
         for met in a.meetings() if a.kind not in _NO_BARRIER else ():
-            came: dict[int, float] = {}
-            went: dict[int, float] = {}
-            for k, _, start, end in met:
-                came[k] = max(came.get(k, start), start)
-                went[k] = min(went.get(k, end), end)
-            if first not in came:
-                continue
-            for k in came:
-                least = came[first] + begun[first] - went[k] - begun[k]
-                most = went[first] + begun[first] - came[k] - begun[k]
-                low[k] = max(low.get(k, least), least)
-                high[k] = min(high.get(k, most), most)
-    return {m.index: (low.get(m.index), high.get(m.index)) for m in whole.members}
+            went = {k: min(m[3] for m in met if m[0] == k) for k in (m[0] for m in met)}
+            shortest = min(m[3] - m[2] for m in met)
+            if first in went and other in went and (best is None or shortest < best[1]):
+                best = went[first] + begun[first] - went[other] - begun[other], shortest
+    return best
 
 
 def _with_waits(t: Transfer, attendance: Sequence[Attendance]) -> Transfer:

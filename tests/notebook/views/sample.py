@@ -20,6 +20,7 @@ from xlab.observe.records.machine import Machine
 from xlab.observe.records.nan_path import NanPath, Series, SeriesPoint
 from xlab.observe.records.overlap import Between, Overlap
 from xlab.observe.records.passes import Pass
+from xlab.observe.records.processes import Attendance, Launch, Processes, ProcessInfo
 from xlab.observe.records.replay import FlowEvent, Replay
 from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.settings import Setting, Settings
@@ -496,6 +497,32 @@ def series(steps: r.StepTrace) -> Series:
     """One variable at two steps of a run, of three."""
     points = tuple(SeriesPoint(s.index, s.path, s.outputs[0]) for s in steps.steps[:2])
     return Series("y", points, 3)
+
+
+def processes(word: str = "train_step") -> Processes:
+    """Two processes on two hosts: the second comes late to a sum, twice."""
+    met = (
+        ((0, 0, 10.0, 68.0), (0, 1, 12.0, 68.5), (1, 2, 66.0, 69.0), (1, 3, 65.0, 69.0)),
+        ((0, 0, 80.0, 139.0), (0, 1, 81.0, 139.0), (1, 2, 135.0, 140.0), (1, 3, 136.0, 139.5)),
+    )
+    return Processes(
+        2,
+        tuple(
+            ProcessInfo(
+                k, f"{word}{k}", 4000 + k, (2 * k, 2 * k + 1), 1.7e15 + k, 2e3, 1.5 * k, 0.4 * k, 200_000_000 + k * 9_000_000, 16_384,
+                (
+                    r.Phase("compile", word, 100.0 * k, 900.0),
+                    r.Phase("execute", word, 1000.0 + 50 * k, 300.0),
+                    r.Phase("gate", word, 1001.0 + 50 * k, 60.0 - 50 * k, 1),
+                ),
+                ((word, 900.0, ("", "disk hit")[k]),),
+                ("", f"ValueError: {word}")[k],
+            )
+            for k in (0, 1)
+        ),
+        tuple(Launch(k, 0, word, "0a1b2c", f"{FILE}:4" if word == "train_step" else word, 1000.0 + 50 * k, 1300.0 + 50 * k, 60.0 - 50 * k) for k in (0, 1)),
+        (Attendance(("psum" if word == "train_step" else word), "all-reduce.1", "all_reduce", 0, 8, f"{FILE}:4", (0, 1, 2, 3), met),),
+    )  # fmt: skip
 
 
 def report() -> r.Report:

@@ -59,7 +59,14 @@ def of_every_type():
     report = sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace"))
     steps = sample.trace(report.programs[0])
     of_runs = sample.nan_path(steps), sample.series(steps)
-    others = (Drawing("timings"), KernelMoment(3), *sample.findings(), *sample.patterns(), *of_runs)
+    others = (
+        Drawing("timings"),
+        KernelMoment(3),
+        *sample.findings(),
+        *sample.patterns(),
+        *of_runs,
+        sample.processes(),
+    )
     for value in (*of_every_view(report, "a").values(), *others):
         walk(value)
     return {

@@ -9,7 +9,7 @@ Also: `buffers.py` (the buffers of a program drawn), `caches.py` (the caches of 
 view), `kernel.py` (the kernel view; its pictures in `kernel_figures.py`), `ladder.py` (the ladder view), `layout.py` (the sharding view), `ledger.py` (the ledger), `levels.py` (later
 forms of a program as columns for the page), `live.py` (live arrays), `memory.py` (the memory view), `mesh.py` (the
 mesh in its own coordinates), `overlap.py` (collectives that are started and waited for), `overview.py` (the first tab of a report: where a step goes), `page_codec.py` (how a page's data travels), `passes.py` (the passes of the compiler),
-`program.py` (the program view), `replay.py` (a collective step by step; its pictures of sums and exchanges in `collective_figures.py`), `report.py` (the report of one cell), `resharding.py` (the comparison of two layouts
+`processes.py` (several processes on one clock), `program.py` (the program view), `replay.py` (a collective step by step; its pictures of sums and exchanges in `collective_figures.py`), `report.py` (the report of one cell), `resharding.py` (the comparison of two layouts
 of one array), `sharding_tree.py` (a pytree on devices), `static_svg.py` (the first drawing of a view as an SVG file of its own), `stepper.py` (the stepper),
 `targets.py` (the targets), `timeline.py` (the device timeline), `timings.py` (the timings view), `transposed.py` (collectives forwards and backwards), `whatif.py` (other placements of the arguments).
 

@@ -45,9 +45,9 @@ def chart(t: Timeline) -> Node:
         if o.device not in rows or o.kind == "loop":
             continue
         y = rows[o.device][0] + o.lane * LANE
-        paths[o.kind].append(_box(x(o.start_us), y + 1, o.duration_us * scale, LANE - 2))
+        paths[o.kind].append(box(x(o.start_us), y + 1, o.duration_us * scale, LANE - 2))
         for start, end in o.waits:
-            paths["wait"].append(_box(x(start), y + 4, (end - start) * scale, LANE - 8))
+            paths["wait"].append(box(x(start), y + 4, (end - start) * scale, LANE - 8))
     last, lanes = list(rows.values())[-1] if rows else (20, 1)
     tall = last + lanes * LANE + 4
     return h(
@@ -62,11 +62,8 @@ def chart(t: Timeline) -> Node:
             h(
                 "g",
                 None,
-                h(
-                    "line",
-                    {"x1": x(us), "x2": x(us), "y1": 14, "y2": tall, "class": "xl-time-rule"},
-                ),
-                h("text", {"x": x(us), "y": 11, "class": "xl-axis"}, _tick(us)),
+                h("line", {"x1": x(us), "x2": x(us), "y1": 14, "y2": tall, "class": "xl-time-rule"}),
+                h("text", {"x": x(us), "y": 11, "class": "xl-axis"}, tick(us)),
             )
             for us in ticks(t.duration_us)
             if us < 0.95 * t.duration_us or not us
@@ -83,11 +80,13 @@ def chart(t: Timeline) -> Node:
     )
 
 
-def _tick(us: float) -> str:
+def tick(us: float) -> str:
+    """The label of a time on an axis."""
     return "0" if not us else time_text(us).replace(".00 ", " ").replace(".0 ", " ")
 
 
-def _box(x: str, y: float, width: float, height: float) -> str:
+def box(x: str, y: float, width: float, height: float) -> str:
+    """A rectangle as a part of a path."""
     return f"M{x} {y:g}h{max(width, 0.6):.1f}v{height:g}h-{max(width, 0.6):.1f}z"
 
 

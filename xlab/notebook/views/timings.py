@@ -23,6 +23,7 @@ WORDS = {
     "cache_hit": "cache hit",
     "cache_miss": "cache miss",
     "execute": "first run",
+    "gate": "gate",
     "transfer": "transfer",
 }
 MOST_ROWS = 300

@@ -15,6 +15,7 @@ COLORS = {
     "lower": "#8fb0cd",
     "compile": "#4a8cc2",
     "execute": "#0f5f9e",
+    "gate": "#d9c27a",
     "transfer": "#b8450a",
     "argument": "#b9c6d3",
     "output": "#8fb0cd",

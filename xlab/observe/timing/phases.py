@@ -19,7 +19,9 @@ from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.figures.plots import plot_phases
 from xlab.observe.programs.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Phase, Report, Timing
+from xlab.observe.records.processes import Processes
 from xlab.observe.records.timeline import Timeline
+from xlab.observe.timing.process_tracks import process_tracks, write_trace
 from xlab.observe.timing.trace_events import trace_events
 
 
@@ -197,7 +199,8 @@ def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[
 
     Phases that overlap without one being inside the other get rows of their own. Measured steady runs are in `otherData`. A `Timeline`, and each
     of a report, is a process with a row per device: its operations, their waits, arrows from the device that came last to a collective to those that
-    waited for it, and the planned memory as counters.
+    waited for it, and the planned memory as counters. Of several processes (`merge`) each is a process of the trace: its phases, and per device the
+    collectives, with the waiting apart from the moving.
 
     Example:
         >>> found = chrome_trace((Phase("compile", "f", 0.0, 20.0), Phase("execute", "f", 20.0, 5.0)))
@@ -209,7 +212,11 @@ def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[
             what.title or "xlab", phases(what), timings(what, tuple(what.measured)), path
         )
     if isinstance(what, Report):
+        if what.processes is not None and len(what.processes.members) > 1:
+            return write_trace(what.title or "xlab", process_tracks(what.processes), path)
         return trace_events(what.title or "xlab", what.phases, what.timings, path, what.timelines)
+    if isinstance(what, Processes):
+        return write_trace("xlab", process_tracks(what), path)
     if isinstance(what, Timeline):
         return trace_events(what.function, (), (), path, (what,))
     if isinstance(what, tuple) and all(isinstance(p, Phase) for p in what):

@@ -14,11 +14,11 @@ from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.backend import client as _client
 from xlab.compile import launching
-from xlab.core.array import is_native_array
 from xlab.core import dtypes
+from xlab.core.array import is_native_array
 from xlab.observe.programs.recorder import Session
 from xlab.observe.records import Ledger, Phase, Transfer
-from xlab.observe.records.processes import Attendance, Launch, ProcessInfo, Processes
+from xlab.observe.records.processes import Attendance, Launch, Processes, ProcessInfo
 from xlab.observe.timing.profile import Times
 from xlab.sharding import from_native
 
