@@ -31,12 +31,12 @@ WORKER = """
         return xlab.shard_map(total, mesh=mesh, in_specs=P("x"), out_specs=P())(v)
     step(x).block_until_ready()
     with observe.record() as session, observe.profiled(session):
-        for _ in range(%d):
-            if me: time.sleep(%f)
+        for _ in range(RUNS):
+            if me: time.sleep(LATE_S)
             step(x).block_until_ready()
     with open(f"{sys.argv[3]}/report.{me}.json", "w") as file:
         json.dump(observe.report(session, title="step").to_json(), file)
-""" % (RUNS, LATE_US / 1e6)  # fmt: skip
+""".replace("RUNS", str(RUNS)).replace("LATE_S", str(LATE_US / 1e6))
 
 
 @pytest.fixture(scope="module")

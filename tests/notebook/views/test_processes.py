@@ -29,7 +29,7 @@ def test_the_sentence_stands_first_and_lanes_below_it():
     assert said in text(FOUND, times=True)
     assert page.index("process 1 is late") < page.index("<svg") < page.index("<table")
     # Two executions on four devices: all move; all but the last to come wait.
-    (moving,), (waiting,), (late,) = (paths(panel, f"xl-ps-{n}") for n in ("moving", "waiting", "late"))  # fmt: skip
+    moving, waiting, late = ("".join(paths(panel, f"xl-ps-{n}")) for n in ("moving", "waiting", "late"))  # fmt: skip
     assert moving.count("z") == 8 and waiting.count("z") == 6 and late.count("v") == 2
     assert len(paths(panel, "xl-ps-gate")) == len(paths(panel, "xl-ps-join")) == 1
     # The processes of each host have an outline.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.notebook.views.draw import LONGEST, Node, h, key, panel, table
 from xlab.notebook.views.tabs import add_tab
 from xlab.notebook.views.timeline import box, tick
 from xlab.notebook.views.timings import ticks
@@ -53,6 +53,17 @@ def hatching(x: float, y: float, width: float, height: float) -> str:
         out.append(f"M{x + at:.1f} {y + height:g}l{shown} -{run:g}")
         at += 5
     return "".join(out)
+
+
+def _paths(name: str, parts: Sequence[str]) -> list[Node]:
+    """Paths of one class: text of an attribute is cut where it is too long, so each is kept short."""
+    out, now = [], ""
+    for part in parts:
+        if now and len(now) + len(part) > LONGEST:
+            out.append(now)
+            now = ""
+        now += part
+    return [h("path", {"class": name, "d": d}) for d in (*out, now) if d]
 
 
 def _frame(
@@ -115,7 +126,7 @@ def recording_chart(p: Processes) -> Node | None:
                     LANE - 2 * inset + 2,
                 )
             )
-    made += [h("path", {"class": f"xl-ps-{kind}", "d": "".join(d)}) for kind, d in kinds.items()]
+    made += [node for kind, d in kinds.items() for node in _paths(f"xl-ps-{kind}", d)]
     joins = []
     for together in launched(p):
         points = [
@@ -124,7 +135,7 @@ def recording_chart(p: Processes) -> Node | None:
             if x.process in rows and _whole([(x.begun_us, 0.0)])
         ]
         joins.append("M" + "L".join(f"{a:.1f} {b:g}" for a, b in points) if len(points) > 1 else "")
-    made.append(h("path", {"class": "xl-ps-join", "d": "".join(joins)}) if any(joins) else None)  # type: ignore[arg-type]
+    made += _paths("xl-ps-join", joins)
     return _svg(
         made,
         tall,
@@ -163,7 +174,7 @@ def collectives_chart(p: Processes) -> Node | None:
             if device == last[1]:
                 marks.append(f"M{at(came):.1f} {top - 2:g}v{LANE}")
     for name, paths in (("waiting", waiting), ("moving", moving), ("late", marks)):
-        made.append(h("path", {"class": f"xl-ps-{name}", "d": "".join(paths)}))
+        made += _paths(f"xl-ps-{name}", paths)
     return _svg(
         made, tall, f"{plural(len(met), 'meeting')} over {time_text(total)}, a lane per device"
     )
