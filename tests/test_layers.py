@@ -36,6 +36,7 @@ FLOORS = [
 FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Within `observe` the same: a question may ask those below it.
 QUESTIONS = [
+    "merging",
     "reports",
     "stepping",
     "placing",
