@@ -78,10 +78,11 @@ def merge(reports: Iterable[Report]) -> Report:
     whole = moved_by(whole, lambda k: begun[k] - origin).replace(
         members=tuple(
             m.replace(
-                clock_offset_us=None if offsets[m.index] is None else offsets[m.index][0],
-                clock_error_us=0.0 if offsets[m.index] is None else offsets[m.index][1],
+                clock_offset_us=clock[0] if clock else None,
+                clock_error_us=clock[1] if clock else 0.0,
             )
             for m in infos
+            for clock in (offsets[m.index],)
         )
     )
     errors = [r.error for r in found if r.error is not None]

@@ -78,7 +78,7 @@ def _frame(
         h(
             "g",
             None,
-            h("line", {"x1": x(us), "x2": x(us), "y1": 14, "y2": tall, "class": "xl-rule"}),
+            h("line", {"x1": x(us), "x2": x(us), "y1": 14, "y2": tall, "class": "xl-ps-rule"}),
             h("text", {"x": x(us), "y": 11, "class": "xl-axis"}, tick(us)),
         )
         for us in ticks(total)

@@ -62,7 +62,10 @@ def chart(t: Timeline) -> Node:
             h(
                 "g",
                 None,
-                h("line", {"x1": x(us), "x2": x(us), "y1": 14, "y2": tall, "class": "xl-time-rule"}),
+                h(
+                    "line",
+                    {"x1": x(us), "x2": x(us), "y1": 14, "y2": tall, "class": "xl-time-rule"},
+                ),
                 h("text", {"x": x(us), "y": 11, "class": "xl-axis"}, tick(us)),
             )
             for us in ticks(t.duration_us)

@@ -223,6 +223,8 @@ def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
 def _names_of_results(eqn: JaxprEqn) -> Iterator[tuple[Var, str]]:
     """The results of an equation with the variables that they are unpacked into."""
     code = eqn.source_info.code
+    if code is None:
+        return
     names, counted = _unpacked(code, code.co_filename).get(eqn.source_info.lasti, ((), False))
     # The counter of a loop stands in front of its results; that of a while loop has the end beside it.
     extra = len(eqn.outvars) - len(names)

@@ -103,7 +103,7 @@ def _program(stages: ProgramStages) -> _Program:
             if outer is not None:
                 # An index of a cond and constants of another function stand in front.
                 at.outside.update(zip(reversed(body.invars), reversed(outer.invars), strict=False))
-        returned = [(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars if hasattr(v.aval, "shape")]
+        returned = [_shape_and_dtype(v) for v in jaxpr.outvars]
         for body, _ in _bodies(jaxpr):
             for e in body.eqns:
                 if e.primitive.name in _PRODUCTS and not _names.is_transposed(e):
@@ -122,13 +122,17 @@ def _weight(at: _Program, eqn: JaxprEqn, returned: list) -> int:
     """
     left, right = eqn.invars[:2]
     a, b = at.argument_of(left), at.argument_of(right)
-    ranks: Any = [len(v.aval.shape) for v in (left, right)]
+    ranks = [len(_shape_and_dtype(v)[0]) for v in (left, right)]
     if b >= 0 and ranks[1] <= ranks[0]:
         return b
     if a >= 0 and ranks[0] < ranks[1]:
         return a
-    shape = (left.aval.shape, left.aval.dtype)
-    return a if a >= 0 and b < 0 and ranks[0] == ranks[1] and shape in returned else -1
+    alike = _shape_and_dtype(left) in returned
+    return a if a >= 0 and b < 0 and ranks[0] == ranks[1] and alike else -1
+
+
+def _shape_and_dtype(v: Any) -> tuple[tuple, Any]:
+    return getattr(v.aval, "shape", ()), getattr(v.aval, "dtype", None)
 
 
 def _bodies(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Jaxpr, JaxprEqn | None]]:
