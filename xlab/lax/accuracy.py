@@ -6,7 +6,7 @@ import enum
 
 from xlab.backend.values import value_class
 from xlab.interpreters import mlir
-from xlab.interpreters.mlir.module import single_operations
+from xlab.interpreters.mlir.lowering_rules import single_operations
 
 __all__ = ["AccuracyMode", "Tolerance"]
 

@@ -14,7 +14,7 @@ from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
 from xlab.interpreters.jet import jet_rules
-from xlab.interpreters.mlir.module import single_operations
+from xlab.interpreters.mlir.lowering_rules import single_operations
 from xlab.lax import elementwise as _e
 from xlab.lax.comparison import eq, gt, lt, ne, select
 from xlab.lax.convert import convert

@@ -1,7 +1,7 @@
 """Lowering: a jaxpr as StableHLO text.
 
 Text, because the compiler parses it in C++: emitting a line costs a fraction of building an operation from Python, and
-it is what people read. `module.py` (functions, constants), `module_builder.py` (what the functions of a module share), `values.py` (how types and literals are spelled),
+it is what people read. `module.py` (a whole program), `context.py` (one function: what a rule sees and writes to), `lowering_rules.py` (the table), `module_builder.py` (what the functions of a module share), `values.py` (how types and literals are spelled),
 `shardings.py` (Shardy attributes), `annotations.py` (attributes for the compiler), `locations.py` (texts without locations), `constants.py` (closed-over arrays: text or arguments), `helpers.py` (registering rules, short ways to write them). The package's own rules are registered with
 `register_text_lowering`. Rules registered with `register_lowering` build operations with the dialects' Python builders:
 `dynamic_operations.py` (operations whose sizes are values), `dynamic_shapes.py` (programs with symbolic dimensions), `building.py` (from such rules to text), `objects.py` (types, constants).
@@ -27,6 +27,7 @@ from xlab.interpreters.mlir.building import (
     merge_mlir_modules,
     text_rule,
 )
+from xlab.interpreters.mlir.context import TOKEN_TYPE, Context
 from xlab.interpreters.mlir.helpers import (
     binary,
     branch_for_platform,
@@ -39,14 +40,8 @@ from xlab.interpreters.mlir.helpers import (
     single_platform_primitives,
     unary,
 )
-from xlab.interpreters.mlir.module import (
-    TOKEN_TYPE,
-    Context,
-    LoweredModule,
-    lower_module,
-    lowered_with_devices,
-    lowerings,
-)
+from xlab.interpreters.mlir.lowering_rules import lowered_with_devices, lowerings
+from xlab.interpreters.mlir.module import LoweredModule, lower_module
 from xlab.interpreters.mlir.objects import (
     aval_to_ir_type,
     aval_to_ir_types,

@@ -16,7 +16,8 @@ from xlab.backend import ir as _ir
 from xlab.backend.values import fresh, record_class, replaced, value_class
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, number_equations
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.mlir import module as _module
+from xlab.interpreters.mlir.context import function_text as _function_text
+from xlab.interpreters.mlir.module import lower_module as _lower_module
 from xlab.interpreters.mlir.values import tensor_type
 
 
@@ -282,9 +283,7 @@ def _add_program(ctx: ModuleContext, closed: ClosedJaxpr, name: str) -> str:
         dict.fromkeys(number_equations(closed.jaxpr), builder.numbers[id(text.eqn)])
     )
     builder.functions.append(
-        _module._function_text(
-            builder, symbol, closed, text.scope, mesh=text.mesh, manual=text.manual
-        )
+        _function_text(builder, symbol, closed, text.scope, mesh=text.mesh, manual=text.manual)
     )
     ctx.own.append(symbol)
     return symbol
@@ -362,7 +361,7 @@ def lower_jaxpr_to_module(
         >>> "stablehlo.multiply" in str(lowered.module)
         True
     """
-    lowered = _module.lower_module(
+    lowered = _lower_module(
         jaxpr, module_name.removeprefix("jit_"), platform=platforms[0], devices=num_partitions
     )
     return LoweringResult(_ir.parse(lowered.text), jaxpr, lowered.callbacks)

@@ -14,7 +14,7 @@ from xlab.interpreters.mlir.building import (
     is_text_rule,
     text_rule,
 )
-from xlab.interpreters.mlir.module import lowerings, single_operations
+from xlab.interpreters.mlir.lowering_rules import lowerings, single_operations
 from xlab.interpreters.mlir.objects import custom_call_op
 from xlab.interpreters.mlir.values import escape, tensor_type
 

@@ -1,6 +1,6 @@
 """What is the program? Its stages, names and equations, and the result of each transformation and compiler pass.
 
 `stages.py` (a program and its compiled forms), `recorder.py` (records a block), `names.py` (names of values), `hlo.py` (compiled modules
-read), `program.py`, `ladder.py` (a function under each transformation), `passes.py` and `pass_times.py` (the compiler's passes);
+read), `program.py`, `ladder.py` and `ladder_forms.py` (a function under each transformation), `passes.py` and `pass_times.py` (the compiler's passes);
 `analysis_only.py` (compiles that never run) and `memoize.py` (caches records).
 """

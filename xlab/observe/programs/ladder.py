@@ -7,22 +7,14 @@ traced as usual, while rules add their names to the equations they make.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.backend import client as _client
 from xlab.compile.jit import jit
-from xlab.compile.stages import ShapeDtypeStruct
-from xlab.core import dtypes
-from xlab.core.avals import aval_of
-from xlab.core.hi_states import MutableHiType
-from xlab.core.hi_types import is_high
 from xlab.core.jaxpr import (
-    ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
     Literal,
@@ -35,59 +27,21 @@ from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
 from xlab.interpreters.provenance import Derived, mark, named_rules
 from xlab.observe.beside.calls import ours_of, program_of
 from xlab.observe.beside.recognize import belongs_to_jax
+from xlab.observe.programs.ladder_forms import (
+    RUNGS,
+    TRANSFORMATIONS,
+    Form,
+    batch_axes,
+    linear_part,
+    positions,
+    pulled,
+    types_of,
+)
 from xlab.observe.programs.program import program as _program
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Program
 from xlab.observe.records.ladder import Ladder, Rung
-from xlab.observe.records.units import plural
-from xlab.parallel.shard_map import shard_map
-from xlab.sharding import AxisType, Mesh, PartitionSpec, get_mesh, make_mesh, set_mesh
-from xlab.transforms.grad import grad
-from xlab.transforms.jvp import jvp
-from xlab.transforms.vjp import vjp
-from xlab.transforms.vmap import vmap
-
-RUNGS = ("jvp", "linearize", "transpose", "grad", "vmap", "shard_map")
-EXAMPLES = 2
-"""Examples in a batch of the `vmap` rung, and on each device of the `shard_map` rung."""
-
-
-class _Form(NamedTuple):
-    """A function, its arguments' types, and which arguments are transformed: input and output of a rung.
-
-    `tangents` are the positions of tangents among the flat inputs of what `jvp` made.
-    """
-
-    fun: Callable
-    args: tuple
-    argnums: int | tuple[int, ...]
-    in_axes: tuple[int | None, ...]
-    tangents: range = range(0)
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return (self.argnums,) if isinstance(self.argnums, int) else self.argnums
-
-    @property
-    def chosen(self) -> tuple:
-        """The arguments that are differentiated."""
-        return tuple(self.args[n] for n in self.numbers)
-
-    def of_chosen(self, args: Sequence) -> Callable:
-        """The function of the chosen arguments alone, the others being what they are in `args`."""
-
-        def fun(*values: Any) -> Any:
-            given = dict(zip(self.numbers, values, strict=True))
-            return self.fun(*(given.get(i, x) for i, x in enumerate(args)))
-
-        return fun
-
-
-class _Does(NamedTuple):
-    """One transformation: its description, and how it is applied to a `_Form`."""
-
-    says: str
-    make: Callable[[_Form], _Form]
+from xlab.sharding import AxisType, Mesh, get_mesh, make_mesh, set_mesh
 
 
 def ladder(
@@ -136,7 +90,7 @@ def ladder(
 
     base.__name__ = stages.name
 
-    form = _Form(base, _types(args), _numbers(argnums, len(args)), _axes(in_axes, len(args)))
+    form = Form(base, types_of(args), positions(argnums, len(args)), batch_axes(in_axes, len(args)))
     first = Rung(
         "f",
         _program(stages).replace(name="f"),
@@ -152,42 +106,9 @@ def ladder(
     return Ladder(f"ladder of {stages.name}", tuple(made), tuple(left_out))
 
 
-def _numbers(argnums: Any, n: int) -> int | tuple[int, ...]:
-    several = () if isinstance(argnums, int) else tuple(argnums)
-    for number in several or (argnums,):
-        if not isinstance(number, int) or not -n <= number < max(n, 1):
-            raise ValueError(
-                f"argnums is the position of an argument, or of several; given {argnums!r} with {plural(n, 'argument')}"
-            )
-    return tuple(sorted({number % n for number in several})) if several else argnums % max(n, 1)
-
-
-def _axes(in_axes: Any, n: int) -> tuple[int | None, ...]:
-    if in_axes is None:
-        return (0, *(None,) * (n - 1))[:n]
-    axes = (in_axes,) * n if isinstance(in_axes, int) else tuple(in_axes)
-    if len(axes) != n or not all(
-        axis is None or (isinstance(axis, int) and axis >= 0) for axis in axes
-    ):
-        raise ValueError(
-            f"in_axes has a dimension, counted from 0, or None for each argument; given {in_axes!r} with {plural(n, 'argument')}"
-        )
-    return axes
-
-
-def _types(args: tuple) -> tuple:
-    def typed(x: Any) -> Any:
-        aval: Any = aval_of(x) if not isinstance(x, ShapeDtypeStruct) else x
-        if is_high(aval):  # a value that changes in place stands for itself
-            return x if isinstance(aval, MutableHiType) else aval
-        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-
-    return _tree.map(typed, tuple(args))
-
-
-def _rung(name: str, base: _Form, first: Program, origins: dict[int, JaxprEqn]) -> Rung:
+def _rung(name: str, base: Form, first: Program, origins: dict[int, JaxprEqn]) -> Rung:
     words = [w for w in re.split(r"[()\s]+", name) if w and w != "f"]
-    unknown = [w for w in words if w not in _DOES]
+    unknown = [w for w in words if w not in TRANSFORMATIONS]
     if unknown or not words:
         raise ValueError(
             f"a rung is one of {', '.join(RUNGS)}, or one of another, as vmap(grad); given {name!r}"
@@ -195,16 +116,16 @@ def _rung(name: str, base: _Form, first: Program, origins: dict[int, JaxprEqn]) 
     form = base
     with named_rules(), set_mesh(_mesh()) if "shard_map" in words else nullcontext():
         for word in reversed(words):
-            form = _DOES[word].make(form)
+            form = TRANSFORMATIONS[word].make(form)
         stages = (
-            _linear_part(form)
+            linear_part(form)
             if words[0] == "linearize"
             else program_stages(form.fun, form.args, as_traced=True)
         )
     names = _input_names(base, words, first, form.tangents)
     return _record(
         name,
-        f"{_DOES[words[0]].says}{', of ' + name[len(words[0]) + 1 : -1] if words[1:] else ''}",
+        f"{TRANSFORMATIONS[words[0]].says}{', of ' + name[len(words[0]) + 1 : -1] if words[1:] else ''}",
         stages,
         words,
         first,
@@ -219,146 +140,6 @@ def _mesh() -> Mesh:
     current = get_mesh()
     shape = {"devices": len(_client.devices())} if current.empty else dict(current.shape)
     return make_mesh(tuple(shape.values()), tuple(shape), axis_types=(AxisType.Auto,) * len(shape))
-
-
-# ------------------------------------------------------------------------------------------------- the transformations
-
-
-def _of_floats(form: _Form, what: str) -> None:
-    if not form.args:
-        raise TypeError(f"{what} needs an argument")
-    for n, arg in zip(form.numbers, form.chosen, strict=True):
-        leaves = _tree.leaves(arg)
-        if not leaves or not all(dtypes.issubdtype(x.dtype, np.inexact) for x in leaves):
-            raise TypeError(
-                f"{'the first argument' if n == 0 else f'argument {n}'} is not of real or complex numbers: "
-                f"{', '.join(str(x.dtype) for x in leaves) or 'it is empty'}"
-                + ("; argnums says which argument to differentiate" if len(form.args) > 1 else "")
-            )
-
-
-def _jvp(form: _Form) -> _Form:
-    """A function of the arguments, the tangents right behind the last that has one."""
-    _of_floats(form, "jvp")
-    at, chosen = form.numbers[-1] + 1, form.chosen
-
-    def fun(*xs: Any) -> Any:
-        args, tangents = (*xs[:at], *xs[at + len(chosen) :]), xs[at : at + len(chosen)]
-        return jvp(form.of_chosen(args), tuple(args[n] for n in form.numbers), tuple(tangents))
-
-    before = len(_tree.leaves(form.args[:at]))
-    return form._replace(
-        fun=fun,
-        args=(*form.args[:at], *chosen, *form.args[at:]),
-        in_axes=(*form.in_axes[:at], *(None,) * len(chosen), *form.in_axes[at:]),
-        tangents=range(before, before + len(_tree.leaves(chosen))),
-    )
-
-
-def _pulled(form: _Form, args: tuple) -> Any:
-    """The pullback of a function at arguments that are being traced: the real one, with what it keeps as values of that trace."""
-    return vjp(form.of_chosen(args), *(args[n] for n in form.numbers))
-
-
-def _linearize(form: _Form) -> _Form:
-    _of_floats(form, "linearize")
-    return form
-
-
-def _linear_part(form: _Form) -> ProgramStages:
-    kept: list[Any] = []
-
-    def run(*xs: Any) -> Any:
-        kept.append(_pulled(form, xs)[1])
-        return ()
-
-    jit(run).trace(*form.args)
-    return ProgramStages(
-        ClosedJaxpr(kept[0].jaxpr, [0] * len(kept[0].jaxpr.constvars)), "linearize"
-    )
-
-
-def _transpose(form: _Form) -> _Form:
-    """A function of the results' cotangents and of what linearization kept."""
-    _of_floats(form, "transpose")
-    kept: list[Any] = []
-
-    def values(*xs: Any) -> Any:
-        out, pullback = _pulled(form, xs)
-        kept.append(pullback)
-        return out, pullback.consts
-
-    out, residuals = jit(values).trace(*form.args).out_info
-    aux = _tree.structure(kept[0])
-    if any(not dtypes.issubdtype(x.dtype, np.inexact) for x in _tree.leaves(out)):
-        raise TypeError("the result is not of real or complex numbers")
-
-    def back(cotangent: Any, residuals: Any) -> Any:
-        return _tree.unflatten(aux, residuals)(cotangent)
-
-    return _Form(back, (out, list(residuals)), 0, (0, None))
-
-
-def _grad(form: _Form) -> _Form:
-    _of_floats(form, "grad")
-    return form._replace(fun=grad(form.fun, argnums=form.argnums))
-
-
-def _vmap(form: _Form) -> _Form:
-    return _batched(form, EXAMPLES)
-
-
-def _batched(form: _Form, size: int) -> _Form:
-    """The function of batches of `size`, along the dimension of each argument that `in_axes` says."""
-    if all(
-        axis is None or not _tree.leaves(arg)
-        for axis, arg in zip(form.in_axes, form.args, strict=True)
-    ):
-        raise TypeError("vmap needs an argument")
-
-    def batch(arg: Any, axis: int | None) -> Any:
-        if axis is None:
-            return arg
-        for x in _tree.leaves(arg):
-            if axis > len(x.shape):
-                raise ValueError(
-                    f"in_axes={axis} needs {plural(axis, 'dimension')} before the new one; given an array of shape {x.shape}"
-                )
-        return _tree.map(
-            lambda x: ShapeDtypeStruct((*x.shape[:axis], size, *x.shape[axis:]), x.dtype), arg
-        )
-
-    return form._replace(
-        fun=vmap(form.fun, in_axes=form.in_axes), args=tuple(map(batch, form.args, form.in_axes))
-    )
-
-
-def _shard_map(form: _Form) -> _Form:
-    mesh = get_mesh()
-    axis = mesh.axis_names[0]
-    specs = tuple(
-        PartitionSpec() if at is None else PartitionSpec(*(None,) * at, axis) for at in form.in_axes
-    )
-    on_each = _batched(form, EXAMPLES).fun
-    whole = _batched(form, EXAMPLES * mesh.shape[axis])
-    return whole._replace(
-        fun=shard_map(on_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(axis))
-    )
-
-
-_DOES = {
-    "jvp": _Does("values with their tangents: each primitive's rule gives both", _jvp),
-    "linearize": _Does("only the tangents: what the values gave is constant", _linearize),
-    "transpose": _Does(
-        "the linear program backwards: from cotangents of results to cotangents of the argument",
-        _transpose,
-    ),
-    "grad": _Does("the values forwards, then their linear program backwards from 1", _grad),
-    "vmap": _Does(
-        f"a batch of {EXAMPLES} examples: each primitive's rule places the batch dimension", _vmap
-    ),
-    "shard_map": _Does(f"the batched program on each device, {EXAMPLES} examples each", _shard_map),
-}
 
 
 # -------------------------------------------------------------------------------------------------------- the record
@@ -532,12 +313,12 @@ def _named(program: Program, rules: dict[int, str], notes: dict[int, str]) -> Pr
     )
 
 
-def _residual_names(form: _Form, first: Program) -> list[str]:
+def _residual_names(form: Form, first: Program) -> list[str]:
     """What to call the values that linearization keeps: as the user called them, or as the function of one named value."""
     kept: list[Any] = []
 
     def run(*xs: Any) -> Any:
-        kept.extend(getattr(x, "variable", None) for x in _pulled(form, xs)[1].consts)
+        kept.extend(getattr(x, "variable", None) for x in pulled(form, xs)[1].consts)
         return ()
 
     with named_rules():
@@ -565,7 +346,7 @@ def _residual_names(form: _Form, first: Program) -> list[str]:
 
 
 def _input_names(
-    base: _Form, words: list[str], first: Program, tangents: range
+    base: Form, words: list[str], first: Program, tangents: range
 ) -> tuple[list[str], list[str]]:
     """The user's names of a rung's inputs and of its constants; tangents and cotangents have a `d` in front."""
     names = [v.note for v in first.inputs]
