@@ -77,6 +77,8 @@ class PairType(HiType):
 
     total = aval_property(lambda tracer: total_p.bind(tracer))
     plus = aval_method(lambda tracer, x: total_p.bind(tracer) + x)
+    # Arrays have a method of this name too.
+    copy = aval_method(lambda tracer, *, plus=0.0: total_p.bind(tracer) + plus)
 
     def _add(self, tracer, other):
         return total_p.bind(tracer) + other
@@ -187,9 +189,9 @@ def test_traced_values_have_what_their_type_defines():
             p.third
         with pytest.raises(TypeError, match="no __mul__: define `_mul"):
             p * 2
-        return p.total, p.plus(1.0), p + 2.0
+        return p.total, p.plus(1.0), p + 2.0, p.copy(plus=3.0)
 
-    assert [float(x) for x in f(PAIR)] == [21, 22, 23]
+    assert [float(x) for x in f(PAIR)] == [21, 22, 23, 24]
 
 
 def test_zeros_and_sums_by_arrays():

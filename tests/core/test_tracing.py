@@ -189,6 +189,15 @@ class TestLeaks:
         with xlab.check_tracer_leaks():
             assert float(xlab.jit(lambda x: (x + 1).sum())(X)) == 6.0
 
+    def test_what_only_a_cycle_holds_has_not_leaked(self):
+        def f(x):
+            cycle = [x + 1]
+            cycle.append(cycle)
+            return x
+
+        with xlab.check_tracer_leaks():
+            assert float(xlab.jit(f)(X).sum()) == X.sum()
+
     def test_errors_leave_the_thread_clean(self):
         def bad(x):
             raise KeyError("mine")

@@ -153,6 +153,7 @@ def test_private_names_work():
         printed("""
 import xlab.as_jax
 import jax, jax.numpy as jnp, numpy as np
+print(hasattr(jax.interpreters.xla, "canonicalize_dtype_handlers"))
 import jax._src.traceback_util as traceback_util
 from jax._src.tree_util import _registry
 from jax._src.core import trace_state_clean
@@ -184,7 +185,7 @@ try:
 except RuntimeError as error:
     print(error)
 """)
-        == "True False False\nTrue\nFalse\nTrue 1.0\nTrue False False\nTrue 1\nFalse []\nNone 0\ncpu None\n3.0\n"
+        == "True\nTrue False False\nTrue\nFalse\nTrue 1.0\nTrue False False\nTrue 1\nFalse []\nNone 0\ncpu None\n3.0\n"
         "DeviceList (CpuDevice(id=0),)\nthis needs a Pathways cluster, and xlab runs on the devices of its own processes"
     )
 

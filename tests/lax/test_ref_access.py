@@ -294,3 +294,18 @@ class TestPositions:
         want[4] = 1
         for part, places in zip(got, [[1, 5], [1, 2], [0, 2, 4], [1, 4], 1]):
             assert (bits(part) == bits(x)[jnp.array(want)[jnp.array(places)]]).all()
+
+
+def test_results_have_shardings_and_what_references_get_has_not():
+    r = ref()
+
+    def f(x, r):
+        r[...] += 1
+        return x + r[0, 0]
+
+    device = xlab.devices()[1]
+    out = xlab.jit(f, out_shardings=xlab.sharding.SingleDeviceSharding(device))(
+        xlab.device_put(1.0, device), xlab.new_ref(xlab.device_put(M, device))
+    )
+    assert float(out) == 2.0 and out.devices() == {device}
+    assert float(xlab.jit(f, out_shardings=None)(1.0, r)) == 2.0 and float(r[0, 0]) == 1.0

@@ -152,7 +152,7 @@ PRODUCTS = [
       for i, (spec, shapes) in enumerate([
           ("ij,jk->ik", [(2, 3), (3, 4)]), ("bqhd,bkhd->bhqk", [(2, 3, 2, 4), (2, 5, 2, 4)]),
           ("bhqk,bkhd->bqhd", [(2, 2, 3, 5), (2, 5, 2, 4)]), ("ii->i", [(3, 3)]), ("ij->", [(2, 3)]),
-          ("...i,i->...", [(2, 3, 4), (4,)]), ("ij,ij,ij->j", [(2, 3)] * 3), ("ij->ji", [(2, 3)])])),
+          ("...i,i->...", [(2, 3, 4), (4,)]), ("ij,ij,ij->j", [(2, 3)] * 3), ("ij->ji", [(2, 3)]), ("a1,1b", [(2, 3), (3, 4)])])),
     Sample("einsum_preferred", lambda n, x, y: n.jnp.einsum("ij,jk", x, y, preferred_element_type=n.jnp.float32),
            [floats(2, 3, dtype=BF16), floats(3, 2, dtype=BF16)], WHOLE),
 ]

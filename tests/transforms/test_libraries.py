@@ -231,3 +231,12 @@ class TestPlacement:
         assert xlab.jit(lambda v: v.sum(1))(x).sharding.spec == P(
             *spec[:1] if spec and spec[0] else ()
         )
+
+
+@pytest.mark.parametrize("ct", [1, 2.5, np.int32(3), np.zeros((), xlab.dtypes.float0)])
+def test_nothing_flows_back_through_integers_whatever_is_given(ct):
+    """As programs do that pull the very results back, whichever they are."""
+    _, back = xlab.vjp(lambda x: (x * 2, jnp.round(x).astype(int)), 3.0)
+    assert float(back((1.0, ct))[0]) == 2.0
+    with pytest.raises(ValueError, match="cotangent of type float0"):
+        back((1.0, np.ones(2)))

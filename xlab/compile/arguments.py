@@ -130,7 +130,7 @@ class Arguments:
         n = len(program.closed.out_avals)
         if self.out_shardings is None:
             return (None,) * n
-        like = _tree.unflatten(program.out_tree, list(range(n)))
+        like = _tree.unflatten(program.out_tree, list(range(program.out_tree.num_leaves)))
         try:
             flat = _tree.flatten_prefix(
                 "out_shardings", self.out_shardings, like, is_leaf=is_sharding_leaf
@@ -139,7 +139,8 @@ class Arguments:
             raise ValueError(
                 f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}"
             ) from None
-        return tuple(map(read, flat))
+        # The values of references that it writes come after what it returns.
+        return *map(read, flat), *(None,) * (n - len(flat))
 
     def request(
         self,

@@ -415,6 +415,10 @@ _LATER_METHODS = (
     "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
     "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "to_device", "trace", "transpose", "var", "view")  # fmt: skip
 _LATER_PROPERTIES = ("T", "mT", "real", "imag", "at", "flat")
+METHODS_OF_ARRAYS = frozenset(
+    (*_LATER_METHODS, *_LATER_PROPERTIES, *_DATA_METHODS, *_DATA_PROPERTIES)
+)
+"""What traced values have because they stand for arrays; those of other types have what their type defines."""
 _load_members: Callable[[], object] | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from xlab.core.array import METHODS_OF_ARRAYS
 from xlab.core.hi_states import MutableHiType, cur_qdd
 from xlab.core.hi_types import in_use, is_high
 from xlab.core.trace import Tracer
@@ -110,8 +111,8 @@ def _class_for(cls: type) -> type:
     return _classes[cls]
 
 
-# What traces and messages use of tracers; arrays' methods are installed later.
-_MACHINERY = {name for name in vars(Tracer) if not name.startswith("__")}
+# What traces and messages use of tracers.
+_MACHINERY = {name for name in vars(Tracer) if not name.startswith("__")} - METHODS_OF_ARRAYS
 
 
 def tracer_class(cls: type, aval: Any) -> type:

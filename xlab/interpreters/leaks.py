@@ -9,11 +9,9 @@ from xlab.errors import LeakedTracerError
 
 def check_leaks(trace) -> None:
     """Raises `LeakedTracerError` where values that the trace made, and remembers in `leaks`, outlive it."""
-    leaked = [r() for r in trace.leaks if r() is not None]
-    if leaked:
-        gc.collect()
-        leaked = [r() for r in trace.leaks if r() is not None]
-    if leaked:
+    if any(r() is not None for r in trace.leaks):
+        gc.collect()  # what only a cycle holds has not escaped; nothing else may hold it meanwhile
+    if leaked := [r() for r in trace.leaks if r() is not None]:
         tracer = leaked[0]
         holders = [type(h).__name__ for h in gc.get_referrers(tracer) if h is not leaked][:3]
         raise LeakedTracerError(

@@ -23,6 +23,7 @@ _WITH_JAX = (
     "dtypes",
     "experimental",
     "interpreters",
+    "interpreters.xla",
     "lax",
     "nn",
     "numpy",

@@ -73,7 +73,8 @@ def dot_product_attention(
     ):
         raise ValueError(
             f"attention: query {query.shape}, key {key.shape} and value {value.shape} do not fit: batch and "
-            f"features are equal, keys and values have one length, and {groups} key heads divide {heads}"
+            f"features are equal, keys and values have one length, and the heads of queries, {heads}, must be a multiple of those of "
+            f"keys, {groups}"
         )
     scale = 1 / np.sqrt(features) if scale is None else scale
     grouped = lax.reshape(query, (batch, n, groups, heads // groups, features))

@@ -40,7 +40,7 @@ def einsum(
     """Sum of products over named axes.
 
     Args:
-        subscripts: a letter per axis of each operand, and the letters of the result: `"ij,jk->ik"`. Letters missing from
+        subscripts: a letter (or a digit, or any other character) per axis of each operand, and those of the result: `"ij,jk->ik"`. Letters missing from
             the result are summed over. `...` stands for axes that broadcast. Also operands alternating with lists of ints.
         operands: arrays.
         optimize: False to go from left to right, otherwise pairs are chosen by cost; or a path from `einsum_path`.
@@ -118,9 +118,9 @@ def parse(spec: str, shapes):
     longest = 0
     for i, (letters, shape) in enumerate(zip(inputs, shapes)):
         named = letters.replace("...", "")
-        if not all(c in _LETTERS for c in named):
+        if not set(named).isdisjoint(".->"):
             raise ValueError(
-                f"einsum: {spec!r} has characters that are neither letters nor '...', ',' or '->'"
+                f"einsum: {spec!r} has a '.', '-' or '>' that is no part of '...' or '->'"
             )
         free = len(shape) - len(named)
         if free < 0 or (free and "..." not in letters):

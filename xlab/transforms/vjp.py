@@ -69,6 +69,11 @@ class Pullback:
                     )
                 cts.append(ct)
                 continue
+            if want.dtype == dtypes.float0 and got.shape == want.shape:
+                cts.append(
+                    ad.Zero(want)
+                )  # nothing flows back through integers, whatever is given for them
+                continue
             if got.shape != want.shape or got.dtype != want.dtype:
                 raise ValueError(
                     f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, "
@@ -86,7 +91,7 @@ class Pullback:
                         f"output with xlab.device_put(ct, xlab.memory.Space.Host), or Space.Device"
                     )
                 ct = in_memory(ct, want)
-            cts.append(ad.Zero(want) if want.dtype == dtypes.float0 else ct)
+            cts.append(ct)
         primals = [ad.UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
         given = ad.backward_pass(self.jaxpr, self.consts, primals, cts)
         out = [_cotangent(ct, aval) for ct, aval in zip(given, self.in_avals)]

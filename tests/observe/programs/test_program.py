@@ -144,3 +144,52 @@ def test_d48_effects_stand_above_the_program():
     ref = xlab.new_ref(np.zeros(2, np.float32))
     writes = observe.program(lambda x: ref.__setitem__(..., x), np.ones(2, np.float32))
     assert not writes.effects and "effects" not in repr(writes)
+
+
+class Held:
+    """A module of arrays, as libraries have them."""
+
+    def __init__(self, w):
+        self.w = w
+
+
+class LibraryTraced:
+    def __init__(self, traced):
+        self.traced = traced
+
+
+class LibraryLowered:
+    def __init__(self, lowered):
+        self.lowered = lowered
+
+
+class LibraryJit:
+    """A library's own form of jit: takes its modules apart, and wraps the stages."""
+
+    def __init__(self, fun):
+        self.fun, self.jitted = fun, xlab.jit(lambda w, x: fun(Held(w), x))
+
+    def __call__(self, module, x):
+        return self.jitted(module.w, x)
+
+    def trace(self, module, x):
+        return LibraryTraced(self.jitted.trace(module.w, x))
+
+    def lower(self, module, x):
+        return LibraryLowered(self.jitted.lower(module.w, x))
+
+
+class LibraryJitWithoutTrace(LibraryJit):
+    trace = property()
+
+
+@pytest.mark.parametrize("made", [LibraryJit, LibraryJitWithoutTrace])
+def test_forms_of_jit_of_libraries(made):
+    fun, args = made(lambda module, x: lax.reduce_sum(module.w * x, (0, 1))), (Held(X), X)
+    wanted = ["mul", "reduce_sum"]
+    for p in (observe.program(fun, *args), observe.program(fun.lower(*args))):
+        assert [e.primitive for e in p.equations] == wanted
+    assert [p.equations[s.equation].primitive for s in observe.steps(fun, *args)] == wanted
+    grad = next(r for r in observe.ladder(fun, *args, rungs=("grad",)).rungs if r.name == "grad")
+    assert "mul" in [e.primitive for e in grad.program.equations]
+    assert observe.memory(fun, *args).peak

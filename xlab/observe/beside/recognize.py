@@ -50,6 +50,22 @@ def kind_of(what: Any) -> str:
     )
 
 
+def held_stage(what: Any) -> Any:
+    """The stage inside of a library's own `Traced`, `Lowered` or `Compiled`; anything else is given back.
+
+    flax.nnx and equinox wrap those of the runtime, to take apart and put together the objects that they hand over.
+
+    >>> held_stage(3)
+    3
+    """
+    kind = type(what)
+    if kind.__module__.partition(".")[0] not in ("jax", "xlab"):
+        for stage in _STAGES:
+            if kind.__name__.endswith(stage):
+                return getattr(what, stage.lower(), what)
+    return what
+
+
 def is_theirs(x: Any) -> bool:
     """Whether a value is an array or a key of JAX's.
 

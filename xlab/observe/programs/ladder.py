@@ -14,6 +14,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.backend import client as _client
 from xlab.compile.jit import jit
+from xlab.compile.tracing import own
 from xlab.core.jaxpr import (
     Jaxpr,
     JaxprEqn,
@@ -38,7 +39,7 @@ from xlab.observe.programs.ladder_forms import (
     types_of,
 )
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.stages import ProgramStages, program_stages
+from xlab.observe.programs.stages import ProgramStages, program_stages, traced_by
 from xlab.observe.records import Program
 from xlab.observe.records.ladder import Ladder, Rung
 from xlab.sharding import AxisType, Mesh, get_mesh, make_mesh, set_mesh
@@ -82,8 +83,10 @@ def ladder(
         given, fun = fun, lambda *a: given(*a, **kwargs)
     stages = program_stages(fun, args, as_traced=True)
     closed = mark(stages.closed)
-    traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args)
+    traced = traced_by(fun, args)
     out_tree = traced.out_tree
+    if own(fun, "lower") is not None and own(fun, "_xlab_jit") is None:
+        args = tuple(traced._flat)  # a library's own form of jit takes its objects apart
 
     def base(*xs: Any) -> Any:
         return _tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(xs)))

@@ -33,7 +33,7 @@ from xlab.core.jaxpr import (
 )
 from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.observe.beside.calls import JaxExecutable, JaxFunction, JaxProgram, program_of, readable
-from xlab.observe.beside.recognize import belongs_to_jax, kind_of
+from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
 from xlab.observe.programs import hlo, names
 
 # Where the compiler's words are about.
@@ -360,6 +360,7 @@ def program_stages(
     kwargs = kwargs or {}
     if isinstance(what, ProgramStages):
         return what
+    what = held_stage(what)
     if belongs_to_jax(what, args, kwargs):
         return beside_stages(what, args, kwargs)
     stage = _stage(what, as_traced)
@@ -371,15 +372,25 @@ def program_stages(
             )
         return stage
     if callable(what):
-        if own(what, "trace") is None:
-            what = jitted(what)
-        traced = what.trace(*args, **kwargs)
+        traced = traced_by(what, args, kwargs)
         traced = traced if as_traced else on_arrays(traced)
         return ProgramStages(traced.jaxpr, traced.fun_name, traced=traced)
     raise TypeError(
         f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
         f"given {what!r} of type {type(what).__name__}"
     )
+
+
+def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Traced:
+    """A function traced with its arguments; a library's own form of `jit` traces in its way, with what it makes of the arguments.
+
+    >>> traced_by(lambda x: x + 1, (1.0,)).jaxpr.in_avals
+    [ShapedArray(float32[], weak_type=True)]
+    """
+    trace = own(fun, "trace")
+    if trace is None and own(fun, "lower") is not None:
+        return held_stage(fun.lower(*args, **(kwargs or {})))._traced
+    return held_stage((trace or jitted(fun).trace)(*args, **(kwargs or {})))
 
 
 def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStages:

@@ -25,12 +25,17 @@ from xlab.interpreters.followed import follow
 from xlab.kernels.machine import KernelRunError
 from xlab.kernels.machine import Machine as KernelMachine
 from xlab.observe.beside.checking import compared, given_by_jax
-from xlab.observe.beside.recognize import belongs_to_jax, kind_of
+from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
 from xlab.observe.kernel_runs.recording import kernel_run
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import equation_line, params_text
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.stages import ProgramStages, beside_stages, program_stages
+from xlab.observe.programs.stages import (
+    ProgramStages,
+    beside_stages,
+    program_stages,
+    traced_by,
+)
 from xlab.observe.records import Program, Step, StepTrace, Value
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.stepping.breakpoints import Breakpoint, holds
@@ -501,9 +506,9 @@ class Stepper:
 
 def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, Any]:
     """A program, the values it is run on, and the structure of its results."""
-    from xlab.compile.jit import jit
     from xlab.compile.stages import Compiled, Lowered, Traced
 
+    fun = held_stage(fun)
     if isinstance(fun, ClosedJaxpr):
         if len(args) != len(fun.in_avals):
             raise TypeError(f"the jaxpr takes {len(fun.in_avals)} values, given {len(args)}")
@@ -520,7 +525,7 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
                 f"a function and its arguments are needed, given {fun!r} of type {type(fun).__name__}"
             )
         try:
-            traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args, **kwargs)
+            traced = traced_by(fun, args, kwargs)
         except (
             ConcretizationTypeError,
             TracerArrayConversionError,

@@ -1,0 +1,8 @@
+"""The suites of libraries written for JAX, run with xlab in its place.
+
+    python -m tests.libraries optax chex      # these; `all` for every one
+    python -m tests.libraries optax -k adam   # what follows is pytest's
+
+A file `LIBRARY.toml` says where a library has its tests and which of them differ from what they do on JAX, each with its reason. Libraries and
+their versions are those of the extra `libraries`; the suites are in their source distributions, which pip fetches once.
+"""

@@ -1,0 +1,33 @@
+"""`python -m tests.libraries LIBRARY...`: see the package."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tests.libraries.suites import Suite, compare, failed, names
+
+
+def main(argv: list[str]) -> int:
+    split = next((i for i, word in enumerate(argv) if word.startswith("-")), len(argv))
+    wanted, given = argv[:split], tuple(argv[split:])
+    unknown = [name for name in wanted if name not in (*names(), "all")]
+    if unknown or not wanted:
+        print(
+            f"python -m tests.libraries LIBRARY... [options of pytest]; libraries: all, {', '.join(names())}"
+        )
+        return 2
+    bad = 0
+    for name in names() if "all" in wanted else wanted:
+        suite, began = Suite.of(name), time.perf_counter()
+        ours = suite.run("xlab", suite.tests, given)
+        missed = failed(ours)
+        theirs = suite.run("jax", missed) if missed else {}
+        found = compare(suite, ours, theirs)
+        print(f"{found}\n  {time.perf_counter() - began:.0f} s", flush=True)
+        bad += not found.good
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

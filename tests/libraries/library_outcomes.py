@@ -1,0 +1,56 @@
+"""A plugin of pytest's that writes what became of each test, a line of JSON each; loaded where the suite of a library runs.
+
+It stands on the path by itself, without the package around it: some libraries have a folder `tests` of their own.
+"""
+
+import json
+import os
+
+import pytest
+
+try:
+    from absl import flags
+except ImportError:
+    flags = None
+
+
+def pytest_configure(config):
+    if flags is not None:
+        flags.FLAGS.mark_as_parsed()  # as absl's own runner does
+    path = os.environ.get("LIBRARY_OUTCOMES")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Written(path))
+
+
+class _Written:
+    def __init__(self, path):
+        self.file = open(path, "w", buffering=1)  # noqa: SIM115
+        self.said = {}
+
+    def write(self, name, outcome, words=""):
+        """The worst that became of a test counts: a failure of its teardown is one."""
+        if self.said.get(name) == "failed":
+            return
+        self.said[name] = outcome
+        self.file.write(json.dumps([name, outcome, words]) + "\n")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.outcome != "passed":
+            self.write(report.nodeid, report.outcome, _words(report))
+
+    def pytest_collectreport(self, report):
+        if report.outcome != "passed":
+            self.write(report.nodeid, report.outcome, _words(report))
+
+    def pytest_unconfigure(self):
+        self.file.close()
+
+
+def _words(report):
+    """The last line that says what was wrong."""
+    if report.outcome != "failed":
+        return ""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else str(report.longrepr)
+    return " ".join(text.split())[:600]

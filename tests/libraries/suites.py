@@ -1,0 +1,183 @@
+"""A library's suite: where it comes from, what became of its tests on either side, and what of that was not expected."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+KEPT = Path(os.environ.get("XLAB_LIBRARY_SOURCES") or ROOT / "build" / "libraries")
+MOST_LINES = 60  # of tests in a text
+
+
+def names() -> tuple[str, ...]:
+    """The libraries whose suites are run."""
+    return tuple(sorted(path.stem for path in HERE.glob("*.toml")))
+
+
+def pinned() -> dict[str, str]:
+    """The versions of the extra `libraries`, by distribution."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = (row.split("==") for row in project["optional-dependencies"]["libraries"] if "==" in row)
+    return dict(rows)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a library's file says of its tests.
+
+    Attributes:
+        distribution: its name on the package index.
+        tests: files and folders inside its source distribution.
+        options: more arguments of pytest.
+        devices: how many CPU devices its tests are written for.
+        left_out: tests that are not run, and why.
+        different: tests that pass on JAX and not on xlab, and why.
+    """
+
+    library: str
+    distribution: str
+    tests: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    devices: int = 1
+    left_out: dict[str, str] = field(default_factory=dict)
+    different: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, library: str) -> Suite:
+        said = tomllib.loads((HERE / f"{library}.toml").read_text())
+        for key in ("tests", "options"):
+            said[key] = tuple(said.get(key, ()))
+        return cls(library, **said)
+
+    def folder(self) -> Path:
+        """Its source distribution, fetched by pip where it is not there yet."""
+        name = f"{self.distribution}-{pinned()[self.distribution]}"
+        spelled = [KEPT / name, KEPT / name.replace("-", "_", name.count("-") - 1)]
+        if not any(path.is_dir() for path in spelled):
+            KEPT.mkdir(parents=True, exist_ok=True)
+            subprocess.run(
+                [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
+                 "--dest", str(KEPT), name[::-1].replace("-", "==", 1)[::-1]],
+                check=True,
+            )  # fmt: skip
+            for path in spelled:
+                packed = path.with_name(path.name + ".tar.gz")
+                if packed.exists():
+                    with tarfile.open(packed) as archive:
+                        archive.extractall(KEPT, filter="data")
+        return next(path for path in spelled if path.is_dir())
+
+    def run(
+        self, side: str, tests: tuple[str, ...], given: tuple[str, ...] = (), timeout: float = 300
+    ) -> dict[str, tuple[str, str]]:
+        """What became of tests on one side, `xlab` or `jax`: outcome and words, by name."""
+        folder = self.folder()
+        base = KEPT / f"{self.library}-{side}"
+        listed, written = base.with_suffix(".tests"), base.with_suffix(".jsonl")
+        listed.write_text("\n".join(tests))
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "library_outcomes", "-p", "no:cacheprovider", "-o", "addopts=",
+                   "--tb=short", "--no-header", f"--timeout={timeout:g}", *self.options, *given, f"@{listed}"]  # fmt: skip
+        if side == "xlab":
+            command[4:4] = ["-p", "xlab.as_jax"]
+        for name in self.left_out:
+            command += ["--deselect", name]
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE))),
+            "LIBRARY_OUTCOMES": str(written),
+            "XLAB_NUM_CPU_DEVICES": str(self.devices),
+            "JAX_NUM_CPU_DEVICES": str(self.devices),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        with open(base.with_suffix(".log"), "w") as log:
+            subprocess.run(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT)
+        return outcomes(written)
+
+
+def outcomes(written: Path) -> dict[str, tuple[str, str]]:
+    """Outcome and words by test, of a file that `library_outcomes` wrote."""
+    return {
+        name: (outcome, words)
+        for name, outcome, words in map(json.loads, written.read_text().splitlines())
+    }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What became of a suite on xlab, and of what failed there on JAX.
+
+    Attributes:
+        passed: how many tests pass on xlab.
+        skipped: how many are skipped there.
+        both: tests that fail on both sides.
+        named: tests that pass on JAX alone and are known to.
+        new: tests that pass on JAX alone and are not, with what xlab said.
+        stale: names in the library's file that pass now.
+    """
+
+    library: str
+    passed: int
+    skipped: int
+    both: tuple[str, ...]
+    named: tuple[str, ...]
+    new: dict[str, str]
+    stale: tuple[str, ...]
+
+    @property
+    def good(self) -> bool:
+        return not self.new and not self.stale
+
+    def __str__(self):
+        on_jax = self.passed + len(self.named) + len(self.new)
+        lines = [
+            f"{self.library}: {self.passed:,} of {on_jax:,} pass on xlab, {len(self.named)} differ for a reason; {len(self.both)} fail on both, {self.skipped} are skipped"
+        ]
+        shown = list(self.new.items())[:MOST_LINES]
+        lines += [f"  passes on JAX alone: {name}\n    {words[:200]}" for name, words in shown]
+        lines += [f"  and {len(self.new) - len(shown):,} more"] * (len(self.new) > len(shown))
+        lines += [f"  said to differ, and passes: {name}" for name in self.stale]
+        return "\n".join(lines)
+
+
+def compare(
+    suite: Suite, ours: dict[str, tuple[str, str]], theirs: dict[str, tuple[str, str]]
+) -> Comparison:
+    """Tests that pass on xlab count as passing on JAX; of the others JAX was asked."""
+    kinds = {name: outcome for name, (outcome, _) in ours.items()}
+    passed = [name for name, outcome in kinds.items() if outcome == "passed"]
+    alone = {
+        name: _said_of(name, ours)
+        for name, (outcome, _) in theirs.items()
+        if outcome == "passed" and kinds.get(name) != "passed"
+    }
+    return Comparison(
+        suite.library,
+        len(passed),
+        sum(outcome == "skipped" for outcome in kinds.values()),
+        tuple(
+            name
+            for name, outcome in kinds.items()
+            if outcome == "failed"
+            and not any(n.partition("::")[0] == name or n == name for n in alone)
+        ),
+        tuple(name for name in alone if name in suite.different),
+        {name: words for name, words in alone.items() if name not in suite.different},
+        tuple(name for name in suite.different if kinds.get(name) == "passed"),
+    )
+
+
+def _said_of(name: str, ours: dict[str, tuple[str, str]]) -> str:
+    """What xlab said of a test, or of the file that it could not import."""
+    return ours.get(name, ours.get(name.partition("::")[0], ("", "was not collected")))[1]
+
+
+def failed(ours: dict[str, tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(name for name, (outcome, _) in ours.items() if outcome == "failed")

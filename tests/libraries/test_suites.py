@@ -1,0 +1,34 @@
+"""What is said of suites of libraries: their files, and what counts as a difference."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.libraries import __main__ as command
+from tests.libraries.suites import Suite, compare, names, outcomes, pinned
+
+
+@pytest.mark.parametrize("library", names())
+def test_a_library_is_pinned_and_its_differences_have_reasons(library):
+    suite = Suite.of(library)
+    assert suite.distribution in pinned() and suite.tests
+    for name, reason in {**suite.different, **suite.left_out}.items():
+        assert name.startswith(suite.tests) and len(reason.split()) > 2, name
+
+
+def test_what_passes_on_the_reference_alone_has_to_be_named(tmp_path):
+    suite = Suite("some", "some", ("t",), different={"t.py::known": "…", "t.py::mended": "…"})
+    written = tmp_path / "written"
+    rows = [("t.py::good", "passed"), ("t.py::mended", "passed"), ("t.py::known", "failed"), ("t.py::bad", "failed"), ("t.py::worse", "failed"), ("t.py::not", "skipped"), ("u.py", "failed")]  # fmt: skip
+    written.write_text("".join(f'["{name}", "{outcome}", "words"]\n' for name, outcome in rows))
+    theirs = {"t.py::known": "passed", "t.py::bad": "passed", "t.py::worse": "failed", "u.py::inside": "passed"}  # fmt: skip
+    found = compare(suite, outcomes(written), {n: (o, "") for n, o in theirs.items()})
+    assert (found.passed, found.skipped, found.named, found.stale) == (2, 1, ("t.py::known",), ("t.py::mended",))  # fmt: skip
+    assert found.new == {"t.py::bad": "words", "u.py::inside": "words"} and found.both == ("t.py::worse",)  # fmt: skip
+    assert not found.good and "2 of 5 pass on xlab" in str(found)
+    assert "passes on JAX alone: t.py::bad" in str(found) and "passes: t.py::mended" in str(found)
+
+
+def test_the_command_names_its_libraries(capsys):
+    assert command.main(["nothing"]) == 2 and command.main([]) == 2
+    assert "libraries: all, " + ", ".join(names()) in capsys.readouterr().out
