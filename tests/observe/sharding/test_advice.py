@@ -66,6 +66,62 @@ def test_following_the_advice_takes_the_collective_away(kind):
         assert sentences(t.reason, t.fix, t.tried).count("Remove it: ") == 1
 
 
+APART = {
+    "transforms of split rows": (lambda x: jnp.fft.fft(x), ("data", None), "fft"),
+    "transforms along what is split": (lambda x: jnp.fft.fft(x), (None, "data"), "fft"),
+    "transforms of what is computed": (lambda x: jnp.fft.fft(jnp.tanh(x * 2).T), (None, "data"), "fft"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_what_works_row_by_row_is_advised_to_run_on_the_rows_of_each_device(kind):
+    """The partitioner carries these out on the whole array wherever it lies: only a `shard_map` keeps the rows apart."""
+    f, spec, what = APART[kind]
+    x = ones(16, 32, spec=spec)
+    (t,) = [t for t in observe.transfers(f, x) if f"{what} (line" in t.reason]
+    assert t.tried and f"call {what} (line" in t.fix and t.kind == "all_gather"
+    lies = eval(re.search(r"in_specs=(P\([^`]*?\)), out_specs", t.fix)[1], {"P": P})
+    apart = xlab.shard_map(jnp.fft.fft, mesh=programs.mesh(), in_specs=lies, out_specs=lies)
+    followed = {"transforms of what is computed": lambda x: apart(jnp.tanh(x * 2).T)}.get(
+        kind, apart
+    )
+    after = [x for x in observe.transfers(followed, x, tries=0) if x.instruction]
+    assert sum(x.sent_in_run for x in after) < t.sent_in_run and all(
+        x.kind != "all_gather" for x in after
+    )
+
+
+@pytest.mark.parametrize("name", ["argsort", "sort", "fft", "top_k"])
+def test_arrays_of_one_dimension_are_not_told_to_split_another(name):
+    f = {
+        "argsort": jnp.argsort,
+        "sort": jnp.sort,
+        "fft": jnp.fft.fft,
+        "top_k": lambda x: lax.top_k(x, 3),
+    }[name]
+    found = observe.transfers(lambda x: f(x), ones(64, spec=("data",)))
+    assert found and not any("another dimension" in t.fix for t in found)
+    assert all(t.tried for t in found if t.fix), "what is offered was compiled"
+
+
+def test_each_axis_of_weights_that_a_loop_reads_has_its_own_cause():
+    ws, x = ones(4, 64, 64, spec=(None, "data", "model")), ones(16, 64, spec=("data", None))
+
+    def layers(ws, x):
+        def layer(h, w):
+            return jnp.tanh(h @ w), None
+
+        return lax.scan(layer, x, ws)[0]
+
+    along = {t.axes: t for t in observe.transfers(layers, ws, x)}
+    assert set(along) == {("data",), ("model",)}
+    assert along["model",].reason.startswith("`h` is f32[16@data,64@model]")
+    assert "a row of `ws` f32[64@data,64@model] that is split over data" in along["data",].reason
+    assert not any("`x`" in t.reason + t.fix for t in along.values()), (
+        "`x` is split over neither as it is moved"
+    )
+
+
 def test_an_out_sharding_that_was_asked_for_can_be_left_to_the_compiler():
     f = xlab.jit(lambda x: x * 2, out_shardings=NamedSharding(programs.mesh(), P(None, "model")))
     x = ones(16, 32, spec=("data", None))

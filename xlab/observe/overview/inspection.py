@@ -5,20 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.backend import compiling as _compiling
-from xlab.compile.lowering import lower
-from xlab.compile.resolve import Request
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, results_of
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.memoize import memoize
+from xlab.observe.programs.rewriting import shardings_of
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Memory, Transfer
 from xlab.observe.records.finding import Finding
@@ -250,49 +249,10 @@ class Inspection:
         if after is not None and (said := proof(self.before, after)):
             yield found.replace(change=change, proof=said)
 
-    def lowered(
-        self,
-        closed: ClosedJaxpr,
-        shardings: Sequence[Any] | None = None,
-        *,
-        donated: Sequence[int] | None = None,
-        outs: Sequence[Any] | None = None,
-    ) -> ProgramStages:
-        """Another program in the place of this one: by default with arguments and results that lie as here."""
-        low = self.stages.lowered
-        if shardings is None:
-            shardings = self.shardings
-        outs = self.outs if outs is None else outs
-        made = lower(
-            closed,
-            low.name,
-            Request(
-                shardings,
-                out_shardings=outs,
-                donated=low.donated if donated is None else donated,
-                compiler_options=low.compiler_options,
-            ),
-        )
-        return ProgramStages(made.closed, low.name, lowered=made)
-
-    @property
-    def outs(self) -> list[Any]:
-        """How results were asked to lie, None for those that the compiler places."""
-        low = self.stages.lowered
-        several = len(low.devices) > 1
-        return [
-            s if several and getattr(s, "mesh", None) is not None else None
-            for s in low.out_shardings
-        ]
-
-    @property
+    @functools.cached_property
     def shardings(self) -> list[Any]:
         """How arguments lie, one for each."""
-        low = self.stages.lowered
-        found: list[Any] = [None] * len(self.stages.closed.in_avals)
-        for i, s in zip(low.kept, low.in_shardings):
-            found[i] = s
-        return found
+        return shardings_of(self.stages)
 
     def ways(self, spec: Sequence[Sequence[str]]) -> int:
         """Over how many devices a spec splits."""
@@ -332,33 +292,3 @@ def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Va
         flow = flow_of(eqn)
         for _, inner in flow.jaxprs if flow is not None else ():
             yield from _all_names(open_jaxpr(inner), eqn)
-
-
-def run(
-    jaxpr: Jaxpr,
-    consts: Sequence[Any],
-    args: Sequence[Any],
-    instead: Callable[[JaxprEqn, list], Any],
-) -> list:
-    """Runs a program with other equations in the place of some: `instead` gives their results, or None for one that stays."""
-    values: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
-    values.update(zip(jaxpr.invars, args))
-    run_equations(jaxpr.eqns, values, instead)
-    return read(jaxpr.outvars, values)
-
-
-def read(atoms: Sequence[Any], values: Mapping[Var, Any]) -> list:
-    """The values of variables, and of literals their own."""
-    return [a.val if type(a) is Literal else values[a] for a in atoms]
-
-
-def run_equations(
-    eqns: Sequence[JaxprEqn],
-    values: dict[Var, Any],
-    instead: Callable[[JaxprEqn, list], Any] = lambda eqn, given: None,
-) -> None:
-    """Runs equations on the values of their operands, and adds those of their results; `instead` as in `run`."""
-    for eqn in eqns:
-        given = read(eqn.invars, values)
-        outs = instead(eqn, given)
-        values.update(zip(eqn.outvars, results_of(eqn, given) if outs is None else outs))

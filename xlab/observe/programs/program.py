@@ -343,7 +343,11 @@ def result_shardings(line: str) -> list[tuple[tuple, tuple[int, ...]]]:
     )
     tail = line.rsplit("->", 1)[-1] if "->" in line else line.rsplit(" : ", 1)[-1]
     shapes = [tensor_shape(t) for t in _RESULTS.findall(tail)]
-    if "->" not in line:  # operands and result in one list, as of a select: the result stands last
+    if "stablehlo.while(" in line:
+        shapes = [tensor_shape(t) for t in _RESULTS.findall(line.partition(" : ")[2])]
+    elif (
+        "->" not in line
+    ):  # operands and result in one list, as of a select: the result stands last
         shapes = shapes[-1:]
     out = []
     for i, shape in enumerate(shapes):

@@ -15,6 +15,7 @@ from xlab.observe.records import Transfer
 from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.collectives import collectives
 from xlab.observe.sharding.experiment import Experiment
+from xlab.observe.sharding.per_device import done_apart
 from xlab.observe.sharding.reasons import Try, advice
 from xlab.observe.sharding.remedies import reasonable
 
@@ -57,7 +58,10 @@ def followed(
                     break
                 known[given] = _compiled(trying, given, link)
             made = known[given]
-            if made is not None and (note := _gone(t, found, before, made)) is not None:
+            if (
+                made is not None
+                and (note := _gone(t, found, before, made, given.apart is None)) is not None
+            ):
                 out[n] = t.replace(fix=advice(stages, given) + note, tried=True)
                 break
     return out
@@ -74,8 +78,12 @@ def _compiled(
 ) -> tuple[Sequence[Transfer], float, int] | None:
     """The collectives, flops and peak of the program with what is tried; None where it cannot be compiled so."""
     with contextlib.suppress(ValueError, NotImplementedError, TypeError), analysis_only():
-        made = trying.placed(
-            {trying.arguments.index(n): spec for n, spec in given.specs}, free=given.free
+        made = (
+            done_apart(trying.stages, *given.apart)
+            if given.apart is not None
+            else trying.placed(
+                {trying.arguments.index(n): spec for n, spec in given.specs}, free=given.free
+            )
         )
         return (
             [t for t in collectives(made, link)[0] if t.instruction],
@@ -94,16 +102,22 @@ def _gone(
     found: Sequence[Transfer],
     before: tuple[float, int],
     made: tuple[Sequence[Transfer], float, int],
+    numbered: bool = True,
 ) -> str | None:
-    """What the advised program still sends, as text; None if the collective stays or something worse appears."""
+    """What the advised program still sends, as text; None if the collective stays or something worse appears.
+
+    Args:
+        numbered: equations have the same numbers in both.
+    """
     after, flops, peak = made
+    what = _what if numbered else _what_anywhere
     there = [x for x in found if x.instruction]
-    old, now = (Counter(map(_what, some)) for some in (there, after))
+    old, now = (Counter(map(what, some)) for some in (there, after))
     new = list((now - old).elements())
-    added = [x for x in after if _what(x) in new]
+    added = [x for x in after if what(x) in new]
     sent = sum(x.sent_in_run for x in after)
     if (
-        now[_what(t)] >= old[_what(t)]
+        now[what(t)] >= old[what(t)]
         or sent >= sum(x.sent_in_run for x in there)
         or flops > 1.02 * before[0] + 64
     ):
@@ -125,3 +139,7 @@ def _gone(
 
 def _what(t: Transfer) -> tuple[Any, ...]:
     return t.kind, t.equation, t.axes
+
+
+def _what_anywhere(t: Transfer) -> tuple[Any, ...]:
+    return t.kind, t.axes

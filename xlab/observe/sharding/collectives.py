@@ -6,10 +6,12 @@ other was added by the partitioner, and the reason is taken from its own stages.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters import communication
@@ -32,9 +34,18 @@ from xlab.observe.sharding.collective_axes import (
     count_of,
     itemsize,
 )
-from xlab.observe.sharding.reasons import Cause, PartitionedValue, Try, decided, place_text, whole
+from xlab.observe.sharding.reasons import (
+    Cause,
+    PartitionedValue,
+    Try,
+    decided,
+    place_text,
+    said,
+    whole,
+)
 from xlab.observe.sharding.reasons import together as gathered
 from xlab.observe.sharding.remedies import callbacks_of_region, remedy
+from xlab.observe.sharding.rows import ways_apart
 
 MOST_MESSAGES = 20_000
 """Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
@@ -62,7 +73,24 @@ def collectives(
     if not compile:
         return [_user(w, [], stages, link, algorithm, program) for w in found], {}
     ways: dict[int, tuple[Try, ...]] = {}
-    return list(_joined(stages, found, link, algorithm, program, ways)), ways
+    made = list(_joined(stages, found, link, algorithm, program, ways))
+    # What brings a value to an equation as it needs it also spares the way back.
+    known: dict[int, tuple[Try, ...]] = {}
+    for n, tries in ways.items():
+        known[made[n].equation] = (*known.get(made[n].equation, ()), *tries)
+    for n, t in enumerate(made):
+        if t.reshards and t.equation in known:
+            both = dict.fromkeys((*ways.get(n, ()), *known[t.equation]))
+            ways[n] = tuple(sorted(both, key=lambda given: _effort(given, t.axes)))
+    return made, ways
+
+
+def _effort(given: Try, axes: tuple[str, ...]) -> int:
+    """What is tried first: to split an argument is the least to write, and a copy on every device the last resort."""
+    if given.apart is not None:
+        return 1
+    used = {a for _, spec in given.specs for dim in spec for a in dim}
+    return 0 if given.free or set(axes) <= used else 2
 
 
 @dataclass
@@ -125,6 +153,13 @@ def _joined(
     makers = {v: stages.numbers[id(e)] for e in stages.equations.values() for v in e.outvars}
     done: set[int] = set()
     compiled = module.collectives()
+    # Sums of parts that are carried out as such: others are brought together instead.
+    summed = {
+        (i, _axes(stages, c))
+        for c in compiled
+        if communication.reduces(c.kind)
+        for i in module.equations_of(c.instruction)
+    }
     for c in compiled:
         ids = (
             module.equations_of(c.instruction)
@@ -173,13 +208,15 @@ def _joined(
         if known is None:
             known, read = decided(stages)
         number = ids[0] if ids else -1
-        cause = _joint_cause(known, ids, c, module)
+        cause = _joint_cause(known, ids, c, module, Run(_axes(stages, c), summed))
         made = _added(stages, c, number, cause, read.get(number, ()), link, algorithm, program)
         tries = (
             cause.tries
             if cause is not None
             else whole(stages, _split_over(read.get(number, ()), made.axes), set(made.axes))
         )
+        if made.reshards:
+            tries = (*tries, *ways_apart(stages, number, read.get(number, ()), made.axes))
         if tries:
             ways[given] = tries
         given += 1
@@ -236,14 +273,21 @@ def _home(module: _hlo.Module, instruction: _hlo.Instruction) -> dict[str, _hlo.
     ).by_name()
 
 
+class Run(NamedTuple):
+    """The axes that a compiled collective runs over, and the equations whose parts are summed over some, with these."""
+
+    axes: tuple[str, ...]
+    summed: set[tuple[int, tuple[str, ...]]]
+
+
 def _joint_cause(
-    known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.Module
+    known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.Module, run: Run
 ) -> Cause | None:
     """The cause of a collective; for one combined from several, all of their causes."""
     if len(c.operand_shapes) < 2:
-        return _cause(known, ids, c)
+        return _cause(known, ids, c, run)
     together = dict.fromkeys([*ids, *_operand_equations(module, c.instruction)])
-    unique = {id(k): k for i in together if (k := _cause(known, (i,), c)) is not None}
+    unique = {id(k): k for i in together if (k := _cause(known, (i,), c, run)) is not None}
     found = list(unique.values())
     if len(found) < 2:
         return found[0] if found else None
@@ -305,15 +349,38 @@ def _consumer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, 
     return ()
 
 
-def _cause(known: list[Cause], ids: Any, c: _hlo.Collective) -> Cause | None:
-    """The decision of the partitioner that a compiled collective carries out."""
+def _cause(known: list[Cause], ids: Any, c: _hlo.Collective, run: Run) -> Cause | None:
+    """The decision of the partitioner that a compiled collective carries out: one over its axes, and of several one that none has yet."""
     here = [k for k in known if k.equation in ids or k.reader in ids]
     summing = communication.reduces(c.kind)
-    here.sort(key=lambda k: ((k.kind == "all_reduce") != summing, k.used))
+
+    def fits(k: Cause) -> tuple[bool, ...]:
+        sums = k.kind == "all_reduce"
+        instead = sums and (k.equation, k.axes) not in run.summed
+        return (
+            bool(k.axes and run.axes) and not set(k.axes) & set(run.axes),
+            sums != summing and not instead,
+            k.used,
+            set(k.axes) != set(run.axes),
+        )
+
     if not here:
         return None
-    here[0].used = True
-    return here[0]
+    found = min(here, key=fits)
+    found.used = True
+    return found
+
+
+def _axes(stages: ProgramStages, c: _hlo.Collective) -> tuple[str, ...]:
+    """The mesh axes that a compiled collective runs over; empty where it runs over parts of some."""
+    info = mesh_info(stages.mesh)
+    if info is None:
+        return ()
+    ids = _device_ids(stages)
+    device = lambda i: ids[i] if i < len(ids) else i
+    if c.groups:
+        return axes_of_groups(info, tuple(tuple(map(device, g)) for g in c.groups))
+    return axes_of_pairs(info, tuple((device(s), device(d)) for s, d in c.pairs))
 
 
 def _device_ids(stages: ProgramStages) -> list[int]:
@@ -428,13 +495,7 @@ def _added(
     info = mesh_info(stages.mesh)
     groups = tuple(tuple(map(device, g)) for g in c.groups)
     pairs = tuple((device(s), device(d)) for s, d in c.pairs)
-    axes = (
-        ()
-        if info is None
-        else axes_of_groups(info, groups)
-        if groups
-        else axes_of_pairs(info, pairs)
-    )
+    axes = _axes(stages, c)
     reason = cause.reason if cause else _unlisted(stages, eqn, c, axes, read)
     whole_again = bool(
         cause
@@ -446,8 +507,19 @@ def _added(
         reason += (
             "; every device rebuilds the whole array to keep a part of it (full rematerialization)"
         )
+    moved = None
     if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
+        moved = next((v for v in cause.split if _part(stages, v) == c.bytes_in), None)
         reason += "; the compiler brings the parts of the operand together instead of adding up parts of the result"
+    elif (
+        cause
+        and c.kind == "all_gather"
+        and cause.split
+        and _part(stages, cause.split[0]) != c.bytes_in
+    ):
+        moved = next((v for v in _split_over(read, axes) if _part(stages, v) == c.bytes_in), None)
+        if moved is not None:
+            reason += f"; the compiler brings {said(stages, moved)} together instead"
     if c.conditional:
         reason += "; runs in one branch of a cond: at most this often"
     # On Explicit axes the program says itself where a result lies.
@@ -460,7 +532,7 @@ def _added(
     product = cause is not None and cause.kind == "all_reduce" and name == "dot_general"
     apart = (c.kind != "all_reduce" or cause is None) and not product
     if not fix and not asked and apart and not (cause and cause.tries):
-        fix = remedy(stages, eqn, axes)
+        fix = remedy(stages, eqn, axes, _split_over(read, axes))
     record = Transfer(
         c.kind,
         c.reduction,
@@ -474,13 +546,17 @@ def _added(
         call=name if asked else "",
         reason=reason,
         fix=fix,
-        operand=cause.operand if cause and cause.operand else operands_text(c.operand_shapes),
+        operand=moved.type.text
+        if moved is not None
+        else cause.operand
+        if cause and cause.operand
+        else operands_text(c.operand_shapes),
         instruction=c.instruction.name,
         equation=equation if eqn is not None else -1,
         program=program,
         source=_names.source_of(eqn) if eqn is not None else None,
         mesh=info,
-        value=cause.value if cause else "",
+        value=moved.name if moved is not None else cause.value if cause else "",
         needed=cause.needed if cause else "",
         full_rematerialization=whole_again,
         dtype=c.operand_shapes[0].split("[")[0] if c.operand_shapes else "",
@@ -517,6 +593,16 @@ def _unlisted(
         if listed
         else ""
     )
+
+
+def _part(stages: ProgramStages, v: PartitionedValue) -> int:
+    """Bytes of the part of a value that a device has; -1 where a size is not known."""
+    sizes = dict(stages.lowered.mesh.shape) if stages.lowered.mesh is not None else {}
+    width = re.search(r"(\d+)$", v.type.dtype)
+    if not all(isinstance(n, int) for n in v.type.shape) or not (width or v.type.dtype == "bool"):
+        return -1
+    ways = math.prod(sizes.get(a, 1) for dim in v.type.spec or () for a in dim)
+    return math.prod(v.type.shape) * (int(width[1]) // 8 if width else 1) // ways
 
 
 def _split_over(read: Sequence[PartitionedValue], axes: Sequence[str]) -> list[PartitionedValue]:

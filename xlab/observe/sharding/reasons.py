@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
+from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import (
     mlir_level,
@@ -26,10 +27,17 @@ from xlab.observe.programs.program import (
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Type
 from xlab.observe.sharding.gradients import synchronizes
+from xlab.observe.sharding.module_lines import (
+    OPERAND,
+    RESULT,
+    Readers,
+    carried_into,
+    dtype_of,
+    element_type,
+    last_line,
+)
 from xlab.sharding.factor_rules import ShardingRule
 
-_RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")
-_SSA = re.compile(r"%\w+(?:#\d+)?")
 _ARGUMENT = re.compile(
     r"(%arg\d+): tensor<([^>]*)>(?: \{[^%]*?sdy\.sharding = #sdy\.sharding<(@\w+, \[[^\]]*\])[^%]*?\})?"
 )
@@ -47,30 +55,39 @@ class Cause:
     operand: str = ""
     reader: int = -1  # the equation that needed it
     group: str = ""  # what it has in common with others: the operation, its line, what happens
-    axes: tuple[str, ...] = ()  # what an all_reduce runs over
+    axes: tuple[
+        str, ...
+    ] = ()  # what an all_reduce runs over, or what a reshard moves; empty where it is not known
     rebuilt: int = (
         0  # elements of an array that changes from one split to another with no axis in common
     )
     tries: tuple[Try, ...] = ()  # what to compile to see whether it goes, the likeliest first
+    split: tuple[PartitionedValue, ...] = ()  # what an all_reduce combines or a reshard moves
     used: bool = False
     value: str = ""  # the user's name of what is moved
     needed: str = ""  # what needs it otherwise, in words
 
 
 class Try(NamedTuple):
-    """Arguments placed otherwise, `(number, spec)`, and results that the compiler may place."""
+    """Arguments placed otherwise, `(number, spec)`, results that the compiler may place, and an equation of which each device does its rows."""
 
     specs: tuple[tuple[int, tuple], ...] = ()
     free: tuple[int, ...] = ()
+    apart: tuple[int, tuple] | None = None
 
 
 class PartitionedValue(NamedTuple):
-    """A value of the partitioned program: its type, what people call it, the equation that made it, and the argument that it is or lies like."""
+    """A value of the partitioned program: its type, what people call it, the equation that made it, and the argument that it is or lies like.
+
+    Of a loop over the rows of an argument, `row` is the argument whose row it is.
+    """
 
     type: Type
     name: str = ""
     equation: int = -1
     argument: int = -1
+    row: int = -1
+    said: str = ""  # what it is in words, where it has no name
 
 
 def causes(stages: ProgramStages) -> list[Cause]:
@@ -90,31 +107,33 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
     lines = made.text.split("\n")
     values: dict[str, PartitionedValue] = {}
     operands_of: dict[str, tuple[str, ...]] = {}
-    users = _users(lines)
+    readers = Readers(lines)
     called = dict(all_names(stages.closed.jaxpr))
     for number, line in enumerate(lines, 1):
         if "func.func" in line:
             values = _arguments(stages, line) if "@main" in line else {}
             continue
-        match = _RESULT.match(line)
+        match = RESULT.match(line)
         if not match:
             continue
-        result, op = match.group(1), match.group(2).strip('"')
-        closing = _closing(lines, number) if line.rstrip().endswith("({") else number
+        op, own = match.group(2).strip('"'), match.group(1).split(", ")
+        result = own[0]  # operations that name each of their results have no numbers
+        closing = last_line(lines, number)
         equation = numbers.get(closing, -1)
-        result_line = lines[closing - 1]
-        operands = _SSA.findall(line[match.end() :])
+        # A loop has the types of its results where it begins.
+        result_line = line if op == "stablehlo.while" else lines[closing - 1]
+        operands = OPERAND.findall(line[match.end() :])
         if op == "sdy.reshard":
             source = values.get(operands[0])
             spec = parse_sharding(line[line.index("<@") :])
             shape = tensor_shape(re.findall(r"tensor<([^>]*)>", line)[-1])
-            target = Type(source.type.dtype if source else _dtype(line), shape, spec)
+            target = Type(source.type.dtype if source else dtype_of(line), shape, spec)
             if source and _has_it(source.type.spec, spec):
                 values[result] = source._replace(type=target)
                 continue
-            reader, reader_line = users.get((_function(lines, number), result), ("", 0))
+            reader, reader_line = readers.first(result, number)
             result_number = (
-                _SSA.findall(lines[reader_line - 1]).index(result) if reader in _RETURNS else -1
+                OPERAND.findall(lines[reader_line - 1]).index(result) if reader in _RETURNS else -1
             )
             found.append(
                 _reshard(
@@ -123,7 +142,7 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
                     source,
                     target,
                     reader,
-                    numbers.get(reader_line, -1),
+                    numbers.get(last_line(lines, reader_line), -1),
                     result_number,
                 )
             )
@@ -145,9 +164,11 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
             ]
             found.append(_reduction(stages, equation, axes, split))
             values[result] = PartitionedValue(
-                Type(_dtype(line), shape, spec), source.name if source else "", equation
+                Type(dtype_of(line), shape, spec), source.name if source else "", equation
             )
         else:
+            inner = carried_into(line) if op == "stablehlo.while" else {}
+            operands = [o for o in operands if o not in inner]
             known = [v for name in operands if (v := values.get(name)) is not None]
             read.setdefault(equation, []).extend(known)
             operands_of[result] = tuple(operands)
@@ -157,7 +178,9 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
             ) or [""]
             for k, (spec, shape) in enumerate(typed):
                 made_type = Type(
-                    _element(dtypes[min(k, len(dtypes) - 1)] if arrow else dtypes[-1]), shape, spec
+                    element_type(dtypes[min(k, len(dtypes) - 1)] if arrow else dtypes[-1]),
+                    shape,
+                    spec,
                 )
                 root = next(
                     (
@@ -170,8 +193,19 @@ def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[Partitio
                 values[f"{result}#{k}"] = PartitionedValue(
                     made_type, _called(stages, equation, called, k, made_type), equation, root
                 )
-                if k == 0:
-                    values[result] = values[f"{result}#0"]
+                if k == 0 and known and (row := _row(stages, equation, op, known[0])):
+                    values[f"{result}#0"] = PartitionedValue(
+                        made_type, "", equation, -1, row[0], row[1]
+                    )
+                if k < len(own):
+                    values[own[k]] = values[f"{result}#{k}"]
+            for k, name in enumerate(inner):
+                # What is carried lies as it does in every round, whatever it was before.
+                if k < len(typed):
+                    lying = values[f"{result}#{k}"].type
+                    name_ = _carried(stages, equation, k, lying)
+                    words = f"what {_primitive(stages, equation)}{_place(stages, equation)} carries"
+                    values[name] = PartitionedValue(lying, name_, equation, said=words)
     return found, read
 
 
@@ -206,39 +240,6 @@ def together(found: list[Cause], values: int) -> tuple[str, str]:
     )
 
 
-def _closing(lines: list[str], number: int) -> int:
-    """Number of the line that ends an operation with a region, where its types and location stand."""
-    indent = len(lines[number - 1]) - len(lines[number - 1].lstrip())
-    for n in range(number, len(lines)):
-        if lines[n].startswith(" " * indent + "})"):
-            return n + 1
-    return number
-
-
-def _function(lines, number):
-    """Line of the function a line belongs to: names are unique inside it only."""
-    for n in range(number - 1, -1, -1):
-        if "func.func" in lines[n]:
-            return n
-    return -1
-
-
-def _users(lines: Any) -> dict[tuple[int, str], tuple[str, int]]:
-    """The first operation that reads each value: `(operation, line number)`."""
-    out: dict[tuple[int, str], tuple[str, int]] = {}
-    function = -1
-    for number, line in enumerate(lines, 1):
-        if "func.func" in line:
-            function = number - 1
-            continue
-        match = _RESULT.match(line)
-        body = line[match.end() :] if match else line
-        op = match.group(2).strip('"') if match else line.split()[0] if line.split() else ""
-        for name in _SSA.findall(body):
-            out.setdefault((function, name), (op, number))
-    return out
-
-
 def _arguments(stages: ProgramStages, line: str) -> dict[str, PartitionedValue]:
     names, before, kept = stages.parameter_names, len(stages.before_arguments), stages.lowered.kept
     out = {}
@@ -248,32 +249,9 @@ def _arguments(stages: ProgramStages, line: str) -> dict[str, PartitionedValue]:
         position = int(ssa.removeprefix("%arg"))
         number = kept[position - before] if position >= before else -1
         out[ssa] = PartitionedValue(
-            Type(_element(tensor), shape, spec), names[position], -1, number
+            Type(element_type(tensor), shape, spec), names[position], -1, number
         )
     return out
-
-
-def _dtype(line: str) -> str:
-    found = re.findall(r"tensor<([^>]*)>", line)
-    return _element(found[-1]) if found else "?"
-
-
-def _element(tensor: str) -> str:
-    """The dtype of a tensor's text, `16x32xcomplex<f32` for one: it ends where the first `>` stood.
-
-    >>> _element("8x4xi1"), _element("16xcomplex<f32"), _element("f32")
-    ('bool', 'c64', 'f32')
-    """
-    return _short(re.sub(r"^(?:\d+x)*", "", tensor))
-
-
-def _short(mlir: str) -> str:
-    if mlir == "i1":
-        return "bool"
-    found = re.fullmatch(r"(u?)i(\d+)", mlir)
-    if found:
-        return ("u" if found.group(1) else "i") + found.group(2)
-    return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
 
 
 def all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Var, str]]:
@@ -282,6 +260,36 @@ def all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Var
     for eqn in jaxpr.eqns:
         for _, inner in subjaxprs_of_params(eqn.params):
             yield from all_names(open_jaxpr(inner), eqn)
+
+
+def _carried(stages: ProgramStages, equation: int, index: int, found: Type) -> str:
+    """The user's name of a value that a loop carries; empty for a counter of the lowering, and where there is none."""
+    eqn = stages.equations.get(equation)
+    flow = flow_of(eqn) if eqn is not None else None
+    if eqn is None or not isinstance(flow, LoopFlow):
+        return ""
+    index -= "length" in eqn.params  # a counter of the lowering stands in front
+    if not 0 <= index < flow.num_carry:
+        return ""
+    body = open_jaxpr(flow.body)
+    known = type_of(body.invars[flow.num_consts + index].aval)
+    names = body.debug_info.arg_names
+    at = index + flow.num_consts - (len(body.invars) - len(names))
+    if (known.dtype, known.shape) != (found.dtype, found.shape) or not 0 <= at < len(names):
+        return ""
+    return names[at]
+
+
+def _row(
+    stages: ProgramStages, equation: int, op: str, of: PartitionedValue
+) -> tuple[int, str] | None:
+    """The argument whose row a loop reads in each round, and what to call it."""
+    eqn = stages.equations.get(equation)
+    if eqn is None or not isinstance(flow_of(eqn), LoopFlow):
+        return None
+    if op == "stablehlo.dynamic_slice" and of.argument >= 0:
+        return of.argument, f"a row of `{of.name}`" if of.name else ""
+    return (of.row, of.said) if op == "stablehlo.reshape" and of.row >= 0 else None
 
 
 def _called(
@@ -296,12 +304,14 @@ def _called(
     return called.get(v, "") if (known.dtype, known.shape) == (found.dtype, found.shape) else ""
 
 
-def _said(stages: ProgramStages, value: PartitionedValue | None) -> str:
+def said(stages: ProgramStages, value: PartitionedValue | None) -> str:
     """A value as text: the user's name, else the operation and line that made it."""
     if value is None:
         return "an operand"
     if value.name:
         return f"`{value.name}`"
+    if value.said:
+        return value.said
     what = _primitive(stages, value.equation)
     return f"the result of {what}{_place(stages, value.equation)}" if what else "an operand"
 
@@ -320,12 +330,12 @@ def place_text(eqn: JaxprEqn) -> str:
     """The line of an equation, whether it goes backwards through it, and by what rule of the user's it is split."""
     source, backwards = _names.source_of(eqn), _names.is_transposed(eqn)
     rule = eqn.params.get("sharding_rule")
-    said = [
+    words = [
         *([f"{'transpose of ' * backwards}line {source.line}"] if source else []),
         *(["backward pass"] if backwards and not source else []),
         *([f"custom partitioning rule: {rule.text}"] if isinstance(rule, ShardingRule) else []),
     ]
-    return f" ({', '.join(said)})" if said else ""
+    return f" ({', '.join(words)})" if words else ""
 
 
 def spec_text(spec: tuple | None) -> str:
@@ -359,9 +369,11 @@ def _reshard(
     result: int,
 ) -> Cause:
     before = source.type.text if source else "laid out in another way"
-    name = _said(stages, source)
+    name = said(stages, source)
     argument = source.argument if source else -1
     tries = (_try({argument: target.spec or ()}),) if argument >= 0 else ()
+    if source is not None and source.row >= 0:
+        tries = (_try({source.row: _above(stages, source.row, target.spec)}),)
     fix, what = "", "result"
     if reader in _RETURNS:
         asked = stages.lowered.out_shardings
@@ -385,7 +397,8 @@ def _reshard(
             else f"{name} is {before}"
         )
         wants = f"{'a later step of it' if inside else what + _place(stages, needed)} {verb} {target.text}"
-        if source is not None and source.name and argument < 0:
+        if source is not None and source.name and argument < 0 and not source.said:
+            # A value that a loop carries is made in each round as it was: a constraint only moves what is sent.
             fix = f"give `{source.name}` the sharding {spec_text(target.spec)} where it is made, with xlab.lax.with_sharding_constraint"
     group = f"{what}{_place(stages, reader_equation)} {before} {target.text}"
     kept = source is not None and any(
@@ -403,11 +416,29 @@ def _reshard(
         before,
         reader_equation,
         group,
+        axes=_moved(source.type.spec or (), target.spec or ()) if source is not None else (),
         rebuilt=rebuilt,
         tries=tries,
+        split=() if source is None else (source,),
         value=source.name if source is not None else "",
         needed=wants,
     )
+
+
+def _moved(before: Any, after: Any) -> tuple[str, ...]:
+    """The mesh axes that no longer split a dimension that they did.
+
+    >>> _moved((("a",), ("b",)), ((), ("b",))), _moved((("a", "b"),), (("b",),))
+    (('a',), ('a', 'b'))
+    """
+    found = {}
+    for d, axes in enumerate(before):
+        kept = after[d] if d < len(after) else ()
+        same = 0
+        while same < min(len(axes), len(kept)) and axes[same] == kept[same]:
+            same += 1
+        found.update((_base(a), None) for a in axes[same:])
+    return tuple(found)
 
 
 def _kept_split(stages: Any, before: Type, after: Type) -> str:
@@ -430,7 +461,7 @@ def _reduction(stages: Any, equation: Any, axes: Any, split: list[PartitionedVal
     if synchronizes(stages, equation):
         reason = f"gradient synchronization: {what} sums along a dimension that is split over {along}, and the parts of this gradient are added up"
     elif split:
-        listed = " and ".join(f"{_said(stages, v)} {v.type.text}" for v in split[:2])
+        listed = " and ".join(f"{said(stages, v)} {v.type.text}" for v in split[:2])
         reason = (
             f"{what} combines along a dimension of {listed} that is split over {along}: "
             "each device has a part of the result"
@@ -447,16 +478,23 @@ def _reduction(stages: Any, equation: Any, axes: Any, split: list[PartitionedVal
         group=f"{what} {along}",
         axes=tuple(map(_base, axes)),
         tries=tries,
+        split=tuple(split),
     )
 
 
 def whole(stages: Any, split: list[PartitionedValue], axes: set[str]) -> tuple[Try, ...]:
     """Ways to keep what an operation reads whole along some axes, where these are arguments or lie like some: another dimension split
     instead, or none."""
-    if not split or any(v.argument < 0 for v in split):
+    if not split or any(v.argument < 0 and v.row < 0 for v in split):
         return ()
     out = []
-    avals, lying = stages.closed.in_avals, {v.argument: v.type.spec or () for v in split}
+    avals = stages.closed.in_avals
+    lying = {
+        v.argument if v.argument >= 0 else v.row: v.type.spec or ()
+        if v.argument >= 0
+        else _above(stages, v.row, v.type.spec)
+        for v in split
+    }
     sizes = dict(stages.lowered.mesh.shape) if stages.lowered.mesh is not None else {}
     bare = {
         n: tuple(tuple(a for a in dim if _base(a) not in axes) for dim in spec)
@@ -474,6 +512,12 @@ def whole(stages: Any, split: list[PartitionedValue], axes: set[str]) -> tuple[T
     return (*out, _try(bare))
 
 
+def _above(stages: Any, argument: int, spec: Any) -> tuple:
+    """The spec of an argument whose rows lie as given."""
+    spec = spec or ()
+    return ((),) * (stages.closed.in_avals[argument].ndim - len(spec)) + tuple(spec)
+
+
 def _try(specs: dict[int, tuple]) -> Try:
     return Try(tuple(sorted((n, tuple(tuple(dim) for dim in spec)) for n, spec in specs.items())))
 
@@ -489,6 +533,12 @@ def advice(stages: Any, given: Try) -> str:
         if given.specs
         else []
     )
+    if given.apart is not None:
+        number, spec = given.apart
+        eqn, text = stages.equations[number], spec_text(spec)
+        parts.append(
+            f"let each device do its own rows: call {eqn.primitive.name}{place_text(eqn)} in xlab.shard_map(…, in_specs={text}, out_specs={text})"
+        )
     if given.free:
         parts.append("leave this result's out_sharding to the compiler")
     return ", and ".join(parts)

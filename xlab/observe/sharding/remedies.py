@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.observe.programs.stages import ProgramStages
-from xlab.observe.sharding.reasons import Try, all_names, place_text
+from xlab.observe.sharding.reasons import PartitionedValue, Try, all_names, place_text
+from xlab.observe.sharding.whole_matrices import WHOLE
 
 
-def remedy(stages: ProgramStages, eqn: JaxprEqn | None, axes: tuple[str, ...]) -> str:
-    """How to keep on each device what an equation reads: the user's value nearest to it, split along another dimension."""
+def remedy(
+    stages: ProgramStages,
+    eqn: JaxprEqn | None,
+    axes: tuple[str, ...],
+    split: Sequence[PartitionedValue] = (),
+) -> str:
+    """How to keep on each device what an equation reads: the user's value nearest to it, split along another dimension; empty where that has
+    no other.
+
+    Args:
+        split: what the equation reads that is split over these axes, as far as it is known.
+    """
     if eqn is None:
         return ""
     if host := callbacks_of_region(eqn, axes):
         over = ", ".join(map(repr, axes))
         return f"take {host} out of the shard_map, or make the region manual along {over} too (axis_names): then each device calls with its part"
-    name = nearest_name(stages, eqn)
-    if not name:
+    name, dimensions = nearest_name(stages, eqn)
+    if split:
+        named = next((v for v in split if v.name), None)
+        if named is not None:
+            name, dimensions = named.name, len(named.type.shape)
+        elif all(v.row >= 0 or v.said for v in split):
+            return ""  # the nearest name is that of something else
+    if not name or dimensions < 2:
         return ""
     what = f"{eqn.primitive.name}{place_text(eqn)}"
     over = " and ".join(axes) or "the mesh"  # some groups are parts of axes
@@ -48,22 +66,22 @@ def callbacks_of_region(eqn: JaxprEqn, axes: tuple[str, ...]) -> str:
     return " and ".join(list(found)[:2])
 
 
-def nearest_name(stages: ProgramStages, eqn: JaxprEqn) -> str:
-    """The user's name of the value that an equation reads, or that what it reads is made of: the fewest equations away."""
+def nearest_name(stages: ProgramStages, eqn: JaxprEqn) -> tuple[str, int]:
+    """The user's name of the value that an equation reads, or that what it reads is made of, the fewest equations away, and its dimensions."""
     names, makers, outer = _maps(stages)
     todo = deque(v for v in eqn.invars if type(v) is Var and getattr(v.aval, "ndim", 0) > 0)
     seen = set(todo)
     while todo:
         v = todo.popleft()
         if v in names:
-            return names[v]
+            return names[v], v.aval.ndim
         made = makers.get(v)
         before = made.invars if made is not None else [outer[v]] if v in outer else []
         for u in before:
             if type(u) is Var and u not in seen:
                 seen.add(u)
                 todo.append(u)
-    return ""
+    return "", 0
 
 
 def _maps(stages: ProgramStages) -> tuple[dict, dict, dict]:
@@ -99,25 +117,6 @@ def reasonable(stages: ProgramStages, tries: tuple[Try, ...]) -> Try | None:
             return given
     return None
 
-
-WHOLE = frozenset(
-    [
-        "cholesky",
-        "eig",
-        "eigh",
-        "hessenberg",
-        "householder_product",
-        "lu",
-        "lu_pivots_to_permutation",
-        "qr",
-        "schur",
-        "svd",
-        "triangular_solve",
-        "tridiagonal",
-        "tridiagonal_solve",
-    ]
-)
-"""Primitives that work on both dimensions of a matrix at once."""
 
 SMALL = 1 << 10
 """Elements of an array that may be on every device without a second thought."""

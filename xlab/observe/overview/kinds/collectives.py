@@ -22,14 +22,23 @@ LESS = 0.9
 @kind("removable collective", "full rematerialization", "smaller collective")
 def removable(at: Inspection) -> Iterable[Finding]:
     """Collectives that a sharding removes, as it was compiled."""
-    left, told = [], set()
-    for t in at.surprises:
+    left: list[Transfer] = []
+    told: dict[tuple, Finding] = {}
+    for t in sorted(at.surprises, key=lambda t: not t.full_rematerialization):
         if (t.reshards and t.fix and t.tried) or t.full_rematerialization:
-            told.add(t.equation)
-            yield _finding(at, t)
+            found = _finding(at, t)
+            # What one change takes away is one finding.
+            key = t.equation, found.change or t.instruction
+            first = told.get(key)
+            told[key] = (
+                found
+                if first is None
+                else first.replace(nbytes=first.nbytes + found.nbytes, us=first.us + found.us)
+            )
         elif t.reshards:
             left.append(t)
-    left = [t for t in left if t.equation not in told]
+    yield from told.values()
+    left = [t for t in left if not any(t.equation == equation for equation, *_ in told)]
     for t in sorted(left, key=lambda t: -t.sent_in_run)[:2]:
         yield from _smaller(at, t)
 

@@ -11,6 +11,7 @@ from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
 from xlab.interpreters.costs import bytes_of
 from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
 from xlab.observe.programs import names as _names
+from xlab.observe.programs.rewriting import lowered
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import plural, size_text
 
@@ -53,7 +54,7 @@ def donations(at: Inspection) -> Iterable[Finding]:
     yield from at.offered(
         found,
         f"jit(…, donate_argnames={names!r}), if the old values are not read after the call",
-        lambda: at.lowered(at.stages.closed, donated=sorted({*low.donated, *taken})),
+        lambda: lowered(at.stages, at.stages.closed, donated=sorted({*low.donated, *taken})),
         _less_memory,
     )
 
@@ -192,7 +193,7 @@ def _unused(at: Inspection) -> Iterable[Finding]:
         yield from at.offered(
             found,
             f"do not donate `{name}`, so that it can be read after the call",
-            functools.partial(at.lowered, at.stages.closed, donated=rest),
+            functools.partial(lowered, at.stages, at.stages.closed, donated=rest),
             _no_more_memory,
         )
 

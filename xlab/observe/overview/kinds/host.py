@@ -10,7 +10,7 @@ import numpy as np
 from xlab.core.jaxpr import JaxprEqn, Var
 from xlab.interpreters.costs import bytes_of
 from xlab.observe.overview.inspection import Inspection, Measures, Place, kind
-from xlab.observe.overview.rewriting import changed
+from xlab.observe.programs.rewriting import changed
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
@@ -72,7 +72,7 @@ def _without(at: Inspection, eqn: JaxprEqn) -> ProgramStages:
     """The program without a call of the host; zeros stand for what it gives."""
     avals: list[Any] = [v.aval for v in eqn.outvars]
     zeros = [np.zeros(a.shape, a.dtype) for a in avals]
-    return changed(at, lambda _eqn, _given: zeros, [eqn])
+    return changed(at.stages, lambda _eqn, _given: zeros, [eqn])
 
 
 def _fewer_calls(before: Measures, after: Measures) -> str:

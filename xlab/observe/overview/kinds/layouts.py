@@ -12,8 +12,8 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.lax.shape import transpose
 from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
-from xlab.observe.overview.rewriting import retraced, types_of
 from xlab.observe.programs.hlo import Instruction
+from xlab.observe.programs.rewriting import retraced, types_of
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
@@ -140,7 +140,7 @@ def _kept_in_order(at: Inspection, argument: int, order: tuple, back: tuple) -> 
         given[argument] = transpose(given[argument], back)
         return eval_jaxpr(closed.jaxpr, closed.consts, *given)
 
-    return retraced(at, body, types=types)
+    return retraced(at.stages, body, types=types)
 
 
 def _fewer_copies(before: Measures, after: Measures) -> str:

@@ -10,7 +10,7 @@ from xlab.core.jaxpr import JaxprEqn, Var
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.lax.constraint import with_sharding_constraint
 from xlab.observe.overview.inspection import Inspection, Measures, Place, kind
-from xlab.observe.overview.rewriting import changed
+from xlab.observe.programs.rewriting import changed
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
@@ -91,7 +91,7 @@ def _whole_before(at: Inspection, loop: JaxprEqn, number: int) -> Any:
         given[number] = with_sharding_constraint(given[number], sharding)
         return eqn.primitive.bind(*given, **eqn.params)
 
-    return changed(at, instead, [loop])
+    return changed(at.stages, instead, [loop])
 
 
 def _less_sent(before: Measures, after: Measures) -> str:

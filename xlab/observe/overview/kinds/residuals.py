@@ -8,9 +8,9 @@ from typing import Any
 from xlab.core.jaxpr import JaxprEqn, Var, results_of
 from xlab.interpreters.costs import bytes_of, cost_of
 from xlab.lax.creation import optimization_barrier
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind, read, run_equations
-from xlab.observe.overview.rewriting import retraced
+from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
 from xlab.observe.programs import names as _names
+from xlab.observe.programs.rewriting import read, retraced, run_equations
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import plural, size_text
 
@@ -156,7 +156,7 @@ def _again(at: Inspection, ways: dict[Var, list[JaxprEqn]], backward: int) -> An
         run_equations(jaxpr.eqns[backward:], values, instead)
         return read(jaxpr.outvars, values)
 
-    return retraced(at, body)
+    return retraced(at.stages, body)
 
 
 def _names_backward(at: Inspection, v: Var) -> bool:

@@ -10,7 +10,7 @@ from xlab.core.jaxpr import Literal, Var, eval_jaxpr
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.interpreters.costs import bytes_of, cost_of
 from xlab.observe.overview.inspection import LEAST, Inspection, Measures, Place, kind
-from xlab.observe.overview.rewriting import retraced
+from xlab.observe.programs.rewriting import asked_of, retraced
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
@@ -71,8 +71,8 @@ def without_result(at: Inspection, n: int) -> ProgramStages:
         outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
         return [o for k, o in enumerate(outs) if k != n]
 
-    outs = [s for k, s in enumerate(at.outs) if k != n]
-    return retraced(at, body, outs=outs)
+    outs = [s for k, s in enumerate(asked_of(at.stages)) if k != n]
+    return retraced(at.stages, body, outs=outs)
 
 
 def _less_returned(before: Measures, after: Measures) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from xlab.core.jaxpr import JaxprEqn
 from xlab.lax.constraint import with_sharding_constraint
 from xlab.observe.overview.inspection import Inspection, Measures, kind
-from xlab.observe.overview.rewriting import changed
+from xlab.observe.programs.rewriting import changed
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
 from xlab.observe.sharding.reasons import spec_text
@@ -68,7 +68,9 @@ def uneven_splits(at: Inspection) -> Iterable[Finding]:
 def _constrained(at: Inspection, eqn: JaxprEqn, spec: tuple) -> Any:
     mesh = eqn.params["sharding"].mesh
     sharding = NamedSharding(mesh, PartitionSpec(*(axes or None for axes in spec)))
-    return changed(at, lambda _e, given: [with_sharding_constraint(given[0], sharding)], [eqn])
+    return changed(
+        at.stages, lambda _e, given: [with_sharding_constraint(given[0], sharding)], [eqn]
+    )
 
 
 def _no_worse(before: Measures, after: Measures) -> str:

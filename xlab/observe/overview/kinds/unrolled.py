@@ -17,10 +17,8 @@ from xlab.observe.overview.inspection import (
     Inspection,
     Measures,
     kind,
-    read,
-    run_equations,
 )
-from xlab.observe.overview.rewriting import retraced
+from xlab.observe.programs.rewriting import read, retraced, run_equations
 from xlab.observe.records.finding import Finding
 
 ROUNDS, EQUATIONS = 4, 40
@@ -216,7 +214,7 @@ def _scanned(at: Inspection, found: Repeat, loop: _Loop) -> Any:
         run_equations(eqns[found.stop :], values)
         return read(jaxpr.outvars, values)
 
-    return retraced(at, body)
+    return retraced(at.stages, body)
 
 
 def _next(v: Var, first_round: Sequence[JaxprEqn]) -> Var:

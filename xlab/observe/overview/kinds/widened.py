@@ -13,9 +13,9 @@ from xlab.core import dtypes
 from xlab.core.jaxpr import JaxprEqn, Literal, Var, results_of
 from xlab.interpreters.costs import bytes_of, cost_of
 from xlab.lax.convert import convert_element_type
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind, run
-from xlab.observe.overview.rewriting import retraced
+from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
 from xlab.observe.programs import names as _names
+from xlab.observe.programs.rewriting import retraced, run
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
 
@@ -131,7 +131,7 @@ def _narrowed(at: Inspection, conversion: JaxprEqn, reader: JaxprEqn, other: Any
             eqn, [convert_element_type(x, wide) if c else x for x, c in zip(given, changed)]
         )
 
-    return retraced(at, lambda *args: run(closed.jaxpr, closed.consts, args, instead))
+    return retraced(at.stages, lambda *args: run(closed.jaxpr, closed.consts, args, instead))
 
 
 def _float(a: Any) -> bool:
