@@ -389,6 +389,35 @@ def sharded():
         None,
         (put(ones(8, 16), "data", "model"), put(ones(16, 4), "model")),
     )
+    x, apart = put(ones(16, 32), "data"), P("data", None)
+    yield case(
+        kind,
+        "transforms of a batch",
+        lambda x: jnp.fft.fft(x),
+        (x,),
+        xlab.shard_map(jnp.fft.fft, mesh=mesh(), in_specs=apart, out_specs=apart),
+    )
+    yield case(kind, "sorted tokens", lambda x: jnp.argsort(x), (put(ones(64), "data"),), None, (put(ones(64)),))  # fmt: skip
+
+    kind = "full rematerialization"
+    scores, mask = put(ones(16, 64), "data"), put(ones(16, 64), "model")
+    same = put(ones(16, 64), "data")
+    yield case(kind, "mask of a sampler", lambda x, m: jnp.argmax(x + m, -1), (scores, mask), None, (scores, same))  # fmt: skip
+    yield case(kind, "tokens and experts", lambda x, e: jnp.where(x > 0, x, e).sum(-1), (scores, mask), None, (scores, same))  # fmt: skip
+    layers = lambda ws, x: lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, ws)[0]
+    deep, x = ones(4, 64, 64), put(ones(16, 64))
+    yield case(kind, "layers of an RNN", layers, (put(deep, "data"), x), None, (put(deep, None, "data"), x))  # fmt: skip
+
+    kind, square = "smaller collective", ones(32, 32)
+    both = ("data", "model")
+    yield case(kind, "symmetric", lambda x: jnp.sin(x + x.T), (put(square, "data"),), None, (put(square, None, both),))  # fmt: skip
+    relaxed = lambda x: lax.fori_loop(0, 3, lambda i, x: (x + x.T) / 2, x)
+    yield case(
+        kind, "relaxation", relaxed, (put(square, "data"),), None, (put(square, None, both),)
+    )
+    near = lambda x: jnp.exp(-((x[:, None] - x[None]) ** 2).sum(-1))
+    points = ones(32, 8)
+    yield case(kind, "kernel of a Gaussian process", near, (put(points, "data"),), None, (put(points, both),))  # fmt: skip
 
 
 def captured():
@@ -477,6 +506,16 @@ def gaussian_process():
     return fit, (ones(160, 8), ones(160))
 
 
-CLEAN = {
-    f.__name__: f for f in (transformer, conv_net, rnn, experts, sampler, gaussian_process)
-}  # fmt: skip
+def images_over_devices():
+    net, (filters, x) = conv_net()
+    return net, ([put(f) for f in filters], put(x, ("data", "model")))
+
+
+def sequences_over_devices():
+    f, (xs, w) = rnn()
+    return f, (put(xs, None, ("data", "model")), put(w))
+
+
+CLEAN = {f.__name__: f for f in (transformer, conv_net, rnn, experts, sampler, gaussian_process)}
+CLEAN_OVER_DEVICES = {f.__name__: f for f in (images_over_devices, sequences_over_devices)}
+"""Here changes are tried too: there is something to send, and no better way."""

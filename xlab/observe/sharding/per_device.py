@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from xlab.core.jaxpr import JaxprEqn, results_of
 from xlab.observe.programs.rewriting import changed
@@ -22,5 +23,5 @@ def done_apart(stages: ProgramStages, number: int, spec: tuple) -> ProgramStages
     return changed(stages, instead, [stages.equations[number]])
 
 
-def _results(eqn: JaxprEqn, *given) -> tuple:
+def _results(eqn: JaxprEqn, *given: Any) -> tuple:
     return tuple(results_of(eqn, list(given)))

@@ -431,7 +431,7 @@ def _moved(before: Any, after: Any) -> tuple[str, ...]:
     >>> _moved((("a",), ("b",)), ((), ("b",))), _moved((("a", "b"),), (("b",),))
     (('a',), ('a', 'b'))
     """
-    found = {}
+    found: dict[str, None] = {}
     for d, axes in enumerate(before):
         kept = after[d] if d < len(after) else ()
         same = 0

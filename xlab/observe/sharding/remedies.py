@@ -74,7 +74,7 @@ def nearest_name(stages: ProgramStages, eqn: JaxprEqn) -> tuple[str, int]:
     while todo:
         v = todo.popleft()
         if v in names:
-            return names[v], v.aval.ndim
+            return names[v], getattr(v.aval, "ndim", 0)
         made = makers.get(v)
         before = made.invars if made is not None else [outer[v]] if v in outer else []
         for u in before:

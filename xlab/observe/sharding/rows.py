@@ -35,9 +35,9 @@ def ways_apart(
     rows = rows_of(eqn) if eqn is not None else ()
     if eqn is None or not rows or not axes or mesh is None or not mesh.are_all_axes_auto:
         return ()
-    shape = eqn.invars[0].aval.shape
-    lies = next((v.type.spec for v in read if v.type.shape == shape and v.type.spec), None)
-    lies = [tuple(a.split(":")[0] for a in dim) for dim in lies or ((),) * len(shape)]
+    shape = getattr(eqn.invars[0].aval, "shape", ())
+    known = next((v.type.spec for v in read if v.type.shape == shape and v.type.spec), None)
+    lies = [tuple(a.split(":")[0] for a in dim) for dim in known or ((),) * len(shape)]
     sizes = dict(zip(mesh.axis_names, mesh.axis_sizes))
     spec = [dim if d in rows else () for d, dim in enumerate(lies)]
     left = tuple(a for a in axes if not any(a in dim for dim in spec))
