@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import types
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ from xlab.observe.records.text import text
 from xlab.sharding import AxisType, NamedSharding, make_mesh
 
 X = np.ones((8, 16), np.float32)
+_numbers = itertools.count()
 BIG = np.ones((128, 256), np.float32)
 
 
@@ -86,26 +90,48 @@ def test_a_program_without_fault_has_none():
     assert observe.findings(step, np.ones((16, 4), np.float32), X) == ()
 
 
-def test_a_weak_type_is_a_recompile_with_a_change_that_keeps_one_program():
-    def recompiles(f, *rates):
-        for lr in rates:
-            f(X, lr)
-        return [x for x in observe.findings(f, X, rates[-1]) if x.kind == "recompile"]
+SIZES = [(np.ones(n, np.float32),) for n in (3, 5, 4)]
+KINDS = [(np.ones(3, d),) for d in (np.int32, np.float16, np.float32)]
+RATES = [(X, 0.1), (X, np.float32(0.1))]
+RECOMPILES = {
+    "rate of a step": (
+        lambda w, lr: w - lr * w, RATES, "`lr` is a Python number", "xlab.numpy.float32(lr)",
+        "compiled for f32[]: one program in the place of 2", lambda a: (a[0], jnp.float32(a[1])),
+    ),
+    "sequences of a model": (
+        lambda x: jnp.tanh(x * 3), SIZES, "the shape of `x` changes: ", "pad x to f32[5]",
+        "compiled for f32[5]: one program in the place of 3, 5 operations a call where this one has 4",
+        lambda a: (np.pad(a[0], (0, 5 - len(a[0]))),),
+    ),
+    "data of a table": (
+        lambda x: jnp.tanh(x * 3), KINDS, "the dtype of `x` changes: ", "asarray(x, 'float32')",
+        "compiled for f32[3]: one program in the place of 3", lambda a: (jnp.asarray(a[0], "float32"),),
+    ),
+}  # fmt: skip
 
-    weak = xlab.jit(lambda w, lr: w - lr * w)
-    strong = xlab.jit(lambda w, lr: w + lr * w)
-    (found,) = recompiles(weak, 0.1, np.float32(0.1))
-    assert found.us > 0 and "`lr`" in found.text and "xlab.numpy.float32(lr)" in found.change
-    assert recompiles(strong, xlab.numpy.float32(0.1), np.float32(0.2)) == []
+
+@pytest.mark.parametrize("name", RECOMPILES)
+def test_a_recompile_has_a_change_that_was_compiled_and_keeps_one_program(name):
+    def recompiles(calls, **how):
+        f = xlab.jit(_another(fun))
+        for args in calls:
+            f(*args)
+        found = [x for x in observe.findings(f, *calls[-1], **how) if x.kind == "recompile"]
+        return found, f._cache_size()
+
+    fun, calls, said, change, proof, mended = RECOMPILES[name]
+    (found,), made = recompiles(calls)
+    assert found.us > 0 and found.text.startswith("compiled") and said in found.text
+    assert change in found.change and found.proof == proof and made == len(calls)
+    (untried,), _ = recompiles(calls, tries=0)
+    assert not untried.change, "what was not compiled is not offered"
+    assert recompiles([mended(args) for args in calls]) == ([], 1)
 
 
-def test_sizes_that_change_are_recompiles():
-    f = xlab.jit(lambda x: x * 3)
-    for n in (3, 4, 5):
-        f(np.ones(n, np.float32))
-    found = [x for x in observe.findings(f, np.ones(5, np.float32)) if x.kind == "recompile"]
-    assert ["pad `x`" in x.change or "pad x" in x.change for x in found] == [True]
-    assert "the shape of `x` changes: " in found[0].text
+def _another(fun):
+    """The same function under a name that nothing was compiled for."""
+    code = fun.__code__.replace(co_name=f"f{next(_numbers)}")
+    return types.FunctionType(code, fun.__globals__)
 
 
 def test_fsdp_gathers_and_what_the_user_wrote_have_names(put):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from typing import Any
 
-from xlab.observe.overview.inspection import Inspection, kind
+from xlab.core.avals import ShapedArray
+from xlab.observe.overview.inspection import Inspection, Measures, kind
+from xlab.observe.overview.patterns import split_of
+from xlab.observe.programs.rewriting import called_with
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.ledger import Compilation
 from xlab.observe.records.units import plural, time_text
@@ -42,18 +48,65 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
         last = compiled[-1]
         said = _CAUSES[cause].format(what=f"`{what}`" if what else "an argument")
         was = next((f": {d.was} and {d.now}" for d in last.differences[:1] if d.was and d.now), "")
-        yield at.finding(
+        found = at.finding(
             "recompile",
             f"compiled {plural(len(compiled), 'time')} more, {time_text(spent)}: {said}{was}",
             us=spent,
-            change=last.fix,
-            proof=_PROOFS.get(cause, ""),
             tab="ledger",
             source=last.source,
         )
+        if cause not in _TYPES:
+            # The same function and the same objects at every call have one key: nothing is there to be compiled.
+            yield found.replace(change=last.fix)
+            continue
+        number = _argument(at, what)
+        one = _TYPES[cause](at, number, compiled) if number >= 0 else None
+        if one is None:
+            yield found
+            continue
+        yield from at.offered(
+            found,
+            last.fix.replace(", dtype)", f", '{one.dtype}')").replace(
+                "a fixed size", f"{one.str_short()}"
+            ),
+            functools.partial(_called_with, at, number, one),
+            functools.partial(_proof, one, len(compiled) + 1),
+        )
 
 
-_PROOFS = {
-    "weak type": "both calls have one key then: the program is compiled once",
-    "shape": "one size has one key: the program is compiled once for each",
-}
+def _argument(at: Inspection, what: str) -> int:
+    """The number of an argument of this name; -1 for none."""
+    info = at.stages.closed.jaxpr.debug_info
+    return next((i for i in range(len(at.stages.closed.in_avals)) if info.arg_name(i) == what), -1)
+
+
+def _strong(at: Inspection, number: int, compiled: list[Compilation]) -> ShapedArray:
+    """The type that the argument has with a dtype of its own."""
+    aval: Any = at.stages.closed.in_avals[number]
+    return ShapedArray(aval.shape, aval.dtype)
+
+
+def _largest(at: Inspection, number: int, compiled: list[Compilation]) -> ShapedArray | None:
+    """The type that holds all sizes that there were."""
+    aval: Any = at.stages.closed.in_avals[number]
+    texts = [t for c in compiled for d in c.differences[:1] for t in (d.was, d.now)]
+    shapes = {aval.shape, *(split_of(t)[0] for t in texts)}
+    if len({len(s) for s in shapes}) != 1 or any(n < 0 for s in shapes for n in s):
+        return None
+    return ShapedArray(tuple(map(max, *shapes)), aval.dtype)
+
+
+_TYPES = {"weak type": _strong, "dtype": _strong, "shape": _largest}
+"""Causes whose change is one type for all calls: what it is."""
+
+
+def _called_with(at: Inspection, number: int, one: ShapedArray) -> ProgramStages:
+    avals = list(at.stages.closed.in_avals)
+    avals[number] = one
+    return called_with(at.stages, avals)
+
+
+def _proof(one: ShapedArray, times: int, before: Measures, after: Measures) -> str:
+    """What the one program costs beside the present one."""
+    more = f", {after.flops:.3g} operations a call where this one has {before.flops:.3g}" if after.flops > before.flops else ""  # fmt: skip
+    return f"compiled for {one.str_short()}: one program in the place of {times}{more}"
