@@ -358,6 +358,11 @@ def test_files_are_short_and_say_what_they_are_for():
             ["jax", "IPython", "ipywidgets", "anywidget", "matplotlib", "graphviz"],
         ),
         ("import xlab.notebook", ["jax", "matplotlib", "graphviz", "sklearn"]),
+        # What serves log lines, errors and callbacks comes with the first of them.
+        (
+            "import xlab.numpy",
+            ["logging", "difflib", "traceback", "bdb", "hashlib", "string"],
+        ),
     ],
 )
 def test_an_import_brings_only_its_own(statement, absent):

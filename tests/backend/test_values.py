@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from xlab.backend.values import value_class
+from xlab.backend.values import fresh, record_class, replaced, value_class
 
 
 @value_class
@@ -73,3 +73,29 @@ def test_what_a_class_says_itself_stays():
             return f"<{self.x}>"
 
     assert repr(Own([1])) == "<(1,)>" and Own([1]) == Own((1,))
+
+
+@record_class
+class Draft:
+    title: str
+    lines: list = fresh(factory=list)
+
+
+def test_fresh_defaults_belong_to_one_record():
+    one, two = Draft("a"), Draft("a")
+    one.lines.append(1)
+    assert two.lines == [] and not hasattr(Draft, "lines")
+    given = ["x"]
+    assert Draft("a", given).lines is given and Draft(title="a", lines=given).lines is given
+    assert one != two and len({one, two}) == 2  # equal to themselves only, as `dataclass(eq=False)`
+    one.title = "b"
+    assert repr(one) == "Draft(title='b', lines=[1])"
+
+
+def test_replaced_makes_another_and_keeps_what_is_not_named():
+    first = Draft("a", [1])
+    second = replaced(first, title="b")
+    assert (first.title, second.title) == ("a", "b") and second.lines is first.lines
+    assert replaced(Mine(1, (2,)), x=3) == Mine(3, (2,))
+    with pytest.raises(TypeError, match="no argument 'w'"):
+        replaced(first, w=1)
