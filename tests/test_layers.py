@@ -31,7 +31,7 @@ FLOORS = [
     {"tree"},
     {"backend"},
     {"errors", "config", "events"},
-    {"absl_flags", "flags"},
+    {"absl_flags", "collector", "flags"},
 ]
 FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Within `observe` the same: a question may ask those below it.
@@ -61,6 +61,7 @@ RUNTIME = {"numpy", "ml_dtypes"}
 GROUND: set[str] = set()
 OUTSIDE = {
     "absl_flags": {"absl"},
+    "collector": GROUND,
     "flags": GROUND,
     "errors": GROUND,
     "config": GROUND,

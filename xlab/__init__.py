@@ -6,10 +6,13 @@ little more than jaxlib itself.
 
 from importlib import import_module as _import_module
 
-from xlab import backend as _backend
-from xlab.config import config as config
-from xlab.core import array as _array
-from xlab.core import tracebacks as _tracebacks
+from xlab.collector import paused as _paused
+
+with _paused():
+    from xlab import backend as _backend
+    from xlab.config import config as config
+    from xlab.core import array as _array
+    from xlab.core import tracebacks as _tracebacks
 
 _array.load_members_by(lambda: _import_module("xlab.numpy"))
 _tracebacks.install()

@@ -28,48 +28,51 @@ its dimensions), `tokens.py` (values without data), `uninitialized.py` (what mem
 `windows.py` (reductions over windows that slide along an array).
 """
 
-from xlab.compile import dispatch as _dispatch
-from xlab.lax import scatter_derivatives as _scatter_derivatives
-from xlab.lax.accuracy import *
-from xlab.lax.approximate import *
-from xlab.lax.arithmetic import *
-from xlab.lax.bits import *
-from xlab.lax.clamp import *
-from xlab.lax.collectives import *
-from xlab.lax.comparison import *
-from xlab.lax.complexes import *
-from xlab.lax.composite import *
-from xlab.lax.constraint import with_sharding_constraint as with_sharding_constraint
-from xlab.lax.control import *
-from xlab.lax.conv_functions import *
-from xlab.lax.convert import *
-from xlab.lax.creation import *
-from xlab.lax.cumulative import *
-from xlab.lax.dim_value import dim_as_value_p as dim_as_value_p
-from xlab.lax.dot import *
-from xlab.lax.fft import *
-from xlab.lax.gather import *
-from xlab.lax.precision import *
-from xlab.lax.ragged import *
-from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.reducing import *
-from xlab.lax.reductions import *
-from xlab.lax.reshard import reshard_p as reshard_p
-from xlab.lax.rng import *
-from xlab.lax.scaled import *
-from xlab.lax.scatter import *
-from xlab.lax.shape import *
-from xlab.lax.slicing import *
-from xlab.lax.slicing_in_dim import *
-from xlab.lax.sort import *
-from xlab.lax.special import *
-from xlab.lax.special_bessel import *
-from xlab.lax.special_incomplete import *
-from xlab.lax.stacking import *
-from xlab.lax.tile import *
-from xlab.lax.tokens import *
-from xlab.lax.transcendental import *
-from xlab.lax.windows import *
+from xlab.collector import paused as _paused
+
+with _paused():
+    from xlab.compile import dispatch as _dispatch
+    from xlab.lax import scatter_derivatives as _scatter_derivatives
+    from xlab.lax.accuracy import *
+    from xlab.lax.approximate import *
+    from xlab.lax.arithmetic import *
+    from xlab.lax.bits import *
+    from xlab.lax.clamp import *
+    from xlab.lax.collectives import *
+    from xlab.lax.comparison import *
+    from xlab.lax.complexes import *
+    from xlab.lax.composite import *
+    from xlab.lax.constraint import with_sharding_constraint as with_sharding_constraint
+    from xlab.lax.control import *
+    from xlab.lax.conv_functions import *
+    from xlab.lax.convert import *
+    from xlab.lax.creation import *
+    from xlab.lax.cumulative import *
+    from xlab.lax.dim_value import dim_as_value_p as dim_as_value_p
+    from xlab.lax.dot import *
+    from xlab.lax.fft import *
+    from xlab.lax.gather import *
+    from xlab.lax.precision import *
+    from xlab.lax.ragged import *
+    from xlab.lax.reduce_sum import reduce_sum_p
+    from xlab.lax.reducing import *
+    from xlab.lax.reductions import *
+    from xlab.lax.reshard import reshard_p as reshard_p
+    from xlab.lax.rng import *
+    from xlab.lax.scaled import *
+    from xlab.lax.scatter import *
+    from xlab.lax.shape import *
+    from xlab.lax.slicing import *
+    from xlab.lax.slicing_in_dim import *
+    from xlab.lax.sort import *
+    from xlab.lax.special import *
+    from xlab.lax.special_bessel import *
+    from xlab.lax.special_incomplete import *
+    from xlab.lax.stacking import *
+    from xlab.lax.tile import *
+    from xlab.lax.tokens import *
+    from xlab.lax.transcendental import *
+    from xlab.lax.windows import *
 
 
 def __getattr__(name: str):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import Callable
 from typing import Any
 
+from xlab.collector import paused
 from xlab.notebook import formatters
 
 DELAY = 0.005
@@ -76,14 +76,9 @@ def finish_all(_info: Any = None) -> None:
     """Makes the pending reports. Called when the kernel is idle, before a cell runs, and on unloading."""
     if not _waiting:
         return
-    collecting = gc.isenabled()
-    gc.disable()  # a report is many small records that all live: looking for garbage among them finds none
-    try:
+    with paused():  # a report is many small records that all live
         while _waiting:
             _waiting.pop(0)()
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _made(

@@ -18,139 +18,142 @@ covariance, interpolation), `triangles.py` (triangles of matrices), `ufunc.py` (
 elementwise functions that have a ufunc's methods), `updates.py` (`x.at[index]`).
 """
 
-from xlab.numpy.arithmetic import (
-    abs,
-    absolute,
-    divmod,
-    fabs,
-    float_power,
-    floor_divide,
-    fmod,
-    hypot,
-    log2,
-    log10,
-    logaddexp,
-    logaddexp2,
-    mod,
-    positive,
-    pow,
-    power,
-    reciprocal,
-    remainder,
-    sign,
-    square,
-)
-from xlab.numpy.bits import *
-from xlab.numpy.creation import *
-from xlab.numpy.cumulative import *
-from xlab.numpy.einsum import *
-from xlab.numpy.einsum_path import *
-from xlab.numpy.fitting import *
-from xlab.numpy.flip_roll_repeat import *
-from xlab.numpy.functional import *
-from xlab.numpy.functions import *
-from xlab.numpy.grids import *
-from xlab.numpy.histograms import *
-from xlab.numpy.index_tricks import *
-from xlab.numpy.indexing import *
-from xlab.numpy.insert_delete import *
-from xlab.numpy.io import *
-from xlab.numpy.joining import *
-from xlab.numpy.logic import *
-from xlab.numpy.moments import *
-from xlab.numpy.nan_reductions import *
-from xlab.numpy.polynomials import *
-from xlab.numpy.quantiles import *
-from xlab.numpy.reductions import *
-from xlab.numpy.scalars import *
-from xlab.numpy.scalars import (
-    ComplexWarning,
-    bool_,
-    cdouble,
-    complex_,
-    complexfloating,
-    csingle,
-    double,
-    float4_e2m1fn,
-    float6_e2m3fn,
-    float6_e3m2fn,
-    float8_e3m4,
-    float8_e4m3,
-    float8_e4m3b11fnuz,
-    float8_e4m3fn,
-    float8_e4m3fnuz,
-    float8_e5m2,
-    float8_e5m2fnuz,
-    float8_e8m0fnu,
-    float_,
-    floating,
-    generic,
-    int_,
-    object_,
-    signedinteger,
-    single,
-    uint,
-    unsignedinteger,
-)
-from xlab.numpy.searching import *
-from xlab.numpy.sets import *
-from xlab.numpy.shape import *
-from xlab.numpy.sorting import *
-from xlab.numpy.statistics import *
-from xlab.numpy.tensor_contractions import *
-from xlab.numpy.triangles import *
-from xlab.numpy.ufunc import *
-from xlab.numpy.ufuncs import (
-    acos,
-    acosh,
-    add,
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_or,
-    bitwise_xor,
-    cbrt,
-    cos,
-    cosh,
-    divide,
-    equal,
-    exp,
-    exp2,
-    expm1,
-    greater,
-    greater_equal,
-    invert,
-    left_shift,
-    less,
-    less_equal,
-    log,
-    log1p,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    not_equal,
-    sin,
-    sinh,
-    sqrt,
-    subtract,
-    tan,
-    tanh,
-    true_divide,
-)
+from xlab.collector import paused as _paused
+
+with _paused():
+    from xlab.numpy.arithmetic import (
+        abs,
+        absolute,
+        divmod,
+        fabs,
+        float_power,
+        floor_divide,
+        fmod,
+        hypot,
+        log2,
+        log10,
+        logaddexp,
+        logaddexp2,
+        mod,
+        positive,
+        pow,
+        power,
+        reciprocal,
+        remainder,
+        sign,
+        square,
+    )
+    from xlab.numpy.bits import *
+    from xlab.numpy.creation import *
+    from xlab.numpy.cumulative import *
+    from xlab.numpy.einsum import *
+    from xlab.numpy.einsum_path import *
+    from xlab.numpy.fitting import *
+    from xlab.numpy.flip_roll_repeat import *
+    from xlab.numpy.functional import *
+    from xlab.numpy.functions import *
+    from xlab.numpy.grids import *
+    from xlab.numpy.histograms import *
+    from xlab.numpy.index_tricks import *
+    from xlab.numpy.indexing import *
+    from xlab.numpy.insert_delete import *
+    from xlab.numpy.io import *
+    from xlab.numpy.joining import *
+    from xlab.numpy.logic import *
+    from xlab.numpy.moments import *
+    from xlab.numpy.nan_reductions import *
+    from xlab.numpy.polynomials import *
+    from xlab.numpy.quantiles import *
+    from xlab.numpy.reductions import *
+    from xlab.numpy.scalars import *
+    from xlab.numpy.scalars import (
+        ComplexWarning,
+        bool_,
+        cdouble,
+        complex_,
+        complexfloating,
+        csingle,
+        double,
+        float4_e2m1fn,
+        float6_e2m3fn,
+        float6_e3m2fn,
+        float8_e3m4,
+        float8_e4m3,
+        float8_e4m3b11fnuz,
+        float8_e4m3fn,
+        float8_e4m3fnuz,
+        float8_e5m2,
+        float8_e5m2fnuz,
+        float8_e8m0fnu,
+        float_,
+        floating,
+        generic,
+        int_,
+        object_,
+        signedinteger,
+        single,
+        uint,
+        unsignedinteger,
+    )
+    from xlab.numpy.searching import *
+    from xlab.numpy.sets import *
+    from xlab.numpy.shape import *
+    from xlab.numpy.sorting import *
+    from xlab.numpy.statistics import *
+    from xlab.numpy.tensor_contractions import *
+    from xlab.numpy.triangles import *
+    from xlab.numpy.ufunc import *
+    from xlab.numpy.ufuncs import (
+        acos,
+        acosh,
+        add,
+        arccos,
+        arccosh,
+        arcsin,
+        arcsinh,
+        arctan,
+        arctan2,
+        arctanh,
+        asin,
+        asinh,
+        atan,
+        atan2,
+        atanh,
+        bitwise_and,
+        bitwise_invert,
+        bitwise_left_shift,
+        bitwise_not,
+        bitwise_or,
+        bitwise_xor,
+        cbrt,
+        cos,
+        cosh,
+        divide,
+        equal,
+        exp,
+        exp2,
+        expm1,
+        greater,
+        greater_equal,
+        invert,
+        left_shift,
+        less,
+        less_equal,
+        log,
+        log1p,
+        maximum,
+        minimum,
+        multiply,
+        negative,
+        not_equal,
+        sin,
+        sinh,
+        sqrt,
+        subtract,
+        tan,
+        tanh,
+        true_divide,
+    )
 
 bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""
