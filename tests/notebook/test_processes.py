@@ -1,4 +1,21 @@
-"""Cells in two processes: one group for all tests of this file, real processes, faults and all."""
+"""Cells in two processes: one group for all tests of this file, real processes, faults and all.
+
+What may happen, and the tests of it. After each the kernel is alive, names are as they were unless the group is started anew, programs over both
+processes run again, and no process and no port is left. The limits are in the tests.
+
+| fault | error | test |
+|---|---|---|
+| killed, out of memory | ProcessLost: signal, where the rest is, end of its log | test_a_process_that_ends |
+| ends by itself | ProcessLost: exit code, end of its log | test_a_process_that_ends |
+| stopped | ProcessesLate: who is stopped | test_a_process_that_is_stopped |
+| never there | ProcessLost or ProcessesLate at the start | test_processes_that_never_come; of scripts: tests/parallel/test_rendezvous.py |
+| late | ProcessesLate: who did not come where | test_processes_that_are_not_at_the_same_program |
+| another program, order, shape, one more | ProcessesApart: who starts what, on which line | test_processes_that_are_not_at_the_same_program |
+| an error in one, no memory for an array | ProcessFailed: whose, with its lines | test_processes_that_are_not_at_the_same_program |
+| interrupted at the gate, in Python | KeyboardInterrupt | test_an_interrupt_at_the_gate_and_in_python |
+| a cell without end | ProcessesLate: where everybody is | test_a_time_limit_says_where_everybody_is |
+| kernel killed, restarted or ended | all processes end | test_no_process_outlives_the_kernel |
+"""
 
 from __future__ import annotations
 
@@ -133,6 +150,8 @@ def test_other_magics_run_there(group):
          ["process 0 starts `max` (line 1 of In[5]", "process 1 starts `sum` (line 1 of In[5]", "Nothing was run"]),
         ("for f in (jnp.sum, jnp.max)[::1 - 2 * me]: f(x)", ProcessesApart, ["starts `sum`", "starts `max`"]),
         ("y = xlab.jit(lambda v: v.sum())(x + me * 0 if me else x)", ProcessesApart, ["starts", "Nothing was run"]),
+        ("y = xlab.make_array_from_callback((8 + 8 * me,), x.sharding, lambda at: np.ones(8 + 8 * me, 'f')[at]).sum()", ProcessesApart,
+         ["process 0 starts `sum`", "process 1 starts `sum`", "program ", "Nothing was run"]),
         ("y = x.sum()\nif me == 0: y = x.sum()", ProcessesApart, ["process 0 starts `sum` (line 2", "process 1 ended the cell after 1 program"]),
         ("if me == 0: time.sleep(3)\ny = x.sum()", ProcessesLate, ["process 0 did not come to `sum`", "within 1.5 s"]),
         ("y = xlab.device_put(np.ones(2 + me), NamedSharding(mesh, P()))", ProcessFailed,
@@ -180,16 +199,24 @@ def test_a_time_limit_says_where_everybody_is(group):
     assert computes(group)
 
 
-@pytest.mark.parametrize("who", [0, 1])
-def test_a_process_that_is_killed(group, who):
+@pytest.mark.parametrize(
+    ("who", "how", "words"),
+    [
+        (0, "os.kill(os.getpid(), signal.SIGKILL)", ["signal SIGKILL", "where memory is short"]),
+        (1, "os.write(2, b'no more\\n'); os._exit(3)", ["exit code 3", "process 1 wrote last:\n", "  no more"]),
+    ],
+)  # fmt: skip
+def test_a_process_that_ends(group, who, how, words):
     pids = list(group._pids)
     begun = time.monotonic()
-    with pytest.raises(ProcessLost, match=f"process {who} of 2 ended during In"):
-        group.run(f"if me == {who}: os.kill(os.getpid(), signal.SIGKILL)\ny = x.sum()", number=9)
+    with pytest.raises(ProcessLost, match=f"process {who} of 2 ended during In") as told:
+        group.run(f"if me == {who}: {how}\ny = x.sum()", number=9)
     assert time.monotonic() - begun < 15
+    assert all(w in str(told.value) for w in words), told.value
+    assert f"process {1 - who}: " in str(told.value)
     # The other one still computes, by itself.
     other = 1 - who
-    left = group._client[group._client.ids[0] if len(group._client.ids) == 1 else group._client.ids[other]]  # fmt: skip
+    left = group._client[group.members[other]["engine"]]
     assert left.apply_async(np.add, 1, 2).get(timeout=20) == 3
     with pytest.raises(ProcessLost, match="before the cell"):
         group.run("x.sum()")
@@ -212,6 +239,27 @@ def test_a_process_that_is_stopped(group):
     group.run("pass")
     assert computes(group)
 
+
+def test_processes_that_never_come(monkeypatch):
+    """They end before they are there, or nothing is heard of them; a group that was there before is stopped."""
+    python = [sys.executable, "-c"]
+    for does, limit, kind, words in (
+        ("import sys; sys.exit('no such module')", 60, ProcessLost, "before the start: exit code 1.*no such module"),
+        ("import time; time.sleep(300)", 0.5, ProcessesLate, "0 of 2 processes started within 0.5 s"),
+    ):  # fmt: skip
+        monkeypatch.setattr(processes, "_START", limit)
+        made = []
+        monkeypatch.setattr(
+            processes.machine, "Reaper", lambda f: made.append(REAPER(f)) or made[0]
+        )
+        begun = time.monotonic()
+        with pytest.raises(kind, match=f"(?s){words}"):
+            processes.start(2, launcher={"engine_cmd": [*python, does]})
+        assert time.monotonic() - begun < 30
+        assert processes.current() is None and gone([made[-1].pid])
+
+
+REAPER = processes.machine.Reaper
 
 REMOTE = """
 import xlab

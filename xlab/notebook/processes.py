@@ -13,17 +13,18 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 
-from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost
+from xlab.errors import ProcessesLate, ProcessLost
+from xlab.notebook import machine, process_errors
 from xlab.parallel import group as _group
 
 __all__ = ["Group", "current", "start"]
@@ -31,21 +32,8 @@ __all__ = ["Group", "current", "start"]
 _GRACE = 1.0
 """Seconds in which the others may tell what they saw when a process ended."""
 
-_REAPER = """
-import os, shutil, signal, sys
-pids = []
-for line in sys.stdin:
-    pids = line.split()
-for pid in pids:
-    try:
-        said = open(f"/proc/{pid}/cmdline").read()
-        if "ipyparallel" in said or "ipcontroller" in said or "ipengine" in said:
-            os.kill(int(pid), signal.SIGKILL)
-    except OSError:
-        pass
-shutil.rmtree(sys.argv[1], ignore_errors=True)
-"""
-"""Runs beside the kernel and ends the processes when the kernel ends, however it does: then its standard input ends."""
+_START = 60.0
+"""Seconds in which the processes are there."""
 
 _current: Group | None = None
 
@@ -66,6 +54,8 @@ def start(
     collective_timeout: int = 120,
     heartbeat: int = 10,
     env: dict[str, str] | None = None,
+    hosts: Sequence[str] | dict[str, int] = (),
+    launcher: dict[str, Any] | None = None,
 ) -> Group:
     """Starts processes that run the notebook's cells together; a group that is there already is stopped first.
 
@@ -79,6 +69,8 @@ def start(
         collective_timeout: seconds after which a collective fails that not all processes take part in.
         heartbeat: seconds after which a silent process is taken for dead.
         env: variables for the processes' environment.
+        hosts: for `"ssh"`, the machines as `ssh` calls them, `"user@host:port"`; given as a dict, with how many processes on each.
+        launcher: settings of ipyparallel's launcher, such as `{"queue": "long"}` for Slurm or `{"remote_python": "/opt/bin/python"}` for ssh.
 
     Raises:
         ModuleNotFoundError: ipyparallel is not installed.
@@ -90,6 +82,11 @@ def start(
         raise ValueError(f"a group has at least one process, got {count!r}")
     if not isinstance(devices, int) or devices < 1:
         raise ValueError(f"each process has at least one device, got devices={devices!r}")
+    if (engines == "ssh") != bool(hosts):
+        raise ValueError(
+            "engines='ssh' needs hosts=('first', 'second'), the machines to start processes on, and nothing else has hosts; "
+            f"got engines={engines!r}, hosts={hosts!r}"
+        )
     if gate not in ("launch", "off"):
         raise ValueError(f"gate is 'launch' or 'off', got {gate!r}")
     if _current is not None:
@@ -104,6 +101,8 @@ def start(
         collective_timeout=collective_timeout,
         heartbeat=heartbeat,
         env=dict(env or {}),
+        hosts=hosts,
+        launcher=dict(launcher or {}),
     )
     try:
         made._start()
@@ -122,6 +121,46 @@ def _engines_package() -> Any:
             "several processes are started by ipyparallel, which is not installed here: pip install 'xlab[processes]'"
         ) from None
     return ipyparallel
+
+
+def _settings(
+    engines: Any, hosts: Any, launcher: dict[str, Any], count: int, env: dict[str, str]
+) -> dict[str, Any]:
+    """What `Cluster` takes besides: settings of its launcher of engines."""
+    if engines == "ssh":
+        each = hosts if isinstance(hosts, dict) else _spread(hosts, count)
+        # Its engines start in a shell over there, which has nothing of this kernel's environment.
+        launcher = {"remote_python": sys.executable, "environment": env, "engines": each, **launcher}  # fmt: skip
+    if not launcher:
+        return {}
+    from traitlets.config import Config
+
+    kind = engines
+    if isinstance(engines, str):
+        kind = entry_points(group="ipyparallel.engine_launchers")[engines].load()
+    return {"config": Config({kind.__name__: launcher})}
+
+
+def _stop(cluster: Any, ended: bool) -> None:
+    """Ends what ipyparallel started; of engines that were `ended` here, ssh would be asked over and over."""
+    if ended and not machine.launchers(cluster.engine_set):
+        cluster.stop_controller_sync()
+        cluster.shutdown_atexit = False
+        for launcher in getattr(cluster.engine_set, "launchers", {}).values():
+            thread = getattr(launcher, "_wait_thread", None)
+            if thread is not None:  # an ssh that looks whether the process is there
+                thread.join(3)
+    else:
+        cluster.stop_cluster_sync()
+
+
+def _spread(hosts: Sequence[str], count: int) -> dict[str, int]:
+    """How many of the processes each machine has: as equal as can be, the first have more.
+
+    >>> _spread(["a", "b"], 3)
+    {'a': 2, 'b': 1}
+    """
+    return {h: len(range(k, count, len(hosts))) for k, h in enumerate(hosts)}
 
 
 class Group:
@@ -144,20 +183,24 @@ class Group:
         log = logging.getLogger(f"xlab.processes.{os.path.basename(self._folder)}")
         log.propagate = False
         log.addHandler(logging.FileHandler(os.path.join(self._folder, "cluster.log")))
-        before = set(_descendants(os.getpid()))
+        before = set(machine.descendants(os.getpid()))
         local = o["engines"] == "local"
-        address = _group.free_address("127.0.0.1" if local else _own_host())
+        address = _group.free_address("127.0.0.1" if local else machine.own_host())
         self.address = address
         self._service = _group.serve(address, self.count, heartbeat=o["heartbeat"])
-        self._reaper: Any = subprocess.Popen(
-            [sys.executable, "-S", "-E", "-c", _REAPER, self._folder],
-            stdin=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        self._reaper: Any = machine.Reaper(self._folder)
+        given = {
+            "XLAB_NUM_CPU_DEVICES": str(o["devices"]),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, (machine.package_root(), os.environ.get("PYTHONPATH")))
+            ),
+            **o["env"],
+        }
         cluster: Any = parallel.Cluster(
             n=self.count,
             engines=o["engines"],
+            **_settings(o["engines"], o["hosts"], o["launcher"], self.count, given),
             log=log,
             log_level=logging.WARNING,
             delay=0,
@@ -169,21 +212,14 @@ class Group:
             ],
         )
         self._cluster = cluster
-        given = {
-            "XLAB_NUM_CPU_DEVICES": str(o["devices"]),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "PYTHONPATH": os.pathsep.join(
-                filter(None, (_package_root(), os.environ.get("PYTHONPATH")))
-            ),
-            **o["env"],
-        }
-        with _environment(given):
+        with machine.environment(given):
             cluster.start_cluster_sync()
         self._watch(before)
         self._client: Any = cluster.connect_client_sync()
         self._await_engines()
         from xlab.notebook import engine
 
+        ids = list(self._client.ids)
         asked = [
             self._client[i].apply_async(
                 engine.join,
@@ -195,28 +231,35 @@ class Group:
                 o["devices"],
                 self._folder if local else "",
             )
-            for k, i in enumerate(self._client.ids)
+            for k, i in enumerate(ids)
         ]
-        self.members = [a.get(timeout=90) for a in asked]
+        joined = [a.get(timeout=90) for a in asked]
+        self.members = [{**m, "engine": i} for m, i in zip(joined, ids, strict=True)]
         self._watch(before)
         atexit.register(self.stop)
 
     def _watch(self, before: set[int]) -> None:
         """Tells the reaper which processes end with this one."""
-        reaper = self._reaper
-        self._pids = [p for p in _descendants(os.getpid()) if p not in before and p != reaper.pid]
-        with contextlib.suppress(OSError):
-            reaper.stdin.write(" ".join(map(str, self._pids)) + "\n")
-            reaper.stdin.flush()
+        started = machine.descendants(os.getpid())
+        self._pids = [p for p in started if p not in before and p != self._reaper.pid]
+        self._reaper.watch(self._pids)
 
     def _await_engines(self) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + _START
         while len(self._client.ids) < self.count:
+            ended = list(machine.endings(self._cluster.engine_set).values())
+            if len(ended) >= self.count:
+                raise process_errors.lost(range(self.count), ended, [], self.count, "before the start")  # fmt: skip
             if time.monotonic() > end:
                 raise ProcessesLate(
-                    f"{len(self._client.ids)} of {self.count} processes started within 60 s; the launcher's log is {self._folder}/cluster.log"
+                    f"{len(self._client.ids)} of {self.count} processes started within {_START:g} s; the launcher said:\n"
+                    + "\n".join(machine.last_lines(self._log()))
                 )
             time.sleep(0.01)
+
+    def _log(self) -> str:
+        with open(os.path.join(self._folder, "cluster.log")) as file:
+            return file.read()
 
     def stop(self) -> None:
         """Ends all processes of the group, and what ipyparallel started for them."""
@@ -233,23 +276,21 @@ class Group:
         self._client = self._cluster = self._service = self._reaper = None
         if cluster is not None:
             for member in self.members:
-                if member["host"] == _own_name():
-                    _signal(member["pid"], signal.SIGKILL)
+                if member["host"] == machine.own_name():
+                    machine.send(member["pid"], signal.SIGKILL)
             with contextlib.suppress(Exception):
                 client.close()
             with contextlib.suppress(Exception):
-                cluster.stop_cluster_sync()
+                _stop(cluster, all(m["host"] == machine.own_name() for m in self.members))
         for pid in self._pids:
-            _signal(pid, signal.SIGKILL)
+            machine.send(pid, signal.SIGKILL)
         if service is not None:
             # It waits for processes that are gone.
             thread = threading.Thread(target=service.shutdown, daemon=True)
             thread.start()
             thread.join(3)
         if reaper is not None:
-            with contextlib.suppress(OSError):
-                reaper.stdin.close()
-            reaper.wait()
+            reaper.end()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self.members, self._pids = [], []
@@ -268,11 +309,11 @@ class Group:
 
     def interrupt(self) -> None:
         """Interrupts what the processes run, as the interrupt button does."""
-        for k, member in enumerate(self.members):
-            if member["host"] == _own_name():
-                _signal(member["pid"], signal.SIGINT)
+        for member in self.members:
+            if member["host"] == machine.own_name():
+                machine.send(member["pid"], signal.SIGINT)
             else:
-                self._client.send_signal(signal.SIGINT, [self._client.ids[k]], block=False)
+                self._client.send_signal(signal.SIGINT, [member["engine"]], block=False)
 
     # -- where they are ----------------------------------------------------------------------------------
 
@@ -280,7 +321,7 @@ class Group:
         """One line per process: what it does at this moment."""
         lines = []
         for member in self.members:
-            name, state = f"process {member['index']}", _process_state(member)
+            name, state = f"process {member['index']}", self._state(member)
             if state in ("gone", "stopped"):
                 lines.append(f"{name}: {state} (pid {member['pid']})")
                 continue
@@ -317,7 +358,13 @@ class Group:
         return "\n".join((f"{self.count} processes with {devices} devices in all", *self.where()))
 
     def _gone(self) -> list[int]:
-        return [m["index"] for m in self.members if _process_state(m) == "gone"]
+        return [m["index"] for m in self.members if self._state(m) == "gone"]
+
+    def _state(self, member: dict[str, Any]) -> str:
+        """`"running"`, `"stopped"` or `"gone"`; of one on another machine the engine's heartbeat tells."""
+        if member["host"] == machine.own_name():
+            return machine.state(member["pid"])
+        return "running" if member["engine"] in self._client.ids else "gone"
 
     # -- work --------------------------------------------------------------------------------------------
 
@@ -350,16 +397,16 @@ class Group:
         from xlab.notebook import engine
 
         self._epoch += 1
-        o, ids = self.options, self._client.ids
+        o = self.options
         gated = o["gate"] == "launch" and len(chosen) == self.count
         asked = {
-            k: self._client[ids[k]].apply_async(
+            k: self._client[self.members[k]["engine"]].apply_async(
                 engine.run, source, magic, number, self._epoch, gated, o["gate_timeout"]
             )
             for k in chosen
         }
         answers = self._answers(asked, timeout or o["timeout"], f"In[{number}]")
-        self._raise_errors(answers, number)
+        process_errors.raise_errors(answers, number, self.count)
         return answers
 
     def _answers(self, asked: dict[int, Any], timeout: float | None, what: str) -> list[dict]:
@@ -401,48 +448,16 @@ class Group:
         )
 
     def _lost(self, gone: list[int], when: str) -> ProcessLost:
-        lines = [line for line in self.where() if ": gone" not in line]
-        return ProcessLost(
-            f"process{'es' * (len(gone) > 1)} {', '.join(map(str, gone))} of {self.count} ended {when} (killed, out of memory, or by an "
-            f"exit of its own; {self._folder}/cluster.log has what the launcher saw). {'; '.join(lines)}. No process can take its place: "
-            f"%xprocesses restart starts the group anew"
-        )
-
-    def _raise_errors(self, answers: list[dict], number: int) -> None:
-        failed = [a for a in answers if a["error"]]
-        if not failed:
-            return
-        own = [a for a in failed if a["error"]["kind"] not in ("ProcessesApart", "ProcessesLate")]
-        if not own:
-            late = [a for a in failed if a["error"]["kind"] == "ProcessesLate"]
-            first = (late or failed)[0]["error"]
-            kind = ProcessesApart if first["kind"] == "ProcessesApart" else ProcessesLate
-            raise kind(f"In[{number}]: {first['text']}")
-        if all(a["error"]["kind"] == "KeyboardInterrupt" for a in own):
-            raise KeyboardInterrupt(f"In[{number}] was interrupted")
-        first = own[0]
-        same = [a["index"] for a in own if a["error"]["text"] == first["error"]["text"]]
-        others = [
-            f"process {a['index']}: "
-            + (
-                f"{a['error']['kind']}: {a['error']['text'].splitlines()[0][:200] if a['error']['text'] else ''}"
-                if a["error"]
-                else "ended the cell"
-            )
-            for a in answers
-            if a["index"] not in same
-        ]
-        raise ProcessFailed(
-            f"In[{number}], process{'es' * (len(same) > 1)} {', '.join(map(str, same))} of {self.count}: {first['error']['kind']}: {first['error']['text']}\n"
-            f"{first['error']['traceback']}" + "".join(f"\n{line}" for line in others)
-        )
+        known = machine.endings(self._cluster.engine_set)
+        told = [known.get(self.members[k]["pid"], (None, [])) for k in gone]
+        others = [line for line in self.where() if ": gone" not in line]
+        return process_errors.lost(gone, told, others, self.count, when)
 
     def __getitem__(self, name: str) -> Any:
         """The value that the processes have under a name: the whole where all have the same, or their parts make it up; else a list."""
         from xlab.notebook import engine
 
-        ids = self._client.ids
-        found = [self._client[i].apply_async(engine.value, name) for i in ids]
+        found = [self._client[m["engine"]].apply_async(engine.value, name) for m in self.members]
         texts, values = zip(*(f.get(timeout=60) for f in found), strict=True)
         if all(isinstance(v, list) for v in values):
             return _assembled([part for v in values for part in v])
@@ -459,79 +474,3 @@ def _assembled(parts: list) -> np.ndarray:
     for index, value in parts:
         whole[tuple(slice(*span) for span in index)] = value
     return whole
-
-
-# -- the machine ------------------------------------------------------------------------------------------------
-
-
-def _package_root() -> str:
-    import xlab
-
-    return os.path.dirname(os.path.dirname(os.path.abspath(xlab.__file__)))
-
-
-def _own_name() -> str:
-    import socket
-
-    return socket.gethostname()
-
-
-def _own_host() -> str:
-    """The address of this machine by which others reach it."""
-    import socket
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing: only asks for the way there
-            return probe.getsockname()[0]
-        except OSError:
-            return "127.0.0.1"
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
-
-
-def _process_state(member: dict[str, Any]) -> str:
-    """`"running"`, `"stopped"` or `"gone"`; of a process on another machine ipyparallel tells by failing its calls."""
-    if member["host"] != _own_name():
-        return "running"
-    try:
-        with open(f"/proc/{member['pid']}/stat") as file:
-            letter = file.read().rpartition(")")[2].split()[0]
-    except OSError:
-        return "gone"
-    return {"Z": "gone", "X": "gone", "T": "stopped", "t": "stopped"}.get(letter, "running")
-
-
-def _descendants(pid: int) -> list[int]:
-    """The processes that this one started, and that those started."""
-    parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
-                parents.setdefault(int(file.read().rpartition(")")[2].split()[1]), []).append(
-                    int(name)
-                )
-    found, todo = [], [pid]
-    while todo:
-        children = parents.get(todo.pop(), [])
-        found += children
-        todo += children
-    return found
-
-
-@contextlib.contextmanager
-def _environment(given: dict[str, str]) -> Iterator[None]:
-    """Processes started in the block have these variables."""
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

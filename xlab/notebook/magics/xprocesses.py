@@ -23,6 +23,7 @@ class Xprocesses(Magics):
         Option(
             "engines", "who starts them: local, mpi, ssh, slurm, pbs, …", "slurm", default="local"
         ),
+        Option("hosts", "with --engines ssh: the machines", "n1,n2", default=""),
         Option("timeout", "seconds that a cell may take", "600", float),
         Option(
             "gate",
@@ -54,6 +55,7 @@ class Xprocesses(Magics):
                     int(word),
                     devices=given.devices,
                     engines=given.engines,
+                    hosts=tuple(filter(None, given.hosts.split(","))),
                     timeout=given.timeout,
                     gate=given.gate,
                     gate_timeout=given.gate_timeout,
