@@ -109,6 +109,7 @@ EFFECTS = {
     "default_prng_impl": ("rbg", lambda: str(xlab.random.key(0).dtype)),
     "enable_custom_prng": (True, lambda: str(xlab.random.PRNGKey(0).dtype)),
     "random_seed_offset": (3, lambda: xlab.random.key_data(xlab.random.key(0)).tolist()),
+    "threefry_partitionable": (False, lambda: int(xlab.random.bits(xlab.random.key(0)))),
     "debug_key_reuse": (True, lambda: raises(lambda: [xlab.random.uniform(k) for k in [xlab.random.key(0)] * 2])),
     "check_tracer_leaks": (True, lambda: raises(lambda: (kept := [], xlab.jit(lambda x: kept.append(x) or x)(1.0)))),
     "check_jaxpr": (False, lambda: raises(lying)),

@@ -3,6 +3,9 @@
 A key is two words and a counter is two words; twenty rounds of add, rotate and xor make two words of random bits (Salmon,
 Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011). Each element depends on its own counter
 only, so a sharded program draws the same numbers as one on a single device. The rounds are unrolled: they fuse into one loop.
+
+Programs that were written when the elements were counted in halves, the second after the first, ask for those numbers with the option
+`threefry_partitionable=False`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import math
 
 import numpy as np
 
+from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.dims import within
@@ -149,7 +153,92 @@ def _draw(ctx, keys, batch, shape):
     return threefry_words(ctx, k0, k1, x0, x1, key_aval, aval)
 
 
+def _draw_halves(ctx, keys, batch, count: int) -> tuple[str, str, ShapedArray]:
+    """For every key the words of counters 0, 1, ...: the first half of `count` (rounded up) and the second, which are counted as one row."""
+    half = -(-count // 2)
+    key_aval, aval = ShapedArray(batch, _U32), ShapedArray((*batch, half), _U32)
+    t = mlir.tensor_type(aval)
+    k0, k1 = (
+        ctx.broadcast(k, key_aval, aval, range(len(batch))) for k in key_words(ctx, keys, batch)
+    )
+    first = ctx.op(f"stablehlo.iota dim = {len(batch)} : {t}")
+    second = ctx.op(f"stablehlo.add {first}, {ctx.fill(half, aval)} : {t}")
+    if count % 2:  # the counter that is one too many is zero
+        second = ctx.op(f"stablehlo.remainder {second}, {ctx.fill(count, aval)} : {t}")
+    return *threefry_words(ctx, k0, k1, first, second, aval, aval), aval
+
+
+def _row(ctx, first: str, second: str, half: ShapedArray, count: int) -> tuple[str, ShapedArray]:
+    """The two halves as one row of `count` words."""
+    *batch, n = half.shape
+    whole, row = half.update(shape=(*batch, 2 * n)), half.update(shape=(*batch, count))
+    t, tw = mlir.tensor_type(half), mlir.tensor_type(whole)
+    words = ctx.op(
+        f"stablehlo.concatenate {first}, {second}, dim = {len(batch)} : ({t}, {t}) -> {tw}"
+    )
+    if count == 2 * n:
+        return words, whole
+    parts = ", ".join(f"0:{d}" for d in row.shape)
+    return ctx.op(f"stablehlo.slice {words} [{parts}] : ({tw}) -> {mlir.tensor_type(row)}"), row
+
+
+def _split_in_halves(ctx, keys, batch, shape):
+    n = 2 * math.prod(shape)
+    words, row = _row(ctx, *_draw_halves(ctx, keys, batch, n), n)
+    out = row.update(shape=(*batch, *shape, 2))
+    return ctx.op(
+        f"stablehlo.reshape {words} : ({mlir.tensor_type(row)}) -> {mlir.tensor_type(out)}"
+    )
+
+
+def _bits_in_halves(ctx, keys, batch, shape, bit_width):
+    """Words of 64 bits are made of both halves; narrow ones lie in a word one after the other, the lowest bits first."""
+    size = math.prod(shape)
+    count = -(-bit_width * size // 32)
+    first, second, half = _draw_halves(ctx, keys, batch, count)
+    out = half.update(shape=(*batch, *shape), dtype=np.dtype(f"uint{bit_width}"))
+    if bit_width == 64:
+        words, row = _joined_words(ctx, first, second, half), half.update(dtype=_U64)
+    else:
+        words, row = _row(ctx, first, second, half, count)
+    if bit_width < 32:
+        each = 32 // bit_width
+        parts = row.update(shape=(*row.shape, each))
+        t = mlir.tensor_type(parts)
+        words = ctx.broadcast(words, row, parts, range(row.ndim))
+        place = ctx.op(f"stablehlo.iota dim = {row.ndim} : {t}")
+        place = ctx.op(f"stablehlo.multiply {place}, {ctx.fill(bit_width, parts)} : {t}")
+        words = ctx.op(f"stablehlo.shift_right_logical {words}, {place} : {t}")
+        narrow, flat, row = (
+            half.update(shape=s, dtype=out.dtype)
+            for s in (parts.shape, (*batch, count * each), (*batch, size))
+        )
+        words = ctx.op(f"stablehlo.convert {words} : ({t}) -> {mlir.tensor_type(narrow)}")
+        words = ctx.op(
+            f"stablehlo.reshape {words} : ({mlir.tensor_type(narrow)}) -> {mlir.tensor_type(flat)}"
+        )
+        if flat.shape != row.shape:
+            kept = ", ".join(f"0:{d}" for d in row.shape)
+            words = ctx.op(
+                f"stablehlo.slice {words} [{kept}] : ({mlir.tensor_type(flat)}) -> {mlir.tensor_type(row)}"
+            )
+    return ctx.op(
+        f"stablehlo.reshape {words} : ({mlir.tensor_type(row)}) -> {mlir.tensor_type(out)}"
+    )
+
+
+def _joined_words(ctx, high: str, low: str, aval) -> str:
+    """Words of 64 bits from two of 32."""
+    t, wide = mlir.tensor_type(aval), aval.update(dtype=_U64)
+    tw = mlir.tensor_type(wide)
+    high, low = (ctx.op(f"stablehlo.convert {x} : ({t}) -> {tw}") for x in (high, low))
+    high = ctx.op(f"stablehlo.shift_left {high}, {ctx.fill(32, wide)} : {tw}")
+    return ctx.op(f"stablehlo.or {high}, {low} : {tw}")
+
+
 def split(ctx, keys, batch, shape):
+    if not config.threefry_partitionable:
+        return _split_in_halves(ctx, keys, batch, shape)
     return join_words(ctx, _draw(ctx, keys, batch, shape), (*batch, *shape))
 
 
@@ -162,15 +251,14 @@ def fold_in(ctx, keys, data, data_aval, shape):
 
 
 def bits(ctx, keys, batch, shape, bit_width):
+    if not config.threefry_partitionable:
+        return _bits_in_halves(ctx, keys, batch, shape, bit_width)
     high, low = _draw(ctx, keys, batch, shape)
     aval = ShapedArray((*batch, *shape), _U32)
     t = mlir.tensor_type(aval)
-    wide = aval.update(dtype=np.dtype(f"uint{bit_width}"))
-    tw = mlir.tensor_type(wide)
     if bit_width == 64:
-        high, low = (ctx.op(f"stablehlo.convert {x} : ({t}) -> {tw}") for x in (high, low))
-        high = ctx.op(f"stablehlo.shift_left {high}, {ctx.fill(32, wide)} : {tw}")
-        return ctx.op(f"stablehlo.or {high}, {low} : {tw}")
+        return _joined_words(ctx, high, low, aval)
+    tw = mlir.tensor_type(aval.update(dtype=np.dtype(f"uint{bit_width}")))
     word = ctx.op(f"stablehlo.xor {high}, {low} : {t}")
     return word if bit_width == 32 else ctx.op(f"stablehlo.convert {word} : ({t}) -> {tw}")
 

@@ -105,6 +105,9 @@ def test_magics(seen):
     assert "stablehlo.dot_general" in m["%xhlo loss(X, X)"] and "optimized:" in m["%xhlo loss(X, X)"]  # fmt: skip
     assert "transpose of dot_general" in m["%xladder loss(X, X) --rungs grad"]
     assert by in m["%xtime total(wide) --repeat 3"]
+    for line in ("%xflow total(wide)", "%xflow loss(X, X)", "%xhlo loss(X, X)"):
+        assert by in m[line], line
+    assert "traced by jax 0.10.2, transformed by the rules of xlab" in m["%xladder loss(X, X) --rungs grad"]  # fmt: skip
     assert "peak" in m["%xmem total(wide)"]
     assert m["%xshard wide"].startswith("f32[8@data,4]")
     assert "add_any" in m["%xdiff loss(X, X) GRAD(X, X)"]

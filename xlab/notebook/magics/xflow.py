@@ -14,7 +14,7 @@ from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.notebook.views.whatif import SECONDS
 from xlab.observe.programs.analysis_only import suppress_warnings
 from xlab.observe.programs.stages import program_stages
-from xlab.observe.records import Report
+from xlab.observe.records import Notice, Report
 from xlab.observe.sharding.program_layouts import argument_layouts
 
 
@@ -55,7 +55,8 @@ class Xflow(Magics):
         with suppress_warnings():  # what the compiler warns of stands in the reasons
             transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:
-            print(f"{text}: no collectives; every device works alone")
+            by = program_stages(fun, args, kwargs).made_by
+            print(f"{text}: no collectives; every device works alone" + f" ({by})" * bool(by))
             return
         program = observe.program(fun, *args, levels=True, **kwargs)
         stages = program_stages(fun, args, kwargs)
@@ -66,6 +67,7 @@ class Xflow(Magics):
                 argument_layouts(stages),
                 tuple(transfers),
                 mesh=transfers[0].mesh,
+                notices=tuple(Notice("info", s, "program", program=0) for s in stages.unknown),
                 opens="collectives",
                 counted=True,
             ),

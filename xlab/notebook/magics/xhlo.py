@@ -41,5 +41,8 @@ class Xhlo(Magics):
             )
             return
         formatters.show(
-            program, plain="\n\n".join(observe.text(level) for level in program.levels) or None
+            program,
+            plain="\n\n".join(filter(None, (program.made_by, *map(observe.text, program.levels))))
+            if program.levels
+            else None,
         )

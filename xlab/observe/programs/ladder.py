@@ -76,8 +76,11 @@ def ladder(
         >>> [(e.primitive, e.rule) for e in made.rungs[1].program.equations]
         [('sin', 'jvp of sin'), ('cos', 'jvp of sin'), ('mul', 'jvp of sin → transpose of mul')]
     """
+    made_by = ""
     if belongs_to_jax(fun, args, kwargs):
-        fun, args = ours_of(program_of(fun, args, kwargs), args, kwargs)
+        theirs = program_of(fun, args, kwargs)
+        made_by = f"traced by {theirs.version}, transformed by the rules of xlab"
+        fun, args = ours_of(theirs, args, kwargs)
         kwargs = {}
     if kwargs:
         given, fun = fun, lambda *a: given(*a, **kwargs)
@@ -106,7 +109,7 @@ def ladder(
             made.append(_rung(name, form, first.program, origins))
         except Exception as error:
             left_out.append((name, " ".join(f"{error}".split()) or type(error).__name__))
-    return Ladder(f"ladder of {stages.name}", tuple(made), tuple(left_out))
+    return Ladder(f"ladder of {stages.name}", tuple(made), tuple(left_out), made_by)
 
 
 def _rung(name: str, base: Form, first: Program, origins: dict[int, JaxprEqn]) -> Rung:

@@ -28,11 +28,15 @@ class Rung(Record):
 
 @record_type
 class Ladder(Record):
-    """One function under each transformation, the function itself first. `left_out` are `(name, why)` of those that do not apply."""
+    """One function under each transformation, the function itself first. `left_out` are `(name, why)` of those that do not apply.
+
+    `made_by` says who traced it and who transformed it, where that was not this package alone.
+    """
 
     title: str
     rungs: tuple[Rung, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    made_by: str = ""
 
 
 def rule_counts(rung: Rung) -> tuple[tuple[str, int], ...]:
@@ -75,6 +79,7 @@ def signature(program: Program) -> str:
 def ladder_text(ladder: Ladder, o: Any) -> str:
     """The text form: per rung its equations, each with the equation it came from and the rule that made it."""
     lines = [f"{ladder.title}   " + " → ".join(r.name for r in ladder.rungs)]
+    lines += [f"  {ladder.made_by}"] * bool(ladder.made_by)
     for n, rung in enumerate(ladder.rungs):
         lines += ["", rung_text(rung, o, first=n == 0)]
     return "\n".join(lines + [f"left out: {name}: {why}" for name, why in ladder.left_out])
