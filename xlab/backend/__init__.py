@@ -12,7 +12,7 @@ Also: `collection_guard.py` (arrays freed by the garbage collector), `deprecated
 native warnings), `partitioners.py` (operations that Python partitions), `parts.py` (native calls that take arrays apart),
 `profiler.py` (profiles as files for trace viewers), `top_k.py` (what the compiler's approximate top-k
 returns), `tpu_target.py` (compiles a program for a TPU that is not attached), `transfer_guards.py` (guards against
-implicit transfers), `uninterruptible.py` (long native calls that no interrupt may end).
+implicit transfers), `transfer_servers.py` (arrays that other processes fetch), `uninterruptible.py` (long native calls that no interrupt may end).
 """
 
 from xlab.backend import native

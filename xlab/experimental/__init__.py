@@ -8,6 +8,7 @@ from xlab.core.key_array import EArray
 from xlab.lax.callbacks import io_callback
 
 _MODULES = (
+    "array_serialization",
     "buffer_callback",
     "checkify",
     "colocated_python",
@@ -35,6 +36,7 @@ _MODULES = (
     "shard_map",
     "sparse",
     "topologies",
+    "transfer",
     "xla_metadata",
 )
 __all__ = ["EArray", "cur_qdd", "io_callback", "primal_tangent_dtype", *_MODULES]
