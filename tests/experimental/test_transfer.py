@@ -95,7 +95,7 @@ def test_an_array_that_could_not_be_had():
 
 
 @pytest.mark.parametrize(
-    "kind, words, act",
+    ("kind", "words", "act"),
     [
         (TypeError, "a number, an int", lambda s, c: s.await_pull("1", jnp.zeros(3))),
         (TypeError, "a number, an int", lambda s, c: c.pull(1.5, [])),

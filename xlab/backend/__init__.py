@@ -8,7 +8,7 @@ client, and that JAX is never imported.
 
 Also: `collection_guard.py` (arrays freed by the garbage collector), `deprecated_host_names.py` (older names of
 `process_index`), `failures.py` (exceptions of host callbacks), `ffi.py` (calls into foreign compiled code),
-`inlining.py` (inlines calls before partitioning), `lapack.py` (routines of SciPy's library), `native_warnings.py` (suppresses
+`inlining.py` (inlines calls before partitioning), `lapack.py` (routines of SciPy's library), `module_passes.py` (passes of the user's own in the compiler), `native_warnings.py` (suppresses
 native warnings), `partitioners.py` (operations that Python partitions), `parts.py` (native calls that take arrays apart),
 `profiler.py` (profiles as files for trace viewers), `top_k.py` (what the compiler's approximate top-k
 returns), `tpu_target.py` (compiles a program for a TPU that is not attached), `transfer_guards.py` (guards against

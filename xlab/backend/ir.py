@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,18 +30,46 @@ def context() -> Any:
 
 def _new_context() -> Any:
     from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _stablehlo
 
-    registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
-    made = ir.Context()
-    made.append_dialect_registry(registry)
+    return _filled(ir.Context())
+
+
+def _filled(made: Any) -> Any:
+    from jaxlib.mlir._mlir_libs import _chlo, _mlirHlo, _sdy, _stablehlo
+
+    made.append_dialect_registry(registry())
     made.load_all_available_dialects()
     made.enable_multithreading(False)
     for register in (_stablehlo.register_dialect, _sdy.register_dialect, _chlo.register_dialect,
                      _mlirHlo.register_mhlo_dialect):  # fmt: skip
         register(made)
     return made
+
+
+@functools.cache
+def registry() -> Any:
+    """The dialects of MLIR itself that programs are written in, by name, to be loaded when they are met."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+
+    made = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(made)
+    return made
+
+
+@functools.cache
+def context_class() -> type:
+    """The class of contexts that have every dialect programs are written in, for modules that others make."""
+    from jaxlib.mlir import ir
+
+    class JaxIrContext(ir.Context):
+        """A context of MLIR with every dialect that programs are written in."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            _filled(self)
+
+    return JaxIrContext
 
 
 def objects() -> Any:

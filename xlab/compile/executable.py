@@ -17,7 +17,7 @@ import numpy as np
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
-from xlab.backend import caches
+from xlab.backend import caches, module_passes
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.pytree import dispatch_registry
@@ -174,7 +174,12 @@ class Executable:
             ) as attrs,
             logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
         ):
-            storable = not (module.callbacks or module.partitioners or module.inspections)
+            storable = not (
+                module.callbacks
+                or module.partitioners
+                or module.inspections
+                or module_passes.any_registered()
+            )
             settings = to_inputs, to_outputs, repr(lowered.compiler_options)
             equal = (
                 equal_programs.equal_to(self, settings)
