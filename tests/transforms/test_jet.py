@@ -121,3 +121,15 @@ def test_what_has_no_polynomial():
         jet(jnp.sin, (jnp.ones(2),), ((jnp.ones(3),),))
     with pytest.raises(MissingRule, match="igamma_grad_a|differentiate"):
         jet(lambda x: lax.igamma_grad_a(x, 2.0), (1.5,), ((1.0,),))
+
+
+def test_terms_of_numbers_are_as_weak_as_they_are():
+    for fun in (lax.sin, lax.tanh, lax.erf, lambda x: x**3 * 2):
+        out, found = jet(fun, (0.3,), ((1.0, 0.5, 0.2),))
+        assert out.weak_type and all(t.weak_type for t in found)
+        out, found = jet(fun, (0.3,), ((np.float32(1), 0.5, 0.2),))
+        assert not any(t.weak_type for t in found)
+    strong = jet(lax.sin, (np.float32(0.3),), ((1.0, 0.5),))
+    assert not any(t.weak_type for t in xlab.tree.leaves(strong))
+    low = jet(lax.sin, (xlab.numpy.bfloat16(0.3),), ((1.0, 0.5),))
+    assert all(t.dtype == "bfloat16" for t in xlab.tree.leaves(low))

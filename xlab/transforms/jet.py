@@ -20,7 +20,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.interpreters.ad.jvp import Zero, instantiate_zeros
 from xlab.interpreters.jet import jet_flat
-from xlab.lax.convert import convert_element_type
+from xlab.lax.convert import convert
 
 __all__ = ["jet"]
 
@@ -75,7 +75,7 @@ def jet(
                     f"jet: a term of the argument at position {i} has shape {np.shape(term)}, the argument {aval.shape}"
                 )
         scale = [math.factorial(k + 1) if factorial_scaled else 1 for k in range(order)]
-        terms = [convert_element_type(term, aval.dtype) for term in terms]
+        terms = [convert(term, aval.dtype, aval_of(term).weak_type) for term in terms]
         lists.append([term if s == 1 else term / s for term, s in zip(terms, scale)])
     structure = None
 
@@ -85,11 +85,16 @@ def jet(
         return leaves
 
     outs, found = jet_flat(flat, primals, lists, order)
+    # Recurrences have constants of their own; what was made of Python numbers alone stays as weak as they are.
+    given = [v for x, terms in zip(primals, series) for v in (x, *terms)]
+    weak = all(aval_of(v).weak_type for v in given)
     results = []
     for x, terms in zip(outs, found):
         if terms is None:
             terms = [instantiate_zeros(Zero.of(x)) for _ in range(order)]
         elif factorial_scaled:
             terms = [t if k == 0 else t * math.factorial(k + 1) for k, t in enumerate(terms)]
+        if weak and (type_ := aval_of(x)).weak_type:
+            terms = [convert(t, type_.dtype, True) for t in terms]
         results.append(list(terms))
     return tree.unflatten(structure, outs), tree.unflatten(structure, results)
