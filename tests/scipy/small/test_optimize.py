@@ -48,6 +48,11 @@ def test_the_inverse_hessian_is_found():
     np.testing.assert_allclose(found.hess_inv, np.linalg.inv(a), atol=0.05)
 
 
+def test_nothing_is_to_be_found():
+    found = minimize(lambda x: jnp.sum(x**2) + 3, jnp.zeros(0), method="BFGS")
+    assert found.success and found.x.shape == (0,) and float(found.fun) == 3
+
+
 def test_complex_unknowns():
     fun = lambda z: jnp.sum(jnp.abs(z - (1 + 2j)) ** 2)
     found = minimize(fun, jnp.zeros(2, complex), method="BFGS")

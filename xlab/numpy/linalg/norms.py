@@ -62,11 +62,16 @@ def _squares(x, axes, keepdims):
     return _r.sum(squared, axis=axes, keepdims=keepdims)
 
 
+def _largest(sizes, axes, keepdims=False):
+    """The largest of what is not negative: 0 of nothing."""
+    return _r.max(sizes, axis=axes, keepdims=keepdims, initial=None if sizes.size else 0)
+
+
 def _vector(x, ord, axes, keepdims):
     if ord is None or ord == 2:
         return lax.sqrt(_squares(x, axes, keepdims))
     if ord == np.inf:
-        return _r.max(lax.abs(x), axis=axes, keepdims=keepdims)
+        return _largest(lax.abs(x), axes, keepdims)
     if ord == -np.inf:
         return _r.min(lax.abs(x), axis=axes, keepdims=keepdims)
     if ord == 0:
@@ -96,10 +101,10 @@ def _matrix(x, ord, axes, keepdims):
         if not keepdims and kept > summed:
             kept -= 1
         total = _r.sum(lax.abs(x), axis=summed, keepdims=keepdims)
-        return (_r.max if ord > 0 else _r.min)(total, axis=kept, keepdims=keepdims)
+        return (_largest if ord > 0 else _r.min)(total, kept, keepdims=keepdims)
     if ord in (2, -2, "nuc"):
         s = lax.linalg.svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        out = (_r.sum if ord == "nuc" else _r.max if ord > 0 else _r.min)(s, axis=-1)
+        out = _r.sum(s, axis=-1) if ord == "nuc" else (_largest if ord > 0 else _r.min)(s, -1)
         return expand_dims(out, axes) if keepdims else out
     raise ValueError(
         f"Invalid order {str(ord)!r} for matrix norm: expected None, 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
