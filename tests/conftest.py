@@ -36,6 +36,25 @@ def pytest_collect_file(file_path, parent):
         return Table.from_parent(parent, path=file_path)
 
 
+# Tests of values, types and errors: compiling is most of what they cost, and without the optimizations that take longest it is half.
+COMPILED_QUICKLY = (
+    "tests/kernels/test_algorithms.py",
+    "tests/lax/collectives/",
+    "tests/lax/control/",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Compiles for those tests as for samples; `XLAB_TEST_OPTIMIZED=1` compiles as users do."""
+    if not item.nodeid.startswith(COMPILED_QUICKLY):
+        return (yield)
+    from tests.reference.harness import compiled_quickly
+
+    with compiled_quickly():
+        return (yield)
+
+
 _ended = 0
 
 

@@ -153,3 +153,12 @@ def test_every_table_is_checked():
             )
         else:
             assert hasattr(module_of(name), "test_reference")
+
+
+def test_what_is_compiled_quickly_is_there(pytestconfig):
+    (conftest,) = (
+        plugin
+        for plugin in pytestconfig.pluginmanager.get_plugins()
+        if getattr(plugin, "__file__", None) == str(ROOT / "tests/conftest.py")
+    )
+    assert all((ROOT / path).exists() for path in conftest.COMPILED_QUICKLY)
