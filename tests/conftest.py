@@ -168,6 +168,35 @@ def oracle(request):
 
 
 @pytest.fixture(scope="session")
+def executed(tmp_path_factory):
+    """`executed(path)` is a notebook with the outputs of its cells, each executed once for all tests, in a kernel of its own.
+
+    A cell that raises, or takes a minute, fails whoever asks first.
+    """
+    from tests import stored
+
+    pytest.importorskip("nbconvert", reason="nbconvert is not installed (pip install 'xlab[test]')")
+    folder = tmp_path_factory.mktemp("executed")
+
+    def execute(path):
+        if reason := stored.missing(path):
+            pytest.skip(reason)
+        if not (folder / path.name).exists():
+            limit = f"--ExecutePreprocessor.timeout={stored.BUDGET}"
+            stored.nbconvert(
+                "--to=notebook",
+                path,
+                "--execute",
+                limit,
+                folder=folder,
+                seconds=2 * stored.BUDGET + 60,
+            )
+        return folder / path.name
+
+    return execute
+
+
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of a Chromium. Without one the test is skipped, and fails when CI=true."""
     named = os.environ.get("XLAB_CHROMIUM")

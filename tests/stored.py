@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What a notebook needs that is in no extra of the tests: where it is not installed, the notebook is not executed.
 NEEDS = {"14_your_own_flax_model": ("flax", "jax")}
 KEPT = ("text/plain", "image/svg+xml", "image/png")
+BUDGET = 60  # seconds on two cores; the machine that tests may be busy, so twice that is let pass
 LARGEST = 20_000  # bytes of one output as JSON
 TEXT = 6_000  # characters of text, where an output is larger
 
@@ -25,6 +27,37 @@ def missing(path: Path) -> str:
     """Why a notebook cannot be executed here, in words; empty where it can."""
     absent = [name for name in NEEDS.get(path.stem, ()) if find_spec(name) is None]
     return f"{', '.join(absent)} not installed: pip install '.[libraries]'" if absent else ""
+
+
+def nbconvert(form: str, path: Path, *options: str, folder: Path, seconds: float) -> None:
+    """Converts a notebook under `folder`, in a process of its own with eight devices."""
+    environment = dict(
+        os.environ,
+        XLAB_NUM_CPU_DEVICES="8",
+        IPYTHONDIR=str(folder / "ipython"),
+        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    )
+    environment.pop("PYTEST_ADDOPTS", None)
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--log-level=ERROR",
+        f"--output-dir={folder}",
+        form,
+        *options,
+        str(path),
+    ]
+    run = subprocess.run(
+        command,
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-6000:]
 
 
 def joined(outputs: list[dict]) -> list[dict]:

@@ -1,4 +1,4 @@
-"""Executes every notebook under nbval, in a kernel of its own, and checks how they are written."""
+"""Executes every notebook, has nbval compare what it gave with what is stored, and checks how they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tests import stored
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-BUDGET = 60  # seconds on two cores; the machine that tests may be busy, so twice that is let pass
+needs_nbval = pytest.mark.skipif(
+    find_spec("nbval") is None, reason="nbval is not installed (pip install 'xlab[test]')"
+)
 
 
 def cells(path: Path, kind: str) -> list[str]:
@@ -29,17 +31,10 @@ def test_there_is_a_tour():
     assert any(path.name.startswith("00_") for path in NOTEBOOKS)
 
 
-@pytest.mark.notebook
-@pytest.mark.slow
-@pytest.mark.skipif(
-    find_spec("nbval") is None, reason="nbval is not installed (pip install 'xlab[test]')"
-)
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
-def test_it_runs(path, tmp_path):
-    if reason := stored.missing(path):
-        pytest.skip(reason)
+def compared(path, executed, folder):
+    """nbval's comparison of what cells gave with what is stored, as the finished process of a pytest of its own."""
     # An empty configuration: this suite's options (warnings are errors) are not about other people's kernels.
-    settings = tmp_path / "pytest.ini"
+    settings = folder / "pytest.ini"
     settings.write_text("[pytest]\n")
     sanitize = path.with_name("sanitize.cfg")
     command = [
@@ -47,36 +42,77 @@ def test_it_runs(path, tmp_path):
         "-m",
         "pytest",
         "--nbval-lax",
-        "--nbval-current-env",
         "-q",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "tests.replayed",
+        f"--executed={executed}",
         "-c",
         str(settings),
         "--rootdir",
-        str(tmp_path),
-        f"--nbval-cell-timeout={BUDGET}",
+        str(folder),
         str(path),
     ]
     if sanitize.exists():
         command.append(f"--nbval-sanitize-with={sanitize}")
     environment = dict(
         os.environ,
-        XLAB_NUM_CPU_DEVICES="8",
-        IPYTHONDIR=str(tmp_path / "ipython"),
         PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     )
     environment.pop("PYTEST_ADDOPTS", None)
-    done = subprocess.run(
+    return subprocess.run(
         command,
-        cwd=tmp_path,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=2 * BUDGET + 60,
+        timeout=120,
         check=False,
     )
+
+
+@pytest.mark.notebook
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")  # the pages of `test_static_twin` show the same execution
+@needs_nbval
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_it_runs(path, executed, tmp_path):
+    """Every cell, in a kernel of its own, and what nbval compares is what is stored."""
+    done = compared(path, executed(path), tmp_path)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    cells_run = sum(bool(source.strip()) for source in cells(path, "code"))
+    assert f"{cells_run} passed" in done.stdout
+
+
+@pytest.mark.slow
+@needs_nbval
+def test_other_outputs_are_noticed(tmp_path):
+    """An output that is not the stored one, and a cell that was not executed, fail where they stand."""
+    import nbformat.v4 as v4
+
+    def notebook(name, second, text):
+        said = [v4.new_output("stream", text=text)]
+        made = v4.new_notebook(
+            cells=[
+                v4.new_code_cell("x = 1", execution_count=1),
+                v4.new_code_cell(
+                    f"# NBVAL_CHECK_OUTPUT\n{second}", execution_count=2, outputs=said
+                ),
+            ]
+        )
+        path = tmp_path / name
+        path.write_text(json.dumps(made))
+        return path
+
+    path = notebook("kept.ipynb", "print(x)", "1\n")
+    for second, text, told in (
+        ("print(x)", "1\n", "2 passed"),
+        ("print(x)", "2\n", "Cell outputs differ"),
+        ("print(2)", "1\n", "no cell executed after the one before says"),
+    ):
+        done = compared(path, notebook("executed.ipynb", second, text), tmp_path)
+        assert told in done.stdout and (done.returncode == 0) == (told == "2 passed"), done.stdout
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,63 +13,19 @@ from tests import stored
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 PICTURES = ("image/png", "image/svg+xml")
-pytestmark = pytest.mark.xdist_group(
-    "browser"
-)  # in one worker: a notebook is executed once for both tests
+# In one worker: a notebook is executed once for these tests and `tests/test_notebooks.py`.
+pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture(scope="session")
-def converted(tmp_path_factory):
+def converted(executed):
     """Converts a notebook, executed, once for all tests: the pages and the notebooks with their outputs."""
-    if find_spec("nbconvert") is None:
-        pytest.skip("nbconvert is not installed (pip install 'xlab[test]')")
-    folder = tmp_path_factory.mktemp("twin")
     done: dict[Path, tuple[Path, Path]] = {}
 
     def convert(path: Path) -> tuple[Path, Path]:
-        if reason := stored.missing(path):
-            pytest.skip(reason)
         if path not in done:
-            env = dict(
-                os.environ,
-                XLAB_NUM_CPU_DEVICES="8",
-                IPYTHONDIR=str(folder / "ipython"),
-                PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-            )
-            base = [
-                sys.executable,
-                "-m",
-                "nbconvert",
-                "--log-level=ERROR",
-                f"--output-dir={folder}",
-            ]
-            run = subprocess.run(
-                [
-                    *base,
-                    "--to=notebook",
-                    "--execute",
-                    "--ExecutePreprocessor.timeout=240",
-                    str(path),
-                ],
-                env=env,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=400,
-                check=False,
-            )
-            assert run.returncode == 0, run.stderr[-3000:]
-            notebook = folder / path.name
-            page = subprocess.run(
-                [*base, "--to=html", str(notebook)],
-                env=env,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert page.returncode == 0, page.stderr[-3000:]
+            notebook = executed(path)
+            stored.nbconvert("--to=html", notebook, folder=notebook.parent, seconds=120)
             done[path] = notebook, notebook.with_suffix(".html")
         return done[path]
 
