@@ -41,6 +41,10 @@ COMPILED_QUICKLY = (
     "tests/kernels/test_algorithms.py",
     "tests/lax/collectives/",
     "tests/lax/control/",
+    "tests/lax/test_gather.py",
+    "tests/lax/test_ref_access.py",
+    "tests/lax/test_ref_elements.py",
+    "tests/lax/test_ref_views.py",
 )
 
 
