@@ -238,12 +238,12 @@ def test_program(notebook, cell):
     until(notebook, lambda: size()[1] > 100, "no graph is drawn")
     notebook.wait_for_timeout(300)
     seen = {}
-    for name in ("open", "close", "larger", "smaller", "fit"):
+    for name in ("open all", "close all", "larger", "smaller", "fit"):
         jaxpr.locator(".xl-graph-tools").get_by_role("button", name=name, exact=True).click()
         seen[name] = size()
     assert (
-        seen["open"][1] > seen["close"][1]
-        and seen["larger"][1] > seen["close"][1]
+        seen["open all"][1] > seen["close all"][1]
+        and seen["larger"][1] > seen["close all"][1]
         and seen["larger"][1] > seen["smaller"][1]
     )
     jaxpr.locator("canvas").locator("xpath=..").focus()

@@ -98,4 +98,23 @@ drawn.openAll(false);
 assert.equal(drawn.svg().split("<rect").length, closed);
 for (const run of bin) run();
 assert.equal(drawn.el.listenerCount(), 0);
+
+// repeated layers are one box, which opens to a box for each; many inputs and results share one
+{
+  const { layered } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+  const net = readProgram(layered, 0);
+  assert.deepEqual(layered.layers, { 0: [[0, 5, 6, "block"]] });
+  const within = [];
+  const boxes = makeGraph(net, { select() {}, on() {}, keys: [] }, within);
+  boxes.openAll(false);
+  const words = () => [...boxes.svg().matchAll(/font-weight="600">([^<]*)</g)].map((m) => m[1]);
+  assert.deepEqual(words(), ["block ×6", "20 results"]);
+  boxes.openAll(true);
+  const open = words();
+  assert.deepEqual(open.filter((text) => text.startsWith("block")), ["block ×6", ...[1, 2, 3, 4, 5, 6].map((n) => `block ${n}`)]);
+  assert.equal(open.filter((text) => text === "tanh").length, 6);
+  assert.ok(open.includes("w0"), "what one group alone uses stands in it");
+  boxes.light([7], [], null);
+  for (const run of within) run();
+}
 console.log("ok");

@@ -20,6 +20,7 @@ from xlab.notebook.views import VIEWS, page, view_for
 from xlab.notebook.views.page_codec import squeeze
 from xlab.notebook.views.passes import passes_data
 from xlab.notebook.views.program import columns
+from xlab.observe import records
 from xlab.observe.figures.sugiyama import sugiyama_layout
 from xlab.observe.records.diff import Diff
 from xlab.observe.records.ladder import Ladder
@@ -27,6 +28,7 @@ from xlab.observe.records.passes import modules
 from xlab.observe.records.targets import Scheduled
 
 HERE = Path(__file__).parent
+F32 = records.Type("f32", (4,))
 LINES = [
     f'  %v{i} = f32[{i % 7},007,{10 ** (i % 20)}] add(%v{i - 1}, −{i}.05e-{i}, ٣, "{i}")'
     if i % 3
@@ -74,10 +76,25 @@ def test_programs_pieces_layout_and_graph(tmp_path):
         "lines": LINES,
         "odd": [[], [[3]], ["a"] * 40, [[i, -i, 7] for i in range(40)], [[]] * 40, {}, None, 1.5],
     }
+    ops = ("dot_general", "add", "tanh", "mul", "sub")
+    made_of_layers = records.Program(
+        "net",
+        tuple(records.Variable(f"w{n}", F32) for n in range(20)),
+        ("v30", *(f"v{n}" for n in range(1, 20))),
+        (),
+        tuple(
+            records.Equation(
+                n, ops[n % 5], (f"v{n}" if n else "w0", f"w{n % 20}"), (records.Variable(f"v{n + 1}", F32),)
+            )
+            for n in range(30)
+        ),
+        layer_names=("block",),
+    )  # fmt: skip
     data = tmp_path / "data.json"
     data.write_text(
         json.dumps(
             {
+                "layered": columns(made_of_layers),
                 "graph": graph,
                 "program": columns(sample.program()),
                 "plain": plain,

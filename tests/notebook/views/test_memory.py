@@ -8,8 +8,8 @@ from tests.notebook.views import sample
 from xlab.notebook.views.buffers import donations_node, map_node, peak_node, places
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.live import live_panel
-from xlab.notebook.views.memory import memory_node
-from xlab.observe.records import Buffer, Memory
+from xlab.notebook.views.memory import memory_node, memory_panel
+from xlab.observe.records import Buffer, Equation, Memory, Program
 from xlab.observe.records.live import Live, LiveArray
 
 REPORT = sample.report()
@@ -37,6 +37,31 @@ def test_what_is_alive_at_the_peak_is_listed():
     page = html(peak_node(PROGRAM))
     assert page.index(">t<") and page.index(">x<") and ">u<" not in page and "50 %" in page
     assert peak_node(Memory("f")) is None and map_node(Memory("f")) is None
+
+
+def test_what_repeated_layers_hold_is_one_row_that_opens():
+    layer = ("dot_general", "add", "tanh", "mul")
+    program = Program(
+        "f",
+        equations=tuple(Equation(i, layer[i % 4]) for i in range(12)),
+        layer_names=("block",),
+    )
+    held = [Buffer(f"fusion.{i}", 8, "temporary", 0, 3 + i, equation=i) for i in (2, 6, 10, 3)]
+    given = [Buffer(f"p['l'][{i}]['w']", 16, "argument", 0, 9) for i in range(3)]
+    memory = Memory("f", peak=80, peak_step=1, buffers=(*held, *given, Buffer("x", 4, end=3)))
+    page = html(memory_panel((memory,), (program,)))
+    peak = page[page.index("alive at the peak<") : page.index("8 buffers, largest first")]
+    names = re.findall(r"<summary><code>(.*?)</code><b> ×(\d)</b><small>(.*?)</small>", peak)
+    assert names == [
+        ("p['l'][*]['w']", "3", " argument"),
+        ("fusion", "3", " temporary, block ×3"),
+    ]
+    assert "48 B" in peak and "24 B" in peak and peak.count("<tr") == 4
+    for part in (peak, page[page.index("8 buffers, largest first") :]):
+        assert "data-eq='0:2 0:6 0:10'" in part and "<code>fusion.6</code>" in part
+    assert "fusion.3</code><small> temporary" in peak, "another place of a layer is another row"
+    # Of the programs nothing is known: every buffer stands by itself, but for arguments, which have paths.
+    assert html(memory_panel((memory,))).count("<summary><code>") == 2
 
 
 def test_donations_say_what_became_of_them():

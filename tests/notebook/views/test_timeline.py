@@ -10,6 +10,7 @@ from xlab.notebook.export import write_html
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.timeline import longest, rows_of, timeline_data, timeline_panel
+from xlab.observe.records import timeline as r
 
 REPORT = sample.report()
 LINE = sample.timeline(REPORT)
@@ -25,6 +26,18 @@ def test_the_picture_has_a_row_per_device_and_says_where_its_time_went():
     assert "16 % of the time in collectives is hidden behind computing" in words
     assert "2 later operations not kept" in words and "of the compiler" in words
     assert timeline_panel(()) is None
+
+
+def test_a_long_step_is_drawn_to_its_end():
+    """A drawing is as long as it is: cut as text is, it would not be one."""
+    many = tuple(r.Operation(f"add.{n}", n % 8, 10.0 * n, 4.0) for n in range(1600))
+    drawn = html(timeline_panel((r.Timeline("f", 16_000.0, tuple(range(8)), many),)))
+    (path,) = re.findall(r"<path class='xl-tl-compute' d='([^']*)'", drawn)
+    assert re.fullmatch(r"(M[\d.]+ [\d.]+h[\d.]+v[\d.]+h-[\d.]+z)+", path)
+    assert path.count("M") == 1600 and f"M{84 + 15_990 * 916 / 16_000:.1f} " in path
+    close = tuple(r.Operation(f"add.{n}", 0, 1.0 * n, 0.9) for n in range(16_000))
+    drawn = html(timeline_panel((r.Timeline("f", 16_000.0, (0,), close),)))
+    assert drawn.count("M84.0 21h") == 1 and len(drawn) < 20_000, "what touches is one box"
 
 
 def test_rows_make_room_for_what_runs_beside():

@@ -7,8 +7,8 @@ from xlab import numpy as jnp
 from xlab import observe
 from xlab.notebook.views.program import columns
 from xlab.observe.figures.graph import graph
-from xlab.observe.records import Equation
-from xlab.observe.records.repeats import Repeat, repeats
+from xlab.observe.records import Equation, Type, Variable
+from xlab.observe.records.repeats import Repeat, layers, places, repeats
 
 
 def block(p, x):
@@ -34,6 +34,35 @@ def test_layers_of_a_network_forwards_and_backwards():
     back = repeats(observe.program(xlab.grad(loss), LAYERS, X).equations)
     assert [r.name for r in back] == ["block", "block"]
     assert back[0].times == 6 and back[1].times >= 5
+
+
+def test_layers_are_named_by_the_function_around_them_and_found_inside_programs():
+    def norm(x):
+        return x - jnp.mean(x) * jnp.sum(x)
+
+    def layer(p, x):
+        return norm(norm(x)) @ p["up"] @ p["down"]
+
+    def net(layers, x):
+        for p in layers:
+            x = layer(p, x)
+        return jnp.sum(x)
+
+    program = observe.program(xlab.jit(net), LAYERS, X)
+    inner = program if len(program.equations) > 3 else program.equations[0].nested[0]
+    (found,) = layers(inner)
+    assert (found.name, found.times) == ("layer", 6), "not that of most of its equations, `norm`"
+    back = layers(observe.program(xlab.grad(net), LAYERS, X))
+    assert {r.name for r in back} == {"layer"} and len(back) == 2
+    held = places(inner)
+    first, second = (inner.equations[found.start + n] for n in (2, 2 + found.length))
+    assert held[first.id] == held[second.id] and held[first.id].number == (2, 0)
+    outer = observe.program(lambda ps, x: xlab.jit(net)(ps, x) * 2, LAYERS, X)
+    assert any("layer ×6, 5 more" in line for line in columns(outer)["rows"]["text"])
+    split = Equation(0, "sin", outputs=(Variable("a", Type("f32", (8,), (("data",),))),))
+    whole = Equation(1, "sin", outputs=(Variable("b", Type("f32", (8,))),))
+    rest = [Equation(n, op) for n, op in enumerate(("mul", "add", "exp"), 2)]
+    assert len(repeats([split, *rest, whole, *rest])) == 1, "how a value is split may differ"
 
 
 def test_no_layers_where_nothing_repeats_or_what_repeats_is_short():

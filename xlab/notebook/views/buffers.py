@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from xlab.notebook.views.draw import Node, h, key, table, warning
+from xlab.observe.placing.patterns import pattern_of
 from xlab.observe.records import Buffer, Memory
 from xlab.observe.records.buffers import alive_at, live_bytes
+from xlab.observe.records.repeats import Place
 from xlab.observe.records.units import plural, size_text
 
 WIDTH, MAP_HEIGHT, CURVE_HEIGHT, GUTTER = 820, 250, 64, 62
@@ -15,6 +19,12 @@ MOST_COLUMNS = 150
 """Steps of the curve: one attribute holds no more."""
 
 MOST_AT_PEAK = 12
+MOST_ALIKE = 64
+"""Buffers that stand at one place of layers and are named when their row opens."""
+
+_COUNTER = re.compile(r"\.\d+$")
+"""What the compiler puts behind the name of an instruction to tell it from others."""
+
 _KINDS = {
     "argument": "arguments",
     "output": "outputs",
@@ -167,31 +177,124 @@ def _curve(m: Memory, steps: int, wide: float) -> list[Node]:
     ]
 
 
-def peak_node(m: Memory) -> Node | None:
-    """What is alive at the peak, largest first."""
+class Alike(NamedTuple):
+    """Buffers of one size and kind that stand at the same place of repeated layers, or one that has no such place."""
+
+    name: str
+    members: tuple[Buffer, ...]
+    layers: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of them."""
+        return sum(b.size for b in self.members)
+
+
+def alike(buffers: Sequence[Buffer], places: Mapping[int, Place] | None = None) -> list[Alike]:
+    """The buffers of a program, those of repeated layers together, in order of the first of each.
+
+    >>> two = [Buffer(f"params[{n}]['w']", 8, "argument") for n in range(2)]
+    >>> [(x.name, len(x.members), x.size) for x in alike([*two, Buffer("t", 4)])]
+    [("params[*]['w']", 2, 16), ('t', 1, 4)]
+    """
+    groups: dict[tuple, list[Buffer]] = {}
+    layers: dict[tuple, str] = {}
+    for n, b in enumerate(buffers):
+        place = (places or {}).get(b.equation)
+        stem = _COUNTER.sub("", b.name) if place else pattern_of(b.name)
+        found: tuple = (b.kind, b.size, stem, n if not place and "*" not in stem else -1)
+        if place is not None:
+            found += (place.layers.start, place.number)
+            layers[found] = f"{place.layers.name or 'layer'} ×{place.layers.times}"
+        groups.setdefault(found, []).append(b)
+    return [
+        Alike(
+            at[2] if len(held) > 1 else held[0].name,
+            tuple(sorted(held, key=lambda b: (b.start, b.equation))),
+            layers.get(at, ""),
+        )
+        for at, held in groups.items()
+    ]
+
+
+def alike_node(group: Alike, program: int) -> Node:
+    """The names of what is alike: one, or one for all that opens."""
+    (first, *more), layers = group.members, group.layers
+    if not more:
+        return h("span", None, h("code", None, first.name), h("small", None, f" {first.kind}"))
+    where = f" {first.kind}" + (f", {layers}" if layers else "")
+    return h(
+        "details",
+        {"class": "xl-alike"},
+        h(
+            "summary",
+            None,
+            h("code", None, group.name),
+            h("b", None, f" ×{len(group.members)}"),
+            h("small", None, where),
+        ),
+        *(
+            h(
+                "div",
+                {"data-eq": key(program, b.equation)},
+                h("code", None, b.name),
+                h("small", None, f" {size_text(b.size)}, alive {b.start}–{b.end}"),
+            )
+            for b in group.members[:MOST_ALIKE]
+        ),
+        h("small", None, f"and {len(group.members) - MOST_ALIKE:,} more")
+        if len(group.members) > MOST_ALIKE
+        else None,
+    )
+
+
+def keys_of(group: Alike, program: int) -> str | None:
+    """The selection keys of what is alike."""
+    found = dict.fromkeys(key(program, b.equation) for b in group.members[:MOST_ALIKE])
+    return " ".join(k for k in found if k) or None
+
+
+def lines_of(group: Alike) -> str:
+    """The line that made what is alike."""
+    found = {b.source.line for b in group.members if b.source}
+    return str(found.pop()) if len(found) == 1 else ""
+
+
+def peak_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node | None:
+    """What is alive at the peak, largest first; what repeated layers hold in one row."""
     found = alive_at(m.buffers, m.peak_step)
     if m.peak_step < 0 or not found:
         return None
-    alive, inside = [(b, own) for b, own in found if own], sum(not own for _, own in found)
-    total = max(1, sum(own for _, own in alive))
+    held = {id(b): own for b, own in found if own}
+    inside = sum(not own for _, own in found)
+    total = max(1, sum(held.values()))
+    alive = [
+        (group, sum(held[id(b)] for b in group.members))
+        for group in alike([b for b, own in found if own], places)
+    ]
+    alive.sort(key=lambda x: -x[1])
     rows = [
         h(
             "tr",
-            {"data-eq": key(m.program, b.equation)},
-            h("td", None, h("code", None, b.name), h("small", None, f" {b.kind}")),
+            {"data-eq": keys_of(group, m.program)},
+            h("td", None, alike_node(group, m.program)),
             h(
                 "td",
                 {
                     "class": "n",
                     "title": f"{own:,} B"
-                    + (f" of {b.size:,}, the others in larger buffers" if own < b.size else ""),
+                    + (
+                        f" of {group.size:,}, the others in larger buffers"
+                        if own < group.size
+                        else ""
+                    ),
                 },
                 size_text(own),
             ),
             h("td", {"class": "n"}, f"{100 * own / total:.0f} %"),
-            h("td", {"class": "n"}, b.source.line if b.source else ""),
+            h("td", {"class": "n"}, lines_of(group)),
         )
-        for b, own in alive[:MOST_AT_PEAK]
+        for group, own in alive[:MOST_AT_PEAK]
     ]
     left = alive[MOST_AT_PEAK:]
     return h(
@@ -201,7 +304,7 @@ def peak_node(m: Memory) -> Node | None:
         h(
             "p",
             {"class": "xl-dim"},
-            f"{plural(len(left), 'more buffer')}, {size_text(sum(own for _, own in left))}",
+            f"{plural(sum(len(g.members) for g, _ in left), 'more buffer')}, {size_text(sum(own for _, own in left))}",
         )
         if left
         else None,

@@ -9,7 +9,9 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.dataflow_data import (
     HEAD,
+    Layers,
     flow_data,
+    layers_of,
     listed,
     mesh_of,
     rounds_of,
@@ -245,8 +247,10 @@ def _edge(x: float, y: float, cx: float, cy: float) -> tuple[float, float]:
     return (x + dx * k, y + dy * k) if k < math.inf else (x, y)
 
 
-def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> Node:
-    """The Collectives tab: the table, totals, and one frame of the largest."""
+def transfers_panel(
+    transfers: tuple[Transfer, ...], mesh: MeshInfo | None, layers: Layers | None = None
+) -> Node:
+    """The Collectives tab: the table, totals, and one frame of the largest; `layers` say which stand in repeated layers."""
     if not transfers:
         return panel(
             "collectives",
@@ -262,7 +266,7 @@ def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> N
             {"class": "xl-scroll"},
             table(
                 [c for c in HEAD if measured or c[0] not in MEASURED],
-                rows(transfers, still),
+                rows(transfers, still, layers),
                 "xl-transfers",
             ),
         ),
@@ -335,7 +339,7 @@ def _report_data(report: Report) -> dict[str, Any]:
     mesh = report_mesh(report)
     return {
         "transfers": transfers_data(report.transfers, mesh, arguments_of(report)),
-        "flow": flow_data(report.transfers, mesh),
+        "flow": flow_data(report.transfers, mesh, layers_of(report.programs)),
     }
 
 
@@ -344,7 +348,9 @@ add_tab(
     "Collectives",
     30,
     lambda report: (
-        transfers_panel(report.transfers, report_mesh(report)) if report.transfers else None
+        transfers_panel(report.transfers, report_mesh(report), layers_of(report.programs))
+        if report.transfers
+        else None
     ),
     _report_data,
 )

@@ -16,8 +16,9 @@ from xlab.interpreters.communication_costs import (
 )
 from xlab.notebook.views.draw import Node, clean, finite, h, key
 from xlab.notebook.views.layout import mesh_data
-from xlab.observe.records import ArrayLayout, MeshInfo, Transfer
+from xlab.observe.records import ArrayLayout, MeshInfo, Program, Transfer
 from xlab.observe.records.overlap import overlap_mark
+from xlab.observe.records.repeats import Place, places
 from xlab.observe.records.transfers import (
     advice_word,
     alike,
@@ -100,7 +101,18 @@ def listed(transfers: Sequence[Transfer]) -> tuple[list[int], list[int]]:
     return order[:STILL_ROWS], order[STILL_ROWS:MOST_ROWS]
 
 
-def rows(transfers: Sequence[Transfer], listed: Sequence[int]) -> list[Node]:
+Layers = Mapping[tuple[int, int], Place]
+"""Where in repeated layers an equation stands, by program and number."""
+
+
+def layers_of(programs: Sequence[Program]) -> dict[tuple[int, int], Place]:
+    """The places of the equations of some programs that stand in repeated layers."""
+    return {(n, at): place for n, p in enumerate(programs) for at, place in places(p).items()}
+
+
+def rows(
+    transfers: Sequence[Transfer], listed: Sequence[int], layers: Layers | None = None
+) -> list[Node]:
     """The table rows of some of a report's collectives; a reason that several have is told once."""
     measured = was_measured(transfers)
     first: dict[tuple, int] = {}
@@ -112,8 +124,22 @@ def rows(transfers: Sequence[Transfer], listed: Sequence[int]) -> list[Node]:
     return [
         r
         for i in listed
-        for r in row(transfers[i], i, measured, within[i], first[reason_key(transfers[i])] == i)
+        for r in row(
+            transfers[i],
+            i,
+            measured,
+            within[i],
+            first[reason_key(transfers[i])] == i,
+            _layers([transfers[n] for n in within[i]], layers or {}),
+        )
     ]
+
+
+def _layers(group: Sequence[Transfer], layers: Layers) -> str:
+    """The layers that collectives of one row stand in, where they all stand in the same."""
+    found = {layers.get((t.program, t.equation)) for t in group}
+    names = {f"{p.layers.name or 'layer'} ×{p.layers.times}" if p else "" for p in found}
+    return names.pop() if len(names) == 1 else ""
 
 
 def was_measured(transfers: Sequence[Transfer]) -> bool:
@@ -127,6 +153,7 @@ def row(
     measured: bool = True,
     group: Sequence[int] = (),
     tell: bool = True,
+    layers: str = "",
 ) -> list[Node]:
     """The table rows of one collective: its line and, where it is to be told, why it is there.
 
@@ -180,6 +207,7 @@ def row(
             h("button", {"class": "xl-pick xl-fold"}, f"{len(group)} × line {line}".strip())
             if leads
             else line,
+            h("small", {"class": "xl-of-layers"}, layers) if leads and layers else None,
         ),
     ]
     about = {"data-in": group[0] if len(group) > 1 and not leads else None, "data-origin": t.origin}
@@ -321,12 +349,14 @@ def attempt(t: Transfer, arguments: Sequence[ArrayLayout]) -> dict[str, Any] | N
     }
 
 
-def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[str, Any]:
+def flow_data(
+    transfers: tuple[Transfer, ...], mesh: MeshInfo | None, layers: Layers | None = None
+) -> dict[str, Any]:
     """The rows that the script adds, the mesh, the interconnects to choose from, and what the predictions in the records assume."""
     found = mesh_of(transfers, mesh)
     alpha, beta, way = assumed(transfers)
     return {
-        "later": rows(transfers, listed(transfers)[1]),
+        "later": rows(transfers, listed(transfers)[1], layers),
         "mesh": mesh_data(found) if found else None,
         "links": [[link.name, link.alpha, link.beta] for link in LINKS.values()],
         "alpha": alpha,

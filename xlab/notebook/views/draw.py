@@ -31,6 +31,10 @@ _ESCAPE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "
 _ESCAPE_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
 
+DRAWN = frozenset(("d", "points"))
+"""Attributes that hold a drawing of ours: they are as long as it is."""
+
+
 def clean(text: str, longest: int = LONGEST) -> str:
     """Make text safe to display: control and bidirectional characters become visible, long text is cut with a note.
 
@@ -63,7 +67,7 @@ def finite(x: float | None) -> float | None:
 def h(tag: str, attributes: dict[str, Any] | None = None, *children: Any) -> Node:
     """Return a node. Attributes that are None are left out; children may be nodes, text, numbers, None or lists of them."""
     kept = {
-        k: clean(v) if isinstance(v, str) else str(v)
+        k: (clean(v) if k not in DRAWN else v) if isinstance(v, str) else str(v)
         for k, v in (attributes or {}).items()
         if v is not None
     }

@@ -47,8 +47,23 @@ def level_columns(level: Level) -> dict[str, Any]:
         "heat": [[place[line - 1] + 1, us] for line, us in level.heat if line - 1 in place],
         "fold": fold,
         "closed": closed,
-        "start": next((i for i, line in enumerate(shown) if "func.func public" in line), 0),
+        "start": _first_of_compiled(shown)
+        if compiled
+        else next((i for i, line in enumerate(shown) if "func.func public" in line), 0),
     }
+
+
+_GIVEN = re.compile(r"= \S+ (?:parameter|constant|partition-id|replica-id)\(")
+
+
+def _first_of_compiled(lines: list[str]) -> int:
+    """Where the reading of a module begins: of many parameters, which come first, the last two are in sight.
+
+    >>> _first_of_compiled(["ENTRY %e {", *[f"  %p.{i} = f32[] parameter({i})" for i in range(30)], "  %x = f32[] add(%p.0, %p.1)"])
+    29
+    """
+    first = next((i for i, line in enumerate(lines[1:], 1) if not _GIVEN.search(line)), 0)
+    return first - 2 if first > 12 else 0
 
 
 def _hlo_order(lines: list[str]) -> list[int]:

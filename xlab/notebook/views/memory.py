@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.buffers import donations_node, map_node, peak_node
-from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.notebook.views.buffers import (
+    MOST_ALIKE,
+    alike,
+    alike_node,
+    donations_node,
+    keys_of,
+    lines_of,
+    map_node,
+    peak_node,
+)
+from xlab.notebook.views.draw import Node, h, panel, table
 from xlab.notebook.views.tabs import add_tab
-from xlab.observe.records import Memory
+from xlab.observe.records import Buffer, Memory, Program
+from xlab.observe.records.repeats import Place, places
 from xlab.observe.records.units import plural, size_text
 
 PARTS = (
@@ -20,7 +31,7 @@ PARTS = (
 MOST_BUFFERS = 40
 
 
-def memory_node(m: Memory) -> Node:
+def memory_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node:
     """One program: a bar of its parts, donations, and the largest buffers over the schedule."""
     total = max(1, sum(getattr(m, name) for name, _ in PARTS))
     bars = [
@@ -59,14 +70,14 @@ def memory_node(m: Memory) -> Node:
             "div",
             {"class": "xl-pair"},
             table((("per device", ""), ("size", "n")), numbers),
-            peak_node(m),
+            peak_node(m, places),
             donations_node(m),
         ),
         h(
             "details",
             None,
             h("summary", None, f"{plural(len(m.buffers), 'buffer')}, largest first"),
-            buffers_node(m),
+            buffers_node(m, places),
         )
         if m.buffers
         else None,
@@ -74,48 +85,33 @@ def memory_node(m: Memory) -> Node:
     return h("div", {"class": "xl-memory"}, *parts)
 
 
-def buffers_node(m: Memory) -> Node | None:
-    """The largest buffers: a bar from birth to last use; those alive at the peak are solid."""
+def buffers_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node | None:
+    """The largest buffers: a bar from birth to last use; those alive at the peak are solid. What repeated layers hold is one row."""
     if not m.buffers:
         return None
-    largest = sorted(m.buffers, key=lambda b: -b.size)
-    shown = largest[:MOST_BUFFERS]
+    groups = sorted(alike(m.buffers, places), key=lambda g: -g.size)
+    shown, left = groups[:MOST_BUFFERS], groups[MOST_BUFFERS:]
     end = max(b.end for b in m.buffers) + 1
-    rows = []
-    for b in shown:
-        alive = m.peak_step < 0 or b.start <= m.peak_step <= b.end
-        tip = (
-            f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}"
-            + ("   at the peak" if alive and m.peak_step >= 0 else "")
-            + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else "")
-        )
-        rows.append(
+    rows = [
+        h(
+            "tr",
+            {"data-eq": keys_of(g, m.program)},
+            h("td", None, alike_node(g, m.program)),
+            h("td", {"class": "n"}, size_text(g.size)),
             h(
-                "tr",
-                {"data-eq": key(m.program, b.equation)},
-                h("td", None, h("code", None, b.name), h("small", None, f" {b.kind}")),
-                h("td", {"class": "n"}, size_text(b.size)),
+                "td",
+                {"class": "xl-life"},
                 h(
-                    "td",
-                    {"class": "xl-life"},
-                    h(
-                        "span",
-                        {"class": "xl-track"},
-                        h(
-                            "span",
-                            {
-                                "class": f"xl-bar xl-part-{'arguments' if b.kind == 'argument' else 'outputs' if b.kind == 'output' else 'temporaries'}"
-                                + ("" if alive else " xl-off"),
-                                "style": f"left:{100 * b.start / end:.2f}%;width:{100 * (b.end - b.start + 1) / end:.2f}%",
-                                "title": tip,
-                            },
-                        ),
-                    ),
+                    "span",
+                    {"class": "xl-track"},
+                    *(_life(b, m, end) for b in g.members[:MOST_ALIKE]),
                 ),
-                h("td", {"class": "n"}, b.source.line if b.source else ""),
-            )
+            ),
+            h("td", {"class": "n"}, lines_of(g)),
         )
-    more = len(largest) - len(shown)
+        for g in shown
+    ]
+    more = sum(len(g.members) for g in left)
     return h(
         "div",
         {"class": "xl-buffers"},
@@ -125,20 +121,44 @@ def buffers_node(m: Memory) -> Node | None:
         h(
             "p",
             {"class": "xl-dim"},
-            f"{plural(more, 'smaller buffer')} not listed, {size_text(sum(b.size for b in largest[MOST_BUFFERS:]))}",
+            f"{plural(more, 'smaller buffer')} not listed, {size_text(sum(g.size for g in left))}",
         )
-        if more > 0
+        if more
         else None,
     )
 
 
-def memory_panel(memory: tuple[Memory, ...]) -> Node:
-    """The Memory tab."""
+def _life(b: Buffer, m: Memory, end: int) -> Node:
+    """The bar of one buffer over the schedule."""
+    alive = m.peak_step < 0 or b.start <= m.peak_step <= b.end
+    tip = (
+        f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}"
+        + ("   at the peak" if alive and m.peak_step >= 0 else "")
+        + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else "")
+    )
+    part = {"argument": "arguments", "output": "outputs"}.get(b.kind, "temporaries")
+    return h(
+        "span",
+        {
+            "class": f"xl-bar xl-part-{part}" + ("" if alive else " xl-off"),
+            "style": f"left:{100 * b.start / end:.2f}%;width:{100 * (b.end - b.start + 1) / end:.2f}%",
+            "title": tip,
+        },
+    )
+
+
+def memory_panel(memory: tuple[Memory, ...], programs: Sequence[Program] = ()) -> Node:
+    """The Memory tab; `programs` say which buffers are those of repeated layers."""
     return panel(
         "memory",
         "Memory",
         *(
-            map(memory_node, memory)
+            (
+                memory_node(
+                    m, places(programs[m.program]) if 0 <= m.program < len(programs) else None
+                )
+                for m in memory
+            )
             if memory
             else [
                 h("p", {"class": "xl-dim"}, "Nothing was compiled, so nothing is known of memory.")
@@ -169,5 +189,8 @@ class MemoryView(View):
 
 
 add_tab(
-    "memory", "Memory", 50, lambda report: memory_panel(report.memory) if report.memory else None
+    "memory",
+    "Memory",
+    50,
+    lambda report: memory_panel(report.memory, report.programs) if report.memory else None,
 )

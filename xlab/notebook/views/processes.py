@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from xlab.notebook.views.draw import LONGEST, Node, h, key, panel, table
+from xlab.notebook.views.draw import Node, h, key, panel, table
 from xlab.notebook.views.tabs import add_tab
 from xlab.notebook.views.timeline import box, tick
 from xlab.notebook.views.timings import ticks
@@ -56,14 +56,9 @@ def hatching(x: float, y: float, width: float, height: float) -> str:
 
 
 def _paths(name: str, parts: Sequence[str]) -> list[Node]:
-    """Paths of one class: text of an attribute is cut where it is too long, so each is kept short."""
-    out, now = [], ""
-    for part in parts:
-        if now and len(now) + len(part) > LONGEST:
-            out.append(now)
-            now = ""
-        now += part
-    return [h("path", {"class": name, "d": d}) for d in (*out, now) if d]
+    """The path of a class, where it draws anything."""
+    drawn = "".join(parts)
+    return [h("path", {"class": name, "d": drawn})] if drawn else []
 
 
 def _frame(

@@ -16,7 +16,7 @@ from xlab.notebook.views.levels import level_columns
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.records.program import screen_names
-from xlab.observe.records.repeats import Repeat, repeats
+from xlab.observe.records.repeats import Repeat, layers
 from xlab.observe.records.units import plural
 
 SHOWN = 200
@@ -43,6 +43,7 @@ def _columns(program: Program) -> dict[str, Any]:
     `rows` are the lines of the jaxpr: text, equation id (-1: none), depth, and how many following rows fold under it.
     `eqs` are per equation: id, row, program number (for name scopes), names in and out, line in `python`, and `args`: per
     input the position of the equation that made it, -1 for a literal or constant, -2 - n for argument n of its own program.
+    `layers` are by program number: the first equation of repeated layers, how many are in one, how many times, and a name.
     `names` are the user's own names of variables, as the page shows them.
     """
     lines, places = _python_lines(program)
@@ -97,14 +98,17 @@ def _columns(program: Program) -> dict[str, Any]:
         note(p.inputs)
         find = made.get
         # One layer stands open; those like it are one line, which opens.
-        layers = {r.start + r.length: r for r in repeats(p.equations)} if number == 0 else {}
+        found = layers(p)
+        after_first = {r.start + r.length: r for r in found}
+        if found:
+            folds[str(number)] = [[r.start, r.length, r.times, clean(r.name)] for r in found]
         ends: dict[int, int] = {}
         for place, e in enumerate(p.equations):
             if place in ends:
                 head = ends[place]
                 fold[head] = len(text) - 1 - head
-            if place in layers:
-                layer = layers[place]
+            if place in after_first:
+                layer = after_first[place]
                 closed.append(row(layer_text(layer), -1, level))
                 ends[layer.end] = closed[-1]
             outs = named(e.outputs)
@@ -150,6 +154,7 @@ def _columns(program: Program) -> dict[str, Any]:
         results.append([made.get(name, -1) for name in p.outputs] if number == 0 else [])
 
     closed: list[int] = []
+    folds: dict[str, list[list[Any]]] = {}
     results: list[list[int]] = []
     if program.made_by:
         row(clean(program.made_by), -1, 0)
@@ -176,6 +181,7 @@ def _columns(program: Program) -> dict[str, Any]:
         "python": lines,
         "rows": {"text": text, "id": ids, "depth": depth, "fold": fold, "closed": closed},
         "eqs": eqs,
+        "layers": folds,
         "inputs": [clean(f"{v.name}:{v.type.text}") for v in program.inputs],
         "results": results[-1],
         "names": {clean(k): clean(v) for k, v in screen_names(notes, letters).items()},

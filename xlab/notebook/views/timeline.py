@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from xlab.notebook.views.base import View
@@ -39,15 +40,19 @@ def chart(t: Timeline) -> Node:
     """All devices over one time axis. Waits are hollow, operations filled; a line joins what met in a collective, from the device that came last."""
     rows = rows_of(t)
     scale = (WIDTH - LEFT) / max(t.duration_us, 1e-6)
-    paths: dict[str, list[str]] = {name: [] for name, _ in CLASSES}
     x = lambda us: f"{LEFT + us * scale:.1f}"
+    spans: dict[tuple[str, float], list[tuple[float, float]]] = {}
     for o in t.operations:
         if o.device not in rows or o.kind == "loop":
             continue
         y = rows[o.device][0] + o.lane * LANE
-        paths[o.kind].append(box(x(o.start_us), y + 1, o.duration_us * scale, LANE - 2))
-        for start, end in o.waits:
-            paths["wait"].append(box(x(start), y + 4, (end - start) * scale, LANE - 8))
+        spans.setdefault((o.kind, y), []).append((o.start_us, o.start_us + o.duration_us))
+        spans.setdefault(("wait", y), []).extend(o.waits)
+    paths: dict[str, list[str]] = {name: [] for name, _ in CLASSES}
+    for (kind, y), found in spans.items():
+        inset = 4 if kind == "wait" else 1
+        for start, end in merged(found, 0.5 / scale):
+            paths[kind].append(box(x(start), y + inset, (end - start) * scale, LANE - 2 * inset))
     last, lanes = list(rows.values())[-1] if rows else (20, 1)
     tall = last + lanes * LANE + 4
     return h(
@@ -81,6 +86,21 @@ def chart(t: Timeline) -> Node:
         ),
         *(h("path", {"class": f"xl-tl-{name}", "d": "".join(d)}) for name, d in paths.items() if d),
     )
+
+
+def merged(spans: Iterable[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
+    """Spans in order, as one where no more than `gap` lies between them: a picture shows no more.
+
+    >>> merged([(4.0, 5.0), (0.0, 1.0), (1.2, 2.0)], 0.5)
+    [(0.0, 2.0), (4.0, 5.0)]
+    """
+    out: list[tuple[float, float]] = []
+    for start, end in sorted(s for s in spans if all(map(math.isfinite, s))):
+        if out and start - out[-1][1] <= gap:
+            out[-1] = out[-1][0], max(end, out[-1][1])
+        else:
+            out.append((start, end))
+    return out
 
 
 def tick(us: float) -> str:

@@ -7,14 +7,14 @@ Equations are boxes; nested programs, and runs of equations under one `named_sco
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.observe.figures.sugiyama import GraphLayout, sugiyama_layout
 from xlab.observe.pictures import set_picture
 from xlab.observe.records import Equation, Program, Variable
-from xlab.observe.records.repeats import repeats
+from xlab.observe.records.repeats import layers, repeats
 
 
 @dataclass
@@ -59,7 +59,16 @@ def graph(program: Program, depth: int = 1) -> Graph:
     (['x', 'sin', 'out 0'], [(0, 1), (1, 2)])
     """
     ends = tuple(Box("output", f"out {i}", uses=(name,)) for i, name in enumerate(program.outputs))
-    return _level(program.inputs, program.equations, ends, 0, depth)
+    return _level(program.inputs, program.equations, ends, 0, depth, _layer_names(program))
+
+
+def _layer_names(program: Program) -> dict[int, str]:
+    """The names of layers, by the number of the first equation of each, those in nested programs included."""
+    found = {program.equations[r.start].id: r.name for r in layers(program)}
+    for e in program.equations:
+        for inner in e.nested:
+            found.update(_layer_names(inner))
+    return found
 
 
 def _level(
@@ -68,6 +77,7 @@ def _level(
     ends: Sequence[Box],
     scope: int,
     depth: int,
+    names: Mapping[int, str],
 ) -> Graph:
     used = {name for e in equations for name in e.inputs} | {name for b in ends for name in b.uses}
     boxes = [
@@ -82,13 +92,16 @@ def _level(
 
     # A level that is one scope as a whole shows what is in it.
     if equations and part(equations[0]) and len({part(e) for e in equations}) == 1:
-        return _level(inputs, equations, ends, scope + 1, depth)
-    layers = {at: r for r in repeats(equations) for at in range(r.start, r.end)}
+        return _level(inputs, equations, ends, scope + 1, depth, names)
+    found = [
+        r._replace(name=names.get(equations[r.start].id) or r.name) for r in repeats(equations)
+    ]
+    layer_at = {at: r for r in found for at in range(r.start, r.end)}
     places = {id(e): at for at, e in enumerate(equations)}
 
     def group(e: Equation) -> tuple[str, bool]:
         """The scope, or the layers, that an equation stands in."""
-        r = layers.get(places[id(e)])
+        r = layer_at.get(places[id(e)])
         return (
             (part(e), False) if r is None else (f"{r.name or 'layer'} ×{r.times} @{r.start}", True)
         )
@@ -96,18 +109,18 @@ def _level(
     for (name, repeated), grouped in itertools.groupby(equations, group):
         run = tuple(grouped)
         if repeated:
-            r = layers[places[id(run[0])]]
+            r = layer_at[places[id(run[0])]]
             once = run[: r.length]
             made = {v.name for e in run for v in e.outputs}
             needs = tuple(dict.fromkeys(n for e in run for n in e.inputs if n not in made))
-            inside = _level((), once, (), scope, depth - 1) if depth > 0 else None
+            inside = _level((), once, (), scope, depth - 1, names) if depth > 0 else None
             words = f"{r.length} equations each"
             label = f"{r.name or 'layer'} ×{r.times}"
             boxes.append(Box("scope", label, words, "", needs, tuple(made), inside))
         elif name and len(run) > 1:
             made = {v.name for e in run for v in e.outputs}
             needs = tuple(dict.fromkeys(n for e in run for n in e.inputs if n not in made))
-            inside = _level((), run, (), scope + 1, depth - 1) if depth > 0 else None
+            inside = _level((), run, (), scope + 1, depth - 1, names) if depth > 0 else None
             boxes.append(
                 Box(
                     "scope",
@@ -119,14 +132,14 @@ def _level(
                 )
             )
         else:
-            boxes += [_equation(e, depth) for e in run]
+            boxes += [_equation(e, depth, names) for e in run]
     return _joined([*boxes, *ends])
 
 
-def _equation(e: Equation, depth: int) -> Box:
+def _equation(e: Equation, depth: int, names: Mapping[int, str]) -> Box:
     inside = None
     if e.nested and depth > 0:
-        inner = [_level(p.inputs, p.equations, (), 0, depth - 1) for p in e.nested]
+        inner = [_level(p.inputs, p.equations, (), 0, depth - 1, names) for p in e.nested]
         inside = Graph([], [], [])
         for g in inner:
             base = len(inside.boxes)

@@ -11,7 +11,7 @@ from xlab.observe.records import Equation, Program, Step, StepTrace, Value
 from xlab.observe.records.diff import MARKS, Diff
 from xlab.observe.records.ladder import Ladder, short_rule
 from xlab.observe.records.program import shown_names
-from xlab.observe.records.repeats import repeats
+from xlab.observe.records.repeats import layers
 from xlab.observe.records.stepper import value_text
 from xlab.observe.records.text import Options, text
 from xlab.observe.records.units import plural
@@ -107,11 +107,11 @@ def program_lines(
                 )
         elif variables:
             yield (("  " * depth + f"{word} {plural(len(variables), 'array')}", "dim"),)
-    layers = {r.start + r.length: r for r in repeats(program.equations)}
+    after_first = {r.start + r.length: r for r in layers(program)}
     passed = 0
     for at, e in enumerate(program.equations):
-        if at in layers:  # one layer is read, the others are counted
-            r = layers[at]
+        if at in after_first:  # one layer is read, the others are counted
+            r = after_first[at]
             passed = r.end
             yield (
                 (

@@ -8,7 +8,8 @@ import functools
 import linecache
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
@@ -278,6 +279,19 @@ def source_of(eqn: JaxprEqn) -> Source | None:
     if code is None:
         return None
     return place((code, eqn.source_info.lasti))
+
+
+def function_around(eqns: Sequence[JaxprEqn]) -> str:
+    """The innermost of the user's functions that nearly all of some equations stand in; empty where there is none."""
+    inside: Counter[Any] = Counter()
+    depth: dict[Any, int] = {}
+    for eqn in eqns:
+        codes = [code for frames in eqn.source_info.segments for code, _ in frames]
+        inside.update(set(codes))
+        depth.update({code: n for n, code in enumerate(codes)})
+    least = len(eqns) - max(1, len(eqns) // 20)
+    common = [c for c, n in inside.items() if n >= least and c.co_name[:1] != "<"]
+    return max(common, key=depth.__getitem__).co_name if common else ""
 
 
 def place(frame: tuple[Any, int]) -> Source:

@@ -29,6 +29,7 @@ from xlab.observe.programs import hlo as _hlo
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Equation, Level, MeshInfo, Program, Type, Variable
+from xlab.observe.records.repeats import repeats
 from xlab.sharding.factor_rules import ShardingRule
 
 LEVELS = ("stablehlo", "propagated", "partitioned", "optimized")
@@ -99,12 +100,17 @@ class _Maker:
             self.variable(v, n, specs.get(i))
             for i, (v, n) in enumerate(zip(jaxpr.invars, arg_names))
         )
+        equations = tuple(self.equation(e, notes) for e in jaxpr.eqns)
         return Program(
             name,
             inputs,
             tuple(atom_text(a, self.names) for a in jaxpr.outvars),
             tuple(self.variable(v) for v in jaxpr.constvars),
-            tuple(self.equation(e, notes) for e in jaxpr.eqns),
+            equations,
+            layer_names=tuple(
+                _names.function_around(jaxpr.eqns[r.start : r.start + r.length])
+                for r in repeats(equations)
+            ),
         )
 
     def equation(self, eqn: JaxprEqn, notes: dict[Var, str]) -> Equation:

@@ -148,7 +148,8 @@ class Program(Record):
 
     `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`;
     those in `shared` were measured together with others, and have an estimated part of that time. `effects` are what running it does
-    besides giving results. `made_by` says who traced and compiled it, where that was not this package.
+    besides giving results. `made_by` says who traced and compiled it, where that was not this package. `layer_names` are the functions that
+    its repeated layers stand in, in the order in which `repeats.repeats` finds them.
     """
 
     name: str
@@ -163,6 +164,7 @@ class Program(Record):
     shared: tuple[int, ...] = ()
     effects: tuple[str, ...] = ()
     made_by: str = ""
+    layer_names: tuple[str, ...] = ()
 
     def walk(self) -> Iterator[tuple[Equation, int]]:
         """Yield `(equation, depth)` in reading order, nested programs included.

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xlab.observe.records.program import Equation
+from xlab.observe.records.program import Equation, Program, Type
 
-LEAST, MOST, TRIES = 4, 2000, 3
-"""Equations of a layer, at least and at most, and how many lengths are tried from one equation on."""
+LEAST, MOST, TRIES, NEAR = 4, 2000, 8, 48
+"""Equations of a layer, at least and at most, how many lengths are tried from one equation on, and how far it is looked whether any are."""
 _PRIME, _BASE = (1 << 61) - 1, 1_000_003
 
 
@@ -27,8 +27,52 @@ class Repeat(NamedTuple):
         return self.start + self.length * self.times
 
 
+def layers(program: Program) -> list[Repeat]:
+    """The layers of a program by the names that it has for them.
+
+    >>> layer = [Equation(i, op) for i, op in enumerate(("dot", "add", "tanh", "mul"))]
+    >>> layers(Program("f", equations=(*layer, *layer), layer_names=("block",)))
+    [Repeat(start=0, length=4, times=2, name='block')]
+    """
+    found = repeats(program.equations)
+    names = program.layer_names if len(program.layer_names) == len(found) else [""] * len(found)
+    return [r._replace(name=name or r.name) for r, name in zip(found, names)]
+
+
+class Place(NamedTuple):
+    """Where in repeated layers something stands: which layers, and which equation of one of them, counted with those inside others."""
+
+    layers: Repeat
+    number: tuple[int, int]
+
+
+def places(program: Program) -> dict[int, Place]:
+    """The place of each equation that stands in layers, by its id; equations at the same place of different layers do the same.
+
+    >>> layer = ("dot", "add", "tanh", "mul")
+    >>> made = places(Program("f", equations=tuple(Equation(i, layer[i % 4]) for i in range(8))))
+    >>> made[1].number, made[5] == made[1], made[5].layers.times
+    ((1, 0), True, 2)
+    """
+    out = {}
+    for e in program.equations:
+        for inner in e.nested:
+            out.update(places(inner))
+    for r in layers(program):
+        for at, e in enumerate(program.equations[r.start : r.end]):
+            inside = [e, *(one for p in e.nested for one, _ in p.walk())]
+            for n, one in enumerate(inside):
+                out[one.id] = Place(r, (at % r.length, n))
+    return out
+
+
+def _kind(t: Type) -> tuple:
+    """What types of layers have in common: how one layer's value is split may differ from how the others' are."""
+    return (t.dtype, t.shape) if t.dtype else (t.label,)
+
+
 def repeats(equations: Sequence[Equation]) -> list[Repeat]:
-    """The layers of a program, in order: equal primitives with results of equal types, from equal lines.
+    """The layers among equations, in order: equal primitives with results of equal shapes and dtypes, from equal lines.
 
     >>> from xlab.observe.records.source import Source
     >>> layer = [Equation(i, op, source=Source("f.py", i, function="block")) for i, op in enumerate(("dot", "add", "tanh", "mul"))]
@@ -39,7 +83,7 @@ def repeats(equations: Sequence[Equation]) -> list[Repeat]:
     keys = []
     for e in equations:
         place = (e.source.file, e.source.line) if e.source else ()
-        key = (e.primitive, place, tuple(v.type.text for v in e.outputs))
+        key = (e.primitive, place, tuple([_kind(v.type) for v in e.outputs]))
         keys.append(numbers.setdefault(key, len(numbers) + 1))
     later = [0] * len(keys)
     last: dict[int, int] = {}
@@ -75,18 +119,24 @@ def repeats(equations: Sequence[Equation]) -> list[Repeat]:
 def _from(
     at: int, keys: list[int], later: list[int], part: Callable[[int, int], int]
 ) -> tuple[int, int] | None:
-    """Length and number of the layers that begin here."""
+    """Length and number of the layers that begin here: those that make up most, for a layer may itself begin with what repeats."""
     after = at
-    for _ in range(TRIES):
+    best = None
+    # Where few kinds of equations alternate are no layers, and nearly every length would be compared.
+    tries = TRIES if len(set(keys[at : at + NEAR])) < LEAST else 0
+    while tries < TRIES:
         after = later[after]
         length = after - at
         if not after or length > MOST or after + length > len(keys):
-            return None
-        if length < LEAST or part(at, length) != part(after, length):
+            break
+        if length < LEAST:
+            continue
+        tries += 1
+        if part(at, length) != part(after, length):
             continue
         first, times = keys[at : at + length], 1
         while keys[at + times * length : at + (times + 1) * length] == first:
             times += 1
         if times > 1 and len(set(first)) >= LEAST:
-            return length, times
-    return None
+            best = max(best or (0, 0), (length, times), key=lambda found: found[0] * found[1])
+    return best

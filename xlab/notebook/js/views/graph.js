@@ -6,12 +6,16 @@ import { sugiyamaLayout } from "./sugiyama.js";
 
 const crowd = 1200;
 const openBelow = 60;
+/** Layers that stand beside one another in an opened box; of more, so many boxes of some each. */
+const mostLayers = 60;
+/** Inputs or results of a level with a box of their own; more share one. */
+const mostEnds = 16;
 
 /** Whether a box starts a collective: what it makes comes later. */
 const isPending = (box) => (box?.type || "").startsWith("Todo{");
 
 /** The boxes of one level: `{label, type, key, eq, args, inner}`; `inner` makes the boxes inside, which are made when it is opened. */
-function boxesOf(program, list, inputs, scope, top) {
+function boxesOf(program, list, inputs, scope, top, layers = []) {
   const { eqs } = program.data;
   const boxes = [];
   const holder = new Map();
@@ -19,30 +23,72 @@ function boxesOf(program, list, inputs, scope, top) {
     for (const k of members) holder.set(k, boxes.length);
     boxes.push(box);
   };
-  const used = new Set(list.flatMap((k) => eqs.args[k]).filter((a) => a < -1));
-  if (top) for (const a of program.data.results) if (a < -1) used.add(a);
-  for (const a of [...used].sort((p, q) => q - p)) {
-    const [name, type] = inputs[-2 - a] || ["?", ""];
-    put({ kind: "in", label: program.shown(name), type, args: [] }, a);
-  }
   const part = (k) => eqs.scope[k].split("/")[scope] || "";
   const lone = list.length && part(list[0]) && list.every((k) => part(k) === part(list[0]));
-  const size = list.length > crowd * 4 ? Math.ceil(list.length / crowd) : 0;
+  const groupOf = (run, label, key, inner) => {
+    let end = run[run.length - 1] + 1;
+    while (end < eqs.id.length && program.data.rows.depth[eqs.row[end]] > program.data.rows.depth[eqs.row[run[0]]]) end += 1;
+    return { kind: "group", end, label, type: `${run.length.toLocaleString("en")} equations`, count: run.length, key, eqs: run, args: run.flatMap((k) => eqs.args[k]), inner };
+  };
+  /** Layers from the one numbered `first` on, one box each; of very many, boxes of some of them. */
+  const layerBoxes = (run, length, name, first, key) => {
+    const each = length * (run.length / length > mostLayers ? Math.ceil(run.length / length / mostLayers) : 1);
+    const pieces = Array.from({ length: Math.ceil(run.length / each) }, (_, n) => run.slice(n * each, (n + 1) * each));
+    const holder = new Map(pieces.flatMap((piece, n) => piece.map((k) => [k, n])));
+    return edged(pieces.map((piece, n) => {
+      const at = first + (n * each) / length;
+      const last = at + piece.length / length - 1;
+      return groupOf(piece, at === last ? `${name} ${at}` : `${name} ${at} … ${last}`, `${key}.${at}`,
+        () => (at === last ? boxesOf(program, piece, inputs, scope, false) : layerBoxes(piece, length, name, at, `${key}.${at}`)));
+    }), holder);
+  };
+  const starts = new Map(layers.map((layer) => [layer[0], layer]));
+  const folded = layers.reduce((sum, [, length, times]) => sum + length * times, 0);
+  const size = list.length - folded > crowd * 4 ? Math.ceil((list.length - folded) / crowd) : 0;
   for (let i = 0; i < list.length; ) {
+    const layer = starts.get(i);
+    if (layer) {
+      const [, length, times, name] = layer;
+      const run = list.slice(i, i + length * times);
+      const box = groupOf(run, `${name || "layer"} ×${times}`, `l${run[0]}`, () => layerBoxes(run, length, name || "layer", 1, `l${run[0]}`));
+      box.type = `${length.toLocaleString("en")} equations each`;
+      put(box, ...run);
+      i += run.length;
+      continue;
+    }
     let j = i + 1;
     const name = size || lone ? "" : part(list[i]);
-    if (size) j = Math.min(list.length, i + size);
-    else if (name) while (j < list.length && part(list[j]) === name) j += 1;
+    if (size) while (j < list.length && j < i + size && !starts.has(j)) j += 1;
+    else if (name) while (j < list.length && part(list[j]) === name && !starts.has(j)) j += 1;
     const run = list.slice(i, j);
-    if (run.length > 1) {
-      let end = run[run.length - 1] + 1;
-      while (end < eqs.id.length && program.data.rows.depth[eqs.row[end]] > program.data.rows.depth[eqs.row[run[0]]]) end += 1;
-      const group = { kind: "group", end, label: name || `${i} … ${j - 1}`, type: `${run.length} equations`, count: run.length, key: `s${run[0]}.${scope}`, eqs: run, args: run.flatMap((k) => eqs.args[k]), inner: () => boxesOf(program, run, inputs, scope + (size ? 0 : 1), false) };
-      put(group, ...run);
-    } else put(equationBox(program, run[0], lone ? scope + 1 : scope), run[0]);
+    if (run.length > 1) put(groupOf(run, name || `${i} … ${j - 1}`, `s${run[0]}.${scope}`, () => boxesOf(program, run, inputs, scope + (size ? 0 : 1), false)), ...run);
+    else put(equationBox(program, run[0], lone ? scope + 1 : scope), run[0]);
     i = j;
   }
-  if (top) program.data.results.forEach((a, i) => holder.has(a) && boxes.push({ kind: "out", label: `out ${i}`, type: "", args: [a] }));
+  // An input that one group alone uses stands in it; the others come first.
+  const users = new Map();
+  boxes.forEach((box, b) => {
+    for (const a of box.args) if (a < -1) users.has(a) ? users.get(a).add(b) : users.set(a, new Set([b]));
+  });
+  if (top) for (const a of program.data.results) if (a < -1) users.set(a, new Set([-1, -2]));
+  const within = ([b, ...more]) => !more.length && boxes[b].kind === "group";
+  const given = [...users.keys()].filter((a) => !within(users.get(a))).sort((p, q) => q - p);
+  const many = given.length > mostEnds;
+  const ins = many ? [{ kind: "in", label: `${given.length.toLocaleString("en")} inputs`, type: "", args: [] }] : given.map((a) => {
+    const [name, type] = inputs[-2 - a] || ["?", ""];
+    return { kind: "in", label: program.shown(name), type, args: [] };
+  });
+  for (const [k, at] of holder) holder.set(k, at + ins.length);
+  given.forEach((a, i) => holder.set(a, many ? 0 : i));
+  boxes.unshift(...ins);
+  const results = top ? program.data.results.map((a, i) => [a, `out ${i}`]).filter(([a]) => holder.has(a)) : [];
+  if (results.length > mostEnds) boxes.push({ kind: "out", label: `${results.length.toLocaleString("en")} results`, type: "", args: results.map(([a]) => a) });
+  else for (const [a, label] of results) boxes.push({ kind: "out", label, type: "", args: [a] });
+  return edged(boxes, holder);
+}
+
+/** The edges among boxes: `holder` says which box makes what the k-th equation makes. */
+function edged(boxes, holder) {
   const from = [];
   const to = [];
   boxes.forEach((box, b) => {
@@ -54,6 +100,9 @@ function boxesOf(program, list, inputs, scope, top) {
   });
   return { boxes, from, to };
 }
+
+/** The repeated layers of the program that an equation stands in: `[first, length, times, name]`. */
+const layersOf = (program, k) => program.data.layers?.[program.data.eqs.prog[k]] || [];
 
 function equationBox(program, k, scope) {
   const { eqs, rows } = program.data;
@@ -74,7 +123,7 @@ function equationBox(program, k, scope) {
       for (const list of bodies.values()) {
         const pieces = jaxprPieces(rows.text[eqs.row[list[0]] - 1], false);
         const inputs = pieces.flatMap(([kind, text], i) => (kind === "v" ? [[text, pieces[i + 2]?.[1] || ""]] : []));
-        const one = boxesOf(program, list, inputs, 0, false);
+        const one = boxesOf(program, list, inputs, 0, false, layersOf(program, list[0]));
         const base = all.boxes.length;
         all.boxes.push(...one.boxes);
         all.from.push(...one.from.map((i) => i + base));
@@ -128,7 +177,7 @@ export function makeGraph(program, bus, bin) {
   const few = eqs.id.length <= openBelow;
   const inputs = program.data.inputs.map((text) => [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)]);
   const top = eqs.row.flatMap((row, k) => (program.data.rows.depth[row] === 0 ? [k] : []));
-  const level = boxesOf(program, top, inputs, 0, true);
+  const level = boxesOf(program, top, inputs, 0, true, top.length ? layersOf(program, top[0]) : []);
   const canvas = h("canvas", { class: "xl-graph-canvas", role: "img" });
   const sheet = h("div", { class: "xl-graph-sheet" });
   const el = h("div", { class: "xl-graph", tabindex: "0", role: "group", "aria-label": "graph; Enter opens or closes the chosen box, plus and minus zoom" }, canvas, sheet);
@@ -147,7 +196,7 @@ export function makeGraph(program, bus, bin) {
   function resize() {
     sheet.style.width = `${Math.ceil((size.width + 32) * zoom)}px`;
     sheet.style.height = `${Math.ceil((size.height + 24) * zoom)}px`;
-    el.style.height = `${Math.min(520, Math.max(160, Math.ceil((size.height + 24) * zoom) + 16))}px`;
+    el.style.height = `min(${Math.max(160, Math.ceil((size.height + 24) * zoom) + 16)}px, var(--xl-tall, 520px))`;
     later();
   }
   const later = () => {
@@ -233,8 +282,10 @@ export function makeGraph(program, bus, bin) {
     /** As wide as the pane, but no smaller than `least`. */
     fit(least = 0.08) {
       zoomBy(Math.min(1, Math.max(least, (el.clientWidth - 20) / (size.width + 32))) / zoom);
-      if (least < 0.1) return;
-      // Where it is wider than the pane, begin at what the program begins with.
+      if (least >= 0.1) graph.begin();
+    },
+    /** Where it is wider than the pane, begin at what the program begins with. */
+    begin() {
       const first = drawn.items.filter((item) => item.y <= 12);
       const middle = first.reduce((sum, item) => sum + item.x + item.box.w / 2, 0) / Math.max(1, first.length);
       el.scrollTop = 0;
@@ -249,6 +300,7 @@ export function makeGraph(program, bus, bin) {
       });
       visit(level);
       lay();
+      graph.begin();
     },
     /** Mark the boxes of these equations: 2 the chosen, 1 linked. */
     light(ids, near, from) {

@@ -299,8 +299,8 @@ export function mountProgram(host, program, bus, bin) {
     if (on && !graph) {
       graph = makeGraph(program, bus, bin);
       graph.tools = h("span", { class: "xl-graph-tools" },
-        h("button", { type: "button", class: "xl-flat", title: "open all boxes", click: () => graph.openAll(true) }, "open"),
-        h("button", { type: "button", class: "xl-flat", title: "close all boxes", click: () => graph.openAll(false) }, "close"),
+        h("button", { type: "button", class: "xl-flat", title: "open all boxes", click: () => graph.openAll(true) }, "open all"),
+        h("button", { type: "button", class: "xl-flat", title: "close all boxes", click: () => graph.openAll(false) }, "close all"),
         h("button", { type: "button", class: "xl-flat", title: "smaller (ctrl and wheel, or -)", "aria-label": "smaller", click: () => graph.zoomBy(0.8) }, "−"),
         h("button", { type: "button", class: "xl-flat", title: "larger (ctrl and wheel, or +)", "aria-label": "larger", click: () => graph.zoomBy(1.25) }, "+"),
         h("button", { type: "button", class: "xl-flat", title: "as wide as the pane", click: () => graph.fit() }, "fit"));
