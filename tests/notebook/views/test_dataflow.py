@@ -203,6 +203,25 @@ def test_the_page_folds_collectives_that_are_alike():
     assert found.count("needs it.") == 1 and found.count("Remove it") == 1
 
 
+def test_collectives_of_repeated_layers_say_so():
+    layer = ("dot_general", "psum", "tanh", "mul")
+    program = r.Program(
+        "f",
+        equations=tuple(r.Equation(n, layer[n % 4]) for n in range(12)),
+        layer_names=("block",),
+    )
+    found = tuple(r.Transfer("all_reduce", bytes_in=8, equation=n) for n in (1, 5, 9))
+    drawn = html(dataflow.transfers_panel(found, None, dataflow_data.layers_of((program,))))
+    assert "3 × line</button><small class='xl-of-layers'>block ×3</small>" in drawn
+    assert "block" not in html(
+        dataflow.transfers_panel((*found, found[0].replace(equation=99)), None)
+    )
+    elsewhere = (*found, found[0].replace(equation=99))
+    assert "block" not in html(
+        dataflow.transfers_panel(elsewhere, None, dataflow_data.layers_of((program,)))
+    )
+
+
 def test_totals_per_axis_and_per_run():
     found = html(dataflow.totals(sample.report().transfers, True))
     rows = [part.split("</tr>")[0] for part in found.split("<tr data-over=")[1:]]

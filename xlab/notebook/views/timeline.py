@@ -51,7 +51,7 @@ def chart(t: Timeline) -> Node:
     paths: dict[str, list[str]] = {name: [] for name, _ in CLASSES}
     for (kind, y), found in spans.items():
         inset = 4 if kind == "wait" else 1
-        for start, end in merged(found, 0.5 / scale):
+        for start, end in merged(found, t.duration_us / 2000):
             paths[kind].append(box(x(start), y + inset, (end - start) * scale, LANE - 2 * inset))
     last, lanes = list(rows.values())[-1] if rows else (20, 1)
     tall = last + lanes * LANE + 4
