@@ -237,10 +237,14 @@ def _parts(p: Placement, most: float) -> Node:
     )  # fmt: skip
 
 
+MOST_SPECS = 6
+"""Arguments whose placements stand in one line of code."""
+
+
 def code_of(function: str, arguments: Sequence[ArrayLayout]) -> str:
     """The Python code for the same question."""
-    specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_ARGUMENTS]) + (
-        ", …" if len(arguments) > MOST_ARGUMENTS else ""
+    specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_SPECS]) + (
+        ", …" if len(arguments) > MOST_SPECS else ""
     )
     f = function if function.isidentifier() else "f"
     return (
