@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -108,9 +109,17 @@ def launchers(engines: Any) -> list[Any]:
     return [x for x in found if getattr(x, "process", None) is not None]
 
 
+_CHATTER = re.compile(r"\[Gloo\]|\d{4}-\d\d-\d\d \S+ \[(IPEngine|KernelNanny)")
+
+
 def last_lines(text: str, lines: int = 6) -> list[str]:
-    """The last lines of a log that say something."""
-    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+    """The last lines of a log that a program wrote, not what carries its cells and blocks.
+
+    >>> last_lines("out of luck\\n2026-01-02 03:04:05.6 [IPEngine.1] Handling apply_request: 1\\n[Gloo] Rank 3 is connected\\n")
+    ['out of luck']
+    """
+    told = [x.rstrip() for x in text.splitlines() if x.strip() and not _CHATTER.match(x)]
+    return told[-lines:]
 
 
 def descendants(pid: int) -> list[int]:

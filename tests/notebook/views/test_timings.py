@@ -129,13 +129,15 @@ def test_the_page_writes_the_same_trace_as_python(tmp_path):
         f"{assets.body()}\nexport {{ traceEvents, mountTimings }};\n", encoding="utf-8"
     )
     data = tmp_path / "data.json"
-    report = REPORT.replace(timelines=(sample.timeline(REPORT),))
+    gate = r.Phase("gate", "train_step", 1500e3, 2e3)
+    report = REPORT.replace(timelines=(sample.timeline(REPORT),), phases=(*REPORT.phases, gate))
     trace = observe.chrome_trace(report)
+    assert [e["dur"] for e in trace["traceEvents"] if e["name"] == "gate train_step"] == [2e3]
     data.write_text(
         json.dumps(
             {
                 "title": REPORT.title,
-                "data": timings_data(REPORT.phases, REPORT.timings),
+                "data": timings_data(report.phases, REPORT.timings),
                 "whole": {"timelines": [timeline_data(t) for t in report.timelines]},
                 "trace": trace,
             }
@@ -148,6 +150,13 @@ def test_the_page_writes_the_same_trace_as_python(tmp_path):
         timeout=120,
     )
     assert done.stdout.strip() == "ok", done.stderr[-3000:]
+
+
+def test_waiting_for_the_other_processes_is_a_bar_of_its_own():
+    phases = (r.Phase("execute", "f", 0.0, 900.0), r.Phase("gate", "f", 0.0, 400.0, 1, parent=0))
+    page = html(waterfall(phases, ()))
+    assert "xl-bar xl-gate" in page and ">gate 400 µs<" in page
+    assert ">500 µs<" in page, "the run itself, without what it waited"
 
 
 def test_why_a_cold_time_is_missing_stands_in_the_table_alone():
