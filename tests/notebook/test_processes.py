@@ -26,6 +26,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -326,6 +327,14 @@ def test_bad_options():
     ):
         with pytest.raises(ValueError, match=words):
             processes.start(**given)
+
+
+def test_a_launcher_that_says_nothing_of_its_engines():
+    """As those of MPI and of batch systems, while their processes run."""
+    assert processes.machine.endings(SimpleNamespace(stop_data=None)) == {}
+    ended = {"engines": {"0": {"pid": 7, "exit_code": -9}}}
+    told = SimpleNamespace(stop_data=ended, outputs={"0": "out of luck\n"}, launchers={})
+    assert processes.machine.endings(told) == {7: (-9, ["out of luck"])}
 
 
 def test_magics_of_a_notebook(group, shell, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -103,6 +104,23 @@ def test_a_step_of_slurm_needs_no_arguments(tmp_path):
     done = subprocess.run(
         [srun, "2", sys.executable, "-c", TASK],
         env={**clean, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert (done.returncode, done.stdout) == (0, "2 4\n" * 2), done
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("mpiexec") is None, reason="no MPI is installed here (apt-get install mpich)"
+)
+def test_processes_of_mpiexec_need_no_arguments():
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "OMPI", "PMI"))}
+    done = subprocess.run(
+        ["mpiexec", "-n", "2", sys.executable, "-c", TASK],
+        env={**clean, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=100,

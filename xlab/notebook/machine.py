@@ -98,7 +98,7 @@ def endings(engines: Any) -> dict[int, tuple[int | None, list[str]]]:
                 code = launcher.process.wait(timeout=0.5)
             found[launcher.pid] = code, last_lines(launcher.get_output())
     # Where an event loop runs, as in a kernel, the launcher is gone already and has left what it knew.
-    for key, told in getattr(engines, "stop_data", {}).get("engines", {}).items():
+    for key, told in (getattr(engines, "stop_data", None) or {}).get("engines", {}).items():
         found[told["pid"]] = told["exit_code"], last_lines(engines.outputs.get(key, ""))
     return found
 

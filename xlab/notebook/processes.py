@@ -62,7 +62,7 @@ def start(
     Args:
         count: how many processes.
         devices: CPU devices of each.
-        engines: `"local"`, or another of ipyparallel's launchers, `"mpi"`, `"ssh"`, `"slurm"`, `"pbs"`, `"sge"`, `"lsf"`, `"htcondor"`.
+        engines: `"local"`, or another of ipyparallel's launchers, `"mpi"` (its processes import `mpi4py`), `"ssh"`, `"slurm"`, `"pbs"`, `"sge"`, `"lsf"`, `"htcondor"`.
         timeout: seconds that a cell may take; None for no limit.
         gate: `"launch"`: before each program that spans the processes they agree that it is the same one; `"off"`: they do not.
         gate_timeout: seconds that the others wait there for one that is late.
@@ -258,8 +258,12 @@ class Group:
             time.sleep(0.01)
 
     def _log(self) -> str:
+        """What the launcher and the processes wrote, for those that did not come."""
         with open(os.path.join(self._folder, "cluster.log")) as file:
-            return file.read()
+            said = file.read()
+        with contextlib.suppress(Exception):  # of machines that are not reached
+            said += "\n" + self._cluster.engine_set.get_output()
+        return said
 
     def stop(self) -> None:
         """Ends all processes of the group, and what ipyparallel started for them."""
