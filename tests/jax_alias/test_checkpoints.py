@@ -1,0 +1,48 @@
+"""Checkpoints of orbax: made under JAX and opened on xlab, and the other way round; each side in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+
+from tests.jax_alias.test_finder import printed
+
+STATE = """
+import jax, jax.numpy as jnp, numpy as np, optax, orbax.checkpoint as ocp
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((2,), ("x",))
+params = {"w": jax.device_put(jnp.arange(8.0).reshape(4, 2), NamedSharding(mesh, P("x"))), "b": jnp.ones(3, jnp.bfloat16)}
+state = {"params": params, "opt": optax.adam(1e-3).init(params), "step": 3}
+def words(s):
+    w = s["params"]["w"]
+    return [w.sharding.spec[0], len(w.sharding.device_set), w.tolist(), str(s["params"]["b"].dtype), s["params"]["b"].tolist(), int(s["step"]), type(s["opt"][0]).__name__]
+"""
+SAVE = "with ocp.StandardCheckpointer() as c:\n    c.save({folder!r}, state)\nprint(words(state))"
+# Arrays of zeros in place of the state's: what comes back is the checkpoint's.
+OPEN = (
+    "like = jax.tree.map(ocp.utils.to_shape_dtype_struct, jax.tree.map(lambda x: x * 0, state))\n"
+    "with ocp.StandardCheckpointer() as c:\n    print(words(c.restore({folder!r}, like)))"
+)
+
+
+@pytest.mark.reference
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("orbax") is None,
+    reason="orbax not installed: pip install '.[libraries]'",
+)
+@pytest.mark.parametrize("saved_on", ["jax", "xlab"])
+def test_saved_on_one_opened_on_the_other(tmp_path, saved_on):
+    folder = os.path.join(tmp_path, "checkpoint")
+    start = {"jax": "", "xlab": "import xlab.as_jax\n"}
+    opened_on = "xlab" if saved_on == "jax" else "jax"
+    two = {"XLAB_NUM_CPU_DEVICES": "2", "JAX_NUM_CPU_DEVICES": "2", "XLA_FLAGS": ""}
+    saved, opened = (
+        printed(
+            start[side] + STATE + text.format(folder=folder), PYTHONWARNINGS="ignore", **two
+        ).splitlines()[-1]
+        for side, text in ((saved_on, SAVE), (opened_on, OPEN))
+    )
+    assert saved == opened and saved.startswith("['x', 2, [[0.0, 1.0]")
