@@ -185,6 +185,7 @@ def test_every_kind_of_record_has_a_text_form():
                 sample.transposed(REPORT),
                 sample.step_cost(REPORT),
                 sample.timeline(REPORT),
+                sample.processes(),
                 NanPath("f", REPORT.trace.steps[:1], ("made 1 NaN",), 0, "`x`", "`y`"),
                 Series("x", (SeriesPoint(0, ("scan 1/3",), REPORT.trace.inputs[0]),), 1),
                 sample.sharding_tree(REPORT),
