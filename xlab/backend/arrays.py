@@ -207,17 +207,19 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
         )
     shape = owner_of(native).shard_shape(aval.shape)
     shard_aval = _shard_aval(aval, shape)
-    kind = native.memory_kind
-    devices = native._internal_device_list.addressable_device_list
-    committed = arr._committed
-    out = []
-    for part, device in zip(native_parts, devices, strict=True):
-        if committed and owner_of(part._sharding) is not None:
+    # Parts of one array were all given a sharding of ours, or none was.
+    if arr._committed and native_parts and owner_of(native_parts[0]._sharding) is not None:
+        out = native_parts
+        for part in out:
             part.aval = shard_aval
-        else:
-            where = _make_single(device, kind).native
-            part = part._rewrap_with_aval_and_sharding(shard_aval, where)
-        out.append(part)
+    else:
+        devices = native._internal_device_list.addressable_device_list
+        out = [
+            part._rewrap_with_aval_and_sharding(
+                shard_aval, _make_single(device, native.memory_kind).native
+            )
+            for part, device in zip(native_parts, devices, strict=True)
+        ]
     setattr(arr, _SHARDS, out)
     _share(arr, out)
     return out
