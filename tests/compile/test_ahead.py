@@ -177,6 +177,26 @@ class TestDevicesGivenLate:
             compiled(np.arange(8, dtype=np.float32)), np.arange(8) * 2 + 28
         )
 
+    def test_a_mesh_that_types_speak_of(self):
+        devices = xlab.devices()[2:6]
+        mesh = AbstractMesh((4,), ("x",), axis_types=(AxisType.Explicit,))
+        given = xlab.ShapeDtypeStruct((8,), np.float32, sharding=NamedSharding(mesh, P("x")))
+        lowered = xlab.jit(lambda v: v * 2).trace(given).lower(lowering_platforms=("cpu",))
+        compiled = lowered.compile(device_assignment=devices)
+        values = np.arange(8, dtype=np.float32)
+        explicit, auto = (
+            Mesh(np.array(devices, dtype=object), ("x",), axis_types=(kind,))
+            for kind in (AxisType.Explicit, AxisType.Auto)
+        )
+        for x in (values, xlab.numpy.asarray(values),
+                  *(xlab.device_put(values, NamedSharding(m, P("x"))) for m in (explicit, auto))):  # fmt: skip
+            y = compiled(x)
+            assert y.tolist() == (values * 2).tolist() and y.devices() == set(devices)
+        with pytest.raises(ValueError, match="shardings"):
+            compiled(xlab.device_put(values, NamedSharding(explicit, P())))
+        with pytest.raises(TypeError, match="compiled for f32"):
+            compiled(values.astype(np.int32))
+
     def test_too_few(self):
         with pytest.raises(
             ValueError, match="4 devices of platform CPU, and cannot be compiled for 2"
