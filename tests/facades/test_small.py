@@ -226,3 +226,25 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(module, wrong, right)
         getattr(found, wrong)
     with pytest.raises(AttributeError, match=r"has no attribute '__path_of__'$"):
         found.__path_of__
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("numpy", ["fft", "linalg"]),
+        ("lax", ["linalg"]),
+        ("random", ["multivariate_normal", "orthogonal"]),
+        ("sharding", ["ManualAxisType", "auto_axes", "explicit_axes", "reshard"]),
+        ("experimental", ["array_serialization", "transfer"]),
+        ("extend", ["ifrt_programs", "lowering", "xla"]),
+    ],
+)
+def test_names_that_are_imported_at_their_first_use_are_offered_before(module, names):
+    found = importlib.import_module(f"xlab.{module}")
+    assert set(names) <= set(dir(found))
+    assert all(getattr(found, name) is not None for name in names)
+
+
+def test_other_names_of_transformations():
+    assert xlab.remat.__name__ == "remat" and xlab.jacobian.__name__ == "jacobian"
+    assert xlab.jacobian(lambda x: x * 2)(1.0) == 2 and xlab.remat(lambda x: x * 2)(1.0) == 2

@@ -117,6 +117,10 @@ def test_random_arrays():
     np.testing.assert_array_equal(A.sort_indices().indices, A.indices)
     with pytest.raises(ValueError, match="between 0 and 20"):
         sparse.random_bcoo(key, (4, 5), nse=30)
+    _, places = xlab.random.split(key)
+    drawn = xlab.random.choice(places, 12, (6,), replace=False)
+    rows, columns = sparse.random_bcoo(key, (3, 4), nse=6, sorted_indices=False).indices.T
+    np.testing.assert_array_equal(rows * 4 + columns, drawn)
 
 
 def test_a_program_names_what_it_does():

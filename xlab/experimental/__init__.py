@@ -46,3 +46,7 @@ def __getattr__(name: str):
     if name not in _MODULES:
         raise AttributeError(f"module 'xlab.experimental' has no attribute {name!r}")
     return _import_module(f"xlab.experimental.{name}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

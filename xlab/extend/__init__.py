@@ -11,3 +11,7 @@ def __getattr__(name: str):
     if name not in __all__:
         raise AttributeError(f"module 'xlab.extend' has no attribute {name!r}")
     return _import_module(f"xlab.extend.{name}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

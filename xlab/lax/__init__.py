@@ -75,6 +75,10 @@ with _paused():
     from xlab.lax.windows import *
 
 
+def __dir__():
+    return sorted({*globals(), "linalg"})
+
+
 def __getattr__(name: str):
     if name == "linalg":  # imported when first used
         from importlib import import_module

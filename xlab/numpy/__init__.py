@@ -168,6 +168,10 @@ __array_namespace_info__ = _array_api.ArrayNamespaceInfo
 _array_methods.install(globals())  # gives arrays their operators and methods
 
 
+def __dir__():
+    return sorted({*globals(), "fft", "linalg"})
+
+
 def __getattr__(name: str):
     if name in ("fft", "linalg"):  # imported when first used
         from importlib import import_module

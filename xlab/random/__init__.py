@@ -28,6 +28,10 @@ from xlab.random.poisson import *
 from xlab.random.threefry import threefry2x32_p
 
 
+def __dir__():
+    return sorted({*globals(), "multivariate_normal", "orthogonal"})
+
+
 def __getattr__(name: str):
     if name in (
         "multivariate_normal",

@@ -46,6 +46,10 @@ _UPPER = {"ManualAxisType": "xlab.core.avals", "auto_axes": "xlab.lax.reshard", 
           "reshard": "xlab.lax.reshard"}  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_UPPER})
+
+
 def __getattr__(name: str) -> _Any:
     if name in _UPPER:
         found = globals()[name] = getattr(_importlib.import_module(_UPPER[name]), name)

@@ -185,8 +185,11 @@ def random_bcoo(
             flat = jnp.sort(flat)
         return jnp.stack(jnp.unravel_index(flat, sparse), -1).astype(index_dtype)
 
-    keys = random.split(index_key, math.prod(batch))
-    indices = vmap(coordinates)(keys).reshape(*batch, count, n_sparse)
+    if batch:
+        keys = random.split(index_key, math.prod(batch))
+        indices = vmap(coordinates)(keys).reshape(*batch, count, n_sparse)
+    else:
+        indices = coordinates(index_key)
     data = generator(data_key, shape=(*batch, count, *dense), dtype=dtype, **kwds)
     return BCOO(
         (data, indices), shape=shape, indices_sorted=sorted_indices, unique_indices=unique_indices

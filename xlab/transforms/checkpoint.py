@@ -14,6 +14,7 @@ from xlab.compile.ref_discharge import check_refs
 from xlab.compile.tracing import argument_names, function_name, made_of, trace_program
 from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
+from xlab.core.alias import alias
 from xlab.core.avals import aval_of
 from xlab.core.hi_states import is_mutable, typed
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, results_of
@@ -128,7 +129,7 @@ def _traced(fun, args, kwargs, static, names):
     )
 
 
-remat = checkpoint
+remat = alias(checkpoint, "remat")
 
 logger = logging.getLogger("xlab")
 remat_p = Primitive("remat2")

@@ -10,6 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile.tracing import made_of
 from xlab.core import dtypes
+from xlab.core.alias import alias
 from xlab.core.avals import aval_of
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq
@@ -130,7 +131,7 @@ def jacrev(
     return jacobian_fun
 
 
-jacobian = jacrev
+jacobian = alias(jacrev, "jacobian")
 
 
 def hessian(
