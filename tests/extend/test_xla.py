@@ -1,4 +1,4 @@
-"""Passes of one's own in the compiler, contexts for modules of one's own, and programs of the runtime."""
+"""Passes of one's own in the compiler, and contexts for modules of one's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab.config import config
-from xlab.extend import ifrt_programs, lowering, xla
+from xlab.extend import lowering, xla
 from xlab.extend.mlir import ir
 
 STAGES = tuple(xla.PipelineStage)
@@ -116,9 +116,3 @@ def test_what_a_rule_is_given_is_one_class():
     from xlab.interpreters import mlir
 
     assert lowering.LoweringRuleContext is mlir.LoweringRuleContext
-
-
-def test_programs_of_the_runtime():
-    text = "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }"
-    made = ifrt_programs.ifrt_programs.make_hlo_program(text)
-    assert isinstance(made, ifrt_programs.ifrt_programs.Program)

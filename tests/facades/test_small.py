@@ -236,7 +236,7 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(module, wrong, right)
         ("random", ["multivariate_normal", "orthogonal"]),
         ("sharding", ["ManualAxisType", "auto_axes", "explicit_axes", "reshard"]),
         ("experimental", ["array_serialization", "transfer"]),
-        ("extend", ["ifrt_programs", "lowering", "xla"]),
+        ("extend", ["lowering", "xla"]),
     ],
 )
 def test_names_that_are_imported_at_their_first_use_are_offered_before(module, names):

@@ -1,10 +1,10 @@
 """For those who extend the runtime: `backend.py` (compiler and devices), `core` (jaxprs and primitives), `linear_util.py` (functions under
-transformations), `lowering.py` and `mlir` (for lowering rules), `ifrt_programs.py` (programs that are not XLA's), `xla.py` (passes of one's own in the compiler), `random.py` (random number generators), `sharding.py` (shardings as bytes),
+transformations), `lowering.py` and `mlir` (for lowering rules), `xla.py` (passes of one's own in the compiler), `random.py` (random number generators), `sharding.py` (shardings as bytes),
 `source_info_util.py` (where equations come from, and which frames are the user's)."""
 
 from importlib import import_module as _import_module
 
-__all__ = ["backend", "core", "ifrt_programs", "linear_util", "lowering", "mlir", "random", "sharding", "source_info_util", "xla"]  # fmt: skip
+__all__ = ["backend", "core", "linear_util", "lowering", "mlir", "random", "sharding", "source_info_util", "xla"]  # fmt: skip
 
 
 def __getattr__(name: str):
