@@ -1,8 +1,9 @@
 """What a lowering rule is given, and a context of MLIR for modules of one's own.
 
 Example:
+    >>> from xlab.extend import lowering
     >>> from xlab.extend.mlir import ir
-    >>> with JaxIrContext(), ir.Location.unknown():
+    >>> with lowering.JaxIrContext(), ir.Location.unknown():
     ...     print(ir.Module.parse("func.func @main() { return }").body.operations[0].name)
     "main"
 """
