@@ -161,7 +161,7 @@ def test_the_text():
   w      f32[8@data,4]   128 B   devices 0–7   In[3], line 2
   –      f32[3]           12 B   device 0      unknown
   … 1 smaller array
-152 B in 3 arrays, copies counted once
+152 B in 3 arrays, copies counted once; 44 B on 2 devices with all copies
 per device: 0 28 B, 1 16 B"""
     )
     assert devices_text((0, 2)) == "devices 0, 2"

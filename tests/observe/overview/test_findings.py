@@ -11,7 +11,9 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import P, observe
+from xlab.observe.programs.stages import program_stages
 from xlab.observe.records.text import text
+from xlab.observe.timing.warm_runs import warm_us
 from xlab.sharding import AxisType, NamedSharding, make_mesh
 
 X = np.ones((8, 16), np.float32)
@@ -73,6 +75,37 @@ def test_a_collective_that_another_sharding_removes_was_tried(put):
     assert "give `w` the sharding P('model', None)" in found.change
     assert found.us > 0 and found.nbytes > 0 and found.tab == "collectives"
     assert observe.findings(xlab.jit(lambda x, w: x @ w), x, w, tries=0) == ()
+
+
+def test_a_change_that_was_compiled_is_run_where_that_is_asked_for(put):
+    x, w = put(X, "data", "model"), put(np.ones((16, 4), np.float32), None, "model")
+    f = xlab.jit(lambda x, w: x @ w)
+    (found,) = observe.findings(f, x, w, measure=True)
+    before, after = found.measured_us
+    assert before > 0 and after > 0 and found.measured.startswith("measured a run: ")
+    assert f"; {found.measured}]" in text(found)
+    (quiet,) = observe.findings(f, x, w)
+    assert quiet.measured_us == () and quiet.proof == found.proof and "measured" not in text(quiet)
+
+
+def test_what_a_run_takes_is_not_measured_where_it_would_do_something_or_might_not_end():
+    def timed(f, *args):
+        return warm_us(program_stages(xlab.jit(f), args))
+
+    ends = lambda x: xlab.lax.fori_loop(0, 3, lambda i, x: x * 2, x)
+    doubled = lambda x: xlab.lax.while_loop(lambda x: x.sum() < 9, lambda x: x * 2, x)
+    types = xlab.ShapeDtypeStruct(X.shape, X.dtype)
+    assert timed(ends, types) > 0
+    assert timed(doubled, types) is None
+
+    def printed(x):
+        xlab.debug.print("{}", x)
+        return x
+
+    assert timed(printed, X) is None
+    stages = program_stages(xlab.jit(doubled, donate_argnums=0), (X,))
+    mine = X.copy()
+    assert warm_us(stages, (mine,)) > 0 and (mine == X).all(), "donated is a copy"
 
 
 def test_an_array_that_every_device_rebuilds_is_found(put):

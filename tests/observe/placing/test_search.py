@@ -1,5 +1,7 @@
 """The search for a better placement: programs whose best placement is known, ones where nothing is better, and that what is offered holds when compiled."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -210,6 +212,10 @@ def test_one_press_proves_a_change(transposed):
     )
     assert found.after.step_us < found.before.step_us and len(found.changed) == 4
     assert "step" in observe.text(found) and found.before.title == "now"
+    assert "measured" not in observe.text(found), "nothing runs unless it is asked for"
+    ran = transposed.prove({"layers[*]['up']": ((), ("model",))}, measure=True)
+    assert ran.before.measured_us > 0 and ran.after.measured_us > 0
+    assert re.search(r"measured +\d.* [µm]?s +\d.* [µm]?s", observe.text(ran))
     with pytest.raises(ValueError, match="no argument is 'nowhere'"):
         transposed.prove({"nowhere": ((),)})
 

@@ -155,7 +155,7 @@ def live_panel(live: Live) -> Node:
             h("strong", None, size_text(live.total)),
             f" in {plural(count, 'array')}"
             + (
-                f" on {plural(len(live.devices), 'device')}: copies count once, a device holds at most {size_text(max(n for _, n in live.devices))}"
+                f" on {plural(len(live.devices), 'device')}: copies count once, with all copies {size_text(sum(n for _, n in live.devices))}; a device holds at most {size_text(max(n for _, n in live.devices))}"
                 if len(live.devices) > 1
                 else ""
             ),

@@ -55,7 +55,12 @@ def memory_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node:
             h("td", None, h("i", {"class": f"xl-key xl-part-{n}"}), w),
             h("td", {"class": "n", "title": f"{getattr(m, n):,} B"}, size_text(getattr(m, n))),
         )
-        for n, w in (*PARTS, ("aliased", "aliased (donations used)"), ("peak", "peak"))
+        for n, w in (
+            *PARTS,
+            ("aliased", "aliased (donations used)"),
+            ("total", "in all"),
+            ("peak", "peak"),
+        )
     ]
     parts: list[Any] = [
         h(

@@ -210,7 +210,7 @@ def finding_node(f: Finding) -> Node:
         _link(f.text, f.tab, f.program, f.equation),
         h("b", None, f"  {f.amount}") if f.amount else None,
         h("span", {"class": "xl-dim"}, f"  line {f.source.line}") if f.source else None,
-        h("div", None, h("b", None, "Change: "), f.change, h("span", {"class": "xl-dim"}, f"  {f.proof}") if f.proof else None)
+        h("div", None, h("b", None, "Change: "), f.change, h("span", {"class": "xl-dim"}, f"  {'; '.join(filter(None, (f.proof, f.measured)))}") if f.proof else None)
         if f.change
         else None,
     )  # fmt: skip

@@ -7,9 +7,10 @@ virtual devices do at once is measured too, since they share the cores of one ho
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,11 @@ SIZE = 384
 
 ELEMENTS = 1 << 20
 """Elements of arrays that do not fit into a core's cache together."""
+
+LEAST_ROUNDS, MOST_ROUNDS = 8, 24
+"""How often each program is timed."""
+SECONDS = 20
+"""After these the rounds end."""
 
 
 def calibrate(file: str | os.PathLike[str] | None = None, *, again: bool = False) -> Machine:
@@ -63,43 +69,65 @@ def calibrate(file: str | os.PathLike[str] | None = None, *, again: bool = False
 
 
 def _measured() -> Machine:
-    call = _call_us(jit(_plus_one), jnp.ones(4))
-    one = lambda body, x: max(1e-7, _seconds(jit(body), x) - call / 1e6)
-    matrix = []
-    for name, dtype in (("f32", np.float32), ("bf16", jnp.bfloat16), ("f64", np.float64)):
-        if canonicalize_dtype(dtype) == np.dtype(dtype):
-            spent = one(lambda x: x @ x, jnp.ones((SIZE, SIZE), dtype))
-            matrix.append((name, 2.0 * SIZE**3 / spent))
-    product = 2.0 * SIZE**3 / matrix[0][1]
+    timed: dict[str, Timed] = {}
+    timed["call"] = Timed(jit(_plus_one), jnp.ones(4))
+    products = [
+        (name, dtype)
+        for name, dtype in (("f32", np.float32), ("bf16", jnp.bfloat16), ("f64", np.float64))
+        if canonicalize_dtype(dtype) == np.dtype(dtype)
+    ]
+    for name, dtype in products:
+        timed[name] = Timed(jit(_square), jnp.ones((SIZE, SIZE), dtype))
     # Larger results would be memory that the host system gives anew for each call.
-    many, half = jnp.ones(3 * ELEMENTS), jnp.full(ELEMENTS, 0.5)
-    few, more = (_call_us(_in_a_row(n), jnp.ones((32, 32))) for n in (4, 68))
+    half = jnp.full(ELEMENTS, 0.5)
+    timed["moved"] = Timed(jit(_plus_one), jnp.ones(3 * ELEMENTS))
+    timed["added"] = Timed(jit(_additions), half)
+    timed["tanh"] = Timed(jit(jnp.tanh), half)
+    few, more = 4, 68
+    timed["few"], timed["more"] = (
+        Timed(_in_a_row(n), jnp.ones((32, 32)), often=4) for n in (few, more)
+    )
     image, filters = jnp.ones((8, 16, 32, 32)), jnp.ones((16, 16, 3, 3))
-    convolved = one(lambda x: lax.conv(x, filters, (1, 1), "SAME"), image)
+    timed["convolved"] = Timed(jit(lambda x: lax.conv(x, filters, (1, 1), "SAME")), image)
     positive = jnp.asarray(np.eye(SIZE, dtype=np.float32) + 1 / SIZE)
-    default = default_cpu()
+    timed["factor"] = Timed(jit(jnp.linalg.cholesky), positive)
     devices = client.devices("cpu")
-    together = _together(devices, product, call) if len(devices) > 1 else (0.0,) * 4
-    share, alpha, beta, each = together
+    if len(devices) > 1:
+        timed |= _together(devices)
+    spent = least(timed)
+    call = spent["call"]
+    one = lambda name: max(1e-7, spent[name] - call)
+    matrix = tuple((name, 2.0 * SIZE**3 / one(name)) for name, _ in products)
+    default = default_cpu()
+    share, alpha, beta, each = 0.0, default.alpha, default.beta, 0.0
+    if len(devices) > 1:
+        share, alpha, beta, each = _shared(len(devices), spent, 2.0 * SIZE**3 / matrix[0][1])
     return Machine(
         "cpu",
         f"measured on this machine: {os.cpu_count()} cores, {len(devices)} devices",
-        tuple(matrix),
-        vector=64 * ELEMENTS / one(_additions, half),
-        transcendental=ELEMENTS / one(jnp.tanh, half),
-        bandwidth=2 * 4 * 3 * ELEMENTS / one(_plus_one, many),
-        operation_us=max(0.05, (more - few) / 64 - 1e6 * 2 * 32**3 / matrix[0][1]),
-        dispatch_us=call,
+        matrix,
+        vector=64 * ELEMENTS / one("added"),
+        transcendental=ELEMENTS / one("tanh"),
+        bandwidth=2 * 4 * 3 * ELEMENTS / one("moved"),
+        operation_us=max(
+            0.05,
+            1e6 * ((spent["more"] - spent["few"]) / (more - few) - 2 * 32**3 / matrix[0][1]),
+        ),
+        dispatch_us=1e6 * call,
         dispatch_device_us=each,
-        alpha=alpha or default.alpha,
-        beta=beta or default.beta,
+        alpha=alpha,
+        beta=beta,
         memory=default.memory,
         share=share,
         measured=True,
-        convolution=2.0 * 8 * 16 * 32 * 32 * 16 * 9 / convolved,
-        decomposition=SIZE**3 / 3 / one(jnp.linalg.cholesky, positive),
+        convolution=2.0 * 8 * 16 * 32 * 32 * 16 * 9 / one("convolved"),
+        decomposition=SIZE**3 / 3 / one("factor"),
         shared_memory=True,
     )
+
+
+def _square(x: Any) -> Any:
+    return x @ x
 
 
 def _plus_one(x: Any) -> Any:
@@ -123,57 +151,69 @@ def _in_a_row(n: int) -> Callable:
     return jit(program)
 
 
-def _seconds(program: Callable, x: Any, times: int = 1) -> float:
-    """Seconds of one round of a program, as the least of a few calls: what else goes on can only add to it."""
-    wait(program(x))
-    spent = []
-    for _ in range(8):
-        start = events.clock()
+class Timed(NamedTuple):
+    """A program to time, its argument, and how often it is called in a round."""
+
+    program: Callable
+    x: Any
+    often: int = 1
+
+
+def least(timed: Mapping[str, Timed]) -> dict[str, float]:
+    """Seconds of a call of each program, the least of many: what else goes on can only add to it.
+
+    All have their turn in each round, so that what goes on meanwhile does not make one of them slow beside the others.
+    """
+    for program, x, _ in timed.values():
         wait(program(x))
-        spent.append((events.clock() - start) / 1e9)
-    return min(spent) / times
+    found = dict.fromkeys(timed, math.inf)
+    begin = events.clock()
+    for n in range(MOST_ROUNDS):
+        if n >= LEAST_ROUNDS and events.clock() - begin > 1e9 * SECONDS:
+            break
+        for name, (program, x, often) in timed.items():
+            wait(program(x))  # it is in the caches as in a loop of steps
+            for _ in range(often):
+                start = events.clock()
+                wait(program(x))
+                found[name] = min(found[name], (events.clock() - start) / 1e9)
+    return found
 
 
-def _call_us(program: Callable, *args: Any) -> float:
-    """Microseconds of a call that computes next to nothing, with the wait for its result."""
-    for _ in range(5):
-        wait(program(*args))
-    spent = []
-    for _ in range(60):
-        start = events.clock()
-        wait(program(*args))
-        spent.append((events.clock() - start) / 1e3)
-    return min(spent)
+SMALL, LARGE = 64, 1 << 18
+"""Elements on each device of the messages that are timed."""
+TURNS = {"products": 4, "small": 20, "large": 6}
+"""How often a loop does what is timed."""
 
 
-def _together(devices: Any, one: float, call: float) -> tuple[float, float, float, float]:
-    """How many devices' work is done at once, what a message takes, and what a call takes for each device more."""
+def _together(devices: Any) -> dict[str, Timed]:
+    """What all devices do at once, and what they send one another."""
     n = len(devices)
     mesh = make_mesh((n,), ("d",), devices=devices)
     split = NamedSharding(mesh, PartitionSpec("d"))
 
-    def on_each(body: Callable, times: int) -> Callable:
+    def on_each(body: Callable, x: Any, times: int) -> Timed:
         loop = lambda x: lax.fori_loop(0, times, lambda i, x: body(x), x)
-        return jit(
-            shard_map(
-                loop,
-                mesh=mesh,
-                in_specs=PartitionSpec("d"),
-                out_specs=PartitionSpec("d"),
-                check_vma=False,
-            )
-        )
+        lies = PartitionSpec("d")
+        mapped = shard_map(loop, mesh=mesh, in_specs=lies, out_specs=lies, check_vma=False)
+        return Timed(jit(mapped), device_put(x, split))
 
-    def seconds(body: Callable, x: Any, times: int) -> float:
-        return _seconds(on_each(body, times), device_put(x, split), times)
-
-    all_at_once = seconds(lambda x: x @ x * (1 / SIZE), jnp.ones((n * SIZE, SIZE)), 4)
-    share = min(float(n), max(1.0, n * one / all_at_once))
     total = lambda x: lax.psum(x, "d") * (1 / n)
-    small, large = 64, 1 << 18
+    product = lambda x: x @ x * (1 / SIZE)
+    return {
+        "each": on_each(_plus_one, jnp.ones(4 * n), 1),
+        "products": on_each(product, jnp.ones((n * SIZE, SIZE)), TURNS["products"]),
+        "small": on_each(total, jnp.ones(n * SMALL), TURNS["small"]),
+        "large": on_each(total, jnp.ones(n * LARGE), TURNS["large"]),
+    }
+
+
+def _shared(n: int, spent: Mapping[str, float], one: float) -> tuple[float, float, float, float]:
+    """How many devices' work is done at once, what a message takes, and what a call takes for each device more."""
+    each = spent["each"]
+    turn = {name: max(1e-9, spent[name] - each) / times for name, times in TURNS.items()}
+    share = min(float(n), max(1.0, n * one / turn["products"]))
     steps = 2 * (n - 1)
-    alpha = 1e6 * seconds(total, jnp.ones(n * small), 20) / steps
-    whole = 1e6 * seconds(total, jnp.ones(n * large), 6)
-    beta = (4 * large / n) / max(1e-3, whole / steps - alpha)
-    each = _call_us(on_each(lambda x: x + 1, 1), device_put(jnp.ones(4 * n), split))
-    return share, alpha, beta, max(0.0, (each - call) / (n - 1))
+    alpha = 1e6 * turn["small"] / steps
+    beta = (4 * LARGE / n) / max(1e-3, 1e6 * turn["large"] / steps - alpha)
+    return share, alpha, beta, max(0.0, 1e6 * (each - spent["call"]) / (n - 1))

@@ -45,12 +45,16 @@ class Findings(tuple):
     known: Mapping[int, str] = {}
 
 
-def findings(what: Any, *args: Any, tries: int = CHANGES, **kwargs: Any) -> Findings:
+def findings(
+    what: Any, *args: Any, tries: int = CHANGES, measure: bool = False, **kwargs: Any
+) -> Findings:
     """What a program does that costs something and need not be so.
 
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr.
         tries: how many programs may be compiled to see which changes do what they say; what was not tried is told without a change.
+        measure: run the program as it is and with each change that was compiled, and tell both times. On the arguments where they fit the
+            changed program, else on ones.
 
     Returns:
         A tuple of findings, the most expensive first; its attribute `patterns` has what is known by a name.
@@ -64,17 +68,21 @@ def findings(what: Any, *args: Any, tries: int = CHANGES, **kwargs: Any) -> Find
     stages = program_stages(what, args, kwargs)
     stages.executable  # noqa: B018  (collectives are those of what is compiled)
     found = _transfers(stages, tries=min(tries, TRIES))
-    return inspected(stages, found, tries=tries)
+    return inspected(stages, found, tries=tries, measure=measure)
 
 
 def inspected(
-    stages: ProgramStages, transfers: Sequence[Transfer], program: int = 0, tries: int = 0
+    stages: ProgramStages,
+    transfers: Sequence[Transfer],
+    program: int = 0,
+    tries: int = 0,
+    measure: bool = False,
 ) -> Findings:
     """The findings of a program whose collectives are known."""
     mine = [t for t in transfers if t.program == program]
     known = known_patterns(mine, stages)
     surprises = [t for n, t in enumerate(mine) if n not in known and t.origin == "partitioner"]
-    at = Inspection(stages, mine, surprises, program, tries)
+    at = Inspection(stages, mine, surprises, program, tries, measure)
     found: dict[tuple, Finding] = {}
     for look in dict.fromkeys(kinds.values()):
         for f in look(at):

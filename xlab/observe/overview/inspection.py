@@ -22,6 +22,7 @@ from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Memory, Transfer
 from xlab.observe.records.finding import Finding
 from xlab.observe.sharding.collectives import collectives
+from xlab.observe.timing.warm_runs import warm_us
 
 LEAST = 1 << 16
 """Bytes from which a value is worth a word."""
@@ -101,6 +102,7 @@ class Inspection:
     Attributes:
         surprises: the collectives that belong to no known pattern.
         tries: how many programs may still be compiled.
+        measure: whether a program whose change was compiled is run, before and after.
     """
 
     stages: ProgramStages
@@ -108,7 +110,9 @@ class Inspection:
     surprises: Sequence[Transfer]
     program: int = 0
     tries: int = 0
+    measure: bool = False
     _known: dict[Any, Measures | None] = field(default_factory=dict)
+    _spent: tuple[float | None] | None = None
 
     @functools.cached_property
     def before(self) -> Measures:
@@ -247,7 +251,17 @@ class Inspection:
             return
         after = self.tried(key, make)
         if after is not None and (said := proof(self.before, after)):
-            yield found.replace(change=change, proof=said)
+            yield self.timed(found.replace(change=change, proof=said), after.stages)
+
+    def timed(self, found: Finding, after: ProgramStages | None) -> Finding:
+        """A finding with what a run takes before and after its change, where that is wanted and both can be run."""
+        if not self.measure or after is None:
+            return found
+        given = self.stages.given
+        if self._spent is None:
+            self._spent = (warm_us(self.stages, given),)
+        before, now = self._spent[0], warm_us(after, given)
+        return found if before is None or now is None else found.replace(measured_us=(before, now))
 
     @functools.cached_property
     def shardings(self) -> list[Any]:

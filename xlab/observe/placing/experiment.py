@@ -17,10 +17,11 @@ from xlab.observe.records.machine import Machine
 from xlab.observe.records.whatif import Placement, Ranking, WhatIf
 from xlab.observe.sharding.experiment import Experiment as _Experiment
 from xlab.observe.sharding.experiment import Spec
+from xlab.observe.timing.warm_runs import warm_us
 
 
 class Experiment(_Experiment):
-    """One program to try placements on; nothing runs.
+    """One program to try placements on; nothing runs, but for `prove(…, measure=True)`.
 
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr, over a mesh.
@@ -132,18 +133,35 @@ class Experiment(_Experiment):
         specs: Mapping[str, Spec] | Mapping[int, Spec],
         axes: Mapping[str, int] | None = None,
         machine: str | Machine | None = None,
+        measure: bool = False,
     ) -> WhatIf:
         """The program as it is beside one other placement, both compiled, with the predicted times of their steps.
 
         Args:
             specs: by number of the argument, or by pattern of its path: `{"params['layers'][*]['wq']": ((), ("model",))}`.
             axes, machine: as in `search`.
+            measure: run both for their measured times, where the devices are here and a run has no effects; on the arguments that the program was
+                traced with, else on ones.
 
         Raises:
             ValueError: no argument has such a path.
         """
         search = Search(self, (), machine=machine, shapes=False)
-        return search.proof(self.numbered(specs), tuple(axes.items()) if axes else None)
+        numbers = self.numbered(specs)
+        found = search.proof(numbers, tuple(axes.items()) if axes else None)
+        if not measure:
+            return found
+        given = self.stages.given
+        with analysis_only():
+            before, after = warm_us(self.stages, given), None
+            if before is not None:
+                after = warm_us(self.placed(numbers, axes), given)
+        if before is None or after is None:
+            return found
+        return found.replace(
+            before=found.before.replace(measured_us=before),
+            after=found.after.replace(measured_us=after),
+        )
 
     def numbered(self, specs: Mapping[Any, Spec]) -> dict[int, tuple[tuple[str, ...], ...]]:
         """Specs by number of the argument, from specs by number or by pattern."""

@@ -71,6 +71,12 @@ class ProgramStages:
         self._propagation: _propagation.Propagation | None = None
 
     @property
+    def given(self) -> tuple[Any, ...]:
+        """The values of the arguments that it was traced for; none where it was traced for types."""
+        flat = self._traced._flat if self._traced is not None else ()
+        return () if any(isinstance(x, ShapeDtypeStruct) for x in flat) else tuple(flat)
+
+    @property
     def lowered(self) -> MeshComputation:
         if self._lowered is None:
             if self.beside is not None:

@@ -21,6 +21,7 @@ class Finding(Record):
         us: predicted time that it takes in one run, 0 if not known or none.
         change: what to write instead; empty if nothing is known.
         proof: what changed when the program was compiled with the change, before → after; empty where a change needs no compile to be sure of.
+        measured_us: what a run took before and after the change, where both were run; empty where they were not.
         tab: the tab of a report that shows it.
         source, equation, program: where.
         call: the function it is in, as the call tree names it.
@@ -37,6 +38,19 @@ class Finding(Record):
     equation: int = -1
     program: int = 0
     call: str = ""
+    measured_us: tuple[float, ...] = ()
+
+    @property
+    def measured(self) -> str:
+        """What the change made of the time of a run, in words.
+
+        >>> Finding("", "", measured_us=(2000.0, 500.0)).measured
+        'measured a run: 2.00 ms → 500 µs'
+        """
+        if len(self.measured_us) != 2:
+            return ""
+        before, after = self.measured_us
+        return f"measured a run: {time_text(before)} → {time_text(after)}"
 
     @property
     def amount(self) -> str:
@@ -75,7 +89,10 @@ def finding_line(f: Finding) -> str:
     where = f", {line_text(f.source)}" if f.source else ""
     lines = [f"{f.kind}: {f.text}{amount}{where}"]
     if f.change:
-        lines.append(f"  change: {f.change}" + (f"  [{f.proof}]" if f.proof else ""))
+        lines.append(
+            f"  change: {f.change}"
+            + (f"  [{'; '.join(filter(None, (f.proof, f.measured)))}]" if f.proof else "")
+        )
     return "\n".join(lines)
 
 

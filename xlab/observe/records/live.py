@@ -128,7 +128,11 @@ def live_text(record: Live, options: Any = None) -> str:
     lines = [table(listed, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
     lines.append(
         f"{size_text(record.total)} in {plural(count, 'array')}"
-        + (", copies counted once" if len(record.devices) > 1 else "")
+        + (
+            f", copies counted once; {size_text(sum(n for _, n in record.devices))} on {plural(len(record.devices), 'device')} with all copies"
+            if len(record.devices) > 1
+            else ""
+        )
     )
     if len(record.devices) > 1:
         lines.append(

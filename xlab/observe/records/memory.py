@@ -28,6 +28,15 @@ class Memory(Record):
     refused: tuple[tuple[str, str], ...] = ()
     program: int = 0
 
+    @property
+    def total(self) -> int:
+        """Bytes that a device gives to a call: arguments, outputs and temporaries, what two of them share once, and the code.
+
+        >>> Memory(arguments=10, outputs=8, temporaries=4, aliased=8).total
+        14
+        """
+        return self.arguments + self.outputs + self.temporaries - self.aliased + self.code
+
     def contradiction(self) -> str:
         """A buffer alive for longer than any program."""
         wrong = next(
@@ -52,6 +61,7 @@ def memory_text(m: Memory, o: Options) -> str:
         ("temporaries", m.temporaries),
         ("aliased", m.aliased),
         ("code", m.code),
+        ("in all", m.total),
         *([("peak", m.peak)] if m.peak else []),
     ]
     lines = [

@@ -31,7 +31,8 @@ class Placement(Record):
     """The cost of one placement: `arguments` are `(name, type)` with the specs in the types; transfers are without their rounds.
 
     `sent` is what a device sends in one run, loop trips multiplied; `predicted_us` the time of all collectives; `peak` bytes per device.
-    `step_us` is the predicted time of a step with what devices compute, `compute_us` that part of it. Of a placement that was `estimated` and not
+    `step_us` is the predicted time of a step with what devices compute, `compute_us` that part of it, `measured_us` what a run took, 0 where none
+    was run. Of a placement that was `estimated` and not
     compiled `count` says how many collectives it would have. `name` is what it is known by (`now`, `FSDP`), `specs` its specs by pattern of
     the arguments' paths, `front` whether no other takes less time and less memory.
     """
@@ -50,6 +51,7 @@ class Placement(Record):
     name: str = ""
     specs: tuple[tuple[str, Spec], ...] = ()
     front: bool = False
+    measured_us: float = 0.0
 
     @property
     def collectives(self) -> tuple[Transfer, ...]:
@@ -173,8 +175,14 @@ def cost_rows(x: WhatIf) -> list[tuple[str, str, str, float, float]]:
         if a.step_us and b.step_us
         else []
     )
+    measured = (
+        [("measured", time_text(a.measured_us), time_text(b.measured_us), a.measured_us, b.measured_us)]
+        if a.measured_us and b.measured_us
+        else []
+    )  # fmt: skip
     return [
         *step,
+        *measured,
         (
             "collectives",
             f"{len(a.collectives):,}",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlab.backend import compiling as _compiling
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Transfer
 from xlab.observe.records.units import plural, size_text
@@ -46,7 +47,8 @@ def followed(
         return out
     if not trying.mesh.are_all_axes_auto:
         return [_untried(stages, t, tries.get(n)) for n, t in enumerate(out)]
-    known: dict[Try, tuple[Sequence[Transfer], float, int] | None] = {}
+    known: dict[Try, Compiled | None] = {}
+    kept = _advised(stages)
     before = _flops(stages), _memory(stages).peak
     # The heaviest first: what is left when the programs are used up costs least.
     for n in sorted(tries, key=lambda n: -out[n].sent_in_run):
@@ -63,8 +65,27 @@ def followed(
                 and (note := _gone(t, found, before, made, given.apart is None)) is not None
             ):
                 out[n] = t.replace(fix=advice(stages, given) + note, tried=True)
+                kept[out[n].fix] = made.stages
                 break
     return out
+
+
+def compiled_as_advised(stages: ProgramStages, fix: str) -> ProgramStages | None:
+    """The program with a change that was compiled for advice; None where it was not."""
+    return _advised(stages).get(fix)
+
+
+def _advised(stages: ProgramStages) -> dict[str, ProgramStages]:
+    return memoize(stages, "advised", dict)
+
+
+class Compiled(NamedTuple):
+    """What is known of a program that was compiled as advised."""
+
+    transfers: Sequence[Transfer]
+    flops: float
+    peak: int
+    stages: ProgramStages
 
 
 def _untried(stages: ProgramStages, t: Transfer, ways: tuple[Try, ...] | None) -> Transfer:
@@ -73,9 +94,7 @@ def _untried(stages: ProgramStages, t: Transfer, ways: tuple[Try, ...] | None) -
     return t if given is None else t.replace(fix=advice(stages, given))
 
 
-def _compiled(
-    trying: Experiment, given: Try, link: Any
-) -> tuple[Sequence[Transfer], float, int] | None:
+def _compiled(trying: Experiment, given: Try, link: Any) -> Compiled | None:
     """The collectives, flops and peak of the program with what is tried; None where it cannot be compiled so."""
     with contextlib.suppress(ValueError, NotImplementedError, TypeError), analysis_only():
         made = (
@@ -85,11 +104,8 @@ def _compiled(
                 {trying.arguments.index(n): spec for n, spec in given.specs}, free=given.free
             )
         )
-        return (
-            [t for t in collectives(made, link)[0] if t.instruction],
-            _flops(made),
-            _memory(made).peak,
-        )
+        found = [t for t in collectives(made, link)[0] if t.instruction]
+        return Compiled(found, _flops(made), _memory(made).peak, made)
     return None
 
 
@@ -101,7 +117,7 @@ def _gone(
     t: Transfer,
     found: Sequence[Transfer],
     before: tuple[float, int],
-    made: tuple[Sequence[Transfer], float, int],
+    made: Compiled,
     numbered: bool = True,
 ) -> str | None:
     """What the advised program still sends, as text; None if the collective stays or something worse appears.
@@ -109,7 +125,7 @@ def _gone(
     Args:
         numbered: equations have the same numbers in both.
     """
-    after, flops, peak = made
+    after, flops, peak, _ = made
     what = _what if numbered else _what_anywhere
     there = [x for x in found if x.instruction]
     old, now = (Counter(map(what, some)) for some in (there, after))

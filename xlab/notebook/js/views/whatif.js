@@ -167,7 +167,8 @@ export function mountWhatIf(section, programs, reducing, model, bin) {
     const count = (list) => list.filter((t) => t.origin === "partitioner" && !reducing.includes(t.kind)).length;
     const plain = (n) => n.toLocaleString("en");
     const timed = sides.every((p) => p.step_us);
-    const lines = [...(timed ? [["step", micros, sides.map((p) => p.step_us)]] : []), ["collectives", plain, real.map((list) => list.length)], ["from disagreement", plain, real.map(count)], ["sent per device", bytes, sides.map((p) => p.sent || 0)],
+    const ran = sides.every((p) => p.measured_us);
+    const lines = [...(timed ? [["step", micros, sides.map((p) => p.step_us)]] : []), ...(ran ? [["measured", micros, sides.map((p) => p.measured_us)]] : []), ["collectives", plain, real.map((list) => list.length)], ["from disagreement", plain, real.map(count)], ["sent per device", bytes, sides.map((p) => p.sent || 0)],
       ["predicted, sending", micros, sides.map((p) => p.predicted_us || 0)], ["peak per device", bytes, sides.map((p) => p.peak || 0)]];
     const table = h("table", { class: "xl-table xl-weighed" }, h("thead", {}, h("tr", {}, ["", "now", "", "what if", "", ""].map((t, i) => h("th", { class: i === 1 || i === 3 ? "n" : null }, t)))),
       h("tbody", {}, lines.map(([what, say, [a, b]]) => {

@@ -9,6 +9,7 @@ from xlab.observe.overview.inspection import Inspection, Measures, kind
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
+from xlab.observe.sharding.advice import compiled_as_advised
 from xlab.observe.sharding.experiment import Experiment, placements_of
 from xlab.observe.sharding.reasons import spec_text
 
@@ -37,7 +38,8 @@ def removable(at: Inspection) -> Iterable[Finding]:
             )
         elif t.reshards:
             left.append(t)
-    yield from told.values()
+    for (_, change), found in told.items():
+        yield at.timed(found, compiled_as_advised(at.stages, change) if found.proof else None)
     left = [t for t in left if not any(t.equation == equation for equation, *_ in told)]
     for t in sorted(left, key=lambda t: -t.sent_in_run)[:2]:
         yield from _smaller(at, t)
@@ -89,7 +91,7 @@ def _smaller(at: Inspection, t: Transfer) -> Iterable[Finding]:
     if best is None:
         return
     made, number, spec = best
-    yield at.finding(
+    found = at.finding(
         "smaller collective",
         t.reason or f"{t.kind} of {t.operand or t.value}",
         eqn,
@@ -105,3 +107,4 @@ def _smaller(at: Inspection, t: Transfer) -> Iterable[Finding]:
         tab="collectives",
         source=t.source,
     )
+    yield at.timed(found, made.stages)

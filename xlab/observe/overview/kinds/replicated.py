@@ -50,7 +50,7 @@ def replicated_values(at: Inspection) -> Iterable[Finding]:
         name = trying.names[n]
         reader = next(iter(at.readers.get(at.stages.closed.jaxpr.invars[a], ())), None)
         work = f", operations per device {at.before.flops:.3g} → {made.flops:.3g}" if made.flops < 0.98 * at.before.flops else ""  # fmt: skip
-        yield at.finding(
+        found = at.finding(
             "replicated value",
             f"`{name}` of {size_text(nbytes)} is whole on each of {plural(mesh.size, 'device')}",
             reader,
@@ -60,6 +60,7 @@ def replicated_values(at: Inspection) -> Iterable[Finding]:
             proof=f"compiled like that: peak per device {size_text(at.before.peak)} → {size_text(made.peak)}, "
             f"sent {size_text(at.before.sent)} → {size_text(made.sent)}{work}",
         )
+        yield at.timed(found, made.stages)
 
 
 def _order(at: Inspection, shape: Sequence[int], spec: Sequence[Sequence[str]]) -> tuple[int, int]:
