@@ -122,3 +122,10 @@ def test_the_curve_of_a_long_schedule_is_whole():
         and path.endswith("H820V82Z")
         and 100 < path.count("H") <= 151
     )
+
+
+def test_what_a_program_needs_in_all_is_told():
+    """Arguments, outputs and temporaries; what is aliased counts once."""
+    assert PROGRAM.total == 8 + 4 + 12 - 8
+    page = html(memory_node(PROGRAM))
+    assert re.search(r"in all</td><td class='n' title='16 B'>16 B", page)
