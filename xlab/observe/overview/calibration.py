@@ -34,7 +34,7 @@ SIZE = 384
 ELEMENTS = 1 << 20
 """Elements of arrays that do not fit into a core's cache together."""
 
-LEAST_ROUNDS, MOST_ROUNDS = 8, 24
+LEAST_ROUNDS, MOST_ROUNDS = 3, 24
 """How often each program is timed."""
 SECONDS = 20
 """After these the rounds end."""
