@@ -161,4 +161,5 @@ def test_what_is_compiled_quickly_is_there(pytestconfig):
         for plugin in pytestconfig.pluginmanager.get_plugins()
         if getattr(plugin, "__file__", None) == str(ROOT / "tests/conftest.py")
     )
-    assert all((ROOT / path).exists() for path in conftest.COMPILED_QUICKLY)
+    for path in (*conftest.COMPILED_QUICKLY, *conftest.COMPILED_AS_USERS_DO):
+        assert (ROOT / path).exists(), path
