@@ -39,3 +39,21 @@ def test_importing_collects_little_and_leaves_the_collector_on():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     collections, enabled = done.stdout.split()
     assert int(collections) < 20 and enabled == "True"  # 70 where it does not wait
+
+
+def test_what_stays_is_old_at_once_and_what_was_frozen_stays_frozen():
+    def generation(made):
+        return next(g for g in range(3) if any(x is made for x in gc.get_objects(g)))
+
+    gc.enable()
+    with paused(stays=True):
+        made = [object()]
+    assert generation(made) == 2
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with paused(stays=True):
+            later = [object()]
+        assert gc.get_freeze_count() >= frozen - 5 and generation(later) < 2
+    finally:
+        gc.unfreeze()

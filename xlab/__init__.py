@@ -8,7 +8,7 @@ from importlib import import_module as _import_module
 
 from xlab.collector import paused as _paused
 
-with _paused():
+with _paused(stays=True):
     from xlab import backend as _backend
     from xlab.config import config as config
     from xlab.core import array as _array

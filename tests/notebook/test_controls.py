@@ -296,8 +296,12 @@ def test_collectives(notebook, cell):
     report = cell(REPORT)
     panel = tab(report, "Collectives")
     rows = panel.locator("tr[data-row]:visible")
+    folded = rows.count()
+    for group in panel.locator("tr[data-row] .xl-fold").all():
+        group.click()
+        assert group.get_attribute("aria-expanded") == "true"
     count = rows.count()
-    assert count > 3
+    assert count > 3 and count > folded
     for i in range(panel.locator("th[aria-sort]").count()):
         head = panel.locator("th[aria-sort]").nth(i)
         head.click()

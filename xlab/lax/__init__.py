@@ -30,7 +30,7 @@ its dimensions), `tokens.py` (values without data), `uninitialized.py` (what mem
 
 from xlab.collector import paused as _paused
 
-with _paused():
+with _paused(stays=True):
     from xlab.compile import dispatch as _dispatch
     from xlab.lax import scatter_derivatives as _scatter_derivatives
     from xlab.lax.accuracy import *

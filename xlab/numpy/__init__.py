@@ -20,7 +20,7 @@ elementwise functions that have a ufunc's methods), `updates.py` (`x.at[index]`)
 
 from xlab.collector import paused as _paused
 
-with _paused():
+with _paused(stays=True):
     from xlab.numpy.arithmetic import (
         abs,
         absolute,
