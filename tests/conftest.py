@@ -39,7 +39,6 @@ def pytest_collect_file(file_path, parent):
 # Tests of values, types and errors: compiling is most of what they cost, and without the optimizations that take longest it is half.
 COMPILED_QUICKLY = (
     "tests/experimental/",
-    "tests/interpreters/",
     "tests/kernels/",
     "tests/lax/",
     "tests/nn/",
@@ -51,8 +50,6 @@ COMPILED_QUICKLY = (
 )
 COMPILED_AS_USERS_DO = (
     "tests/experimental/test_transfer.py",
-    "tests/interpreters/test_collective_kinds.py",
-    "tests/interpreters/test_scopes.py",
     "tests/kernels/test_memory.py",
     "tests/kernels/test_without_reference.py",
     "tests/lax/linalg/test_linalg.py",

@@ -80,7 +80,7 @@ def test_fetched_before_it_is_offered(server, connection):
 def test_what_is_not_offered_in_time_is_an_error(server):
     connection = server.connect(server.address())
     came = connection.pull(15, of(jnp.arange(3)), timeout=soon())
-    with pytest.raises(xlab.errors.JaxRuntimeError, match="closed"):
+    with pytest.raises(xlab.errors.JaxRuntimeError, match="closed|InjectFailure"):
         np.asarray(came)
     again, x = server.connect(server.address()), jnp.arange(3)
     server.await_pull(16, x)

@@ -15,7 +15,7 @@ import xlab
 from xlab.errors import MissingRule
 from xlab.extend.core import Primitive
 from xlab.interpreters import mlir
-from xlab.interpreters.mlir import module
+from xlab.interpreters.mlir import lowering_rules
 
 PACKAGE = Path(xlab.__file__).parent
 
@@ -32,7 +32,7 @@ FILES = (
 
 def worked_example() -> str:
     """The indented block of the text under the table's declaration."""
-    body = ast.parse(Path(module.__file__).read_text(encoding="utf-8")).body
+    body = ast.parse(Path(lowering_rules.__file__).read_text(encoding="utf-8")).body
     at = next(
         n
         for n, node in enumerate(body)

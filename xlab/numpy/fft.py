@@ -14,7 +14,7 @@ from xlab.core.typing import Array, ArrayLike, AxisLike, DeviceLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.flip_roll_repeat import roll
-from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.jit_when_eager import jit_when_eager as _jit_when_eager
 from xlab.numpy.operands import aligned, check, ndim_of, shape_of
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -166,7 +166,7 @@ def _norm(norm) -> str:
     return norm
 
 
-@jit_when_eager(static=("kind", "s", "axes", "norm"))
+@_jit_when_eager(static=("kind", "s", "axes", "norm"))
 def _transform(a, *, kind, s, axes, norm):
     """The transform over any axes: they are brought to the end, and taken three at a time."""
     a = as_array(a)

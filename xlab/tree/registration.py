@@ -145,6 +145,7 @@ def register_dataclass(
     Without lists, fields made with `static(...)` are part of the structure and all others hold children.
 
     Example:
+        >>> import dataclasses
         >>> import xlab
         >>> @register_dataclass
         ... @dataclasses.dataclass
