@@ -19,7 +19,7 @@ MOST_COLUMNS = 150
 """Steps of the curve: one attribute holds no more."""
 
 MOST_AT_PEAK = 12
-MOST_ALIKE = 64
+MOST_ALIKE = 3
 """Buffers that stand at one place of layers and are named when their row opens."""
 
 _COUNTER = re.compile(r"\.\d+$")

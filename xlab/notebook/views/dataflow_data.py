@@ -35,7 +35,7 @@ MOST_ROWS = 300
 """Collectives listed; of more, the heaviest."""
 
 
-STILL_ROWS = 40
+STILL_ROWS = 20
 """Those of them, the heaviest, that stand in a page before its script runs: the script adds the others."""
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from xlab.backend import JaxRuntimeError
 from xlab.backend import compiling as _compiling
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.programs.analysis_only import analysis_only
@@ -96,7 +97,10 @@ def _untried(stages: ProgramStages, t: Transfer, ways: tuple[Try, ...] | None) -
 
 def _compiled(trying: Experiment, given: Try, link: Any) -> Compiled | None:
     """The collectives, flops and peak of the program with what is tried; None where it cannot be compiled so."""
-    with contextlib.suppress(ValueError, NotImplementedError, TypeError), analysis_only():
+    with (
+        contextlib.suppress(ValueError, NotImplementedError, TypeError, JaxRuntimeError),
+        analysis_only(),
+    ):
         made = (
             done_apart(trying.stages, *given.apart)
             if given.apart is not None
