@@ -197,8 +197,8 @@ def test_many_collectives_are_all_listed(browser, tmp_path):
     )
     path = write_html(sample.report().replace(transfers=many), tmp_path / "r.html")
     page = visit(browser, path, java_script_enabled=False)
-    assert page.locator(".xl-transfers tr[data-row]").count() == 20
-    assert page.locator("text=80 lighter collectives").is_visible()
+    assert page.locator(".xl-transfers tr[data-row]").count() == 40
+    assert page.locator("text=60 lighter collectives").is_visible()
     page.close()
     page = visit(browser, path)
     page.get_by_role("tab", name="Collectives").click()

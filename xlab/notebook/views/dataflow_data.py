@@ -35,7 +35,7 @@ MOST_ROWS = 300
 """Collectives listed; of more, the heaviest."""
 
 
-STILL_ROWS = 20
+STILL_ROWS = 40
 """Those of them, the heaviest, that stand in a page before its script runs: the script adds the others."""
 
 
@@ -138,7 +138,7 @@ def rows(
 def _layers(group: Sequence[Transfer], layers: Layers) -> str:
     """The layers that collectives of one row stand in, where they all stand in the same."""
     found = {layers.get((t.program, t.equation)) for t in group}
-    names = {f"{p.layers.name or 'layer'} ×{p.layers.times}" if p else "" for p in found}
+    names = {p.layers.label if p else "" for p in found}
     return names.pop() if len(names) == 1 else ""
 
 
@@ -162,6 +162,7 @@ def row(
     found = key(t.program, t.equation)
     line = str(t.source.line) if t.source else ""
     leads = len(group) > 1 and group[0] == index
+    folded = len(group) > 1 and not leads
     cells = [
         h(
             "td",
@@ -191,26 +192,33 @@ def row(
             {"class": "n"},
             (f"? ({t.runs} measured)" if t.runs else "?") if t.times is None else t.times,
         ),
-        h("td", {"class": "n", "title": t.formula or None}, time_text(t.predicted_us)),
+        h(
+            "td",
+            {"class": "n", "title": None if folded else t.formula or None},
+            time_text(t.predicted_us),
+        ),
         *(
             h("td", {"class": "n"}, time_text(us) if us is not None else "–")
             for us in ((t.measured_us, t.wait_us) if measured else ())
         ),
         h(
             "td",
-            {"class": "xl-added" if t.reshards else None, "title": t.reason or None},
+            {
+                "class": "xl-added" if t.reshards else None,
+                "title": None if folded else t.reason or None,
+            },
             transfer_origin(t, "⚠"),
         ),
         h(
             "td",
-            {"class": "n", "title": t.source.text.strip() if t.source else None},
+            {"class": "n", "title": t.source.text.strip() if t.source and not folded else None},
             h("button", {"class": "xl-pick xl-fold"}, f"{len(group)} × line {line}".strip())
             if leads
             else line,
             h("small", {"class": "xl-of-layers"}, layers) if leads and layers else None,
         ),
     ]
-    about = {"data-in": group[0] if len(group) > 1 and not leads else None, "data-origin": t.origin}
+    about = {"data-in": group[0] if folded else None, "data-origin": t.origin}
     rows = [h("tr", {"data-eq": found, "data-row": index, **about}, *cells)]
     if tell and (t.reason or t.fix):
         rows.append(
