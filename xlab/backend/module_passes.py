@@ -45,13 +45,13 @@ def clear(name: str, stage: PipelineStage, platforms: Sequence[str]) -> bool:
 
     found = False
     for platform in platforms:
-        while (one := (name, stage, platform)) in _registered:
-            _registered.remove(one)
-            found = True
+        there = (name, stage, platform) in _registered
+        _registered[:] = [one for one in _registered if one != (name, stage, platform)]
         if platform == "cpu":
-            found |= _xla.clear_xla_transform(name, stage.value)
-        elif found:
+            there |= _xla.clear_xla_transform(name, stage.value)
+        elif there:
             _xla.clear_xla_transform_c_api(_client.client_of(platform), name, stage.value)
+        found |= there
     return found
 
 

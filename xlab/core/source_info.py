@@ -236,7 +236,7 @@ def at_user(info: tuple) -> SourceInfo:
     does not count: a library's function that is looked at by itself keeps its lines.
     """
     code, lasti, scope, callers = info
-    if code is None or callers is None:
+    if code is None or callers is None or not _meets_library(code, callers):
         return SourceInfo(*info)
     traces: list[tuple] = []
     own: tuple = (code, lasti)
@@ -255,6 +255,15 @@ def at_user(info: tuple) -> SourceInfo:
     for frames in reversed(around):
         found = (frames, found)
     return SourceInfo(inner[0], inner[1], scope, (inner[2:], found))
+
+
+def _meets_library(code: CodeType, callers: Any) -> bool:
+    """Whether a library's frame is among those of a location. Most have none, and every view asks for the lines of all equations."""
+    found = {code.co_filename}
+    while callers is not None:
+        frames, callers = callers
+        found.update([c.co_filename for c in frames[::2]])
+    return any(map(is_library, found))
 
 
 def _without_libraries(frames: tuple) -> tuple:

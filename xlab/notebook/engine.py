@@ -226,8 +226,6 @@ def _where() -> dict[str, Any]:
     from xlab.parallel import group
 
     at, done = group.waiting(), group.started()
-    with open("/proc/self/statm") as file:
-        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return {
         "time": time.time(),
         "cell": _state["cell"],
@@ -235,7 +233,7 @@ def _where() -> dict[str, Any]:
         "waiting": [at.name, at.line, time.time() - at.begun] if at else None,
         "last": [done[-1].name, done[-1].line] if done else None,
         "line": _user_line() if _state["cell"] else "",
-        "resident": resident,
+        "resident": group.resident_bytes() or 0,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost
+from xlab.observe.records.units import processes_text
 
 Ending = tuple[int | None, list[str]]
 """Exit code, and the last lines of the log."""
@@ -24,7 +25,7 @@ def lost(
     ]
     rest = f" {'; '.join(others)}." if others else ""
     return ProcessLost(
-        f"process{_es(gone)} {_numbers(gone)} of {count} ended {when}: {', '.join(sorted(ways))}.{rest} "
+        f"{processes_text(gone)} of {count} ended {when}: {', '.join(sorted(ways))}.{rest} "
         f"No process can take its place: %xprocesses restart starts the group anew{''.join(logs)}"
     )
 
@@ -60,7 +61,7 @@ def raise_errors(answers: list[dict[str, Any]], number: int, count: int) -> None
     same = [a["index"] for a in own if a["error"]["text"] == first["text"]]
     others = [f"\n{_said(a)}" for a in answers if a["index"] not in same]
     raise ProcessFailed(
-        f"In[{number}], process{_es(same)} {_numbers(same)} of {count}: {first['kind']}: {first['text']}\n{first['traceback']}{''.join(others)}"
+        f"In[{number}], {processes_text(same)} of {count}: {first['kind']}: {first['text']}\n{first['traceback']}{''.join(others)}"
     )
 
 
@@ -70,11 +71,3 @@ def _said(answer: dict[str, Any]) -> str:
         return f"process {answer['index']}: ended the cell"
     line = error["text"].splitlines()[0][:200] if error["text"] else ""
     return f"process {answer['index']}: {error['kind']}: {line}"
-
-
-def _es(processes: Sequence[int]) -> str:
-    return "es" * (len(processes) > 1)
-
-
-def _numbers(processes: Sequence[int]) -> str:
-    return ", ".join(map(str, processes))

@@ -22,6 +22,7 @@ from xlab.observe.records.processes import (
     moved_by,
     waits,
 )
+from xlab.observe.records.units import processes_text
 
 _NO_BARRIER = ("collective_permute",)
 """Collectives that a device may leave before all others have come."""
@@ -55,9 +56,7 @@ def merge(reports: Iterable[Report]) -> Report:
     notices = list(base.notices)
     missing = sorted(set(range(count)) - {m.index for m in infos})
     if missing:
-        notices.append(
-            _warning(f"there is no report of process{_es(missing)} {_numbers(missing)} of {count}")
-        )
+        notices.append(_warning(f"there is no report of {processes_text(missing)} of {count}"))
     for report in found[1:]:
         notices += _differences(base, report)
     attendance, more = _joined(parts)
@@ -117,14 +116,6 @@ def _check_indices(infos: Sequence[ProcessInfo]) -> None:
 
 def _warning(words: str) -> Notice:
     return Notice("warning", words, "processes")
-
-
-def _numbers(found: Sequence[int]) -> str:
-    return ", ".join(map(str, found))
-
-
-def _es(found: Sequence[int]) -> str:
-    return "es" * (len(found) > 1)
 
 
 def _differences(base: Report, other: Report) -> list[Notice]:
@@ -192,8 +183,7 @@ def _apart(whole: Processes) -> list[Notice]:
     if not at or (len(at) == 1 and len({x.fingerprint for x in _number(whole, agreed)}) < 2):
         return []
     words = "; ".join(
-        f"process{_es(who)} {_numbers(who)} start{'s' * (len(who) == 1)} `{name}`"
-        for name, who in at.items()
+        f"{processes_text(who)} start{'s' * (len(who) == 1)} `{name}`" for name, who in at.items()
     )
     return [_warning(f"the processes are apart from their program number {agreed} on: {words}")]
 

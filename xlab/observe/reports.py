@@ -13,6 +13,7 @@ from xlab.core.source_info import is_internal
 from xlab.interpreters.communication_costs import Interconnect
 from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
+from xlab.observe.arrays.live import bytes_on_devices
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.overview.findings import findings_of
@@ -279,7 +280,10 @@ def report(
     spent = phases(session) if "phases" in parts else ()
     compiled = ledger(session) if "ledger" in parts else None
     together = _guard(
-        lambda: own_part(session, moved, spent, compiled), notices, "the part of this process", 0
+        lambda: own_part(session, moved, spent, compiled, bytes_on_devices),
+        notices,
+        "the part of this process",
+        0,
     )
     return Report(
         title or session.title or (subjects[-1].name if subjects else "recording"),

@@ -9,6 +9,7 @@ interrupt ends it.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -108,6 +109,15 @@ def started() -> list[Started]:
 def waiting() -> Started | None:
     """The program at whose gate this process is."""
     return _cell.waiting
+
+
+def resident_bytes() -> int | None:
+    """Bytes of memory that this process holds; None where the system does not say."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
 
 
 def _key(index: int | str) -> str:

@@ -205,7 +205,7 @@ def alike(buffers: Sequence[Buffer], places: Mapping[int, Place] | None = None) 
         found: tuple = (b.kind, b.size, stem, n if not place and "*" not in stem else -1)
         if place is not None:
             found += (place.layers.start, place.number)
-            layers[found] = f"{place.layers.name or 'layer'} ×{place.layers.times}"
+            layers[found] = place.layers.label
         groups.setdefault(found, []).append(b)
     return [
         Alike(

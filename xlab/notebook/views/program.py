@@ -16,7 +16,7 @@ from xlab.notebook.views.levels import level_columns
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.records.program import screen_names
-from xlab.observe.records.repeats import Repeat, layers
+from xlab.observe.records.repeats import layer_text, layers
 from xlab.observe.records.units import plural
 
 SHOWN = 200
@@ -193,15 +193,6 @@ def _columns(program: Program) -> dict[str, Any]:
 
 
 SHARED = "Of equations that were fused and measured together, each time is an estimate: a part of theirs, by what it computes."
-
-
-def layer_text(layer: Repeat) -> str:
-    """The line that stands for all layers but the first.
-
-    >>> layer_text(Repeat(0, 14, 6, "block"))
-    'block ×6, 5 more like these 14 equations'
-    """
-    return f"{layer.name or 'layer'} ×{layer.times}, {layer.times - 1:,} more like these {layer.length} equations"
 
 
 def equation_row(e: Equation, outs: str | None = None) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, clean_json, finite, h, key, panel, table
 from xlab.notebook.views.tabs import add_tab
 from xlab.notebook.views.timings import ticks
-from xlab.observe.records.timeline import Operation, Timeline, timeline_sentence
+from xlab.observe.records.timeline import Operation, Span, Timeline, merged, timeline_sentence
 from xlab.observe.records.units import plural, time_text
 
 WIDTH, LEFT, LANE, GAP = 1000, 84, 14, 6
@@ -36,12 +35,16 @@ def rows_of(t: Timeline) -> dict[int, tuple[float, int]]:
     return out
 
 
+def _finite(span: Span) -> bool:
+    return all(map(math.isfinite, span))
+
+
 def chart(t: Timeline) -> Node:
     """All devices over one time axis. Waits are hollow, operations filled; a line joins what met in a collective, from the device that came last."""
     rows = rows_of(t)
     scale = (WIDTH - LEFT) / max(t.duration_us, 1e-6)
     x = lambda us: f"{LEFT + us * scale:.1f}"
-    spans: dict[tuple[str, float], list[tuple[float, float]]] = {}
+    spans: dict[tuple[str, float], list[Span]] = {}
     for o in t.operations:
         if o.device not in rows or o.kind == "loop":
             continue
@@ -51,7 +54,7 @@ def chart(t: Timeline) -> Node:
     paths: dict[str, list[str]] = {name: [] for name, _ in CLASSES}
     for (kind, y), found in spans.items():
         inset = 4 if kind == "wait" else 1
-        for start, end in merged(found, t.duration_us / 2000):
+        for start, end in merged(filter(_finite, found), t.duration_us / 2000):
             paths[kind].append(box(x(start), y + inset, (end - start) * scale, LANE - 2 * inset))
     last, lanes = list(rows.values())[-1] if rows else (20, 1)
     tall = last + lanes * LANE + 4
@@ -86,21 +89,6 @@ def chart(t: Timeline) -> Node:
         ),
         *(h("path", {"class": f"xl-tl-{name}", "d": "".join(d)}) for name, d in paths.items() if d),
     )
-
-
-def merged(spans: Iterable[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
-    """Spans in order, as one where no more than `gap` lies between them: a picture shows no more.
-
-    >>> merged([(4.0, 5.0), (0.0, 1.0), (1.2, 2.0)], 0.5)
-    [(0.0, 2.0), (4.0, 5.0)]
-    """
-    out: list[tuple[float, float]] = []
-    for start, end in sorted(s for s in spans if all(map(math.isfinite, s))):
-        if out and start - out[-1][1] <= gap:
-            out[-1] = out[-1][0], max(end, out[-1][1])
-        else:
-            out.append((start, end))
-    return out
 
 
 def tick(us: float) -> str:
@@ -261,9 +249,7 @@ def timeline_data(t: Timeline) -> dict[str, Any]:
             "time": [finite(o.duration_us) or 0 for o in t.operations],
             "lane": [o.lane for o in t.operations],
             "meeting": [[o.meeting, o.late] if o.meeting >= 0 else 0 for o in t.operations],
-            "waits": [
-                [w for w in o.waits if all(map(math.isfinite, w))] or 0 for o in t.operations
-            ],
+            "waits": [list(filter(_finite, o.waits)) or 0 for o in t.operations],
             "memory": [
                 (d, [point for point in points if math.isfinite(point[0])])
                 for d, points in t.memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab import tree as _tree
@@ -35,27 +35,14 @@ def live(names: Mapping[str, Any] | None = None, *, limit: int | None = LIMIT) -
         >>> [(a.name, a.type) for a in live({"kept": kept}).arrays if a.name]
         [('kept', 'f32[2,3]')]
     """
-    found = (
-        [x for x in _client.live_arrays() if is_native_array(x) and not x.is_deleted()]
-        if _client.started()
-        else []
-    )
-    parts = {id(part) for x in found for part in _arrays.known_shards(x)}
-    found = [x for x in found if id(x) not in parts]  # memory of the array they are part of
+    found = _whole() if _client.started() else []
     called = _names(names or {})
     sized = sorted(
         ((_bytes(x), called.get(id(x), ""), x) for x in found),
         key=lambda s: (-s[0], _natural(s[1]), str(s[2].aval)),
     )
-    held: dict[int, int] = {}
     lines: dict[str, list[int]] = {}
     for size, _, x in sized:
-        sharding = (
-            from_native(x.sharding) if not hasattr(x.sharding, "devices_in_order") else x.sharding
-        )
-        each = math.prod(sharding.shard_shape(x.shape)) * dtypes.itemsize(x.dtype)
-        for device in sharding.devices_in_order:
-            held[int(device.id)] = held.get(int(device.id), 0) + each
         entry = lines.setdefault(place(allocation_sites.origin(x)), [0, 0])
         entry[0] += 1
         entry[1] += size
@@ -63,10 +50,38 @@ def live(names: Mapping[str, Any] | None = None, *, limit: int | None = LIMIT) -
         tuple(_one(x, name, size) for size, name, x in sized[:limit]),
         sum(s[0] for s in sized),
         max(0, len(sized) - (limit or len(sized))),
-        tuple(sorted(held.items())),
+        tuple(sorted(_on_devices(found).items())),
         tuple(sorted(((p, n, b) for p, (n, b) in lines.items()), key=lambda e: (-e[2], e[0]))),
         allocation_sites.tracking(),
     )
+
+
+def bytes_on_devices() -> dict[int, int]:
+    """Bytes of the arrays alive in this process, by the id of the device."""
+    return _on_devices(_whole())
+
+
+def _alive() -> list[Any]:
+    return [x for x in _client.live_arrays() if is_native_array(x) and not x.is_deleted()]
+
+
+def _whole() -> list[Any]:
+    """The arrays that are alive, without those whose memory is that of an array they are part of."""
+    found = _alive()
+    parts = {id(part) for x in found for part in _arrays.known_shards(x)}
+    return [x for x in found if id(x) not in parts]
+
+
+def _on_devices(arrays: Sequence[Any]) -> dict[int, int]:
+    held: dict[int, int] = {}
+    for x in arrays:
+        sharding = (
+            x.sharding if hasattr(x.sharding, "devices_in_order") else from_native(x.sharding)
+        )
+        each = math.prod(sharding.shard_shape(x.shape)) * dtypes.itemsize(x.dtype)
+        for device in sharding.devices_in_order:
+            held[int(device.id)] = held.get(int(device.id), 0) + each
+    return held
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -126,7 +141,7 @@ def live_arrays(limit: int | None = None) -> tuple[ArrayLayout, ...]:
         >>> isinstance(live_arrays(limit=3), tuple)
         True
     """
-    found = [x for x in _client.live_arrays() if is_native_array(x) and not x.is_deleted()]
+    found = _alive()
     found.sort(key=lambda x: -x.aval.nbytes)
     return tuple(
         of_sharding(x.sharding, x.aval, committed=bool(x.committed)) for x in found[:limit]

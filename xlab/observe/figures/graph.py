@@ -102,9 +102,7 @@ def _level(
     def group(e: Equation) -> tuple[str, bool]:
         """The scope, or the layers, that an equation stands in."""
         r = layer_at.get(places[id(e)])
-        return (
-            (part(e), False) if r is None else (f"{r.name or 'layer'} ×{r.times} @{r.start}", True)
-        )
+        return (part(e), False) if r is None else (f"{r.label} @{r.start}", True)
 
     for (name, repeated), grouped in itertools.groupby(equations, group):
         run = tuple(grouped)
@@ -115,7 +113,7 @@ def _level(
             needs = tuple(dict.fromkeys(n for e in run for n in e.inputs if n not in made))
             inside = _level((), once, (), scope, depth - 1, names) if depth > 0 else None
             words = f"{r.length} equations each"
-            label = f"{r.name or 'layer'} ×{r.times}"
+            label = r.label
             boxes.append(Box("scope", label, words, "", needs, tuple(made), inside))
         elif name and len(run) > 1:
             made = {v.name for e in run for v in e.outputs}

@@ -11,7 +11,7 @@ from xlab.observe.records import Equation, Program, Step, StepTrace, Value
 from xlab.observe.records.diff import MARKS, Diff
 from xlab.observe.records.ladder import Ladder, short_rule
 from xlab.observe.records.program import shown_names
-from xlab.observe.records.repeats import layers
+from xlab.observe.records.repeats import layer_text, layers
 from xlab.observe.records.stepper import value_text
 from xlab.observe.records.text import Options, text
 from xlab.observe.records.units import plural
@@ -113,13 +113,7 @@ def program_lines(
         if at in after_first:  # one layer is read, the others are counted
             r = after_first[at]
             passed = r.end
-            yield (
-                (
-                    "  " * depth
-                    + f"{r.name or 'layer'} ×{r.times}, {r.times - 1:,} more like these {r.length} equations",
-                    "dim",
-                ),
-            )
+            yield (("  " * depth + layer_text(r), "dim"),)
         if at < passed:
             continue
         yield equation_line(e, names, depth)

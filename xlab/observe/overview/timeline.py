@@ -15,13 +15,12 @@ from xlab.observe.programs.names import source_of
 from xlab.observe.programs.recorder import paused
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.buffers import live_bytes
-from xlab.observe.records.timeline import DeviceTime, Operation, Timeline
+from xlab.observe.records.timeline import DeviceTime, Operation, Span, Timeline, merged
 from xlab.observe.timing.profile import Times, runs_of
 
 MOST_OPERATIONS = 6000
 """Operations that a record has."""
 ENCLOSING = frozenset(("while", "conditional", "call"))
-Span = tuple[float, float]
 
 
 def timeline(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Timeline:
@@ -189,21 +188,6 @@ def _in_lanes(operations: Sequence[Operation]) -> list[Operation]:
             lanes.append([])
         lanes[number].append((o.end_us, o.kind == "loop"))
         out.append(o.replace(lane=number) if number else o)
-    return out
-
-
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """Spans of time without their overlaps, in order.
-
-    >>> merged([(4.0, 5.0), (0.0, 2.0), (1.0, 3.0)])
-    [(0.0, 3.0), (4.0, 5.0)]
-    """
-    out: list[Span] = []
-    for start, end in sorted(spans):
-        if out and start <= out[-1][1]:
-            out[-1] = out[-1][0], max(out[-1][1], end)
-        elif end > start:
-            out.append((start, end))
     return out
 
 

@@ -26,6 +26,24 @@ class Repeat(NamedTuple):
         """After the last of them."""
         return self.start + self.length * self.times
 
+    @property
+    def label(self) -> str:
+        """What they are called together.
+
+        >>> Repeat(0, 14, 6, "block").label
+        'block ×6'
+        """
+        return f"{self.name or 'layer'} ×{self.times}"
+
+
+def layer_text(layer: Repeat) -> str:
+    """The line that stands for all layers but the first.
+
+    >>> layer_text(Repeat(0, 14, 6, "block"))
+    'block ×6, 5 more like these 14 equations'
+    """
+    return f"{layer.label}, {layer.times - 1:,} more like these {layer.length} equations"
+
 
 def layers(program: Program) -> list[Repeat]:
     """The layers of a program by the names that it has for them.

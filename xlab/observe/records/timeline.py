@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.text import Options, add_form, limited
 from xlab.observe.records.units import plural, size_text, table, time_text
 
 KINDS = ("compute", "collective", "loop")
+Span = tuple[float, float]
+"""When something begins and ends, in microseconds."""
+
+
+def merged(spans: Iterable[Span], gap: float = 0.0) -> list[Span]:
+    """Spans in order without their overlaps, as one where no more than `gap` lies between them.
+
+    >>> merged([(4.0, 5.0), (0.0, 2.0), (1.0, 3.0)]), merged([(0.0, 1.0), (1.2, 2.0)], 0.5)
+    ([(0.0, 3.0), (4.0, 5.0)], [(0.0, 2.0)])
+    """
+    out: list[Span] = []
+    for start, end in sorted(spans):
+        if out and start - out[-1][1] <= gap:
+            out[-1] = out[-1][0], max(out[-1][1], end)
+        else:
+            out.append((start, end))
+    return out
 
 
 @record_type

@@ -22,6 +22,15 @@ def size_text(count: float | None) -> str:
     return f"{significant(value, trim=True)} {unit}"
 
 
+def processes_text(numbers: Sequence[int]) -> str:
+    """Processes by their numbers.
+
+    >>> processes_text([1]), processes_text([0, 2])
+    ('process 1', 'processes 0, 2')
+    """
+    return f"process{'es' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
 def time_text(us: float | None) -> str:
     """Microseconds with three significant digits.
 

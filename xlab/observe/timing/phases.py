@@ -21,8 +21,8 @@ from xlab.observe.programs.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Phase, Report, Timing
 from xlab.observe.records.processes import Processes
 from xlab.observe.records.timeline import Timeline
-from xlab.observe.timing.process_tracks import process_tracks, write_trace
-from xlab.observe.timing.trace_events import trace_events
+from xlab.observe.timing.process_tracks import process_tracks
+from xlab.observe.timing.trace_events import trace_events, write_trace
 
 
 class Phases(tuple):
@@ -213,10 +213,12 @@ def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[
         )
     if isinstance(what, Report):
         if what.processes is not None and len(what.processes.members) > 1:
-            return write_trace(what.title or "xlab", process_tracks(what.processes), path)
+            return write_trace(
+                process_tracks(what.processes), {"title": what.title or "xlab"}, path
+            )
         return trace_events(what.title or "xlab", what.phases, what.timings, path, what.timelines)
     if isinstance(what, Processes):
-        return write_trace("xlab", process_tracks(what), path)
+        return write_trace(process_tracks(what), {"title": "xlab"}, path)
     if isinstance(what, Timeline):
         return trace_events(what.function, (), (), path, (what,))
     if isinstance(what, tuple) and all(isinstance(p, Phase) for p in what):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from typing import Any
 
 from xlab.observe.records.processes import Processes, clock_text, launched, waits
+from xlab.observe.timing.trace_events import named, span
 
 _HOST, _LAUNCHES, _DEVICES = 1, 2, 3
 """Rows of a process: its phases, the programs that it started, its devices."""
@@ -29,14 +28,14 @@ def process_tracks(p: Processes) -> list[dict[str, Any]]:
         rows = {_HOST: "phases", _LAUNCHES: "programs"}
         rows.update({_DEVICES + n: f"device {d}" for n, d in enumerate(m.devices)})
         events += [
-            _named("process_name", pid, 0, where),
+            named("process_name", pid, 0, where),
             {"name": "process_labels", "ph": "M", "pid": pid, "tid": 0,
              "args": {"labels": f"clock {clock_text(m)}"}},
             {"name": "process_sort_index", "ph": "M", "pid": pid, "tid": 0, "args": {"sort_index": m.index}},
-            *(_named("thread_name", pid, row, name) for row, name in rows.items()),
+            *(named("thread_name", pid, row, name) for row, name in rows.items()),
         ]  # fmt: skip
         events += [
-            _span(f"{x.kind} {x.function}".strip(), x.kind, pid, _HOST, x.start_us, x.duration_us)
+            span(f"{x.kind} {x.function}".strip(), x.kind, pid, _HOST, x.start_us, x.duration_us)
             for x in m.phases
         ]
     for together in launched(p):
@@ -44,12 +43,10 @@ def process_tracks(p: Processes) -> list[dict[str, Any]]:
             args = {"number": x.number, "program": x.fingerprint, "line": x.where}
             pid = x.process + 1
             events.append(
-                _span(
-                    x.program, "launch", pid, _LAUNCHES, x.begun_us, x.ended_us - x.begun_us, args
-                )
+                span(x.program, "launch", pid, _LAUNCHES, x.begun_us, x.ended_us - x.begun_us, args)
             )
             if x.gate_us:
-                events.append(_span("gate", "gate", pid, _LAUNCHES, x.begun_us, x.gate_us))
+                events.append(span("gate", "gate", pid, _LAUNCHES, x.begun_us, x.gate_us))
     place = {(m.index, d): n + _DEVICES for m in p.members for n, d in enumerate(m.devices)}
     number = 0
     for a in p.attendance:
@@ -63,13 +60,13 @@ def process_tracks(p: Processes) -> list[dict[str, Any]]:
                 at = row(one)
                 if waited:
                     events.append(
-                        _span(
+                        span(
                             f"{a.call}, waiting", "wait", at["pid"], at["tid"], one[2], waited,
                             {"for process": late[0], "line": a.where},
                         )
                     )  # fmt: skip
                 events.append(
-                    _span(
+                    span(
                         a.call, "collective", at["pid"], at["tid"], one[2] + waited, moved,
                         {"instruction": a.instruction, "line": a.where},
                     )
@@ -80,27 +77,3 @@ def process_tracks(p: Processes) -> list[dict[str, Any]]:
                     events.append({**flow, "ph": "s", **row(late)})
                     events.append({**flow, "ph": "f", "bp": "e", **at})
     return [e for e in events if all(math.isfinite(e.get(k, 0.0)) for k in ("ts", "dur"))]
-
-
-def write_trace(
-    title: str, events: list[dict[str, Any]], path: str | os.PathLike[str] | None
-) -> dict[str, Any]:
-    """Events as a trace; written to a file when `path` is given."""
-    made = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"title": title}}
-    if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(made, file)
-    return made
-
-
-def _named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    return {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
-
-
-def _span(
-    name: str, kind: str, pid: int, tid: int, at: float, time: float, args: dict | None = None
-) -> dict[str, Any]:
-    return {
-        "name": name, "cat": kind, "ph": "X", "pid": pid, "tid": tid, "ts": round(at, 3), "dur": round(max(time, 0.0), 3),
-        "args": args or {},
-    }  # fmt: skip

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xlab import events
-from xlab.backend import arrays as _arrays
 from xlab.backend import client as _client
 from xlab.compile import launching
-from xlab.core import dtypes
-from xlab.core.array import is_native_array
 from xlab.observe.programs.recorder import Session
 from xlab.observe.records import Ledger, Phase, Transfer
 from xlab.observe.records.processes import Attendance, Launch, Processes, ProcessInfo
 from xlab.observe.timing.profile import Times
-from xlab.sharding import from_native
+from xlab.parallel import group
 
 MOST_PHASES = 400
 MOST_LAUNCHES = 400
@@ -34,12 +30,14 @@ def own_part(
     transfers: Sequence[Transfer] = (),
     phases: Sequence[Phase] = (),
     ledger: Ledger | None = None,
+    held: Callable[[], Mapping[int, int]] = dict,
 ) -> Processes | None:
     """This process's part of a recording; None where it works alone.
 
     Args:
         session: the recording.
         transfers, phases, ledger: what the report says of it.
+        held: gives the bytes of live arrays on each device.
     """
     if not _client.started() or _client.process_count() < 2:
         return None
@@ -48,6 +46,7 @@ def own_part(
     begun_us = (time.time_ns() - (events.clock() - session.start_ns)) / 1e3
     ended = session.end_ns or events.clock()
     own = tuple(d.id for d in _client.local_devices())
+    arrays = held()
     info = ProcessInfo(
         index,
         socket.gethostname(),
@@ -55,8 +54,8 @@ def own_part(
         own,
         begun_us,
         (ended - session.start_ns) / 1e3,
-        resident=_resident(),
-        live_bytes=_held(),
+        resident=group.resident_bytes(),
+        live_bytes=sum(arrays.get(d, 0) for d in own),
         phases=tuple(
             p.replace(parent=-1, depth=min(p.depth, 1))
             for p in phases
@@ -171,25 +170,3 @@ def _members(t: Transfer) -> tuple[tuple[int, ...], ...]:
     if t.pairs:
         return (tuple(sorted({d for pair in t.pairs for d in pair})),)
     return (t.mesh.device_ids,) if t.mesh is not None else ()
-
-
-def _resident() -> int | None:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return None
-
-
-def _held() -> int:
-    """Bytes of the arrays of this process's devices."""
-    found = [x for x in _client.live_arrays() if is_native_array(x) and not x.is_deleted()]
-    parts = {id(part) for x in found for part in _arrays.known_shards(x)}
-    own = {d.id for d in _client.local_devices()}
-    total = 0
-    for x in found:
-        if id(x) not in parts:  # else memory of the array that it is part of
-            s = x.sharding if hasattr(x.sharding, "devices_in_order") else from_native(x.sharding)
-            here = sum(d.id in own for d in s.devices_in_order)
-            total += here * math.prod(s.shard_shape(x.shape)) * dtypes.itemsize(x.dtype)
-    return total

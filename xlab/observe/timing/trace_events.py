@@ -22,15 +22,9 @@ def trace_events(
     """Phases, measured steady runs and device timelines as a trace; written to a file when `path` is given."""
     rows = _rows(phases)
     events: list[dict[str, Any]] = [
-        {"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "args": {"name": title}},
+        named("process_name", 1, 0, title),
         *(
-            {
-                "name": "thread_name",
-                "ph": "M",
-                "pid": 1,
-                "tid": n + 1,
-                "args": {"name": f"phases {n + 1}" if n else "phases"},
-            }
+            named("thread_name", 1, n + 1, f"phases {n + 1}" if n else "phases")
             for n in range(max(rows, default=0) + 1)
         ),
     ]
@@ -53,15 +47,33 @@ def trace_events(
     behind = round(max((p.start_us + p.duration_us for p in phases), default=0.0), 3)
     for n, line in enumerate(timelines):
         events += device_events(line, n + 2, behind)
-    made = {
-        "traceEvents": events,
-        "displayTimeUnit": "ms",
-        "otherData": {"steady runs": [t.to_json() for t in measured]},
-    }
+    return write_trace(events, {"steady runs": [t.to_json() for t in measured]}, path)
+
+
+def write_trace(
+    events: list[dict[str, Any]], other: dict[str, Any], path: str | os.PathLike[str] | None
+) -> dict[str, Any]:
+    """Events as a trace, with what else is to be told; written to a file when `path` is given."""
+    made = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(made, file)
     return made
+
+
+def named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    """The name of a process or of one of its rows (`kind` is `process_name`, `thread_name`)."""
+    return {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def span(
+    name: str, kind: str, pid: int, tid: int, at: float, time: float, args: dict | None = None
+) -> dict[str, Any]:
+    """Something that takes time, in a row; `at` and `time` in microseconds."""
+    return {
+        "name": name, "cat": kind, "ph": "X", "pid": pid, "tid": tid, "ts": round(at, 3), "dur": round(max(time, 0.0), 3),
+        "args": args or {},
+    }  # fmt: skip
 
 
 LANES = 64
@@ -71,49 +83,17 @@ LANES = 64
 def device_events(line: Timeline, pid: int, behind: float = 0.0) -> list[dict[str, Any]]:
     """A timeline as a process: a row per device and lane, arrows between the executions of a collective, counters of memory."""
     name = f"devices of {line.function}"
-    out: list[dict[str, Any]] = [
-        {"name": "process_name", "ph": "M", "pid": pid, "tid": 0, "args": {"name": name}}
-    ]
+    out: list[dict[str, Any]] = [named("process_name", pid, 0, name)]
     row = lambda o: o.device * LANES + o.lane + 1
     at = lambda us: round(us + behind, 3)
     for device, lane in sorted({(o.device, o.lane) for o in line.operations}):
         shown = f"device {device}" + (f", beside {lane}" if lane else "")
-        out.append(
-            {
-                "name": "thread_name",
-                "ph": "M",
-                "pid": pid,
-                "tid": device * LANES + lane + 1,
-                "args": {"name": shown},
-            }
-        )
+        out.append(named("thread_name", pid, device * LANES + lane + 1, shown))
     meetings: dict[int, list[Operation]] = {}
     for o in line.operations:
         args = {"equation": o.equation, "line": o.where} if o.equation >= 0 else {}
-        common = {"pid": pid, "tid": row(o)}
-        out.append(
-            {
-                "name": o.instruction,
-                "cat": o.kind,
-                "ph": "X",
-                "ts": at(o.start_us),
-                "dur": o.duration_us,
-                **common,
-                "args": args,
-            }
-        )
-        out += [
-            {
-                "name": "wait",
-                "cat": "wait",
-                "ph": "X",
-                "ts": at(start),
-                "dur": round(end - start, 3),
-                **common,
-                "args": {},
-            }
-            for start, end in o.waits
-        ]
+        out.append(span(o.instruction, o.kind, pid, row(o), at(o.start_us), o.duration_us, args))
+        out += [span("wait", "wait", pid, row(o), at(start), end - start) for start, end in o.waits]
         if o.meeting >= 0:
             meetings.setdefault(o.meeting, []).append(o)
     for number, members in meetings.items():
