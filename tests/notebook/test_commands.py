@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -33,6 +34,10 @@ def spare(x, mask):
 def talks(x):
     xlab.debug.print("{}", x.sum())
     return x
+
+def twice(x):
+    y = jnp.tanh(x)
+    return y, y
 
 def broken(x):
     if x.sum() > 0:
@@ -82,6 +87,17 @@ def test_a_check_says_what_could_be_otherwise(script, tmp_path, capsys):
     assert "spare: no findings" in capsys.readouterr().out
     assert report_command.main([*words, "--allow", "nonsense"]) == 2
     assert "there are the kinds" in capsys.readouterr().err
+
+
+def test_changes_are_proved_where_that_is_asked(script, tmp_path, capsys):
+    """`--prove`: what a run takes before and after each change stands beside it, in a report and in a check."""
+    words = [f"{script}:twice", "--args", "f32[256,256]", "--prove"]
+    said = r"without result 1.*bytes read and written.*measured a run: [\d.]+ [µm]s → [\d.]+ [µm]s"
+    assert report_command.main([*words, "--repeat", "0", "-o", str(tmp_path / "out.html")]) == 0
+    assert re.search(said, capsys.readouterr().out)
+    assert re.search(said, (tmp_path / "out.html").read_text())
+    assert report_command.main([*words, "--check"]) == 1
+    assert re.search(said, capsys.readouterr().out)
 
 
 def test_a_check_names_the_line(script, tmp_path, capsys):

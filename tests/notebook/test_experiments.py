@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import xlab
 from tests.observe import sample_programs as programs
-from xlab import lax
+from xlab import lax, observe
+from xlab import numpy as jnp
 from xlab.notebook.experiments import handlers
 from xlab.notebook.views import base
 from xlab.notebook.views.report import ReportView
@@ -92,6 +93,29 @@ def test_programs_are_those_of_the_report(ask):
             {"id": 1, "ask": "what_if", "arguments": {"program": 0, "placement": PLAIN}},
         )["error"]
     )
+
+
+def test_a_finding_is_answered_with_its_proof_and_its_times():
+    """The change is compiled and run whatever the report spent on it; what makes nothing less says so."""
+
+    def twice(x):
+        y = jnp.tanh(x)
+        return y, y
+
+    x = np.ones((256, 256), np.float32)
+    found = observe.findings(xlab.jit(twice), x, tries=0)
+    (plain,) = [f for f in found if f.kind == "repeated result"]
+    assert not plain.change and plain.provable
+    useless = plain.replace(equation=99)
+    asked = handlers([xlab.jit(twice).lower(x)], lambda: (plain, useless))
+    ask = lambda n: base.answer(
+        ReportView(), asked, {"id": 7, "ask": "prove", "arguments": {"finding": n}}
+    )
+    proved = ask(0)["answer"]
+    assert proved["change"] == "return it once, without result 1"
+    assert "bytes read and written" in proved["proof"] and len(proved["measured_us"]) == 2
+    assert "nothing becomes less" in ask(1)["answer"]["proof"]
+    assert "2 findings; asked for number 2" in ask(2)["error"]
 
 
 @given(

@@ -11,10 +11,12 @@ from tests.notebook.labs import LONG, ROOT, SHORT, choose, open_and_run, until
 CELLS = [
     "%load_ext xlab",
     "import numpy as np\nimport xlab\nfrom xlab import nn\nfrom xlab import numpy as jnp\n"
-    "x, w = jnp.ones((8, 4)), jnp.ones((4, 2))",
+    "x, w, big = jnp.ones((8, 4)), jnp.ones((4, 2)), jnp.ones((256, 256))",
     "def model(w, x):\n    h = nn.gelu(x @ w)\n    return jnp.sum(h * h)",
     "%%xjit --mesh data=4,model=2 --in 'x=data,None; w=None,model'\nloss, slope = xlab.value_and_grad(model)(w, x)",
     "%xstep model(w, x)",
+    "def twice(x):\n    y = nn.gelu(x)\n    return y, y",
+    "%%xjit --mesh data=4,model=2 --in 'big=data,model'\na, b = twice(big)",
     "print('the end of', 'the walk')",
 ]
 
@@ -62,6 +64,15 @@ def test_the_walk(lab, browser, tmp_path):
     page.locator(".jp-Notebook button[aria-label^='one step back']").last.click()
     expect(steps).to_have_text(before, use_inner_text=True, timeout=SHORT)
     page.screenshot(path=tmp_path / "stepper-light.png")
+
+    # A finding's change and another placement are compiled and run by the kernel, before and after.
+    last = page.locator(".xl-report").last
+    last.locator("button", has_text="prove").click()
+    expect(last.locator(".xl-proved")).to_contain_text("measured a run: ", timeout=LONG)
+    last.locator("[role=tab]", has_text="What if").click()
+    last.locator("select[aria-label='dimension 1 of big']").select_option("")
+    last.locator("button", has_text="compile and compare").click()
+    expect(last.locator(".xl-weighed")).to_contain_text("measured", timeout=LONG)
 
     choose(page, "Settings", "Theme", "JupyterLab Dark")
     page.locator(".xl-report[data-theme=dark]").first.wait_for(timeout=SHORT)

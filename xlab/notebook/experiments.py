@@ -1,4 +1,4 @@
-"""Handlers of a live report's placement requests: programs are compiled as traced, and run only to time a placement that was asked for."""
+"""Handlers of a live report's requests for other placements and for proofs of changes: programs are compiled as traced, and run only to time what was asked for."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import Any
 
 from xlab import observe
 from xlab.notebook.views.whatif import SECONDS, TURN, read_options, read_placement
+from xlab.observe.overview.findings import proved
 from xlab.observe.placing.search import Search
+from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.stages import program_stages
+from xlab.observe.records.finding import Finding
 from xlab.observe.records.whatif import Ranking, WhatIf, count_of
 
 
-def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
-    """Answers to `what_if` and `search`, by number of the program in the report.
+def handlers(
+    subjects: Sequence[Any], findings: Callable[[], Sequence[Finding]] = tuple
+) -> dict[str, Callable[..., Any]]:
+    """Answers to `what_if` and `search`, by number of the program in the report, and to `prove`, by number of the finding.
+
+    Args:
+        subjects: the programs.
+        findings: gives those of the report, once there is one.
 
     Example:
         >>> import numpy as np, xlab
@@ -62,7 +72,14 @@ def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
         searches[program].advance(TURN)
         return brief(searches[program].ranking())
 
-    return {"what_if": what_if, "search": search}
+    def prove(finding: int) -> Finding:
+        known = findings()
+        if finding >= len(known) or known[finding].program >= len(subjects):
+            raise ValueError(f"this report has {len(known)} findings; asked for number {finding}")
+        with analysis_only():
+            return proved(program_stages(subjects[known[finding].program]), known[finding])
+
+    return {"what_if": what_if, "search": search, "prove": prove}
 
 
 def brief(found: Ranking) -> Ranking:

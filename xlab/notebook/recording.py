@@ -38,10 +38,11 @@ class Recording:
         self.title, self.session = title, session
         self.doing = "running"
         self.failed: Failure | None = None
+        self.prove = False
 
     def report(self, parts: frozenset[str] = frozenset(PARTS)) -> Report:
         """Everything recorded, without the parts that are not wanted."""
-        made = observe.report(self.session).replace(title=self.title)
+        made = observe.report(self.session, prove=self.prove).replace(title=self.title)
         if self.failed is not None:
             made = made.replace(error=self.failed)
         return only(called(made, self.title) if self.title.startswith("In[") else made, parts)
@@ -123,9 +124,12 @@ def show_report(
     In a live page the cell's result goes first and the report follows it, and None is returned, unless it is wanted `now`.
     """
 
+    shown: list[Report] = []
+
     def make() -> Report:
         global last
         last = run.report(parts).replace(opens=opens)
+        shown[:] = [last]
         return last
 
     done = any(e.error is None and e.kind in _DONE for e in run.session.events) or any(
@@ -134,7 +138,11 @@ def show_report(
     if run.failed is not None and not done:
         return None  # nothing was recorded: there is only the error, and its traceback tells it
     shell = formatters.kernel_shell()
-    handlers = experiments.handlers(run.session.subjects) if shell is not None else None
+    handlers = (
+        experiments.handlers(run.session.subjects, lambda: shown[0].findings if shown else ())
+        if shell is not None
+        else None
+    )
     if not now and shell is not None and deferred_display.can_wait(shell):
         deferred_display.show_later(shell, run.title, make, handlers)
         return None

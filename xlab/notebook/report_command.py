@@ -155,12 +155,15 @@ def check_folder(path: str, option: str) -> None:
 
 
 def check(
-    jitted: Any, args: list[Any], mesh: Any, name: str, files: list[str], allowed: list[str]
-) -> int:
+    jitted: Any, args: list[Any], mesh: Any, name: str, files: list[str], allowed: list[str],
+    prove: bool = False,
+) -> int:  # fmt: skip
     """Says what a function could do otherwise; returns 1 if there is something that is not allowed."""
     try:
         with set_mesh(mesh):
-            found = [f for f in observe.findings(jitted, *args) if f.kind not in allowed]
+            found = [
+                f for f in observe.findings(jitted, *args, measure=prove) if f.kind not in allowed
+            ]
     except Exception as caught:
         print(f"xlab report: {name} failed: {place_of(shorten(caught))}", file=sys.stderr)
         return 2
@@ -251,6 +254,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--allow", nargs="*", default=[], metavar="KIND", help="findings that --check lets pass"
     )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="compile the change of each finding, and tell what a run takes before and after it",
+    )
     given = parser.parse_args(argv)
     if bool(given.merge) == (given.function is not None):
         parser.error("give FILE.py:FUNCTION, or the files of several processes behind --merge")
@@ -284,7 +292,7 @@ def main(argv: list[str] | None = None) -> int:
     else:
         jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
     if given.check is not None:
-        return check(jitted, args, mesh, name, given.check, given.allow)
+        return check(jitted, args, mesh, name, given.check, given.allow, given.prove)
     error = None
     with (
         set_mesh(mesh),
@@ -297,7 +305,9 @@ def main(argv: list[str] | None = None) -> int:
                 observe.time(jitted, *args, repeat=given.repeat)
         except Exception as caught:
             error = session.error = shorten(caught)
-    report = observe.report(session).replace(title=getattr(fun, "__name__", given.function))
+    report = observe.report(session, prove=given.prove).replace(
+        title=getattr(fun, "__name__", given.function)
+    )
     if error is not None:
         report = report.replace(error=failure(error))
     publish(report, given.output, given.json)

@@ -67,6 +67,7 @@ def report(
     measured: Sequence[Timing] = (),
     trace: StepTrace | None = None,
     passes: Sequence[Pass] = (),
+    prove: bool = False,
 ) -> Report:
     """The report of a recording: programs with their levels, layouts, collectives, phases, memory, compiles and kernels.
 
@@ -78,6 +79,7 @@ def report(
         link: the interconnect that transfers are predicted for.
         measured: steady timings, from `observe.time`.
         trace, passes: a recorded run, and the compiler's passes, to go along.
+        prove: compile the changes of findings, and run the programs with and without them, so that each says what it would bring.
 
     Example:
         >>> import numpy as np, xlab
@@ -169,7 +171,9 @@ def report(
             costs += [one_cost] if one_cost is not None else []
             here = tuple(t for t in moved if t.program == index)
             looked_at = _guard(
-                lambda stages=stages, index=index, here=here: findings_of(stages, here, index),
+                lambda stages=stages, index=index, here=here: findings_of(
+                    stages, here, index, prove
+                ),
                 notices,
                 f"the findings of {stages.name}",
                 index,

@@ -403,12 +403,16 @@ def test_a_whole_page_fills_its_window(browser, tmp_path):
     report = sample.report()
     program = report.programs[0].replace(sources=(listing,))
     host = tmp_path / "page.html"
-    write_html(report.replace(programs=(program,)), host)
+    many = tuple(report.layouts[1].replace(name=f"w{i}") for i in range(80))
+    write_html(report.replace(programs=(program,), layouts=many), host)
     page = visit(browser, host)
     page.set_viewport_size({"width": 1400, "height": 1300})
+    page.locator("[role=tab]", has_text="Shardings").click()
+    assert page.locator(".xl-layout-list .xl-rows").bounding_box()["height"] > 950
+    assert page.evaluate("document.documentElement.scrollHeight") <= 1310
     rows = page.locator(".xl-columns:visible .xl-rows").first
-    rows.wait_for()
     page.locator("[role=tab]", has_text="Program").click()
+    rows.wait_for()
     tall = rows.bounding_box()["height"]
     assert tall > 950
     assert page.evaluate("document.documentElement.scrollHeight") <= 1310

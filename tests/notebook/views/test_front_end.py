@@ -55,6 +55,19 @@ def module(tmp_path_factory):
     return path
 
 
+def test_a_live_page_builds_every_tag_that_is_drawn():
+    """A tag that the page does not know becomes a `span`: lists lose their indent, drawings their shapes."""
+    views = Path(assets.__file__).parent / "views"
+    drawn = {
+        tag
+        for file in views.glob("*.py")
+        for tag in re.findall(r'\bh\(\s*"(\w+)"', file.read_text(encoding="utf-8"))
+    }
+    dom = (assets.ROOT / "kit/dom.js").read_text(encoding="utf-8")
+    known = set(" ".join(re.findall(r'"([a-z0-9 ]{40,})"', dom)).split()) | {"span"}
+    assert {"ol", "ellipse"} <= drawn - {"style"} <= known
+
+
 @needs_node
 def test_report_in_a_small_document(module, tmp_path):
     payload = tmp_path / "payload.json"

@@ -7,18 +7,22 @@ import pytest
 from tests.notebook.test_export import NASTY, nasty_report, of_every_view
 from tests.notebook.views import sample
 from xlab.notebook import assets
+from xlab.notebook.export import write_html
 from xlab.notebook.views import VIEWS
 from xlab.notebook.views import page as page_module
+from xlab.observe.records import Report
 
 pytestmark = pytest.mark.browser
 
 HOST = """<!doctype html><meta charset="utf-8"><style>{css}</style><body data-jp-theme-light="true"><div id="host"></div><script type="module">
 const view = (await import(URL.createObjectURL(new Blob([{module}], {{ type: "text/javascript" }})))).default;
 globalThis.payloads = {payloads};
-globalThis.draw = (name) => {{
+globalThis.draw = (name, said = []) => {{
   const el = document.createElement("div");
   document.getElementById("host").append(el);
-  const end = view.render({{ model: {{ get: () => payloads[name], on() {{}}, off() {{}}, send() {{}} }}, el }});
+  const heard = new Set();
+  const send = (m) => m.ask && said[m.arguments?.finding] && setTimeout(() => heard.forEach((f) => f({{ id: m.id, ...said[m.arguments.finding] }})), 1);
+  const end = view.render({{ model: {{ get: () => payloads[name], on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f), send }}, el }});
   return () => {{ end(); el.remove(); }};
 }};
 globalThis.ready = true;
@@ -46,6 +50,32 @@ def host(page, folder, records):
     )
     page.goto(file.as_uri())
     page.wait_for_function("globalThis.ready")
+
+
+def test_a_finding_is_proved_at_a_press(page, tmp_path):
+    """A button only where a kernel answers; what it answers takes the button's place, an error stands beside it."""
+    report = sample.report()
+    unknown = sample.findings()[1]
+    found = report.replace(costs=(sample.step_cost(report),), findings=(unknown,) * 3)
+    host(page, tmp_path, {**of_every_view(report, "a"), Report: found})
+    proved = unknown.replace(change="drop it", proof="sent 8 B → 0 B", measured_us=(2000.0, 500.0))
+    less = unknown.replace(proof="nothing becomes less")
+    page.evaluate(
+        "(said) => { globalThis.said = said; draw('report', said); }",
+        [{"answer": proved.to_json()}, {"answer": less.to_json()}, {"error": "ValueError: no"}],
+    )
+    panel = page.locator("[data-tab=overview]")
+    assert panel.locator("ol > li").count() == 3
+    for button in panel.locator("button", has_text="prove").all()[::-1]:
+        button.click()
+    page.locator(".xl-proved").nth(1).wait_for()
+    items = panel.locator("li").all_inner_texts()
+    assert "Change: drop it sent 8 B → 0 B; measured a run: 2.00 ms → 500 µs" in items[0]
+    assert "nothing becomes less" in items[1] and "Change" not in items[1]
+    assert "✕ ValueError: no" in items[2] and "prove" in items[2]
+    page.goto(write_html(found, tmp_path / "saved.html").as_uri())
+    page.wait_for_selector(".xl-live")
+    assert page.locator("button", has_text="prove").count() == 0
 
 
 LOOK = """(name) => {

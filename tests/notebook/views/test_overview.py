@@ -33,7 +33,10 @@ def test_it_is_the_first_tab_and_there_only_where_costs_are_known():
 def test_it_says_what_is_predicted_and_by_what_it_is_bound():
     said = words(overview_panel(REPORT))
     assert "2.00 ms predicted on 8 devices of cpu, bound by arithmetic 3.10 ms measured" in said
-    assert "round numbers of a small CPU, not measured; loops of unknown length count once" in said
+    assert (
+        "the bar is measured; the prediction counts with: round numbers of a small CPU, not measured; loops of unknown length count once"
+        in said
+    )
     assert "memory 3.4 MB of 2 GB per device" in said
 
 
@@ -48,6 +51,9 @@ def test_parts_are_predicted_until_they_are_measured():
     parts, origin = parts_of(COST, program.replace(heat=((1, 5.0), (7, 60.0))), (sent,), 100.0)
     assert origin == "measured"
     assert parts == {"compute": 5.0, "communication": 40.0, "waiting": 20.0, "dispatch": 35.0}
+    cold = tuple(p.replace(heat=()) for p in PLAIN.programs)
+    said = words(overview_panel(REPORT.replace(programs=cold)))
+    assert "predicted, counting with: round numbers" in said and "is measured" not in said
 
 
 def test_parts_of_the_bar_lead_to_their_tabs():
@@ -72,6 +78,14 @@ def test_findings_say_what_changed_and_patterns_are_none():
     assert "Change: give w P('model', None) 25 → 24 collectives" in said
     assert "✓ data-parallel gradient sum over data: 12 collectives, 1.2 MB sent" in said
     assert "finding" not in words(overview_panel(REPORT.replace(findings=())))
+
+
+def test_what_a_kernel_could_still_prove_has_its_number():
+    tried, unknown = sample.findings()
+    sure = unknown.replace(change="drop it")
+    measured = tried.replace(measured_us=(2.0, 1.0))
+    found = html(overview_panel(REPORT.replace(findings=(sure, tried, measured, unknown))))
+    assert re.findall("data-finding='(\\d+)'", found) == ["1", "3"]
 
 
 def test_several_programs_have_a_line_each():

@@ -15,7 +15,7 @@ CASES = cases()
 FIRST = {c.kind: c for c in reversed(CASES)}
 MOVED = {"removable collective", "full rematerialization", "smaller collective"}
 """Kinds that are found by compiling the change."""
-UNPROVED = {"captured constant", "unused argument", "returned argument"}
+UNPROVED = {"captured constant", "unused argument", "returned argument", "unused result"}
 """Kinds whose change is sure without a compile."""
 
 

@@ -67,6 +67,10 @@ class Xjit(Magics):
         Option("passes", "capture the compiler's passes (compiles a second time)"),
         Option("profile", "measure each operation"),
         Option(
+            "prove",
+            "compile the change of each finding, and tell what a run takes before and after it",
+        ),
+        Option(
             "target",
             "also compile for a TPU that need not be there, and set the two side by side (needs the extra tpu)",
             "tpu:v5e:4x4",
@@ -83,12 +87,13 @@ class Xjit(Magics):
         Everything else behaves as in an ordinary cell. With an error all names are as they were.
         """
         if cell is None:
-            if unfit := [name for name in given.used if name != "static"]:
+            if unfit := [name for name in given.used if name not in ("static", "prove")]:
                 raise ValueError(
-                    f"--{unfit[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call, and --static"
+                    f"--{unfit[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call, --static and --prove"
                 )
             fun, args, kwargs, _ = call_of(self.shell, given.rest, "xjit")
             with recording(given.rest, self.shell) as run:
+                run.prove = bool(given.prove)
                 result = xlab.block_until_ready(
                     jitted(self.shell, fun, given.static, args, kwargs)(*args, **kwargs)
                 )
@@ -104,6 +109,7 @@ class Xjit(Magics):
         try:
             flagged = not given.quiet and bool(parts & {"shardings", "collectives"})
             with recording(f"In[{place.number}]", self.shell, place.file, flagged) as run:
+                run.prove = bool(given.prove)
                 result = run_cell(run, given, self.shell.user_ns, place)
         except SyntaxError as error:
             raise present(error, self.shell) from None

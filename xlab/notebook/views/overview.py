@@ -5,7 +5,7 @@ It has one screen. Each line leads to the tab that shows it.
 
 from __future__ import annotations
 
-from xlab.notebook.views.base import View
+from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, h, key, panel, table
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Program, Report, Transfer
@@ -20,6 +20,13 @@ MOST_FINDINGS = 5
 DEEPEST = 7
 LEAST = 0.005
 """Part of the step that a call must have to be listed."""
+
+PROVE = Request(
+    "prove",
+    {"finding": Field(int, low=0, high=1 << 20)},
+    Finding,
+    "compile the change of a finding, by its number in the report, and run the program with and without it",
+)
 
 PARTS = ("compute", "communication", "waiting", "dispatch")
 
@@ -202,11 +209,11 @@ def memory_node(cost: StepCost) -> Node | None:
     )
 
 
-def finding_node(f: Finding) -> Node:
-    """What is the case, what it costs, and what to write instead."""
+def finding_node(f: Finding, number: int = -1) -> Node:
+    """What is the case, what it costs, and what to write instead; with its number in the report where a kernel could prove more."""
     return h(
         "li",
-        None,
+        {"data-finding": number} if number >= 0 and f.provable else None,
         _link(f.text, f.tab, f.program, f.equation),
         h("b", None, f"  {f.amount}") if f.amount else None,
         h("span", {"class": "xl-dim"}, f"  line {f.source.line}") if f.source else None,
@@ -232,7 +239,7 @@ def findings_node(
         h(
             "ol",
             None,
-            *(finding_node(f) for f in findings[:MOST_FINDINGS]),
+            *(finding_node(f, n) for n, f in enumerate(findings[:MOST_FINDINGS])),
             h("li", {"class": "xl-dim"}, f"{left} more") if left > 0 else None,
         )
         if findings
@@ -250,6 +257,18 @@ def findings_node(
             for p in patterns
         ),
     )
+
+
+def origin_text(cost: StepCost, origin: str) -> str:
+    """What the bar is made of, and what the prediction counts with.
+
+    >>> from xlab.observe.records.machine import Machine
+    >>> origin_text(StepCost("f", Machine("m", "as the maker states")), "measured")
+    'the bar is measured; the prediction counts with: as the maker states'
+    """
+    if origin != "measured":
+        return f"{origin}, counting with: {cost.machine.note}"
+    return f"the bar is measured; the prediction counts with: {cost.machine.note}"
 
 
 def step_node(cost: StepCost, report: Report | None = None) -> Node:
@@ -273,7 +292,7 @@ def step_node(cost: StepCost, report: Report | None = None) -> Node:
         ),
         bar_node(parts, origin),
         legend_node(parts),
-        h("p", {"class": "xl-dim"}, f"{origin}; {cost.machine.note}", *(f"; {n}" for n in cost.notes)),
+        h("p", {"class": "xl-dim"}, origin_text(cost, origin), *(f"; {n}" for n in cost.notes)),
         memory_node(cost),
         h(
             "div",
@@ -333,4 +352,4 @@ class OverviewView(View):
         )
 
 
-add_tab("overview", "Overview", 5, overview_panel)
+add_tab("overview", "Overview", 5, overview_panel, requests=(PROVE,))

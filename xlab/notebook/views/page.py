@@ -93,7 +93,7 @@ def packed_data(payload: dict[str, Any]) -> str:
     return payload["~packed"]
 
 
-ASKING = frozenset(("whatif",))
+ASKING = frozenset(("overview", "whatif"))
 """Tabs whose scripts do nothing but ask the kernel: a page that stands alone shows their pictures and goes without the scripts."""
 
 

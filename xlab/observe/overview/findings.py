@@ -26,6 +26,9 @@ for _module in pkgutil.iter_modules(_folder.__path__):
 CHANGES = 12
 """Programs compiled to see whether changes hold."""
 
+NOTHING_LESS = "compiled with what was tried: nothing becomes less"
+"""What stands in the place of the proof of a change that does not help."""
+
 IN_REPORTS = 400
 """Equations up to which a report compiles a change."""
 
@@ -79,10 +82,8 @@ def inspected(
     measure: bool = False,
 ) -> Findings:
     """The findings of a program whose collectives are known."""
-    mine = [t for t in transfers if t.program == program]
-    known = known_patterns(mine, stages)
-    surprises = [t for n, t in enumerate(mine) if n not in known and t.origin == "partitioner"]
-    at = Inspection(stages, mine, surprises, program, tries, measure)
+    at, known = inspection(stages, transfers, program, tries, measure)
+    mine, surprises = at.transfers, at.surprises
     found: dict[tuple, Finding] = {}
     for look in dict.fromkeys(kinds.values()):
         for f in look(at):
@@ -94,10 +95,49 @@ def inspected(
     return made
 
 
-def findings_of(stages: ProgramStages, transfers: Sequence[Transfer], program: int = 0) -> Findings:
-    """The findings and patterns of a program in a report."""
-    tries = 2 if len(stages.equations) <= IN_REPORTS else 0
-    return inspected(stages, transfers, program, tries)
+def inspection(
+    stages: ProgramStages,
+    transfers: Sequence[Transfer],
+    program: int = 0,
+    tries: int = 0,
+    measure: bool = False,
+) -> tuple[Inspection, Mapping[int, str]]:
+    """A program as the kinds look at it, and the patterns of its collectives by their place."""
+    mine = [t for t in transfers if t.program == program]
+    known = known_patterns(mine, stages)
+    surprises = [t for n, t in enumerate(mine) if n not in known and t.origin == "partitioner"]
+    return Inspection(stages, mine, surprises, program, tries, measure), known
+
+
+def findings_of(
+    stages: ProgramStages, transfers: Sequence[Transfer], program: int = 0, prove: bool = False
+) -> Findings:
+    """The findings and patterns of a program in a report; with `prove` as many changes are compiled as `findings` compiles, and run."""
+    tries = CHANGES if prove else 2 if len(stages.equations) <= IN_REPORTS else 0
+    return inspected(stages, transfers, program, tries, measure=prove)
+
+
+def proved(stages: ProgramStages, asked: Finding) -> Finding:
+    """A finding of a program, with its change compiled and run; where no change makes anything less it says so, and has none.
+
+    Args:
+        stages: the program, of any size.
+        asked: what `findings` or a report found in it.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> stages = program_stages(xlab.jit(lambda x: (y := x * 2, y)), (np.ones((256, 256), np.float32),))
+        >>> (found,) = [f for f in findings(stages, tries=0) if f.kind == "repeated result"]
+        >>> found.change, proved(stages, found).change
+        ('', 'return it once, without result 1')
+    """
+    at, _ = inspection(
+        stages, _transfers(stages, program=asked.program), asked.program, CHANGES, measure=True
+    )
+    at.only = asked.kind, asked.equation
+    alike = [f for f in kinds[asked.kind](at) if (f.kind, f.equation) == at.only]
+    found = next((f for f in alike if f.text == asked.text), alike[0] if len(alike) == 1 else None)
+    return asked.replace(change="", proof=NOTHING_LESS) if found is None else found
 
 
 def assert_no_findings(

@@ -103,6 +103,7 @@ class Inspection:
         surprises: the collectives that belong to no known pattern.
         tries: how many programs may still be compiled.
         measure: whether a program whose change was compiled is run, before and after.
+        only: the kind and the equation of the one finding whose change is compiled, however large the program is; None for all.
     """
 
     stages: ProgramStages
@@ -111,8 +112,9 @@ class Inspection:
     program: int = 0
     tries: int = 0
     measure: bool = False
+    only: tuple[str, int] | None = None
     _known: dict[Any, Measures | None] = field(default_factory=dict)
-    _spent: tuple[float | None] | None = None
+    _spent: tuple[float | None] | None = None  # what a run takes as it is, once measured
 
     @functools.cached_property
     def before(self) -> Measures:
@@ -220,7 +222,7 @@ class Inspection:
     def tried(self, key: Any, make: Callable[[], ProgramStages]) -> Measures | None:
         """The program with a change, compiled; None where it cannot be, or no more may be compiled."""
         if key not in self._known:
-            if self.tries < 1 or len(self.stages.equations) > MOST_EQUATIONS:
+            if self.tries < 1 or self._too_large:
                 return None
             self.tries -= 1
             self._known[key] = None
@@ -245,8 +247,9 @@ class Inspection:
             proof: of the program before and after, what has become less, as text; empty where nothing has.
         """
         key = found.kind, change
-        big = len(self.stages.equations) > MOST_EQUATIONS
-        if key not in self._known and (self.tries < 1 or big):
+        if not self._wanted(found) or (
+            key not in self._known and (self.tries < 1 or self._too_large)
+        ):
             yield found
             return
         after = self.tried(key, make)
@@ -255,13 +258,26 @@ class Inspection:
 
     def timed(self, found: Finding, after: ProgramStages | None) -> Finding:
         """A finding with what a run takes before and after its change, where that is wanted and both can be run."""
-        if not self.measure or after is None:
+        if not self.measure or after is None or not self._wanted(found):
             return found
         given = self.stages.given
         if self._spent is None:
             self._spent = (warm_us(self.stages, given),)
         before, now = self._spent[0], warm_us(after, given)
-        return found if before is None or now is None else found.replace(measured_us=(before, now))
+        if before is None or now is None:
+            return found
+        if now > before:  # the change, or what else went on in one of the two: both once more
+            again = warm_us(self.stages, given), warm_us(after, given)
+            before, now = min(before, again[0] or before), min(now, again[1] or now)
+            self._spent = (before,)
+        return found.replace(measured_us=(before, now))
+
+    def _wanted(self, found: Finding) -> bool:
+        return self.only is None or self.only == (found.kind, found.equation)
+
+    @property
+    def _too_large(self) -> bool:
+        return self.only is None and len(self.stages.equations) > MOST_EQUATIONS
 
     @functools.cached_property
     def shardings(self) -> list[Any]:

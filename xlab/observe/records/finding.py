@@ -41,6 +41,15 @@ class Finding(Record):
     measured_us: tuple[float, ...] = ()
 
     @property
+    def provable(self) -> bool:
+        """Whether something is left to compile or to run: of a change without a proof one is sure already.
+
+        >>> Finding("", "").provable, Finding("", "", change="drop it").provable
+        (True, False)
+        """
+        return not self.measured_us and bool(self.proof or not self.change)
+
+    @property
     def measured(self) -> str:
         """What the change made of the time of a run, in words.
 

@@ -1,8 +1,8 @@
 /** Nodes from trees and by hand. Text goes in with textContent only; markup never comes from data. */
 
 const svgSpace = "http://www.w3.org/2000/svg";
-const svgTags = new Set("svg g rect path text defs pattern circle line".split(" "));
-const htmlTags = new Set(("a article b br button code del details div figcaption figure footer h2 h3 header i input ins label li mark option p pre section " +
+const svgTags = new Set("svg g rect path text defs pattern circle ellipse line".split(" "));
+const htmlTags = new Set(("a article b br button code del details div figcaption figure footer h2 h3 header i input ins label li mark ol option p pre section " +
   "select small span strong summary table tbody td th thead title tr ul").split(" "));
 
 /**

@@ -97,8 +97,7 @@ def _stacked(at: Inspection) -> Iterable[Finding]:
                 f"the loop keeps {v.aval.str_short()} of its rounds, and nothing reads it",
                 place.eqn,
                 nbytes=nbytes,
-                change="let the body return None there",
-                proof="the compiler leaves it out, as of everything that nothing reads",
+                change="let the body return None there; the compiler leaves it out already, as everything that nothing reads",
             )
             yield found
 
@@ -119,8 +118,7 @@ def _dead(at: Inspection) -> Iterable[Finding]:
             "unused result",
             f"`{name}` is computed ({eqn.primitive.name}, {cost.work:.3g} operations) and nothing reads it",
             eqn,
-            change=f"leave `{name}` out, or return it",
-            proof="the compiler leaves it out already: it costs tracing, and no time of a step",
+            change=f"leave `{name}` out, or return it; the compiler leaves it out already: it costs tracing, and no time of a step",
         )
         # What only it reads is a part of it.
         todo = [eqn]
