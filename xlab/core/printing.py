@@ -91,6 +91,7 @@ class Names:
         self.given = dict(given or {})
         self.count = 0
         self.shared: dict[int, str] = {}
+        self.marked: list[JaxprEqn] | None = None  # equations printed, where their ends are marked
 
     def __call__(self, var: Var) -> str:
         name = self.given.get(var)
@@ -193,7 +194,16 @@ def equation_text(
     names = names or Names()
     writer = _writers.get(eqn.primitive.name)
     if writer is not None:
-        return writer(eqn, names, used)
+        text = writer(eqn, names, used)
+    else:
+        text = _plain_text(eqn, names, indent, used)
+    if names.marked is None:
+        return text
+    names.marked.append(eqn)
+    return f"{_START}{len(names.marked) - 1}{_NUMBERED}{text}{_END}"
+
+
+def _plain_text(eqn: JaxprEqn, names: Names, indent: int, used: Container[Var] | None) -> str:
     is_jit = eqn.primitive.name == "jit"
     left = binders(eqn.outvars, names, used)
     operands = " ".join(atom_text(v, names) for v in eqn.invars)
@@ -220,7 +230,7 @@ def equation_text(
     if not params:
         return f"{head} {operands}"
     flat = f"{head}[{' '.join(params)}] {operands}"
-    if "\n" not in flat and len(flat) + indent <= WIDTH:
+    if "\n" not in flat and _width(flat) + indent <= WIDTH:
         return flat
     pad = " " * (indent + 2)
     return f"{head}[\n" + "\n".join(pad + p for p in params) + "\n" + " " * indent + f"] {operands}"
@@ -240,7 +250,7 @@ def _body(jaxpr: Jaxpr, names: Names, indent: int, before: int = 0) -> str:
     outs = _outs(jaxpr, names)
     if len(eqns) < 8:
         flat = f"{head} {'; '.join(eqns)} in {outs} }}"
-        if "\n" not in flat and len(flat) + indent + before <= WIDTH:
+        if "\n" not in flat and _width(flat) + indent + before <= WIDTH:
             return flat
     pad = " " * (indent + 4)
     return (
@@ -267,7 +277,49 @@ def _long_bodies(jaxpr: Jaxpr, found: dict[int, tuple[str, Any]]) -> None:
 
 def jaxpr_text(jaxpr: Jaxpr, *, names: dict[Var, str] | None = None) -> str:
     """A program as text; `names` fixes the letters of some variables."""
-    table = Names(names)
+    return _text(jaxpr, Names(names))
+
+
+def located_text(jaxpr: Jaxpr) -> tuple[str, list[list[tuple[int, JaxprEqn | None]]]]:
+    """A program as text, and for each of its lines where on it which equation begins, goes on, or (None) is over: columns from 0."""
+    names = Names()
+    made: list[JaxprEqn] = []
+    names.marked = made
+    lines, located = [], []
+    around: list[JaxprEqn] = []
+    for line in _text(jaxpr, names).split("\n"):
+        plain = ""
+        found: list[tuple[int, JaxprEqn | None]] = []
+        begins = True  # the next letter is another equation's than the one before it, or the first of its line
+        for part in _MARK.split(line):
+            if part == _END:
+                around.pop()
+                begins = True
+            elif part.startswith(_START):
+                around.append(made[int(part[1:-1])])
+                begins = True
+            else:
+                if begins and part.strip():
+                    if around or found:
+                        column = len(plain) + len(part) - len(part.lstrip())
+                        found.append((column, around[-1] if around else None))
+                    begins = False
+                plain += part
+        lines.append(plain)
+        located.append(found)
+    return "\n".join(lines), located
+
+
+# What stands around a marked equation: its number in `Names.marked` between the first two, the third behind its text.
+_START, _NUMBERED, _END = "\x02", "\x03", "\x04"
+_MARK = re.compile(f"({_START}[0-9]+{_NUMBERED}|{_END})")
+
+
+def _width(text: str) -> int:
+    return len(_MARK.sub("", text)) if _END in text else len(text)
+
+
+def _text(jaxpr: Jaxpr, table: Names) -> str:
     bodies: dict[int, tuple[str, Any]] = {}
     _long_bodies(jaxpr, bodies)
     taken: dict[str, int] = {}

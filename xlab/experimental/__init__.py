@@ -34,6 +34,7 @@ _MODULES = (
     "serialize_executable",
     "shard_alike",
     "shard_map",
+    "source_mapper",
     "sparse",
     "topologies",
     "transfer",

@@ -2,5 +2,5 @@
 
 `stages.py` (a program and its compiled forms), `recorder.py` (records a block), `names.py` (names of values), `hlo.py` (compiled modules
 read), `program.py`, `ladder.py` and `ladder_forms.py` (a function under each transformation), `passes.py` and `pass_times.py` (the compiler's passes);
-`rewriting.py` (a program with a change); `analysis_only.py` (compiles that never run) and `memoize.py` (caches records).
+`source_map.py` and `source_dumps.py` (printed forms with the places that their lines come from); `rewriting.py` (a program with a change); `analysis_only.py` (compiles that never run) and `memoize.py` (caches records).
 """

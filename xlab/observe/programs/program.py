@@ -249,9 +249,7 @@ def level(stages: ProgramStages, name: str) -> Level | None:
     if name == "stablehlo":
         return mlir_level(name, stages.lowered.module.text)
     if name == "optimized":
-        text = _hlo.readable(stages.hlo.text)
-        places = _places(stages.hlo.text.split("\n"), text.split("\n"))
-        return Level(name, text, tuple((places[line], ids) for line, ids in _hlo.links(stages.hlo)))
+        return hlo_level(name, stages.hlo)
     wanted = ("propagated",) if name == "propagated" else ("local", "collectives", "resharded")
     found = next(filter(None, map(stages.stage, wanted)), None)
     ended = stages.unstaged if stages.stage(wanted[0]) is None else ""
@@ -280,6 +278,13 @@ def _places(lines: list[str], kept: list[str]) -> dict[int, int]:
             found[number] = place
             place, wanted = next(rest, (0, None))
     return found
+
+
+def hlo_level(name: str, module: _hlo.Module) -> Level:
+    """A level from HLO, without the tables in front of it."""
+    text = _hlo.readable(module.text)
+    places = _places(module.text.split("\n"), text.split("\n"))
+    return Level(name, text, tuple((places[line], ids) for line, ids in _hlo.links(module)))
 
 
 def mlir_level(name: str, text: str) -> Level:
