@@ -320,6 +320,24 @@ def test_modules_as_bytes():
     assert b"main" in mlir.hlo_to_stablehlo(module)
 
 
+def test_dialects_are_modules():
+    from importlib import import_module
+
+    import xlab.extend.mlir.dialects.stablehlo as hlo
+    from xlab.extend.mlir import dialects
+    from xlab.extend.mlir.dialects.func import FuncOp
+
+    assert dialects.stablehlo is hlo
+    assert (hlo.AddOp.OPERATION_NAME, FuncOp.OPERATION_NAME) == ("stablehlo.add", "func.func")
+    for name in ("sdy", "chlo", "mpmd", "builtin"):
+        module = import_module(f"xlab.extend.mlir.dialects.{name}")
+        assert getattr(dialects, name) is module
+        assert any(n.endswith("Op") for n in dir(module))
+    assert dialects.llvm.__name__ == "jaxlib.mlir.dialects.llvm"
+    with pytest.raises(AttributeError, match="no MLIR dialect 'nosuch'"):
+        dialects.nosuch
+
+
 def test_places():
     place = source_info_util.current()
     assert __file__.rsplit("/", 1)[-1] in source_info_util.summarize(place)

@@ -13,6 +13,8 @@ M = np.array([[0, 1.5, -2], [0, 0, 0], [3, 0, -4]], np.float32)
 N = np.array([[0, 1, 2], [1, 0, 0], [-2, 3, 0]], np.float32)
 B = np.stack([M, N])
 X = np.array([0.5, -1, 2], np.float32)
+SIGNAL = np.array([[[0, 2, 0, 0, -1, 3, 0.5]]], np.float32)
+KERNEL = np.array([[[0.5, 0, -2]]], np.float32)
 
 
 def bcoo(m, **kw):
@@ -53,6 +55,16 @@ PROGRAMS = {
         lambda m: jnp.concatenate([m, m], 2),
         B,
     ),
+    "convolved with a dense kernel": (
+        lambda m: sparse.bcoo_conv_general_dilated(bcoo(m, nse=4, n_batch=2), KERNEL, window_strides=(2,), padding=[(1, 2)], lhs_dilation=(2,)).todense(),
+        lambda m: xlab.lax.conv_general_dilated(m, KERNEL, (2,), [(1, 2)], lhs_dilation=(2,)),
+        SIGNAL,
+    ),
+    "a dense signal convolved": (
+        lambda m: sparse.bcoo_conv_general_dilated(KERNEL, bcoo(m, nse=4, n_batch=2), window_strides=(1,), padding=[(8, 6)], rhs_dilation=(2,)).todense(),
+        lambda m: xlab.lax.conv_general_dilated(KERNEL, m, (1,), [(8, 6)], rhs_dilation=(2,)),
+        SIGNAL,
+    ),
 }  # fmt: skip
 
 
@@ -72,6 +84,35 @@ def test_mapped_programs_are_loops(name):
     program, _, _ = PROGRAMS[name]
     ms = np.stack([M, N, N.T])
     np.testing.assert_allclose(xlab.vmap(program)(ms), [program(m) for m in ms], rtol=1e-5)
+
+
+def test_derivatives_by_a_dense_kernel():
+    A = bcoo(SIGNAL, nse=4, n_batch=2)
+
+    def sparse_sum(k):
+        out = sparse.bcoo_conv_general_dilated(A, k, window_strides=(1,), padding="SAME")
+        return jnp.sin(out.todense()).sum()
+
+    def dense_sum(k):
+        return jnp.sin(xlab.lax.conv_general_dilated(SIGNAL, k, (1,), "SAME")).sum()
+
+    np.testing.assert_allclose(
+        xlab.grad(sparse_sum)(KERNEL), xlab.grad(dense_sum)(KERNEL), rtol=1e-5
+    )
+
+
+def test_zeros_that_are_stored_can_go():
+    from xlab.experimental.sparse.bcoo import bcoo_eliminate_zeros
+    from xlab.experimental.sparse.bcsr import bcsr_eliminate_zeros
+
+    A = bcoo(M, nse=4) * jnp.array(
+        [0.0, 1.0, 1.0]
+    )  # what is stored in the first column became zero
+    assert bcoo_eliminate_zeros(A).nse == 3
+    assert xlab.jit(lambda A: bcoo_eliminate_zeros(A, 5))(A).nse == 5
+    rows = bcsr_eliminate_zeros(sparse.BCSR.from_bcoo(A))
+    assert rows.nse == 3 and rows.indptr.tolist() == [0, 2, 2, 3]
+    np.testing.assert_array_equal(rows.todense(), A.todense())
 
 
 def test_derivatives_of_extraction_where_elements_are_stored_twice():

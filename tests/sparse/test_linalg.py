@@ -86,10 +86,16 @@ def test_the_paths_that_programs_import():
     from xlab.experimental import sparse
 
     for name, member in (
+        ("ad", "value_and_grad"),
+        ("api", "eye"),
         ("bcoo", "bcoo_dot_general"),
         ("bcsr", "BCSR"),
+        ("coo", "coo_matvec"),
+        ("csr", "CSC"),
         ("linalg", "spsolve"),
+        ("random", "random_bcoo"),
         ("transform", "sparsify"),
+        ("util", "SparseEfficiencyError"),
     ):
         module = importlib.import_module(f"xlab.experimental.sparse.{name}")
         assert getattr(sparse, name) is module

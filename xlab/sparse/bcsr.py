@@ -18,7 +18,7 @@ from xlab.numpy.arithmetic import as_array
 from xlab.sparse.base import BatchedSparse, JAXSparse, batch_positions
 from xlab.sparse.bcoo import BCOO
 from xlab.sparse.dense import _extract, _todense, bcoo_fromdense, check_layout
-from xlab.sparse.order import bcoo_sort_indices, bcoo_sum_duplicates
+from xlab.sparse.order import bcoo_eliminate_zeros, bcoo_sort_indices, bcoo_sum_duplicates
 from xlab.sparse.primitive import batched_info, sparse_primitive
 from xlab.sparse.products import _dot, check_dimensions, normalized
 from xlab.sparse.shape import bcoo_broadcast_in_dim, bcoo_concatenate
@@ -259,6 +259,11 @@ bcsr_dot_general_p = sparse_primitive(
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     """The array with each element stored once; see `bcoo_sum_duplicates`."""
     return BCSR.from_bcoo(bcoo_sum_duplicates(mat.to_bcoo(), nse=nse))
+
+
+def bcsr_eliminate_zeros(mat: BCSR, nse: int | None = None) -> BCSR:
+    """The array without stored zeros; see `bcoo_eliminate_zeros`."""
+    return BCSR.from_bcoo(bcoo_eliminate_zeros(mat.to_bcoo(), nse=nse))
 
 
 def bcsr_broadcast_in_dim(mat: BCSR, *, shape, broadcast_dimensions, sharding=None) -> BCSR:

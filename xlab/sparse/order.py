@@ -127,6 +127,17 @@ bcoo_sum_duplicates_p = sparse_primitive(
 )
 
 
+def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
+    """The array without stored zeros: those that remain are sorted and stored once. `nse` as for `bcoo_sum_duplicates`.
+
+    Example:
+        >>> from xlab.experimental import sparse
+        >>> bcoo_eliminate_zeros(sparse.BCOO.fromdense(jnp.array([0., 1., 0., 2.]), nse=4)).nse
+        2
+    """
+    return bcoo_sum_duplicates(without_zeros(mat), nse=nse)
+
+
 def without_zeros(mat: BCOO) -> BCOO:
     """The array with stored zeros made padding."""
     dense = tuple(range(mat.n_batch + 1, mat.data.ndim))

@@ -1,6 +1,7 @@
 """Sparse arrays: `BCOO` (batched coordinates), `BCSR` (batched compressed rows), and functions of them.
 
-The same by the paths that programs import: `bcoo.py`, `bcsr.py`, `linalg.py` (solvers), `transform.py` (`sparsify`).
+The same by the paths that programs import: `bcoo.py`, `bcsr.py`, `coo.py`, `csr.py`, `linalg.py` (solvers), `transform.py` (`sparsify`), `ad.py`
+(derivatives), `api.py` (arrays of any kind), `random.py`, `util.py` (warnings).
 
 Example:
     >>> import xlab.numpy as jnp
@@ -12,4 +13,4 @@ Example:
 from xlab.sparse import *
 
 # After all names, for the room has files of the same words.
-from xlab.experimental.sparse import bcoo, bcsr, linalg, transform  # isort: skip
+from xlab.experimental.sparse import ad, api, bcoo, bcsr, coo, csr, linalg, random, transform, util  # isort: skip

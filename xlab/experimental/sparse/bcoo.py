@@ -33,6 +33,7 @@ from xlab.sparse import (
     bcoo_transpose_p,
     bcoo_update_layout,
 )
+from xlab.sparse.order import bcoo_eliminate_zeros
 
 __all__ = [
     "BCOO",
@@ -44,6 +45,7 @@ __all__ = [
     "bcoo_dot_general_sampled",
     "bcoo_dot_general_sampled_p",
     "bcoo_dynamic_slice",
+    "bcoo_eliminate_zeros",
     "bcoo_extract",
     "bcoo_extract_p",
     "bcoo_fromdense",

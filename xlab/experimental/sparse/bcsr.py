@@ -13,6 +13,7 @@ from xlab.sparse import (
     bcsr_todense,
     bcsr_todense_p,
 )
+from xlab.sparse.bcsr import bcsr_eliminate_zeros
 
 __all__ = [
     "BCSR",
@@ -20,6 +21,7 @@ __all__ = [
     "bcsr_concatenate",
     "bcsr_dot_general",
     "bcsr_dot_general_p",
+    "bcsr_eliminate_zeros",
     "bcsr_extract",
     "bcsr_extract_p",
     "bcsr_fromdense",
