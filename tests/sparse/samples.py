@@ -132,7 +132,7 @@ SAMPLES = [
     row("repeated", lambda n, sp, A: sp.bcoo_broadcast_in_dim(A, shape=(2, 3, 4), broadcast_dimensions=(1, 2)), M),
     row("convolved", lambda n, sp, A, C: sp.bcoo_conv_general_dilated(A, C, window_strides=(1,), padding=[(1, 2)]),
         X[None, None], Y[None, None, :3, 0], how=[{"nse": 4, "n_batch": 2}, {"nse": 3, "n_batch": 2}]),
-    row("convolved_with_dense", lambda n, sp, A, k: sp.bcoo_conv_general_dilated(A, k, window_strides=(2,), padding="SAME"),
+    row("convolved_with_dense", lambda n, sp, A, k: sp.bcoo_conv_general_dilated(A, k, window_strides=(1,), padding="SAME"),
         X[None, None], Y[None, None, :3, 0], how=[{"nse": 4, "n_batch": 2}], transforms=DERIVED),
     row("dense_convolved", lambda n, sp, A, x: sp.bcoo_conv_general_dilated(x, A, window_strides=(1,), padding=[(2, 1)]),
         Y[None, None, :3, 0], X[None, None], how=[{"nse": 3, "n_batch": 2}]),
