@@ -246,16 +246,15 @@ def test_processes_that_never_come(monkeypatch):
     python = [sys.executable, "-c"]
     for does, limit, kind, words in (
         ("import sys; sys.exit('no such module')", 60, ProcessLost, "before the start: exit code 1.*no such module"),
-        ("import time; time.sleep(300)", 0.5, ProcessesLate, "0 of 2 processes started within 0.5 s"),
+        ("import time; time.sleep(300)", 0.5, ProcessesLate, r"0 of 2 processes started within 0.5 s \(start_timeout\)"),
     ):  # fmt: skip
-        monkeypatch.setattr(processes, "_START", limit)
         made = []
         monkeypatch.setattr(
             processes.machine, "Reaper", lambda f: made.append(REAPER(f)) or made[0]
         )
         begun = time.monotonic()
         with pytest.raises(kind, match=f"(?s){words}"):
-            processes.start(2, launcher={"engine_cmd": [*python, does]})
+            processes.start(2, start_timeout=limit, launcher={"engine_cmd": [*python, does]})
         assert time.monotonic() - begun < 30
         assert processes.current() is None and gone([made[-1].pid])
 
@@ -296,7 +295,7 @@ import os, signal, sys
 from xlab.notebook import processes
 group = processes.start(1)
 print(*group._pids, group._reaper.pid, flush=True)
-print(group._folder, flush=True)
+print(group._engines.folder, flush=True)
 if sys.argv[1] == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -323,7 +322,7 @@ def test_bad_options():
     for given, words in (
         ({"count": 0}, "at least one process"),
         ({"devices": 0}, "at least one device"),
-        ({"gate": "sometimes"}, "'launch' or 'off'"),
+        ({"gate": "sometimes"}, "'launch', 'compile' or 'off'"),
     ):
         with pytest.raises(ValueError, match=words):
             processes.start(**given)

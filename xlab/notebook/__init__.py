@@ -5,7 +5,7 @@ show, fail well), `deferred_display.py` (the result first, its report after it),
 then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, `check_files.py`, which `python -m xlab` calls. May import the public names of `xlab` and
 `xlab.observe`; IPython and the widget packages are imported when they are used.
 
-Several processes: `processes.py` (starts and watches them), `machine.py` (what the system knows of them), `process_errors.py` (what is said when they fail),
+Several processes: `processes.py` (a group, and its cells), `clusters.py` (who starts them), `machine.py` (what the system knows of them), `process_errors.py` (what is said when they fail),
 `engine.py` (what runs in each), `in_processes.py` (magics there, shown here).
 
 Also: `assets.py` (joins the ES modules and styles of the views into the one module a browser is given),

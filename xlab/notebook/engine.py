@@ -23,15 +23,18 @@ _BEAT = 0.2
 
 
 def join(
+    index: int,
     address: str,
     count: int,
-    index: int,
     heartbeat: int,
     collective_timeout: int,
     devices: int,
     folder: str,
+    kernel: str,
+    ends: bool,
 ) -> dict[str, Any]:
-    """Joins the group; says who this process is."""
+    """Joins the group; says who this process is. On the machine called `kernel` it tells in the folder where it is, and if it `ends` with the
+    group, it does when the folder is gone."""
     from IPython import get_ipython
 
     from xlab.config import config
@@ -46,8 +49,8 @@ def join(
     get_ipython().run_line_magic("load_ext", "xlab")
     ids = [d.id for d in xlab.local_devices()]
     _state["index"] = index
-    if folder:
-        threading.Thread(target=_beat, args=(folder,), daemon=True).start()
+    if kernel == socket.gethostname() and os.path.isdir(folder):
+        threading.Thread(target=_beat, args=(folder, ends), daemon=True).start()
     return {
         "index": index,
         "pid": os.getpid(),
@@ -57,8 +60,16 @@ def join(
     }
 
 
+def leave() -> None:
+    """Leaves the group; the process lives on."""
+    from xlab.backend import processes
+
+    _state["folder"] = ""
+    processes.leave()
+
+
 def run(
-    source: str, magic: tuple[str, str] | None, number: int, epoch: int, gated: bool, limit: float
+    source: str, magic: tuple[str, str] | None, number: int, epoch: int, gate: str, limit: float
 ) -> dict[str, Any]:
     """Runs a cell: plain Python, or what stands below or behind a magic `(name, line)`.
 
@@ -76,7 +87,7 @@ def run(
     _state["cell"] = f"In[{number}]"
     formatters.collected = []
     begun = time.time()
-    group.begin(_state["cell"], epoch, gated=gated, limit=limit)
+    group.begin(_state["cell"], epoch, gate=gate, limit=limit)
     try:
         with capture_output() as wrote:
             error = _run(shell, source, magic)
@@ -203,14 +214,14 @@ def value(name: str) -> tuple[str, Any]:
 # -- where this process is ------------------------------------------------------------------------------------
 
 
-def _beat(folder: str) -> None:
+def _beat(folder: str, ends: bool) -> None:
     """Writes where the process is, for the kernel on the same machine, and ends it with the kernel."""
     _state["folder"] = folder
-    while True:
+    while os.path.isdir(folder):
         _tell()
-        if not os.path.isdir(folder):
-            os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(_BEAT)
+    if ends:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _tell() -> None:

@@ -7,24 +7,19 @@ so any process may die and the kernel lives. `engine.py` is what runs in each pr
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
-import logging
 import os
-import shutil
 import signal
-import sys
-import tempfile
+import socket
 import threading
 import time
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 
 from xlab.errors import ProcessesLate, ProcessLost
-from xlab.notebook import machine, process_errors
+from xlab.notebook import clusters, machine, process_errors
 from xlab.parallel import group as _group
 
 __all__ = ["Group", "current", "start"]
@@ -32,8 +27,7 @@ __all__ = ["Group", "current", "start"]
 _GRACE = 1.0
 """Seconds in which the others may tell what they saw when a process ended."""
 
-_START = 60.0
-"""Seconds in which the processes are there."""
+_GATES = ("launch", "compile", "off")
 
 _current: Group | None = None
 
@@ -53,6 +47,7 @@ def start(
     gate_timeout: float = 60,
     collective_timeout: int = 120,
     heartbeat: int = 10,
+    start_timeout: float = 60,
     env: dict[str, str] | None = None,
     hosts: Sequence[str] | dict[str, int] = (),
     launcher: dict[str, Any] | None = None,
@@ -62,12 +57,17 @@ def start(
     Args:
         count: how many processes.
         devices: CPU devices of each.
-        engines: `"local"`, or another of ipyparallel's launchers, `"mpi"` (its processes import `mpi4py`), `"ssh"`, `"slurm"`, `"pbs"`, `"sge"`, `"lsf"`, `"htcondor"`.
+        engines: `"local"`, or another of ipyparallel's launchers, `"mpi"` (its processes import `mpi4py`), `"ssh"`, `"slurm"`, `"pbs"`, `"sge"`, `"lsf"`, `"htcondor"`;
+            an `ipyparallel.Cluster`, which is started where it does not run yet, and whose engines end with the group; or an
+            `ipyparallel.Client`, whose engines run on when the group has ended. In both the group has the first `count` engines, that have
+            not used a device yet.
         timeout: seconds that a cell may take; None for no limit.
-        gate: `"launch"`: before each program that spans the processes they agree that it is the same one; `"off"`: they do not.
+        gate: `"launch"`: before each program that spans the processes they agree that it is the same one; `"compile"`: only before the first start of each
+            program, so that a program that is known costs nothing more and another order of known programs is not found; `"off"`: they do not.
         gate_timeout: seconds that the others wait there for one that is late.
         collective_timeout: seconds after which a collective fails that not all processes take part in.
         heartbeat: seconds after which a silent process is taken for dead.
+        start_timeout: seconds in which all processes are there; for a batch system, also the time in its queue.
         env: variables for the processes' environment.
         hosts: for `"ssh"`, the machines as `ssh` calls them, `"user@host:port"`; given as a dict, with how many processes on each.
         launcher: settings of ipyparallel's launcher, such as `{"queue": "long"}` for Slurm or `{"remote_python": "/opt/bin/python"}` for ssh.
@@ -75,7 +75,7 @@ def start(
     Raises:
         ModuleNotFoundError: ipyparallel is not installed.
         ValueError: an option makes no sense.
-        ProcessesLate: the processes did not start within a minute.
+        ProcessesLate: the processes did not start within `start_timeout`.
     """
     global _current
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -87,8 +87,8 @@ def start(
             "engines='ssh' needs hosts=('first', 'second'), the machines to start processes on, and nothing else has hosts; "
             f"got engines={engines!r}, hosts={hosts!r}"
         )
-    if gate not in ("launch", "off"):
-        raise ValueError(f"gate is 'launch' or 'off', got {gate!r}")
+    if gate not in _GATES:
+        raise ValueError(f"gate is 'launch', 'compile' or 'off', got {gate!r}")
     if _current is not None:
         _current.stop()
     made = Group(
@@ -100,6 +100,7 @@ def start(
         gate_timeout=gate_timeout,
         collective_timeout=collective_timeout,
         heartbeat=heartbeat,
+        start_timeout=start_timeout,
         env=dict(env or {}),
         hosts=hosts,
         launcher=dict(launcher or {}),
@@ -113,56 +114,6 @@ def start(
     return made
 
 
-def _engines_package() -> Any:
-    try:
-        import ipyparallel
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "several processes are started by ipyparallel, which is not installed here: pip install 'xlab[processes]'"
-        ) from None
-    return ipyparallel
-
-
-def _settings(
-    engines: Any, hosts: Any, launcher: dict[str, Any], count: int, env: dict[str, str]
-) -> dict[str, Any]:
-    """What `Cluster` takes besides: settings of its launcher of engines."""
-    if engines == "ssh":
-        each = hosts if isinstance(hosts, dict) else _spread(hosts, count)
-        # Its engines start in a shell over there, which has nothing of this kernel's environment.
-        launcher = {"remote_python": sys.executable, "environment": env, "engines": each, **launcher}  # fmt: skip
-    if not launcher:
-        return {}
-    from traitlets.config import Config
-
-    kind = engines
-    if isinstance(engines, str):
-        kind = entry_points(group="ipyparallel.engine_launchers")[engines].load()
-    return {"config": Config({kind.__name__: launcher})}
-
-
-def _stop(cluster: Any, ended: bool) -> None:
-    """Ends what ipyparallel started; of engines that were `ended` here, ssh would be asked over and over."""
-    if ended and not machine.launchers(cluster.engine_set):
-        cluster.stop_controller_sync()
-        cluster.shutdown_atexit = False
-        for launcher in getattr(cluster.engine_set, "launchers", {}).values():
-            thread = getattr(launcher, "_wait_thread", None)
-            if thread is not None:  # an ssh that looks whether the process is there
-                thread.join(3)
-    else:
-        cluster.stop_cluster_sync()
-
-
-def _spread(hosts: Sequence[str], count: int) -> dict[str, int]:
-    """How many of the processes each machine has: as equal as can be, the first have more.
-
-    >>> _spread(["a", "b"], 3)
-    {'a': 2, 'b': 1}
-    """
-    return {h: len(range(k, count, len(hosts))) for k, h in enumerate(hosts)}
-
-
 class Group:
     """Processes that run cells together. Made by `start`."""
 
@@ -171,24 +122,15 @@ class Group:
         self.count: int = options["count"]
         self.address = ""  # of the coordination service
         self.members: list[dict[str, Any]] = []
-        self._folder = self._cluster = self._client = self._service = self._reaper = None  # type: ignore[assignment]
+        self._engines = self._service = self._reaper = None  # type: ignore[assignment]
         self._epoch = 0
         self._pids: list[int] = []
 
     # -- life --------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        parallel, o = _engines_package(), self.options
-        self._folder: Any = tempfile.mkdtemp(prefix="xlab-processes-")
-        log = logging.getLogger(f"xlab.processes.{os.path.basename(self._folder)}")
-        log.propagate = False
-        log.addHandler(logging.FileHandler(os.path.join(self._folder, "cluster.log")))
-        before = set(machine.descendants(os.getpid()))
-        local = o["engines"] == "local"
-        address = _group.free_address("127.0.0.1" if local else machine.own_host())
-        self.address = address
-        self._service = _group.serve(address, self.count, heartbeat=o["heartbeat"])
-        self._reaper: Any = machine.Reaper(self._folder)
+        clusters.engines_package()
+        o = self.options
         given = {
             "XLAB_NUM_CPU_DEVICES": str(o["devices"]),
             "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -197,41 +139,30 @@ class Group:
             ),
             **o["env"],
         }
-        cluster: Any = parallel.Cluster(
-            n=self.count,
-            engines=o["engines"],
-            **_settings(o["engines"], o["hosts"], o["launcher"], self.count, given),
-            log=log,
-            log_level=logging.WARNING,
-            delay=0,
-            profile_dir=os.path.join(self._folder, "profile"),
-            controller_args=[
-                "--HeartMonitor.period=500",
-                "--HeartMonitor.max_heartmonitor_misses=20",
-                *([] if local else ["--ip=*"]),
-            ],
-        )
-        self._cluster = cluster
-        with machine.environment(given):
-            cluster.start_cluster_sync()
+        engines: Any = clusters.Engines(o, given)
+        self._engines = engines
+        before = set(machine.descendants(os.getpid()))
+        self.address = _group.free_address("127.0.0.1" if engines.local else machine.own_host())
+        self._service = _group.serve(self.address, self.count, heartbeat=o["heartbeat"])
+        self._reaper: Any = machine.Reaper(engines.folder)
+        engines.start()
         self._watch(before)
-        self._client: Any = cluster.connect_client_sync()
-        self._await_engines()
+        ids = engines.wait(o["start_timeout"])
         from xlab.notebook import engine
 
-        ids = list(self._client.ids)
+        told = self.address, self.count, o["heartbeat"], o["collective_timeout"], o["devices"]
+        if not isinstance(o["engines"], str):  # which started without them
+            paths = given.pop("PYTHONPATH").split(os.pathsep)
+            for i in ids:
+                engines.client[i].execute(
+                    f"import os, sys; os.environ.update({given!r}); sys.path += {paths!r}"
+                )
+        if not engines.local:  # neighbors on a machine have neighboring numbers
+            hosts = [engines.client[i].apply_async(socket.gethostname) for i in ids]
+            ids = [i for _, i in sorted(zip((h.get(timeout=90) for h in hosts), ids, strict=True))]
+        folder = (engines.folder, machine.own_name(), not engines.borrowed)
         asked = [
-            self._client[i].apply_async(
-                engine.join,
-                address,
-                self.count,
-                k,
-                o["heartbeat"],
-                o["collective_timeout"],
-                o["devices"],
-                self._folder if local else "",
-            )
-            for k, i in enumerate(ids)
+            engines.client[i].apply_async(engine.join, k, *told, *folder) for k, i in enumerate(ids)
         ]
         joined = [a.get(timeout=90) for a in asked]
         self.members = [{**m, "engine": i} for m, i in zip(joined, ids, strict=True)]
@@ -244,48 +175,26 @@ class Group:
         self._pids = [p for p in started if p not in before and p != self._reaper.pid]
         self._reaper.watch(self._pids)
 
-    def _await_engines(self) -> None:
-        end = time.monotonic() + _START
-        while len(self._client.ids) < self.count:
-            ended = list(machine.endings(self._cluster.engine_set).values())
-            if len(ended) >= self.count:
-                raise process_errors.lost(range(self.count), ended, [], self.count, "before the start")  # fmt: skip
-            if time.monotonic() > end:
-                raise ProcessesLate(
-                    f"{len(self._client.ids)} of {self.count} processes started within {_START:g} s; the launcher said:\n"
-                    + "\n".join(machine.last_lines(self._log()))
-                )
-            time.sleep(0.01)
-
-    def _log(self) -> str:
-        """What the launcher and the processes wrote, for those that did not come."""
-        with open(os.path.join(self._folder, "cluster.log")) as file:
-            said = file.read()
-        with contextlib.suppress(Exception):  # of machines that are not reached
-            said += "\n" + self._cluster.engine_set.get_output()
-        return said
+    @property
+    def _client(self) -> Any:
+        return self._engines.client
 
     def stop(self) -> None:
-        """Ends all processes of the group, and what ipyparallel started for them."""
+        """Ends all processes of the group, and what ipyparallel started for them; engines of a client that was given only leave it."""
         global _current
         if _current is self:
             _current = None
         atexit.unregister(self.stop)
-        client, cluster, service, reaper = (
-            self._client,
-            self._cluster,
-            self._service,
-            self._reaper,
-        )
-        self._client = self._cluster = self._service = self._reaper = None
-        if cluster is not None:
-            for member in self.members:
-                if member["host"] == machine.own_name():
+        engines, service, reaper = self._engines, self._service, self._reaper
+        self._engines = self._service = self._reaper = None
+        if engines is not None:
+            near = [m for m in self.members if m["host"] == machine.own_name()]
+            if engines.borrowed:
+                self._leave(engines.client)
+            else:
+                for member in near:
                     machine.send(member["pid"], signal.SIGKILL)
-            with contextlib.suppress(Exception):
-                client.close()
-            with contextlib.suppress(Exception):
-                _stop(cluster, all(m["host"] == machine.own_name() for m in self.members))
+            engines.stop(bool(near) and len(near) == len(self.members))
         for pid in self._pids:
             machine.send(pid, signal.SIGKILL)
         if service is not None:
@@ -295,13 +204,27 @@ class Group:
             thread.join(3)
         if reaper is not None:
             reaper.end()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
         self.members, self._pids = [], []
 
+    def _leave(self, client: Any) -> None:
+        from xlab.notebook import engine
+
+        asked = [client[m["engine"]].apply_async(engine.leave) for m in self.members if self._state(m, client) == "running"]  # fmt: skip
+        for answer in asked:
+            answer.wait(5)
+
     def restart(self) -> Group:
-        """Ends the processes and starts new ones with the same options; the names in them are gone. Returns the group."""
+        """Ends the processes and starts new ones with the same options; the names in them are gone. Returns the group.
+
+        Raises:
+            ValueError: the engines are those of a client that was given, and who started them has to start new ones.
+        """
         global _current
+        if clusters.is_client(self.options["engines"]):
+            raise ValueError(
+                "a process that has left a group joins no other, and the engines of a Client are not ours to start: restart them where they "
+                "were started (client.cluster.restart_engines_sync()), then xlab.processes.start(..., engines=client)"
+            )
         self.stop()
         try:
             self._start()
@@ -350,9 +273,9 @@ class Group:
 
     def _said(self, index: int) -> dict[str, Any] | None:
         try:
-            with open(os.path.join(self._folder, f"process{index}.json")) as file:
+            with open(os.path.join(self._engines.folder, f"process{index}.json")) as file:
                 return json.load(file)
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
 
     def __repr__(self) -> str:
@@ -364,11 +287,11 @@ class Group:
     def _gone(self) -> list[int]:
         return [m["index"] for m in self.members if self._state(m) == "gone"]
 
-    def _state(self, member: dict[str, Any]) -> str:
+    def _state(self, member: dict[str, Any], client: Any = None) -> str:
         """`"running"`, `"stopped"` or `"gone"`; of one on another machine the engine's heartbeat tells."""
         if member["host"] == machine.own_name():
             return machine.state(member["pid"])
-        return "running" if member["engine"] in self._client.ids else "gone"
+        return "running" if member["engine"] in (client or self._client).ids else "gone"
 
     # -- work --------------------------------------------------------------------------------------------
 
@@ -402,10 +325,10 @@ class Group:
 
         self._epoch += 1
         o = self.options
-        gated = o["gate"] == "launch" and len(chosen) == self.count
+        gate = o["gate"] if len(chosen) == self.count else "off"
         asked = {
             k: self._client[self.members[k]["engine"]].apply_async(
-                engine.run, source, magic, number, self._epoch, gated, o["gate_timeout"]
+                engine.run, source, magic, number, self._epoch, gate, o["gate_timeout"]
             )
             for k in chosen
         }
@@ -446,13 +369,18 @@ class Group:
             time.sleep(0.02)
         if all(a.ready() for a in asked.values()):
             return KeyboardInterrupt(f"{what} was interrupted in all processes. {told}")
-        self.restart()
+        try:
+            self.restart()
+            then = "they were started anew and their names are gone"
+        except ValueError as error:
+            self.stop()
+            then = f"the group was stopped. {error}"
         return KeyboardInterrupt(
-            f"{what} was interrupted. Not all processes answered within 2 s, so they were started anew and their names are gone. {told}"
+            f"{what} was interrupted. Not all processes answered within 2 s, so {then}. {told}"
         )
 
     def _lost(self, gone: list[int], when: str) -> ProcessLost:
-        known = machine.endings(self._cluster.engine_set)
+        known = self._engines.endings()
         told = [known.get(self.members[k]["pid"], (None, [])) for k in gone]
         others = [line for line in self.where() if ": gone" not in line]
         return process_errors.lost(gone, told, others, self.count, when)

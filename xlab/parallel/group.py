@@ -45,6 +45,7 @@ class _Cell:
     title = "the cell"
     epoch = 0
     passed = 0
+    once = False
     waiting: Started | None = None
     started: list[Started] = []
 
@@ -79,13 +80,17 @@ def join(address: str, count: int, index: int, *, heartbeat: int, collective_tim
     )
 
 
-def begin(title: str, epoch: int, *, gated: bool, limit: float) -> None:
-    """Begins a cell, called `title` in errors: all processes count their programs from 0 again. `epoch` is a number that no cell had before."""
+def begin(title: str, epoch: int, *, gate: str, limit: float) -> None:
+    """Begins a cell, called `title` in errors: all processes count their programs from 0 again. `epoch` is a number that no cell had before.
+
+    `gate` says before which programs they agree: `"launch"` for each, `"compile"` for each that they have not agreed on before, `"off"` for none.
+    """
     global _limit_s
     _cell.title, _cell.epoch, _cell.passed = title, epoch, 0
     _cell.waiting, _cell.started = None, []
     _limit_s = limit
-    launching.set_gate(ask if gated else None)
+    _cell.once = gate == "compile"
+    launching.set_gate(None if gate == "off" else ask)
 
 
 def end(error: str = "") -> None:
@@ -134,6 +139,8 @@ def ask(executable: Any) -> None:
     link, index, count = _processes.coordination()
     if link is None or {d.process_index for d in executable.devices} != set(range(count)):
         return  # a program over some of the processes, which the others know nothing of
+    if _cell.once and "_agreed_on" in executable.__dict__:
+        return
     with _lock:
         mark = launching.fingerprint(executable)
         line = _line()
@@ -148,6 +155,7 @@ def ask(executable: Any) -> None:
             _cell.waiting = None
         _cell.passed += 1
         _cell.started.append(here)
+        executable._agreed_on = True
 
 
 def _line() -> str:

@@ -29,7 +29,7 @@ class Xprocesses(Magics):
             "gate",
             "whether they agree on each program that spans them",
             "off",
-            choices=("launch", "off"),
+            choices=("launch", "compile", "off"),
             noun="gate",
             default="launch",
         ),
@@ -37,6 +37,13 @@ class Xprocesses(Magics):
             "gate-timeout",
             "seconds that the others wait for one that is late",
             "60",
+            float,
+            default=60.0,
+        ),
+        Option(
+            "start-timeout",
+            "seconds to wait for them, a batch system's queue included",
+            "3600",
             float,
             default=60.0,
         ),
@@ -59,6 +66,7 @@ class Xprocesses(Magics):
                     timeout=given.timeout,
                     gate=given.gate,
                     gate_timeout=given.gate_timeout,
+                    start_timeout=given.start_timeout,
                 )
             )
         elif word and word not in _WORDS:
