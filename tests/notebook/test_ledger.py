@@ -201,3 +201,7 @@ def test_equal_programs_under_several_magics_are_compiled_once(shell, monkeypatc
     assert len(compiled) == 2, "a cold time is that of a compile"
     shell.run_cell("%%xjit\nw = jnp.tanh(x @ x) + 0.376")
     assert len(compiled) == 3, "another constant is another program"
+    shell.run_cell("%%xjit\nv = jnp.tanh(x @ x) + 0.376")
+    assert "shared: the same program as `In[" in observe.text(observe.ledger()), (
+        "a cell by its prompt"
+    )

@@ -169,6 +169,7 @@ def test_repeat_measures_warm_runs(lab, run):
     run("%%xjit --repeat 5\ny = f(x, w)")
     timing = next(t for t in recording.last.timings if t.function.startswith("In["))
     assert timing.runs >= 5 and timing.warm_us is not None
+    assert recording.last.costs[0].title == timing.function, "the overview finds its measured time"
 
 
 def test_donated_inputs_are_gone(lab, run):

@@ -187,7 +187,8 @@ class Executable:
                 else None
             )
             if equal is not None:
-                attrs["shared"] = self.shares = equal.name
+                position = equal.lowered.closed.jaxpr.debug_info.position
+                attrs["shared"] = self.shares = ledger.shown(equal.name, position)
                 return equal.native, disk_cache.NOTHING
             self.native, found = (
                 disk_cache.compiled(  # within the span: who listens is given a program that is whole

@@ -100,6 +100,8 @@ def called(report: Report, name: str, was: str = "cell") -> Report:
         timings=named(report.timings),
         memory=named(report.memory),
         targets=named(report.targets),
+        costs=named(report.costs, "title"),
+        timelines=named(report.timelines),
     )
 
 

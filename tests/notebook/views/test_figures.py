@@ -55,6 +55,10 @@ def test_every_view_is_saved_as_a_figure(browser, tmp_path):
         assert said[name].strip(), name
         assert not any(e.get("class") or e.tag.endswith("foreignObject") for e in root.iter())
     assert "dot_general" in said["Program"] and "all_reduce" in said["Collectives"]
+    assert " origin line " in said["Collectives"], (
+        "a figure cannot be scrolled: all columns are in it"
+    )
+    assert "predict for" not in said["Collectives"], "nor are its controls"
     assert "float32" in said["Shardings"] or "f32[" in said["Shardings"]
     page.locator("[role=tab]", has_text="Shardings").click()
     slide = ElementTree.fromstring(kept(page, "SVG, slide").path().read_text())

@@ -13,6 +13,7 @@ from xlab.notebook.views.overview import bar_node, overview_panel, parts_of, tre
 from xlab.notebook.views.report import ReportView
 from xlab.observe.records.call_tree import Call
 from xlab.observe.records.text import text
+from xlab.observe.records.units import time_text
 
 PLAIN = sample.report()
 COST = sample.step_cost(PLAIN)
@@ -54,6 +55,16 @@ def test_parts_are_predicted_until_they_are_measured():
     cold = tuple(p.replace(heat=()) for p in PLAIN.programs)
     said = words(overview_panel(REPORT.replace(programs=cold)))
     assert "predicted, counting with: round numbers" in said and "is measured" not in said
+
+
+def test_measured_parts_add_up_to_the_step_that_was_measured():
+    """Times of every device's slowest collectives would add up to more than the step has."""
+    line = sample.timeline(PLAIN)
+    parts, origin = parts_of(COST, PLAIN.programs[0], PLAIN.transfers, 3100.0, line)
+    assert origin == "measured"
+    assert abs(sum(parts.values()) - line.duration_us) < 0.01 * line.duration_us
+    said = words(overview_panel(REPORT.replace(timelines=(line,))))
+    assert f"a step of {time_text(line.duration_us)} under the profiler" in said
 
 
 def test_parts_of_the_bar_lead_to_their_tabs():

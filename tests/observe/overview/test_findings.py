@@ -62,6 +62,19 @@ def test_the_sum_of_gradients_over_devices_is_no_finding(put):
     assert "data-parallel gradient sum over data: 1 collective" in text(found.patterns[0])
 
 
+def test_a_loss_that_is_summed_along_with_gradients_does_not_name_them(put):
+    """The compiler puts the sum of the loss and those of all gradients into one instruction."""
+
+    def loss(params, x):
+        for w in params:
+            x = jnp.tanh(x @ w)
+        return jnp.sum(x)
+
+    params, x = [put(np.ones((16, 16), np.float32))] * 3, put(np.ones((8, 16), np.float32), "data")
+    found = observe.findings(xlab.jit(xlab.value_and_grad(loss)), params, x)
+    assert {p.name for p in found.patterns} == {"data-parallel gradient sum"}
+
+
 def test_the_sum_of_a_row_parallel_product_is_no_finding(put):
     x, w = put(X, None, "model"), put(np.ones((16, 4), np.float32), "model", None)
     found = observe.findings(xlab.jit(lambda x, w: x @ w), x, w)

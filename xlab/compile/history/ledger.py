@@ -101,6 +101,12 @@ def add(
     )
 
 
+def shown(name: str, position: str) -> str:
+    """A function's name; of a cell, which is placed without a line, what the cell is called."""
+    whole = bool(position) and not position.rpartition(":")[2].isdigit()
+    return (source_info.shown_name(position) if whole else None) or name
+
+
 # Functions between a caller and a compile: the native dispatcher's, and those of a jit.
 _CALLS = (
     "miss",

@@ -12,6 +12,7 @@ from xlab.observe.records import Program, Report, Transfer
 from xlab.observe.records.call_tree import Call
 from xlab.observe.records.cost import CostSum, StepCost, bound_text, count_text
 from xlab.observe.records.finding import Finding, Pattern, pattern_text, surprise_text
+from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.units import plural, size_text, time_text
 
 MOST_CALLS = 10
@@ -32,16 +33,25 @@ PARTS = ("compute", "communication", "waiting", "dispatch")
 
 
 def parts_of(
-    cost: StepCost, program: Program | None, transfers: tuple[Transfer, ...], warm: float | None
+    cost: StepCost,
+    program: Program | None,
+    transfers: tuple[Transfer, ...],
+    warm: float | None,
+    line: Timeline | None = None,
 ) -> tuple[dict[str, float], str]:
     """Where a step goes, in microseconds, and whether that was measured or predicted.
 
-    A profile gives the time of every equation and how long collectives waited; what is left of a measured call was spent around them.
+    A timeline has what became of each device's time in one step: the mean of the devices is the bar, and its parts add up to that step. Without one, a
+    profile gives the time of every equation and how long collectives waited; what is left of a measured call was spent around them.
 
     >>> from xlab.observe.records.machine import Machine
     >>> parts_of(StepCost("f", Machine("m"), compute_us=3.0, dispatch_us=1.0), None, (), None)
     ({'compute': 3.0, 'communication': 0.0, 'waiting': 0.0, 'dispatch': 1.0}, 'predicted')
     """
+    if line is not None and line.shares:
+        mean = lambda part: sum(getattr(s, part) for s in line.shares) / len(line.shares)
+        taken = map(mean, ("compute_us", "communication_us", "waiting_us", "idle_us"))
+        return dict(zip(PARTS, taken)), "measured"
     if program is None or not program.heat:
         found = cost.compute_us, cost.communication_us, 0.0, cost.dispatch_us
         return dict(zip(PARTS, found)), "predicted"
@@ -259,7 +269,7 @@ def findings_node(
     )
 
 
-def origin_text(cost: StepCost, origin: str) -> str:
+def origin_text(cost: StepCost, origin: str, line: Timeline | None = None) -> str:
     """What the bar is made of, and what the prediction counts with.
 
     >>> from xlab.observe.records.machine import Machine
@@ -268,17 +278,23 @@ def origin_text(cost: StepCost, origin: str) -> str:
     """
     if origin != "measured":
         return f"{origin}, counting with: {cost.machine.note}"
-    return f"the bar is measured; the prediction counts with: {cost.machine.note}"
+    of = (
+        f"the bar is a step of {time_text(line.duration_us)} under the profiler, the mean of its devices"
+        if line is not None
+        else "the bar is measured"
+    )
+    return f"{of}; the prediction counts with: {cost.machine.note}"
 
 
 def step_node(cost: StepCost, report: Report | None = None) -> Node:
     """One program: its sentence, its bar, its structure and its lines."""
-    program, transfers, warm = None, (), None
+    program, transfers, warm, line = None, (), None, None
     if report is not None:
         program = report.programs[cost.program] if cost.program < len(report.programs) else None
         transfers = tuple(t for t in report.transfers if t.program == cost.program)
         warm = next((t.warm_us for t in report.timings if t.function == cost.title), None)
-    parts, origin = parts_of(cost, program, transfers, warm)
+        line = next((t for t in report.timelines if t.program == cost.program and t.shares), None)
+    parts, origin = parts_of(cost, program, transfers, warm, line)
     predicted = f"{time_text(cost.us)} predicted"
     return h(
         "div",
@@ -292,7 +308,7 @@ def step_node(cost: StepCost, report: Report | None = None) -> Node:
         ),
         bar_node(parts, origin),
         legend_node(parts),
-        h("p", {"class": "xl-dim"}, origin_text(cost, origin), *(f"; {n}" for n in cost.notes)),
+        h("p", {"class": "xl-dim"}, origin_text(cost, origin, line), *(f"; {n}" for n in cost.notes)),
         memory_node(cost),
         h(
             "div",

@@ -13,8 +13,10 @@ from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Pattern
 from xlab.observe.sharding.gradients import like_an_argument, of_data
+from xlab.observe.sharding.matching import operand_equations
 
 _PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot_general"))
+_LOSS = "sum of a loss over devices"
 _NEIGHBORS = frozenset(
     ("conv_general_dilated", "concatenate", "slice", "pad", "dynamic_slice", "reduce_window", "reduce_window_sum", "reduce_window_max", "cumsum")
 )  # fmt: skip
@@ -36,7 +38,8 @@ def pattern_of(t: Transfer, stages: ProgramStages, at: Inspection | None = None)
         return ""
     at = at or Inspection(stages, (t,), ())
     if t.kind == "all_reduce" and t.reduction == "add":
-        return _sum(t, eqn, stages, at)
+        name = _sum(t, eqn, stages, at)
+        return _of_most(t, stages, at) if name == _LOSS and t.origin != "user" else name
     if t.full_rematerialization:
         return ""
     if t.kind == "all_gather":
@@ -50,10 +53,20 @@ def pattern_of(t: Transfer, stages: ProgramStages, at: Inspection | None = None)
     return ""
 
 
+def _of_most(t: Transfer, stages: ProgramStages, at: Inspection) -> str:
+    """What a sum is that the compiler combined: a loss that goes along with gradients is no name for them."""
+    module = stages.hlo
+    found = next((i for i in module.instructions() if i.name == t.instruction), None)
+    parts = [] if found is None else operand_equations(module, found)
+    eqns = [stages.equations[i] for i in dict.fromkeys(parts) if i in stages.equations]
+    names = {_sum(t, eqn, stages, at) for eqn in eqns} - {_LOSS, ""}
+    return min(names) if len(names) == 1 else _LOSS
+
+
 def _sum(t: Transfer, eqn: JaxprEqn, stages: ProgramStages, at: Inspection) -> str:
     if t.origin == "user":
         if all(not getattr(v.aval, "shape", (1,)) for v in eqn.outvars):
-            return "sum of a loss over devices"
+            return _LOSS
         if _names.is_transposed(eqn) or any(_backward(at, v) for v in eqn.invars):
             return "data-parallel gradient sum"
         made = [at.makers[v].primitive.name for v in eqn.invars if v in at.makers]
@@ -70,7 +83,7 @@ def _sum(t: Transfer, eqn: JaxprEqn, stages: ProgramStages, at: Inspection) -> s
         if _names.is_transposed(eqn) and _is_gradient(eqn, stages):
             return "data-parallel gradient sum"
         if not getattr(eqn.outvars[0].aval, "shape", (1,)):
-            return "sum of a loss over devices"
+            return _LOSS
     return ""
 
 

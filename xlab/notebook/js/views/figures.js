@@ -6,7 +6,7 @@ import { definePanel } from "../kit/panels.js";
 /** Inches across, and the pixels that the view is laid out in: letters of 13 pixels are 6.5 points in a column, 13 on a slide. */
 export const figureSizes = { column: { inches: 3.3, layout: 460, dpi: 300 }, slide: { inches: 10, layout: 720, dpi: 150 } };
 
-const notDrawn = ".xl-save, .xl-flat, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold, .xl-tabs, .xl-defs, input, select, [hidden]";
+const notDrawn = ".xl-save, .xl-flat, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold, .xl-tabs, .xl-defs, .xl-pricing, input, select, [hidden]";
 const figureSpace = "http://www.w3.org/2000/svg";
 const lookOf = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
 const borderSides = ["Top", "Right", "Bottom", "Left"];
@@ -128,6 +128,9 @@ export function figureOf(root, parts, size) {
     root.dataset.theme = "light";
     if (was[2] !== undefined) document.body.dataset.jpThemeLight = "true";
     root.setAttribute("style", `width:${layout}px;max-width:none;--jp-layout-color0:#fff;--jp-layout-color1:#f5f7f9;--jp-ui-font-color1:#1b1f24;--jp-ui-font-color2:#5a6572;--jp-border-color2:#dde2e8;--vscode-editor-foreground:#1b1f24;--vscode-editor-background:#fff;${/--xl-hatch:[^;]*/.exec(was[1] ?? "")?.[0] ?? ""}`);
+    // A table that is wider gets its room, at the price of smaller letters: a figure cannot be scrolled.
+    const over = Math.max(0, ...parts.flatMap((p) => [...p.querySelectorAll(".xl-scroll")]).map((el) => el.scrollWidth - el.clientWidth));
+    if (over > 1) root.style.width = `${Math.min(2 * layout, layout + over)}px`;
     const boxes = parts.map((p) => p.getBoundingClientRect());
     const wide = Math.max(layout, ...boxes.map((r) => r.width));
     const from = { left: Math.min(...boxes.map((r) => r.left)), top: Math.min(...boxes.map((r) => r.top)) };
