@@ -198,3 +198,14 @@ def test_shardings_of_parts_are_made_once():
         assert a.data._sharding is b.data._sharding and a.data.committed
         assert from_native(a.data._sharding) is SingleDeviceSharding(device)
         assert a.data.aval is b.data.aval
+
+
+def test_the_error_of_the_last_program_with_collectives_is_raised_once(monkeypatch):
+    class Failed:
+        def block_until_ready(self):
+            raise ValueError("no connection")
+
+    monkeypatch.setattr(arrays, "_running", Failed())
+    with pytest.raises(ValueError, match="no connection"):
+        arrays.block_until_idle()
+    arrays.block_until_idle()

@@ -459,11 +459,17 @@ def wait_until_ready(arr: ArrayImpl) -> ArrayImpl:
 
 
 def block_until_idle() -> None:
-    """Waits for the last program with collectives."""
+    """Waits for the last program with collectives; raises its error, once."""
+    global _running
     watchdog.wait()
     running = _running
     if running is not None:
-        running.block_until_ready()
+        try:
+            running.block_until_ready()
+        except Exception:
+            if _running is running:
+                _running = None
+            raise
 
 
 class _CalledBack(threading.local):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 gate: Callable[[Any], None] | None = None
-"""Called with the executable; None where nobody asks. `parallel/group.py` sets it."""
+"""Called with the executable; None where nobody asks. `parallel/gate.py` sets it."""
 
 in_group = False
 """Whether there ever was one: native code then must not learn to start such programs by itself."""

@@ -79,7 +79,7 @@ def run(
     from IPython.utils.capture import capture_output
 
     from xlab.notebook import formatters
-    from xlab.parallel import group
+    from xlab.parallel import gate as gates
 
     shell, error = get_ipython(), None
     shell.execution_count = number
@@ -87,14 +87,14 @@ def run(
     _state["cell"] = f"In[{number}]"
     formatters.collected = []
     begun = time.time()
-    group.begin(_state["cell"], epoch, gate=gate, limit=limit)
+    gates.begin(_state["cell"], epoch, gate=gate, limit=limit)
     try:
         with capture_output() as wrote:
             error = _run(shell, source, magic)
     except KeyboardInterrupt as told:  # between two lines of ours
         error = _told(told)
     finally:
-        group.end(f"{error['kind']}: {error['text'][:200]}" if error else "")
+        gates.end(f"{error['kind']}: {error['text'][:200]}" if error else "")
         records, formatters.collected = formatters.collected, None
         _state["cell"] = ""
         _tell()
@@ -105,7 +105,7 @@ def run(
         "outputs": [(o.data, o.metadata) for o in wrote.outputs],
         "records": [r.to_json() for r in records],
         "error": error,
-        "programs": [(s.name, s.fingerprint, s.line) for s in group.started()],
+        "programs": [(s.name, s.fingerprint, s.line) for s in gates.started()],
         "begun": begun,
         "ended": time.time(),
     }
@@ -234,9 +234,9 @@ def _tell() -> None:
 
 
 def _where() -> dict[str, Any]:
-    from xlab.parallel import group
+    from xlab.parallel import gate, group
 
-    at, done = group.waiting(), group.started()
+    at, done = gate.waiting(), gate.started()
     return {
         "time": time.time(),
         "cell": _state["cell"],

@@ -52,11 +52,7 @@ def raise_errors(answers: list[dict[str, Any]], number: int, count: int) -> None
     own = [a for a in failed if a["error"]["kind"] not in ("ProcessesApart", "ProcessesLate")]
     if not own:
         late = [a for a in failed if a["error"]["kind"] == "ProcessesLate"]
-        # One that came a little later was told of the others' error, not of what they were at.
-        told = [
-            a for a in late or failed if " ended the cell with Processes" not in a["error"]["text"]
-        ]
-        first = (told or late or failed)[0]["error"]
+        first = (late or failed)[0]["error"]
         kind = ProcessesApart if first["kind"] == "ProcessesApart" else ProcessesLate
         raise kind(f"In[{number}]: {first['text']}")
     if all(a["error"]["kind"] == "KeyboardInterrupt" for a in own):

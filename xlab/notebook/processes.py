@@ -1,7 +1,7 @@
 """Several processes behind one notebook: `xlab.processes.start(2)` starts them, and cells run in all of them.
 
 `ipyparallel` starts, supervises and interrupts the processes; the coordination service is in this kernel, which is no member of the group,
-so any process may die and the kernel lives. `engine.py` is what runs in each process, `parallel/group.py` what they agree by.
+so any process may die and the kernel lives. `engine.py` is what runs in each process, `parallel/gate.py` what they agree by.
 """
 
 from __future__ import annotations
