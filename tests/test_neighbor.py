@@ -232,6 +232,64 @@ def test_arrays_of_one_in_functions_of_the_other():
     )
 
 
+MIXED = """
+import jax, jax.numpy as jnp, xlab, xlab.numpy as xnp
+from xlab.core.array import is_native_array
+mine, yours = xnp.arange(3.0), jnp.arange(3.0)
+key, their_key = xlab.random.key(0), jax.random.key(0)
+mesh, their_mesh = xlab.make_mesh((8,), ("d",)), jax.make_mesh((8,), ("d",))
+many = jnp.arange(100.0)
+works = (  # arrays of JAX's are taken as NumPy's are, and what comes out is ours
+    lambda: mine + yours,
+    lambda: xnp.stack([mine, yours]),
+    lambda: mine.at[0].set(yours[0]),
+    lambda: xnp.arange(3)[jnp.arange(3)] + mine,
+    lambda: xlab.jit(lambda x: x + yours)(mine),
+    lambda: xlab.jit(lambda x: x + many)(xnp.ones(100)),
+    lambda: xlab.jit(lambda x: yours)(mine),
+    lambda: xlab.grad(lambda x, y: (x * y * yours).sum())(mine, yours),
+    lambda: xlab.lax.scan(lambda c, x: (c + x, c), mine, jnp.ones((2, 3))),
+    lambda: xlab.jit(lambda x: x + 1).lower(mine).compile()(yours),
+    lambda: xnp.asarray(yours),
+    lambda: xnp.asarray(yours, xnp.bfloat16),
+    lambda: xlab.device_put(yours, xlab.NamedSharding(mesh, xlab.P())),
+)
+for work in works:
+    assert all(map(is_native_array, xlab.tree.leaves(work()))), work()
+assert xnp.asarray(yours).tolist() == [0, 1, 2] and float(xlab.jit(lambda x: x + many)(xnp.ones(100))[99]) == 100
+def said(work):
+    try:
+        found = work()
+    except (TypeError, RuntimeError) as error:
+        return str(error)
+    raise AssertionError(f"accepted: {found!r}")
+for work, words in (
+    (lambda: xlab.random.normal(their_key), "xlab.random.wrap_key_data(jax.random.key_data(key))"),
+    (lambda: jax.random.normal(key), "jax.random.wrap_key_data(numpy.asarray(xlab.random.key_data(key)))"),
+    (lambda: jax.jit(xnp.sin)(yours), "a value that JAX traces, of type float32[3]"),
+    (lambda: jax.grad(xlab.jit(lambda x: x.sum()))(yours), "a value that JAX traces"),
+    (lambda: jax.vmap(lambda x: xlab.lax.sin(x))(yours), "a value that JAX traces"),
+    (lambda: xlab.jit(jnp.sin)(mine), "call the function of the same name in xlab"),
+    (lambda: xlab.grad(jax.jit(lambda x: x.sum()))(mine), "call the function of the same name in xlab"),
+    (lambda: xlab.NamedSharding(their_mesh, xlab.P("d")), "xlab.make_mesh(mesh.axis_sizes, mesh.axis_names)"),
+    (lambda: xlab.NamedSharding(mesh, jax.P("d")), "xlab.P(*spec)"),
+    (lambda: xlab.device_put(mine, yours.sharding), "a SingleDeviceSharding of JAX's"),
+    (lambda: jax.NamedSharding(mesh, jax.P("d")), "jax.make_mesh(sizes, names)"),
+    (lambda: jax.jit(lambda x: x + 1).lower(yours).compile()(mine), "jax.numpy.asarray(numpy.asarray(x))"),
+):
+    assert words in said(work), said(work)
+assert float(xlab.random.normal(xlab.random.wrap_key_data(jax.random.key_data(their_key)))) == float(jax.random.normal(their_key))
+assert float(jax.random.normal(jax.random.wrap_key_data(np.asarray(xlab.random.key_data(key))))) == float(xlab.random.normal(key))
+"""
+
+
+@needs_reference
+@pytest.mark.reference
+@pytest.mark.parametrize("first", ["jax", "xlab"])
+def test_what_both_have_in_one_call_works_or_says_how_to_hand_it_over(first):
+    run(f"import {first}", MIXED)
+
+
 @needs_reference
 @pytest.mark.reference
 def test_x64_of_one_does_not_change_the_other():

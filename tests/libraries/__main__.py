@@ -1,4 +1,4 @@
-"""`python -m tests.libraries LIBRARY...`: see the package."""
+"""`python -m tests.libraries LIBRARY[:PATH,...]...`: see the package."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.libraries.suites import Suite, compare, failed, names
 def main(argv: list[str]) -> int:
     split = next((i for i, word in enumerate(argv) if word.startswith("-")), len(argv))
     wanted, given = argv[:split], tuple(argv[split:])
-    unknown = [name for name in wanted if name not in (*names(), "all")]
+    unknown = [word for word in wanted if word.partition(":")[0] not in (*names(), "all")]
     if unknown or not wanted:
         print(
-            f"python -m tests.libraries LIBRARY... [options of pytest]; libraries: all, {', '.join(names())}"
+            f"python -m tests.libraries LIBRARY[:PATH,...]... [options of pytest]; libraries: all, {', '.join(names())}"
         )
         return 2
     bad = 0
     for name in names() if "all" in wanted else wanted:
-        suite, began = Suite.of(name), time.perf_counter()
+        suite, began = Suite.of(*name.split(":", 1)), time.perf_counter()
         ours = suite.run("xlab", suite.tests, given)
         missed = failed(ours)
         theirs = suite.run("jax", missed) if missed else {}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +41,7 @@ class Suite:
         devices: how many CPU devices its tests are written for.
         left_out: tests that are not run, and why.
         different: tests that pass on JAX and not on xlab, and why.
+        part: the files and folders that are run, with commas between them, where it is not all of them.
     """
 
     library: str
@@ -49,13 +51,19 @@ class Suite:
     devices: int = 1
     left_out: dict[str, str] = field(default_factory=dict)
     different: dict[str, str] = field(default_factory=dict)
+    part: str = ""
 
     @classmethod
-    def of(cls, library: str) -> Suite:
+    def of(cls, library: str, part: str = "") -> Suite:
+        """A library's suite, or what of it lies under some paths; what is said of other tests is left out then."""
         said = tomllib.loads((HERE / f"{library}.toml").read_text())
         for key in ("tests", "options"):
             said[key] = tuple(said.get(key, ()))
-        return cls(library, **said)
+        if part:
+            said["tests"] = paths = tuple(part.split(","))
+            for key in ("different", "left_out"):
+                said[key] = {n: why for n, why in said.get(key, {}).items() if n.startswith(paths)}
+        return cls(library, **said, part=part)
 
     def folder(self) -> Path:
         """Its source distribution, fetched by pip where it is not there yet."""
@@ -80,15 +88,15 @@ class Suite:
     ) -> dict[str, tuple[str, str]]:
         """What became of tests on one side, `xlab` or `jax`: outcome and words, by name."""
         folder = self.folder()
-        base = KEPT / f"{self.library}-{side}"
-        listed, written = base.with_suffix(".tests"), base.with_suffix(".jsonl")
+        base = KEPT / "-".join(filter(None, (self.library, _slug(self.part), side)))
+        listed, written = (Path(f"{base}.{kind}") for kind in ("tests", "jsonl"))
         listed.write_text("\n".join(tests))
         command = [sys.executable, "-m", "pytest", "-q", "-p", "library_outcomes", "-p", "no:cacheprovider", "-o", "addopts=",
                    "--tb=short", "--no-header", f"--timeout={timeout:g}", *self.options, *given, f"@{listed}"]  # fmt: skip
         if side == "xlab":
             command[4:4] = ["-p", "xlab.as_jax"]
         for name in self.left_out:
-            command += ["--deselect", name]
+            command += ["--deselect", name] if "::" in name else [f"--ignore={name}"]
         env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE))),
@@ -97,9 +105,14 @@ class Suite:
             "JAX_NUM_CPU_DEVICES": str(self.devices),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        with open(base.with_suffix(".log"), "w") as log:
+        with open(f"{base}.log", "w") as log:
             subprocess.run(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT)
         return outcomes(written)
+
+
+def _slug(part: str) -> str:
+    """A part as the beginning of a file's name."""
+    return f"{Path(part.partition(',')[0]).stem}-{zlib.crc32(part.encode()):08x}" if part else ""
 
 
 def outcomes(written: Path) -> dict[str, tuple[str, str]]:

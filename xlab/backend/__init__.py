@@ -1,7 +1,7 @@
 """The only door to jaxlib: devices, buffers, compiling, native dispatch, passes and profiles.
 
 Reading order: `version` and `native` (what is imported, in which order, which native state is set), `import_guard` and `class_sharing`
-(sharing a process with JAX), `client`, `shardings`, `arrays`, `compiling`, `dispatch`, then `ir`,
+(sharing a process with JAX), `neighbors` (what is said of its values), `client`, `shardings`, `arrays`, `compiling`, `dispatch`, then `ir`,
 `worker` and what runs in it (`factors`, `partitioning`, `propagation`), `watchdog`, `processes`, `profiling`, `pytree`, `caches`, `values` (classes of values). May import
 `errors`, `config`, `events`, jaxlib and numpy. Promises that no other room needs a private name of jaxlib, that importing it starts no
 client, and that JAX is never imported.

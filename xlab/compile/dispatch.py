@@ -6,6 +6,7 @@ import functools
 
 from xlab import events
 from xlab.backend import caches
+from xlab.backend.neighbors import is_jaxs
 from xlab.compile.jit import jit
 from xlab.config import config, disable_jit
 from xlab.core import trace as _trace
@@ -77,6 +78,8 @@ def _check_operands(prim, args) -> None:
         try:
             aval_of(x)
         except InvalidInputException:
+            if is_jaxs(x):
+                raise
             if not hasattr(type(x), "__jax_array__"):
                 raise InvalidInputException(
                     f"{prim.name} takes arrays and numbers, but its operand {i} is {x!r} of type {type(x).__name__}. "

@@ -18,6 +18,7 @@ import numpy as np
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
+from xlab.backend.neighbors import is_jaxs
 from xlab.compile import hi_boundary, layouts, memory_cache, runtime_checks, stages
 from xlab.compile.arguments import (
     Arguments,
@@ -145,6 +146,8 @@ class _Jit(Arguments):
             try:
                 avals.append(typed(x) if in_use.mutable else aval_of(x))
             except InvalidInputException as e:
+                if is_jaxs(x):
+                    raise
                 if hasattr(type(x), "__jax_array__"):
                     flat[i] = x.__jax_array__()
                     avals.append(aval_of(flat[i]))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlab.backend import caches
+from xlab.backend import caches, neighbors
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.dims import SymbolicDim
@@ -448,6 +448,8 @@ def aval_of(x: Any) -> AbstractValue:
             return make(x)
     if getattr(type(x), "explains_itself", False):
         x.__jax_array__()  # raises, and says what to do with it
+    if words := neighbors.refusal(x):
+        raise InvalidInputException(words)
     raise InvalidInputException(
         f"{x!r} of type {type(x).__name__} is not a valid array value: expected an array, a NumPy "
         f"array or scalar, or a Python number. Convert it with xlab.numpy.asarray, or mark the "

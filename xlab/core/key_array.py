@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.backend import neighbors
 from xlab.backend.pytree import dispatch_registry
 from xlab.core import avals as _avals
 from xlab.core import dtypes
@@ -216,3 +217,11 @@ def key_sharding(sharding: Any, ndim: int) -> Any:
 
 
 _avals.aval_makers[KeyArray] = lambda x: x.aval
+
+
+neighbors.answer_jax(
+    KeyArray,
+    "__jax_array__",
+    "random keys of xlab's",
+    "Hand them over with jax.random.wrap_key_data(numpy.asarray(xlab.random.key_data(key))).",
+)

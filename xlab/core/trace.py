@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xlab.backend import neighbors
 from xlab.backend.native import set_tracing as _set_tracing
 from xlab.config import config
 from xlab.core import avals as _avals
@@ -537,3 +538,11 @@ def typeof(x: Any) -> AbstractValue:
         'float32[2,3]'
     """
     return aval_of(x)
+
+
+neighbors.answer_jax(
+    Tracer,
+    "__jax_array__",
+    "a value that xlab traces",
+    "Each package traces its own functions: call the function of the same name in xlab, or let JAX trace the whole, as jax.jit(f) does.",
+)

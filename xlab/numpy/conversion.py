@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from xlab import lax
+from xlab.backend.arrays import ArrayImpl
 from xlab.compile.placement import default_sharding, place, put_host
 from xlab.compile.runtime_checks import check_eager, watching
 from xlab.core import dtypes
-from xlab.core.array import KeyArray
+from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of, symbolic_types
 from xlab.core.dims import SymbolicDim
 from xlab.core.trace import EVAL, Tracer, state
@@ -129,6 +130,8 @@ def placed(x, where):
 
 def _array(x, dtype, copy: bool):
     kind = kind_of(x)
+    if kind == "array" and type(x) is ArrayImpl and not is_native_array(x):  # JAX's
+        return _from_host(x if dtype is None else _host_convert(np.asarray(x), dtype), None)
     if kind == "array":
         if isinstance(x, KeyArray) or dtypes.is_extended(x.aval.dtype):
             own = type(x.aval.dtype) is dtypes.PrimalTangentDType

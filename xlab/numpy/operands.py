@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 
 from xlab.backend.arrays import ArrayImpl
+from xlab.backend.neighbors import is_jaxs
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
@@ -44,6 +45,9 @@ def kind_of(x) -> str | None:
         kind = "array"
     elif issubclass(cls, (np.ndarray, np.generic)):
         kind = "host"
+    elif is_jaxs(x):
+        aval_of(x)  # says why not
+        return None
     elif hasattr(cls, "__jax_array__"):
         return "wrapped"
     elif isinstance(x, (int, float, complex)):

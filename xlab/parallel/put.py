@@ -13,6 +13,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
+from xlab.backend import neighbors
 from xlab.backend.client import Device
 from xlab.backend.transfer_guards import explicit_transfer
 from xlab.core.array import KeyArray, is_native_array
@@ -167,6 +168,8 @@ def _destination(d):
                 f"device_put needs a Format whose layout and sharding are both concrete, got {d}"
             )
         return d if d.layout is not None or d.sharding is not None else None
+    if words := neighbors.refusal(d):
+        raise TypeError(words)
     raise ValueError(
         f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
         f"Received invalid value: {d!r} of type {type(d).__name__}"

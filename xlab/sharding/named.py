@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlab.backend import caches
+from xlab.backend import caches, neighbors
 from xlab.backend import client as _client
 from xlab.backend import shardings as _native
 from xlab.sharding import hlo as _hlo
@@ -310,11 +310,13 @@ _named: dict[tuple, NamedSharding] = {}
 def _check(mesh: Any, spec: Any) -> None:
     if not isinstance(mesh, (Mesh, AbstractMesh)):
         raise TypeError(
-            f"NamedSharding expects a Mesh as its first argument; got {mesh!r} of type {type(mesh).__name__}."
+            neighbors.refusal(mesh)
+            or f"NamedSharding expects a Mesh as its first argument; got {mesh!r} of type {type(mesh).__name__}."
         )
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
-            f"NamedSharding expects a PartitionSpec as its second argument; got {spec!r} of type {type(spec).__name__}."
+            neighbors.refusal(spec)
+            or f"NamedSharding expects a PartitionSpec as its second argument; got {spec!r} of type {type(spec).__name__}."
             + (f" Write P{spec!r}." if isinstance(spec, tuple) else "")
         )
     names = mesh.axis_names
@@ -522,3 +524,13 @@ def device_ids(sharding: Sharding) -> np.ndarray:
 
 
 caches.register(_clear)
+
+
+for _cls in (Sharding, Mesh, AbstractMesh):
+    neighbors.answer_jax(
+        _cls,
+        "_internal_device_list",
+        "a sharding or a mesh of xlab's",
+        "Make one of JAX's over as many devices: jax.sharding.NamedSharding(jax.make_mesh(sizes, names), jax.P(...)); an array goes over "
+        "with jax.numpy.asarray(numpy.asarray(x)).",
+    )

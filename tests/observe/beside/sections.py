@@ -165,6 +165,25 @@ def section_unknown():
     }
 
 
+def section_passes():
+    """What the compiler's passes changed is of JAX's own second compilation, with the numbers of equations."""
+    compiled_for = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled_for.append(event) if "backend_compile" in event else None
+    )
+    found = observe.passes(jax.jit(GRAD).lower(X, X))
+    by_jax = len(compiled_for)
+    numbered = observe.passes(lambda x: jax.jit(lambda y: jnp.sin(y) + 1)(x), X, all=True)
+    inside = next(p.before for p in numbered if p.before)
+    return {
+        "count": len(found),
+        "compiled by jax": by_jax,
+        "marks": [line.split("# ")[-1] for line in inside.splitlines() if " sine(" in line],
+        "names": ";e" in inside,
+        "compiled": said(observe.passes, jax.jit(GRAD).lower(X, X).compile()),
+    }
+
+
 def section_collectives():
     f = jax.jit(lambda x, w: jnp.tanh(x @ w).sum(0))
     args = placed(np.ones((8, 4), np.float32), "data"), placed(np.ones((4, 6), np.float32), None, "model")  # fmt: skip
@@ -217,6 +236,90 @@ def section_rules():
     made = observe.ladder(loss, X, X, rungs=("grad", "vmap"))
     out["rungs"] = [r.name for r in made.rungs], made.left_out
     return out
+
+
+class Model:
+    """As libraries have them: arrays beside a function and a name."""
+
+    def __init__(self, weight, act, name="m"):
+        self.weight, self.act, self.name = weight, act, name
+
+    def __call__(self, x):
+        return self.act(x @ self.weight)
+
+
+jax.tree_util.register_pytree_with_keys(
+    Model,
+    lambda m: (
+        tuple((jax.tree_util.GetAttrKey(n), getattr(m, n)) for n in ("weight", "act", "name")),
+        None,
+    ),
+    lambda _, parts: Model(*parts),
+)
+
+
+class Jitted:
+    """A library's own form of `jit`, which keeps what is no array out of the runtime's."""
+
+    __name__ = "step"
+
+    def __init__(self, fun):
+        self.__wrapped__ = fun
+
+    def lower(self, *args):
+        return self
+
+    def __call__(self, model, x, scale):
+        fun = jax.jit(lambda w, x, s: self.__wrapped__(Model(w, model.act, model.name), x, s).weight)  # fmt: skip
+        return Model(fun(model.weight, x, scale), model.act, model.name)
+
+
+def section_held():
+    """Models that hold functions and names are arguments, whose arrays JAX traces."""
+    model = Model(jnp.asarray(X), jax.nn.relu)
+
+    def step(model, x, scale):
+        g = jax.grad(lambda w: (Model(w, model.act)(x) ** 2).sum())(model.weight)
+        return Model(model.weight - scale * g, model.act, model.name)
+
+    jitted = Jitted(step)
+    p = observe.program(jitted, model, X, 0.1)
+    stepper = observe.Stepper(jitted, model, X, 0.1)
+    said = stepper.compared()
+    other = observe.program(lambda m, x: m(x), Model(jnp.asarray(X), jnp.tanh), X)
+    again = observe.program(lambda m, x: m(x), Model(jnp.asarray(X), jnp.sin), X)
+    with observe.record() as session:
+        result = observe.programs.stages.jitted(jitted, {}, (model, X, 0.1))(model, X, 0.1)
+    return {
+        "arguments": [v.note for v in p.inputs],
+        "by": p.made_by,
+        "said": said,
+        "result": [type(result).__name__, result.name, result.act is jax.nn.relu],
+        "ran": [e.kind for e in session.events if e.kind == "execute"],
+        "time": observe.time(jitted, model, X, 0.1, repeat=2).runs,
+        "kinds": ["tanh" in str(other), " sin" in str(again)],
+    }
+
+
+def section_equinox():
+    """The same with equinox's own, where it is installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("equinox") is None:
+        return None
+    import equinox as eqx
+
+    model = eqx.nn.MLP(4, 2, 8, 2, key=jax.random.key(0))
+
+    @eqx.filter_jit
+    def loss(model, x, act, n):
+        return (act(jax.vmap(model)(x)) * n).sum()
+
+    p = observe.program(loss, model, X, jnp.tanh, 2.0)
+    return {
+        "arguments": [v.note for v in p.inputs],
+        "said": observe.Stepper(loss, model, X, jnp.tanh, 2.0).compared(),
+    }
 
 
 def said(call, *args, **kwargs):
@@ -275,6 +378,7 @@ def section_magics():
         "%xflow total(wide)",
         "%xflow loss(X, X)",
         "%xhlo loss(X, X)",
+        "%xhlo loss(X, X) --passes",
         "%xladder loss(X, X) --rungs grad",
         "%xtime total(wide) --repeat 3",
         "%xmem total(wide)",

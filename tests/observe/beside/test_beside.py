@@ -63,6 +63,25 @@ def test_an_unknown_primitive_is_one_equation_that_jax_runs(seen):
     assert "cube_of_sines is a primitive of JAX's alone" in u["ladder"]
 
 
+def test_models_that_hold_functions_are_arguments(seen):
+    h = seen["held"]
+    assert h["arguments"] == ["model.weight", "x", "scale"]
+    assert h["by"] == "traced and compiled by jax 0.10.2" and h["said"].endswith(EQUAL)
+    assert h["result"] == ["Model", "m", True] and h["ran"] == ["execute"] and h["time"] == 2
+    assert h["kinds"] == [True, True]  # what is held decides what is traced
+    found = seen["equinox"]
+    if found is not None:
+        names = [f"model.layers[{i}].{n}" for i in range(3) for n in ("weight", "bias")]
+        assert found["arguments"] == [*names, "x"] and found["said"].endswith(EQUAL)
+
+
+def test_passes_are_those_of_jaxs_compilation(seen):
+    p = seen["passes"]
+    assert p["count"] > 0 and p["compiled by jax"] == 1
+    assert p["marks"] == ["e1"] and not p["names"]
+    assert "keeps no module to compile again" in p["compiled"]
+
+
 def test_collectives_are_those_of_what_jax_compiled(seen):
     c = seen["collectives"]
     assert c["kinds"] == ["all_reduce"] * c["jax"] == c["lowered"] == c["compiled"]
@@ -103,6 +122,8 @@ def test_magics(seen):
     assert "all_reduce add" in m["%xflow total(wide)"]
     assert "no collectives" in m["%xflow loss(X, X)"]
     assert "stablehlo.dot_general" in m["%xhlo loss(X, X)"] and "optimized:" in m["%xhlo loss(X, X)"]  # fmt: skip
+    passes = m["%xhlo loss(X, X) --passes"]
+    assert passes.startswith(f"{by}, a second time for these passes") and "pipeline" in passes
     assert "transpose of dot_general" in m["%xladder loss(X, X) --rungs grad"]
     assert by in m["%xtime total(wide) --repeat 3"]
     for line in ("%xflow total(wide)", "%xflow loss(X, X)", "%xhlo loss(X, X)"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.backend.arrays import ArrayImpl
 from xlab.core.array import is_native_array
 from xlab.core.avals import array_converters, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Literal, open_jaxpr, subjaxprs_of_params
@@ -27,6 +28,8 @@ def host_value(x):
         return np.asarray(x)
     if type(x) in array_converters:
         return host_value(array_converters[type(x)](x))
+    if type(x) is ArrayImpl and not is_native_array(x):  # JAX's
+        return np.asarray(x)
     check_closed_over(x)
     return np.asarray(x._host_value() if hasattr(x, "_host_value") else x)
 

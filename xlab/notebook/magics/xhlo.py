@@ -11,7 +11,7 @@ from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.observe.programs.program import LEVELS
-from xlab.observe.records import Report
+from xlab.observe.records import Notice, Report
 from xlab.observe.records.passes import passes_text
 
 
@@ -35,9 +35,16 @@ class Xhlo(Magics):
         )
         if given.passes:
             passes = observe.passes(compiled, *args, all=True, **kwargs)
+            by = f"{program.made_by}, a second time for these passes" if program.made_by else ""
             formatters.show(
-                Report(f"passes of {text}", (program,), passes=passes, opens="passes"),
-                plain=passes_text(passes),
+                Report(
+                    f"passes of {text}",
+                    (program,),
+                    passes=passes,
+                    notices=(Notice("info", by, "passes"),) if by else (),
+                    opens="passes",
+                ),
+                plain="\n\n".join(filter(None, (by, passes_text(passes)))),
             )
             return
         formatters.show(

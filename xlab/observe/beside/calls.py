@@ -31,6 +31,7 @@ from xlab.core.jaxpr import (
 )
 from xlab.interpreters.mlir import LoweredModule
 from xlab.observe.beside import convert, opaque, recognize, values
+from xlab.observe.beside.held import Held, held_of, without
 from xlab.sharding import NamedSharding
 
 _MARKED = re.compile(r'(loc\(|op_name=)"((?:[^"\\]|\\.)*;e\d+(?:[^"\\]|\\.)*)"')
@@ -44,10 +45,19 @@ class JaxProgram:
     Attributes:
         closed: its equations as ours.
         traced: JAX's `Traced`; None where only a later stage is known.
+        held: what of the arguments is no array, where there is something.
     """
 
-    def __init__(self, name: str, traced: Any = None, lowered: Any = None, compiled: Any = None):
+    def __init__(
+        self,
+        name: str,
+        traced: Any = None,
+        lowered: Any = None,
+        compiled: Any = None,
+        held: Held | None = None,
+    ):
         self.name, self.traced, self.version = name, traced, recognize.version()
+        self.held = held
         self._lowered, self._compiled = lowered, compiled
         self.closed: ClosedJaxpr
         self.equations: dict[int, tuple[Any, JaxprEqn]] = {}
@@ -82,6 +92,19 @@ class JaxProgram:
     def jax_compiled(self) -> Any:
         """JAX's `Compiled`."""
         return self._compiled if self._compiled is not None else self.jax_lowered.compile()
+
+    def compile_again(self, options: dict[str, Any]) -> None:
+        """Has JAX compile its module once more, with options of the compiler besides its own; what it made before stays.
+
+        Raises:
+            TypeError: only the `Compiled` is known, which keeps no module.
+        """
+        if not self.has_module:
+            raise TypeError(
+                f"{self.name} is a Compiled of JAX's, which keeps no module to compile again; pass the function with its arguments, or "
+                "what .lower(...) returned"
+            )
+        self.jax_lowered.compile(compiler_options=options)
 
     @functools.cached_property
     def lowered(self) -> MeshComputation:
@@ -124,13 +147,21 @@ class JaxProgram:
 
     def callee(self, args: tuple, kwargs: dict[str, Any], fun: Any) -> Any:
         """JAX's executable, or the function where some arguments are static."""
+        if self.held is not None:
+            return fun if fun is not None else self._with_held
         info = getattr(self.traced, "args_info", None)
         static = info is not None and (len(info[0]) != len(args) or set(info[1]) != set(kwargs))
         return fun if static and fun is not None else self.jax_compiled
 
+    def _with_held(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = self.held.dynamic(args, kwargs)
+        return self.jax_compiled(*args, **kwargs)
+
     def flat(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the program, without static ones."""
         found = recognize.jax()
+        if self.held is not None:
+            args, kwargs = self.held.dynamic(args, kwargs)
         if self.traced is None:
             return list(found.tree_util.tree_leaves((args, kwargs)))
         kept = found.tree_util.tree_structure(self.traced.args_info)
@@ -221,7 +252,7 @@ class JaxFunction:
 # -- from what a user has to a program --------------------------------------------------------------------
 
 _programs: caches.Latest[tuple, JaxProgram] = caches.Latest(64)
-_jits: caches.Latest[int, Any] = caches.Latest(64)
+_jits: caches.Latest[tuple, Any] = caches.Latest(64)
 for _kept in (_programs, _jits):
     caches.register(_kept.clear)
 
@@ -237,19 +268,25 @@ def program_of(what: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     kind = recognize.kind_of(what)
     if kind not in ("", "jit"):
         return _of_stage(kind, what)
-    found = recognize.jax()
+    found, fun = recognize.jax(), what
+    held = None
     if kind != "jit":
+        held = held_of(what, args, kwargs) or None
         # A wrapper that is made anew for each call would be traced anew.
-        what = _jits.get_or_make(id(what), lambda: found.jit(what))
-    name = getattr(what, "__name__", type(what).__name__)
+        if held is None:
+            what = _jits.get_or_make((id(fun),), lambda: found.jit(fun))
+        else:
+            kept = _jits.get_or_make(held.key(fun), lambda: found.jit(without(fun, held)))
+            what, (args, kwargs) = kept, held.dynamic(args, kwargs)
+    name = getattr(fun, "__name__", type(fun).__name__)
     with events.span("trace", name=name):
         traced = what.trace(*args, **kwargs)
-    return _of_traced(traced)
+    return _of_traced(traced, held)
 
 
-def _of_traced(traced: Any) -> JaxProgram:
+def _of_traced(traced: Any, held: Held | None = None) -> JaxProgram:
     key = (id(traced.jaxpr), str(getattr(traced, "_meta_tys_flat", "")), traced.in_tree)
-    return _programs.get_or_make(key, lambda: JaxProgram(str(traced.fun_name), traced))
+    return _programs.get_or_make(key, lambda: JaxProgram(str(traced.fun_name), traced, held=held))
 
 
 def _of_stage(kind: str, what: Any) -> JaxProgram:

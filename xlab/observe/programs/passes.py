@@ -1,17 +1,18 @@
-"""`passes`: what each pass of the compiler changed and how long it took. Compiles the program a second time to see."""
+"""`passes`: what each pass of the compiler changed and how long it took. Compiles the program a second time to see: who compiled it first does."""
 
 from __future__ import annotations
 
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from xlab.backend import compiling as _compiling
 from xlab.backend import profiling as _profiling
 from xlab.compile.executable import require_static
+from xlab.observe.beside.calls import readable
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.pass_times import Place, timed
 from xlab.observe.programs.recorder import paused
@@ -54,8 +55,9 @@ def passes(
         with _profiling.profile(detail=3) as taken:
             _compile(stages, folder)
         keeper = _Keeper(budget)
-        shardy = list(keeper.passes("shardy", _shardy(Path(folder))))
-        found = list(keeper.passes("xla", _xla(Path(folder))))
+        named = readable if stages.beside is not None else str
+        shardy = list(keeper.passes("shardy", _shardy(Path(folder), named)))
+        found = list(keeper.passes("xla", _xla(Path(folder), named)))
     every = timed(found, keeper.places[len(shardy) :], list(taken.compiler_passes()))
     # The profiler sees the partitioner's stages as one pass, `shardy-xla`.
     return tuple(p for p in (*shardy, *every) if all or p.changed)
@@ -64,7 +66,12 @@ def passes(
 def _compile(stages: ProgramStages, folder: str) -> None:
     low = stages.lowered
     require_static(low)
-    options = {**low.compiler_options, "xla_dump_to": folder, "xla_dump_hlo_pass_re": ".*"}
+    asked = {"xla_dump_to": folder, "xla_dump_hlo_pass_re": ".*"}
+    if stages.beside is not None:
+        with analysis_only():
+            stages.beside.compile_again(asked)
+        return
+    options = {**low.compiler_options, **asked}
     with analysis_only():
         _compiling.compile_text(
             low.module.text,
@@ -89,7 +96,7 @@ class _Written(NamedTuple):
     run: int = 0
 
 
-def _xla(folder: Path) -> Iterator[_Written]:
+def _xla(folder: Path, named: Callable[[str], str]) -> Iterator[_Written]:
     """One file is written after each pass over HLO that changed the module, and at the start of each pipeline."""
     dumps = []
     for path in folder.iterdir():
@@ -104,7 +111,7 @@ def _xla(folder: Path) -> Iterator[_Written]:
             "" if begins else name,
             pipeline.replace("_", " "),
             following,
-            hlo_lines(path.read_text(errors="replace")),
+            hlo_lines(named(path.read_text(errors="replace"))),
             runs[pipeline] - 1,
         )
 
@@ -128,7 +135,7 @@ def hlo_lines(text: str) -> list[str]:
     return out
 
 
-def _shardy(folder: Path) -> Iterator[_Written]:
+def _shardy(folder: Path, named: Callable[[str], str]) -> Iterator[_Written]:
     """The stages of the partitioner, the first being its input."""
     stages = []
     for path in folder.glob("shardy/*/*.mlir"):
@@ -136,7 +143,8 @@ def _shardy(folder: Path) -> Iterator[_Written]:
         if match:
             stages.append((match[1], match[2], path))
     for n, (_, name, path) in enumerate(sorted(stages)):
-        lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+        text = named(path.read_text(errors="replace"))
+        lines = [line for line in text.splitlines() if line.strip()]
         yield _Written(name.replace("_", " ") if n else "", "shardy", "", lines)
 
 

@@ -1,0 +1,96 @@
+"""Arguments that hold what is no array, as a model of equinox holds its activation: they stay what they are, and JAX traces the arrays among them.
+
+That is what equinox's `filter_jit` does with its arguments; of a plain function it is what the views do, where `jax.jit` would refuse them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xlab.compile.tracing import own
+from xlab.observe.beside import recognize
+
+HOLD_NUMBERS = ("equinox",)
+"""Libraries whose own form of `jit` holds Python's numbers too."""
+
+Split = tuple[tuple, dict[str, Any]]
+"""Arguments with None in the place of what is no array."""
+
+
+class Held:
+    """What of the arguments of a call stays as it is.
+
+    Attributes:
+        leaves: the parts of the arguments in order, None for those that are arrays.
+    """
+
+    def __init__(self, args: tuple, kwargs: dict[str, Any], numbers: bool):
+        flat, self.tree = _flatten((args, kwargs))
+        self.numbers = numbers
+        self.leaves = [None if self.is_dynamic(x) else x for x in flat]
+
+    def __bool__(self) -> bool:
+        return any(x is not None for x in self.leaves)
+
+    def is_dynamic(self, x: Any) -> bool:
+        """Whether JAX traces a part of the arguments: arrays, and Python's numbers where they are not held."""
+        if recognize.is_theirs(x) or recognize.is_traced(x) or recognize.is_ours(x):
+            return True
+        if isinstance(x, (np.ndarray, np.generic)):
+            return x.dtype.kind not in "OSU"
+        if isinstance(x, (bool, int, float, complex)):
+            return not self.numbers
+        return hasattr(x, "__jax_array__") or type(x).__name__ == "ShapeDtypeStruct"
+
+    def dynamic(self, args: tuple, kwargs: dict[str, Any]) -> Split:
+        """The arguments with None in the place of what is held."""
+        flat, tree = _flatten((args, kwargs))
+        return tree.unflatten([x if self.is_dynamic(x) else None for x in flat])
+
+    def whole(self, args: tuple, kwargs: dict[str, Any]) -> Split:
+        """The arguments of a call from what `dynamic` left of them."""
+        flat, _ = _flatten((args, kwargs))
+        return self.tree.unflatten(
+            [x if held is None else held for x, held in zip(flat, self.leaves, strict=True)]
+        )
+
+    def key(self, what: Any) -> tuple:
+        """Equal for calls that trace the same; by identity where something held has no hash."""
+        try:
+            hash(parts := tuple(self.leaves))
+        except TypeError:
+            parts = tuple(map(id, self.leaves))
+        return id(what), self.tree, parts
+
+
+def held_of(what: Any, args: tuple, kwargs: dict[str, Any]) -> Held:
+    """What a call holds."""
+    library = type(what).__module__.partition(".")[0]
+    return Held(args, kwargs, library in HOLD_NUMBERS and own(what, "lower") is not None)
+
+
+def without(what: Callable, held: Held) -> Callable:
+    """The function of the arrays alone; of its results too, what is no array is None."""
+
+    @functools.wraps(what)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        whole, named = held.whole(args, kwargs)
+        flat, tree = _flatten(what(*whole, **named))
+        return tree.unflatten([x if _is_result(x) else None for x in flat])
+
+    run.__name__ = getattr(what, "__name__", type(what).__name__)
+    return run
+
+
+def _is_result(x: Any) -> bool:
+    numbers = (np.ndarray, np.generic, bool, int, float, complex)
+    return recognize.is_theirs(x) or recognize.is_traced(x) or isinstance(x, numbers)
+
+
+def _flatten(tree: Any) -> tuple[list[Any], Any]:
+    """The parts of a tree of JAX's, None among them."""
+    return recognize.jax().tree_util.tree_flatten(tree, is_leaf=lambda x: x is None)
