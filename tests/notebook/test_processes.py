@@ -1,38 +1,17 @@
-"""Cells in two processes: one group for all tests of this file, real processes, faults and all.
-
-What may happen, and the tests of it. After each the kernel is alive, names are as they were unless the group is started anew, programs over both
-processes run again, and no process and no port is left. The limits are in the tests.
-
-| fault | error | test |
-|---|---|---|
-| killed, out of memory | ProcessLost: signal, where the rest is, end of its log | test_a_process_that_ends |
-| ends by itself | ProcessLost: exit code, end of its log | test_a_process_that_ends |
-| stopped | ProcessesLate: who is stopped | test_a_process_that_is_stopped |
-| never there | ProcessLost or ProcessesLate at the start | test_processes_that_never_come; of scripts: tests/parallel/test_rendezvous.py |
-| late | ProcessesLate: who did not come where | test_processes_that_are_not_at_the_same_program |
-| another program, order, shape, one more | ProcessesApart: who starts what, on which line | test_processes_that_are_not_at_the_same_program |
-| an error in one, no memory for an array | ProcessFailed: whose, with its lines | test_processes_that_are_not_at_the_same_program |
-| interrupted at the gate, in Python | KeyboardInterrupt | test_an_interrupt_at_the_gate_and_in_python |
-| a cell without end | ProcessesLate: where everybody is | test_a_time_limit_says_where_everybody_is |
-| kernel killed, restarted or ended | all processes end | test_no_process_outlives_the_kernel |
-"""
+"""Cells in two processes, values that they have, magics there, and who starts them. What may go wrong is in `test_process_faults.py`."""
 
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
+from tests.notebook.groups import computes
 from tests.parallel.workers import ROOT
-from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost
+from xlab.errors import ProcessesApart, ProcessFailed
 from xlab.notebook import in_processes, processes
 
 pytest.importorskip("ipyparallel")
@@ -43,72 +22,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-
-SETUP = """
-import os, signal, time
-import numpy as np
-import xlab, xlab.numpy as jnp
-from xlab.sharding import NamedSharding, P
-me = xlab.process_index()
-mesh = xlab.make_mesh((4,), ("x",))
-x = xlab.make_array_from_callback((8,), NamedSharding(mesh, P("x")), lambda at: np.arange(8, dtype=np.float32)[at])
-kept = 7
-"""
-LIMIT = 60
-
-
-@pytest.fixture(scope="module")
-def started():
-    """Started while interrupts are ignored, as under a server that a script put in the background."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        group = processes.start(2, devices=2, timeout=LIMIT, gate_timeout=1.5, collective_timeout=5)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    yield group
-    group.stop()
-
-
-@pytest.fixture
-def group(started):
-    """The group with the names of SETUP; one that a test broke is started anew."""
-    if not started.members or started._gone():
-        started.restart()
-    if "mesh" not in started.run("print(sorted(globals()))")[0]["stdout"]:
-        started.run(SETUP)
-    return started
-
-
-def computes(group) -> bool:
-    """Whether the names are there and programs over both processes run."""
-    answers = group.run("print(float(x.sum()), kept)")
-    return [a["stdout"] for a in answers] == ["28.0 7\n"] * 2
-
-
-def gone(pids, seconds=10) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not any(_alive(p) for p in pids):
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def listening(address) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except ConnectionRefusedError:
-        return False
-    return True
-
-
-def _alive(pid) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_cells_values_and_what_is_written(group, capsys):
@@ -142,125 +55,6 @@ def test_other_magics_run_there(group):
     assert "process" in str(layout) or "device" in str(layout)
 
 
-@pytest.mark.parametrize(
-    ("cell", "kind", "words"),
-    [
-        ("if me == 1: raise ValueError('ill')\ny = x.sum()", ProcessFailed,
-         ["process 1 of 2: ValueError: ill", "In[5], line 1: if me == 1", "process 0: ProcessesApart"]),
-        ("y = x.max() if me == 0 else x.sum()", ProcessesApart,
-         ["process 0 starts `max` (line 1 of In[5]", "process 1 starts `sum` (line 1 of In[5]", "Nothing was run"]),
-        ("for f in (jnp.sum, jnp.max)[::1 - 2 * me]: f(x)", ProcessesApart, ["starts `sum`", "starts `max`"]),
-        ("y = xlab.jit(lambda v: v.sum())(x + me * 0 if me else x)", ProcessesApart, ["starts", "Nothing was run"]),
-        ("y = xlab.make_array_from_callback((8 + 8 * me,), x.sharding, lambda at: np.ones(8 + 8 * me, 'f')[at]).sum()", ProcessesApart,
-         ["process 0 starts `sum`", "process 1 starts `sum`", "program ", "Nothing was run"]),
-        ("y = x.sum()\nif me == 0: y = x.sum()", ProcessesApart, ["process 0 starts `sum` (line 2", "process 1 ended the cell after 1 program"]),
-        ("if me == 0: time.sleep(3)\ny = x.sum()", ProcessesLate, ["process 0 did not come to `sum`", "within 1.5 s"]),
-        ("y = xlab.device_put(np.ones(2 + me), NamedSharding(mesh, P()))", ProcessFailed,
-         ["processes 0, 1 of 2: AssertionError", "not the same in every process"]),
-        ("y = np.ones(1 << 50) if me else x.sum()", ProcessFailed, ["process 1 of 2", "MemoryError", "process 0: ProcessesApart"]),
-    ],
-)  # fmt: skip
-def test_processes_that_are_not_at_the_same_program(group, cell, kind, words):
-    begun = time.monotonic()
-    with pytest.raises(kind) as told:
-        group.run(cell, number=5)
-    assert time.monotonic() - begun < 15
-    assert all(w in str(told.value) for w in words), told.value
-    assert computes(group)
-
-
-@pytest.fixture
-def interrupts():
-    """An interrupt is an error in Python, as in a kernel, also where what runs the tests was told to ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_an_interrupt_at_the_gate_and_in_python(group, interrupts):
-    for cell in ("if me == 0: time.sleep(50)\ny = x.sum()", "time.sleep(50)"):
-        group.options["gate_timeout"] = 40
-        timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        begun = time.monotonic()
-        with pytest.raises(KeyboardInterrupt, match="was interrupted in all processes"):
-            group.run(cell, number=6)
-        assert time.monotonic() - begun < 20
-        timer.join()
-        group.options["gate_timeout"] = 1.5
-        assert computes(group)
-
-
-def test_a_time_limit_says_where_everybody_is(group):
-    with pytest.raises(
-        ProcessesLate, match=r"In\[8\] did not end within 1 s.*process 0: .*In\[8\]"
-    ):
-        group.run("time.sleep(4)", number=8, timeout=1)
-    group.interrupt()
-    assert computes(group)
-
-
-@pytest.mark.parametrize(
-    ("who", "how", "words"),
-    [
-        (0, "os.kill(os.getpid(), signal.SIGKILL)", ["signal SIGKILL", "where memory is short"]),
-        (1, "os.write(2, b'no more\\n'); os._exit(3)", ["exit code 3", "process 1 wrote last:\n", "  no more"]),
-    ],
-)  # fmt: skip
-def test_a_process_that_ends(group, who, how, words):
-    pids = list(group._pids)
-    begun = time.monotonic()
-    with pytest.raises(ProcessLost, match=f"process {who} of 2 ended during In") as told:
-        group.run(f"if me == {who}: {how}\ny = x.sum()", number=9)
-    assert time.monotonic() - begun < 15
-    assert all(w in str(told.value) for w in words), told.value
-    assert f"process {1 - who}: " in str(told.value)
-    # The other one still computes, by itself.
-    other = 1 - who
-    left = group._client[group.members[other]["engine"]]
-    assert left.apply_async(np.add, 1, 2).get(timeout=20) == 3
-    with pytest.raises(ProcessLost, match="before the cell"):
-        group.run("x.sum()")
-    address = group.address
-    group.restart()
-    assert gone(pids)
-    assert not listening(address) and listening(group.address)
-    group.run(SETUP)
-    assert computes(group)
-
-
-def test_a_process_that_is_stopped(group):
-    pid = group.members[1]["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(ProcessesLate, match=r"process 1: stopped|process 1 did not come"):
-            group.run("y = x.sum()", timeout=4)
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    group.run("pass")
-    assert computes(group)
-
-
-def test_processes_that_never_come(monkeypatch):
-    """They end before they are there, or nothing is heard of them; a group that was there before is stopped."""
-    python = [sys.executable, "-c"]
-    for does, limit, kind, words in (
-        ("import sys; sys.exit('no such module')", 60, ProcessLost, "before the start: exit code 1.*no such module"),
-        ("import time; time.sleep(300)", 0.5, ProcessesLate, r"0 of 2 processes started within 0.5 s \(start_timeout\)"),
-    ):  # fmt: skip
-        made = []
-        monkeypatch.setattr(
-            processes.machine, "Reaper", lambda f: made.append(REAPER(f)) or made[0]
-        )
-        begun = time.monotonic()
-        with pytest.raises(kind, match=f"(?s){words}"):
-            processes.start(2, start_timeout=limit, launcher={"engine_cmd": [*python, does]})
-        assert time.monotonic() - begun < 30
-        assert processes.current() is None and gone([made[-1].pid])
-
-
-REAPER = processes.machine.Reaper
-
 REMOTE = """
 import xlab
 from ipyparallel.cluster.launcher import LocalEngineSetLauncher
@@ -288,34 +82,6 @@ def test_engines_that_another_launcher_starts():
         timeout=100,
     )
     assert done.stdout == "True [2, 2]\n6.0 [True, True]\n", done
-
-
-KERNEL = """
-import os, signal, sys
-from xlab.notebook import processes
-group = processes.start(1)
-print(*group._pids, group._reaper.pid, flush=True)
-print(group._engines.folder, flush=True)
-if sys.argv[1] == "killed":
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.parametrize("how", ["killed", "ends"])
-def test_no_process_outlives_the_kernel(how):
-    done = subprocess.run(
-        [sys.executable, "-c", KERNEL, how],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    *pids, folder = done.stdout.split()
-    pids = list(map(int, pids))
-    assert len(pids) >= 3 and done.returncode == (-9 if how == "killed" else 0), done
-    assert gone(pids), [p for p in pids if _alive(p)]
-    assert not os.path.exists(folder)
 
 
 def test_bad_options():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.test_processes import SETUP, gone
+from tests.notebook.groups import SETUP, gone
 from tests.parallel.workers import ROOT
 from xlab.errors import ProcessesLate, ProcessLost
 from xlab.notebook import processes

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.notebook.test_processes import SETUP, gone
+from tests.notebook.groups import SETUP, gone
 from xlab.errors import ProcessLost
 from xlab.notebook import processes
 from xlab.parallel.group import free_address

@@ -29,7 +29,7 @@ EPOCHS = int(os.environ.get("XLAB_TEST_EPOCHS", "1"))
 
 def trained(count: int, devices: int) -> list[tuple[float, np.ndarray]]:
     """Accuracy and losses in every process, after so many epochs; the notebook's own 40 take minutes over processes."""
-    group = processes.start(count, devices=devices, timeout=400)
+    group = processes.start(count, devices=devices, timeout=400 + 120 * EPOCHS)
     try:
         for number, cell in enumerate(code(NOTEBOOK), 1):
             group.run(cell, number=number)

@@ -101,6 +101,14 @@ def test_who_ended_the_cell_is_told(come, links):
     assert "process 0 starts `sum`" in str(heard[0])
 
 
+def test_who_died_at_the_gate_is_not_waited_for_without_end(come, links):
+    links[0].key_value_set(gate._key(0), gate._SEPARATOR.join(("sum", "sum", "line 0")))
+    come(1)
+    come(2)
+    for error in come.all().values():
+        assert isinstance(error, ProcessesLate) and "process 0 did not come to `sum`" in str(error)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupt_is_a_verdict_too(come, monkeypatch, when):
     """Before the verdict, nobody starts the program; after it, who is interrupted starts it with the others and is interrupted then."""

@@ -219,8 +219,9 @@ def _verdict(gate: Gate) -> str:
             return verdict
         if gone := {i: told for i, told in gate.ended().items() if i in missing}:
             return gate.decide(f"{ProcessesApart.__name__}{_SEPARATOR}{_apart(said, gone)}")
-        if missing and time.monotonic() > limit:
-            return gate.decide(f"{ProcessesLate.__name__}{_SEPARATOR}{_late(missing, gate.here)}")
+        if time.monotonic() > limit:
+            # Where all have been here, process 0 ended before it said so.
+            return gate.decide(f"{ProcessesLate.__name__}{_SEPARATOR}{_late(missing or [0], gate.here)}")  # fmt: skip
 
 
 def _late(missing: list[int], here: Started) -> str:
