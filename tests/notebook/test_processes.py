@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.notebook.groups import computes
+from tests.notebook.groups import SETUP, computes, gone
 from tests.parallel.workers import ROOT
-from xlab.errors import ProcessesApart, ProcessFailed
+from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed
 from xlab.notebook import in_processes, processes
 
 pytest.importorskip("ipyparallel")
@@ -125,3 +125,66 @@ def test_magics_of_a_notebook(group, shell, capsys):
     found = shell.run_cell("%%xjit\nraise_ = x.sum() if me else x.max()").error_in_exec
     assert isinstance(found, (ProcessesApart, ProcessFailed))
     assert computes(group)
+
+
+def test_a_gate_before_first_starts_alone(group, monkeypatch):
+    """A program that is known is not asked about; a new one is, and other programs are told apart."""
+    monkeypatch.setitem(group.options, "gate", "compile")
+    cell = "f = xlab.jit(lambda v: v.sum() * 3)\nfor _ in range(5): y = f(x)\nprint(float(y))"
+    (first, _), (again, _) = group.run(cell), group.run(cell.partition("\n")[2])
+    assert first["stdout"] == again["stdout"] == "84.0\n"
+    assert len(first["programs"]) == 1 and not again["programs"]
+    with pytest.raises(ProcessesApart, match="process 0 starts `ours`.*process 1 starts `theirs`"):
+        group.run(
+            "def ours(v): return v.max() + 1\ndef theirs(v): return v.min() + 1\ny = xlab.jit(theirs if me else ours)(x)"
+        )
+    assert computes(group)
+
+
+def test_repeats_whose_time_is_taken_are_not_asked_about(group):
+    answers = group.run(
+        "from xlab.compile import launching\n"
+        "f = xlab.jit(lambda v: v.sum() * 5)\n"
+        "y = f(x)\n"
+        "with launching.ungated():\n"
+        "    for _ in range(5): y = f(x)\n"
+        "print(float(y), launching.gate is not None)"
+    )
+    assert [a["stdout"] for a in answers] == ["140.0 True\n"] * 2
+    assert [len(a["programs"]) for a in answers] == [1, 1]
+
+
+def test_engines_that_are_there_already(monkeypatch):
+    """A client's engines run on when the group has ended; a cluster is started, and ends with the group."""
+    import ipyparallel
+
+    monkeypatch.setattr(processes, "_current", None)  # the one of other tests stays
+
+    cell = SETUP.replace("(4,)", "(2,)") + "print(float(x.sum()), os.environ['GIVEN'])"
+    options = {"timeout": 60, "env": {"GIVEN": "yes"}}
+    cluster = ipyparallel.Cluster(
+        n=2, delay=0, log_level=40, controller_args=["--HeartMonitor.period=500"]
+    )
+    group = processes.start(2, engines=cluster, **options)
+    try:
+        assert [a["stdout"] for a in group.run(cell)] == ["28.0 yes\n"] * 2
+        pids = [m["pid"] for m in group.members]
+    finally:
+        group.stop()
+    assert gone(pids) and cluster.controller is None
+    cluster.start_cluster_sync()
+    client = cluster.connect_client_sync()
+    try:
+        group = processes.start(2, engines=client, **options)
+        assert [a["stdout"] for a in group.run(cell)] == ["28.0 yes\n"] * 2
+        assert all("idle" in line for line in group.where())
+        pids = [m["pid"] for m in group.members]
+        with pytest.raises(ValueError, match="the engines of a Client are not ours to start"):
+            group.restart()
+        group.stop()
+        assert client[:].apply_sync(os.getpid) == pids and not group.members
+        with pytest.raises(ProcessesLate, match="2 of 3 processes started within 0.1 s"):
+            processes.start(3, engines=client, start_timeout=0.1)
+        assert client[:].apply_sync(os.getpid) == pids
+    finally:
+        cluster.stop_cluster_sync()
