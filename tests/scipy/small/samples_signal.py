@@ -64,4 +64,10 @@ SAMPLES = [
     Sample("istft_of_rank_1", of("istft"), [Z[0]], error="ValueError"), Sample("detrend_wrong_type", of("detrend", type="x"), [X], error="ValueError"),
     Sample("detrend_wrong_place", of("detrend", bp=[10, 99]), [X], error="ValueError"),
     Sample("detrend_in_place", of("detrend", overwrite_data=True), [X], error="NotImplementedError"),
+    Sample("fftconvolve_along_one", of("fftconvolve", axes=1), [PAIR, PAIR[:, :4]], ("eager", "jit.grad"), tol=1e-4),
+    Sample("fftconvolve_of_numbers", of("convolve", method="fft"), [np.float32(2), np.float32(3)], ("eager",)),
+    Sample("fftconvolve_along_none", of("fftconvolve", axes=()), [PAIR, PAIR], ("eager",)),
+    *(Sample(f"{name}_of_nothing", of(name), [X[:0], X[:3]], error="ValueError") for name in ("convolve", "correlate")),
+    *(Sample(f"{name}_neither_larger", of(name, mode="valid"), [PAIR, PAIR.T], error="ValueError") for name in ("fftconvolve", "convolve")),
+    *(Sample(f"fftconvolve_wrong_axes_{i}", of("fftconvolve", axes=axes), [PAIR, PAIR[:, :4]], error="ValueError") for i, axes in enumerate([0, 2])),
 ]

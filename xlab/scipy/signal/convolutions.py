@@ -16,6 +16,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.precision import PrecisionLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
+from xlab.numpy.reductions import axes_of
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 
@@ -117,21 +118,34 @@ def correlate2d(
 
 
 def fftconvolve(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequence[int] | None = None
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Array:
     """`convolve` by Fourier transforms: fast for large arrays. Along axes that are not named the arrays broadcast.
 
     Args:
         in1, in2: arrays of equal rank.
         mode: 'full', 'same' or 'valid': which positions of the overlap count.
-        axes: the axes to convolve along; by default all.
+        axes: the axes to convolve along, or one; by default all.
+
+    Raises:
+        ValueError: arrays of different rank, or of sizes that do not broadcast along the other axes; an axis that is not there or is
+            named twice; for "valid", arrays of which neither is at least as large as the other along all axes.
 
     Source:
         The convolution theorem: a product of Fourier transforms.
     """
     a, b = (as_array(x) for x in promoted_inexact("fftconvolve", in1, in2))
     _same_rank("fftconvolve", a, b)
-    axes = tuple(range(a.ndim)) if axes is None else tuple(i % a.ndim for i in axes)
+    axes = axes_of("fftconvolve", axes, a.ndim)
+    apart = [i for i in range(a.ndim) if i not in axes and 1 not in (a.shape[i], b.shape[i])]
+    if any(a.shape[i] != b.shape[i] for i in apart):
+        raise ValueError(
+            f"fftconvolve: shapes must be equal along axes that are not convolved, or 1; got {a.shape} and {b.shape} with axes={axes}"
+        )
+    if mode == "valid":
+        _one_is_larger("fftconvolve", [a.shape[i] for i in axes], [b.shape[i] for i in axes])
+    if not axes:
+        return _cut(a * b, mode, a.shape, b.shape, axes, "fftconvolve")
     full = [a.shape[i] + b.shape[i] - 1 for i in axes]
     if jnp.iscomplexobj(a):
         out = jnp.fft.ifftn(jnp.fft.fftn(a, full, axes) * jnp.fft.fftn(b, full, axes), full, axes)
@@ -149,12 +163,10 @@ def _convolve(name, in1, in2, mode, precision):
         raise ValueError(f"{name}: mode must be full, same or valid, got {mode!r}")
     if a.ndim == 0:
         return a * b
-    if mode == "valid" and any(q > p for p, q in zip(a.shape, b.shape)):
-        if any(q < p for p, q in zip(a.shape, b.shape)):
-            raise ValueError(
-                f"{name}: For 'valid' mode, one input must be at least as large as the other in every dimension"
-            )
-        a, b = b, a
+    if 0 in (*a.shape, *b.shape):
+        raise ValueError(f"{name}: arrays must not be empty, got shapes {a.shape} and {b.shape}")
+    if mode == "valid":
+        a, b = (a, b) if _one_is_larger(name, a.shape, b.shape) else (b, a)
     if mode == "valid":
         padding = [(0, 0)] * a.ndim
     else:
@@ -163,6 +175,18 @@ def _convolve(name, in1, in2, mode, precision):
         a[None, None], jnp.flip(b)[None, None], (1,) * a.ndim, padding, precision=precision
     )[0, 0]
     return out if mode != "same" else _cut(out, mode, a.shape, b.shape, tuple(range(a.ndim)), name)
+
+
+def _one_is_larger(name, first, second):
+    """Whether it is the first whose sizes are all at least those of the second; False for the second."""
+    if all(q <= p for p, q in zip(first, second)):
+        return True
+    if all(q >= p for p, q in zip(first, second)):
+        return False
+    raise ValueError(
+        f"{name}: For 'valid' mode, one input must be at least as large as the other in every dimension; got sizes {tuple(first)} and "
+        f"{tuple(second)}"
+    )
 
 
 def _cut(full, mode, first, second, axes, name):
