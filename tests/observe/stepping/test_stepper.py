@@ -48,7 +48,7 @@ def test_paths_say_where():
 
 def test_backwards_shows_the_same_bits():
     stepper = observe.step(programs.control)(X)
-    stepper._every = 2
+    stepper._snapshots.every = 2
     seen = [stepper.next() for _ in range(12)]
     for index in (11, 7, 3, 1, 9, 12):
         step = stepper.goto(index)
@@ -65,9 +65,9 @@ def test_snapshots_are_bounded():
         return x
 
     stepper = observe.step(long, budget=20 * X.nbytes)(X)
-    stepper._every = 1
+    stepper._snapshots.every = 1
     stepper.run()
-    assert stepper._kept() <= 21 * X.nbytes and stepper.index == 300
+    assert stepper._snapshots.nbytes() <= 21 * X.nbytes and stepper.index == 300
     assert stepper.goto(150).index == 149
     same(stepper.result(), long(X))
 
@@ -260,10 +260,40 @@ def test_going_back_runs_again_only_what_lies_behind_the_last_snapshot(monkeypat
         machine.Machine, "step", lambda self, into=True: ran.append(1) or step(self, into)
     )
     stepper.goto(1000)
-    assert stepper.index == 1000 and 0 < len(ran) <= stepper._every
+    assert stepper.index == 1000 and 0 < len(ran) <= stepper._snapshots.every
     ran.clear()
     stepper.next()
     assert len(ran) == 1
+
+
+def test_who_goes_back_step_by_step_runs_a_few_again_each_time(monkeypatch):
+    """A run of many steps has places far from one another: close behind the present one there are more."""
+
+    def long(x):
+        for _ in range(1200):
+            x = lax.sin(x)
+        return x
+
+    stepper = observe.step(long)(X)
+    stepper._snapshots.every = 512
+    stepper.run()
+    seen = [stepper.goto(1000 - n) for n in range(3)]
+    ran, step = [], machine.Machine.step
+    monkeypatch.setattr(
+        machine.Machine, "step", lambda self, into=True: ran.append(1) or step(self, into)
+    )
+    total = 0
+    for n in range(3, 100):
+        ran.clear()
+        seen.append(stepper.back())
+        total += len(ran)
+        assert stepper.index == 1000 - n and len(ran) <= 128
+    assert total < 15 * 97
+    monkeypatch.undo()
+    fresh = observe.step(long)(X)
+    assert fresh.goto(1000 - 99) == seen[-1], "the same step shows the same again"
+    stepper.replace(seen[-1].outputs[0].name, np.zeros_like(X))
+    assert stepper.goto(950).outputs[0].max == 0.0, "what was kept of the old run is gone"
 
 
 def test_random_keys_and_custom_vjp():

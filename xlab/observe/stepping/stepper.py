@@ -42,9 +42,9 @@ from xlab.observe.stepping.breakpoints import Breakpoint, holds
 from xlab.observe.stepping.devices import mesh_of
 from xlab.observe.stepping.kernels import Point
 from xlab.observe.stepping.machine import Executed, Machine, can_run
+from xlab.observe.stepping.snapshots import Snapshots
 from xlab.observe.stepping.values import summarize
 
-SNAPSHOTS = 64
 BUDGET = 1 << 30
 MOST_CALLS = 4
 """Calls of kernels whose runs a recorded trace has."""
@@ -83,8 +83,7 @@ class Stepper:
         self._notes: dict[int, dict[Var, str]] = {}
         self._summaries: dict[int, tuple[Any, Value]] = {}
         self._last: Executed | None = None
-        self._snapshots: list[tuple] = [(self._machine.snapshot(), None)]
-        self._every = 16
+        self._snapshots = Snapshots(self._machine.snapshot(), budget)
         # By identity: another iteration's value of the variable is its own.
         self._replaced: dict[int, Any] = {}
         self._wholes: set[int] = set()
@@ -193,13 +192,18 @@ class Stepper:
         """Goes to the position after `index` steps (or the end); returns the last step before it."""
         if index < 0:
             raise IndexError(f"step numbers count from 0, given {index}")
-        start, last = max((s for s in self._snapshots if s[0][2] <= index), key=lambda s: s[0][2])
+        start, last = self._snapshots.before(index)
         if (
             index < self.index or self._last is None or start[2] > self.index
         ):  # the nearest place kept
             self._last = last
             self._machine.restore(start)
+            places = self._snapshots.on_the_way(start[2], index)
+        else:
+            places = ()
         while self.index < index and not self.finished:
+            if self.index in places:
+                self._snapshots.add_near(self._machine.snapshot(), self._last)
             self._advance(self.into)
         return self._record_of(self._last)
 
@@ -307,19 +311,18 @@ class Stepper:
         for f in self._machine.stack[self._machine.stack.index(frame) :]:
             f.dirty = True
         self._replaced[id(value)] = value
-        self._forget()
-        self._snapshots = [s for s in self._snapshots if s[0][2] < self.index] + [
-            (self._machine.snapshot(), self._last)
-        ]
-        self._edits[self.index] = self._snapshots[-1][0]
+        self._forget(self.index - 1)
+        self._edits[self.index] = self._machine.snapshot()
+        self._snapshots.add(self._edits[self.index], self._last)
 
     def forget_replacements(self) -> None:
         """Takes every replaced value back and stands at the start again."""
-        self._snapshots, self._edits = self._snapshots[:1], {}
+        self._snapshots.forget(0)
+        self._edits = {}
         self._replaced.clear()
         self._wholes.clear()
         self._last = None
-        self._machine.restore(self._snapshots[0][0])
+        self._machine.restore(self._snapshots.first)
 
     def trace(self, limit: int = 200) -> StepTrace:
         """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel.
@@ -361,17 +364,16 @@ class Stepper:
         """A step taken into or over what comes next; going back and forth repeats the choice, another choice renumbers."""
         now = self.index
         if (into is False and self.into is not False) != (now in self._wholes):
-            self._forget()
+            self._forget(now)
             self._wholes = {n for n in self._wholes if n < now} | (
                 {now} if into is False else set()
             )
         return self._advance(into)
 
-    def _forget(self) -> None:
-        """Drops what was kept of the steps after this one, since they will be others."""
-        now = self.index
-        self._snapshots = [s for s in self._snapshots if s[0][2] <= now]
-        self._edits = {n: saved for n, saved in self._edits.items() if n <= now}
+    def _forget(self, after: int) -> None:
+        """Drops what was kept of the steps after one, since they will be others."""
+        self._snapshots.forget(max(0, after))
+        self._edits = {n: saved for n, saved in self._edits.items() if n <= after}
 
     def _stops(self, done: Executed) -> bool:
         # All count.
@@ -389,33 +391,12 @@ class Stepper:
         machine.settle(into)
         if machine.finished:
             return None
-        if (
-            machine.count
-            and machine.count % self._every == 0
-            and machine.count > self._snapshots[-1][0][2]
-        ):
-            self._save()
+        if self._snapshots.is_due(machine.count):
+            self._snapshots.add(machine.snapshot(), self._last)
         self._last = machine.step(into)
         if machine.count in self._edits:  # what the user replaced here stays replaced
             machine.restore(self._edits[machine.count])
         return self._last
-
-    def _save(self) -> None:
-        self._snapshots.append((self._machine.snapshot(), self._last))
-        while len(self._snapshots) > 2 and (
-            len(self._snapshots) > SNAPSHOTS or self._kept() > self.budget
-        ):
-            # Every other one goes; the first, with the arguments only, always stays.
-            self._snapshots = self._snapshots[::2]
-            self._every *= 2
-
-    def _kept(self) -> int:
-        seen: dict[int, int] = {}
-        for (frames, _, _), _ in self._snapshots:
-            for frame in frames:
-                for x in frame.env.values():
-                    seen[id(x)] = int(getattr(x, "nbytes", 0) or 0)
-        return sum(seen.values())
 
     def _find(self, name: str) -> Any:
         for frame in reversed(self._machine.stack):
