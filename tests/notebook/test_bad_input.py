@@ -231,6 +231,21 @@ def test_what_was_recorded_is_still_shown(lab):
     assert any("ZeroDivisionError" in o.data["text/plain"] for o in outputs)
 
 
+def test_an_interrupt_while_a_magic_is_loaded_says_so(lab, monkeypatch):
+    from xlab.notebook import magics
+
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    magics.register(lab)
+    monkeypatch.setattr(magics, "_class", interrupt)
+    error, text, _ = fails(lab, "%%xjit\ny = x + 1")
+    assert type(error) is KeyboardInterrupt
+    assert "interrupted while loading xjit" in text and "importlib" not in text
+    monkeypatch.undo()
+    assert lab.run_cell("%%xjit --quiet\ny = x + 1").success, "the next call loads it"
+
+
 def test_an_interrupt_comes_back_to_the_prompt(lab):
     before = names(lab)
     error, text, _ = fails(lab, "%%xjit\nx = x + 1\nraise KeyboardInterrupt")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import platform
 import traceback
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any
 
+import numpy as np
+
+from xlab.backend import version
 from xlab.core.jaxpr import number_equations
 from xlab.core.source_info import is_internal
 from xlab.interpreters.communication_costs import Interconnect
@@ -15,7 +17,6 @@ from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
 from xlab.observe.arrays.live import bytes_on_devices
 from xlab.observe.buffers.memory import memory as _memory
-from xlab.observe.kernel_runs.static import kernels_of
 from xlab.observe.overview.findings import findings_of
 from xlab.observe.overview.machines import machine
 from xlab.observe.overview.step_cost import brief_cost
@@ -39,7 +40,7 @@ from xlab.observe.records import (
 )
 from xlab.observe.records.cost import StepCost
 from xlab.observe.records.finding import Finding, Pattern
-from xlab.observe.records.kernel import KernelRun
+from xlab.observe.records.kernel import PRIMITIVES, KernelRun
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.timeline import Timeline
@@ -186,7 +187,7 @@ def report(
         if "kernels" in parts:
             kernels += (
                 _guard(
-                    lambda stages=stages, index=index: kernels_of(stages, index, MOST_BLOCKS),
+                    lambda stages=stages, index=index: _kernels(stages, index),
                     notices,
                     f"the kernels of {stages.name}",
                     index,
@@ -314,6 +315,16 @@ def report(
         timelines=lines or (),
         processes=together,
     )
+
+
+def _kernels(stages: ProgramStages, index: int) -> tuple[KernelRun, ...]:
+    """The kernels of a program."""
+    if not any(eqn.primitive.name in PRIMITIVES for eqn in stages.equations.values()):
+        return ()
+    # Their room is loaded where there is one: the first report of a kernel is waited for.
+    from xlab.observe.kernel_runs.static import kernels_of
+
+    return kernels_of(stages, index, MOST_BLOCKS)
 
 
 def _failed_equation(
@@ -478,5 +489,6 @@ def versions() -> tuple[tuple[str, str], ...]:
     """Versions of what a report depends on."""
     return (
         ("python", platform.python_version()),
-        *((name, metadata.version(name)) for name in ("jaxlib", "numpy")),
+        ("jaxlib", version.installed()),
+        ("numpy", np.__version__),
     )

@@ -16,6 +16,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+from xlab.notebook.tracebacks import interrupted
+
 MAGICS = tuple(
     sorted(module.name for module in iter_modules(__path__) if module.name.startswith("x"))
 )
@@ -68,7 +70,12 @@ class Magic:
 
     def _load(self) -> Any:
         if self._method is None:
-            self._method = getattr(_class(self.__name__)(shell=self._shell), self.__name__)
+            try:
+                self._method = getattr(_class(self.__name__)(shell=self._shell), self.__name__)
+            except KeyboardInterrupt:
+                raise interrupted(
+                    f"interrupted while loading {self.__name__}, which its first use does; nothing of the cell has run"
+                ) from None
         return self._method
 
     @property

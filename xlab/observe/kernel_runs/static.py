@@ -29,6 +29,7 @@ from xlab.observe.kernel_runs.rooflines import rooflines
 from xlab.observe.programs.names import source_of
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records.kernel import (
+    PRIMITIVES,
     CorePair,
     KernelCost,
     KernelLint,
@@ -39,7 +40,6 @@ from xlab.observe.records.kernel import (
 from xlab.observe.records.units import plural
 
 FROM_INDEX_MAPS = "from the index maps; nothing was run"
-PRIMITIVES = ("kernel_call", "mpmd_map")
 
 
 def kernels(what: Any, *args: Any, target: str = "", **kwargs: Any) -> tuple[KernelRun, ...]:

@@ -59,7 +59,7 @@ def changes(buffers: Sequence[Buffer]) -> dict[int, int]:
 
 def _within(change: dict[int, int], held: Sequence[Buffer]) -> None:
     """The same for one allocation: it is cut where a buffer begins or ends, and of each piece is known how many buffers have it."""
-    edges = np.unique([edge for b in held for edge in (b.offset, b.offset + b.size)])
+    edges = np.array(sorted({edge for b in held for edge in (b.offset, b.offset + b.size)}))
     sizes = np.diff(edges)
     taken = np.zeros(len(sizes), np.int64)
     first, last = (

@@ -18,6 +18,9 @@ READS, WRITES = ("read", "both"), ("write", "both")
 MILD = ("uninitialized", "nan")
 """Faults after which a run goes on; padding gives rise to them, too."""
 
+PRIMITIVES = ("kernel_call", "mpmd_map")
+"""What runs a kernel, in a program."""
+
 
 @record_type
 class KernelOperand(Record):
