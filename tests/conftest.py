@@ -38,13 +38,22 @@ def pytest_collect_file(file_path, parent):
 
 # Tests of values, types and errors: compiling is most of what they cost, and without the optimizations that take longest it is half.
 COMPILED_QUICKLY = (
+    "tests/core/",
+    "tests/example_libraries/",
     "tests/experimental/",
+    "tests/interpreters/",
     "tests/kernels/",
     "tests/lax/",
     "tests/nn/",
     "tests/numpy/",
+    "tests/observe/sharding/",
+    "tests/observe/stepping/",
+    "tests/ops/",
+    "tests/parallel/",
     "tests/random/",
+    "tests/robustness/",
     "tests/scipy/",
+    "tests/sharding/",
     "tests/sparse/",
     "tests/transforms/",
 )

@@ -46,14 +46,14 @@ def test_what_stays_is_old_at_once_and_what_was_frozen_stays_frozen():
         return next(g for g in range(3) if any(x is made for x in gc.get_objects(g)))
 
     gc.enable()
-    with paused(stays=True):
-        made = [object()]
-    assert generation(made) == 2
-    gc.freeze()
+    gc.unfreeze()  # the tests themselves
     try:
-        frozen = gc.get_freeze_count()
         with paused(stays=True):
-            later = [object()]
-        assert gc.get_freeze_count() >= frozen - 5 and generation(later) < 2
+            made = [object()]
+        assert generation(made) == 2
     finally:
-        gc.unfreeze()
+        gc.freeze()
+    frozen = gc.get_freeze_count()
+    with paused(stays=True):
+        later = [object()]
+    assert gc.get_freeze_count() >= frozen - 5 and generation(later) < 2
