@@ -22,7 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 CODE = ("run.py", "sample.py", "data.py")  # what an answer depends on, beside its table
 # Samples are compiled for the answer alone, on both sides: in half the time, and rounding the same.
-QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
+QUICK = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
 FLAGS = " ".join(
     [
         "--xla_force_host_platform_device_count=8",
