@@ -3,6 +3,7 @@
 import html.parser
 import json
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -76,6 +77,7 @@ def nasty(value, word, most=1 << 60):
     return change(value)
 
 
+@cache
 def nasty_report(word):
     """The sample with one piece of text in every place that holds text."""
     return nasty(
@@ -83,6 +85,7 @@ def nasty_report(word):
     )
 
 
+@cache
 def of_every_view(report, word):
     """A record for each view; a view that is not listed here fails its tests."""
     return {

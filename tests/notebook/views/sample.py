@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 from tests.notebook.views import sample_kernel
 from tests.notebook.views.sample_program import FILE, MESH, program, source
@@ -525,6 +526,7 @@ def processes(word: str = "train_step") -> Processes:
     )  # fmt: skip
 
 
+@cache  # records do not change
 def report() -> r.Report:
     """The whole sample."""
     p = program()
