@@ -100,6 +100,21 @@ def test_a_collective_says_what_each_device_waited(reports):
     assert transfer.wait_us == max(waited.values()) <= transfer.measured_us
 
 
+def test_lanes_and_launches_are_on_one_clock(reports):
+    """Whose recording began later, all of it stands later: phases as well as the programs that they are parts of."""
+    apart = reports[1].processes.members[0].begun_us - reports[0].processes.members[0].begun_us
+    whole = observe.merge(reports).processes
+    for k, report in enumerate(reports):
+        (info,) = report.processes.members
+        moved = max(0.0, apart if k else -apart)
+        phases, launches = whole.members[k].phases, [x for x in whole.launches if x.process == k]
+        assert info.phases and len(phases) == len(info.phases)
+        for now, then in zip(phases, info.phases, strict=True):
+            assert now.start_us == pytest.approx(then.start_us + moved, abs=0.01)
+        for now, then in zip(launches, report.processes.launches, strict=True):
+            assert now.begun_us == pytest.approx(then.begun_us + moved, abs=0.01)
+
+
 @pytest.mark.parametrize("shift", [3e6, -3e6])
 def test_the_clock_of_another_machine_is_found(reports, shift):
     alike = observe.merge(reports).processes

@@ -74,13 +74,14 @@ def merge(reports: Iterable[Report]) -> Report:
     ]
     begun = {m.index: m.begun_us + (offsets[m.index] or (0.0, 0.0))[0] for m in infos}
     origin = min(begun.values())
-    whole = moved_by(whole, lambda k: begun[k] - origin).replace(
+    whole = moved_by(whole, lambda k: begun[k] - origin)
+    whole = whole.replace(
         members=tuple(
             m.replace(
                 clock_offset_us=clock[0] if clock else None,
                 clock_error_us=clock[1] if clock else 0.0,
             )
-            for m in infos
+            for m in whole.members
             for clock in (offsets[m.index],)
         )
     )

@@ -32,6 +32,7 @@ def test_the_sentence_stands_first_and_lanes_below_it():
     moving, waiting, late = ("".join(paths(panel, f"xl-ps-{n}")) for n in ("moving", "waiting", "late"))  # fmt: skip
     assert moving.count("z") == 8 and waiting.count("z") == 6 and late.count("v") == 2
     assert len(paths(panel, "xl-ps-gate")) == len(paths(panel, "xl-ps-join")) == 1
+    assert "waits until all are at the program" in page and "waits for a later device" in page
     # The processes of each host have an outline.
     assert page.count("xl-ps-host0") == page.count("xl-ps-host1") == 2
     for words in ("train_step1", "4001", "ValueError: train_step", "disk already in 1", "200 MB"):

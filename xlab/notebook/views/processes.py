@@ -29,7 +29,15 @@ MOST_LANES = 8
 """Devices of a process that have a lane."""
 MOST_BOXES = 3000
 MOST_ROWS = 40
-_LEGEND = (("moving", "moves"), ("waiting", "waits for a later device"), ("late", "comes last"))
+_RECORDED = (
+    ("trace", "traces"),
+    ("lower", "lowers"),
+    ("compile", "compiles"),
+    ("transfer", "copies"),
+    ("gate", "waits until all are at the program"),
+    ("execute", "runs"),
+)
+_MEASURED = (("moving", "moves"), ("waiting", "waits for a later device"), ("late", "comes last"))
 
 
 def _members(p: Processes) -> tuple[ProcessInfo, ...]:
@@ -268,12 +276,12 @@ def waiting_node(p: Processes) -> Node | None:
     return table(head, rows, "xl-longest") if rows else None
 
 
-def legend() -> Node:
-    """What the shapes are."""
+def legend(keys: Iterable[tuple[str, str]]) -> Node:
+    """What the shapes of these classes are."""
     return h(
         "p",
         {"class": "xl-dim xl-ps-legend"},
-        *(h("span", None, h("i", {"class": f"xl-key xl-ps-{n}"}), w) for n, w in _LEGEND),
+        *(h("span", None, h("i", {"class": f"xl-key xl-ps-{n}"}), w) for n, w in keys),
     )
 
 
@@ -282,17 +290,19 @@ def processes_panel(p: Processes | None) -> Node | None:
     if p is None or not p.members:
         return None
     said = late(p)
-    met = collectives_chart(p)
+    recorded, met = recording_chart(p), collectives_chart(p)
+    kinds = {x.kind for m in _members(p) for x in m.phases}
     hidden = len(p.members) - MOST_PROCESSES
     return panel(
         "processes",
         "Processes",
         *(h("p", {"class": "xl-ps-said"}, h("strong", None, late_sentence(x, p.count))) for x in said[:3]),
         h("p", None, processes_sentence(p)),
-        recording_chart(p),
+        recorded,
+        legend(x for x in _RECORDED if x[0] in kinds) if recorded else None,
         h("p", {"class": "xl-dim"}, "in the measured collectives:") if met else None,
         met,
-        legend() if met else None,
+        legend(_MEASURED) if met else None,
         h("p", {"class": "xl-dim"}, f"{hidden} more processes not drawn") if hidden > 0 else None,
         waiting_node(p),
         members_node(p),
