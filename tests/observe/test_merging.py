@@ -127,6 +127,20 @@ def test_the_clock_of_another_machine_is_found(reports, shift):
     assert abs(late(whole)[0].wait_us - late(alike)[0].wait_us) <= 2 * info.clock_error_us
 
 
+def test_one_meeting_that_a_process_left_late_does_not_move_its_clock(reports):
+    alike = observe.merge([reports[0], with_info(reports[1], host="elsewhere")]).processes.members[
+        1
+    ]
+    part = reports[1].processes
+    (sums,) = part.attendance
+    # The shortest of all meetings, in which process 1 came last and could not leave for 20 ms.
+    short = tuple((p, d, went - 1, went + 20_000 * (p == 1)) for p, d, _, went in sums.times[0])
+    part = part.replace(attendance=(sums.replace(times=(short, *sums.times[1:])),))
+    kept = with_info(reports[1].replace(processes=part), host="elsewhere")
+    info = observe.merge([reports[0], kept]).processes.members[1]
+    assert abs(info.clock_offset_us - alike.clock_offset_us) < 10_000
+
+
 def test_a_clock_that_nothing_tells_of_is_said(reports):
     bare = [r.replace(processes=r.processes.replace(attendance=())) for r in reports]
     other = with_info(bare[1], host="elsewhere")

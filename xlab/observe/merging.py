@@ -1,12 +1,13 @@
 """`merge`: the reports that several processes made of one run, as one report.
 
 It reads records alone, so that the files of a batch job are joined anywhere. Processes of one machine have one clock. Of another machine's clock the
-meetings tell: all leave a collective within the time that it takes whoever comes last, so the one that took the shortest time gives the difference of
-two clocks, and that time is the error (as in Cristian's algorithm, with collectives for messages).
+meetings tell: all leave a collective within the time that it takes whoever comes last, so each gives the difference of two clocks, and that time is
+its error (as in Cristian's algorithm, with collectives for messages); the median of many stands against those where one was kept from leaving.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -213,16 +214,23 @@ def _clocks(whole: Processes) -> dict[int, tuple[float, float] | None]:
 def _offset(
     whole: Processes, first: int, other: int, begun: dict[int, float]
 ) -> tuple[float, float] | None:
-    """How far one process's clock is behind another's, told by the shortest meeting of the two: they leave it within the time that it
-    takes whoever comes last."""
-    best: tuple[float, float] | None = None
+    """How far one process's clock is behind another's, told by the collectives in which they meet, which both leave together.
+
+    The offset is the median of what the meetings tell. It may be wrong by what three quarters of them differ from it, and by the
+    shortest meeting: in a busy machine a process may be kept from leaving.
+    """
+    told, shortest = [], math.inf
     for a in whole.attendance:
         for met in a.meetings() if a.kind not in _NO_BARRIER else ():
             went = {k: min(m[3] for m in met if m[0] == k) for k in (m[0] for m in met)}
-            shortest = min(m[3] - m[2] for m in met)
-            if first in went and other in went and (best is None or shortest < best[1]):
-                best = went[first] + begun[first] - went[other] - begun[other], shortest
-    return best
+            if first in went and other in went:
+                told.append(went[first] + begun[first] - went[other] - begun[other])
+                shortest = min(shortest, *(m[3] - m[2] for m in met))
+    if not told:
+        return None
+    offset = statistics.median(told)
+    apart = sorted(abs(one - offset) for one in told)
+    return offset, max(shortest, apart[3 * (len(apart) - 1) // 4])
 
 
 def _with_waits(t: Transfer, attendance: Sequence[Attendance]) -> Transfer:
