@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -227,7 +228,8 @@ def test_no_import_hides_behind_a_string():
             f"{name}, line {node.lineno}: imports a file of the package by its name in a string"
             for name, path in FILES.items()
             if path.name not in ("__init__.py", "__main__.py")
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            and re.search("import_module|__import__", text := path.read_text(encoding="utf-8"))
+            for node in ast.walk(ast.parse(text))
             if imports_by_string(node)
         ]
     )
@@ -328,11 +330,9 @@ def test_files_are_short_and_say_what_they_are_for():
     faults = []
     for name, path in FILES.items():
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        lines = lines_of_code(text, tree)
-        if lines > LIMIT:
+        if text.count("\n") > LIMIT and (lines := lines_of_code(text, ast.parse(text))) > LIMIT:
             faults.append(f"{name} has {lines} lines of code, more than {LIMIT}")
-        if text.strip() and not ast.get_docstring(tree):
+        if text.strip() and not re.match(r'(\s*#.*\n)*\s*r?"""', text):
             faults.append(f"{name} has no docstring")
     report(faults)
 

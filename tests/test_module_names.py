@@ -26,14 +26,14 @@ def test_names_asked_of_modules_are_there():
 
 def lacking(path: Path, module: types.ModuleType) -> list[str]:
     """Attributes that a file reads of modules it has imported and that these do not have."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if not any(isinstance(value, types.ModuleType) for value in vars(module).values()):
+        return []
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     assigned = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    } | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    } | {node.arg for node in nodes if isinstance(node, ast.arg)}
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
             continue
         asked = vars(module).get(node.value.id)
