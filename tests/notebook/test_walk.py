@@ -6,7 +6,16 @@ import re
 
 import pytest
 
-from tests.notebook.labs import LONG, ROOT, SHORT, choose, open_and_run, until
+from tests.notebook.labs import (
+    LONG,
+    ROOT,
+    SHORT,
+    choose,
+    command,
+    kernel_is_ready,
+    open_and_run,
+    until,
+)
 
 CELLS = [
     "%load_ext xlab",
@@ -112,4 +121,68 @@ def test_the_tour_runs_in_the_lab(lab, browser, tmp_path):
         == 0
     )
     page.screenshot(path=tmp_path / "tour.png")
+    context.close()
+
+
+STOPPED = [
+    "%load_ext xlab",
+    "import xlab\nfrom xlab import numpy as jnp\nx = jnp.ones((64, 64))\nprint('all', 'is ready')",
+    "%%xjit --quiet\nw = x * 2",
+    "%%xjit\nfor i in range(100_000):\n    x = jnp.sin(x) * 0.5\nz = x",
+    "print('it', 'answers', float(jnp.sum(x)))",
+    "%%xjit\ny = jnp.tanh(x @ x)\ny[0, :3]",
+]
+CELL = """(i) => {
+  const notebook = jupyterapp.shell.currentWidget.content;
+  notebook.activeCellIndex = i;
+  notebook.deselectAll();
+  globalThis.ran = jupyterapp.commands.execute("notebook:run-cell");
+}"""
+WATCH = """(i) => {
+  const node = jupyterapp.shell.currentWidget.content.widgets[i].node;
+  globalThis.seen = [];
+  const look = () => {
+    const outputs = [...node.querySelectorAll(".jp-OutputArea-output")];
+    const result = outputs.findIndex((o) => o.innerText.includes("Array(["));
+    if (result >= 0) seen.push([result, Math.round(outputs[result].getBoundingClientRect().top - node.getBoundingClientRect().top)]);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.notebook
+def test_an_interrupt_says_what_it_ended_and_a_report_moves_no_result(lab, browser):
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    name = lab.write("stopped.ipynb", STOPPED)
+    page.goto(f"{lab}/lab/tree/{name}?reset")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=LONG)
+    until(page, lambda: kernel_is_ready(lab, name), "there is no idle kernel")
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=LONG)
+    cells = page.locator(".jp-CodeCell")
+    for i in range(3):
+        page.evaluate(CELL, i)
+        page.evaluate("ran.then(() => null)")
+    assert "all is ready" in cells.nth(1).inner_text()
+
+    page.evaluate(CELL, 3)
+    page.wait_for_timeout(1500)
+    command(page, "notebook:interrupt-kernel")
+    said = cells.nth(3).locator(".jp-OutputArea-output", has_text="KeyboardInterrupt")
+    said.first.wait_for(timeout=LONG)
+    told = said.first.inner_text()
+    assert re.search("interrupted while (tracing|lowering|compiling); all names are as they", told)
+    page.evaluate(CELL, 4)
+    cells.nth(4).locator("text=it answers 4096.0").wait_for(timeout=LONG)
+
+    page.evaluate(WATCH, 5)
+    page.evaluate(CELL, 5)
+    cells.nth(5).locator(".xl-report.xl-live").wait_for(timeout=LONG)
+    page.wait_for_timeout(500)
+    seen = page.evaluate("seen")
+    assert {place for place, _ in seen} == {0}, "the report stands below the result"
+    assert len({top for _, top in seen}) == 1, "and what stands above it does not move"
     context.close()

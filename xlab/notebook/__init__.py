@@ -11,7 +11,7 @@ Several processes: `processes.py` (a group, and its cells), `clusters.py` (who s
 Also: `assets.py` (joins the ES modules and styles of the views into the one module a browser is given),
 `compile_progress.py` (progress of long compiles), `completions.py` (completions after a
 magic), `experiments.py` (tries other placements for a live report), `marimo.py` (displays in marimo), `tracebacks.py` (errors of
-a cell as the user should see them).
+a cell as the user should see them), `interrupts.py` (those that Python would drop).
 
 Everything a magic shows can be had from Python: `show(observe.report(session))`.
 """
@@ -54,13 +54,21 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext xlab`: registers magics and displays; a second time replaces the first."""
-    from xlab.notebook import compile_progress, completions, formatters, magics, tracebacks
+    from xlab.notebook import (
+        compile_progress,
+        completions,
+        formatters,
+        interrupts,
+        magics,
+        tracebacks,
+    )
 
     completions.register(shell)
     magics.register(shell)
     formatters.register(shell)
     compile_progress.register(shell)
     tracebacks.register(shell)
+    interrupts.register()
     source_info.namers[:] = [_CellNames(shell)]
     for file in filter(None, (getattr(sys.modules.get(name), "__file__", None) for name in _SHELL)):
         source_info.exclude(
@@ -73,13 +81,21 @@ def load_ipython_extension(shell: Any) -> None:
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext xlab`: takes back what loading registered."""
-    from xlab.notebook import compile_progress, completions, formatters, magics, tracebacks
+    from xlab.notebook import (
+        compile_progress,
+        completions,
+        formatters,
+        interrupts,
+        magics,
+        tracebacks,
+    )
 
     completions.unregister(shell)
     magics.unregister(shell)
     formatters.unregister(shell)
     compile_progress.unregister(shell)
     tracebacks.unregister(shell)
+    interrupts.unregister()
     allocation_sites = sys.modules.get("xlab.observe.arrays.allocation_sites")
     if allocation_sites is not None and allocation_sites.tracking():
         allocation_sites.track_arrays(False)

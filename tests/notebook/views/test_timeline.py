@@ -9,7 +9,13 @@ from tests.notebook.views.test_browser import visit
 from xlab.notebook.export import write_html
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.report import ReportView
-from xlab.notebook.views.timeline import longest, rows_of, timeline_data, timeline_panel
+from xlab.notebook.views.timeline import (
+    longest,
+    longest_node,
+    rows_of,
+    timeline_data,
+    timeline_panel,
+)
 from xlab.observe.records import timeline as r
 
 REPORT = sample.report()
@@ -52,6 +58,12 @@ def test_the_longest_instructions_are_those_of_the_slowest_device():
         ("fusion.2", 1, 14.0, 0.0),
         ("copy.3", 1, 4.0, 0.0),
     ]
+
+
+def test_lines_are_named_without_the_folders_of_their_file():
+    far = LINE.operations[1].replace(where="/home/somebody/models/step.py:9")
+    drawn = html(longest_node(LINE.replace(operations=(far,))))
+    assert ">step.py:9<" in drawn and "title='/home/somebody/models/step.py:9'" in drawn
 
 
 def test_a_report_has_the_tab_only_where_something_was_measured():

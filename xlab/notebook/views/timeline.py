@@ -171,7 +171,9 @@ def longest_node(t: Timeline) -> Node:
             h("td", {"class": "n"}, count),
             h("td", {"class": "n"}, time_text(us)),
             h("td", {"class": "n"}, time_text(waited) if waited else "–"),
-            h("td", None, o.where or h("span", {"class": "xl-dim"}, "of the compiler")),
+            h("td", {"title": o.where}, o.where.rsplit("/", 1)[-1])
+            if o.where
+            else h("td", {"class": "xl-dim"}, "of the compiler"),
         )
         for o, count, us, waited in found[:MOST_ROWS]
     ]
