@@ -5,6 +5,7 @@ It stands on the path by itself, without the package around it: some libraries h
 
 import json
 import os
+import zlib
 
 import pytest
 
@@ -12,6 +13,22 @@ try:
     from absl import flags
 except ImportError:
     flags = None
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--shard",
+        metavar="K/N",
+        help="the tests of one of N machines, K from 1: spread by their names",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if shard := config.getoption("--shard"):
+        k, n = map(int, shard.split("/"))
+        kept = {item for item in items if zlib.crc32(item.nodeid.encode()) % n == k - 1}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 def pytest_configure(config):

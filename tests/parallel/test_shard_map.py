@@ -418,3 +418,20 @@ def test_partly_manual_regions_nest_constrain_and_know_their_place():
     want = at + np.tile(at.reshape(4, 2, 2).sum((0, 2))[:, None], (4, 2)) + [0, 10]
     assert np.array_equal(xlab.jit(_partly(body))(x), want)
     assert np.array_equal(_partly(body)(x), want)
+
+
+@pytest.mark.parametrize(
+    "spec", [P(None), P(None, None), P("x", None), P(("x", "y"), None), P("x"), P()]
+)
+def test_results_of_an_eager_call_have_the_specs_that_are_written(spec):
+    mesh = xlab.make_mesh((4, 2), ("x", "y"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
+    keys = xlab.random.split(xlab.random.key(0), (8, 2))
+    f = xlab.shard_map(lambda v, k: {"v": v + 1, "k": k}, mesh=mesh, in_specs=spec, out_specs=spec)
+    for _ in range(2):
+        found = f(xlab.numpy.ones((8, 2)), keys)
+        assert found["v"].sharding.spec == spec and (found["v"] + 1).sharding.spec == spec
+        assert found["v"].sharding.shard_shape((8, 2)) == found["k"].sharding.shard_shape((8, 2))
+    with pytest.raises(ValueError, match="out_specs"):
+        xlab.shard_map(lambda v: v.sum(), mesh=mesh, in_specs=P(), out_specs=P(None, None))(
+            np.ones(8)
+        )

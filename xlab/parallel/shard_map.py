@@ -52,7 +52,7 @@ from xlab.parallel.manual import (
     resolve_mesh,
 )
 from xlab.parallel.shard_map_primitive import shard_map_p
-from xlab.sharding import PartitionSpec
+from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 
 _WHOLE = PartitionSpec()
 
@@ -134,7 +134,9 @@ def shard_map(
     def staged(*args):
         return mapped.stage(args)
 
-    whole = jit(staged, name=function_name(f))
+    whole = jit(
+        staged, name=function_name(f), out_shardings=_spelled_out(mesh, out_specs, axis_names)
+    )
 
     @made_of(f, "shard_map", *how)
     @functools.wraps(f)
@@ -142,6 +144,21 @@ def shard_map(
         return values_mapped(*args) if hi_values.has_hi_values(args) else mapped(args, whole)
 
     return wrapper
+
+
+def _spelled_out(mesh, out_specs, axis_names):
+    """The results' shardings where specs end in None, which the compiler's own would not: results of an eager call have the specs that are written."""
+    specs = _tree.leaves(out_specs, is_leaf=_is_spec)
+    written = all(map(_is_spec, specs)) and any(len(s) and s[-1] is None for s in specs)
+    if not written or not isinstance(mesh, Mesh) or mesh.explicit_axes:
+        return None
+    if axis_names and set(axis_names) != set(mesh.axis_names):  # other axes are the compiler's
+        return None
+    return _tree.map(lambda s: NamedSharding(mesh, s), out_specs, is_leaf=_is_spec)
+
+
+def _is_spec(x) -> bool:
+    return isinstance(x, PartitionSpec)
 
 
 _looking: weakref.WeakSet[Callable] = weakref.WeakSet()
