@@ -275,6 +275,7 @@ for work, words in (
     (lambda: xlab.NamedSharding(mesh, jax.P("d")), "xlab.P(*spec)"),
     (lambda: xlab.device_put(mine, yours.sharding), "a SingleDeviceSharding of JAX's"),
     (lambda: jax.NamedSharding(mesh, jax.P("d")), "jax.make_mesh(sizes, names)"),
+    (lambda: jnp.zeros_like(mine), "jax.numpy.asarray(numpy.asarray(x))"),
     (lambda: jax.jit(lambda x: x + 1).lower(yours).compile()(mine), "jax.numpy.asarray(numpy.asarray(x))"),
 ):
     assert words in said(work), said(work)

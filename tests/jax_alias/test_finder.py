@@ -113,6 +113,41 @@ except ImportError:
     )
 
 
+def test_names_taken_out_of_the_table_of_modules_change_nothing():
+    """Libraries hold what they were given: who takes JAX's names out of `sys.modules` would have both versions of them."""
+    assert (
+        printed("""
+import sys, xlab.as_jax as as_jax, jax
+for name in [n for n in sys.modules if n.partition(".")[0] == "jax"]:
+    del sys.modules[name]
+try:
+    as_jax.off()
+except RuntimeError as error:
+    print("Restart" in str(error))
+import jax.numpy, xlab
+print(jax.numpy is xlab.numpy, as_jax.is_on())
+""")
+        == "True\nTrue True"
+    )
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("first", ["", "import xlab"])
+def test_jax_itself_imported_and_taken_out_again(first):
+    done = printed(f"""
+import sys
+{first}
+import jax
+kept = jax
+del sys.modules["jax"]
+try:
+    import xlab.as_jax
+except ImportError as error:
+    print("Restart" in str(error), "xlab.as_jax" in str(error))
+""")
+    assert done == "True True"
+
+
 def test_scripts_and_modules(tmp_path):
     (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
     (tmp_path / "train.py").write_text(
@@ -220,7 +255,14 @@ def test_the_magic(tmp_path):
         """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
-for cell in ("%load_ext xlab", "%xjax", "import jax, somelib", "print(jax.__name__, somelib.double(3))", "%xjax off", "%xjax maybe"):
+for cell in (
+    "%load_ext xlab", "%xjax", "import jax, somelib", "print(jax.__name__, somelib.double(3))", "%xjax off", "%xjax maybe",
+    # the extension again, and modules again: `jax` stays what it is
+    "%reload_ext xlab", "%xjax", "import importlib, xlab; importlib.reload(somelib), importlib.reload(jax)",
+    "print('again', jax is xlab, somelib.double(4))", "%xjit somelib.double(5)",
+    "%unload_ext xlab", "import jax.numpy; print('still', jax.numpy is xlab.numpy)", "%load_ext xlab", "%xjit somelib.double(6)",
+    "print('views', _)",
+):
     shell.run_cell(cell)
 """,
         folder=tmp_path,
@@ -233,3 +275,5 @@ for cell in ("%load_ext xlab", "%xjax", "import jax, somelib", "print(jax.__name
         "UsageError: xlab stands in for JAX in modules that are imported already (somelib)" in out
     )
     assert "UsageError: %xjax takes on or off; given 'maybe'" in out
+    assert "again True 8" in out and "still True" in out and "views 12" in out
+    assert "Traceback" not in out and "Error" not in out.replace("UsageError", ""), out

@@ -35,6 +35,16 @@ def neighbor_present() -> bool:
     return "jax" in sys.modules and sys.modules["jax"].__name__ == "jax"
 
 
+if not neighbor_present() and str(
+    getattr(vars(_jax.ArrayImpl).get("__len__"), "__module__", "")
+).startswith("jax."):
+    raise ImportError(
+        "JAX was imported into this process and taken out of sys.modules again: its classes live on in jaxlib and in the libraries that "
+        "hold them, and xlab's would be mixed with them. Restart the process (the kernel); to have xlab in the place of JAX, "
+        "`import xlab.as_jax` first.",
+        name="xlab",
+    )
+
 _state_is_ours = not neighbor_present()
 
 

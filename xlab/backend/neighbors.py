@@ -52,8 +52,8 @@ def refusal(x: Any) -> str:
     return f"a {kind} of JAX's was given to a function of xlab. {what}"
 
 
-def answer_jax(cls: type, name: str, what: str, how: str) -> None:
-    """Makes objects of a class say, where JAX asks them for `name`, that they are ours and how they are handed over.
+def answer_jax(cls: type, names: tuple[str, ...], what: str, how: str) -> None:
+    """Makes objects of a class say, where JAX asks them for one of `names`, that they are ours and how they are handed over.
 
     In a process without JAX they have no such attribute, so that nobody takes them for something else.
     """
@@ -62,6 +62,10 @@ def answer_jax(cls: type, name: str, what: str, how: str) -> None:
         # JAX would put words of its own in the place of a TypeError's.
         raise RuntimeError(f"a function of JAX was given {what}, {self!r}. {how}")
 
-    import_guard.after_neighbor(lambda: setattr(cls, name, property(asked)))
+    def answer() -> None:
+        for name in names:
+            setattr(cls, name, property(asked))
+
+    import_guard.after_neighbor(answer)
     if neighbor_present():
-        setattr(cls, name, property(asked))
+        answer()

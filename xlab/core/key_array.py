@@ -221,7 +221,7 @@ _avals.aval_makers[KeyArray] = lambda x: x.aval
 
 neighbors.answer_jax(
     KeyArray,
-    "__jax_array__",
+    ("__jax_array__",),
     "random keys of xlab's",
     "Hand them over with jax.random.wrap_key_data(numpy.asarray(xlab.random.key_data(key))).",
 )

@@ -542,7 +542,7 @@ def typeof(x: Any) -> AbstractValue:
 
 neighbors.answer_jax(
     Tracer,
-    "__jax_array__",
+    ("__jax_array__",),
     "a value that xlab traces",
     "Each package traces its own functions: call the function of the same name in xlab, or let JAX trace the whole, as jax.jit(f) does.",
 )

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from xlab.backend.import_guard import requested_by_python
-from xlab.backend.native import neighbor_present
+from xlab.backend.native import neighbor_present, owns_state
 from xlab.jax_alias import missing, private
 
 __all__ = ["is_on", "off", "on"]
@@ -43,7 +43,7 @@ def on() -> None:
     """
     if is_on():
         return
-    if neighbor_present():
+    if neighbor_present() or not owns_state():  # or it was, and was taken out of `sys.modules`
         raise ImportError(
             "JAX was imported before xlab could stand in for it, by "
             f"{missing.users_of_jax() or 'this program'}: what holds it already would run on the other runtime. "
@@ -63,7 +63,7 @@ def off() -> None:
     """
     if not is_on():
         return
-    if "jax" in sys.modules:
+    if _Loader.used or "jax" in sys.modules:
         users = missing.users_of_jax()
         raise RuntimeError(
             "xlab stands in for JAX in modules that are imported already"
@@ -94,6 +94,8 @@ class _Finder:
 class _Loader:
     """Puts the module of ours under JAX's name."""
 
+    used = False  # whether a module of ours has gone out under one of JAX's names
+
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         found = private.module(spec.name) or _ours("xlab" + spec.name[len("jax") :])
         if found is None:
@@ -107,6 +109,7 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec
+        _Loader.used = True
         if module is sys.modules.get("jax"):
             for name in _WITH_JAX:
                 importlib.import_module(f"jax.{name}")

@@ -529,7 +529,7 @@ caches.register(_clear)
 for _cls in (Sharding, Mesh, AbstractMesh):
     neighbors.answer_jax(
         _cls,
-        "_internal_device_list",
+        ("_internal_device_list", "_is_concrete"),
         "a sharding or a mesh of xlab's",
         "Make one of JAX's over as many devices: jax.sharding.NamedSharding(jax.make_mesh(sizes, names), jax.P(...)); an array goes over "
         "with jax.numpy.asarray(numpy.asarray(x)).",
