@@ -12,7 +12,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tests.benchmarks import arrays  # noqa: F401  adds its rows
+from tests.benchmarks import arrays, processes  # noqa: F401  add their rows
 from tests.benchmarks.cases import BENCHMARKS, CHAINS, LONG, SIZES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
