@@ -129,6 +129,44 @@ def test_an_array_that_every_device_rebuilds_is_found(put):
     assert one.change == "give `y` the sharding P('data', None) where it is made" and one.proof
 
 
+def test_a_static_value_is_offered_as_an_argument_where_it_was_compiled_as_one():
+    """What the program is made of is told, and no change to it."""
+
+    def scaled(x, n, *, name):
+        return jnp.tanh(x * n)
+
+    def unrolled(x, n):
+        for _ in range(n):
+            x = x * 2
+        return x
+
+    def found(f, **more):
+        for n in (2, 3, 4):
+            f(X, n, **more)
+        (one,) = [x for x in observe.findings(f, X, 4, **more) if x.kind == "recompile"]
+        return one
+
+    one = found(xlab.jit(scaled, static_argnums=1, static_argnames="name"), name="a")
+    assert one.change == "make `n` an ordinary argument"
+    assert one.proof.startswith("compiled with `n` as an argument: one program in the place of 3")
+    other = found(xlab.jit(unrolled, static_argnums=1))
+    assert not other.change and not other.proof
+    assert other.text.endswith("the program is made of its value")
+
+
+def test_arrays_that_lie_otherwise_have_one_placement_that_is_compiled(put):
+    f = xlab.jit(_another(lambda x: jnp.tanh(x) @ x.T))
+    spread = [put(np.ones((8, 8), np.float32), *s) for s in (("data",), ("model",), (None, "data"))]
+    for x in spread:
+        f(x)
+    (one,) = [x for x in observe.findings(f, spread[-1]) if x.kind == "recompile"]
+    assert "x = xlab.device_put(x, NamedSharding(mesh, P(None, 'data')))" in one.change
+    assert one.proof == "compiled for f32[8,8] as P(None, 'data'): one program in the place of 3"
+    for x in spread:
+        f(xlab.device_put(x, spread[-1].sharding))
+    assert f._cache_size() == 3, "no more are made"
+
+
 def test_a_program_without_fault_has_none():
     def step(w, x):
         return w - 0.1 * xlab.grad(lambda w: jnp.sum((x @ w) ** 2))(w)

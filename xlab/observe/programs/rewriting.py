@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from xlab import tree as _tree
+from xlab.compile.history.provenance import provenance
 from xlab.compile.lowering import lower
 from xlab.compile.resolve import Request
 from xlab.compile.stages import ShapeDtypeStruct
@@ -107,6 +111,36 @@ def called_with(stages: ProgramStages, avals: Sequence[Any]) -> ProgramStages:
     flat = types_of(avals)
     made = owner.lower(owner.program(flat, in_tree, ()), tuple(shardings_of(stages)), flat, in_tree)
     return ProgramStages(made.closed, stages.name, lowered=made)
+
+
+def with_ordinary(stages: ProgramStages, name: str) -> ProgramStages:
+    """The function of a program with a static argument as an ordinary one: a number that is traced, the first argument of the new program.
+
+    Where the function's Python depends on the value, tracing raises what it raises.
+
+    Raises:
+        ValueError: the function or the values of its static arguments are not known any more, or this one is no number.
+    """
+    if stages.origin is None:
+        raise ValueError(f"the function of {stages.name} is not known any more")
+    owner, in_tree = stages.origin
+    key = provenance(stages.closed).traced
+    try:
+        values = {k: ast.literal_eval(text) for k, text in key.static.items()}
+    except (SyntaxError, AttributeError):
+        raise ValueError(f"the static arguments of {stages.name} are not known any more") from None
+    if type(values.get(name)) not in (bool, int, float, complex):
+        raise ValueError(f"`{name}` of {stages.name} is no number")
+    names = [p for p in inspect.signature(owner.fun).parameters if p not in values]
+
+    def body(value: Any, *flat: Any) -> list:
+        args, kwargs = _tree.unflatten(in_tree, flat)
+        # By name: where the static ones stood among the positions is not kept.
+        given = {**values, **dict(zip(names, args, strict=False)), **kwargs, name: value}
+        return _tree.leaves(owner.fun(**given))
+
+    made = make_jaxpr(body)(values[name], *types_of(stages.closed.in_avals))
+    return lowered(stages, made, [None, *shardings_of(stages)], donated=())
 
 
 def changed(

@@ -9,12 +9,13 @@ from typing import Any
 from xlab.core.avals import ShapedArray
 from xlab.observe.overview.inspection import Inspection, Measures, kind
 from xlab.observe.overview.patterns import split_of
-from xlab.observe.programs.rewriting import called_with
+from xlab.observe.programs.rewriting import called_with, with_ordinary
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.ledger import Compilation
 from xlab.observe.records.units import plural, time_text
 from xlab.observe.timing.ledger import ledger_of
+from xlab.sharding import NamedSharding
 
 OFTEN = 3
 """Compiles of a function from which a cause is worth a word; of a weak type the second is."""
@@ -55,6 +56,12 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
             tab="ledger",
             source=last.source,
         )
+        if cause == "static value" and what:
+            yield from _static(at, found, what, last.fix, len(compiled) + 1)
+            continue
+        if cause == "sharding" and _argument(at, what) >= 0:
+            yield _placed(at, found, what, len(compiled) + 1)
+            continue
         if cause not in _TYPES:
             # The same function and the same objects at every call have one key: nothing is there to be compiled.
             yield found.replace(change=last.fix)
@@ -72,6 +79,33 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
             functools.partial(_called_with, at, number, one),
             functools.partial(_proof, one, len(compiled) + 1),
         )
+
+
+def _static(at: Inspection, found: Finding, what: str, fix: str, times: int) -> Iterable[Finding]:
+    """A static value can be an argument where the function traces with it as one; where it does not, the program is made of it."""
+    change = fix.replace("the value", f"`{what}`").removesuffix(
+        " if the program does not depend on it"
+    )
+    made = functools.partial(with_ordinary, at.stages, what)
+    offered = list(
+        at.offered(found, change, made, functools.partial(_one_program, f"with `{what}` as an argument", times))
+    )  # fmt: skip
+    yield from offered or [
+        found.replace(text=f"{found.text}; it cannot be traced: the program is made of its value")
+    ]
+
+
+def _placed(at: Inspection, found: Finding, what: str, times: int) -> Finding:
+    """Arrays that lie otherwise from call to call, which could all lie as those of the present program, which is compiled."""
+    number = _argument(at, what)
+    sharding, aval = at.shardings[number], at.stages.closed.in_avals[number]
+    if not isinstance(sharding, NamedSharding):
+        return found
+    where = f"NamedSharding(mesh, {sharding.spec})"
+    return found.replace(
+        change=f"place `{what}` in one way before every call: {what} = xlab.device_put({what}, {where})",
+        proof=f"compiled for {aval.str_short()} as {sharding.spec}: one program in the place of {times}",
+    )
 
 
 def _argument(at: Inspection, what: str) -> int:
@@ -108,5 +142,9 @@ def _called_with(at: Inspection, number: int, one: ShapedArray) -> ProgramStages
 
 def _proof(one: ShapedArray, times: int, before: Measures, after: Measures) -> str:
     """What the one program costs beside the present one."""
+    return _one_program(f"for {one.str_short()}", times, before, after)
+
+
+def _one_program(how: str, times: int, before: Measures, after: Measures) -> str:
     more = f", {after.flops:.3g} operations a call where this one has {before.flops:.3g}" if after.flops > before.flops else ""  # fmt: skip
-    return f"compiled for {one.str_short()}: one program in the place of {times}{more}"
+    return f"compiled {how}: one program in the place of {times}{more}"
