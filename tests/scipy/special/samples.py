@@ -115,9 +115,16 @@ OTHERS = [
     Sample("list", lambda n: special(n).gammaln([1.0, 2.0]), [], error="TypeError"),
     Sample("incompatible", of("beta"), [floats(2), floats(3)], error="TypeError"),
 ]
+PLANE = np.complex64([0.3 + 0.4j, -1.5 + 2j, 2 - 1j, 0, 1j, -2.5 + 0.5j, 12 - 4j, -1, 0.5, -0.5, np.nan, 1e-3 - 1e-3j, -3.5 - 1e-3j, 5 + 20j, -20.3 + 1j])
+COMPLEX = [
+    *(Sample(f"{name}_complex", of(name), [PLANE], ("eager", "jit", "vmap"), tol=(2e-5, 2e-6)) for name in ("gamma", "loggamma", "logit")),
+    *(Sample(f"{name}_complex_x64", of(name), [PLANE.astype(complex)], ("eager",), x64=True, tol=1e-10) for name in ("gamma", "loggamma")),
+    *(Sample(f"{name}_{np.dtype(dtype).name}", of(name), [np.array([0.25, 0.5, 3], dtype)], ("eager",), tol=0.02)
+      for name in ("fresnel", "sici") for dtype in (np.float16, BF16)),
+]
 WEAK = [Sample(f"{name}_of_numbers", lambda n, name=name: [getattr(special(n), name)(x) for x in (3.0, n.jnp.full(2, 2.0))], (), ("eager", "jit"))
-        for name in ("dawsn", "erfcx", "gamma", "gammasgn", "spence", "fresnel", "wofz")]
-SAMPLES = [*ORDINARY, *EDGES, *OTHERS, *WEAK,
+        for name in ("dawsn", "erfcx", "gamma", "gammasgn", "spence", "fresnel", "wofz", "ndtr", "log_ndtr", "ndtri")]
+SAMPLES = [*ORDINARY, *EDGES, *OTHERS, *COMPLEX, *WEAK,
     *(Sample(f"{name}_of_complex", lambda n, *xs, name=name: getattr(import_module(f"{n.name}.scipy.special"), name)(*xs), xs, ("eager",), tol=1e-4)
       for name, xs in [("erfcx", [np.complex64([0.3 + 0.4j, 2 - 1j, 0.5j])]), ("boxcox", [np.complex64([0.3 + 0.4j, 2 - 1j]), np.complex64([0.5j, 2])]),
                        ("boxcox1p", [np.complex64([0.3 + 0.4j, 2 - 1j]), np.complex64([0, 2])])]),

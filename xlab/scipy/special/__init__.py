@@ -1,6 +1,6 @@
 """Special functions, as SciPy names them.
 
-Reading order: `functions.py` (what they share), `gammas.py`, `entropies.py`, `normal.py`, `integrals.py`, `bessel.py`,
+Reading order: `functions.py` (what they share), `complex_gamma.py`, `gammas.py`, `entropies.py`, `normal.py`, `integrals.py`, `bessel.py`,
 `hypergeometric.py`, `harmonics.py`.
 """
 

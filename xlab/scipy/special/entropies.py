@@ -66,7 +66,7 @@ def expit(x: ArrayLike) -> Array:
     return lax.logistic(x)
 
 
-@special
+@special(complexes=True)
 def logit(x: ArrayLike) -> Array:
     """The logarithm of the odds, `log(x / (1 - x))`."""
     return _logit(x)

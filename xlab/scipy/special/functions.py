@@ -61,6 +61,13 @@ def float_only(name: str, x):
     return x
 
 
+def at_least_single(fun: Callable, x):
+    """`fun(x)` by way of float32 where `x` is narrower: complex numbers have no narrower parts."""
+    if dtypes.finfo(x.dtype).bits >= 32:
+        return fun(x)
+    return fun(x.astype(np.float32)).astype(x.dtype)
+
+
 def with_slopes(*slopes: Callable | None):
     """Gives a function of arrays its partial derivatives, `slope(ans, *args)` each; None where it is zero."""
 

@@ -17,6 +17,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.errors import ConcretizationTypeError
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import check, dtype_of, promoted_inexact
+from xlab.scipy.special.complex_gamma import complex_loggamma, stirling_rest
 from xlab.scipy.special.functions import number, special, with_slopes
 from xlab.transforms.jvp import jvp
 
@@ -45,21 +46,31 @@ def gammasgn(x: ArrayLike) -> Array:
     return jnp.where(((x < 0) & (x == floor)) | jnp.isnan(x), number(np.nan, x), sign)
 
 
-@special(weak=False)
+@special(complexes=True, weak=False)
 def gamma(x: ArrayLike) -> Array:
-    """The gamma function.
+    """The gamma function, of real or complex numbers.
 
     Example:
         >>> from xlab.scipy import special
         >>> round(float(special.gamma(5.0)), 3)
         24.0
     """
+    if jnp.iscomplexobj(x):
+        return jnp.exp(complex_loggamma(x))
     return gammasgn(x) * jnp.exp(lax.lgamma(x))
 
 
-@special
+@special(complexes=True)
 def loggamma(x: ArrayLike) -> Array:
-    """The principal branch of the logarithm of the gamma function: NaN where it is not real."""
+    """The principal branch of the logarithm of the gamma function; of a real number NaN where it is not real.
+
+    Example:
+        >>> from xlab.scipy import special
+        >>> float(special.loggamma(-0.5)), f"{complex(special.loggamma(-0.5 + 0j)):.4f}"
+        (nan, '1.2655-3.1416j')
+    """
+    if jnp.iscomplexobj(x):
+        return complex_loggamma(x)
     return jnp.where(x > 0, lax.lgamma(x), number(np.nan, x))
 
 
@@ -134,27 +145,6 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return lax.betainc(*jnp.broadcast_arrays(a, b, x))
 
 
-_STIRLING = (
-    1 / 12,
-    -1 / 360,
-    1 / 1260,
-    -1 / 1680,
-    1 / 1188,
-    -691 / 360360,
-    1 / 156,
-    -3617 / 122400,
-)
-
-
-def _stirling_rest(x):
-    """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2), for x >= 8."""
-    square = 1 / (x * x)
-    total = jnp.full_like(x, _STIRLING[-1])
-    for c in _STIRLING[-2::-1]:
-        total = total * square + number(c, x)
-    return total / x
-
-
 @special
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """Logarithm of the absolute value of the beta function, also where its gamma functions nearly cancel.
@@ -172,8 +162,8 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     ratio = lax.log1p(small / large)
     mixed = (
         lax.lgamma(small)
-        + _stirling_rest(large)
-        - _stirling_rest(large + small)
+        + stirling_rest(large)
+        - stirling_rest(large + small)
         + small
         - small * jnp.log(large)
         - (small + large - 0.5) * ratio
@@ -184,9 +174,9 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
         0.5 * (math.log(2 * math.pi) - jnp.log(large))
         - (s - 0.5) * lax.log1p(large / s)
         - large * lax.log1p(s / large)
-        + _stirling_rest(s)
-        + _stirling_rest(large)
-        - _stirling_rest(s + large)
+        + stirling_rest(s)
+        + stirling_rest(large)
+        - stirling_rest(s + large)
     )
     return jnp.where(both, two, jnp.where(big, mixed, plain))
 

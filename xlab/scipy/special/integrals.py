@@ -14,6 +14,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.special_forms import number as scalar
 from xlab.lax.special_forms import until_settled
 from xlab.scipy.special.functions import (
+    at_least_single,
     chebyshev,
     float_only,
     number,
@@ -168,12 +169,12 @@ def _expn(n, x):
 
 @special
 def _sine_integral(x):
-    return _si(x)
+    return at_least_single(_si, x)
 
 
 @special
 def _cosine_integral(x):
-    return _ci(x)
+    return at_least_single(_ci, x)
 
 
 def sici(x: ArrayLike) -> tuple[Array, Array]:
@@ -230,12 +231,12 @@ def _ci(x):
 
 @special(weak=False)
 def _fresnel_s(x):
-    return _fresnel_sine(x)
+    return at_least_single(_fresnel_sine, x)
 
 
 @special(weak=False)
 def _fresnel_c(x):
-    return _fresnel_cosine(x)
+    return at_least_single(_fresnel_cosine, x)
 
 
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:

@@ -134,7 +134,7 @@ def ndtr(x: ArrayLike) -> Array:
     return _ndtr(float_only("ndtr", x))
 
 
-@special
+@special(weak=False)
 def _ndtr(x):
     half = number(math.sqrt(0.5), x)
     w = x * half
@@ -171,7 +171,7 @@ def _rational(x, table):
     return polynomial(x, table[0]) / polynomial(x, table[1])
 
 
-@special
+@special(weak=False)
 def _ndtri(p):
     return _quantile(p)
 
@@ -202,7 +202,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     return _log_ndtr(float_only("log_ndtr", x), series_order)
 
 
-@special(keywords=("series_order",))
+@special(weak=False, keywords=("series_order",))
 def _log_ndtr(x, series_order):
     return _log_normal(x, series_order)
 
