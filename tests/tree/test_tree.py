@@ -163,3 +163,23 @@ def test_reductions_and_shape_changes():
 def test_what_is_no_structure_is_refused_by_name(call):
     with pytest.raises(TypeError, match=r"structure|class|string|container"):
         call()
+
+
+def test_transpose_of_a_class_that_flattens_what_it_holds_otherwise():
+    """As haiku's mapping, whose leaves are those of all that it holds, in one row."""
+    from xlab import tree_util
+
+    class Flat:
+        def __init__(self, content):
+            self.leaves, self.structure = tree.flatten(content)
+
+    tree_util.register_pytree_node(
+        Flat,
+        lambda f: (f.leaves, f.structure),
+        lambda structure, leaves: Flat(tree.unflatten(structure, leaves)),
+    )
+    outer, inner = tree.structure(Flat({"a": 1, "b": 2})), tree.structure([1, 2])
+    found = tree.transpose(outer, inner, Flat({"a": [3, 4], "b": [5, 6]}))
+    assert [f.leaves for f in found] == [[3, 5], [4, 6]]
+    with pytest.raises(TypeError, match="Mismatch in transpose"):
+        tree.transpose(outer, inner, Flat({"a": [3, 4], "b": [5, 6, 7]}))

@@ -145,7 +145,7 @@ def transpose(
     _treedef(inner_treedef, "transpose")
     inner_size, outer_size = inner_treedef.num_leaves, outer_treedef.num_leaves
     expected = outer_treedef.compose(inner_treedef)
-    if treedef != expected:
+    if treedef != expected and treedef != _as_made(outer_treedef, inner_treedef):
         raise TypeError(
             f"Mismatch in transpose: the tree has structure {treedef}, expected {expected}."
         )
@@ -153,6 +153,18 @@ def transpose(
     return inner_treedef.unflatten(
         [outer_treedef.unflatten([row[j] for row in rows]) for j in range(inner_size)]
     )
+
+
+def _as_made(outer: PyTreeDef, inner: PyTreeDef) -> PyTreeDef | None:
+    """The structure that values of inner inside of outer have once they are made: a class may flatten what it holds otherwise than as it got it.
+
+    None where no such value can be made of placeholders.
+    """
+    try:
+        held = inner.unflatten([0] * inner.num_leaves)
+        return structure(outer.unflatten([held] * outer.num_leaves))
+    except Exception:
+        return None
 
 
 def flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
