@@ -26,9 +26,9 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     if shard := config.getoption("--shard"):
         k, n = map(int, shard.split("/"))
-        kept = {item for item in items if zlib.crc32(item.nodeid.encode()) % n == k - 1}
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = [item for item in items if item in kept]
+        kept = [zlib.crc32(item.nodeid.encode()) % n == k - 1 for item in items]
+        config.hook.pytest_deselected(items=[i for i, keep in zip(items, kept) if not keep])
+        items[:] = [i for i, keep in zip(items, kept) if keep]
 
 
 def pytest_configure(config):

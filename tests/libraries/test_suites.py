@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.libraries import __main__ as command
+from tests.libraries import library_outcomes
 from tests.libraries.suites import Suite, compare, names, outcomes, pinned
 
 
@@ -26,9 +29,30 @@ def test_what_passes_on_the_reference_alone_has_to_be_named(tmp_path):
     assert (found.passed, found.skipped, found.named, found.stale) == (2, 1, ("t.py::known",), ("t.py::mended",))  # fmt: skip
     assert found.new == {"t.py::bad": "words", "u.py::inside": "words"} and found.both == ("t.py::worse",)  # fmt: skip
     assert not found.good and "2 of 5 pass on xlab" in str(found)
+    unread = Suite("some", "some", ("t",))
+    gone = {"v.py": ("failed", "no module named w")}
+    assert "imported on neither side: v.py" in str(compare(unread, gone, dict(gone)))
     assert "passes on JAX alone: t.py::bad" in str(found) and "passes: t.py::mended" in str(found)
 
 
 def test_the_command_names_its_libraries(capsys):
     assert command.main(["nothing"]) == 2 and command.main([]) == 2
     assert "libraries: all, " + ", ".join(names()) in capsys.readouterr().out
+
+
+def test_a_part_of_a_suite():
+    part = Suite.of("linen", "tests/linen/linen_test.py,tests/linen/partitioning_test.py")
+    assert part.tests == ("tests/linen/linen_test.py", "tests/linen/partitioning_test.py")
+    assert part.different and not Suite.of("linen", "tests/linen/partitioning_test.py").different
+
+
+def test_the_shards_of_a_suite_are_all_of_it():
+    shards, left = [], []
+    for k in (1, 2, 3):
+        items = [SimpleNamespace(nodeid=f"t.py::test[{i}]") for i in range(40)]
+        hook = SimpleNamespace(pytest_deselected=lambda items: left.append(len(items)))
+        config = SimpleNamespace(getoption=lambda name, k=k: f"{k}/3", hook=hook)
+        library_outcomes.pytest_collection_modifyitems(config, items)
+        shards.append({item.nodeid for item in items})
+    assert len(set.union(*shards)) == sum(map(len, shards)) == 40 and min(map(len, shards)) > 5
+    assert left == [40 - len(s) for s in shards]
