@@ -419,5 +419,10 @@ def test_a_whole_page_fills_its_window(browser, tmp_path):
     page.set_viewport_size({"width": 1400, "height": 700})
     page.wait_for_timeout(100)
     assert 400 < rows.bounding_box()["height"] < 500
+    page.goto(write_html(program, tmp_path / "alone.html").as_uri())
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    rows.wait_for()
+    assert rows.bounding_box()["height"] > 1040, "without tabs there is more room"
+    assert page.evaluate("document.documentElement.scrollHeight") <= 1310
     assert page.complaints == []
     page.close()
