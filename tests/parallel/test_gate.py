@@ -47,7 +47,7 @@ def come(links, monkeypatch):
         time.sleep(after)
         here = gate.Started(0, program, program, f"line {k}", 0.0)
         try:
-            heard[k] = gate.pass_gate(gate.Gate(links[k], k, 3, here)) or "starts"
+            heard[k] = gate.pass_gate(gate.Gate(links[k], k, come.count, here)) or "starts"
         except Exception as error:
             heard[k] = error
 
@@ -60,7 +60,7 @@ def come(links, monkeypatch):
             thread.join(LIMIT)
         return heard
 
-    come.all = all_heard
+    come.all, come.count = all_heard, 3
     return come
 
 
@@ -68,6 +68,22 @@ def test_all_start_where_all_are_at_the_same_program(come):
     for k in range(3):
         come(k, after=0.1 * (k == 1))
     assert come.all() == {0: "starts", 1: "starts", 2: "starts"}
+
+
+@pytest.mark.parametrize(("program", "after"), [("sum", 0.0), ("sum", 0.1), ("max", 0.0), ("max", 0.1), ("sum", 0.7)])  # fmt: skip
+@pytest.mark.parametrize("other", range(2))
+def test_two_processes(come, other, program, after):
+    """Process 0 need not say what it starts where the other one is there and starts the same."""
+    come.count = 2
+    come(1 - other)
+    come(other, program, after)
+    heard = come.all()
+    if after < 0.4 and program == "sum":
+        assert heard == {0: "starts", 1: "starts"}
+    else:
+        kind = ProcessesApart if program == "max" else ProcessesLate
+        assert len({str(e) for e in heard.values()}) == 1 and isinstance(heard[0], kind), heard
+        assert f"process {other} " in str(heard[0])
 
 
 @pytest.mark.parametrize("late", range(3))
@@ -114,16 +130,17 @@ def test_an_interrupt_is_a_verdict_too(come, monkeypatch, when):
     """Before the verdict, nobody starts the program; after it, who is interrupted starts it with the others and is interrupted then."""
     interrupted = threading.Event()
     monkeypatch.setattr(gate._thread, "interrupt_main", interrupted.set)
-    verdict = gate._verdict
+    at_once = gate._at_once
 
     def interrupt(at):
         if at.index == 1:
+            at.say()
             if when == "after":
-                verdict(at)
+                assert (at_once(at) or gate._verdict(at)) == "go"
             raise KeyboardInterrupt
-        return verdict(at)
+        return at_once(at)
 
-    monkeypatch.setattr(gate, "_verdict", interrupt)
+    monkeypatch.setattr(gate, "_at_once", interrupt)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     for k in range(3):
         come(k)

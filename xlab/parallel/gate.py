@@ -144,6 +144,11 @@ class Gate:
     count: int
     here: Started
 
+    def say(self) -> None:
+        """Tells what is about to start here."""
+        mine = _SEPARATOR.join((self.here.name, self.here.fingerprint, self.here.line))
+        self.link.key_value_set(_key(self.index), mine, allow_overwrite=True)
+
     def said(self) -> dict[int, str]:
         """What the processes at this gate are about to start."""
         return _by_process(self.link.key_value_dir_get(_key("")))
@@ -178,9 +183,7 @@ def pass_gate(gate: Gate) -> None:
     """Returns where all start the program; raises what the verdict says otherwise."""
     here = gate.here
     try:
-        mine = _SEPARATOR.join((here.name, here.fingerprint, here.line))
-        gate.link.key_value_set(_key(gate.index), mine, allow_overwrite=True)
-        verdict = _verdict(gate)
+        verdict = _at_once(gate) or _verdict(gate)
     except KeyboardInterrupt:
         told = (
             f"process {gate.index} was interrupted at `{here.name}` ({here.line}). {_NOTHING_RAN}"
@@ -195,21 +198,33 @@ def pass_gate(gate: Gate) -> None:
         raise (ProcessesApart if kind == ProcessesApart.__name__ else ProcessesLate)(told)
 
 
+def _at_once(gate: Gate) -> str | None:
+    """The verdict where all come within a turn, with as few questions as there can be: what process 0 starts, the others need not read then."""
+    if gate.index != 0:
+        gate.say()
+        return gate.verdict(_TURN_MS)
+    if gate.count > 1:
+        other = gate.hears(1, _TURN_MS)
+        if gate.count > 2 or other is None or other.split(_SEPARATOR)[1] != gate.here.fingerprint:
+            gate.say()
+            return None
+    return gate.decide(_GO)
+
+
 def _verdict(gate: Gate) -> str:
     """Waits for the verdict, or comes to it."""
     limit, apart_since = time.monotonic() + _cell.limit_s, None
-    if gate.index != 0 and (verdict := gate.verdict(_TURN_MS)):
-        return verdict
+    gone: dict[int, str] = {}
     while True:
         said = gate.said()
         missing = [i for i in range(gate.count) if i not in said]
-        apart = len({x.split(_SEPARATOR)[1] for x in said.values()}) > 1
+        apart = bool(gone) or len({x.split(_SEPARATOR)[1] for x in said.values()}) > 1
         if apart:
             apart_since = apart_since or time.monotonic()
-        if not missing and not apart and gate.index == 0:
+            if set(missing) <= set(gone) or time.monotonic() - apart_since > _ALL_SAID_S:
+                return gate.decide(f"{ProcessesApart.__name__}{_SEPARATOR}{_apart(said, gone)}")
+        elif not missing and gate.index == 0:
             return gate.decide(_GO)
-        if apart and (not missing or time.monotonic() - apart_since > _ALL_SAID_S):
-            return gate.decide(f"{ProcessesApart.__name__}{_SEPARATOR}{_apart(said, {})}")
         # Process 0 waits for the others, they for what it says.
         if came := gate.hears(missing[0] if gate.index == 0 else _VERDICT, _TURN_MS):
             if gate.index != 0:
@@ -217,9 +232,8 @@ def _verdict(gate: Gate) -> str:
             continue
         if verdict := gate.verdict(1):
             return verdict
-        if gone := {i: told for i, told in gate.ended().items() if i in missing}:
-            return gate.decide(f"{ProcessesApart.__name__}{_SEPARATOR}{_apart(said, gone)}")
-        if time.monotonic() > limit:
+        gone = {i: told for i, told in gate.ended().items() if i in missing}
+        if not gone and time.monotonic() > limit:
             # Where all have been here, process 0 ended before it said so.
             return gate.decide(f"{ProcessesLate.__name__}{_SEPARATOR}{_late(missing or [0], gate.here)}")  # fmt: skip
 
