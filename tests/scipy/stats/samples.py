@@ -64,4 +64,11 @@ SAMPLES = [
     Sample("sem", lambda n, x: stats(n).sem(x), [floats(4, 3)], ("eager", "grad")), Sample("sem_all", lambda n, x: stats(n).sem(x, None), [floats(4, 3)], ("eager",)),
     Sample("rankdata_unknown", ranks("middle"), [floats(3)], error="ValueError"),
     Sample("wrong_covariance", of("multivariate_normal", "logpdf"), [floats(3), floats(3), floats(3)], error="ValueError"),
+    # NaN is no value outside of the support, and what is no parameter gives NaN
+    *(Sample(f"{d}_{f}_of_nan", of(d, f), [np.float32([np.nan, 1, 2]), *map(np.float32, shapes)], ("eager",), tol=2e-4)
+      for d, (shapes, names) in [*DISCRETE.items(), ("chi2", ((2.6,), "logpdf pdf"))] for f in names.split() if f != "ppf" and d != "binom" and (d, f) != ("poisson", "cdf")),
+    *(Sample(f"{d}_{f}_undefined", of(d, f), [np.float32([0.5, 1.5]), *map(np.float32, shapes)], ("eager",))
+      for d, shapes, names in [("betabinom", (4, -1, 1), "logpmf pmf"), ("truncnorm", (1, -1), "logpdf pdf cdf logcdf sf logsf"), ("wrapcauchy", (1.5,), "logpdf pdf"),
+                               ("vonmises", (-1,), "logpdf pdf"), ("pareto", (-1,), "logpdf pdf")] for f in names.split()),
+    *(Sample(f"logistic_{f}_far", of("logistic", f), [np.float32([-np.inf, np.inf, np.nan, -90, 0])], ("eager",)) for f in ("logpdf", "pdf")),
 ]

@@ -121,7 +121,12 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """`p log(p / q)`, 0 where `p` is 0 and `q` is not negative, infinite outside."""
     inside, at_zero = (p > 0) & (q > 0), (p == 0) & (q >= 0)
     safe_p, safe_q = jnp.where(inside, p, number(1, p)), jnp.where(inside, q, number(1, q))
-    value = _xlogx(safe_p) - _xlogy(*jnp.broadcast_arrays(safe_p, safe_q))
+    ratio = safe_p / safe_q
+    within = (ratio > 0) & (ratio < np.inf)
+    apart = _xlogx(safe_p) - _xlogy(*jnp.broadcast_arrays(safe_p, safe_q))
+    # Of nearly equal values the logarithms cancel; of very different ones the ratio is out of range.
+    together = safe_p * jnp.log(jnp.where(within, ratio, number(1, p)))
+    value = jnp.where(within, together, apart)
     return jnp.where(inside, value, jnp.where(at_zero, number(0, p), number(np.inf, p)))
 
 

@@ -155,7 +155,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """
     a, b = jnp.minimum(a, b), jnp.maximum(a, b)
     plain = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(a + b))
-    big = (b >= 8) & (a > 0) & (b < np.inf)
+    big = (b >= 8) & (a + b >= 8) & (b < np.inf) & (a > -np.inf)
     large = jnp.where(big, b, number(10, b))
     small = jnp.where(big, a, number(1, a))
     # Stirling's formula with its large parts cancelled by hand.
@@ -234,7 +234,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
         repetition: whether one may be chosen again.
     """
     if repetition:
-        return comb(N + k - 1, k)
+        return _comb_again(N, k)
     return _comb(N, k)
 
 
@@ -244,6 +244,11 @@ def _comb(n, k):
     n, k = jnp.where(possible, n, number(0, n)), jnp.where(possible, k, number(0, k))
     ways = jnp.exp(lax.lgamma(n + 1) - lax.lgamma(k + 1) - lax.lgamma(n + 1 - k))
     return jnp.where(possible, ways, number(0, ways))
+
+
+@special
+def _comb_again(n, k):
+    return jnp.where((k == 0) & (n >= 0), number(1, n), _comb(n + k - 1, k))
 
 
 MOST_BERNOULLI = 1_000  # exact fractions: minutes beyond

@@ -5,12 +5,12 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, numbers
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
 
-@density(strong=True)
+@density(strong=True, defined=numbers)
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of the Bernoulli distribution.
 
@@ -40,7 +40,7 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 @density(strong=True)
 def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     """The probability of at most `x` under the Bernoulli distribution."""
-    valid = (p >= 0) & (p <= 1)
+    valid = (p >= 0) & (p <= 1) & (k == k)
     return jnp.where(valid, jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1)), jnp.nan)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, numbers
 
 __all__ = ["logpmf", "pmf"]
 
 
-@density(strong=True)
+@density(
+    strong=True,
+    defined=lambda k, n, a, b, loc: numbers(k, loc) & (n >= 0) & (a > 0) & (b > 0),
+)
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of the beta-binomial distribution.
 

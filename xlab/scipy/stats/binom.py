@@ -5,12 +5,12 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, numbers
 
 __all__ = ["logpmf", "pmf"]
 
 
-@density
+@density(defined=numbers)
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of the binomial distribution.
 

@@ -96,7 +96,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return loc + scale * jnp.tan(math.pi * (q - 0.5))
+    return loc + scale * _quantile(q)
 
 
 @density
@@ -108,4 +108,11 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return loc + scale * jnp.tan(math.pi * (0.5 - q))
+    return loc - scale * _quantile(q)
+
+
+def _quantile(q):
+    """tan(pi (q - 1/2)), from the end that is nearer: there 1/2 takes the digits of q away."""
+    middle = (q > 0.25) & (q < 0.75)
+    nearer = jnp.where(middle, 0.25, jnp.where(q < 0.5, q, -(1 - q)))
+    return jnp.where(middle, jnp.tan(math.pi * (q - 0.5)), -1 / jnp.tan(math.pi * nearer))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, numbers
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
-@density
+@density(defined=numbers)
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the chi-squared distribution.
 
@@ -31,7 +31,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     )
 
 
-@density
+@density(defined=numbers)
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the chi-squared distribution.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 
 from xlab import lax
@@ -14,21 +15,26 @@ from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import aligned, promoted_inexact
 from xlab.scipy import special
 
-__all__ = ["density", "log_mass"]
+__all__ = ["density", "log_mass", "numbers"]
 
 
-def density(fun: Callable | None = None, *, strong: bool = False) -> Callable:
+def density(
+    fun: Callable | None = None, *, strong: bool = False, defined: Callable | None = None
+) -> Callable:
     """Decorates a function of values and parameters: brought to floats of one dtype and rank, and one program when eager.
 
-    `strong` results are of no weak type whatever the arguments are.
+    `strong` results are of no weak type whatever the arguments are. Where `defined(*arguments)` does not hold, they are NaN.
     """
     if fun is None:
-        return functools.partial(density, strong=strong)
+        return functools.partial(density, strong=strong, defined=defined)
     signature = inspect.signature(fun)
     name = fun.__name__
 
     def whole(*args):
-        out = fun(*aligned(name, *(as_array(x) for x in promoted_inexact(name, *args))))
+        args = aligned(name, *(as_array(x) for x in promoted_inexact(name, *args)))
+        out = fun(*args)
+        if defined is not None:
+            out = jnp.where(defined(*args), out, jnp.nan)
         return lax.convert_element_type(out, out.dtype) if strong else out
 
     run = jit_when_eager(functools.update_wrapper(whole, fun, updated=()))
@@ -40,6 +46,11 @@ def density(fun: Callable | None = None, *, strong: bool = False) -> Callable:
         return run(*bound.args)
 
     return call
+
+
+def numbers(*args: Array) -> Array:
+    """Where no argument is NaN, which comparisons would take for a value outside."""
+    return functools.reduce(operator.and_, (x == x for x in args))
 
 
 def log_mass(a: ArrayLike, b: ArrayLike) -> Array:

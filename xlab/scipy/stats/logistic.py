@@ -20,7 +20,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return -z - 2 * jnp.logaddexp(0, -z) - jnp.log(scale)
+    # As even as it is, so that no infinities meet far out.
+    return -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z))) - jnp.log(scale)
 
 
 @density
@@ -33,7 +34,8 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.exp(-z - 2 * jnp.logaddexp(0, -z)) / scale
+    half = jnp.exp(-jnp.abs(z))
+    return half / ((1 + half) ** 2 * scale)
 
 
 @density

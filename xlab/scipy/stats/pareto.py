@@ -33,8 +33,7 @@ def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    z = (x - loc) / scale
-    return jnp.where(z < 1, 0, b / scale * jnp.maximum(z, 1) ** -(b + 1))
+    return jnp.exp(logpdf(x, b, loc, scale))
 
 
 @density

@@ -11,7 +11,11 @@ from xlab.scipy.stats.functions import density, log_mass
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
-@density
+def _defined(x, a, b, loc, scale):
+    return a < b
+
+
+@density(defined=_defined)
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -28,7 +32,7 @@ def logpdf(
     return jnp.where((z < a) | (z > b), -jnp.inf, log)
 
 
-@density
+@density(defined=_defined)
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -45,7 +49,7 @@ def pdf(
     return jnp.where((z < a) | (z > b), 0, jnp.exp(log))
 
 
-@density
+@density(defined=_defined)
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -62,7 +66,7 @@ def logcdf(
     return jnp.where(z <= a, -jnp.inf, jnp.where(z >= b, 0, log))
 
 
-@density
+@density(defined=_defined)
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -79,7 +83,7 @@ def cdf(
     return jnp.where(z <= a, 0, jnp.where(z >= b, 1, jnp.exp(log)))
 
 
-@density
+@density(defined=_defined)
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -96,7 +100,7 @@ def logsf(
     return jnp.where(z <= a, 0, jnp.where(z >= b, -jnp.inf, log))
 
 
-@density
+@density(defined=_defined)
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than `x` under the truncated normal distribution.
 

@@ -6,12 +6,12 @@ import math
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, numbers
 
 __all__ = ["logpdf", "pdf"]
 
 
-@density
+@density(defined=lambda x, c: numbers(x) & (c > 0) & (c < 1))
 def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The logarithm of the density of the wrapped Cauchy distribution."""
     return jnp.where(
@@ -21,7 +21,7 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     )
 
 
-@density
+@density(defined=lambda x, c: numbers(x) & (c > 0) & (c < 1))
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The density of the wrapped Cauchy distribution."""
     return jnp.where(
