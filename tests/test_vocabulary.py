@@ -79,6 +79,26 @@ def test_the_glossary_speaks_of_what_there_is():
     assert not glossary - said
 
 
+TWICE = {
+    "MemorySpace": "of arrays, of kernels, of TPU kernels: the field has all three",
+    "CompilerParams": "the one of TPU kernels is a subclass",
+    "InterpretParams": "the one of TPU kernels is a subclass",
+    "Finding": "what a program could do otherwise, a record; in experimental.key_reuse a key used twice",
+    "Pass": "of source maps, where the field calls it so; a record of a compiler's pass",
+    "Machine": "what runs a kernel step by step; a record of hardware",
+}
+
+
+def test_a_name_stands_for_one_class():
+    places: dict[str, list[str]] = {}
+    for path, text in texts().items():
+        if path.is_relative_to(ROOT / "xlab"):
+            for name in re.findall(r"^class ([A-Z]\w*)", text, flags=re.M):
+                places.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert len(places) > 500
+    assert {name: where for name, where in places.items() if len(where) > 1}.keys() == TWICE.keys()
+
+
 # The stems that differ, for identifiers; prose may say what it likes.
 BRITISH = re.compile(
     r"(colour|centre|neighbour|behaviour|favour|initialis|optimis|normalis|serialis|materialis|summaris|specialis"

@@ -7,7 +7,7 @@ import xlab
 import xlab.numpy as jnp
 from xlab import lax
 from xlab.compile.lowering import lower
-from xlab.compile.resolve import Request, needed, resolve
+from xlab.compile.resolve import LoweringRequest, needed, resolve
 from xlab.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from xlab.sharding import PartitionSpec as P
 
@@ -68,7 +68,7 @@ class TestNeeded:
 
 class TestResolve:
     def test_one_device(self):
-        found = resolve(traced(lambda a, b: lax.neg(b), X, X), "f", Request([None, None]))
+        found = resolve(traced(lambda a, b: lax.neg(b), X, X), "f", LoweringRequest([None, None]))
         assert (
             found.kept == (1,)
             and not found.committed
@@ -79,7 +79,7 @@ class TestResolve:
     def test_several_devices_leave_arguments_to_the_compiler_unless_donated(self, mesh):
         sharded = NamedSharding(mesh, P("x"))
         closed = traced(lambda a, b, c: lax.add(lax.add(a, b), lax.mul(b, c)), X, X, X)
-        found = resolve(closed, "f", Request([sharded, None, None], donated=(2,)))
+        found = resolve(closed, "f", LoweringRequest([sharded, None, None], donated=(2,)))
         assert found.devices == sharded.devices_in_order and found.committed and found.mesh is mesh
         assert found.in_shardings == (
             sharded,
@@ -92,7 +92,7 @@ class TestResolve:
         found = resolve(
             traced(lambda a: lax.neg(a), X),
             "f",
-            Request([given], in_shardings=[asked], out_shardings=[given]),
+            LoweringRequest([given], in_shardings=[asked], out_shardings=[given]),
         )
         assert found.in_shardings == (asked,) and found.out_shardings == (given,)
 
@@ -102,10 +102,12 @@ class TestResolve:
         with pytest.raises(
             ValueError, match=r"jit\(f\): argument `weights` of type float32\[6\] does not fit"
         ):
-            resolve(closed, "f", Request([None], in_shardings=[sharded]))
+            resolve(closed, "f", LoweringRequest([None], in_shardings=[sharded]))
         with pytest.raises(ValueError, match=r"jit\(f\): `loss` of type float32\[6\] does not fit"):
             resolve(
-                closed, "f", Request([None], out_shardings=[sharded], result_name=lambda i: "loss")
+                closed,
+                "f",
+                LoweringRequest([None], out_shardings=[sharded], result_name=lambda i: "loss"),
             )
 
     def test_a_request_becomes_a_module(self, mesh):
@@ -113,7 +115,7 @@ class TestResolve:
         made = lower(
             traced(lambda a, b: lax.neg(b), X, X),
             "f",
-            Request([sharded, sharded], donated=(1,), out_shardings=[sharded]),
+            LoweringRequest([sharded, sharded], donated=(1,), out_shardings=[sharded]),
         )
         assert made.kept == (1,) and made.donated == (1,) and made.refused == ()
         assert (

@@ -14,7 +14,7 @@ from xlab import tree as _tree
 from xlab.compile import layouts
 from xlab.compile.devices import check_memory, is_compatible, leaves_room
 from xlab.compile.placement import as_sharding, is_open
-from xlab.compile.resolve import Request
+from xlab.compile.resolve import LoweringRequest
 from xlab.compile.tracing import TracedProgram, argument_names, function_name, result_name
 from xlab.core.array import is_native_array
 from xlab.core.avals import aval_of
@@ -22,7 +22,7 @@ from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
 from xlab.sharding.auto import AutoSharding, check_one_mesh
 
 
-class Arguments:
+class JitArguments:
     """The options of one `jit` about its arguments and results: static, donated, shardings.
 
     With `moves_arguments`, arguments are moved to the device named by `jit(device=, backend=)`.
@@ -152,7 +152,7 @@ class Arguments:
         keep_unused: bool,
         compiler_options: Mapping[str, Any],
         platform: str | None = None,
-    ) -> Request:
+    ) -> LoweringRequest:
         """The `Request` to lower a traced program for arguments with these placements."""
         info = program.closed.jaxpr.debug_info
         n, ref_discharge = in_tree.num_leaves, program.ref_discharge
@@ -202,7 +202,7 @@ class Arguments:
         # Of a ShapeDtypeStruct.
         in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))
         out_layouts = self.of_results(program, layouts.requested_layout)
-        return Request(
+        return LoweringRequest(
             placements,
             in_shardings=ins,
             out_shardings=outs,

@@ -28,14 +28,14 @@ HEADS = 50
 """How many stored programs of one name a miss is compared with, the latest first."""
 
 
-class Use:
+class CacheCounts:
     """What the cache did for this process: programs found and not found, and seconds of compiling saved and of reading."""
 
     hits = misses = 0
     saved = reading = 0.0
 
 
-use = Use()
+use = CacheCounts()
 
 _EVENT = "compilation_cache/"
 _used: bool | None = None  # whether compiles of this process use the cache; None before the first

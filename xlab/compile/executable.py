@@ -38,7 +38,7 @@ from xlab.compile.history.parts import PlacementKey
 from xlab.compile.history.unlisted import is_unlisted
 from xlab.compile.lowering import MeshComputation, lower
 from xlab.compile.placement import is_open, physical_sharding, place, settled
-from xlab.compile.resolve import Request, replicated
+from xlab.compile.resolve import LoweringRequest, replicated
 from xlab.compile.tracing import trace_program
 from xlab.config import check_thread, config
 from xlab.core import donation, dtypes
@@ -535,7 +535,7 @@ def _copier(aval: ShapedArray, sharding, source: Layout, target: Layout) -> Exec
     program = trace_program(
         lambda x: x.copy(), _tree.structure(((0,), {})), (aval,), label="relayout"
     )
-    request = Request(
+    request = LoweringRequest(
         [sharding],
         in_shardings=[sharding],
         out_shardings=[sharding],

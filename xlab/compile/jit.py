@@ -21,7 +21,7 @@ from xlab.backend import dispatch as _native
 from xlab.backend.neighbors import is_jaxs
 from xlab.compile import hi_boundary, layouts, memory_cache, runtime_checks, stages
 from xlab.compile.arguments import (
-    Arguments,
+    JitArguments,
     check_addressable,
     check_outermost,
     is_sharding_leaf,
@@ -59,7 +59,7 @@ from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.sharding import get_concrete_mesh
 
 
-class _Jit(Arguments):
+class _Jit(JitArguments):
     """The state of one jitted function. `for_view`: made for a view only; `reason`: why it compiles, if known."""
 
     for_view = False

@@ -13,7 +13,7 @@ from xlab.compile import layouts, logs
 from xlab.compile.devices import PlaceholderDevice, concretize_sharding
 from xlab.compile.placement import physical_sharding
 from xlab.compile.queries import needs_devices_to_lower
-from xlab.compile.resolve import Request, Resolution, resolve
+from xlab.compile.resolve import LoweringRequest, Resolution, resolve
 from xlab.config import config
 from xlab.core.avals import TOKEN
 from xlab.core.jaxpr import ClosedJaxpr, number_part
@@ -71,7 +71,7 @@ def set_rewriter(rewrite: Callable[[ClosedJaxpr], ClosedJaxpr] | None) -> None:
     rewriter = rewrite
 
 
-def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
+def lower(closed: ClosedJaxpr, name: str, request: LoweringRequest) -> MeshComputation:
     """Decides devices and shardings, drops unused arguments and emits StableHLO."""
     layouts.note((*request.in_layouts, *request.out_layouts))
     found = resolve(closed, name, request)
@@ -94,7 +94,9 @@ def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
     )
 
 
-def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -> LoweredModule:
+def _emit(
+    closed: ClosedJaxpr, name: str, request: LoweringRequest, found: Resolution
+) -> LoweredModule:
     """The text of the module, with a sharding on every argument and result."""
     jaxpr, devices = closed.jaxpr, found.devices
     program = found.program if rewriter is None else _rewritten(found.program, name)

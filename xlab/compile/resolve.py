@@ -39,7 +39,7 @@ from xlab.sharding import (
 from xlab.sharding.typed import memory_kind, mesh_of_devices, result_sharding
 
 
-class Request(NamedTuple):
+class LoweringRequest(NamedTuple):
     """What a program is lowered for. Entries are per argument or result, None where nothing is requested.
 
     Attributes:
@@ -87,7 +87,7 @@ class Resolution(NamedTuple):
     typed_mesh: Any
 
 
-def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
+def resolve(closed: ClosedJaxpr, name: str, request: LoweringRequest) -> Resolution:
     """Decides devices, shardings and donation, and drops dead code and unused arguments."""
     jaxpr = closed.jaxpr
     n = len(jaxpr.invars)
@@ -206,7 +206,7 @@ def _positions(jaxpr, read: set) -> tuple[int, ...]:
 
 
 def _assignments(
-    jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, asked, given, outs
+    jaxpr, live: ClosedJaxpr, name: str, request: LoweringRequest, kept, asked, given, outs
 ) -> tuple[list[DeviceAssignment], Any, bool]:
     """The required device assignments, the mesh, and whether the program moves values between memories."""
     said = {
@@ -324,7 +324,7 @@ def _check_fits(sharding, aval, name, what):
 
 
 def _usable_donations(
-    closed: ClosedJaxpr, request: Request, kept, ins, outs
+    closed: ClosedJaxpr, request: LoweringRequest, kept, ins, outs
 ) -> dict[int, int | None]:
     """The result that reuses each donated buffer, None to let the compiler choose; warns about unusable ones."""
     donated, in_layouts, out_layouts = request.donated, request.in_layouts, request.out_layouts

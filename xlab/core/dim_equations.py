@@ -24,7 +24,7 @@ from xlab.core.dims import (
 
 
 @value_class
-class Step:
+class VariableSolution:
     """How one variable is found: `coefficient * variable + rest` is a dimension of an argument."""
 
     variable: str
@@ -62,7 +62,7 @@ class Equations:
             if any(isinstance(d, SymbolicDim) for d in shape)
         )
         self.variables: set[str] = set().union(*(d.variables() for d, _ in symbolic))
-        self.steps: list[Step] = []
+        self.steps: list[VariableSolution] = []
         self.further: list[tuple[Dim, tuple[int, int]]] = []  # that say the same again
         self._order(symbolic)
 
@@ -99,7 +99,9 @@ class Equations:
     def _using(self) -> str:
         return f"Using the following polymorphic shapes specifications: {self.specification}."
 
-    def _step(self, e: SymbolicDim, place: tuple[int, int], known: set[str]) -> Step | None:
+    def _step(
+        self, e: SymbolicDim, place: tuple[int, int], known: set[str]
+    ) -> VariableSolution | None:
         unknown = e.variables() - known
         if len(unknown) != 1:
             return None
@@ -115,7 +117,7 @@ class Equations:
         ((monomial, c),) = mine
         rest = build({m: k for m, k in e.terms if m != monomial}, e.scope)
         said = "Input shapes do not match the polymorphic shapes specification."
-        return Step(
+        return VariableSolution(
             name, c, rest, place,
             f"{said} Division had remainder {{0}} when computing the value of '{name}' from '{e.text()}' for dimension "
             f"{self._name(place)}. {self._using()}",

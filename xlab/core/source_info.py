@@ -163,7 +163,7 @@ def innermost(scope: str) -> str:
     return Scope.of("", scope.annotations) if type(scope) is Scope else ""
 
 
-class Transposed(tuple):
+class TransposedLocation(tuple):
     """The location of an equation of a backward pass: still `(code, instruction, scope, callers)`."""
 
     __slots__ = ()

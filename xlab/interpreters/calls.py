@@ -235,11 +235,11 @@ class AlignedParams(ParamUpdater):
         )
 
 
-calls: dict[Primitive, Call] = {}
+calls: dict[Primitive, CallDefinition] = {}
 """The primitives defined by `define_call`."""
 
 
-class Call:
+class CallDefinition:
     """A primitive that calls a jaxpr, and the rules that follow. See `define_call`."""
 
     def __init__(
@@ -437,7 +437,7 @@ def define_call(
     split: Callable = split_call,
     transpose: Callable = transpose_call,
     batch_axis: Callable = lambda axis, params: axis,
-) -> Call:
+) -> CallDefinition:
     """Makes a primitive one that calls the jaxpr in one of its parameters on all its operands, and gives it all rules.
 
     Those are: types and effects, evaluation, lowering, derivatives in both modes, known and unknown parts, batching, dead code, mutable
@@ -473,7 +473,9 @@ def define_call(
         True,
         True,
     )
-    call = calls[prim] = Call(prim, jaxpr_param, updaters, context, split, transpose, batch_axis)
+    call = calls[prim] = CallDefinition(
+        prim, jaxpr_param, updaters, context, split, transpose, batch_axis
+    )
     prim.def_impl(call.impl)
     prim.def_effectful_abstract_eval(call.abstract_eval)
     mlir.register_text_lowering(prim, call.lowering)

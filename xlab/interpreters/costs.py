@@ -176,7 +176,7 @@ def bytes_alone(eqn: JaxprEqn, cost: Cost) -> int:
     return bytes_of([a.aval for a in eqn.invars]) + bytes_of([v.aval for v in eqn.outvars])
 
 
-class Run(NamedTuple):
+class InnerRun(NamedTuple):
     """A program inside an equation: how often it runs (None: not known before it does), and which one of several branches it is, or -1."""
 
     jaxpr: Jaxpr
@@ -184,7 +184,7 @@ class Run(NamedTuple):
     branch: int = -1
 
 
-def runs(eqn: JaxprEqn) -> tuple[Run, ...]:
+def runs(eqn: JaxprEqn) -> tuple[InnerRun, ...]:
     """The programs inside an equation as they run each time that it does; none where a rule says what it costs."""
     if eqn.primitive in cost_rules or eqn.primitive in collective_rules:
         return ()
@@ -192,11 +192,11 @@ def runs(eqn: JaxprEqn) -> tuple[Run, ...]:
     if flow is None:
         return ()
     if isinstance(flow, BranchFlow):
-        return tuple(Run(open_jaxpr(b), 1, i) for i, b in enumerate(flow.branches))
+        return tuple(InnerRun(open_jaxpr(b), 1, i) for i, b in enumerate(flow.branches))
     if isinstance(flow, LoopFlow):
-        again = () if flow.cond is None else (Run(open_jaxpr(flow.cond), flow.length),)
-        return (*again, Run(open_jaxpr(flow.body), flow.length))
-    return tuple(Run(open_jaxpr(inner), 1) for _, inner in flow.jaxprs)
+        again = () if flow.cond is None else (InnerRun(open_jaxpr(flow.cond), flow.length),)
+        return (*again, InnerRun(open_jaxpr(flow.body), flow.length))
+    return tuple(InnerRun(open_jaxpr(inner), 1) for _, inner in flow.jaxprs)
 
 
 def total(jaxpr: Jaxpr) -> Cost:

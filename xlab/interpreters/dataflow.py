@@ -5,7 +5,7 @@ has three buffers: `input` (its operand), `output` (its result), and `work`, whe
 reads, it reads before any event of the same step writes.
 
 >>> whole = ((0, 2),)
->>> moved = Event(0, 0, 1, 8, "copy", src_slice=whole, dst_slice=whole)
+>>> moved = SliceEvent(0, 0, 1, 8, "copy", src_slice=whole, dst_slice=whole)
 >>> flow = Flow("collective_permute", "", "direct", (2,), (2,), "float32", 4, groups=((0, 1),), events=(moved,))
 >>> flow.wire_bytes, replay(flow, {0: np.ones(2), 1: np.zeros(2)})[1].tolist()
 (8, [1.0, 1.0])
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from xlab.interpreters import communication
-from xlab.interpreters.slices import Event, Slices, whole_of
+from xlab.interpreters.slices import SliceEvent, Slices, whole_of
 from xlab.sharding.mesh import AbstractMesh
 
 
@@ -51,9 +51,9 @@ class Flow:
     groups: tuple[tuple[int, ...], ...] = ()
     reduced: tuple[int, ...] = ()
     exact: bool = True
-    events: tuple[Event, ...] = field(default=(), repr=False)
+    events: tuple[SliceEvent, ...] = field(default=(), repr=False)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[SliceEvent]:
         return iter(self.events)
 
     def __len__(self) -> int:
@@ -130,7 +130,7 @@ def dataflow(
     axis_sizes = tuple(lengths[names.index(a)] for a in inside)
     made = Slices(move, shape, tuple(out.shape), algorithm, axis_sizes, itemsize)
     groups = tuple(tuple(ids[i] for i in g) for g in rows)
-    events: list[Event] = []
+    events: list[SliceEvent] = []
     for g, group in enumerate(groups):
         given = None if sizes is None else [sizes[d] for d in group]
         for e in made.group(len(group), given):
@@ -173,7 +173,9 @@ def _kept(eqn, ids, number) -> Flow:
     shape = tuple(out.shape)
     whole = whole_of(shape)
     events = [
-        Event(0, d, d, out.nbytes, "keep", src_slice=whole, dst_slice=whole, op=eqn.primitive.name)
+        SliceEvent(
+            0, d, d, out.nbytes, "keep", src_slice=whole, dst_slice=whole, op=eqn.primitive.name
+        )
         for d in ids
         if eqn.invars
     ]
@@ -240,7 +242,7 @@ def held(
         yield at
 
 
-def _read(at: Buffers, e: Event) -> np.ndarray | None:
+def _read(at: Buffers, e: SliceEvent) -> np.ndarray | None:
     if e.src is None:
         return None
     return np.array(at[e.reads, e.src].data[tuple(slice(a, b) for a, b in e.src_slice)])

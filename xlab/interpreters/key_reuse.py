@@ -60,7 +60,7 @@ class KeyUse:
         self.used, self.one_of, self.known = "", tuple(one_of), known
 
 
-class Use:
+class KeyUses:
     """One walk through a program; `spent` are the keys it consumes, with the places."""
 
     def __init__(self, name: str):
@@ -283,7 +283,7 @@ def first_reuse(closed: ClosedJaxpr, name: str = "program") -> Finding | None:
         >>> "uses a key that was used before" in first_reuse(xlab.make_jaxpr(twice)(xlab.random.key(0))).text
         True
     """
-    jaxpr, walk = closed.jaxpr, Use(name)
+    jaxpr, walk = closed.jaxpr, KeyUses(name)
     inputs = [*jaxpr.constvars, *jaxpr.invars]
     try:
         walk.run(jaxpr.replace(constvars=[], invars=inputs), [fresh(v.aval) for v in inputs])

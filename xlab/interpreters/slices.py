@@ -21,7 +21,7 @@ Box = tuple[tuple[int, int], ...]
 """Half-open bounds per dimension."""
 
 
-class Event(NamedTuple):
+class SliceEvent(NamedTuple):
     """A slice of one device becomes, or is added to (`reduce`), a slice of another; `keep` is what stays on its device.
 
     `src` is None where nobody sends: the slice is filled with `fill`. `reads` and `writes` name buffers. `chunk` numbers the pieces
@@ -126,11 +126,13 @@ class Slices:
     def work_shape(self, n: int) -> tuple[int, ...]:
         return (n, *self.shape) if self.stages == ("exchange",) else self.shape
 
-    def event(self, step, src, dst, kind, chunk, read: Box, written: Box, reads, writes) -> Event:
+    def event(
+        self, step, src, dst, kind, chunk, read: Box, written: Box, reads, writes
+    ) -> SliceEvent:
         n = _volume(read) * self.itemsize
-        return Event(step, src, dst, n, kind, 0, chunk, read, written, reads, writes)
+        return SliceEvent(step, src, dst, n, kind, 0, chunk, read, written, reads, writes)
 
-    def group(self, n: int, given) -> list[Event]:
+    def group(self, n: int, given) -> list[SliceEvent]:
         if self.stages == ("pairs",):
             return self.pairs(n)
         if self.move.kind == "ragged_all_to_all":
@@ -150,22 +152,22 @@ class Slices:
             for m in moves:
                 yield stage, m._replace(step=m.step + 1), k
 
-    def last(self, made: list[Event]) -> int:
+    def last(self, made: list[SliceEvent]) -> int:
         return max((e.step for e in made), default=0) + 1
 
-    def pairs(self, n: int) -> list[Event]:
+    def pairs(self, n: int) -> list[SliceEvent]:
         whole, out = whole_of(self.shape), []
         arrives = {d: s for s, d in self.move.perm}
         for d in range(n):
             s = arrives.get(d)
             if s is None:
-                out.append(Event(0, None, d, 0, "keep", 0, 0, (), whole, fill=0))
+                out.append(SliceEvent(0, None, d, 0, "keep", 0, 0, (), whole, fill=0))
             else:
                 kind = "keep" if s == d else "copy"
                 out.append(self.event(0, s, d, kind, 0, whole, whole, "input", "output"))
         return out
 
-    def all_reduce(self, n: int) -> list[Event]:
+    def all_reduce(self, n: int) -> list[SliceEvent]:
         whole, grid = whole_of(self.shape), _grid(self.shape, n)
         out = [self.event(0, r, r, "keep", r, whole, whole, "input", "output") for r in range(n)]
         direct = self.used(n) == "direct"
@@ -188,7 +190,7 @@ class Slices:
             )
         return out
 
-    def reduce_scatter(self, n: int) -> list[Event]:
+    def reduce_scatter(self, n: int) -> list[SliceEvent]:
         whole, dim = whole_of(self.shape), self.move.dimension
         each = self.shape[dim] // n
         blocks = [
@@ -219,7 +221,7 @@ class Slices:
         ]
         return out
 
-    def all_gather(self, n: int) -> list[Event]:
+    def all_gather(self, n: int) -> list[SliceEvent]:
         whole, dim = whole_of(self.shape), self.move.dimension
 
         def slot(c: int, box: Box) -> Box:
@@ -248,7 +250,7 @@ class Slices:
             )
         return out
 
-    def broadcast(self, n: int) -> list[Event]:
+    def broadcast(self, n: int) -> list[SliceEvent]:
         whole = whole_of(self.shape)
         out = [self.event(0, 0, 0, "keep", 0, whole, whole, "input", "output")]
         for _, m, k in self.staged(n):
@@ -258,7 +260,7 @@ class Slices:
             )
         return out
 
-    def all_to_all(self, n: int) -> list[Event]:
+    def all_to_all(self, n: int) -> list[SliceEvent]:
         split, concat = self.move.dimension, self.move.concat
         each, wide = self.shape[split] // n, self.out_shape[concat] // n
         whole, result = whole_of(self.shape), whole_of(self.out_shape)
@@ -276,7 +278,9 @@ class Slices:
         ]
         return out + self.passed_on(n, lambda o, t: [(block[t], place[o])])
 
-    def passed_on(self, n: int, blocks: Callable[[int, int], list[tuple[Box, Box]]]) -> list[Event]:
+    def passed_on(
+        self, n: int, blocks: Callable[[int, int], list[tuple[Box, Box]]]
+    ) -> list[SliceEvent]:
         """Blocks from origins to targets, which wait at ranks on their way in a slot of their origin."""
         out = []
         for _, m, _ in self.staged(n):
@@ -298,7 +302,7 @@ class Slices:
                 )
         return out
 
-    def ragged(self, n: int, given) -> list[Event]:
+    def ragged(self, n: int, given) -> list[SliceEvent]:
         rows, tail = self.shape[0], whole_of(self.shape[1:])
         if given is None:  # as many rows as there are, dealt out evenly
             each = rows // n

@@ -15,7 +15,7 @@ import numpy as np
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.discharge import discharge_jaxpr
 from xlab.kernels.compiled import eval_on_grid
-from xlab.kernels.pairs import CALL, Pair, pairs_of
+from xlab.kernels.pairs import CALL, MpmdFunction, pairs_of
 from xlab.kernels.static_schedule import one_by_one, straight_line, synchronizes
 from xlab.lax.arithmetic import div, rem
 from xlab.lax.control.loops import fori_loop
@@ -44,7 +44,7 @@ def mpmd_on_values(operands: Sequence[Any], params: Mapping[str, Any]) -> list:
     return values[n_in : n_in + n_out]
 
 
-def buffers(operands: Sequence[Any], params: Mapping[str, Any], pair: Pair) -> list:
+def buffers(operands: Sequence[Any], params: Mapping[str, Any], pair: MpmdFunction) -> list:
     """The first value of each reference: operands, outputs (that of an alias, else uninitialized), and scratch."""
     n_in = len(operands)
     aliased = {n_in + o: operands[i] for i, o in params["input_output_aliases"]}
@@ -54,7 +54,7 @@ def buffers(operands: Sequence[Any], params: Mapping[str, Any], pair: Pair) -> l
     ]
 
 
-def _run_pair(pair: Pair, values: list) -> list:
+def _run_pair(pair: MpmdFunction, values: list) -> list:
     """The values of the references after all cores of a pair have run, in order."""
     body, written = discharge_jaxpr(pair.jaxpr, [type(a) is AbstractRef for a in pair.ref_avals])
     changing = [k for k in written if pair.owners[k] == CALL]

@@ -19,7 +19,7 @@ CALL, CORE = "call", "core"
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class MpmdFunction:
     """One function of an `mpmd_map` and its mesh.
 
     Attributes:
@@ -55,7 +55,7 @@ def owner_of(ref: AbstractRef, scratch: bool) -> str:
     return CORE if space is None or getattr(space, "per_core", True) else CALL
 
 
-def pairs_of(params: Mapping[str, Any], num_operands: int) -> tuple[Pair, ...]:
+def pairs_of(params: Mapping[str, Any], num_operands: int) -> tuple[MpmdFunction, ...]:
     """The pairs of an `mpmd_map`.
 
     Args:
@@ -66,14 +66,14 @@ def pairs_of(params: Mapping[str, Any], num_operands: int) -> tuple[Pair, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _pairs(meshes, jaxprs, n_out, n_in) -> tuple[Pair, ...]:
+def _pairs(meshes, jaxprs, n_out, n_in) -> tuple[MpmdFunction, ...]:
     return tuple(_pair(mesh, jaxpr, n_in, n_out) for mesh, jaxpr in zip(meshes, jaxprs))
 
 
 caches.register(_pairs.cache_clear)
 
 
-def _pair(mesh, jaxpr, n_in, n_out) -> Pair:
+def _pair(mesh, jaxpr, n_in, n_out) -> MpmdFunction:
     refs: Sequence[AbstractRef] = jaxpr.in_avals
     first = n_in + n_out
     sizes = tuple(mesh.shape.values())
@@ -90,7 +90,7 @@ def _pair(mesh, jaxpr, n_in, n_out) -> Pair:
         num_inputs=n_in,
         num_outputs=n_out,
     )
-    return Pair(
+    return MpmdFunction(
         mesh,
         jaxpr,
         grid,

@@ -35,7 +35,7 @@ from xlab.interpreters.discharge import discharge_rules
 from xlab.kernels.copies import dma_wait_p
 from xlab.kernels.failures import DeadlockError
 from xlab.kernels.mesh import mesh_of
-from xlab.kernels.pairs import CALL, Pair
+from xlab.kernels.pairs import CALL, MpmdFunction
 from xlab.kernels.program import num_programs_p, program_id_p
 from xlab.kernels.scoped import first_value, run_scoped_p
 from xlab.kernels.semaphores import (
@@ -55,14 +55,14 @@ MAX_EQUATIONS = 100_000
 _KNOWN_ELEMENTS = 1024  # larger arrays are recorded, although they could be computed
 
 
-class Cell:
+class RefState:
     """What a reference refers to: its value now, and for a semaphore that several cores use, the name and who else has one."""
 
     __slots__ = ("aval", "family", "name", "synchronizes", "value")
 
     def __init__(self, aval: AbstractRef, value: Any, name: str = "", synchronizes: bool = False):
         self.aval, self.value, self.name, self.synchronizes = aval, value, name, synchronizes
-        self.family: list[Cell] = []
+        self.family: list[RefState] = []
 
 
 class Core:
@@ -88,7 +88,7 @@ class _PartlyKnown(pe.JaxprTrace):
         return super().process_primitive(prim, args, params)
 
 
-def synchronizes(pairs: Sequence[Pair]) -> bool:
+def synchronizes(pairs: Sequence[MpmdFunction]) -> bool:
     """Whether cores of these pairs may wait for one another: there are several, and they use semaphores that all can reach."""
     return sum(len(p.cores) for p in pairs) > 1 and any(
         is_semaphore(p.ref_avals[e.input])
@@ -98,7 +98,7 @@ def synchronizes(pairs: Sequence[Pair]) -> bool:
     )
 
 
-def straight_line(name: str, pairs: Sequence[Pair], values: Sequence[Any]) -> list:
+def straight_line(name: str, pairs: Sequence[MpmdFunction], values: Sequence[Any]) -> list:
     """Runs pairs whose cores wait for one another; returns the last values of the references.
 
     Args:
@@ -114,7 +114,7 @@ def straight_line(name: str, pairs: Sequence[Pair], values: Sequence[Any]) -> li
     return schedule.finish(values)
 
 
-def one_by_one(name: str, pair: Pair, values: Sequence[Any]) -> list | None:
+def one_by_one(name: str, pair: MpmdFunction, values: Sequence[Any]) -> list | None:
     """Checks that the cores of a pair can run one after the other, as a loop does.
 
     Returns:
@@ -131,7 +131,7 @@ def one_by_one(name: str, pair: Pair, values: Sequence[Any]) -> list | None:
 class _Schedule:
     """The cores of all pairs, and the program that is written down while they take turns."""
 
-    def __init__(self, name: str, pairs: Sequence[Pair], values: Sequence[Any]):
+    def __init__(self, name: str, pairs: Sequence[MpmdFunction], values: Sequence[Any]):
         self.name, self.pairs, self.turn = name, pairs, 0
         self.trace = _PartlyKnown(EVAL, name)
         self.reaches_others = False  # a core signals a semaphore of another core's own
@@ -140,7 +140,7 @@ class _Schedule:
         self.shared = [
             self._semaphore(ref, k)
             if is_semaphore(ref)
-            else Cell(ref, self.trace.new_input(aval_of(x)))
+            else RefState(ref, self.trace.new_input(aval_of(x)))
             if pairs[0].owners[k] == CALL
             else None
             for k, (ref, x) in enumerate(zip(refs, values))
@@ -153,7 +153,7 @@ class _Schedule:
                 core.turns = self._program(core, pair, index)
                 self.cores.append(core)
 
-    def _semaphore(self, ref: AbstractRef, k: int) -> Cell:
+    def _semaphore(self, ref: AbstractRef, k: int) -> RefState:
         """The semaphore of the call, or those of the cores of a mesh."""
         home = mesh_of(ref.memory_space)
         if k < self.pairs[0].grid_mapping.scratch_refs.start:
@@ -161,22 +161,22 @@ class _Schedule:
                 f"{self.name} needs the value interpreter: {self.names[k]} is a semaphore from outside, whose count is data. Run it with "
                 f"interpret='value', or make it scratch."
             )
-        cell = Cell(ref, np.zeros(ref.shape, ref.dtype), self.names[k], True)
+        cell = RefState(ref, np.zeros(ref.shape, ref.dtype), self.names[k], True)
         if home is not None and self.pairs[0].owners[k] != CALL:
             cell.family = [
-                Cell(ref, cell.value, f"{cell.name} of core {i}", True)
+                RefState(ref, cell.value, f"{cell.name} of core {i}", True)
                 for i in range(math.prod(home.shape.values()))
             ]
             for member in cell.family:
                 member.family = cell.family
         return cell
 
-    def _program(self, core: Core, pair: Pair, index: int) -> Turns:
+    def _program(self, core: Core, pair: MpmdFunction, index: int) -> Turns:
         """The turns of a core, from its first equation to its last."""
         cells: list[Any] = []
         for ref, cell in zip(pair.ref_avals, self.shared):
             if cell is None:
-                cell = Cell(ref, first_value(ref))
+                cell = RefState(ref, first_value(ref))
             elif cell.family and mesh_of(ref.memory_space) == pair.mesh:
                 cell = cell.family[index]
             cells.append(cell)
@@ -244,7 +244,7 @@ class _Schedule:
         for number, eqn in enumerate(jaxpr.eqns):
             operands = [value(a) for a in eqn.invars]
             state.source_info = eqn.raw_source_info
-            if any(type(x) is Cell and x.synchronizes for x in operands):
+            if any(type(x) is RefState and x.synchronizes for x in operands):
                 if eqn.primitive in (semaphore_signal_p, semaphore_wait_p, dma_wait_p):
                     outs = yield from self._synchronize(core, number, eqn, operands)
                 elif flow_of(eqn) is not None or eqn.primitive is run_scoped_p:
@@ -269,10 +269,10 @@ class _Schedule:
 
     def _apply(self, eqn: JaxprEqn, operands: Sequence[Any]) -> list:
         """The results of an equation; what it leaves in references is stored."""
-        touched = [type(x) is Cell for x in operands]
+        touched = [type(x) is RefState for x in operands]
         if not any(touched) and _effects.INTERNAL_REF not in eqn.effects:
             return results_of(eqn, operands)
-        values = [x.value if type(x) is Cell else x for x in operands]
+        values = [x.value if type(x) is RefState else x for x in operands]
         rule = discharge_rules.get(eqn.primitive)
         if rule is None:
             raise discharge_rules.missing(eqn.primitive)
@@ -284,7 +284,8 @@ class _Schedule:
                 )
             operands[i].value = new
         return [
-            Cell(v.aval, x) if type(v.aval) is AbstractRef else x for v, x in zip(eqn.outvars, outs)
+            RefState(v.aval, x) if type(v.aval) is AbstractRef else x
+            for v, x in zip(eqn.outvars, outs)
         ]
 
     def _known(self, eqn: JaxprEqn, x: Any, what: str) -> int:
@@ -346,7 +347,7 @@ class _Schedule:
             sem.value = counted(sem.value, transforms, np.int32(-amount))
         return []
 
-    def _other(self, eqn: JaxprEqn, sem: Cell, number: int) -> Cell:
+    def _other(self, eqn: JaxprEqn, sem: RefState, number: int) -> RefState:
         """The semaphore of another core. One of the call is the same for all."""
         if not sem.family:
             return sem
@@ -365,7 +366,7 @@ class _Schedule:
             if any(a != () for a in eqn.params["collective_axes"]):
                 return self._apply(eqn, operands)  # which refuses
             closed = eqn.params["jaxpr"]
-            made = [Cell(a, first_value(a)) for a in closed.in_avals[len(operands) :]]
+            made = [RefState(a, first_value(a)) for a in closed.in_avals[len(operands) :]]
             return (yield from self._equations(core, closed, [*operands, *made]))
         flow = flow_of(eqn)
         if isinstance(flow, CallFlow):
@@ -386,7 +387,7 @@ class _Schedule:
                 if not self._known(eqn, more, "how often a loop with semaphores runs"):
                     return carry
                 carry = yield from self._equations(core, flow.body, [*consts, *carry])
-        if any(type(x) is Cell for x in xs):
+        if any(type(x) is RefState for x in xs):
             raise _needs_values(
                 self.name, eqn, "a loop with semaphores takes references row by row"
             )

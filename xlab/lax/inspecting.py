@@ -24,7 +24,7 @@ from xlab.interpreters.mlir.shardings import left_to_compiler, part_type
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec, from_hlo_sharding
 
-__all__ = ["Inspection", "inspect_array_sharding", "inspect_sharding", "inspect_sharding_p"]
+__all__ = ["ShardingInspection", "inspect_array_sharding", "inspect_sharding", "inspect_sharding_p"]
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
@@ -103,7 +103,7 @@ def _batch(args, dims, **params):
     return inspect_sharding_p.bind(*args, **params), []
 
 
-class Inspection:
+class ShardingInspection:
     """One equation of a program: what its callback is told when the program has been compiled.
 
     Attributes:
@@ -161,7 +161,7 @@ def _lowering(ctx, x, *, callback):
         )
     # Where every axis is manual, no compiler has a choice: a device has the whole of its part.
     asked = left_to_compiler(ctx)
-    inspection = Inspection(callback, ctx.avals_in[0], region, asked)
+    inspection = ShardingInspection(callback, ctx.avals_in[0], region, asked)
     ctx.module.inspections.append(inspection)
     if asked:
         ctx.op0(

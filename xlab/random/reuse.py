@@ -13,7 +13,7 @@ from xlab.compile import runtime_checks
 from xlab.core import source_info
 from xlab.core.array import KeyArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
-from xlab.interpreters.key_reuse import Use, all_of, first_use, fresh, key_consumers, reused
+from xlab.interpreters.key_reuse import KeyUses, all_of, first_use, fresh, key_consumers, reused
 from xlab.random.bits import random_bits_p, random_split_p
 
 
@@ -45,7 +45,7 @@ def use(name: str, key) -> None:
 
 
 def _check(name: str, closed: ClosedJaxpr, flat: Sequence) -> Callable[[Sequence], None]:
-    walk = Use(f"jit({name})")
+    walk = KeyUses(f"jit({name})")
     jaxpr = closed.jaxpr
     inner = Jaxpr(
         (),

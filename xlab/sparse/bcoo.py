@@ -17,7 +17,7 @@ from xlab.numpy.arithmetic import as_array
 from xlab.sparse.base import BatchedSparse
 
 
-class Layout(NamedTuple):
+class DimensionCounts(NamedTuple):
     """How many dimensions of an array are of which kind, and how many elements are stored."""
 
     n_batch: int
@@ -26,7 +26,7 @@ class Layout(NamedTuple):
     nse: int
 
 
-def layout_of(data: Any, indices: Any, shape: Sequence[int]) -> Layout:
+def layout_of(data: Any, indices: Any, shape: Sequence[int]) -> DimensionCounts:
     """The layout of buffers; raises ValueError where they do not go together with the shape."""
     data, indices = tuple(aval_of(data).shape), tuple(aval_of(indices).shape)
     if len(indices) < 2:
@@ -47,7 +47,7 @@ def layout_of(data: Any, indices: Any, shape: Sequence[int]) -> Layout:
             f"Invalid data.shape={data} for nse={nse}, n_batch={n_batch}, n_dense={n_dense}: "
             f"with shape={tuple(shape)} it is expected to be {(*batch, nse, *dense)}"
         )
-    return Layout(n_batch, n_sparse, n_dense, nse)
+    return DimensionCounts(n_batch, n_sparse, n_dense, nse)
 
 
 @_tree.register_pytree_with_keys_class

@@ -21,7 +21,7 @@ from xlab.notebook.views import page as page_module
 from xlab.notebook.views import view_for
 from xlab.notebook.views.base import answer
 from xlab.notebook.views.kernel import KernelView
-from xlab.observe.kernel_runs.recording import Session
+from xlab.observe.kernel_runs.recording import KernelSession
 from xlab.observe.records import Record
 
 STEPS = """() => {
@@ -138,7 +138,7 @@ def test_the_stepper_has_the_runs_of_its_kernels():
 
 def test_requests_are_answered_by_a_machine():
     """K94, K101: another schedule by seed, the shortest with the race, contents; anything else is refused with words."""
-    session = Session(examples.worked(False))
+    session = KernelSession(examples.worked(False))
     view, handlers = view_for(session.run), session.handlers()
 
     def ask(name, **arguments):
@@ -248,7 +248,7 @@ def test_walk_through_a_saved_page(browser, tmp_path, scheme):
 @pytest.mark.browser
 def test_a_live_page_asks_a_machine(browser, tmp_path):
     """The page's questions are answered by the real handlers, put in its place before."""
-    session = Session(examples.worked(False))
+    session = KernelSession(examples.worked(False))
     view, handlers = KernelView(), session.handlers()
     answers = {
         how: answer(

@@ -16,7 +16,7 @@ from xlab import observe
 from xlab.kernels import InterpretParams
 from xlab.kernels.machine import Machine, Schedule
 from xlab.notebook.views import view_for
-from xlab.observe.kernel_runs.recording import Session
+from xlab.observe.kernel_runs.recording import KernelSession
 from xlab.observe.records import Record
 from xlab.observe.records.text import text
 
@@ -98,7 +98,7 @@ def test_k93_the_shortest_schedule_shows_its_race(seed):
     """Run, it has the race; with any one turn before the two accesses left out, it has not."""
     tasks = random_tasks(seed, "race")
     zeros = np.zeros(tasks.slots, np.int32)
-    session = Session(tasks.call(), zeros)
+    session = KernelSession(tasks.call(), zeros)
     if not session.run.races:
         pytest.skip("this order left out makes no race")
     for race in session.run.races:

@@ -12,7 +12,7 @@ from xlab import numpy as jnp
 from xlab.kernels import BlockSpec, InterpretParams, MemorySpace, kernel_call
 from xlab.kernels.machine import Machine
 from xlab.observe.kernel_runs.contents import coarse, coarse_cells, exact_cells
-from xlab.observe.kernel_runs.recording import Session
+from xlab.observe.kernel_runs.recording import KernelSession
 from xlab.observe.records import Record
 from xlab.observe.records.text import text
 
@@ -356,7 +356,7 @@ def test_a_machine_that_has_run_is_recorded_as_it_went():
 
 
 def test_a_session_answers_with_other_schedules_and_contents():
-    session = Session(examples.worked(False), params=InterpretParams(schedule="round_robin"))
+    session = KernelSession(examples.worked(False), params=InterpretParams(schedule="round_robin"))
     by_seed = session.schedule("random", 5)
     assert by_seed.scheduled_by == "random, seed 5" and by_seed.schedule != session.run.schedule
     shortest = session.schedule("shortest")
@@ -366,7 +366,7 @@ def test_a_session_answers_with_other_schedules_and_contents():
     assert held["scratch[0]"] == (10.0, 20.0)
     assert {b.name: b.cells for b in session.contents(0).buffers}["scratch[0]"] == (10.0, None)
     with pytest.raises(ValueError, match="no race was found"):
-        Session(examples.worked(True)).schedule("shortest")
+        KernelSession(examples.worked(True)).schedule("shortest")
 
 
 def test_what_does_not_fit_is_said():

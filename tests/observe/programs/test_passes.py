@@ -11,7 +11,7 @@ import xlab
 from tests.observe import sample_programs as programs
 from xlab import observe
 from xlab.backend.profiling import HostEvent
-from xlab.observe.programs.pass_times import Place, timed
+from xlab.observe.programs.pass_times import PassPlace, timed
 from xlab.observe.programs.passes import _Keeper, _Written
 from xlab.observe.records import Record
 from xlab.observe.records.passes import Pass, apply, line_edits, modules, passes_text
@@ -189,7 +189,7 @@ def test_a_pass_that_runs_several_times_has_the_time_of_the_run_that_changed_som
     def took(run, following, pipeline="tidy", name="dce"):
         found = timed(
             [changed.replace(pipeline=pipeline, name=name)],
-            [Place(pipeline, run, following)],
+            [PassPlace(pipeline, run, following)],
             events,
         )
         (made,) = [p for p in found if p.changed]
@@ -216,7 +216,7 @@ def test_of_two_changes_of_one_pass_each_has_its_own_time_and_place():
         ("cse", 140, 145),
     )
     two = [Pass("dce", "xla", n, 0, pipeline="tidy") for n in (1, 2)]
-    found = timed(two, [Place("tidy", 0, "cse"), Place("tidy", 1, "cse")], events)
+    found = timed(two, [PassPlace("tidy", 0, "cse"), PassPlace("tidy", 1, "cse")], events)
     assert [(p.name, p.added, round(p.duration_us)) for p in found] == [
         ("dce", 1, 10),
         ("cse", 0, 20),

@@ -255,9 +255,9 @@ def test_going_back_runs_again_only_what_lies_behind_the_last_snapshot(monkeypat
 
     stepper = observe.step(long)(X)
     stepper.run()
-    ran, step = [], machine.Machine.step
+    ran, step = [], machine.JaxprMachine.step
     monkeypatch.setattr(
-        machine.Machine, "step", lambda self, into=True: ran.append(1) or step(self, into)
+        machine.JaxprMachine, "step", lambda self, into=True: ran.append(1) or step(self, into)
     )
     stepper.goto(1000)
     assert stepper.index == 1000 and 0 < len(ran) <= stepper._snapshots.every
@@ -278,9 +278,9 @@ def test_who_goes_back_step_by_step_runs_a_few_again_each_time(monkeypatch):
     stepper._snapshots.every = 512
     stepper.run()
     seen = [stepper.goto(1000 - n) for n in range(3)]
-    ran, step = [], machine.Machine.step
+    ran, step = [], machine.JaxprMachine.step
     monkeypatch.setattr(
-        machine.Machine, "step", lambda self, into=True: ran.append(1) or step(self, into)
+        machine.JaxprMachine, "step", lambda self, into=True: ran.append(1) or step(self, into)
     )
     total = 0
     for n in range(3, 100):

@@ -13,7 +13,7 @@ from xlab.core.avals import AbstractValue, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, inner_jaxprs
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
-from xlab.core.source_info import Transposed
+from xlab.core.source_info import TransposedLocation
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters import ref_flow
@@ -151,7 +151,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
                 if id(eqn) not in used:
                     continue
             state.source_info = (
-                Transposed(eqn.raw_source_info)
+                TransposedLocation(eqn.raw_source_info)
                 if type(eqn.raw_source_info) is tuple
                 else eqn.raw_source_info
             )

@@ -55,7 +55,7 @@ def split_list(text: str) -> list[str]:
     return [*parts, text[last:].strip()] if text.strip() else []
 
 
-class Operation:
+class RewrittenLine:
     """A line that is being rewritten."""
 
     def __init__(self, function, indent, result, op, rest, location):
@@ -87,7 +87,7 @@ class Operation:
         return True
 
 
-def _broadcast_in_dim(o: Operation) -> bool:
+def _broadcast_in_dim(o: RewrittenLine) -> bool:
     head, (operand,), result = o.types()
     x, dims = split_list(head)[0], head[head.index(", dims") :]
     shape, kind = o.function.vector(o.function.shape(result))
@@ -96,19 +96,19 @@ def _broadcast_in_dim(o: Operation) -> bool:
     )
 
 
-def _iota(o: Operation) -> bool:
+def _iota(o: RewrittenLine) -> bool:
     dim, result = o.rest.split(" : ")
     shape, kind = o.function.vector(o.function.shape(result))
     return o.write(f"stablehlo.dynamic_iota {shape},{dim} : ({kind}) -> {result}")
 
 
-def _reshape(o: Operation) -> bool:
+def _reshape(o: RewrittenLine) -> bool:
     x, (operand,), result = o.types()
     shape, kind = o.function.vector(o.function.shape(result))
     return o.write(f"stablehlo.dynamic_reshape {x}, {shape} : ({operand}, {kind}) -> {result}")
 
 
-def _constant(o: Operation) -> bool:
+def _constant(o: RewrittenLine) -> bool:
     value, result = re.fullmatch(r"\s*dense<(.*)> : (tensor<.*>)", o.rest).groups()
     if OPEN not in result:  # dimensions as values
         element = result.removeprefix("tensor<").removesuffix(">").rpartition("x")[2]
@@ -125,7 +125,7 @@ def _constant(o: Operation) -> bool:
     )
 
 
-def _slice(o: Operation) -> bool:
+def _slice(o: RewrittenLine) -> bool:
     head, (operand,), result = o.types()
     x, ranges = re.fullmatch(r"\s*(%\S+) \[(.*)\]", head).groups()
     parts = [[*map(o.function.parse, part.split(":"))] for part in split_list(ranges)]
@@ -143,7 +143,7 @@ def _real_dynamic_slice(o, x, operand, result, *vectors) -> bool:
     )
 
 
-def _dynamic_slice(o: Operation) -> bool:
+def _dynamic_slice(o: RewrittenLine) -> bool:
     head, types, result = o.types()
     sizes = o.attribute("sizes")
     if not any(isinstance(n, SymbolicDim) for n in sizes):
@@ -174,7 +174,7 @@ def _dynamic_slice(o: Operation) -> bool:
     )
 
 
-def _pad(o: Operation) -> bool:
+def _pad(o: RewrittenLine) -> bool:
     head, types, result = o.types()
     configs = [o.attribute(name) for name in ("low", "high", "interior")]
     if not any(isinstance(n, SymbolicDim) for config in configs for n in config):
@@ -186,7 +186,7 @@ def _pad(o: Operation) -> bool:
     )
 
 
-def _gather(o: Operation) -> bool:
+def _gather(o: RewrittenLine) -> bool:
     sizes = o.attribute("slice_sizes")
     if not any(isinstance(n, SymbolicDim) for n in sizes):
         return False
@@ -199,7 +199,7 @@ def _gather(o: Operation) -> bool:
     )
 
 
-def _custom_call(o: Operation) -> bool:
+def _custom_call(o: RewrittenLine) -> bool:
     """Results of foreign functions have shapes that are operands, which refinement takes away again."""
     if o.result is None:
         return False
@@ -232,7 +232,7 @@ def _custom_call(o: Operation) -> bool:
     return True
 
 
-def _convolution(o: Operation) -> bool:
+def _convolution(o: RewrittenLine) -> bool:
     found = re.search(r"pad = \[(\[.*?\])\], lhs", o.rest)
     pairs = (
         [[o.function.parse(x) for x in split_list(p.strip("[]"))] for p in split_list(found[1])]
@@ -276,7 +276,7 @@ def _convolution(o: Operation) -> bool:
     return o.write(f"stablehlo.convolution{head} : ({padded}, {kernel}) -> {result}")
 
 
-def _top_k(o: Operation) -> bool:
+def _top_k(o: RewrittenLine) -> bool:
     found = re.fullmatch(r"\((%\S+), k = (.*)\) : (\S+) -> \((.*)\)", o.rest)
     k = o.function.parse(found[2])
     if not isinstance(k, SymbolicDim):
@@ -288,7 +288,7 @@ def _top_k(o: Operation) -> bool:
     return True
 
 
-def _rng_bit_generator(o: Operation) -> bool:
+def _rng_bit_generator(o: RewrittenLine) -> bool:
     found = re.fullmatch(r" (%\S+), algorithm = +(\w+) : \((.*)\) -> \((.*)\)", o.rest)
     results = split_list(found[4])
     shape, kind = o.function.vector(o.function.shape(results[1]))
@@ -300,7 +300,7 @@ def _rng_bit_generator(o: Operation) -> bool:
     return True
 
 
-rewrites: dict[str, Callable[[Operation], bool]] = {
+rewrites: dict[str, Callable[[RewrittenLine], bool]] = {
     "stablehlo.broadcast_in_dim": _broadcast_in_dim,
     "stablehlo.iota": _iota,
     "stablehlo.reshape": _reshape,

@@ -26,7 +26,7 @@ from xlab.core.dims import (
 from xlab.interpreters.mlir.dynamic_operations import (
     I32,
     OPERATION,
-    Operation,
+    RewrittenLine,
     plain,
     rewrites,
     split_list,
@@ -266,7 +266,7 @@ class _Function:
         rewrite = rewrites.get(parsed[3]) if parsed else None
         if rewrite is not None:
             indent, result, op, rest = parsed.groups()
-            operation = Operation(self, indent, result, op, rest, location)
+            operation = RewrittenLine(self, indent, result, op, rest, location)
             if rewrite(operation):
                 return operation.lines
         return [plain(line) + location]
@@ -281,7 +281,7 @@ class _Function:
         end, location = _without_location(inner.strip())
         window = line[: line.rindex("({")]
         indent, result, op, rest = re.match(OPERATION, window).groups()
-        o = Operation(self, indent, result, op, rest + end.removeprefix("})"), location)
+        o = RewrittenLine(self, indent, result, op, rest + end.removeprefix("})"), location)
         names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
         given = [o.attribute(name) for name in names]
         padding = [

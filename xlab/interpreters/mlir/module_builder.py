@@ -72,7 +72,7 @@ class ModuleBuilder:
         said = None
         if type(shown) is source_info.Scope:
             said, shown = shown.annotations, source_info.shown_scope(shown)
-        if type(raw) is source_info.Transposed:
+        if type(raw) is source_info.TransposedLocation:
             shown = f"transpose({shown})"
         key = (scope, shown, said, eqn.primitive, id(code), lasti)
         around = self.around.get(key)

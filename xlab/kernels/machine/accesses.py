@@ -23,7 +23,7 @@ from xlab.kernels.machine.engine import machine_rules
 from xlab.kernels.machine.events import Access
 from xlab.kernels.machine.failures import KernelSpaceError, OutOfBoundsError, with_place
 from xlab.kernels.machine.frames import KernelFrame, Op, plan_of, program_of
-from xlab.kernels.machine.regions import Region, boxed, element_numbers, locate, outside
+from xlab.kernels.machine.regions import BufferRegion, boxed, element_numbers, locate, outside
 from xlab.kernels.program import num_programs_p, program_id_p
 from xlab.kernels.scoped import run_scoped_p
 from xlab.lax.arithmetic import add_p
@@ -60,7 +60,7 @@ def region_of(
     tree: Any,
     leaves: list,
     writing: bool = False,
-) -> Region:
+) -> BufferRegion:
     """The region of an access, inside the buffer; one that reaches outside is treated as the options say."""
     if not leaves:
         key = (buffer.shape, buffer.dtype, writing)
@@ -99,7 +99,7 @@ def array_box(buffer: MemoryBuffer, box: tuple) -> tuple:
 
 
 def load(
-    engine: Engine, core: MachineCore, buffer: MemoryBuffer, region: Region
+    engine: Engine, core: MachineCore, buffer: MemoryBuffer, region: BufferRegion
 ) -> tuple[np.ndarray, int]:
     """The elements, and how many of them nobody has written."""
     unwritten = buffer.unwritten(region) if buffer.written is not None else 0
@@ -111,11 +111,11 @@ def load(
     return buffer.read(region, _fill(engine, region, buffer)), unwritten
 
 
-def _missing(region: Region) -> int:
+def _missing(region: BufferRegion) -> int:
     return 0 if region.ids is None else int(np.count_nonzero(region.ids < 0))
 
 
-def _fill(engine, region: Region, buffer: MemoryBuffer):
+def _fill(engine, region: BufferRegion, buffer: MemoryBuffer):
     if region.index is not None:
         return None
     return uninitialized_value(region.dtype or buffer.dtype, engine.zero)
@@ -135,7 +135,7 @@ def tell(
     core: MachineCore,
     buffer: MemoryBuffer,
     kind: str,
-    region: Region,
+    region: BufferRegion,
     value: Any,
     masked: int = 0,
     more: tuple = (),
@@ -211,7 +211,7 @@ def _addupdate(engine: Engine, core: MachineCore, op: Op, values: list):
 
 
 def accumulate(
-    engine, core, buffer: MemoryBuffer, region: Region, x: Any, more: tuple = (), agent=None
+    engine, core, buffer: MemoryBuffer, region: BufferRegion, x: Any, more: tuple = (), agent=None
 ) -> None:
     """Adds to elements; where an element is named twice, both are added."""
     unwritten = buffer.unwritten(region)
@@ -223,7 +223,7 @@ def accumulate(
         known = flat >= 0
         flat, amounts = flat[known], amounts[known]
         for part in _distinct(flat):  # elements named once more in each round
-            sub = Region(None, flat[part], region.box, part.size)
+            sub = BufferRegion(None, flat[part], region.box, part.size)
             old = buffer.read(sub, None)
             buffer.write(sub, np.asarray(add_p.bind(old, amounts[part])))
         new = x
@@ -250,7 +250,7 @@ def _distinct(ids: np.ndarray) -> list[np.ndarray]:
 
 def _masked_region(
     engine, core, buffer: MemoryBuffer, transforms, mask, writing
-) -> tuple[Region, Any]:
+) -> tuple[BufferRegion, Any]:
     """The region, and which of its elements are accessed. What is outside is uninitialized, as padding would be."""
     region = locate(transforms, buffer.shape, buffer.dtype, False, writing)
     if mask is not None:
@@ -286,7 +286,7 @@ def _masked_load(engine: Engine, core: MachineCore, op: Op, values: list):
     return (value,)
 
 
-def _asked_unwritten(buffer: MemoryBuffer, region: Region, mask) -> int:
+def _asked_unwritten(buffer: MemoryBuffer, region: BufferRegion, mask) -> int:
     """Elements that are read and hold nothing, those outside among them."""
     missing = 0
     if region.moved:
@@ -298,7 +298,7 @@ def _asked_unwritten(buffer: MemoryBuffer, region: Region, mask) -> int:
     return missing + buffer.unwritten(_within(buffer, region, mask))
 
 
-def _within(buffer: MemoryBuffer, region: Region, mask) -> Region:
+def _within(buffer: MemoryBuffer, region: BufferRegion, mask) -> BufferRegion:
     """The part of a region that a mask leaves."""
     if mask is None or mask.all():
         return region

@@ -12,7 +12,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
-from xlab.kernels.machine.regions import Region
+from xlab.kernels.machine.regions import BufferRegion
 
 
 class RefPlace(NamedTuple):
@@ -94,13 +94,13 @@ class MemoryBuffer:
         self.dirty = self.kept = False
         self.left = None
 
-    def read(self, region: Region, fill: Any) -> np.ndarray:
+    def read(self, region: BufferRegion, fill: Any) -> np.ndarray:
         """A copy of the elements; `fill` where they are missing."""
         if region.index is not None:
             return np.array(self.values[region.index])
         return _take(self.values, region, fill)
 
-    def unwritten(self, region: Region) -> int:
+    def unwritten(self, region: BufferRegion) -> int:
         """How many of the elements hold nothing yet."""
         if self.written is None:
             return 0
@@ -110,7 +110,9 @@ class MemoryBuffer:
         numbers = region.elements(self.shape, self.dtype.itemsize)
         return int(numbers.size - np.count_nonzero(self.written.reshape(-1)[numbers]))
 
-    def write(self, region: Region, value: np.ndarray, mask: np.ndarray | None = None) -> None:
+    def write(
+        self, region: BufferRegion, value: np.ndarray, mask: np.ndarray | None = None
+    ) -> None:
         """Replaces the elements, where `mask` says so; what is missing is dropped."""
         if region.index == (Ellipsis,) and mask is None:
             self.values = np.array(value)  # a fresh array: nobody else has it
@@ -133,7 +135,7 @@ class MemoryBuffer:
             self._mark(region, mask)
         self.dirty = self.touched = True
 
-    def _mark(self, region: Region, mask) -> None:
+    def _mark(self, region: BufferRegion, mask) -> None:
         assert self.written is not None
         if region.index is not None:
             self.mark(region.index, True if mask is None else mask)

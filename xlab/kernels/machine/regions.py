@@ -16,7 +16,7 @@ from xlab.core import dtypes
 from xlab.lax.indexers import NDIndexer, Slice
 
 
-class Region(NamedTuple):
+class BufferRegion(NamedTuple):
     """Elements of a buffer.
 
     `index` is a NumPy index that gives a view. Where there is none, `ids` are the elements' numbers in row-major order (-1: missing),
@@ -48,9 +48,9 @@ def element_numbers(shape: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def whole(shape: Sequence[int]) -> Region:
+def whole(shape: Sequence[int]) -> BufferRegion:
     """The region that is all of a buffer."""
-    return Region((Ellipsis,), None, tuple((0, n) for n in shape), math.prod(shape))
+    return BufferRegion((Ellipsis,), None, tuple((0, n) for n in shape), math.prod(shape))
 
 
 def outside(transforms: Sequence[Any]) -> list[str]:
@@ -64,7 +64,7 @@ def locate(
     dtype: Any,
     missing: bool = False,
     writing: bool = False,
-) -> Region:
+) -> BufferRegion:
     """The region that transforms select.
 
     Args:
@@ -91,14 +91,16 @@ def locate(
     if not reworded:
         ids = ids[..., 0]
     moved = bool(outside(transforms))
-    return Region(None, ids, _box(ids, shape, bytes_of), count, view if reworded else None, moved)
+    return BufferRegion(
+        None, ids, _box(ids, shape, bytes_of), count, view if reworded else None, moved
+    )
 
 
 def _rewords(t) -> bool:
     return not isinstance(t, NDIndexer) and t.result_dtype(None) is not None
 
 
-def _basic(t) -> Region | None:
+def _basic(t) -> BufferRegion | None:
     """A region of slices and single positions."""
     if not isinstance(t, NDIndexer):
         return None
@@ -127,7 +129,7 @@ def _basic(t) -> Region | None:
                 start, moved = min(max(start, 0), max(n - 1, 0)), True
             index.append(start)
             box.append((start, start + 1))
-    return Region(tuple(index), None, tuple(box), count, None, moved)
+    return BufferRegion(tuple(index), None, tuple(box), count, None, moved)
 
 
 def _box(ids, shape, bytes_of):
@@ -139,6 +141,6 @@ def _box(ids, shape, bytes_of):
     return tuple((int(p.min()), int(p.max()) + 1) for p in places)
 
 
-def boxed(ids: np.ndarray, shape: tuple[int, ...]) -> Region:
+def boxed(ids: np.ndarray, shape: tuple[int, ...]) -> BufferRegion:
     """The region of some elements, by their numbers."""
-    return Region(None, ids, _box(ids, shape, 1), ids.size)
+    return BufferRegion(None, ids, _box(ids, shape, 1), ids.size)

@@ -25,7 +25,7 @@ from xlab.kernels.machine.engine import WAIT, machine_rules
 from xlab.kernels.machine.events import Access
 from xlab.kernels.machine.failures import KernelRunError, SemaphoreError, with_place
 from xlab.kernels.machine.frames import Op
-from xlab.kernels.machine.regions import Region, locate
+from xlab.kernels.machine.regions import BufferRegion, locate
 from xlab.kernels.machine.state import Waiting
 from xlab.kernels.semaphores import (
     MAX_COUNT,
@@ -53,9 +53,9 @@ class Copy(NamedTuple):
     core: int
     semaphore: tuple[int, int]
     src: int
-    src_region: Region
+    src_region: BufferRegion
     dst: int
-    dst_region: Region
+    dst_region: BufferRegion
     add: bool
     units: int
     agent: tuple | None
@@ -64,7 +64,7 @@ class Copy(NamedTuple):
 
 def _one(
     engine: Engine, core: MachineCore, place: RefPlace, transforms, number=None
-) -> tuple[MemoryBuffer, int, Region]:
+) -> tuple[MemoryBuffer, int, BufferRegion]:
     """The semaphore that is meant: its buffer, its number there, and its region."""
     buffers = engine.now.buffers
     buffer = buffers[place.number]
@@ -342,7 +342,9 @@ def perform(engine: Engine, core: MachineCore, copy: Copy) -> None:
         _tell_copy(engine, core, copy, src, dst, value)
 
 
-def _mark_unwritten(src: MemoryBuffer, src_at: Region, dst: MemoryBuffer, dst_at: Region) -> None:
+def _mark_unwritten(
+    src: MemoryBuffer, src_at: BufferRegion, dst: MemoryBuffer, dst_at: BufferRegion
+) -> None:
     """What nobody wrote stays so where it is copied to."""
     if src.written is None or src_at.dtype is not None or dst_at.dtype is not None:
         return

@@ -10,7 +10,7 @@ from xlab.notebook.views.draw import Node, h, key, table, warning
 from xlab.observe.placing.patterns import pattern_of
 from xlab.observe.records import Buffer, Memory
 from xlab.observe.records.buffers import alive_at, live_bytes
-from xlab.observe.records.repeats import Place
+from xlab.observe.records.repeats import LayerPlace
 from xlab.observe.records.units import plural, size_text
 
 WIDTH, MAP_HEIGHT, CURVE_HEIGHT, GUTTER = 820, 250, 64, 62
@@ -190,7 +190,7 @@ class Alike(NamedTuple):
         return sum(b.size for b in self.members)
 
 
-def alike(buffers: Sequence[Buffer], places: Mapping[int, Place] | None = None) -> list[Alike]:
+def alike(buffers: Sequence[Buffer], places: Mapping[int, LayerPlace] | None = None) -> list[Alike]:
     """The buffers of a program, those of repeated layers together, in order of the first of each.
 
     >>> two = [Buffer(f"params[{n}]['w']", 8, "argument") for n in range(2)]
@@ -260,7 +260,7 @@ def lines_of(group: Alike) -> str:
     return str(found.pop()) if len(found) == 1 else ""
 
 
-def peak_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node | None:
+def peak_node(m: Memory, places: Mapping[int, LayerPlace] | None = None) -> Node | None:
     """What is alive at the peak, largest first; what repeated layers hold in one row."""
     found = alive_at(m.buffers, m.peak_step)
     if m.peak_step < 0 or not found:

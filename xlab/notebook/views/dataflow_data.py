@@ -18,7 +18,7 @@ from xlab.notebook.views.draw import Node, clean, finite, h, key
 from xlab.notebook.views.layout import mesh_data
 from xlab.observe.records import ArrayLayout, MeshInfo, Program, Transfer
 from xlab.observe.records.overlap import overlap_mark
-from xlab.observe.records.repeats import Place, places
+from xlab.observe.records.repeats import LayerPlace, places
 from xlab.observe.records.transfers import (
     advice_word,
     alike,
@@ -101,11 +101,11 @@ def listed(transfers: Sequence[Transfer]) -> tuple[list[int], list[int]]:
     return order[:STILL_ROWS], order[STILL_ROWS:MOST_ROWS]
 
 
-Layers = Mapping[tuple[int, int], Place]
+Layers = Mapping[tuple[int, int], LayerPlace]
 """Where in repeated layers an equation stands, by program and number."""
 
 
-def layers_of(programs: Sequence[Program]) -> dict[tuple[int, int], Place]:
+def layers_of(programs: Sequence[Program]) -> dict[tuple[int, int], LayerPlace]:
     """The places of the equations of some programs that stand in repeated layers."""
     return {(n, at): place for n, p in enumerate(programs) for at, place in places(p).items()}
 

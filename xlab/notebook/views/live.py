@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
-from xlab.observe.records.live import Live, Row, devices_text, rows
+from xlab.observe.records.live import Live, LiveRow, devices_text, rows
 from xlab.observe.records.units import plural, size_text
 
 MOST_ROWS = 200
@@ -89,7 +89,7 @@ def devices_table(devices: Sequence[tuple[int, int]]) -> Node:
     )
 
 
-def array_row(r: Row, most: int) -> Node:
+def array_row(r: LiveRow, most: int) -> Node:
     """One array, or those without a name that are alike."""
     a = r.array
     alone = r.number == 1 and a.source is not None

@@ -19,7 +19,7 @@ from xlab.notebook.views.buffers import (
 from xlab.notebook.views.draw import Node, h, panel, table
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Buffer, Memory, Program
-from xlab.observe.records.repeats import Place, places
+from xlab.observe.records.repeats import LayerPlace, places
 from xlab.observe.records.units import plural, size_text
 
 PARTS = (
@@ -31,7 +31,7 @@ PARTS = (
 MOST_BUFFERS = 40
 
 
-def memory_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node:
+def memory_node(m: Memory, places: Mapping[int, LayerPlace] | None = None) -> Node:
     """One program: a bar of its parts, donations, and the largest buffers over the schedule."""
     total = max(1, sum(getattr(m, name) for name, _ in PARTS))
     bars = [
@@ -90,7 +90,7 @@ def memory_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node:
     return h("div", {"class": "xl-memory"}, *parts)
 
 
-def buffers_node(m: Memory, places: Mapping[int, Place] | None = None) -> Node | None:
+def buffers_node(m: Memory, places: Mapping[int, LayerPlace] | None = None) -> Node | None:
     """The largest buffers: a bar from birth to last use; those alive at the peak are solid. What repeated layers hold is one row."""
     if not m.buffers:
         return None

@@ -107,7 +107,7 @@ def _share(part: float, back: float, whole: float) -> Node:
     whole = whole or 1.0
     return h(
         "td",
-        {"class": "xl-share", "title": f"backward {time_text(back)}" if back else None},
+        {"class": "xl-cost-share", "title": f"backward {time_text(back)}" if back else None},
         h("i", {"style": f"width:{60 * (part - back) / whole:.0f}px"}),
         h("i", {"class": "xl-backward", "style": f"width:{60 * back / whole:.0f}px"})
         if back

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table, warning
 from xlab.notebook.views.live import devices_table
-from xlab.observe.records.sharding_tree import Row, ShardingTree, rows
+from xlab.observe.records.sharding_tree import ShardingTree, TreeRow, rows
 from xlab.observe.records.units import plural, size_text
 
 MOST_ROWS = 400
@@ -17,7 +17,7 @@ def _size(size: int) -> Node:
     return h("td", {"class": "n", "title": f"{size:,} B"}, size_text(size) if size else "")
 
 
-def _row(r: Row, most: int) -> Node:
+def _row(r: TreeRow, most: int) -> Node:
     leaf = r.leaf
     whole = leaf is not None and leaf.copies > 1
     heavy = whole and r.bytes_per_device > LARGE * most

@@ -154,6 +154,7 @@ class JaxProgram:
         return fun if static and fun is not None else self.jax_compiled
 
     def _with_held(self, *args: Any, **kwargs: Any) -> Any:
+        assert self.held is not None  # `callee` has asked
         args, kwargs = self.held.dynamic(args, kwargs)
         return self.jax_compiled(*args, **kwargs)
 

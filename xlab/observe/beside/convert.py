@@ -228,7 +228,7 @@ def source(info: Any, around: tuple) -> tuple:
         found: tuple = (*around[:2], scope, *around[3:])
     else:
         found = (*frames[0], scope, (tuple(x for f in frames[1:] for x in f), None))
-    return _source_info.Transposed(found) if backward else found
+    return _source_info.TransposedLocation(found) if backward else found
 
 
 def _frames(traceback: Any) -> list[tuple[Any, int]]:

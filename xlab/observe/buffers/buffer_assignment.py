@@ -21,7 +21,7 @@ class Allocation(NamedTuple):
     internal: bool = False  # tables of addresses, and what one operation keeps to itself
 
 
-class Placed(NamedTuple):
+class PlacedValue(NamedTuple):
     """A value in an allocation; `index` is its place in the result of its instruction, when that is a tuple."""
 
     instruction: str
@@ -31,7 +31,7 @@ class Placed(NamedTuple):
     allocation: Allocation
 
 
-def read(assignment: bytes, module: bytes) -> tuple[Placed, ...]:
+def read(assignment: bytes, module: bytes) -> tuple[PlacedValue, ...]:
     """Every value of a serialized `BufferAssignmentProto`, with names from the serialized `HloModuleProto`.
 
     Values without an instruction of a known name are left out.
@@ -51,7 +51,7 @@ def read(assignment: bytes, module: bytes) -> tuple[Placed, ...]:
         for number, offset, size in assigned:
             instruction, index = made.get(number, (-1, ()))
             if instruction in names:
-                out.append(Placed(names[instruction], index, size, offset, allocation))
+                out.append(PlacedValue(names[instruction], index, size, offset, allocation))
     return tuple(out)
 
 

@@ -83,7 +83,7 @@ def _buffers(stages: ProgramStages) -> tuple[Buffer, ...]:
     return tuple(sorted(buffers, key=lambda b: (b.start, b.name)))
 
 
-def _assigned(stages: ProgramStages, placed: tuple[_assignment.Placed, ...]) -> list[Buffer]:
+def _assigned(stages: ProgramStages, placed: tuple[_assignment.PlacedValue, ...]) -> list[Buffer]:
     """Buffers as the compiler laid them out. A loop is one step, at which all of its inner values are alive."""
     module = stages.hlo
     entry = module.entry.instructions

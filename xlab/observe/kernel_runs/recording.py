@@ -186,7 +186,7 @@ def fault_of(error: Exception, machine: Machine, paths: Paths) -> KernelFault:
     return KernelFault(kind, words, machine.count, step, int(place.get("core", 0)), "", source)
 
 
-class Session:
+class KernelSession:
     """A machine behind a live view: it answers what the record has not.
 
     Args:

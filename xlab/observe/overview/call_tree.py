@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xlab.observe.overview.flattened import Frame, Operation
+from xlab.observe.overview.flattened import FlatEquation, Frame
 from xlab.observe.programs import names as _names
 from xlab.observe.records.call_tree import Call
 
@@ -41,14 +41,14 @@ class _Node:
     name: str
     site: Frame | None = None
     in_loop: bool = False
-    own: list[tuple[Operation, Figures]] = field(default_factory=list)
+    own: list[tuple[FlatEquation, Figures]] = field(default_factory=list)
     children: dict[Any, _Node] = field(default_factory=dict)
     once: Counter = field(default_factory=Counter)
     every: Counter = field(default_factory=Counter)
     unknown: bool = False
 
 
-def call_tree(operations: Iterable[tuple[Operation, Figures]], title: str) -> Call:
+def call_tree(operations: Iterable[tuple[FlatEquation, Figures]], title: str) -> Call:
     """The tree of calls of a program.
 
     Args:
@@ -88,7 +88,7 @@ def in_loop(code: Any, offset: int) -> bool:
     return any(begin <= offset <= end for begin, end in _loops(code))
 
 
-def _add(root: _Node, op: Operation, figures: Figures) -> None:
+def _add(root: _Node, op: FlatEquation, figures: Figures) -> None:
     """Puts an equation under the functions that led to it."""
     node, site, looped = root, None, False
     signature = op.eqn.primitive.name, op.path

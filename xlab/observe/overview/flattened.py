@@ -29,13 +29,13 @@ _READS_FUSED = frozenset(("elementwise", "reduction"))
 
 
 @dataclass
-class Value:
+class FlatValue:
     """A value of the program on one device: its bytes, and who reads it."""
 
     nbytes: float
     axes: tuple[str, ...] = ()
-    made_by: Operation | None = None
-    read_by: list[Operation] = field(default_factory=list)
+    made_by: FlatEquation | None = None
+    read_by: list[FlatEquation] = field(default_factory=list)
     boundary: bool = False
 
     @property
@@ -50,7 +50,7 @@ class Value:
 
 
 @dataclass
-class Operation:
+class FlatEquation:
     """One equation as it runs: its cost on one device, how often, and which functions led to it."""
 
     number: int
@@ -63,8 +63,8 @@ class Operation:
     source: Any
     scope: str
     probability: float = 1.0
-    reads: list[Value] = field(default_factory=list)
-    writes: list[Value] = field(default_factory=list)
+    reads: list[FlatValue] = field(default_factory=list)
+    writes: list[FlatValue] = field(default_factory=list)
 
     @property
     def communicates(self) -> bool:
@@ -118,7 +118,7 @@ class _Place:
     """Whether types are those of one device already, inside of `shard_map`."""
 
 
-def flattened(stages: ProgramStages) -> list[Operation]:
+def flattened(stages: ProgramStages) -> list[FlatEquation]:
     """All operations of a program in the order of its equations; those of a loop once, with how often they run."""
     return _Flattener(stages).whole()
 
@@ -131,9 +131,9 @@ class _Flattener:
             {str(n): int(s) for n, s in zip(mesh.axis_names, mesh.axis_sizes)} if mesh else {}
         )
         self.specs = propagated_specs(stages) if self.sizes and stages.is_lowered else {}
-        self.operations: list[Operation] = []
+        self.operations: list[FlatEquation] = []
 
-    def whole(self) -> list[Operation]:
+    def whole(self) -> list[FlatEquation]:
         jaxpr = self.stages.closed.jaxpr
         given = argument_specs(self.stages) if self.sizes else {}
         values = {
@@ -145,7 +145,7 @@ class _Flattener:
             v.boundary = True
         return self.operations
 
-    def value(self, aval: Any, spec: Any, local: bool = False, boundary: bool = False) -> Value:
+    def value(self, aval: Any, spec: Any, local: bool = False, boundary: bool = False) -> FlatValue:
         """A value on one device: the part that its sharding gives each."""
         if not local and spec is None and hasattr(aval, "sharding"):
             spec = spec_of(aval.sharding, aval.ndim)
@@ -156,21 +156,21 @@ class _Flattener:
             for a in dim
             if isinstance(a, str) and a in self.sizes
         )
-        return Value(bytes_of([aval]) / self.ways(axes), axes, boundary=boundary)
+        return FlatValue(bytes_of([aval]) / self.ways(axes), axes, boundary=boundary)
 
     def ways(self, axes: Sequence[str]) -> int:
         return math.prod(self.sizes[a] for a in dict.fromkeys(axes))
 
-    def program(self, jaxpr: Jaxpr, values: dict[Var, Value], at: _Place) -> list[Value]:
+    def program(self, jaxpr: Jaxpr, values: dict[Var, FlatValue], at: _Place) -> list[FlatValue]:
         """Adds the operations of a program; gives its results."""
-        read = lambda a: values[a] if type(a) is not Literal and a in values else Value(0.0)
+        read = lambda a: values[a] if type(a) is not Literal and a in values else FlatValue(0.0)
         for eqn in jaxpr.eqns:
             ins = [read(a) for a in eqn.invars]
             outs = self.equation(eqn, ins, at)
             values.update(zip(eqn.outvars, outs))
         return [read(a) for a in jaxpr.outvars]
 
-    def results(self, eqn: JaxprEqn, number: int, local: bool) -> list[Value]:
+    def results(self, eqn: JaxprEqn, number: int, local: bool) -> list[FlatValue]:
         specs = list(self.specs.get(number, ()))
         out = []
         for v in eqn.outvars:
@@ -178,7 +178,7 @@ class _Flattener:
             out.append(self.value(v.aval, spec, local))
         return out
 
-    def equation(self, eqn: JaxprEqn, ins: list[Value], at: _Place) -> list[Value]:
+    def equation(self, eqn: JaxprEqn, ins: list[FlatValue], at: _Place) -> list[FlatValue]:
         number = self.stages.numbers[id(eqn)]
         here = self.here(eqn, at)
         if eqn.primitive not in cost_rules and eqn.primitive not in collective_rules:
@@ -190,7 +190,7 @@ class _Flattener:
         if cost.unit == "free" and ins and len(outs) == 1:
             return [ins[0] if ins[0].nbytes >= outs[0].nbytes else outs[0]]
         ways = 1 if at.local else self.ways([a for v in (*ins, *outs) for a in v.axes])
-        op = Operation(
+        op = FlatEquation(
             number, eqn, cost, ways, here.times, here.path, here.backward, here.source,
             here.scope, here.probability, ins, outs,
         )  # fmt: skip
@@ -229,8 +229,8 @@ class _Flattener:
         )  # fmt: skip
 
     def inside(
-        self, eqn: JaxprEqn, flow: Any, number: int, ins: list[Value], at: _Place
-    ) -> list[Value]:
+        self, eqn: JaxprEqn, flow: Any, number: int, ins: list[FlatValue], at: _Place
+    ) -> list[FlatValue]:
         """The operations of the programs inside an equation; gives its results."""
         if isinstance(flow, CallFlow):
             inner = open_jaxpr(flow.jaxpr)
@@ -269,7 +269,7 @@ class _Flattener:
                 self.body(inner, [], at)
         return outs
 
-    def body(self, inner: Any, ins: list[Value], at: _Place, whole: bool = False) -> None:
+    def body(self, inner: Any, ins: list[FlatValue], at: _Place, whole: bool = False) -> None:
         """Operations of a loop's body or of a branch, whose inputs and results lie in memory."""
         jaxpr = open_jaxpr(inner)
         values = {}
@@ -278,7 +278,7 @@ class _Flattener:
             axes = ins[i].axes if i < len(ins) else ()
             if not at.local:
                 nbytes /= self.ways(axes)
-            values[v] = Value(nbytes, axes, boundary=True)
+            values[v] = FlatValue(nbytes, axes, boundary=True)
         values |= {v: self.value(v.aval, None, at.local, True) for v in jaxpr.constvars}
         for result in self.program(jaxpr, values, at):
             result.boundary = True

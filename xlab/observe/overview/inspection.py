@@ -86,7 +86,7 @@ def measured(stages: ProgramStages) -> Measures:
 
 
 @dataclass(frozen=True)
-class Place:
+class EquationPlace:
     """An equation where it stands: its program, how often that runs, and what its inputs are outside."""
 
     eqn: JaxprEqn
@@ -127,7 +127,7 @@ class Inspection:
         return _machine()
 
     @functools.cached_property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[EquationPlace, ...]:
         """Every equation with where it stands, in the order of the program."""
         return tuple(_places(self.stages.closed.jaxpr, 1, ()))
 
@@ -302,9 +302,11 @@ _VIEWS = frozenset(
 )  # fmt: skip
 
 
-def _places(jaxpr: Jaxpr, times: int | None, loops: tuple[JaxprEqn, ...]) -> Iterable[Place]:
+def _places(
+    jaxpr: Jaxpr, times: int | None, loops: tuple[JaxprEqn, ...]
+) -> Iterable[EquationPlace]:
     for eqn in jaxpr.eqns:
-        yield Place(eqn, jaxpr, times, loops)
+        yield EquationPlace(eqn, jaxpr, times, loops)
         flow = flow_of(eqn)
         if flow is None:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.core.jaxpr import JaxprEqn, Var
@@ -255,7 +255,7 @@ def _permute(t: Transfer, eqn: JaxprEqn, at: Inspection) -> str:
 
 
 def patterns_of(
-    mine: Sequence[Transfer], known: dict[int, str], program: int
+    mine: Sequence[Transfer], known: Mapping[int, str], program: int
 ) -> tuple[Pattern, ...]:
     """The patterns with the collectives that belong to each, those with most first."""
     groups: dict[tuple[str, tuple[str, ...]], list[Transfer]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from xlab.interpreters.communication_costs import LINKS, Interconnect
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.call_tree import Figures, call_tree
-from xlab.observe.overview.flattened import Operation, flattened
+from xlab.observe.overview.flattened import FlatEquation, flattened
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Memory, Transfer
@@ -143,18 +143,18 @@ def step_cost(
     )
 
 
-def _often(op: Operation) -> float:
+def _often(op: FlatEquation) -> float:
     return (1 if op.times is None else op.times) * op.probability
 
 
-def _priced(op: Operation, machine: Machine, devices: int) -> tuple[float, str]:
+def _priced(op: FlatEquation, machine: Machine, devices: int) -> tuple[float, str]:
     """Microseconds of one run of one operation without what it sends, and what bounds it."""
     compute, memory, start = operation_us(op, machine, devices)
     parts = {"compute": compute, "memory": memory, "overhead": start}
     return max(compute, memory) + start, max(parts, key=lambda name: parts[name])
 
 
-def operation_us(op: Operation, machine: Machine, devices: int) -> tuple[float, float, float]:
+def operation_us(op: FlatEquation, machine: Machine, devices: int) -> tuple[float, float, float]:
     """Microseconds of one run of one operation: its arithmetic, its bytes, and what it takes to start it."""
     if op.communicates or op.cost.unit == "free":
         return 0.0, 0.0, 0.0
@@ -183,7 +183,7 @@ def _us(t: Transfer) -> float:
     return max(0.0, (t.predicted_us or 0.0) - hidden) * (1 if t.times is None else t.times)
 
 
-def _figures(op: Operation, us: float, sent: Iterable[Transfer]) -> Figures:
+def _figures(op: FlatEquation, us: float, sent: Iterable[Transfer]) -> Figures:
     often = _often(op)
     work = op.cost.flops + op.cost.transcendentals
     return Figures(
@@ -278,7 +278,7 @@ def _sums(
 
 
 def _notes(
-    operations: Sequence[Operation], machine: Machine, devices: int, peak: int | None
+    operations: Sequence[FlatEquation], machine: Machine, devices: int, peak: int | None
 ) -> list[str]:
     notes = []
     if any(op.times is None for op in operations):

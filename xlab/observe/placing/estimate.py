@@ -18,7 +18,12 @@ from xlab.interpreters.communication_costs import Interconnect, price, sent_per_
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe.overview.flattened import flattened
 from xlab.observe.overview.step_cost import operation_us
-from xlab.observe.placing.partition_model import Message, PartitionModel, Placed, Spec
+from xlab.observe.placing.partition_model import (
+    Partitioned,
+    PartitionModel,
+    PlannedCollective,
+    Spec,
+)
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.machine import Machine
 from xlab.sharding import NamedSharding
@@ -33,7 +38,7 @@ class Estimate(NamedTuple):
     peak: float
     sent: float
     collectives: int
-    messages: tuple[Message, ...] = ()
+    messages: tuple[PlannedCollective, ...] = ()
 
 
 class Estimator:
@@ -144,7 +149,7 @@ class Estimator:
 
     def placed(
         self, arguments: Sequence[Spec], sizes: Mapping[str, int], free: Sequence[int] = ()
-    ) -> Placed:
+    ) -> Partitioned:
         """Where all values would lie."""
         given = [*((),) * self.leading, *arguments]
         return self.model.run(given, sizes, self._results(sizes, free))
@@ -159,7 +164,7 @@ class Estimator:
         before = len(self.program.main.results) - len(asked)
         return [*(None,) * before, *asked] if before >= 0 else []
 
-    def _price(self, m: Message, sizes: Mapping[str, int]) -> tuple[float, float]:
+    def _price(self, m: PlannedCollective, sizes: Mapping[str, int]) -> tuple[float, float]:
         n = math.prod(sizes.get(a, 1) for a in m.axes)
         key = (m.kind, n, m.nbytes)
         found = self._prices.get(key)
@@ -172,7 +177,7 @@ class Estimator:
             found = self._prices[key] = (us, sent)
         return found
 
-    def _compute(self, placed: Placed) -> float:
+    def _compute(self, placed: Partitioned) -> float:
         parts = np.array(placed.parts).reshape(-1, 2)
         count = np.bincount(self.carriers, self.weights, minlength=len(self.costs))
         known = parts[self.carried]
@@ -189,7 +194,7 @@ class Estimator:
         compute, memory, start = self.costs.T
         return float((np.maximum(compute * means[0], memory * means[1]) + start).sum())
 
-    def _peak(self, placed: Placed, sizes: Mapping[str, int], devices: int) -> float:
+    def _peak(self, placed: Partitioned, sizes: Mapping[str, int], devices: int) -> float:
         ways: dict[Spec | None, float] = {None: float(devices)}
         part = []
         for spec in placed.specs:
@@ -217,13 +222,13 @@ class Estimator:
             self.temporary = min(4.0, max(0.1, (peak - least) / alive))
 
 
-def combined(messages: Sequence[Message]) -> list[Message]:
+def combined(messages: Sequence[PlannedCollective]) -> list[PlannedCollective]:
     """Sums that can wait for one another as one, as compilers combine them.
 
-    >>> [m.nbytes for m in combined([Message("all_reduce", ("i",), n, 1.0, 0, -1) for n in (4.0, 8.0)])]
+    >>> [m.nbytes for m in combined([PlannedCollective("all_reduce", ("i",), n, 1.0, 0, -1) for n in (4.0, 8.0)])]
     [12.0]
     """
-    out: list[Message] = []
+    out: list[PlannedCollective] = []
     at: dict[tuple, int] = {}
     for m in messages:
         key = (m.kind, m.axes, m.times, m.level)

@@ -10,12 +10,12 @@ from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.overview.step_cost import step_cost
 from xlab.observe.placing.estimate import Estimator
-from xlab.observe.placing.patterns import Group, groups_of, matches
+from xlab.observe.placing.patterns import ArgumentGroup, groups_of, matches
 from xlab.observe.placing.search import Search
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.records.machine import Machine
 from xlab.observe.records.whatif import Placement, Ranking, WhatIf
-from xlab.observe.sharding.experiment import Experiment as _Experiment
+from xlab.observe.sharding.experiment import BaseExperiment as _Experiment
 from xlab.observe.sharding.experiment import Spec
 from xlab.observe.timing.warm_runs import warm_us
 
@@ -54,7 +54,7 @@ class Experiment(_Experiment):
         self._estimators: dict[tuple, Estimator] = {}
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[ArgumentGroup]:
         """Arguments that move together: those of repeated layers."""
         avals = self.stages.closed.in_avals
         kinds = [(s, str(avals[i].dtype)) for i, s in zip(self.arguments, self.shapes)]

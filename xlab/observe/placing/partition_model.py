@@ -19,7 +19,7 @@ Spec = tuple[tuple[str, ...], ...]
 """Per dimension the mesh axes that split it."""
 
 
-class Message(NamedTuple):
+class PlannedCollective(NamedTuple):
     """One collective that would run: over which axes, bytes of each device before it, how often, for which equation, and after how many others.
 
     `level` is -1 for one that no other operation than of elements waits for: the compiler makes one of all of these.
@@ -33,7 +33,7 @@ class Message(NamedTuple):
     level: int = 0
 
 
-class Placed(NamedTuple):
+class Partitioned(NamedTuple):
     """What a run of the model gives.
 
     `specs` are by number of the value, None where nothing decides; `parts` by operation in order of `PartitionModel.ops`: the part of the
@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     """
 
     specs: list[Spec | None]
-    messages: list[Message]
+    messages: list[PlannedCollective]
     parts: list[tuple[float, float]]
 
 
@@ -111,7 +111,7 @@ class PartitionModel:
         arguments: Sequence[Spec | None],
         sizes: Mapping[str, int],
         results: Sequence[Spec | None] = (),
-    ) -> Placed:
+    ) -> Partitioned:
         """Where everything lies and what is sent, for arguments that lie so on a mesh of these sizes; results that must lie somewhere are moved there."""
         run = _Run(self, sizes)
         main = self.program.main
@@ -121,7 +121,7 @@ class PartitionModel:
         for v, spec in zip(main.results, results):
             if spec is not None:
                 run.move(v, spec, 1.0, -1)
-        return Placed(run.specs, run.messages, run.parts)
+        return Partitioned(run.specs, run.messages, run.parts)
 
 
 class _Run:
@@ -131,7 +131,7 @@ class _Run:
         self.model, self.sizes = model, dict(sizes)
         self.key = tuple(self.sizes.items())
         self.specs: list[Spec | None] = [None] * len(model.program.shapes)
-        self.messages: list[Message] = []
+        self.messages: list[PlannedCollective] = []
         self.parts: list[tuple[float, float]] = [(1.0, 1.0)] * len(model.ops)
         self.moved: set = set()
         self.levels = [0] * len(model.program.shapes)
@@ -146,7 +146,7 @@ class _Run:
             if local:
                 sent = model.manual(op.equation) if op.equation >= 0 else None
                 if sent is not None and op.name in _COLLECTIVE:
-                    self.messages.append(Message(*sent, times, op.equation))
+                    self.messages.append(PlannedCollective(*sent, times, op.equation))
                 for v in op.results:
                     specs[v] = ((),) * len(model.program.shapes[v])
                 continue
@@ -167,11 +167,15 @@ class _Run:
                 if (*wanted, kind, axes) not in self.moved:
                     self.moved.add((*wanted, kind, axes))
                     after = self.levels[op.operands[k]]
-                    self.messages.append(Message(kind, axes, nbytes, times, op.equation, after))
+                    self.messages.append(
+                        PlannedCollective(kind, axes, nbytes, times, op.equation, after)
+                    )
             if made.sums:
                 last = model.last[id(op)]
                 for kind, axes, nbytes in made.sums:
-                    one = Message(kind, axes, nbytes, times, op.equation, -1 if last else level)
+                    one = PlannedCollective(
+                        kind, axes, nbytes, times, op.equation, -1 if last else level
+                    )
                     self.messages.append(one)
                 level += 1
             for v in op.results:
@@ -303,7 +307,7 @@ class _Run:
             self.moved.add((v, wanted))
             shape, size = self.model.program.shapes[v], self.model.program.itemsizes[v]
             for kind, axes, nbytes in self.steps(was, wanted, shape, size):
-                self.messages.append(Message(kind, axes, nbytes, times, equation))
+                self.messages.append(PlannedCollective(kind, axes, nbytes, times, equation))
 
     def local(self, v: int, spec: Spec | None) -> float:
         nbytes = self.model.nbytes[v]

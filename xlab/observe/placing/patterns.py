@@ -17,7 +17,7 @@ _INDEX = re.compile(r"^\[\d+\]$")
 _COUNTED = re.compile(r"^(\['|\.)(.*?)(\d+)('\])?$")
 
 
-class Group(NamedTuple):
+class ArgumentGroup(NamedTuple):
     """Arguments that move together: a pattern of paths, and their numbers."""
 
     pattern: str
@@ -44,7 +44,7 @@ def pattern_of(name: str) -> str:
     return "".join((*out, parts[-1]))
 
 
-def groups_of(names: Sequence[str], kinds: Sequence[Any]) -> list[Group]:
+def groups_of(names: Sequence[str], kinds: Sequence[Any]) -> list[ArgumentGroup]:
     """Arguments by pattern and kind (shape, dtype), in order of their first; what cannot be told apart by its pattern stays by itself.
 
     >>> groups_of(["p[0]['w']", "p[1]['w']", "x"], [(4, 4), (4, 4), (4,)])
@@ -58,14 +58,14 @@ def groups_of(names: Sequence[str], kinds: Sequence[Any]) -> list[Group]:
         key = (pattern_of(name), kind)
         found.setdefault(key, []).append(n)
         of.setdefault(key[0], set()).add(kind)
-    out: list[Group] = []
+    out: list[ArgumentGroup] = []
     for (pattern, _), members in found.items():
         if len(members) == 1:
-            out.append(Group(names[members[0]], tuple(members)))
+            out.append(ArgumentGroup(names[members[0]], tuple(members)))
         elif len(of[pattern]) == 1:
-            out.append(Group(pattern, tuple(members)))
+            out.append(ArgumentGroup(pattern, tuple(members)))
         else:  # several kinds share the pattern: the first stands for those of its kind
-            out.append(Group(f"{names[members[0]]} (+{len(members) - 1})", tuple(members)))
+            out.append(ArgumentGroup(f"{names[members[0]]} (+{len(members) - 1})", tuple(members)))
     return out
 
 
@@ -79,7 +79,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def by_pattern(
-    names: Sequence[str], specs: Sequence[Any], groups: Iterable[Group]
+    names: Sequence[str], specs: Sequence[Any], groups: Iterable[ArgumentGroup]
 ) -> tuple[tuple[str, Any], ...]:
     """Specs by pattern where all members agree and the pattern is theirs alone, by path otherwise."""
     out: list[tuple[str, Any]] = []

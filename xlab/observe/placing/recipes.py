@@ -9,7 +9,7 @@ from typing import NamedTuple
 from xlab.backend.factors import FactorOp, Region, Rule
 from xlab.observe.placing.estimate import Estimator
 from xlab.observe.placing.partition_model import WAITS, Spec
-from xlab.observe.placing.patterns import Group
+from xlab.observe.placing.patterns import ArgumentGroup
 
 DATA, FSDP, TENSOR, BOTH = (
     "data parallel",
@@ -21,7 +21,7 @@ DATA, FSDP, TENSOR, BOTH = (
 _PRODUCTS = ("dot_general", "convolution", "gather")
 
 
-class Use(NamedTuple):
+class FirstUse(NamedTuple):
     """The first product that an argument takes part in: the operation, and at which place."""
 
     op: FactorOp
@@ -34,7 +34,7 @@ class Roles(NamedTuple):
     data: tuple[int, ...]
     weights: tuple[int, ...]
     batch: int
-    uses: Mapping[int, Use]
+    uses: Mapping[int, FirstUse]
 
 
 def roles(made: Estimator, names: Sequence[str], shapes: Sequence[Sequence[int]]) -> Roles:
@@ -49,7 +49,7 @@ def roles(made: Estimator, names: Sequence[str], shapes: Sequence[Sequence[int]]
     ((0,), (1, 2), 4)
     """
     origin = {v: n for n, v in enumerate(made.program.main.arguments[made.leading :])}
-    uses: dict[int, Use] = {}
+    uses: dict[int, FirstUse] = {}
     _trace(made.program.main, origin, set(), uses)
     kind: dict[int, str] = {}
     for n, use in uses.items():
@@ -75,14 +75,14 @@ def roles(made: Estimator, names: Sequence[str], shapes: Sequence[Sequence[int]]
 
 
 def _trace(
-    region: Region, origin: dict[int, int], constant: set[int], uses: dict[int, Use]
+    region: Region, origin: dict[int, int], constant: set[int], uses: dict[int, FirstUse]
 ) -> None:
     """Follows arguments, and what is made of one of them alone, to the products they go into."""
     for op in region.ops:
         if op.name in _PRODUCTS:
             for place, v in enumerate(op.operands[:2]):
                 if v in origin:
-                    uses.setdefault(origin[v], Use(op, place))
+                    uses.setdefault(origin[v], FirstUse(op, place))
         elif not op.regions and op.name not in WAITS:
             given = {origin.get(v, -1) for v in op.operands if v not in constant}
             if not given:
@@ -101,7 +101,7 @@ def _trace(
 def recipes(
     made: Estimator,
     known: Roles,
-    groups: Sequence[Group],
+    groups: Sequence[ArgumentGroup],
     names: Sequence[str],
     shapes: Sequence[Sequence[int]],
     sizes: Mapping[str, int],
@@ -168,7 +168,7 @@ def _tensor(
     specs: list[Spec],
     made: Estimator,
     known: Roles,
-    groups: Sequence[Group],
+    groups: Sequence[ArgumentGroup],
     names: Sequence[str],
     shapes: Sequence[Sequence[int]],
     sizes: Mapping[str, int],
@@ -220,9 +220,9 @@ def _kept(rule: Rule) -> set[int]:
 
 
 def _alike(
-    group: Group,
+    group: ArgumentGroup,
     known: Roles,
-    groups: Sequence[Group],
+    groups: Sequence[ArgumentGroup],
     names: Sequence[str],
     shapes: Sequence[Sequence[int]],
 ) -> list[int]:

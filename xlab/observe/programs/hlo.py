@@ -200,7 +200,7 @@ class Module:
                         self.computations[name], inner_times, inner_conditional, path
                     )
 
-    def collectives(self) -> list[Collective]:
+    def collectives(self) -> list[HloCollective]:
         """All collectives, in schedule order. One fused with computation that overlaps it counts once."""
         home = {id(i): c for c in self.computations.values() for i in c.instructions if i.kind}
         found, seen = [], set()
@@ -222,7 +222,7 @@ class Module:
 
 
 @dataclass(frozen=True)
-class Collective:
+class HloCollective:
     """A collective instruction. Groups and pairs are positions in the device assignment.
 
     `times` is how often the program runs it, None where a loop's length is not known; `conditional` where a branch decides.
@@ -466,7 +466,7 @@ _REDUCTIONS = {
 
 def _collective(
     module: Module, i: Instruction, local: dict[str, Instruction], times: Any, conditional: Any
-) -> Collective:
+) -> HloCollective:
     devices = max(module.partitions, module.replicas)
     shapes = tuple(local[o].shape for o in i.operands if o in local)
     pairs = tuple(
@@ -493,7 +493,7 @@ def _collective(
     bytes_out = i.bytes - (
         bytes_in if i.opcode in ("all-gather-start", "collective-permute-start") else 0
     )
-    return Collective(
+    return HloCollective(
         i,
         i.kind,
         reduction,

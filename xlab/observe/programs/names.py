@@ -14,7 +14,7 @@ from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.core.printing import HOIST_FROM, Names
-from xlab.core.source_info import Transposed, shown_name
+from xlab.core.source_info import TransposedLocation, shown_name
 from xlab.observe.records import Listing, Source
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -270,7 +270,7 @@ def as_typed(line: str) -> str:
 
 def is_transposed(eqn: JaxprEqn) -> bool:
     """Whether an equation belongs to the backward pass of its line."""
-    return type(eqn.raw_source_info) is Transposed
+    return type(eqn.raw_source_info) is TransposedLocation
 
 
 def source_of(eqn: JaxprEqn) -> Source | None:

@@ -17,7 +17,7 @@ _WRAPPER = re.compile(r"::|RunInvariantCheckers|^PjRt|\bCompile\b|^Codegen$")
 _LAST = "pipeline_end"
 
 
-class Place(NamedTuple):
+class PassPlace(NamedTuple):
     """Where a pass ran: its pipeline, which run of it from 0, and the pass that came next."""
 
     pipeline: str
@@ -34,7 +34,7 @@ def plain(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-def timed(found: Sequence[Pass], places: Sequence[Place], events: Sequence[Any]) -> list[Pass]:
+def timed(found: Sequence[Pass], places: Sequence[PassPlace], events: Sequence[Any]) -> list[Pass]:
     """Passes with their times, those that changed nothing between them in the order they ran, and last what writes code."""
     pipelines = sorted((e for e in events if _PIPELINE.search(e.name)), key=lambda e: e.start_ns)
     inside = [
@@ -96,7 +96,9 @@ def _runs(pipelines: Sequence[Any], inside: Sequence[Any]) -> dict[str, list[lis
     return runs
 
 
-def _event_of(p: Pass, place: Place, runs: dict[str, list[list[Any]]], seen: dict[int, int]) -> Any:
+def _event_of(
+    p: Pass, place: PassPlace, runs: dict[str, list[list[Any]]], seen: dict[int, int]
+) -> Any:
     """The run of a pass that made a change; None where the profiler saw none such."""
     every = runs.get(plain(place.pipeline), [])
     if not 0 <= place.run < len(every):
@@ -127,7 +129,7 @@ def _own_times(events: Sequence[Any]) -> dict[int, float]:
     return {key: max(0.0, us) for key, us in took.items()}
 
 
-def _until(p: Pass, place: Place, pipelines: Sequence[Any], inside: Sequence[Any]) -> Pass:
+def _until(p: Pass, place: PassPlace, pipelines: Sequence[Any], inside: Sequence[Any]) -> Pass:
     """Assigns changes made before a nested pipeline to the enclosing pass, if it is in the profile."""
     if p.name == f"before {p.pipeline}":
         spans = [e for e in pipelines if plain(_PIPELINE.sub("", e.name)) == plain(place.pipeline)]

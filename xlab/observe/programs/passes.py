@@ -14,7 +14,7 @@ from xlab.backend import profiling as _profiling
 from xlab.compile.executable import require_static
 from xlab.observe.beside.calls import readable
 from xlab.observe.programs.analysis_only import analysis_only
-from xlab.observe.programs.pass_times import Place, timed
+from xlab.observe.programs.pass_times import PassPlace, timed
 from xlab.observe.programs.recorder import paused
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records.passes import Pass, line_edits
@@ -154,7 +154,7 @@ class _Keeper:
     def __init__(self, budget: int | None):
         self.left = budget if budget is not None else 1 << 60
         self.budget = budget
-        self.places: list[Place] = []  # where each pass ran
+        self.places: list[PassPlace] = []  # where each pass ran
 
     def passes(self, stage: str, written: Iterator[_Written]) -> Iterator[Pass]:
         before: list[str] | None = None
@@ -175,7 +175,7 @@ class _Keeper:
                     pipeline=made.pipeline,
                 )
                 found, joined = self._kept(found, change, before, joined)
-                self.places.append(Place(made.pipeline, made.run, made.following))
+                self.places.append(PassPlace(made.pipeline, made.run, made.following))
                 yield found
             before = made.lines
 

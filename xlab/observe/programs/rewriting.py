@@ -10,7 +10,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.compile.history.provenance import provenance
 from xlab.compile.lowering import lower
-from xlab.compile.resolve import Request
+from xlab.compile.resolve import LoweringRequest
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.jaxpr import (
     ClosedJaxpr,
@@ -46,7 +46,7 @@ def lowered(
     made = lower(
         closed,
         low.name,
-        Request(
+        LoweringRequest(
             shardings_of(stages) if shardings is None else shardings,
             out_shardings=asked_of(stages) if outs is None else outs,
             donated=low.donated if donated is None else donated,
@@ -126,9 +126,11 @@ def with_ordinary(stages: ProgramStages, name: str) -> ProgramStages:
     owner, in_tree = stages.origin
     key = provenance(stages.closed).traced
     try:
-        values = {k: ast.literal_eval(text) for k, text in key.static.items()}
-    except (SyntaxError, AttributeError):
-        raise ValueError(f"the static arguments of {stages.name} are not known any more") from None
+        values = {k: ast.literal_eval(text) for k, text in key.static.items()} if key else {}
+    except (SyntaxError, ValueError):
+        values = {}
+    if not values:
+        raise ValueError(f"the static arguments of {stages.name} are not known any more")
     if type(values.get(name)) not in (bool, int, float, complex):
         raise ValueError(f"`{name}` of {stages.name} is no number")
     names = [p for p in inspect.signature(owner.fun).parameters if p not in values]

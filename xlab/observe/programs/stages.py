@@ -19,7 +19,7 @@ from xlab.compile.executable import Executable
 from xlab.compile.hi_boundary import CompiledHi, LoweredHi, on_arrays
 from xlab.compile.jit import jit
 from xlab.compile.lowering import MeshComputation, lower
-from xlab.compile.resolve import Request
+from xlab.compile.resolve import LoweringRequest
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
 from xlab.compile.tracing import own
 from xlab.core.jaxpr import (
@@ -85,7 +85,7 @@ class ProgramStages:
                 self._lowered = self._traced.lower()._lowered
             else:
                 self._lowered = lower(
-                    self.closed, self.name, Request([None] * len(self.closed.in_avals))
+                    self.closed, self.name, LoweringRequest([None] * len(self.closed.in_avals))
                 )
         return self._lowered
 

@@ -48,7 +48,7 @@ def place(source: Source | None) -> str:
     return f"{file}, line {source.line}" if source.line else file
 
 
-class Row(NamedTuple):
+class LiveRow(NamedTuple):
     """One row of the list: a named array, or all similar unnamed ones; `array` is the first, `place` its origin."""
 
     array: LiveArray
@@ -57,7 +57,7 @@ class Row(NamedTuple):
     place: str
 
 
-def rows(arrays: Sequence[LiveArray]) -> list[Row]:
+def rows(arrays: Sequence[LiveArray]) -> list[LiveRow]:
     """Arrays as they are listed, the most bytes first: those that no name holds together, by type, devices and sharding.
 
     >>> one = LiveArray("f32[2]", 8)
@@ -74,7 +74,7 @@ def rows(arrays: Sequence[LiveArray]) -> list[Row]:
     for group in groups.values():
         made = sorted({place(a.source) for a in group})
         out.append(
-            Row(
+            LiveRow(
                 group[0],
                 len(group),
                 sum(a.bytes for a in group),

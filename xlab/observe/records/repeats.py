@@ -57,14 +57,14 @@ def layers(program: Program) -> list[Repeat]:
     return [r._replace(name=name or r.name) for r, name in zip(found, names)]
 
 
-class Place(NamedTuple):
+class LayerPlace(NamedTuple):
     """Where in repeated layers something stands: which layers, and which equation of one of them, counted with those inside others."""
 
     layers: Repeat
     number: tuple[int, int]
 
 
-def places(program: Program) -> dict[int, Place]:
+def places(program: Program) -> dict[int, LayerPlace]:
     """The place of each equation that stands in layers, by its id; equations at the same place of different layers do the same.
 
     >>> layer = ("dot", "add", "tanh", "mul")
@@ -80,7 +80,7 @@ def places(program: Program) -> dict[int, Place]:
         for at, e in enumerate(program.equations[r.start : r.end]):
             inside = [e, *(one for p in e.nested for one, _ in p.walk())]
             for n, one in enumerate(inside):
-                out[one.id] = Place(r, (at % r.length, n))
+                out[one.id] = LayerPlace(r, (at % r.length, n))
     return out
 
 

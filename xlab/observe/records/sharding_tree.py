@@ -59,7 +59,7 @@ class ShardingTree(Record):
         return sum(leaf.bytes_total * (leaf.copies - 1) for leaf in self.leaves)
 
 
-class Row(NamedTuple):
+class TreeRow(NamedTuple):
     """One line of the drawn tree: a leaf, or what holds leaves. `times` neighbors that are alike are one line."""
 
     depth: int
@@ -70,14 +70,14 @@ class Row(NamedTuple):
     bytes_total: int
 
 
-def rows(tree: ShardingTree) -> list[Row]:
+def rows(tree: ShardingTree) -> list[TreeRow]:
     """The tree line by line, outer ones first; neighbors that are alike but for their index or name are one.
 
     >>> layer = lambda i: ShardingLeaf(("layers", f"[{i}]", "w"), "f32[4@x,4]", "", 1, 32, 64)
     >>> [(r.depth, r.label, r.times, r.bytes_per_device) for r in rows(ShardingTree("", (layer(0), layer(1))))]
     [(0, 'layers', 1, 64), (1, '[0] … [1]', 2, 64), (2, 'w', 1, 32)]
     """
-    out: list[Row] = []
+    out: list[TreeRow] = []
     _rows([(leaf.path, leaf) for leaf in tree.leaves], 0, out)
     return out
 
@@ -85,7 +85,7 @@ def rows(tree: ShardingTree) -> list[Row]:
 _Part = list[tuple[tuple[str, ...], ShardingLeaf]]
 
 
-def _rows(part: _Part, depth: int, out: list[Row]) -> None:
+def _rows(part: _Part, depth: int, out: list[TreeRow]) -> None:
     children = [(label, list(found)) for label, found in groupby(part, lambda at: at[0][depth])]
     for _, alike in groupby(children, lambda child: _form(child[1], depth)):
         same = list(alike)
@@ -96,7 +96,7 @@ def _rows(part: _Part, depth: int, out: list[Row]) -> None:
         total = sum(leaf.bytes_total for _, leaf in inside)
         ends = len(inside) == 1 and len(inside[0][0]) == depth + 1
         leaf = inside[0][1] if ends else None
-        out.append(Row(depth, label, times, leaf, each * times, total * times))
+        out.append(TreeRow(depth, label, times, leaf, each * times, total * times))
         if not ends:
             _rows(inside, depth + 1, out)
 

@@ -16,7 +16,7 @@ from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Transfer
 from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.collectives import collectives
-from xlab.observe.sharding.experiment import Experiment
+from xlab.observe.sharding.experiment import BaseExperiment
 from xlab.observe.sharding.per_device import done_apart
 from xlab.observe.sharding.reasons import Try, advice
 from xlab.observe.sharding.remedies import reasonable
@@ -43,12 +43,12 @@ def followed(
     if not tries or most < 1 or len(stages.equations) > MOST_EQUATIONS:
         return [_untried(stages, t, tries.get(n)) for n, t in enumerate(out)]
     try:
-        trying = Experiment(stages, link=link)
+        trying = BaseExperiment(stages, link=link)
     except ValueError:
         return out
     if not trying.mesh.are_all_axes_auto:
         return [_untried(stages, t, tries.get(n)) for n, t in enumerate(out)]
-    known: dict[Try, Compiled | None] = {}
+    known: dict[Try, CompiledAdvice | None] = {}
     kept = _advised(stages)
     before = _flops(stages), _memory(stages).peak
     # The heaviest first: what is left when the programs are used up costs least.
@@ -80,7 +80,7 @@ def _advised(stages: ProgramStages) -> dict[str, ProgramStages]:
     return memoize(stages, "advised", dict)
 
 
-class Compiled(NamedTuple):
+class CompiledAdvice(NamedTuple):
     """What is known of a program that was compiled as advised."""
 
     transfers: Sequence[Transfer]
@@ -95,7 +95,7 @@ def _untried(stages: ProgramStages, t: Transfer, ways: tuple[Try, ...] | None) -
     return t if given is None else t.replace(fix=advice(stages, given))
 
 
-def _compiled(trying: Experiment, given: Try, link: Any) -> Compiled | None:
+def _compiled(trying: BaseExperiment, given: Try, link: Any) -> CompiledAdvice | None:
     """The collectives, flops and peak of the program with what is tried; None where it cannot be compiled so."""
     with (
         contextlib.suppress(ValueError, NotImplementedError, TypeError, JaxRuntimeError),
@@ -109,7 +109,7 @@ def _compiled(trying: Experiment, given: Try, link: Any) -> Compiled | None:
             )
         )
         found = [t for t in collectives(made, link)[0] if t.instruction]
-        return Compiled(found, _flops(made), _memory(made).peak, made)
+        return CompiledAdvice(found, _flops(made), _memory(made).peak, made)
     return None
 
 
@@ -121,7 +121,7 @@ def _gone(
     t: Transfer,
     found: Sequence[Transfer],
     before: tuple[float, int],
-    made: Compiled,
+    made: CompiledAdvice,
     numbered: bool = True,
 ) -> str | None:
     """What the advised program still sends, as text; None if the collective stays or something worse appears.

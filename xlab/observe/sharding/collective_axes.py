@@ -34,7 +34,7 @@ def axes_of_pairs(mesh: MeshInfo, pairs: tuple[tuple[int, int], ...]) -> tuple[s
     )
 
 
-def itemsize(c: _hlo.Collective) -> int:
+def itemsize(c: _hlo.HloCollective) -> int:
     """Bytes of one element of what a collective moves."""
     dims = (
         c.operand_shapes[0].split("[")[1].split("]")[0]

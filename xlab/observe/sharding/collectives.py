@@ -34,7 +34,7 @@ from xlab.observe.sharding.collective_axes import (
     itemsize,
 )
 from xlab.observe.sharding.matching import (
-    Run,
+    CollectiveAxes,
     consumer,
     joint_cause,
     operand_equations,
@@ -214,7 +214,7 @@ def _joined(
         if known is None:
             known, read = decided(stages)
         number = ids[0] if ids else -1
-        cause = joint_cause(known, ids, c, module, Run(_axes(stages, c), summed))
+        cause = joint_cause(known, ids, c, module, CollectiveAxes(_axes(stages, c), summed))
         made = _added(stages, c, number, cause, read.get(number, ()), link, algorithm, program)
         tries = (
             cause.tries
@@ -251,7 +251,7 @@ def _equal(a: JaxprEqn, b: JaxprEqn) -> bool:
     return a.primitive is b.primitive and list(a.invars) == list(b.invars) and a.params == b.params
 
 
-def _combined(module: Any, c: _hlo.Collective, by_equation: Any, makers: Any) -> list[int]:
+def _combined(module: Any, c: _hlo.HloCollective, by_equation: Any, makers: Any) -> list[int]:
     """Collective equations that the compiler combined into one instruction: those whose operands it has."""
     if len(c.operand_shapes) < 2:
         return []
@@ -265,7 +265,7 @@ def _combined(module: Any, c: _hlo.Collective, by_equation: Any, makers: Any) ->
     ]
 
 
-def _axes(stages: ProgramStages, c: _hlo.Collective) -> tuple[str, ...]:
+def _axes(stages: ProgramStages, c: _hlo.HloCollective) -> tuple[str, ...]:
     """The mesh axes that a compiled collective runs over; empty where it runs over parts of some."""
     info = mesh_info(stages.mesh)
     if info is None:
@@ -283,7 +283,7 @@ def _device_ids(stages: ProgramStages) -> list[int]:
 
 def _user(
     w: _Written,
-    compiled: list[_hlo.Collective],
+    compiled: list[_hlo.HloCollective],
     stages: ProgramStages,
     link: Any,
     algorithm: Any,
@@ -372,7 +372,7 @@ def call_name(primitive: str) -> str:
 
 def _added(
     stages: ProgramStages,
-    c: _hlo.Collective,
+    c: _hlo.HloCollective,
     equation: int,
     cause: Cause | None,
     read: Sequence[PartitionedValue],
@@ -461,7 +461,7 @@ def _added(
 def _unlisted(
     stages: ProgramStages,
     eqn: JaxprEqn | None,
-    c: _hlo.Collective,
+    c: _hlo.HloCollective,
     axes: tuple[str, ...],
     read: Sequence[PartitionedValue],
 ) -> str:

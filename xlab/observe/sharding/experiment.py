@@ -1,4 +1,4 @@
-"""`Experiment`: a program as it was traced, compiled for other placements of its arguments and other meshes. Nothing runs.
+"""`BaseExperiment`: a program as it was traced, compiled for other placements of its arguments and other meshes. Nothing runs.
 
 It starts from the traced program and not from the function, so that what is compared is the program that ran; only where the types of
 values say how they lie (Explicit axes) or where a body is written for its mesh, the function is traced again.
@@ -15,7 +15,7 @@ import numpy as np
 
 from xlab.backend import client
 from xlab.compile.lowering import lower
-from xlab.compile.resolve import Request
+from xlab.compile.resolve import LoweringRequest
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from xlab.interpreters.communication_costs import Interconnect
@@ -66,14 +66,14 @@ def mesh_of(axes: Mapping[str, int], like: Mesh | None = None) -> Mesh:
     return Mesh(grid.reshape(sizes), names, tuple(kinds.get(name, others) for name in names))
 
 
-class Experiment:
+class BaseExperiment:
     """One program to try placements on.
 
     Example:
         >>> import numpy as np, xlab
         >>> from xlab.sharding import NamedSharding, PartitionSpec as P
         >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(mesh_of({"i": 1}), P("i")))
-        >>> tried = Experiment(xlab.jit(lambda x: x + 1), x).weigh({0: ((), ("i",))}, {"i": 4})
+        >>> tried = BaseExperiment(xlab.jit(lambda x: x + 1), x).weigh({0: ((), ("i",))}, {"i": 4})
         >>> tried.after.arguments, len(tried.after.collectives)
         ((('x', 'f32[8,8@i]'),), 0)
     """
@@ -172,7 +172,7 @@ class Experiment:
         return lower(
             closed,
             low.name,
-            Request(
+            LoweringRequest(
                 shardings,
                 out_shardings=outs,
                 donated=low.donated,

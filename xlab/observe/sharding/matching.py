@@ -13,7 +13,7 @@ from xlab.observe.sharding.reasons import Cause, Try
 from xlab.observe.sharding.reasons import together as gathered
 
 
-class Run(NamedTuple):
+class CollectiveAxes(NamedTuple):
     """The axes that a compiled collective runs over, and the equations whose parts are summed over some, with these."""
 
     axes: tuple[str, ...]
@@ -21,7 +21,7 @@ class Run(NamedTuple):
 
 
 def joint_cause(
-    known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.Module, run: Run
+    known: list[Cause], ids: Any, c: _hlo.HloCollective, module: _hlo.Module, run: CollectiveAxes
 ) -> Cause | None:
     """The cause of a collective; for one combined from several, all of their causes."""
     if len(c.operand_shapes) < 2:
@@ -103,7 +103,9 @@ def consumer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, .
     return ()
 
 
-def _cause(known: list[Cause], ids: Any, c: _hlo.Collective, run: Run) -> Cause | None:
+def _cause(
+    known: list[Cause], ids: Any, c: _hlo.HloCollective, run: CollectiveAxes
+) -> Cause | None:
     """The decision of the partitioner that a compiled collective carries out: one over its axes, and of several one that none has yet."""
     here = [k for k in known if k.equation in ids or k.reader in ids]
     summing = communication.reduces(c.kind)

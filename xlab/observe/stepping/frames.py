@@ -10,7 +10,7 @@ from xlab.core.hi_states import is_mutable
 from xlab.core.hi_types import in_use
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, last_uses
 from xlab.interpreters.control_flow import LoopFlow
-from xlab.observe.stepping.kernels import Points
+from xlab.observe.stepping.kernels import KernelPoints
 
 
 def in_other_places(values: Iterable, places: dict[int, Any]) -> list:
@@ -42,7 +42,7 @@ class Frame:
         loop: Loop | None = None,
     ):
         self.jaxpr, self.label, self.eqn, self.loop = jaxpr, label, eqn, loop
-        self.points: Points | None = None
+        self.points: KernelPoints | None = None
         self.last = last_uses(jaxpr)
         self.dirty = False
         self.start(values)

@@ -27,7 +27,7 @@ MOST_WORDS = 8
 EMPTY = Jaxpr([], [], [], [])
 
 
-class Part(NamedTuple):
+class AccessedPart(NamedTuple):
     """A block or a buffer that a step has read or written."""
 
     name: str
@@ -40,12 +40,12 @@ class Point(NamedTuple):
 
     call: int
     number: int
-    inputs: list[Part]
-    outputs: list[Part]
+    inputs: list[AccessedPart]
+    outputs: list[AccessedPart]
     text: str
 
 
-class Points:
+class KernelPoints:
     """A kernel call between two of its grid steps. Copies share the machine, each with a turn of its own."""
 
     def __init__(self, eqn: JaxprEqn, machine: Machine, call: int):
@@ -53,8 +53,8 @@ class Points:
         self.turn, self.number = 0, 0
         self.error: Exception | None = None
 
-    def copy(self) -> Points:
-        new = object.__new__(Points)
+    def copy(self) -> KernelPoints:
+        new = object.__new__(KernelPoints)
         new.__dict__.update(self.__dict__)
         return new
 
@@ -84,8 +84,8 @@ class Points:
 
     def _point(self, number: int, events: Sequence[Any]) -> Point:
         core = events[-1].core if events else 0
-        reads: dict[str, Part] = {}
-        writes: dict[str, Part] = {}
+        reads: dict[str, AccessedPart] = {}
+        writes: dict[str, AccessedPart] = {}
         words: dict[str, list[str]] = {"reads": [], "writes": []}
         step = number
         blocks = {e.operand for e in events if isinstance(e, BlockEvent)}
@@ -114,7 +114,9 @@ class Points:
             self.call, step, list(reads.values()), list(writes.values()), text or "nothing"
         )
 
-    def _part(self, name: str, box: list[tuple[int, int]], core: int, block: bool) -> Part | None:
+    def _part(
+        self, name: str, box: list[tuple[int, int]], core: int, block: bool
+    ) -> AccessedPart | None:
         """The part of an array that lies in it; of scratch, and of what the kernel made, the whole."""
         program = self.machine.program
         for number, operand in enumerate(program.operands):
@@ -145,15 +147,17 @@ class Points:
         return [asarray(x) for x in self.machine.outputs()]
 
 
-def _known(name: str, where: str, values: np.ndarray, written: np.ndarray | None) -> Part | None:
+def _known(
+    name: str, where: str, values: np.ndarray, written: np.ndarray | None
+) -> AccessedPart | None:
     """A part without the elements that nobody has written, which hold nothing; None where all are such."""
     if written is None or written.all():
-        return Part(name, where, np.array(values))
+        return AccessedPart(name, where, np.array(values))
     left = f"{where} {values.size - int(written.sum())} uninitialized".strip()
-    return Part(name, left, np.array(values[written])) if written.any() else None
+    return AccessedPart(name, left, np.array(values[written])) if written.any() else None
 
 
-def points_of(eqn: JaxprEqn, values: Sequence[Any], call: int) -> Points | None:
+def points_of(eqn: JaxprEqn, values: Sequence[Any], call: int) -> KernelPoints | None:
     """The walk through a kernel call; None where it has to be one step: it touches references, or has too many grid steps."""
     # What writes references of others is run once, as a whole.
     if eqn.primitive not in KERNELS or on_refs(eqn.effects):
@@ -170,7 +174,7 @@ def points_of(eqn: JaxprEqn, values: Sequence[Any], call: int) -> Points | None:
         )
     except Exception:
         return None
-    points = Points(eqn, machine, call)
+    points = KernelPoints(eqn, machine, call)
     return points if 0 < points.total <= MOST_POINTS else None
 
 

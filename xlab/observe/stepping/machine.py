@@ -20,7 +20,7 @@ from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_
 from xlab.lax.slicing_in_dim import dynamic_index_in_dim
 from xlab.observe.stepping.devices import Devices
 from xlab.observe.stepping.frames import Frame, Loop, Scan, While, in_other_places
-from xlab.observe.stepping.kernels import EMPTY, KERNELS, Point, Points, label_of, points_of
+from xlab.observe.stepping.kernels import EMPTY, KERNELS, KernelPoints, Point, label_of, points_of
 
 
 class Plain:
@@ -80,7 +80,7 @@ class Executed(NamedTuple):
     point: Point | None = None  # a grid step of a kernel
 
 
-class Machine:
+class JaxprMachine:
     """Runs a closed jaxpr on values. `count` steps were taken; `stack` is the state."""
 
     def __init__(self, closed: ClosedJaxpr, values: list, name: str):
@@ -154,7 +154,7 @@ class Machine:
         self.count += 1
         return Executed(eqn, values, outs, path, dead, frame.jaxpr, note, local)
 
-    def _point(self, frame: Frame, points: Points) -> Executed | None:
+    def _point(self, frame: Frame, points: KernelPoints) -> Executed | None:
         """One grid step of a kernel; None behind the last, when the frame is ready to be left."""
         path = tuple(f.title for f in self.stack[1:])
         done = points.advance()

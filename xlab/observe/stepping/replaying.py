@@ -16,7 +16,7 @@ from xlab.observe.records.replay import FlowEvent, Replay
 from xlab.observe.records.units import plural
 from xlab.observe.sharding.collectives import call_name, collectives, written
 from xlab.observe.stepping.devices import Devices
-from xlab.observe.stepping.machine import Machine, can_run
+from xlab.observe.stepping.machine import JaxprMachine, can_run
 from xlab.observe.stepping.stepper import started
 
 MOST_ENTRIES = 64
@@ -126,7 +126,7 @@ def _has_nan(x: np.ndarray) -> bool:
     return x.dtype.kind not in "biuSOM" and bool(np.any(x != x))
 
 
-def _event(e: dataflow.Event) -> FlowEvent:
+def _event(e: dataflow.SliceEvent) -> FlowEvent:
     return FlowEvent(**{**e._asdict(), "src": -1 if e.src is None else e.src})
 
 
@@ -147,7 +147,7 @@ def _transfer(
 
 def _operands(stages: ProgramStages, values: list, wanted: JaxprEqn) -> list | None:
     """What each device holds of the operands of an equation, the first time it runs; None where the run does not come to it."""
-    machine = Machine(stages.closed, values, stages.name)
+    machine = JaxprMachine(stages.closed, values, stages.name)
     while not machine.finished and machine.count < MOST_STEPS:
         machine.settle(True)
         if machine.finished:

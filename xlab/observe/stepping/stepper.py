@@ -41,7 +41,7 @@ from xlab.observe.records.kernel import KernelRun
 from xlab.observe.stepping.breakpoints import Breakpoint, holds
 from xlab.observe.stepping.devices import mesh_of
 from xlab.observe.stepping.kernels import Point
-from xlab.observe.stepping.machine import Executed, Machine, can_run
+from xlab.observe.stepping.machine import Executed, JaxprMachine, can_run
 from xlab.observe.stepping.snapshots import Snapshots
 from xlab.observe.stepping.values import summarize
 
@@ -78,7 +78,7 @@ class Stepper:
         self.stages, self._flat, self._out_tree = started(fun, args, kwargs)
         self.into, self.budget = into, budget
         closed = self.stages.closed
-        self._machine = Machine(closed, self._flat, self.stages.name)
+        self._machine = JaxprMachine(closed, self._flat, self.stages.name)
         self._letters = Names(_names.letter_names(closed.jaxpr))
         self._notes: dict[int, dict[Var, str]] = {}
         self._summaries: dict[int, tuple[Any, Value]] = {}

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from xlab import lax
 from xlab import numpy as jnp
 
-__all__ = ["Step", "inner", "line_search"]
+__all__ = ["LineSearchEnd", "inner", "line_search"]
 
 DECREASE, CURVATURE = 1e-4, 0.9
 BRACKET, ZOOM, FOUND, FAILED, EXHAUSTED = range(5)
 
 
-class Step(NamedTuple):
+class LineSearchEnd(NamedTuple):
     """Where a search ended.
 
     Attributes:
@@ -50,7 +50,9 @@ def inner(u, v):
     return jnp.vdot(u, v).real
 
 
-def line_search(value_and_slope: Callable, x, direction, value, slope, first, limit: int) -> Step:
+def line_search(
+    value_and_slope: Callable, x, direction, value, slope, first, limit: int
+) -> LineSearchEnd:
     """A point along a direction that satisfies the strong Wolfe conditions, or the lowest seen.
 
     Args:
@@ -116,7 +118,7 @@ def line_search(value_and_slope: Callable, x, direction, value, slope, first, li
     there = _choose(
         ok, (x + a.astype(x.dtype) * direction, value_there, slope_there), (x, value, slope)
     )
-    return Step(*there, state.i, status)
+    return LineSearchEnd(*there, state.i, status)
 
 
 def _between(s: _State):

@@ -10,7 +10,7 @@ from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import size_text
 from xlab.observe.sharding.advice import compiled_as_advised
-from xlab.observe.sharding.experiment import Experiment, placements_of
+from xlab.observe.sharding.experiment import BaseExperiment, placements_of
 from xlab.observe.sharding.reasons import spec_text
 
 MOST = 6
@@ -70,7 +70,7 @@ def _smaller(at: Inspection, t: Transfer) -> Iterable[Finding]:
     if eqn is None or at.tries < 1 or mesh is None or not getattr(mesh, "are_all_axes_auto", False):
         return
     try:
-        trying = Experiment(at.stages)
+        trying = BaseExperiment(at.stages)
     except ValueError:
         return
     best: tuple[Measures, int, tuple] | None = None

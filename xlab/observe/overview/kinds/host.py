@@ -9,7 +9,7 @@ import numpy as np
 
 from xlab.core.jaxpr import JaxprEqn, Var
 from xlab.interpreters.costs import bytes_of
-from xlab.observe.overview.inspection import Inspection, Measures, Place, kind
+from xlab.observe.overview.inspection import EquationPlace, Inspection, Measures, kind
 from xlab.observe.programs.rewriting import changed
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
@@ -43,7 +43,7 @@ def host_transfers(at: Inspection) -> Iterable[Finding]:
         yield from _watching(at, found, place) if name in _WATCHES else _calling(at, found, place)
 
 
-def _watching(at: Inspection, found: Finding, place: Place) -> Iterable[Finding]:
+def _watching(at: Inspection, found: Finding, place: EquationPlace) -> Iterable[Finding]:
     """What only looks can go, or look once."""
     eqn = place.eqn
     where = "print after the step what it returns, or take the line out"
@@ -52,7 +52,7 @@ def _watching(at: Inspection, found: Finding, place: Place) -> Iterable[Finding]
     yield from at.offered(found, where, lambda: _without(at, eqn), _fewer_calls)
 
 
-def _calling(at: Inspection, found: Finding, place: Place) -> Iterable[Finding]:
+def _calling(at: Inspection, found: Finding, place: EquationPlace) -> Iterable[Finding]:
     """What reads arguments alone can be called before the step."""
     eqn = place.eqn
     operands = [a for a in eqn.invars if type(a) is Var]

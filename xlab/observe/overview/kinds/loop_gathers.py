@@ -9,7 +9,7 @@ from typing import Any
 from xlab.core.jaxpr import JaxprEqn, Var
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.lax.constraint import with_sharding_constraint
-from xlab.observe.overview.inspection import Inspection, Measures, Place, kind
+from xlab.observe.overview.inspection import EquationPlace, Inspection, Measures, kind
 from xlab.observe.programs.rewriting import changed
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Finding
@@ -51,7 +51,7 @@ def gathers_in_loops(at: Inspection) -> Iterable[Finding]:
             break
 
 
-def constant_of(at: Inspection, v: Any, place: Place) -> tuple[JaxprEqn | None, int]:
+def constant_of(at: Inspection, v: Any, place: EquationPlace) -> tuple[JaxprEqn | None, int]:
     """The outermost loop that takes a value as a constant, and which of its operands that is."""
     found: tuple[JaxprEqn | None, int] = (None, -1)
     loops = {id(e): e for e in place.loops}

@@ -9,7 +9,7 @@ from xlab.interpreters.costs import bytes_of
 from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import plural, size_text
-from xlab.observe.sharding.experiment import Experiment, placements_of
+from xlab.observe.sharding.experiment import BaseExperiment, placements_of
 from xlab.observe.sharding.reasons import spec_text
 
 MOST = 3
@@ -23,7 +23,7 @@ def replicated_values(at: Inspection) -> Iterable[Finding]:
     if mesh is None or at.tries < 1 or not getattr(mesh, "are_all_axes_auto", False):
         return
     try:
-        trying = Experiment(at.stages)
+        trying = BaseExperiment(at.stages)
     except ValueError:
         return
     shardings, avals = at.shardings, at.stages.closed.in_avals

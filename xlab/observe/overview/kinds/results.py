@@ -9,7 +9,7 @@ from typing import Any
 from xlab.core.jaxpr import Literal, Var, eval_jaxpr
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.interpreters.costs import bytes_of, cost_of
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, Place, kind
+from xlab.observe.overview.inspection import LEAST, EquationPlace, Inspection, Measures, kind
 from xlab.observe.programs.rewriting import asked_of, retraced
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
@@ -133,7 +133,7 @@ def _dead(at: Inspection) -> Iterable[Finding]:
 def _live(at: Inspection) -> set[int]:
     """Equations that a result or an effect of their own program needs."""
     found: set[int] = set()
-    programs: dict[int, list[Place]] = {}
+    programs: dict[int, list[EquationPlace]] = {}
     for place in at.places:
         programs.setdefault(id(place.jaxpr), []).append(place)
     for places in programs.values():

@@ -26,7 +26,7 @@ ROUNDS, EQUATIONS = 4, 40
 
 
 @dataclass(frozen=True)
-class Repeat:
+class UnrolledLoop:
     """Equations `start` to `start + period * rounds` are the same `period` equations again and again."""
 
     start: int
@@ -74,14 +74,14 @@ def _smaller(before: Measures, after: Measures, saved: int) -> str:
     )  # fmt: skip
 
 
-def repetition(eqns: Sequence[JaxprEqn]) -> Repeat | None:
+def repetition(eqns: Sequence[JaxprEqn]) -> UnrolledLoop | None:
     """The repetition that covers most of a program's equations."""
     n = len(eqns)
     if not EQUATIONS <= n <= MOST_EQUATIONS:
         return None
     numbers: dict[Any, int] = {}
     marks = np.array([numbers.setdefault(_mark(e), len(numbers)) for e in eqns])
-    best: Repeat | None = None
+    best: UnrolledLoop | None = None
     for period in range(2, n // ROUNDS + 1):
         same = np.concatenate(([False], marks[:-period] == marks[period:], [False]))
         edges = np.flatnonzero(same[1:] != same[:-1])
@@ -91,7 +91,7 @@ def repetition(eqns: Sequence[JaxprEqn]) -> Repeat | None:
             if rounds < ROUNDS or covered < EQUATIONS:
                 continue
             if best is None or covered > 1.1 * best.period * best.rounds:
-                best = Repeat(int(begin), period, rounds)
+                best = UnrolledLoop(int(begin), period, rounds)
     return best
 
 
@@ -122,7 +122,7 @@ class _Loop:
     kept: list[Var]
 
 
-def _loop(at: Inspection, found: Repeat) -> _Loop | None:
+def _loop(at: Inspection, found: UnrolledLoop) -> _Loop | None:
     """The rounds as a loop, beginning where this has least to carry; None where a round reads more than the one before."""
     eqns = at.stages.closed.jaxpr.eqns
     place = {v: (k, n) for k, e in enumerate(eqns) for n, v in enumerate(e.outvars)}
@@ -167,7 +167,7 @@ def _loop(at: Inspection, found: Repeat) -> _Loop | None:
     return _Loop(start, carried, rows, list(dict.fromkeys(kept)))
 
 
-def _scanned(at: Inspection, found: Repeat, loop: _Loop) -> Any:
+def _scanned(at: Inspection, found: UnrolledLoop, loop: _Loop) -> Any:
     """The program with one `scan` in the place of the rounds."""
     closed = at.stages.closed
     jaxpr = closed.jaxpr
