@@ -111,6 +111,7 @@ OTHERS = [
     Sample("log_ndtr_half", of("log_ndtr"), [np.float16(1)], error="TypeError"),
     Sample("log_ndtr_order", of("log_ndtr", series_order=-1), [np.float32(1)], error="ValueError"),
     Sample("log_ndtr_large_order", of("log_ndtr", series_order=31), [np.float32(1)], error="ValueError"),
+    Sample("multigammaln_of_a_half", lambda n: special(n).multigammaln(n.jnp.ones(2), 2.0), [], ("eager",)),
     Sample("multigammaln_traced", of("multigammaln"), [2.0, 3], ("jit",), error="ConcretizationTypeError"),
     Sample("sph_harm_y_traced", of("sph_harm_y"), [np.int32([2]), np.int32([1]), floats(1), floats(1)], ("jit",),
            error="ConcretizationTypeError"),
@@ -122,6 +123,7 @@ OTHERS = [
 PLANE = np.complex64([0.3 + 0.4j, -1.5 + 2j, 2 - 1j, 0, 1j, -2.5 + 0.5j, 12 - 4j, -1, 0.5, -0.5, np.nan, 1e-3 - 1e-3j, -3.5 - 1e-3j, 5 + 20j, -20.3 + 1j])
 COMPLEX = [
     *(Sample(f"{name}_complex", of(name), [PLANE], ("eager", "jit", "vmap"), tol=(2e-5, 2e-6)) for name in ("gamma", "loggamma", "logit")),
+    *(Sample(f"{name}_complex", of(name), [PLANE[:10], PLANE[::-1][:10]], ("eager", "grad"), tol=1e-4) for name in ("xlogy", "xlog1py")),
     *(Sample(f"{name}_complex_x64", of(name), [PLANE.astype(complex)], ("eager",), x64=True, tol=1e-10) for name in ("gamma", "loggamma")),
     *(Sample(f"{name}_{np.dtype(dtype).name}", of(name), [np.array([0.25, 0.5, 3], dtype)], ("eager",), tol=0.02)
       for name in ("fresnel", "sici") for dtype in (np.float16, BF16)),

@@ -1,11 +1,11 @@
-"""Slopes where a function has limits only: `boxcox` and `boxcox1p` at the edge of their domain, and around an exponent of zero."""
+"""Slopes where a function has limits only: `boxcox` and `boxcox1p` at the edge of their domain, and around an exponent of zero; parameters that are refused."""
 
 import numpy as np
 import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab.scipy.special import boxcox, boxcox1p
+from xlab.scipy.special import boxcox, boxcox1p, multigammaln
 
 EXPONENTS = np.float32([-1, -0.5, 0, 0.5, 1, 2])
 
@@ -59,3 +59,9 @@ def test_an_argument_that_is_not_derived_by_takes_no_part():
         np.inf,
         0.5,
     ]
+
+
+def test_a_dimension_is_a_whole_number():
+    with pytest.raises(ValueError, match=r"whole number as its dimension d, got 2\.5"):
+        multigammaln(3.0, 2.5)
+    assert multigammaln(3.0, np.float32(2)) == multigammaln(3.0, 2)

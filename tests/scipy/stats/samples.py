@@ -71,4 +71,5 @@ SAMPLES = [
       for d, shapes, names in [("betabinom", (4, -1, 1), "logpmf pmf"), ("truncnorm", (1, -1), "logpdf pdf cdf logcdf sf logsf"), ("wrapcauchy", (1.5,), "logpdf pdf"),
                                ("vonmises", (-1,), "logpdf pdf"), ("pareto", (-1,), "logpdf pdf")] for f in names.split()),
     *(Sample(f"logistic_{f}_far", of("logistic", f), [np.float32([-np.inf, np.inf, np.nan, -90, 0])], ("eager",)) for f in ("logpdf", "pdf")),
+    Sample("bernoulli_ppf_of_halves", of("bernoulli", "ppf"), [np.float16([0.2, 0.8, 2]), np.float16(0.3)], ("eager",)),
 ]

@@ -77,7 +77,7 @@ def _logit(x):
     return jnp.log(x / (1 - x))
 
 
-@special
+@special(complexes=True)
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """`x log(y)`, and 0 where `x` is 0."""
     return _xlogy(*jnp.broadcast_arrays(x, y))
@@ -88,7 +88,7 @@ def _xlogy(x, y):
     return jnp.where((x != 0) | jnp.isnan(y), x * jnp.log(y), number(0, x))
 
 
-@special
+@special(complexes=True)
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """`x log(1 + y)`, and 0 where `x` is 0."""
     return _xlog1py(*jnp.broadcast_arrays(x, y))

@@ -190,6 +190,9 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
 def multigammaln(a: ArrayLike, d: int) -> Array:
     """Logarithm of the multivariate gamma function of dimension `d`, a Python number.
 
+    Raises:
+        ValueError: a dimension that is no whole number.
+
     Source:
         A sum of logarithms of gamma functions (DLMF 35.3.4).
     """
@@ -199,6 +202,8 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
             "Make the argument static."
         )
     d = float(np.asarray(d))
+    if d != d // 1:
+        raise ValueError(f"multigammaln takes a whole number as its dimension d, got {d:g}")
     if d > 2**16:
         raise OverflowError(
             f"multigammaln adds a term per dimension, which is too many for d={d:g}; it goes up to {2**16}"

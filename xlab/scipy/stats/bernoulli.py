@@ -48,4 +48,4 @@ def cdf(k: ArrayLike, p: ArrayLike) -> Array:
 def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The quantile, the inverse of `cdf`, of the Bernoulli distribution."""
     valid = (q >= 0) & (q <= 1) & (p >= 0) & (p <= 1)
-    return jnp.where(valid, jnp.where(q <= 1 - p, 0, 1), jnp.nan)
+    return jnp.where(valid, jnp.where(q <= 1 - p, jnp.zeros_like(q), 1), jnp.nan)
