@@ -72,4 +72,8 @@ SAMPLES = [
                                ("vonmises", (-1,), "logpdf pdf"), ("pareto", (-1,), "logpdf pdf")] for f in names.split()),
     *(Sample(f"logistic_{f}_far", of("logistic", f), [np.float32([-np.inf, np.inf, np.nan, -90, 0])], ("eager",)) for f in ("logpdf", "pdf")),
     Sample("bernoulli_ppf_of_halves", of("bernoulli", "ppf"), [np.float16([0.2, 0.8, 2]), np.float16(0.3)], ("eager",)),
+    *(Sample(f"rankdata_{m}_of_nan", lambda n, x, m=m: stats(n).rankdata(x, m, axis=1), [np.float32([[3, np.nan, 1], [2, 2, 5]])], ("eager",)) for m in ("average", "ordinal")),
+    *(Sample(f"{name}_wrong_axis", lambda n, x, name=name: getattr(stats(n), name)(x, axis=1), [np.float32([1, 2])], error="ValueError") for name in ("rankdata", "mode")),
+    Sample("sem_of_all_kept", lambda n, x: stats(n).sem(x, None, keepdims=True), [floats(4, 3)], ("eager",)),
+    Sample("mode_of_none_kept", lambda n, x: tuple(stats(n).mode(x, None, keepdims=True)), [np.zeros((2, 0), np.float32)], ("eager",)),
 ]

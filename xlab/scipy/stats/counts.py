@@ -7,6 +7,7 @@ from typing import NamedTuple
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
+from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import check
 
@@ -52,10 +53,14 @@ def mode(
     (a,) = check("mode", a)
     a = as_array(a)
     rank = a.ndim
-    if axis is None or rank == 0:
+    if rank and axis is not None:
+        axis = canonical_axis(axis, rank)
+    else:
         a, axis = a.ravel(), 0
     if a.shape[axis] == 0:
         shape = a.sum(axis, keepdims=keepdims).shape
+        if keepdims and a.ndim != rank:
+            shape = (1,) * rank
         nan = jnp.full(shape, jnp.nan, float)
         return ModeResult(nan, jnp.zeros_like(nan))
     ranked = jnp.moveaxis(jnp.sort(a, axis=axis), axis, -1)

@@ -6,8 +6,10 @@ import math
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
+from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
+from xlab.numpy.reductions import axes_of
 
 __all__ = ["rankdata", "sem"]
 
@@ -21,7 +23,7 @@ def rankdata(
         a: an array.
         method: "average", "min", "max", "dense" (as "min", without gaps) or "ordinal" (by position).
         axis: along which to rank; by default all values, as one list.
-        nan_policy: "propagate" is available.
+        nan_policy: "propagate" is available: where one value is NaN, all ranks are.
     """
     if nan_policy != "propagate":
         raise NotImplementedError(
@@ -32,8 +34,16 @@ def rankdata(
     a = as_array(a)
     if axis is None:
         return rankdata(a.ravel(), method, axis=-1)
+    axis = canonical_axis(axis, a.ndim)
     if a.ndim > 1:
         return jnp.apply_along_axis(lambda row: rankdata(row, method, axis=-1), axis, a)
+    ranks = _ranks(a, method)
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return ranks
+    return jnp.where(jnp.isnan(a).any(), jnp.nan, ranks)
+
+
+def _ranks(a, method):
     order = jnp.argsort(a)
     places = jnp.zeros_like(order).at[order].set(jnp.arange(1, a.size + 1, dtype=order.dtype))
     result = jnp.result_type(float)
@@ -72,9 +82,9 @@ def sem(
     if nan_policy not in ("propagate", "omit"):
         raise ValueError(f"sem: nan_policy={nan_policy!r} is neither 'propagate' nor 'omit'")
     a = as_array(*promoted_inexact("sem", a))
-    if axis is None:
-        a, axis = a.ravel(), 0
+    axes = axes_of("sem", axis, a.ndim)
     if nan_policy == "omit":
-        count = (~jnp.isnan(a)).sum(axis, keepdims=keepdims)
-        return jnp.nanstd(a, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(count.astype(a.dtype))
-    return a.std(axis, ddof=ddof, keepdims=keepdims) / math.sqrt(a.shape[axis])
+        count = (~jnp.isnan(a)).sum(axes, keepdims=keepdims)
+        return jnp.nanstd(a, axes, ddof=ddof, keepdims=keepdims) / jnp.sqrt(count.astype(a.dtype))
+    count = math.prod(a.shape[i] for i in axes)
+    return a.std(axes, ddof=ddof, keepdims=keepdims) / math.sqrt(count)
