@@ -135,12 +135,21 @@ def python_number(x, dtype, weak: bool):
 
 
 def kinds_of(xs):
-    return tuple(
-        [
-            (x.aval.dtype, x.aval.weak_type) if hasattr(x, "aval") else dtypes.dtype_and_weak(x)
-            for x in xs
-        ]
-    )
+    try:
+        return tuple(
+            [
+                (x.aval.dtype, x.aval.weak_type) if hasattr(x, "aval") else dtypes.dtype_and_weak(x)
+                for x in xs
+            ]
+        )
+    except AttributeError:
+        for i, x in enumerate(xs):
+            if hasattr(x, "aval") and not hasattr(x.aval, "dtype"):
+                raise TypeError(
+                    f"arithmetic takes arrays; the operand at position {i} is of type {type(x.aval).__name__.removeprefix('Abstract')}, which orders effects or "
+                    "names memory and has no numbers"
+                ) from None
+        raise
 
 
 def promoted(name: str, *xs):
