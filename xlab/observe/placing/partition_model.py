@@ -69,7 +69,7 @@ class PartitionModel:
         ...     ' return %0 : tensor<8x2xf32> }')
         >>> placed = PartitionModel(made).run([((), ("i",)), (("i",), ())], {"i": 4})
         >>> placed.messages, placed.specs[2]
-        ([Message(kind='all_reduce', axes=('i',), nbytes=64.0, times=1.0, equation=-1, level=-1)], ((), ()))
+        ([PlannedCollective(kind='all_reduce', axes=('i',), nbytes=64.0, times=1.0, equation=-1, level=-1)], ((), ()))
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def groups_of(names: Sequence[str], kinds: Sequence[Any]) -> list[ArgumentGroup]
     """Arguments by pattern and kind (shape, dtype), in order of their first; what cannot be told apart by its pattern stays by itself.
 
     >>> groups_of(["p[0]['w']", "p[1]['w']", "x"], [(4, 4), (4, 4), (4,)])
-    [Group(pattern="p[*]['w']", members=(0, 1)), Group(pattern='x', members=(2,))]
+    [ArgumentGroup(pattern="p[*]['w']", members=(0, 1)), ArgumentGroup(pattern='x', members=(2,))]
     >>> [g.pattern for g in groups_of(["p[0]['w']", "p[1]['w']"], [(4, 4), (4, 8)])]
     ["p[0]['w']", "p[1]['w']"]
     """
