@@ -1,5 +1,6 @@
 """Operands that are no arrays."""
 
+import numpy as np
 import pytest
 
 import xlab
@@ -16,3 +17,20 @@ def test_a_token_is_no_number(position):
 
     with pytest.raises(TypeError, match=f"operand at position {position} is of type Token"):
         xlab.jit(program)(jnp.ones(2))
+
+
+def test_a_numpy_array_is_reshaped_by_numpy():
+    """So do programs written for JAX expect it: libraries check shapes and values while they trace."""
+    x = np.arange(6)  # of 64 bits
+
+    def f():
+        found = jnp.reshape(x, (2, -1), order="F")
+        assert type(found) is np.ndarray and found.dtype == x.dtype and found[0, 1] == 2
+        assert not np.shares_memory(jnp.reshape(x, (3, 2), copy=True), x)
+        assert jnp.reshape(np.float32(2), (1,)).tolist() == [2.0]
+        return jnp.reshape(2.0, (1,)) + found.sum()
+
+    assert xlab.jit(f)().tolist() == [17.0]
+    assert type(jnp.ravel(x)) is not np.ndarray and jnp.ravel(x).dtype == np.int32
+    with pytest.raises(TypeError, match="cannot reshape array of shape"):
+        jnp.reshape(x, (4, 2))

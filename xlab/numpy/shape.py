@@ -6,6 +6,8 @@ import math
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
+
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.dims import SymbolicDim, dim_index
@@ -139,23 +141,31 @@ def reshape(
 ) -> Array:
     """The elements under another shape; one size may be -1.
 
+    A NumPy array stays one, of the same dtype: inside `jit` its elements are still known while the program is traced.
+
     Args:
         a: an array.
         shape: the new shape; one entry may be -1.
-        order: 'C' or 'F': whether the last or the first index varies fastest.
-        copy: True or None, without effect; False is not available, since arrays have no views.
+        order: 'C' or 'F': whether the last or the first index varies fastest; 'A' for NumPy arrays alone.
+        copy: True or None, without effect on arrays; False is not available, since arrays have no views.
         out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
             sharding.
 
     Example:
-        >>> import xlab.numpy as jnp
+        >>> import numpy as np, xlab.numpy as jnp
         >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
         (2, 3)
+        >>> jnp.reshape(np.ones(2), (2, 1))
+        array([[1.],
+               [1.]])
     """
     (a,) = check("reshape", a)
     if copy is False:
         raise NotImplementedError("reshape: copy=False is not available; arrays have no views")
     sizes = new_shape(a, shape)
+    if isinstance(a, (np.ndarray, np.generic)) and out_sharding is None:
+        found = a.reshape(sizes, order=order or "C")
+        return found.copy() if copy else found
     if order in ("C", None):
         return lax.reshape(as_array(a), sizes, out_sharding=out_sharding)
     if out_sharding is not None:
@@ -190,7 +200,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: ShardingLike | None =
         raise NotImplementedError(
             "ravel: order='K' needs strides, which arrays do not have; use 'C' or 'F'"
         )
-    return reshape(a, (math.prod(shape_of(a)),), order, out_sharding=out_sharding)
+    return reshape(as_array(a), (math.prod(shape_of(a)),), order, out_sharding=out_sharding)
 
 
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
