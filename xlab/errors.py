@@ -124,6 +124,17 @@ class LeakedTracerError(XlabError):
     """
 
 
+class TokenError(XlabTypeError, AttributeError):
+    """A token was given to an operation on arrays.
+
+    A token orders effects and holds no numbers. Mistake::
+
+        jnp.sin(lax.create_token())
+
+    Fix: give it to the operation that waits for it, and compute with what that one returns.
+    """
+
+
 class HiTypeError(XlabTypeError, AttributeError):
     """A value of a type of one's own was given to an operation on arrays.
 

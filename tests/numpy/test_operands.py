@@ -19,6 +19,16 @@ def test_a_token_is_no_number(position):
         xlab.jit(program)(jnp.ones(2))
 
 
+@pytest.mark.parametrize(
+    "use",
+    [jnp.sin, lax.exp, jnp.sum, lambda t: -t, lambda t: t[0], lambda t: t.astype("float32")],
+    ids=["sin", "exp", "sum", "neg", "index", "astype"],
+)
+def test_a_token_has_no_numbers(use):
+    with pytest.raises(TypeError, match="an array was expected, and a token has no"):
+        xlab.jit(lambda: use(lax.create_token()))()
+
+
 def test_a_numpy_array_is_reshaped_by_numpy():
     """So do programs written for JAX expect it: libraries check shapes and values while they trace."""
     x = np.arange(6)  # of 64 bits

@@ -18,7 +18,7 @@ from xlab.backend import caches, neighbors
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.dims import SymbolicDim
-from xlab.errors import InvalidInputException, UnexpectedTracerError
+from xlab.errors import InvalidInputException, TokenError, UnexpectedTracerError
 from xlab.sharding import typed as _typed
 from xlab.sharding.current import get_abstract_mesh
 from xlab.sharding.named import NamedSharding
@@ -386,6 +386,13 @@ class AbstractToken(AbstractValue):
     """Type of the tokens that order side effects."""
 
     __slots__ = ()
+
+    def __getattr__(self, name):
+        if name in ("shape", "dtype", "ndim", "size", "weak_type"):
+            raise TokenError(
+                f"an array was expected, and a token has no `{name}`: it orders effects and holds no numbers. Give it to the operation that waits for it"
+            )
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def to_tangent_aval(self):
         return self
