@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.descriptors import descriptors
 from xlab.notebook import machine
 
 SETUP = """
@@ -136,5 +137,6 @@ class Before:
             self.group.restart()
         assert gone(self.pids)
         assert closed(self.ports - ports([os.getpid(), *self.group._pids]))
+        assert not [file for file in descriptors().values() if "xlab-processes" in file and "(deleted)" in file]  # fmt: skip
         self.group.run(SETUP)
         assert computes(self.group)

@@ -36,6 +36,7 @@ class Engines:
             dir=None if self.local or not isinstance(engines, str) else os.path.expanduser("~"),
         )
         self._cluster: Any = engines if is_cluster(engines) else None
+        self._written: logging.Handler | None = None
         self.borrowed = is_client(engines)
         if self.borrowed:
             self.client = engines
@@ -61,7 +62,8 @@ class Engines:
         o, parallel = self._options, engines_package()
         log = logging.getLogger(f"xlab.processes.{os.path.basename(self.folder)}")
         log.propagate = False
-        log.addHandler(logging.FileHandler(os.path.join(self.folder, "cluster.log")))
+        self._written = logging.FileHandler(os.path.join(self.folder, "cluster.log"))
+        log.addHandler(self._written)
         return parallel.Cluster(
             n=self.count,
             engines=o["engines"],
@@ -173,6 +175,8 @@ class Engines:
                     cluster.stop_cluster_sync()
                 else:
                     cluster.stop_engines_sync()
+        if self._written is not None:
+            self._written.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

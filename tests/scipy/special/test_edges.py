@@ -5,7 +5,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab.scipy.special import boxcox, boxcox1p, multigammaln
+from xlab.scipy.special import boxcox, boxcox1p, multigammaln, rel_entr
 
 EXPONENTS = np.float32([-1, -0.5, 0, 0.5, 1, 2])
 
@@ -65,3 +65,12 @@ def test_a_dimension_is_a_whole_number():
     with pytest.raises(ValueError, match=r"whole number as its dimension d, got 2\.5"):
         multigammaln(3.0, 2.5)
     assert multigammaln(3.0, np.float32(2)) == multigammaln(3.0, 2)
+
+
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1e-30), (1e-30, 2.0), (0.5, 0.5), (3e30, 1e30)])
+def test_slopes_of_a_relative_entropy(p, q):
+    p, q = np.float32([p, q])
+    slopes = xlab.grad(rel_entr, (0, 1))
+    np.testing.assert_allclose(slopes(p, q), [np.log(p) - np.log(q) + 1, -p / q], rtol=1e-5)
+    bent = [xlab.grad(xlab.grad(rel_entr, i), j)(p, q) for i, j in ((0, 0), (0, 1), (1, 0))]
+    np.testing.assert_allclose(bent, [1 / p, -1 / q, -1 / q], rtol=1e-5)

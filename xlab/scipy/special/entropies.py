@@ -121,13 +121,17 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """`p log(p / q)`, 0 where `p` is 0 and `q` is not negative, infinite outside."""
     inside, at_zero = (p > 0) & (q > 0), (p == 0) & (q >= 0)
     safe_p, safe_q = jnp.where(inside, p, number(1, p)), jnp.where(inside, q, number(1, q))
-    ratio = safe_p / safe_q
-    within = (ratio > 0) & (ratio < np.inf)
-    apart = _xlogx(safe_p) - _xlogy(*jnp.broadcast_arrays(safe_p, safe_q))
-    # Of nearly equal values the logarithms cancel; of very different ones the ratio is out of range.
-    together = safe_p * jnp.log(jnp.where(within, ratio, number(1, p)))
-    value = jnp.where(within, together, apart)
+    value = _relative(*jnp.broadcast_arrays(safe_p, safe_q))
     return jnp.where(inside, value, jnp.where(at_zero, number(0, p), number(np.inf, p)))
+
+
+@with_slopes(lambda ans, p, q: jnp.log(p) - jnp.log(q) + 1, lambda ans, p, q: -(p / q))
+def _relative(p, q):
+    """`p log(p / q)` of positive numbers. Of nearly equal ones the logarithms cancel; of very different ones the ratio is out of range."""
+    ratio = p / q
+    within = (ratio > 0) & (ratio < np.inf)
+    together = p * jnp.log(jnp.where(within, ratio, number(1, p)))
+    return jnp.where(within, together, _xlogx(p) - _xlogy(p, q))
 
 
 @special
