@@ -18,7 +18,7 @@ from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dims import dim_index, dim_indices
 from xlab.core.trace import Tracer
-from xlab.errors import ConcretizationTypeError
+from xlab.errors import ConcretizationTypeError, TokenError
 from xlab.lax.convert import convert
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import broadcast_in_dim
@@ -142,7 +142,9 @@ def kinds_of(xs):
                 for x in xs
             ]
         )
-    except AttributeError:
+    except AttributeError as error:
+        if type(error) not in (AttributeError, TokenError):  # of a type that says itself what it is
+            raise
         for i, x in enumerate(xs):
             if hasattr(x, "aval") and not hasattr(x.aval, "dtype"):
                 raise TypeError(

@@ -154,7 +154,10 @@ def _spelled_out(mesh, out_specs, axis_names):
         return None
     if axis_names and set(axis_names) != set(mesh.axis_names):  # other axes are the compiler's
         return None
-    return _tree.map(lambda s: NamedSharding(mesh, s), out_specs, is_leaf=_is_spec)
+    try:
+        return _tree.map(lambda s: NamedSharding(mesh, s), out_specs, is_leaf=_is_spec)
+    except ValueError:  # tracing says what is wrong with them, and where
+        return None
 
 
 def _is_spec(x) -> bool:
