@@ -259,11 +259,23 @@ def at_user(info: tuple) -> SourceInfo:
 
 def _meets_library(code: CodeType, callers: Any) -> bool:
     """Whether a library's frame is among those of a location. Most have none, and every view asks for the lines of all equations."""
-    found = {code.co_filename}
-    while callers is not None:
-        frames, callers = callers
-        found.update([c.co_filename for c in frames[::2]])
-    return any(map(is_library, found))
+    if is_library(code.co_filename):
+        return True
+    known = _around.get(id(callers))
+    if known is None:
+        if len(_around) >= 4096:
+            _around.clear()
+        files, at = set(), callers
+        while at is not None:
+            frames, at = at
+            files.update([c.co_filename for c in frames[::2]])
+        # The callers too: while they are kept, their id is their own.
+        known = _around[id(callers)] = callers, any(map(is_library, files))
+    return known[1]
+
+
+_around: dict[int, tuple[Any, bool]] = {}
+"""Of the frames around equations, which the equations of one line share, whether a library's is among them."""
 
 
 def _without_libraries(frames: tuple) -> tuple:

@@ -16,6 +16,7 @@ else here are questions to it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -33,6 +34,7 @@ _ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=?]*)\]")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 _EQUATION = re.compile(r";e(\d+)")
+_NAME = re.compile(r"[\w.\-]+")
 _CALLS = re.compile(
     r"\b(?:calls|to_apply|body|condition|branch_computations|true_computation|false_computation|"
     r"called_computations)=(\{[^}]*\}|%?[\w.\-]+)"
@@ -87,16 +89,14 @@ class Instruction:
         found = _OP_NAME.search(self.attributes)
         return found.group(1) if found else ""
 
-    @property
+    @functools.cached_property
     def equations(self) -> tuple[int, ...]:
         return tuple(dict.fromkeys(int(n) for n in _EQUATION.findall(self.op_name)))
 
-    @property
+    @functools.cached_property
     def calls(self) -> tuple[str, ...]:
         return tuple(
-            name
-            for part in _CALLS.findall(self.attributes)
-            for name in re.findall(r"[\w.\-]+", part)
+            name for part in _CALLS.findall(self.attributes) for name in _NAME.findall(part)
         )
 
     @property

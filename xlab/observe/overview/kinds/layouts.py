@@ -82,7 +82,7 @@ def copied_parameters(stages: ProgramStages) -> list[Copied]:
     for i in entry.instructions:
         inner = [module.computations[c] for c in i.calls if c in module.computations] if i.opcode in ("fusion", "call") else []  # fmt: skip
         for computation in inner or [entry]:
-            names = computation.by_name()
+            names = computation.by_name() if inner else by_name
             looked = computation.instructions if inner else [i]
             for copy in looked:
                 if copy.opcode != "copy" or copy.bytes < LEAST:

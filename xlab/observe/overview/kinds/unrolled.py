@@ -97,8 +97,8 @@ def repetition(eqns: Sequence[JaxprEqn]) -> UnrolledLoop | None:
 
 def _mark(eqn: JaxprEqn) -> Any:
     """What equal equations of two rounds have in common."""
-    types = tuple((str(v.aval), type(v) is Literal and str(v.val)) for v in eqn.invars)
-    outs = tuple(str(v.aval) for v in eqn.outvars)
+    types = tuple((v.aval, type(v) is Literal and str(v.val)) for v in eqn.invars)
+    outs = tuple(v.aval for v in eqn.outvars)
     return eqn.primitive.name, types, outs, _text(eqn.params)
 
 
