@@ -303,3 +303,21 @@ def test_in_a_shell(shell):
             assert words in str(shell.run_cell(line).error_in_exec), line
     finally:
         shell.run_line_magic("unload_ext", "xlab")
+
+
+def test_errors_of_processes_are_told_in_words_alone(shell, capsys, monkeypatch):
+    from xlab.errors import ProcessLost
+    from xlab.notebook import in_processes
+
+    def lost(*_):
+        raise ProcessLost("process 1 of 2 ended during In[3]")
+
+    monkeypatch.setattr(in_processes, "run", lost)
+    shell.run_line_magic("load_ext", "xlab")
+    try:
+        shell.run_cell("%%xall\nx = 3")
+    finally:
+        shell.run_line_magic("unload_ext", "xlab")
+    told = "".join(capsys.readouterr())
+    assert "ProcessLost: process 1 of 2 ended during In[3]" in told
+    assert "run_cell_magic" not in told and "Traceback" not in told

@@ -136,8 +136,14 @@ def _first_line(file: str) -> TracebackType | None:
 def interrupted(what: str) -> KeyboardInterrupt:
     """A keyboard interrupt that is shown as one sentence."""
     error = KeyboardInterrupt(what)
-    error._render_traceback_ = lambda: [f"KeyboardInterrupt: {what}"]  # type: ignore[attr-defined]
+    in_words(error)
     return error
+
+
+def in_words(error: BaseException) -> None:
+    """The shell shows the error's name and message alone: its frames are those of the magic, and the message says where it happened."""
+    words = f"{type(error).__name__}: {error}"
+    error._render_traceback_ = lambda: [words]  # type: ignore[attr-defined]
 
 
 def failure(error: BaseException) -> Failure:

@@ -17,8 +17,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from xlab.compile.equal_programs import sharing
+from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost
 from xlab.notebook.options import names, unquoted
-from xlab.notebook.tracebacks import present
+from xlab.notebook.tracebacks import in_words, present
 
 _TOKEN = re.compile(
     r'''"""(?:\\.|.)*?"""|\'\'\'(?:\\.|.)*?\'\'\'|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|--[A-Za-z][\w-]*|.''',
@@ -287,6 +288,9 @@ def takes(
             try:
                 with sharing():
                     return method(self, declared.parse(line, self.shell.user_ns), *cell)
+            except (ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost) as error:
+                in_words(error)
+                raise
             except Exception as error:
                 if not hasattr(error, "_render_traceback_"):
                     present(error, self.shell)
