@@ -11,9 +11,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.descriptors import descriptors
 from xlab.notebook import machine
+
+MARKS = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("processes"),
+    # What ipyparallel and the event loops it starts do when a group ends.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+"""Of the tests that start groups of processes."""
 
 SETUP = """
 import os, signal, threading, time

@@ -35,19 +35,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.groups import SETUP, Before, alive, computes, gone, listening, within
+from tests.notebook.groups import MARKS, SETUP, Before, alive, computes, gone, listening, within
 from tests.parallel.workers import ROOT
 from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost
 from xlab.notebook import processes
 
 pytest.importorskip("ipyparallel")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("processes"),
-    # What ipyparallel and the event loops it starts do when a group ends.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = MARKS
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.notebook.groups import SETUP, computes, gone
+from tests.notebook.groups import MARKS, SETUP, computes, gone
 from tests.parallel.workers import ROOT
 from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed
 from xlab.notebook import in_processes, processes
 
 pytest.importorskip("ipyparallel")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("processes"),
-    # What ipyparallel and the event loops it starts do when a group ends.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = MARKS
 
 
 def test_cells_values_and_what_is_written(group, capsys):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.groups import SETUP, gone
+from tests.notebook.groups import MARKS, SETUP, gone
 from tests.parallel.workers import ROOT
 from xlab.errors import ProcessesLate, ProcessLost
 from xlab.notebook import processes
@@ -20,10 +20,7 @@ from xlab.parallel.group import free_address
 
 pytest.importorskip("ipyparallel")
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("processes"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    *MARKS,
     pytest.mark.skipif(
         not all(map(shutil.which, ("sbatch", "slurmctld", "slurmd", "munged"))) or os.getuid() != 0,
         reason="no Slurm is installed here (apt-get install slurm-wlm), or its node may not be started",

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.notebook.groups import SETUP, gone
+from tests.notebook.groups import MARKS, SETUP, gone
 from xlab.errors import ProcessLost
 from xlab.notebook import processes
 from xlab.parallel.group import free_address
@@ -19,10 +19,7 @@ from xlab.parallel.group import free_address
 pytest.importorskip("ipyparallel")
 SERVER = shutil.which("sshd") or "/usr/sbin/sshd"
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("processes"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    *MARKS,
     pytest.mark.skipif(
         not os.path.exists(SERVER) or shutil.which("ssh") is None,
         reason="no ssh server is installed here (apt-get install openssh-server openssh-client)",

@@ -8,20 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.notebook.groups import MARKS
 from tests.test_notebooks import ROOT, cells
 from xlab.notebook import processes
 
 pytest.importorskip("ipyparallel")
 pytest.importorskip("sklearn")
 pytestmark = [
-    pytest.mark.slow,
+    *MARKS,
     pytest.mark.skipif(
         "XLAB_TEST_EPOCHS" not in os.environ,
         reason="minutes: set XLAB_TEST_EPOCHS=1, or 40 for what the notebook itself does",
     ),
-    pytest.mark.xdist_group("processes"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 NOTEBOOK = ROOT / "notebooks" / "09_training_on_a_mesh.ipynb"
 EPOCHS = int(os.environ.get("XLAB_TEST_EPOCHS", "1"))

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 from xlab.core import source_info
@@ -52,22 +53,19 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"xlab.notebook has no {name!r}; it has {', '.join(__all__)}")
 
 
+def _registering() -> tuple[ModuleType, ...]:
+    """What registers something with a shell, in that order, and takes it back."""
+    from xlab.notebook import compile_progress, completions, formatters, magics, tracebacks
+
+    return completions, magics, formatters, compile_progress, tracebacks
+
+
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext xlab`: registers magics and displays; a second time replaces the first."""
-    from xlab.notebook import (
-        compile_progress,
-        completions,
-        formatters,
-        interrupts,
-        magics,
-        tracebacks,
-    )
+    from xlab.notebook import interrupts
 
-    completions.register(shell)
-    magics.register(shell)
-    formatters.register(shell)
-    compile_progress.register(shell)
-    tracebacks.register(shell)
+    for part in _registering():
+        part.register(shell)
     interrupts.register()
     source_info.namers[:] = [_CellNames(shell)]
     for file in filter(None, (getattr(sys.modules.get(name), "__file__", None) for name in _SHELL)):
@@ -81,20 +79,10 @@ def load_ipython_extension(shell: Any) -> None:
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext xlab`: takes back what loading registered."""
-    from xlab.notebook import (
-        compile_progress,
-        completions,
-        formatters,
-        interrupts,
-        magics,
-        tracebacks,
-    )
+    from xlab.notebook import interrupts
 
-    completions.unregister(shell)
-    magics.unregister(shell)
-    formatters.unregister(shell)
-    compile_progress.unregister(shell)
-    tracebacks.unregister(shell)
+    for part in _registering():
+        part.unregister(shell)
     interrupts.unregister()
     allocation_sites = sys.modules.get("xlab.observe.arrays.allocation_sites")
     if allocation_sites is not None and allocation_sites.tracking():

@@ -36,7 +36,7 @@ class Engines:
             dir=None if self.local or not isinstance(engines, str) else os.path.expanduser("~"),
         )
         self._cluster: Any = engines if is_cluster(engines) else None
-        self._written: logging.Handler | None = None
+        self._logger: logging.Logger | None = None
         self.borrowed = is_client(engines)
         if self.borrowed:
             self.client = engines
@@ -60,10 +60,9 @@ class Engines:
 
     def _new(self) -> Any:
         o, parallel = self._options, engines_package()
-        log = logging.getLogger(f"xlab.processes.{os.path.basename(self.folder)}")
+        log = self._logger = logging.getLogger(f"xlab.processes.{os.path.basename(self.folder)}")
         log.propagate = False
-        self._written = logging.FileHandler(os.path.join(self.folder, "cluster.log"))
-        log.addHandler(self._written)
+        log.addHandler(logging.FileHandler(os.path.join(self.folder, "cluster.log")))
         return parallel.Cluster(
             n=self.count,
             engines=o["engines"],
@@ -175,8 +174,11 @@ class Engines:
                     cluster.stop_cluster_sync()
                 else:
                     cluster.stop_engines_sync()
-        if self._written is not None:
-            self._written.close()
+        for handler in list(self._logger.handlers) if self._logger is not None else ():
+            self._logger.removeHandler(
+                handler
+            )  # what is closed would be opened again by a late line
+            handler.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -247,6 +247,15 @@ def test_comparing_two_runs():
     assert x.index == y.index == 0
 
 
+def counted(monkeypatch) -> list:
+    """A list that grows by one for each step of the machine from now on."""
+    ran, step = [], machine.JaxprMachine.step
+    monkeypatch.setattr(
+        machine.JaxprMachine, "step", lambda self, into=True: ran.append(1) or step(self, into)
+    )
+    return ran
+
+
 def test_going_back_runs_again_only_what_lies_behind_the_last_snapshot(monkeypatch):
     def long(x):
         for _ in range(2000):
@@ -255,10 +264,7 @@ def test_going_back_runs_again_only_what_lies_behind_the_last_snapshot(monkeypat
 
     stepper = observe.step(long)(X)
     stepper.run()
-    ran, step = [], machine.JaxprMachine.step
-    monkeypatch.setattr(
-        machine.JaxprMachine, "step", lambda self, into=True: ran.append(1) or step(self, into)
-    )
+    ran = counted(monkeypatch)
     stepper.goto(1000)
     assert stepper.index == 1000 and 0 < len(ran) <= stepper._snapshots.every
     ran.clear()
@@ -278,10 +284,7 @@ def test_who_goes_back_step_by_step_runs_a_few_again_each_time(monkeypatch):
     stepper._snapshots.every = 512
     stepper.run()
     seen = [stepper.goto(1000 - n) for n in range(3)]
-    ran, step = [], machine.JaxprMachine.step
-    monkeypatch.setattr(
-        machine.JaxprMachine, "step", lambda self, into=True: ran.append(1) or step(self, into)
-    )
+    ran = counted(monkeypatch)
     total = 0
     for n in range(3, 100):
         ran.clear()
