@@ -11,7 +11,7 @@ NEAR = (8, 16, 32, 64, 128, 256)
 """How many steps before the present place the close ones are: who goes back once goes back again."""
 
 Saved = tuple[Any, Any]
-"""A snapshot of the machine (`Machine.snapshot`), and what it ran last before."""
+"""A snapshot of the machine (`JaxprMachine.snapshot`), and what it ran last before."""
 
 
 def _count(saved: Saved) -> int:
