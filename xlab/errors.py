@@ -314,10 +314,12 @@ class IncompatibleDevices(XlabError, ValueError):
 
     Fix: move them to one mesh with `xlab.device_put(x, sharding)`, or leave small ones uncommitted.
 
-    `sides` are those that disagree, the first two first: what lies there, and the ids of the devices in their order.
+    `sides` are those that disagree, the first two first: what lies there, and the ids of the devices in their order. `place` is the position in
+    the source where arguments of two sides meet, None where none do.
     """
 
     sides: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    place: object = None
 
 
 class ForbiddenMapError(XlabError, ValueError, RuntimeError):

@@ -8,6 +8,7 @@ import xlab.numpy as jnp
 from xlab import lax
 from xlab.compile.lowering import lower
 from xlab.compile.resolve import LoweringRequest, needed, resolve
+from xlab.errors import IncompatibleDevices
 from xlab.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from xlab.sharding import PartitionSpec as P
 
@@ -109,6 +110,28 @@ class TestResolve:
                 "f",
                 LoweringRequest([None], out_shardings=[sharded], result_name=lambda i: "loss"),
             )
+
+    @pytest.mark.parametrize(
+        ("name", "fun"),
+        [
+            ("mul", lambda a, b: lax.mul(lax.neg(a), lax.sin(b))),
+            ("mul", lambda a, b: xlab.jit(lambda u, v: lax.mul(u, lax.cos(v)))(lax.neg(b), a)),
+            ("cond", lambda a, b: lax.cond(a[0] > 0, lambda: a, lambda: b)),
+            ("scan", lambda a, b: lax.scan(lambda c, v: (b[0], c), a[0], a)),
+            ("add", lambda a, b: lax.scan(lambda c, v: (lax.add(c, b), None), a, length=2)),
+            (None, lambda a, b: (lax.neg(a), lax.sin(b), xlab.jit(lambda: 1.0)())),
+        ],
+    )
+    def test_where_devices_that_differ_meet(self, name, fun):
+        closed, lies = traced(fun, X, X), map(SingleDeviceSharding, xlab.devices()[1:3])
+        with pytest.raises(IncompatibleDevices) as caught:
+            resolve(closed, "f", LoweringRequest(list(lies)))
+        error = caught.value
+        if name is None:
+            assert error.place is None and "meet" not in str(error)
+        else:
+            assert error.place.text().startswith(f'("{name}", ')
+            assert f"They meet in {name} at {error.place}" in str(error)
 
     def test_a_request_becomes_a_module(self, mesh):
         sharded = NamedSharding(mesh, P("x"))

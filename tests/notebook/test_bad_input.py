@@ -19,6 +19,7 @@ from xlab import numpy as jnp
 x = jnp.arange(32.0).reshape(8, 4)
 p = {"w": jnp.ones((4, 2)), "n": 2}
 seen = []
+near, far = (xlab.device_put(v, d) for v, d in zip((x, x), xlab.devices()[1:]))
 """
 
 # cell, error class, words of the message, the line that is pointed at
@@ -44,6 +45,9 @@ MISTAKES = {
     "a spec that does not divide": (
         "%%xjit --mesh data=3 --in x=data\ny = x + 1",
         "IndivisibleError", ("3", "8"), "%%xjit --mesh data=3 --in x=data"),
+    "devices that differ": (
+        "%%xjit\ny = near + 1\n\nz = y + far",
+        "IncompatibleDevices", ("`far`", "meet in add at line 4 of In["), "z = y + far"),
     "a spec without a mesh": (
         "%%xjit --in x=data\ny = x + 1",
         "ValueError", ("--mesh",), "%%xjit --in x=data"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from xlab.backend import client
 from xlab.compile.placement import default_sharding
-from xlab.core.jaxpr import Jaxpr, inner_jaxprs
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, inner_jaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
 from xlab.sharding import (
@@ -168,12 +168,33 @@ def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
         yield from intermediate_shardings(inner)
 
 
+def meeting(jaxpr: Jaxpr, sides: Sequence) -> JaxprEqn | None:
+    """The first equation that takes values of two sides, in the innermost program that shows it.
+
+    `sides` holds what each argument belongs to, None where it belongs nowhere.
+    """
+    side = dict(zip(jaxpr.invars, sides))
+    for eqn in jaxpr.eqns:
+        given = [None if isinstance(v, Literal) else side.get(v) for v in eqn.invars]
+        found = {s for s in given if s is not None}
+        if len(found) > 1:
+            inner = inner_jaxprs(eqn.params)
+            same = len(inner) == 1 and len(inner[0].invars) == len(given)
+            return (meeting(inner[0], given) if same else None) or eqn
+        if found:
+            side.update(dict.fromkeys(eqn.outvars, *found))
+    return None
+
+
 def resolve(
-    assignments: Sequence[DeviceAssignment], what: str, platform: str | None = None
+    assignments: Sequence[DeviceAssignment],
+    what: str,
+    platform: str | None = None,
+    meets: Callable[[], JaxprEqn | None] = lambda: None,
 ) -> tuple[tuple, bool]:
     """The devices that all requirements agree on, in order, and whether any requirement named them.
 
-    Where there are only meshes without devices, they are `PlaceholderDevice` ones of the platform.
+    Where there are only meshes without devices, they are `PlaceholderDevice` ones of the platform. `meets` is asked where they do not agree.
     """
     if not assignments:
         return tuple(default_sharding().devices_in_order), False
@@ -201,14 +222,20 @@ def resolve(
                 if c.devices and c.who not in (found := sides.setdefault(c.devices, [])):
                     found.append(c.who)
             more = len(sides) > 2 or any(len(found) > 1 for found in sides.values())
+            met = meets()
+            # An operation by itself has the name of its program.
+            alone = met is None or what == f"jit({met.primitive.name})"
+            place = None if alone else met.source_info.position()
             error = IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {_devices(first.devices)}, but {other.who} is on "
-                f"{_devices(other.devices)}{' of another client' if same else ''}. {_all_sides(sides) if more else ''}Put "
+                f"{_devices(other.devices)}{' of another client' if same else ''}. {_all_sides(sides) if more else ''}"
+                f"{f'They meet in {met.primitive.name} at {place}. ' if place else ''}Put "
                 f"{'all' if more else 'both'} on the same devices (xlab.device_put), or leave {'some' if more else 'one'} uncommitted."
             )
             error.sides = tuple(
                 (_several(found), tuple(d.id for d in devices)) for devices, found in sides.items()
             )
+            error.place = place
             raise error
     return first.devices, True
 

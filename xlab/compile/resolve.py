@@ -16,6 +16,7 @@ from xlab.compile.devices import (
     concretize_sharding,
     device_assignment,
     intermediate_shardings,
+    meeting,
     sharding_sources,
 )
 from xlab.compile.devices import resolve as agree_on_devices
@@ -106,7 +107,18 @@ def resolve(closed: ClosedJaxpr, name: str, request: LoweringRequest) -> Resolut
         and not any(c.devices for c in assignments)
     ):
         assignments.append(DeviceAssignment((), "the current mesh", abstract.size))
-    devices, committed = agree_on_devices(assignments, f"jit({name})", request.platform)
+    devices, committed = agree_on_devices(
+        assignments,
+        f"jit({name})",
+        request.platform,
+        lambda: meeting(
+            live.jaxpr,
+            [
+                None if s is None else device_assignment(s, "").devices or None
+                for s in (a or g for a, g in zip(asked, given))
+            ],
+        ),
+    )
     if any(c.count for c in assignments):
         asked, given, outs = (
             [concretize_sharding(s, devices) for s in found] for found in (asked, given, outs)

@@ -91,13 +91,15 @@ def unregister(shell: Any) -> None:
 def present(error: BaseException, shell: Any, file: str | None = None) -> BaseException:
     """Makes the shell show a shortened traceback, without the frames of the magic that ran.
 
-    An error with no frame of the user's own points at the first line of `file`, a cell with its magic, where given, and
-    otherwise at the line that called the magic.
+    An error with no frame of the user's own points into `file`, a cell with its magic, where given: at the error's own place, or the first
+    line. Otherwise it points at the line that called the magic.
     """
     shorten(error)
     shown = error.__traceback__
     if shown is None and file is not None:
-        shown = error.__traceback__ = _first_line(file)
+        place = getattr(error, "place", None)
+        inside = place is not None and place.file == file
+        shown = error.__traceback__ = _at_line(file, place.line if inside else 1)
 
     def render() -> list[str]:
         at = shown or chain(_frames(error.__traceback__))
@@ -123,10 +125,10 @@ def _point_only(error: SyntaxError, shell: Any) -> None:
     shell.showsyntaxerror = once
 
 
-def _first_line(file: str) -> TracebackType | None:
-    """A traceback entry at line 1 of a file, made by failing there."""
+def _at_line(file: str, line: int) -> TracebackType | None:
+    """A traceback entry at a line of a file, made by failing there."""
     try:
-        exec(compile("raise LookupError", file, "exec"), {})
+        exec(compile("\n" * (line - 1) + "raise LookupError", file, "exec"), {})
     except LookupError as found:
         tb = found.__traceback__
         return tb.tb_next if tb is not None else None
@@ -156,17 +158,17 @@ def failure(error: BaseException) -> Failure:
     last = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if is_users(frame.f_code):
-            last = frame.f_code, line
+            last = frame.f_code.co_filename, line, frame.f_code.co_name
+    if (place := getattr(error, "place", None)) is not None:
+        last = place.file, place.line, place.function
     source = None
     if last is not None:
-        code, line = last
-        file = shown_name(code.co_filename) or code.co_filename
-        function = "" if code.co_name == "<module>" else code.co_name
+        file, line, function = last
         source = Source(
-            file,
+            shown_name(file) or file,
             line,
-            function=function,
-            text=linecache.getline(code.co_filename, line).rstrip("\n"),
+            function="" if function == "<module>" else function,
+            text=linecache.getline(file, line).rstrip("\n"),
         )
     return Failure(
         type(error).__name__,
