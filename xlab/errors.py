@@ -11,11 +11,14 @@ import sys
 from collections.abc import Iterable
 
 __all__ = [
-    "CollectiveTimeoutError",
     "BatchSizeError",
+    "CollectiveTimeoutError",
+    "ComplexOperandError",
     "ConcretizationTypeError",
     "DivergenceError",
     "DivergenceWarning",
+    "ForbiddenMapError",
+    "HiTypeError",
     "IncompatibleDevices",
     "InconclusiveDimensionOperation",
     "IndivisibleError",
@@ -25,14 +28,19 @@ __all__ = [
     "JaxprTypeError",
     "KeyReuseError",
     "LeakedTracerError",
+    "ManualAxisTypeError",
     "MissingRule",
     "NonConcreteBooleanIndexError",
+    "PendingAttributeError",
+    "PendingValueError",
+    "PendingValueWarning",
     "ProcessFailed",
     "ProcessLost",
     "ProcessesApart",
     "ProcessesLate",
     "RefOperandError",
     "ShardingTypeError",
+    "TokenError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
@@ -42,6 +50,10 @@ __all__ = [
     "XlabIndexError",
     "XlabTypeError",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "JaxRuntimeError", "XlabRuntimeError"]
 
 
 class XlabError(Exception):

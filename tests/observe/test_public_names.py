@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import xlab
 from xlab import observe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,3 +65,15 @@ def test_the_room_itself_loads_no_maker():
     ], ran.stderr
     with pytest.raises(AttributeError, match=r"xlab\.observe has no 'phase'; it has .*phases"):
         _ = observe.phase
+
+
+def test_what_completion_shows_is_public():
+    """No module and no type that a file of ours imports for itself; every error a program may name."""
+    for room in (observe, xlab.errors):
+        shown = {name for name in dir(room) if not name.startswith("__")}
+        assert set(room.__all__) <= shown
+        for name in shown:
+            value = getattr(room, name)
+            assert getattr(value, "__module__", value.__name__).startswith(("xlab", "jax")), name
+    made = {name for name, value in vars(xlab.errors).items() if isinstance(value, type)}
+    assert {name for name in made if name.endswith(("Error", "Warning"))} <= set(dir(xlab.errors))

@@ -59,7 +59,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*_HOME, *_ROOMS, *(name for name in globals() if name.startswith("__"))})
 
 
 _load_by(lambda: importlib.import_module("xlab.observe.figures"))
