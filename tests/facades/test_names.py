@@ -11,6 +11,7 @@ import sys
 import warnings
 from functools import cache
 
+import numpy as np
 import pytest
 
 from tests.reference.oracle import ROOT, unavailable
@@ -187,7 +188,8 @@ def test_other_names_are_names_of_their_own():
             value = getattr(space, name)
             if inspect.isfunction(value):
                 assert value.__name__ == name, f"xlab.{module}.{name} is called {value.__name__}"
-                assert value.__module__.startswith("xlab."), f"{name} is of {value.__module__}"
+                own = value.__module__.startswith("xlab.") or value is getattr(np, name, None)
+                assert own, f"{name} is of {value.__module__}"
 
 
 def test_what_the_array_api_asks():

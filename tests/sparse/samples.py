@@ -55,6 +55,10 @@ def sparsified(f):
     return lambda n, sp, *args: sp.sparsify(lambda *a: f(n, *a))(*args)
 
 
+def traced(f):
+    return lambda n, sp, *args: sp.sparsify(lambda *a: f(n, *a), use_tracer=True)(*args)
+
+
 def gradient(f, **kw):
     def fun(n, sp, *args):
         out = sp.grad(lambda *a: f(n, *a).sum(), **kw)(*args)
@@ -146,6 +150,12 @@ SAMPLES = [
     row("sparsify_roll", sparsified(lambda n, A: n.jnp.roll(A, 1, 0)), M),
     row("sparsify_mean", sparsified(lambda n, A: A.mean(0)), M),
     row("sparsify_dense", lambda n, sp, A: sp.sparsify(lambda A: sp.todense(A) + 1)(A), M),
+    row("by_operation", traced(lambda n, A, x: n.jnp.sin(A) @ x + A.sum(1)), M, X, transforms=DERIVED),
+    row("by_operation_branch", traced(lambda n, A, x: n.lax.cond(x[0] > 0, lambda A: A @ x, lambda A: -(A @ x), A)), M, X),
+    row("by_operation_loop", traced(lambda n, A, x: n.lax.fori_loop(0, 3, lambda i, c: A @ c, x)), M[:, :3], X[:3]),
+    row("by_operation_mapped", traced(lambda n, A: n.jax.vmap(lambda r: 2 * r)(A)), M),
+    row("by_operation_compiled", traced(lambda n, A: n.jax.jit(lambda A: (A * 3).T)(A)), M),
+    row("by_operation_dense", lambda n, sp, A: sp.sparsify(lambda A: sp.todense(A) + 1, use_tracer=True)(A), M),
     # derivatives
     row("grad", gradient(lambda n, A, x: n.jnp.tanh(A @ x)), M, X),
     row("grad_both", gradient(lambda n, A, x: n.jnp.tanh(A @ x), argnums=(0, 1)), M, X),
@@ -166,6 +176,10 @@ SAMPLES = [
         row(f"{kind}_{how}", lambda n, sp, m, x, kind=kind, f=f: f(getattr(sp, kind).fromdense(m, nse=6), x), M, X, how=[])
         for kind in ("COO", "CSR", "CSC")
         for how, f in (("product", lambda A, x: A @ x), ("transposed", lambda A, x: A.T @ x[:3]), ("dense", lambda A, x: A.todense()))
+    ],
+    *[
+        row(name, lambda n, sp, m, name=name, kw=kw: getattr(sp, name).bind(m, nse=5, index_dtype=np.dtype("int32"), **kw), M, how=[], transforms=("jit", "jvp"))
+        for name, kw in (("coo_fromdense_p", {}), ("csr_fromdense_p", {}), ("bcsr_fromdense_p", {"n_batch": 0, "n_dense": 0}))
     ],
     row("coo_matmat", lambda n, sp, m, y: sp.coo_matmat(sp.COO.fromdense(m, nse=6), y[:3], transpose=True), M, Y, how=[]),
     # new arrays
@@ -188,6 +202,8 @@ SAMPLES = [
     row("mixed_reshape", lambda n, sp, A: A.reshape(9, 4), B, how=[BATCHED], error="ValueError"),
     row("shapes", lambda n, sp, A, x: A @ x, M, X[:3], error="TypeError"),
     row("unknown_format", lambda n, sp, x: sp.empty((2, 3), sparse_format="dia"), X, how=[], error="ValueError"),
+    row("dense_result_by_operation", traced(lambda n, A: n.jnp.cos(A)), M, error="NotImplementedError"),
+    row("numbers_of_a_sparse_array", traced(lambda n, A: np.asarray(A)), M, error="TracerArrayConversionError"),
     row("unhashable", lambda n, sp, A: hash(A), M, error="TypeError"),
     row("mapped_elsewhere", lambda n, sp, A: n.jax.vmap(lambda a: a.T, out_axes=1)(A), B, how=[BATCHED], error="ValueError"),
 ]  # fmt: skip

@@ -79,6 +79,60 @@ def test_a_sparse_program_is_the_dense_one(name):
     np.testing.assert_allclose(by_stored, np.where(stored, by_all, 0), rtol=1e-4, atol=1e-5)
 
 
+def test_programs_say_how_elements_are_found():
+    for kind, name in (("COO", "coo"), ("CSR", "csr"), ("BCSR", "bcsr"), ("CSC", "csr")):
+        found = xlab.make_jaxpr(
+            lambda m, kind=kind: getattr(sparse, kind).fromdense(m, nse=5).data
+        )(M)
+        assert f"{name}_fromdense" in str(found)
+        mapped = xlab.vmap(
+            lambda m, kind=kind: getattr(sparse, kind).fromdense(m, nse=5).data.sum()
+        )(B)
+        np.testing.assert_allclose(mapped, B.sum((1, 2)), rtol=1e-6)
+    with pytest.raises(ValueError, match="coo_fromdense takes a matrix"):
+        sparse.coo_fromdense(X)
+    with pytest.raises(xlab.errors.ConcretizationTypeError, match="csr_fromdense needs the number"):
+        xlab.jit(sparse.csr_fromdense)(M)
+
+
+def test_python_decides_by_values_in_a_function_that_runs_operation_by_operation():
+    seen = []
+
+    def program(A, x):
+        seen.append(A)
+        product = A @ x
+        return (A * 2, "positive") if product.sum() > 0 else (A.T, "negative")
+
+    run = sparse.sparsify(program, use_tracer=True)
+    for x, word, dense in ((-X, "positive", 2 * M), (X, "negative", M.T)):
+        out, which = run(bcoo(M), x)
+        assert which == word and isinstance(out, sparse.BCOO)
+        np.testing.assert_array_equal(out.todense(), dense)
+    assert isinstance(seen[0], sparse.SparseTracer) and seen[0].mat.nse == 6
+    assert repr(seen[0]) == "SparseTracer(BCOO(float32[3, 3], nse=6))"
+    with pytest.raises(xlab.errors.TracerBoolConversionError):
+        sparse.sparsify(program)(bcoo(M), X)
+    with pytest.raises(xlab.errors.UnexpectedTracerError):
+        seen[0] + seen[0]
+
+
+def test_custom_derivatives_in_a_function_that_runs_operation_by_operation():
+    @xlab.custom_jvp
+    def double(x):
+        return 2 * x
+
+    double.defjvp(lambda primals, tangents: (double(*primals), 20 * tangents[0]))
+
+    def program(A, x):
+        return double(A) @ double(x)
+
+    for use_tracer in (False, True):
+        run = sparse.sparsify(program, use_tracer=use_tracer)
+        np.testing.assert_allclose(run(bcoo(M), X), 4 * M @ X, rtol=1e-6)
+        slope = xlab.grad(lambda x, run=run: run(bcoo(M), x).sum())(X)
+        np.testing.assert_allclose(slope, 40 * M.sum(0), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["product", "two sparse", "sorted", "compressed rows", "a sum"])
 def test_mapped_programs_are_loops(name):
     program, _, _ = PROGRAMS[name]

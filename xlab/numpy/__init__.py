@@ -18,7 +18,24 @@ covariance, interpolation), `triangles.py` (triangles of matrices), `ufunc.py` (
 elementwise functions that have a ufunc's methods), `updates.py` (`x.at[index]`).
 """
 
+import sys as _sys
+import typing as _typing
+from importlib import import_module as _import_module
+
 from xlab.collector import paused as _paused
+
+if _typing.TYPE_CHECKING:
+    from xlab.numpy.bits import *
+    from xlab.numpy.fitting import *
+    from xlab.numpy.histograms import *
+    from xlab.numpy.insert_delete import *
+    from xlab.numpy.io import *
+    from xlab.numpy.nan_reductions import *
+    from xlab.numpy.polynomials import *
+    from xlab.numpy.quantiles import *
+    from xlab.numpy.sets import *
+    from xlab.numpy.statistics import *
+    from xlab.numpy.triangles import *
 
 with _paused(stays=True):
     from xlab.numpy.arithmetic import (
@@ -43,27 +60,19 @@ with _paused(stays=True):
         sign,
         square,
     )
-    from xlab.numpy.bits import *
     from xlab.numpy.creation import *
     from xlab.numpy.cumulative import *
     from xlab.numpy.einsum import *
     from xlab.numpy.einsum_path import *
-    from xlab.numpy.fitting import *
     from xlab.numpy.flip_roll_repeat import *
     from xlab.numpy.functional import *
     from xlab.numpy.functions import *
     from xlab.numpy.grids import *
-    from xlab.numpy.histograms import *
     from xlab.numpy.index_tricks import *
     from xlab.numpy.indexing import *
-    from xlab.numpy.insert_delete import *
-    from xlab.numpy.io import *
     from xlab.numpy.joining import *
     from xlab.numpy.logic import *
     from xlab.numpy.moments import *
-    from xlab.numpy.nan_reductions import *
-    from xlab.numpy.polynomials import *
-    from xlab.numpy.quantiles import *
     from xlab.numpy.reductions import *
     from xlab.numpy.scalars import *
     from xlab.numpy.scalars import (
@@ -96,12 +105,9 @@ with _paused(stays=True):
         unsignedinteger,
     )
     from xlab.numpy.searching import *
-    from xlab.numpy.sets import *
     from xlab.numpy.shape import *
     from xlab.numpy.sorting import *
-    from xlab.numpy.statistics import *
     from xlab.numpy.tensor_contractions import *
-    from xlab.numpy.triangles import *
     from xlab.numpy.ufunc import *
     from xlab.numpy.ufuncs import (
         acos,
@@ -155,6 +161,25 @@ with _paused(stays=True):
         true_divide,
     )
 
+# What no operator and no method needs is imported when it is first used.
+_LATER = {
+    "bits": "packbits unpackbits",
+    "fitting": "polyfit",
+    "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
+    "insert_delete": "delete insert trim_zeros",
+    "io": "array_repr array_str from_dlpack frombuffer fromfile fromiter fromstring "
+    "get_printoptions load printoptions save savez set_printoptions",
+    "nan_reductions": "nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar",
+    "polynomials": "bartlett blackman convolve correlate hamming hanning kaiser poly polyadd polyder "
+    "polydiv polyint polymul polysub polyval roots",
+    "quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
+    "sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts "
+    "unique_inverse unique_values",
+    "statistics": "average corrcoef cov interp",
+    "triangles": "tri tril tril_indices triu triu_indices",
+}
+_HOME = {name: module for module, names in _LATER.items() for name in names.split()}
+
 bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""
 
@@ -165,18 +190,21 @@ from xlab.numpy import ufunc_methods as _ufunc_methods  # noqa: E402  (gives `ad
 __array_api_version__ = _array_api.VERSION
 __array_namespace_info__ = _array_api.ArrayNamespaceInfo
 
-_array_methods.install(globals())  # gives arrays their operators and methods
+_array_methods.install(_sys.modules[__name__])  # gives arrays their operators and methods
+
+__all__ = sorted({*(name for name in globals() if not name.startswith("_")), *_HOME})
 
 
 def __dir__():
-    return sorted({*globals(), "fft", "linalg"})
+    return sorted({*globals(), *_HOME, "fft", "linalg"})
 
 
 def __getattr__(name: str):
-    if name in ("fft", "linalg"):  # imported when first used
-        from importlib import import_module
-
-        return import_module(f"xlab.numpy.{name}")
+    if name in _HOME:
+        value = globals()[name] = getattr(_import_module(f"xlab.numpy.{_HOME[name]}"), name)
+        return value
+    if name in ("fft", "linalg"):
+        return _import_module(f"xlab.numpy.{name}")
     from xlab.errors import no_attribute
 
-    raise no_attribute("xlab.numpy", name, globals())
+    raise no_attribute("xlab.numpy", name, __dir__())

@@ -1,6 +1,6 @@
 """Gives arrays, concrete, traced and of keys, their operators and methods.
 
-`install(namespace)` is called once, by `xlab.numpy` with its own functions. A method is the function of the same name; an
+`install(module)` is called once, by `xlab.numpy` with itself. A method is the function of the same name; an
 operator checks the other operand's class and goes to the compiled program of its function, or, while something is
 traced, to the function.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,9 @@ METHODS = ("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype"
            "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")  # fmt: skip
 
 
-def install(namespace: dict[str, Any]) -> None:
-    """Installs operators and methods made of the functions in `namespace` (those of `xlab.numpy`)."""
+def install(module: ModuleType) -> None:
+    """Installs operators and methods made of the functions of `module` (`xlab.numpy`)."""
+    namespace = vars(module)
     members: dict[str, Any] = {}
     for op, (name, reflected) in BINARY.items():
         fun = namespace[name]
@@ -71,7 +73,7 @@ def install(namespace: dict[str, Any]) -> None:
             "to_device": _to_device(namespace["asarray"]),
             "__getitem__": _indexing.array_getitem,
             "__iter__": _indexing.iterate,
-            "__array_namespace__": functools.partialmethod(_array_namespace, _Namespace(namespace)),
+            "__array_namespace__": functools.partialmethod(_array_namespace, module),
         }
     )
     members.update(_MEMBERS)
@@ -275,19 +277,6 @@ def _to_device(asarray):
 def _flat(self):
     """Always an error: there is no iterator that writes."""
     raise NotImplementedError("arrays have no flat iterator: use x.ravel() or x.flatten()")
-
-
-class _Namespace:
-    """What `x.__array_namespace__()` returns: the functions of `xlab.numpy`."""
-
-    def __init__(self, functions):
-        self._functions = functions
-
-    def __getattr__(self, name):
-        try:
-            return self._functions[name]
-        except KeyError:
-            raise AttributeError(f"xlab.numpy has no {name!r}") from None
 
 
 def _array_namespace(self, namespace, *, api_version=None):

@@ -469,7 +469,7 @@ def trunc(x: ArrayLike) -> Array:
     return _trunc(x)
 
 
-fix = trunc
+fix = alias(trunc, "fix")
 
 
 @jit_when_eager

@@ -33,4 +33,4 @@ from xlab.sparse.products import (
     bcoo_spdot_general_p,
 )
 from xlab.sparse.shape import *
-from xlab.sparse.transform import sparse_rules, sparsify
+from xlab.sparse.transform import SparseTracer, sparse_rules, sparsify

@@ -17,7 +17,13 @@ from xlab.interpreters.vmappable import batched_in_front
 from xlab.numpy.arithmetic import as_array
 from xlab.sparse.base import BatchedSparse, JAXSparse, batch_positions
 from xlab.sparse.bcoo import BCOO
-from xlab.sparse.dense import _extract, _todense, bcoo_fromdense, check_layout
+from xlab.sparse.dense import (
+    _extract,
+    _todense,
+    check_layout,
+    fromdense_primitive,
+    number_to_store,
+)
 from xlab.sparse.order import bcoo_eliminate_zeros, bcoo_sort_indices, bcoo_sum_duplicates
 from xlab.sparse.primitive import batched_info, sparse_primitive
 from xlab.sparse.products import _dot, check_dimensions, normalized
@@ -208,8 +214,22 @@ def bcsr_fromdense(mat, *, nse=None, n_batch=0, n_dense=0, index_dtype=jnp.int32
     check_layout("bcsr_fromdense", mat.shape, n_batch, n_dense)
     if mat.ndim - n_batch - n_dense != 2:
         raise ValueError("bcsr_fromdense: must have 2 sparse dimensions.")
-    found = bcoo_fromdense(mat, nse=nse, n_batch=n_batch, n_dense=n_dense, index_dtype=index_dtype)
-    return BCSR.from_bcoo(found)
+    buffers = bcsr_fromdense_p.bind(
+        mat,
+        nse=number_to_store("bcsr_fromdense", mat, nse, n_batch, n_dense),
+        n_batch=n_batch,
+        n_dense=n_dense,
+        index_dtype=np.dtype(index_dtype),
+    )
+    return BCSR(buffers, shape=mat.shape, indices_sorted=True, unique_indices=True)
+
+
+def compressed(data, indices, rows) -> list:
+    """The buffers of compressed rows, from sorted coordinates."""
+    return [data, indices[..., 1], row_starts(indices[..., 0], *rows)]
+
+
+bcsr_fromdense_p = fromdense_primitive("bcsr_fromdense", compressed, coordinates_of)
 
 
 def bcsr_dot_general(
@@ -279,4 +299,4 @@ def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
 
 
 __all__ = ["BCSR", "bcsr_broadcast_in_dim", "bcsr_concatenate", "bcsr_dot_general", "bcsr_dot_general_p", "bcsr_extract", "bcsr_extract_p",
-           "bcsr_fromdense", "bcsr_sum_duplicates", "bcsr_todense", "bcsr_todense_p"]  # fmt: skip
+           "bcsr_fromdense", "bcsr_fromdense_p", "bcsr_sum_duplicates", "bcsr_todense", "bcsr_todense_p"]  # fmt: skip

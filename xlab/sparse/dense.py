@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.core.avals import aval_of
+from xlab.core.primitive import Primitive
 from xlab.core.trace import concrete_or_error
 from xlab.interpreters import ad
 from xlab.interpreters.ad import UndefinedPrimal, Zero
@@ -192,16 +194,21 @@ def bcoo_fromdense(
     """
     mat = as_array(mat)
     check_layout("bcoo_fromdense", mat.shape, n_batch, n_dense)
-    if nse is None:
-        counts = count_stored(mat, n_batch, n_dense)
-        nse = concrete_or_error(
-            counts,
-            "bcoo_fromdense needs the number of stored elements while tracing, and it depends on values: give nse",
-        )
+    nse = number_to_store("bcoo_fromdense", mat, nse, n_batch, n_dense)
     data, indices = bcoo_fromdense_p.bind(
-        mat, nse=int(nse), n_batch=n_batch, n_dense=n_dense, index_dtype=np.dtype(index_dtype)
+        mat, nse=nse, n_batch=n_batch, n_dense=n_dense, index_dtype=np.dtype(index_dtype)
     )
     return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=True)
+
+
+def number_to_store(name: str, mat, nse: int | None, n_batch: int = 0, n_dense: int = 0) -> int:
+    """`nse`, or as many as there are; an error names the function `name`."""
+    if nse is None:
+        nse = concrete_or_error(
+            count_stored(mat, n_batch, n_dense),
+            f"{name} needs the number of stored elements while tracing, and it depends on values: give nse",
+        )
+    return int(nse)
 
 
 def check_layout(name: str, shape, n_batch: int, n_dense: int) -> None:
@@ -225,7 +232,7 @@ def _nonzero(mat, n_batch, n_dense):
     return mask.any(tuple(range(mat.ndim - n_dense, mat.ndim))) if n_dense else mask
 
 
-def _fromdense(mat, *, nse, n_batch, n_dense, index_dtype):
+def _fromdense(mat, nse, n_batch, n_dense, index_dtype):
     shape = aval_of(mat).shape
     batch, sparse = shape[:n_batch], shape[n_batch : len(shape) - n_dense]
     size = math.prod(sparse)
@@ -256,24 +263,41 @@ def _fromdense(mat, *, nse, n_batch, n_dense, index_dtype):
     return _extract(indices, mat, assume_unique=True), indices
 
 
-def _fromdense_jvp(primals, tangents, **params):
-    data, indices = bcoo_fromdense_p.bind(*primals, **params)
-    t = tangents[0]
-    if type(t) is not Zero:
-        t = bcoo_extract_p.bind(indices, t, assume_unique=True)
-    else:
-        t = Zero.of(data)
-    return [data, indices], [t, Zero.of(indices)]
+def fromdense_primitive(name: str, split: Callable, coordinates: Callable) -> Primitive:
+    """The primitive that finds the elements of a dense array, and where they are.
+
+    Args:
+        name: its name.
+        split: its results, from the elements, their coordinates, and the number of rows.
+        coordinates: the coordinates from the results after the first.
+    """
+
+    def impl(mat, *, nse, index_dtype, n_batch=0, n_dense=0):
+        data, indices = _fromdense(mat, nse, n_batch, n_dense, np.dtype(index_dtype))
+        return split(data, indices, aval_of(mat).shape[n_batch : n_batch + 1])
+
+    def jvp(primals, tangents, **params):
+        data, *where = prim.bind(*primals, **params)
+        if type(tangents[0]) is Zero:
+            t = Zero.of(data)
+        else:
+            t = bcoo_extract_p.bind(coordinates(*where), tangents[0], assume_unique=True)
+        return [data, *where], [t, *map(Zero.of, where)]
+
+    prim = sparse_primitive(
+        name,
+        impl,
+        results=True,
+        linear=(),
+        batch=lambda params, size: params | {"n_batch": params.get("n_batch", 0) + 1},
+    )
+    ad.primitive_jvps[prim] = jvp
+    return prim
 
 
-bcoo_fromdense_p = sparse_primitive(
-    "bcoo_fromdense",
-    _fromdense,
-    results=True,
-    linear=(),
-    batch=lambda params, size: params | {"n_batch": params["n_batch"] + 1},
+bcoo_fromdense_p = fromdense_primitive(
+    "bcoo_fromdense", lambda data, indices, rows: [data, indices], lambda indices: indices
 )
-ad.primitive_jvps[bcoo_fromdense_p] = _fromdense_jvp
 
 
 # -- any kind ----------------------------------------------------------------------------------------------

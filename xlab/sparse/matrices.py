@@ -13,8 +13,8 @@ from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array
 from xlab.sparse.base import JAXSparse, SparseInfo
 from xlab.sparse.bcoo import BCOO
-from xlab.sparse.bcsr import BCSR, coordinates_of
-from xlab.sparse.dense import _todense, bcoo_fromdense
+from xlab.sparse.bcsr import BCSR, compressed, coordinates_of
+from xlab.sparse.dense import _todense, fromdense_primitive, number_to_store
 from xlab.sparse.order import bcoo_sort_indices
 from xlab.sparse.primitive import sparse_primitive
 from xlab.sparse.products import _dot
@@ -74,15 +74,6 @@ class _Matrix(JAXSparse):
             )
         )
 
-    @classmethod
-    def fromdense(cls, mat, *, nse=None, index_dtype=np.int32):
-        """The matrix with the nonzero elements of a dense one.
-
-        Raises:
-            ConcretizationTypeError: if `nse` is not given and `mat` is traced.
-        """
-        return cls.from_bcoo(bcoo_fromdense(mat, nse=nse, index_dtype=index_dtype))
-
 
 @_tree.register_pytree_with_keys_class
 class COO(_Matrix):
@@ -120,6 +111,11 @@ class COO(_Matrix):
             shape=mat.shape,
             rows_sorted=mat.indices_sorted,
         )
+
+    @classmethod
+    def fromdense(cls, mat, *, nse=None, index_dtype=np.int32) -> COO:
+        """See `coo_fromdense`."""
+        return coo_fromdense(mat, nse=nse, index_dtype=index_dtype)
 
     def todense(self):
         """The matrix with all its elements."""
@@ -166,6 +162,11 @@ class CSR(_Matrix):
         """The same matrix as `CSR`."""
         return cls(BCSR.from_bcoo(mat)._buffers(), shape=mat.shape)
 
+    @classmethod
+    def fromdense(cls, mat, *, nse=None, index_dtype=np.int32) -> CSR:
+        """See `csr_fromdense`."""
+        return csr_fromdense(mat, nse=nse, index_dtype=index_dtype)
+
     def todense(self):
         """The matrix with all its elements."""
         return csr_todense(self)
@@ -200,6 +201,11 @@ class CSC(_Matrix):
     def from_bcoo(cls, mat: BCOO) -> CSC:
         """The same matrix as `CSC`."""
         return cls(BCSR.from_bcoo(bcoo_sort_indices(mat.T))._buffers(), shape=mat.shape)
+
+    @classmethod
+    def fromdense(cls, mat, *, nse=None, index_dtype=np.int32) -> CSC:
+        """The compressed columns of the nonzero elements of a matrix; arguments and errors as of `coo_fromdense`."""
+        return csr_fromdense(as_array(mat).T, nse=nse, index_dtype=index_dtype).transpose()
 
     def todense(self):
         """The matrix with all its elements."""
@@ -285,8 +291,34 @@ csr_matmat_p = _primitive(
 
 
 def coo_fromdense(mat, *, nse: int | None = None, index_dtype=jnp.int32) -> COO:
-    """The coordinates of the nonzero elements of a matrix."""
-    return COO.fromdense(mat, nse=nse, index_dtype=index_dtype)
+    """The coordinates of the nonzero elements of a matrix.
+
+    Args:
+        mat: the matrix.
+        nse: how many elements to store, as many as there are by default; further ones are padding, with coordinates outside.
+        index_dtype: of the coordinates.
+
+    Raises:
+        ValueError: for an array that is no matrix.
+        ConcretizationTypeError: if `nse` is not given and `mat` is traced.
+    """
+    buffers, shape = _elements("coo_fromdense", coo_fromdense_p, mat, nse, index_dtype)
+    return COO(buffers, shape=shape, rows_sorted=True)
+
+
+coo_fromdense_p = fromdense_primitive(
+    "coo_fromdense", lambda data, indices, rows: [data, indices[..., 0], indices[..., 1]], _pair
+)
+
+
+def _elements(name, prim, mat, nse, index_dtype):
+    mat = as_array(mat)
+    if mat.ndim != 2:
+        raise ValueError(
+            f"{name} takes a matrix, got shape {mat.shape}: BCOO and BCSR have other dimensions"
+        )
+    nse = number_to_store(name, mat, nse)
+    return prim.bind(mat, nse=nse, index_dtype=np.dtype(index_dtype)), mat.shape
 
 
 def coo_todense(mat: COO):
@@ -311,8 +343,12 @@ def coo_matmat(mat: COO, B, *, transpose: bool = False):
 
 
 def csr_fromdense(mat, *, nse: int | None = None, index_dtype=np.int32) -> CSR:
-    """The compressed rows of the nonzero elements of a matrix."""
-    return CSR.fromdense(mat, nse=nse, index_dtype=index_dtype)
+    """The compressed rows of the nonzero elements of a matrix; arguments and errors as of `coo_fromdense`."""
+    buffers, shape = _elements("csr_fromdense", csr_fromdense_p, mat, nse, index_dtype)
+    return CSR(buffers, shape=shape)
+
+
+csr_fromdense_p = fromdense_primitive("csr_fromdense", compressed, coordinates_of)
 
 
 def csr_todense(mat: CSR):
@@ -358,6 +394,6 @@ def product(mat, other):
     return functions[other.ndim - 1](mat, other, transpose=transpose)
 
 
-__all__ = ["COO", "CSC", "CSR", "coo_fromdense", "coo_matmat", "coo_matmat_p", "coo_matvec", "coo_matvec_p",
-           "coo_todense", "coo_todense_p", "csr_fromdense", "csr_matmat", "csr_matmat_p", "csr_matvec", "csr_matvec_p",
+__all__ = ["COO", "CSC", "CSR", "coo_fromdense", "coo_fromdense_p", "coo_matmat", "coo_matmat_p", "coo_matvec", "coo_matvec_p",
+           "coo_todense", "coo_todense_p", "csr_fromdense", "csr_fromdense_p", "csr_matmat", "csr_matmat_p", "csr_matvec", "csr_matvec_p",
            "csr_todense", "csr_todense_p"]  # fmt: skip

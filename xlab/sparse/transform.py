@@ -1,7 +1,8 @@
 """`sparsify`: functions of arrays as functions of sparse arrays.
 
 The function is traced as if its arguments were dense, and the program is run with sparse values: each primitive with a sparse operand by its
-rule in `sparse_rules`. Rules give sparse results wherever zeros stay zeros.
+rule in `sparse_rules`. Rules give sparse results wherever zeros stay zeros. Or the function is called with a `SparseTracer` for each sparse
+argument, and runs operation by operation.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from xlab import numpy as jnp
 from xlab import tree as _tree
 from xlab.compile.tracing import trace_program
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, last_uses, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, last_uses, open_jaxpr
+from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
+from xlab.core.source_info import describe_caller
+from xlab.core.trace import Trace, Tracer, set_trace, state
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.sparse.base import JAXSparse
 from xlab.sparse.bcoo import BCOO
@@ -39,7 +43,8 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
 
     Args:
         f: a function of arrays.
-        use_tracer: both values mean the same here.
+        use_tracer: whether `f` is called with tracers that hold the sparse arrays, in place of being traced first: then its dense values are
+            what they are outside, so that Python can print them and decide by them.
 
     Returns:
         A function that takes sparse arrays where `f` takes arrays. Its results are sparse where the program keeps zeros.
@@ -61,6 +66,8 @@ def sparsify(f: Callable, use_tracer: bool = False) -> Callable:
     def run(*args, **kwargs):
         flat, in_tree = _tree.flatten((args, kwargs), is_leaf=is_sparse)
         flat = [as_bcoo(x) for x in flat]
+        if use_tracer:
+            return _by_operation(f, in_tree, flat)
         program = trace_program(f, in_tree, [dense_type(x) for x in flat])
         outs = evaluate(program.closed.jaxpr, program.closed.consts, flat)
         return _tree.unflatten(program.out_tree, outs)
@@ -93,7 +100,7 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence, args: Sequence) -> list:
     for eqn, dead in zip(jaxpr.eqns, last_uses(jaxpr)):
         operands = [read(a) for a in eqn.invars]
         if any(map(is_sparse, operands)):
-            outs = apply_rule(eqn, operands)
+            outs = apply_rule(eqn.primitive, operands, eqn.params, eqn)
         else:
             outs = eqn.primitive.bind(*operands, **eqn.params)
         values.update(zip(eqn.outvars, outs if isinstance(outs, (list, tuple)) else [outs]))
@@ -102,22 +109,23 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence, args: Sequence) -> list:
     return [read(v) for v in jaxpr.outvars]
 
 
-def apply_rule(eqn, operands):
-    """The results of an equation with sparse operands."""
-    rule = sparse_rules.get(eqn.primitive)
+def apply_rule(prim: Primitive, operands: Sequence, params: dict, eqn: JaxprEqn | None = None):
+    """The results of a primitive with sparse operands, in a program or at the user's line."""
+    rule = sparse_rules.get(prim)
     if rule is not None:
-        return rule(*operands, **eqn.params)
-    flow = flow_of(eqn)
+        return rule(*operands, **params)
+    flow = flow_of(JaxprEqn((), (), prim, params))
     if type(flow) is CallFlow:
         return _inner(flow.jaxpr, operands)
     if type(flow) is BranchFlow:
         return _branches(flow, operands)
     if type(flow) is LoopFlow:
         return _loop(flow, operands)
-    reason = sparse_rules.excuse_for(eqn.primitive)
+    reason = sparse_rules.excuse_for(prim)
+    where = describe_caller() if eqn is None else eqn.source_info
     raise NotImplementedError(
-        f"sparse rule for {eqn.primitive.name} is not implemented{' ' + reason if reason else ''}. If this is your intent, use "
-        f"sparse.todense() to convert your arguments to dense arrays (at {eqn.source_info})."
+        f"sparse rule for {prim.name} is not implemented{' ' + reason if reason else ''}. If this is your intent, use "
+        f"sparse.todense() to convert your arguments to dense arrays (at {where})."
     )
 
 
@@ -159,4 +167,75 @@ def _loop(flow, operands):
     return [*carry, *ys]
 
 
-__all__ = ["sparsify"]
+# -- operation by operation --------------------------------------------------------------------------------
+
+
+class SparseTracer(Tracer):
+    """Stands for a sparse array, `mat`, in a function that is run with sparse arrays."""
+
+    __slots__ = ("mat",)
+
+    def __init__(self, trace: SparseTrace, mat: BCOO):
+        super().__init__(trace, dense_type(mat))
+        self.mat = mat
+
+    def __repr__(self):
+        return f"SparseTracer({self.mat!r})"
+
+    def origin(self) -> str:
+        return "the arguments of a function of sparse arrays"
+
+
+class SparseTrace(Trace):
+    """Runs primitives that have sparse operands by their rules, and leaves the others to the trace around it."""
+
+    __slots__ = ("parent",)
+    label = "a function of sparse arrays"
+
+    def __init__(self, parent: Trace):
+        super().__init__()
+        self.parent = parent
+
+    def held(self, x: Any) -> Any:
+        """The sparse array that a tracer stands for; any other value as it is."""
+        return x.mat if x.__class__ is SparseTracer and x._trace is self else x
+
+    def tracer(self, x: Any) -> Any:
+        """A tracer for a sparse array; any other value as it is."""
+        return SparseTracer(self, x) if isinstance(x, BCOO) else x
+
+    def process_primitive(self, prim, args, params):
+        operands = [self.held(x) for x in args]
+        with set_trace(self.parent):
+            if not any(map(is_sparse, operands)):
+                return self.parent.process_primitive(prim, args, params)
+            outs = apply_rule(prim, operands, params)
+        if prim.multiple_results:
+            return [self.tracer(x) for x in outs]
+        return self.tracer(outs)
+
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        if any(is_sparse(self.held(x)) for x in args):
+            return fun(*args)
+        with set_trace(self.parent):
+            return self.parent.process_custom_jvp(prim, fun, jvp, args, params)
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        if any(is_sparse(self.held(x)) for x in args):
+            return fun(*args)
+        with set_trace(self.parent):
+            return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
+
+
+def _by_operation(f, in_tree, flat):
+    trace = SparseTrace(state.trace)
+    try:
+        with set_trace(trace):
+            args, kwargs = _tree.unflatten(in_tree, [trace.tracer(x) for x in flat])
+            outs = f(*args, **kwargs)
+    finally:
+        trace.alive = False
+    return _tree.map(trace.held, outs)
+
+
+__all__ = ["SparseTracer", "sparsify"]

@@ -3,6 +3,7 @@
 from xlab.sparse import (
     COO,
     coo_fromdense,
+    coo_fromdense_p,
     coo_matmat,
     coo_matmat_p,
     coo_matvec,
@@ -16,6 +17,7 @@ __all__ = [
     "COO",
     "COOInfo",
     "coo_fromdense",
+    "coo_fromdense_p",
     "coo_matmat",
     "coo_matmat_p",
     "coo_matvec",
