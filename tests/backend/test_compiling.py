@@ -28,7 +28,7 @@ def test_what_an_executable_says_of_itself():
     )
     assert compiling.cost_analysis(exe)["flops"] > 0
     assert compiling.output_memory_kinds(exe) == ["device"]
-    assert compiling.buffer_assignment(exe)
+    assert compiling.memory_plan(exe)[1]
     assert compiling.hlo_dot(exe).startswith("digraph")
     assert (
         compiling.output_shardings(compiling.compile_text(toys.DOUBLE, client.devices()[:1]))

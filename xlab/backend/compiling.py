@@ -232,13 +232,14 @@ def unoptimized_cost(text: str) -> dict[str, float]:
 
 def memory_stats(exe: Executable) -> MemoryStats:
     """Bytes needed on each device."""
+    return memory_plan(exe)[0]
+
+
+def memory_plan(exe: Executable) -> tuple[MemoryStats, bytes]:
+    """Bytes needed on each device, and the serialized buffer assignment: which value lives where in memory, and when."""
     raw = exe.get_compiled_memory_stats()
-    return MemoryStats(**{name: getattr(raw, name) for name in MemoryStats.__match_args__})
-
-
-def buffer_assignment(exe: Executable) -> bytes:
-    """The serialized buffer assignment: which value lives where in memory, and when."""
-    return bytes(exe.get_compiled_memory_stats().serialized_buffer_assignment_proto)
+    stats = MemoryStats(**{name: getattr(raw, name) for name in MemoryStats.__match_args__})
+    return stats, bytes(raw.serialized_buffer_assignment_proto)
 
 
 def output_shardings(exe: Executable) -> list[Any] | None:

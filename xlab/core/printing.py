@@ -158,7 +158,8 @@ def value_text(value: Any, names: Names, indent: int, before: int = 0) -> str:
         return value.__name__
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
-    return re.sub(_ADDRESS, "0xXXXXXXXXXXXX", str(value))
+    text = str(value)
+    return re.sub(_ADDRESS, "0xXXXXXXXXXXXX", text) if "0x" in text else text
 
 
 def shown_params(eqn: JaxprEqn) -> list[tuple[str, Any]]:

@@ -270,6 +270,15 @@ class Finding(NamedTuple):
     equation: JaxprEqn
 
 
+def _draws(jaxpr: Jaxpr) -> bool:
+    """Whether anything in a program uses up a key."""
+    return any(
+        key_consumers.get(eqn.primitive) is not None
+        or (eqn.params and any(map(_draws, inner_jaxprs(eqn.params))))
+        for eqn in jaxpr.eqns
+    )
+
+
 def first_reuse(closed: ClosedJaxpr, name: str = "program") -> Finding | None:
     """The first key that a program uses twice, if there is one; its arguments count as new keys.
 
@@ -283,6 +292,8 @@ def first_reuse(closed: ClosedJaxpr, name: str = "program") -> Finding | None:
         >>> "uses a key that was used before" in first_reuse(xlab.make_jaxpr(twice)(xlab.random.key(0))).text
         True
     """
+    if not _draws(closed.jaxpr):
+        return None
     jaxpr, walk = closed.jaxpr, KeyUses(name)
     inputs = [*jaxpr.constvars, *jaxpr.invars]
     try:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from xlab.backend import version
-from xlab.core.jaxpr import number_equations
 from xlab.core.source_info import is_internal
 from xlab.interpreters.communication_costs import Interconnect
 from xlab.interpreters.divergence import picked_results
@@ -368,13 +367,15 @@ def _reused_keys(stages: ProgramStages, index: int) -> tuple[Notice, ...]:
     found = first_reuse(stages.closed, stages.name)
     if found is None:
         return ()
-    number = number_equations(stages.closed.jaxpr).get(id(found.equation), -1)
+    number = stages.numbers.get(id(found.equation), -1)
     return (Notice("warning", found.text, "program", equation=number, program=index),)
 
 
 def _picked_results(stages: ProgramStages, index: int) -> list[Notice]:
     """What is said of results that differ between devices where the program says that they are the same."""
-    numbers = number_equations(stages.closed.jaxpr)
+    if not any(eqn.primitive.name == "shard_map" for eqn in stages.equations.values()):
+        return []
+    numbers = stages.numbers
     return [
         Notice(
             "warning",

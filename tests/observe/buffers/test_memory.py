@@ -32,7 +32,7 @@ def looping_subject():
 def placed(stages):
     native = stages.executable.native
     return buffer_assignment.read(
-        compiling.buffer_assignment(native),
+        compiling.memory_plan(native)[1],
         compiling.hlo_modules(native)[0].as_serialized_hlo_module_proto(),
     )
 
@@ -84,7 +84,8 @@ def test_a_donated_argument_shares_its_place_with_a_result():
 
 def test_without_an_assignment_buffers_are_counted_from_types(monkeypatch):
     exact = observe.memory(programs.dense, W, W)
-    monkeypatch.setattr(compiling, "buffer_assignment", lambda native: b"")
+    plan = compiling.memory_plan
+    monkeypatch.setattr(compiling, "memory_plan", lambda native: (plan(native)[0], b""))
     counted = observe.memory(programs.dense, W, W)
     assert {(b.name, b.size) for b in counted.buffers if b.kind == "argument"} == {
         (b.name, b.size) for b in exact.buffers if b.kind == "argument"

@@ -15,7 +15,7 @@ TITLES = {
     "optimized": "compiled HLO",
 }
 
-_METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
+_METADATA = re.compile(r', metadata=\{[^{}"]*(?:"[^"\\]*(?:\\.[^"\\]*)*"[^{}"]*)*\}')
 """Where an instruction comes from, as the compiler writes it: the page has it as links to equations and lines."""
 
 _BLOCK = re.compile(r"^(ENTRY )?%?[\w.\-]+ .*\{$")
@@ -40,7 +40,9 @@ def level_columns(level: Level) -> dict[str, Any]:
     return {
         "name": TITLES.get(level.name, clean(level.name)),
         "language": "hlo" if compiled else "mlir",
-        "lines": [clean(_METADATA.sub("", line)) for line in shown],
+        "lines": [
+            clean(_METADATA.sub("", line) if "metadata={" in line else line) for line in shown
+        ],
         "links": [
             [place[line - 1] + 1, *found] for line, found in level.links if line - 1 in place
         ],

@@ -9,6 +9,7 @@ import base64
 import gzip
 import json
 import re
+from collections.abc import Sequence
 from itertools import chain
 from operator import sub
 from typing import Any
@@ -22,7 +23,8 @@ WORDY = 24
 MOST_LINES = 20_000
 """Lines of a longer list go as they are: opening it soon is worth more than its size."""
 
-_NUMBER = re.compile(r"(?<!\d)(0|[1-9]\d{0,14})(?!\d)", re.ASCII)
+_NUMBER = re.compile(r"([0-9](?<![0-9][0-9])(?:(?<!0)[0-9]{0,14})?(?![0-9]))")
+"""A number that is written as it is read: all its digits, no zero in front. It begins with a digit, so that what is none is passed over quickly."""
 
 
 def squeeze(value: Any) -> Any:
@@ -63,36 +65,33 @@ def squeeze(value: Any) -> Any:
     return {"~r": flat}
 
 
-def _steps(values: list[int]) -> list[int]:
+def _steps(values: Sequence[int]) -> list[int]:
     return list(map(sub, values, chain((0,), values)))
 
 
 def _wordy(value: list[Any]) -> bool:
-    return all(type(x) is str and "\0" not in x for x in value) and sum(
-        map(len, value)
-    ) >= WORDY * len(value)
+    if set(map(type, value)) != {str} or sum(map(len, value)) < WORDY * len(value):
+        return False
+    return not any("\0" in x or "\n" in x for x in value)
 
 
 def _lines(lines: list[str]) -> dict[str, Any]:
     """Forms of lines with a hole for each number, the form of each line, and per form the numbers of its holes, one hole after the other."""
+    parts = _NUMBER.split("\n".join(lines))
+    numbers = list(map(int, parts[1::2]))
     forms: dict[str, int] = {}
-    columns: list[list[list[int]]] = []
+    rows: list[list[list[int]]] = []
     which = []
-    for line in lines:
-        parts = _NUMBER.split(line)
-        at = forms.setdefault("\0".join(parts[::2]), len(forms))
-        if at == len(columns):
-            columns.append([[] for _ in parts[1::2]])
-        for column, number in zip(columns[at], parts[1::2], strict=True):
-            column.append(int(number))
+    end = 0
+    for form in "\0".join(parts[::2]).split("\n"):
+        at = forms.setdefault(form, len(forms))
+        if at == len(rows):
+            rows.append([])
         which.append(at)
-    return {
-        "~t": [
-            list(forms),
-            which,
-            [step for form in columns for column in form for step in _steps(column)],
-        ]
-    }
+        begin, end = end, end + form.count("\0")
+        rows[at].append(numbers[begin:end])
+    steps = (_steps(column) for of in rows for column in zip(*of, strict=True))
+    return {"~t": [list(forms), which, list(chain.from_iterable(steps))]}
 
 
 def pack(value: Any) -> str:

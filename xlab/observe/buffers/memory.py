@@ -46,8 +46,8 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
         (16, 16)
     """
     stages = program_stages(what, args, kwargs)
-    stats = _compiling.memory_stats(stages.executable.native)
-    buffers = _buffers(stages)
+    stats, serialized = _compiling.memory_plan(stages.executable.native)
+    buffers = _buffers(stages, serialized)
     # The compiler's own peak leaves temporaries out on some platforms: what it laid out itself tells. Inner values of a loop count as
     # alive all through it, so that this is the most that can be alive.
     peak_step, alive = _buffer_records.peak(buffers)
@@ -68,10 +68,9 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
     )
 
 
-def _buffers(stages: ProgramStages) -> tuple[Buffer, ...]:
-    """Buffers by birth."""
+def _buffers(stages: ProgramStages, serialized: bytes) -> tuple[Buffer, ...]:
+    """Buffers by birth, as a serialized buffer assignment places them."""
     native = stages.executable.native
-    serialized = _compiling.buffer_assignment(native)
     placed = (
         _assignment.read(
             serialized, _compiling.hlo_modules(native)[0].as_serialized_hlo_module_proto()

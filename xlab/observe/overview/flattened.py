@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from xlab.core import dtypes
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
@@ -46,12 +46,18 @@ class FlatValue:
             return True
         if maker.cost.transcendentals and len(self.read_by) > 1:
             return True  # it is too expensive to be worked out twice
-        return not all(op.cost.unit in _READS_FUSED for op in self.read_by)
+        return any(op.cost.unit not in _READS_FUSED for op in self.read_by)
 
 
 @dataclass
 class FlatEquation:
-    """One equation as it runs: its cost on one device, how often, and which functions led to it."""
+    """One equation as it runs: its cost on one device, how often, and which functions led to it.
+
+    Attributes:
+        alone: bytes read and written if nothing is fused.
+        nbytes: bytes read and written after fusion.
+        stands_alone: whether it is an operation of its own in the compiled program.
+    """
 
     number: int
     eqn: JaxprEqn
@@ -65,6 +71,9 @@ class FlatEquation:
     probability: float = 1.0
     reads: list[FlatValue] = field(default_factory=list)
     writes: list[FlatValue] = field(default_factory=list)
+    alone: float = 0.0
+    nbytes: float = 0.0
+    stands_alone: bool = False
 
     @property
     def communicates(self) -> bool:
@@ -78,30 +87,21 @@ class FlatEquation:
         dtype = getattr(of[0].aval, "dtype", None) if of else None
         return dtypes.short_name(dtype) if dtype is not None else ""
 
-    @property
-    def alone(self) -> float:
-        """Bytes read and written if nothing is fused."""
-        if self.cost.nbytes is not None:
-            return self.cost.nbytes / self.ways
-        return sum(v.nbytes for v in (*self.reads, *self.writes))
-
-    @property
-    def nbytes(self) -> float:
-        """Bytes read and written after fusion."""
-        read = sum(v.nbytes for v in {id(v): v for v in self.reads if v.in_memory}.values())
-        written = sum(v.nbytes for v in self.writes if v.in_memory)
-        return min(self.alone, read + written)
-
-    @property
-    def stands_alone(self) -> bool:
-        """Whether it is an operation of its own in the compiled program."""
-        if self.cost.unit in ("free",):
-            return False
-        return self.cost.unit != "elementwise" or any(v.in_memory for v in self.writes)
+    def settle(self) -> None:
+        """Says what is read and written, once all readers of all values are known."""
+        cost = self.cost
+        self.alone = (
+            cost.nbytes / self.ways
+            if cost.nbytes is not None
+            else sum([v.nbytes for v in (*self.reads, *self.writes)])
+        )
+        read = {id(v): v.nbytes for v in self.reads if v.in_memory}
+        written = [v.nbytes for v in self.writes if v.in_memory]
+        self.nbytes = min(self.alone, sum(read.values()) + sum(written))
+        self.stands_alone = cost.unit != "free" and (cost.unit != "elementwise" or bool(written))
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a program stands: how often it runs, what led there."""
 
     times: int | None
@@ -111,11 +111,8 @@ class _Place:
     scope: str
     segments: tuple
     probability: float
-    theirs: bool
-    """Whether the function of this program is the user's, and none of the package's."""
-
-    local: bool
-    """Whether types are those of one device already, inside of `shard_map`."""
+    theirs: bool  # the function of this program is the user's, and none of the package's
+    local: bool  # types are those of one device already, inside of `shard_map`
 
 
 def flattened(stages: ProgramStages) -> list[FlatEquation]:
@@ -143,23 +140,23 @@ class _Flattener:
         outs = self.program(jaxpr, values, _Place(1, (), False, None, "", (), 1.0, True, False))
         for v in outs:
             v.boundary = True
+        for op in self.operations:
+            op.settle()
         return self.operations
 
     def value(self, aval: Any, spec: Any, local: bool = False, boundary: bool = False) -> FlatValue:
         """A value on one device: the part that its sharding gives each."""
-        if not local and spec is None and hasattr(aval, "sharding"):
-            spec = spec_of(aval.sharding, aval.ndim)
-        axes = tuple(
-            a
-            for dim in (spec or ())
-            if not local
-            for a in dim
-            if isinstance(a, str) and a in self.sizes
-        )
+        axes: tuple[str, ...] = ()
+        if self.sizes and not local:
+            if spec is None and hasattr(aval, "sharding"):
+                spec = spec_of(aval.sharding, aval.ndim)
+            axes = tuple(
+                a for dim in spec or () for a in dim if isinstance(a, str) and a in self.sizes
+            )
         return FlatValue(bytes_of([aval]) / self.ways(axes), axes, boundary=boundary)
 
     def ways(self, axes: Sequence[str]) -> int:
-        return math.prod(self.sizes[a] for a in dict.fromkeys(axes))
+        return math.prod(self.sizes[a] for a in dict.fromkeys(axes)) if axes else 1
 
     def program(self, jaxpr: Jaxpr, values: dict[Var, FlatValue], at: _Place) -> list[FlatValue]:
         """Adds the operations of a program; gives its results."""
@@ -171,7 +168,9 @@ class _Flattener:
         return [read(a) for a in jaxpr.outvars]
 
     def results(self, eqn: JaxprEqn, number: int, local: bool) -> list[FlatValue]:
-        specs = list(self.specs.get(number, ()))
+        specs = self.specs.get(number, ())
+        if not specs:
+            return [self.value(v.aval, None, local) for v in eqn.outvars]
         out = []
         for v in eqn.outvars:
             spec = next((s for s, shape in specs if shape == getattr(v.aval, "shape", None)), None)
@@ -236,7 +235,7 @@ class _Flattener:
             inner = open_jaxpr(flow.jaxpr)
             local = at.local or (eqn.primitive.name == "shard_map")
             file = inner.debug_info.position.rpartition(":")[0]
-            at = replace(at, local=local, theirs=bool(file) and not is_internal(file))
+            at = at._replace(local=local, theirs=bool(file) and not is_internal(file))
             if local and eqn.primitive.name == "shard_map":
                 ins = [self.value(v.aval, None, True, True) for v in inner.invars]
             values = dict(zip(inner.invars, ins))
@@ -255,10 +254,10 @@ class _Flattener:
         if isinstance(flow, BranchFlow):
             each = at.probability / len(flow.branches)
             for branch in flow.branches:
-                self.body(branch, ins[1:], replace(at, probability=each), whole=True)
+                self.body(branch, ins[1:], at._replace(probability=each))
         elif isinstance(flow, LoopFlow):
             times = None if at.times is None or flow.length is None else at.times * flow.length
-            at = replace(at, times=times)
+            at = at._replace(times=times)
             cond, consts, carry, xs = flow.split(ins)
             rows = len(open_jaxpr(flow.body).invars) - len(consts) - len(carry)
             self.body(flow.body, [*consts, *carry, *xs[:rows]], at)
@@ -269,7 +268,7 @@ class _Flattener:
                 self.body(inner, [], at)
         return outs
 
-    def body(self, inner: Any, ins: list[FlatValue], at: _Place, whole: bool = False) -> None:
+    def body(self, inner: Any, ins: list[FlatValue], at: _Place) -> None:
         """Operations of a loop's body or of a branch, whose inputs and results lie in memory."""
         jaxpr = open_jaxpr(inner)
         values = {}

@@ -30,15 +30,20 @@ from xlab.interpreters import communication
 
 _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+)\s*\(.*\)\s*->\s*.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = ")
+_PLAIN = re.compile(
+    r"\s+(ROOT )?%?([\w.\-]+) = ([a-z]\w*\[[\d,]*\](?:\{[\d,]*\})?) ([\w\-]+)\(([^(){}\[\]\"]*)\)(?:, (.*))?$"
+)
+"""An instruction with an array for a result, and with nothing between brackets but names or a number: nearly all."""
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=?]*)\]")
 _OPERAND = re.compile(r"%([\w.\-]+)")
-_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
+_OP_NAME = re.compile(r'op_name="([^"\\]*(?:\\.[^"\\]*)*)"')
 _EQUATION = re.compile(r";e(\d+)")
 _NAME = re.compile(r"[\w.\-]+")
 _CALLS = re.compile(
     r"\b(?:calls|to_apply|body|condition|branch_computations|true_computation|false_computation|"
     r"called_computations)=(\{[^}]*\}|%?[\w.\-]+)"
 )
+_CALL_WORDS = ("calls=", "to_apply=", "body=", "condition=", "_computation")
 _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
@@ -91,10 +96,12 @@ class Instruction:
 
     @functools.cached_property
     def equations(self) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(int(n) for n in _EQUATION.findall(self.op_name)))
+        return tuple(dict.fromkeys(map(int, _EQUATION.findall(self.op_name))))
 
     @functools.cached_property
     def calls(self) -> tuple[str, ...]:
+        if not any(word in self.attributes for word in _CALL_WORDS):  # most: it is a quick look
+            return ()
         return tuple(
             name for part in _CALLS.findall(self.attributes) for name in _NAME.findall(part)
         )
@@ -131,6 +138,7 @@ class Module:
     computations: dict[str, Computation]
     partitions: int = 1
     replicas: int = 1
+    _equations: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def entry(self) -> Computation:
@@ -142,13 +150,17 @@ class Module:
 
     def equations_of(self, instruction: Instruction) -> tuple[int, ...]:
         """Equations an instruction computes: its own and those of everything fused into it."""
-        found = dict.fromkeys(instruction.equations)
-        if instruction.opcode in ("fusion", "call", "custom-call"):
+        if instruction.opcode not in ("fusion", "call", "custom-call"):
+            return instruction.equations
+        made = self._equations.get(instruction.name)
+        if made is None:
+            found = dict.fromkeys(instruction.equations)
             for computation in self.called_by(instruction):
                 for inner in computation.instructions:
                     if inner.opcode != "parameter":
                         found.update(dict.fromkeys(inner.equations))
-        return tuple(found)
+            made = self._equations[instruction.name] = tuple(found)
+        return made
 
     def called_by(self, instruction: Instruction) -> Iterator[Computation]:
         """The computations that an instruction calls, and those that are called in these, each once."""
@@ -279,6 +291,20 @@ def parse(text: str) -> Module:
 
 
 def _instruction(line: str, number: int) -> Instruction | None:
+    plain = _PLAIN.match(line)
+    if plain is not None:
+        root, name, shape, opcode, operands, attributes = plain.groups()
+        given = operands if opcode in ("parameter", "constant") else ""
+        return Instruction(
+            name,
+            opcode,
+            shape,
+            tuple(_OPERAND.findall(operands)),
+            attributes or "",
+            number,
+            root is not None,
+            given,
+        )
     head = _INSTRUCTION.match(line)
     if head is None:
         return None

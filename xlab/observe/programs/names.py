@@ -201,9 +201,9 @@ def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
     """
     last: dict[tuple, JaxprEqn] = {}
     for eqn in jaxpr.eqns:
-        code = eqn.source_info.code
-        if code is not None:
-            last[code, eqn.source_info.lasti] = eqn
+        info = eqn.source_info
+        if info.code is not None:
+            last[info[:2]] = eqn
     if outer is not None:
         last.pop((outer.source_info.code, outer.source_info.lasti), None)
     inputs = {*jaxpr.constvars, *jaxpr.invars}
@@ -275,10 +275,8 @@ def is_transposed(eqn: JaxprEqn) -> bool:
 
 def source_of(eqn: JaxprEqn) -> Source | None:
     """The user's line that made an equation."""
-    code = eqn.source_info.code
-    if code is None:
-        return None
-    return place((code, eqn.source_info.lasti))
+    info = eqn.source_info
+    return None if info.code is None else place(info[:2])
 
 
 def function_around(eqns: Sequence[JaxprEqn]) -> str:

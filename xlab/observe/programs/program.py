@@ -302,7 +302,9 @@ def mlir_level(name: str, text: str) -> Level:
             number = int(end.group(2)) if end.group(2) else defined.get(end.group(1))
             if number is not None:
                 links.append((len(shown) + 1, (number,)))
-        shown.append(_ARGUMENT_LOC.sub("", _INLINE.sub("", line)))
+        if " loc(" in line:
+            line = _ARGUMENT_LOC.sub("", _INLINE.sub("", line))
+        shown.append(line)
     return Level(name, "\n".join(shown).strip("\n") + "\n", tuple(links))
 
 

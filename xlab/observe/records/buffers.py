@@ -63,7 +63,7 @@ def _within(change: dict[int, int], held: Sequence[Buffer]) -> None:
     sizes = np.diff(edges)
     taken = np.zeros(len(sizes), np.int64)
     first, last = (
-        np.searchsorted(edges, places)
+        np.searchsorted(edges, places).tolist()
         for places in ([b.offset for b in held], [b.offset + b.size for b in held])
     )
     events = sorted(
@@ -71,7 +71,14 @@ def _within(change: dict[int, int], held: Sequence[Buffer]) -> None:
         + [(b.start, 1, n) for n, b in enumerate(held)]
     )
     for step, way, n in events:
-        here = slice(first[n], last[n])
+        at = first[n]
+        if last[n] == at + 1:  # nothing begins or ends inside of it, as in most cases
+            held_by = int(taken[at])
+            taken[at] = held_by + way
+            if not held_by or not held_by + way:
+                _add(change, step, way * int(sizes[at]))
+            continue
+        here = slice(at, last[n])
         before = taken[here] > 0
         taken[here] += way
         _add(change, step, way * int(sizes[here][before != (taken[here] > 0)].sum()))
