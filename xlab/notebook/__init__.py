@@ -11,7 +11,7 @@ Several processes: `processes.py` (a group, and its cells), `clusters.py` (who s
 Also: `assets.py` (joins the ES modules and styles of the views into the one module a browser is given),
 `compile_progress.py` (progress of long compiles), `completions.py` (completions after a
 magic), `experiments.py` (tries other placements for a live report), `marimo.py` (displays in marimo), `tracebacks.py` (errors of
-a cell as the user should see them), `interrupts.py` (those that Python would drop).
+a cell as the user should see them), `interrupts.py` (those that Python would drop), `warm_up.py` (what the first report needs, loaded when the kernel is idle).
 
 Everything a magic shows can be had from Python: `show(observe.report(session))`.
 """
@@ -55,9 +55,16 @@ def __getattr__(name: str) -> Any:
 
 def _registering() -> tuple[ModuleType, ...]:
     """What registers something with a shell, in that order, and takes it back."""
-    from xlab.notebook import compile_progress, completions, formatters, magics, tracebacks
+    from xlab.notebook import (
+        compile_progress,
+        completions,
+        formatters,
+        magics,
+        tracebacks,
+        warm_up,
+    )
 
-    return completions, magics, formatters, compile_progress, tracebacks
+    return completions, magics, formatters, compile_progress, tracebacks, warm_up
 
 
 def load_ipython_extension(shell: Any) -> None:

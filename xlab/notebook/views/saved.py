@@ -98,9 +98,21 @@ def _tags_and_classes(tree: Node | str) -> Iterator[str]:
 
 def _tabs(payload: dict[str, Any]) -> frozenset[str]:
     """The tabs whose scripts a picture shares: all usual ones, or its own where it has rare ones."""
-    scripted = frozenset(chain.from_iterable(assets.panels().values()))
-    own = page.tabs_of(payload["tree"]) & scripted
-    return own if own & RARE else scripted - RARE
+    own = page.tabs_of(payload["tree"]) & _scripted()
+    return own if own & RARE else _scripted() - RARE
+
+
+def _scripted() -> frozenset[str]:
+    return frozenset(chain.from_iterable(assets.panels().values()))
+
+
+def prepare() -> None:
+    """Makes what nearly all pictures share, so that the first of them does not wait for it."""
+    code = _code(_scripted() - RARE)
+    page.packed_code(code)
+    _starter(_version_of(code))
+    assets.module()
+    assets.loader()
 
 
 def _code(tabs: frozenset[str]) -> str:
