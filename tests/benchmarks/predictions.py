@@ -1,5 +1,7 @@
 """Predicted against measured times of steps on this CPU, after a calibration: the goal is a factor of two.
 
+Ten programs are those of the goal; others, each of one kind of operation, say how far the rates reach.
+
 python -m tests.benchmarks.predictions [--json PATH]
 """
 
@@ -124,6 +126,38 @@ def programs():
     ]
 
 
+def normalized(x, scale, shift):
+    x = x - x.mean(-1, keepdims=True)
+    return x / jnp.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * scale + shift
+
+
+def others():
+    """Programs of one kind of operation each, as `programs`."""
+    ids = jnp.asarray(RANDOM.integers(0, 20_000, 4096).astype(np.int32))
+    table, rows = normal(20_000, 256), normal(4096, 256)
+    a = normal(256, 256)
+    return [
+        ("gather of rows", lambda t, i: t[i], (table, ids)),
+        ("scatter of rows", lambda t, i, u: t.at[i].add(u), (table, ids, rows)),
+        ("layer norm", normalized, (normal(2048, 1024), normal(1024), normal(1024))),
+        (
+            "large convolution",
+            lambda x, f: lax.conv(x, f, (1, 1), "SAME"),
+            (normal(4, 32, 64, 64), normal(32, 32, 5, 5)),
+        ),
+        ("attention block", lambda p, x: block(p, x), (layers(4, 256), normal(4, 128, 256))),
+        ("sort", jnp.sort, (normal(1 << 18),)),
+        ("running sums", lambda x: jnp.cumsum(x, -1), (normal(512, 2048),)),
+        ("factorization", jnp.linalg.cholesky, (a @ a.T + 256 * jnp.eye(256),)),
+        ("Fourier transform", jnp.fft.fft, (normal(256, 4096).astype(np.complex64),)),
+        ("normal numbers", lambda key: xlab.random.normal(key, (1 << 20,)), (xlab.random.key(0),)),
+        ("sum of 64 MB", lambda x: x.sum(), (normal(1 << 24),)),
+        ("matrix by vector", lambda a, v: a @ v, (normal(4096, 4096), normal(4096))),
+        ("sum of two of 64 MB", lambda x, y: x + y, (normal(1 << 24), normal(1 << 24))),
+        ("transposed copy", lambda x: x.T, (normal(2048, 2048),)),
+    ]
+
+
 def least_us(run, args, runs=15) -> float:
     """Microseconds of a steady call."""
     for _ in range(3):
@@ -136,11 +170,10 @@ def least_us(run, args, runs=15) -> float:
     return min(spent)  # what else goes on can only add to it
 
 
-def measure() -> list[tuple[str, float, float, str]]:
+def measure(which) -> list[tuple[str, float, float, str]]:
     """`(name, predicted in us, measured in us, what bounds it)`."""
-    observe.calibrate()
     found = []
-    for name, f, args in programs():
+    for name, f, args in which:
         jitted = xlab.jit(f)
         cost = observe.cost(jitted, *args)
         found.append((name, cost.us, least_us(jitted, args), cost.bound))
@@ -152,14 +185,18 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     options = parser.parse_args()
     begin = time.perf_counter()
-    found = measure()
-    for name, predicted, measured, bound in found:
-        ratio = predicted / measured
-        within = abs(math.log(ratio)) <= math.log(GOAL)
-        print(
-            f"{name:24} predicted {predicted:10.0f} us   measured {measured:10.0f} us   ratio {ratio:5.2f}   "
-            f"{bound:14} {'' if within else '  beyond the goal'}"
-        )
+    observe.calibrate()
+    found = []
+    for title, which in (("ten programs", programs()), ("others", others())):
+        rows = measure(which)
+        within = [abs(math.log(row[1] / row[2])) <= math.log(GOAL) for row in rows]
+        for (name, predicted, measured, bound), fits in zip(rows, within, strict=True):
+            print(
+                f"{name:24} predicted {predicted:10.0f} us   measured {measured:10.0f} us   ratio {predicted / measured:5.2f}   "
+                f"{bound:14} {'' if fits else '  beyond the goal'}"
+            )
+        print(f"{title}: {sum(within)} of {len(rows)} within a factor of {GOAL:g}")
+        found += rows
     print(f"in {time.perf_counter() - begin:.0f} s, goal: between {1 / GOAL} and {GOAL}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))

@@ -27,9 +27,10 @@ from xlab.core.rules import RuleTable
 from xlab.interpreters.communication import collective_rules
 from xlab.interpreters.control_flow import BranchFlow, LoopFlow, flow_of
 
-UNITS = ("elementwise", "reduction", "matrix", "decomposition", "other", "host", "free")
+UNITS = ("elementwise", "reduction", "matrix", "decomposition", "transform", "serial", "other", "host", "free")  # fmt: skip
 """How an equation meets its neighbours in a compiled program: `elementwise` is fused with what it reads and with what reads it, `reduction`
-with what it reads, `matrix` is a product or a convolution, `decomposition` one of linear algebra, `other` stands alone, `host` leaves the device, `free` has no code of its own."""
+with what it reads, `matrix` is a product or a convolution, `decomposition` one of linear algebra, `transform` one of Fourier's, `serial` goes
+from element to element (the comparisons of a sort, running sums), `other` stands alone, `host` leaves the device, `free` has no code of its own."""
 
 TRANSCENDENTAL = 10.0
 """Additions in the time of one exponential, about."""

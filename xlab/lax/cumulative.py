@@ -282,11 +282,11 @@ ad.primitive_jvps[reduce_prod_p] = _reduce_prod_jvp
 
 
 def _cumulative_cost(avals_in, avals_out, **_):
-    return costs.Cost(avals_out[0].size, unit="other")
+    return costs.Cost(avals_out[0].size, unit="serial")
 
 
 def _cumlogsumexp_cost(avals_in, avals_out, **_):
-    return costs.Cost(2 * avals_out[0].size, 2 * avals_out[0].size, unit="other")
+    return costs.Cost(2 * avals_out[0].size, 2 * avals_out[0].size, unit="serial")
 
 
 costs.register(_cumulative_cost, cumsum_p, cumprod_p, cummax_p, cummin_p)

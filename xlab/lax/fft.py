@@ -187,7 +187,7 @@ def _cost(avals_in, avals_out, *, fft_lengths, **_):
     n = math.prod(fft_lengths)
     complex_sides = sum(a.dtype.kind == "c" for a in (avals_in[0], avals_out[0]))
     batch = max(avals_in[0].size, avals_out[0].size) / max(1, n)
-    return costs.Cost(int(2.5 * complex_sides * batch * n * math.log2(max(n, 2))), unit="other")
+    return costs.Cost(int(2.5 * complex_sides * batch * n * math.log2(max(n, 2))), unit="transform")
 
 
 costs.register(_cost, fft_p)

@@ -591,7 +591,7 @@ scatter_max_p = _family("scatter-max", _e.ordered, max_p, "stablehlo.maximum")
 
 def _scatter_cost(avals_in, avals_out, **_):
     # Every update is combined with what is there; the operand is copied first.
-    return costs.Cost(avals_in[2].size, unit="other")
+    return costs.Cost(avals_in[2].size, unit="serial")
 
 
 costs.register(costs.moves, scatter_p)

@@ -333,7 +333,7 @@ mlir.register_text_lowering(top_k_p, _top_k_lowering)
 
 def _comparisons(count, of):
     """Comparisons of an algorithm that takes so many rounds over its elements."""
-    return costs.per_element(lambda n: max(1.0, math.log2(max(n, 2))) * count, of)
+    return costs.per_element(lambda n: max(1.0, math.log2(max(n, 2))) * count, of, "serial")
 
 
 costs.register(_comparisons(1, lambda x, params: x.shape[params["dimension"]]), sort_p)

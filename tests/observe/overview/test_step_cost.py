@@ -131,6 +131,33 @@ def test_devices_that_share_cores_share_the_rate():
     assert PLAIN.replace(share=2.0).part(8) == 0.25
 
 
+@pytest.mark.parametrize(
+    ("f", "x", "unit"),
+    [
+        (jnp.sort, X, "serial"),
+        (jnp.cumsum, X, "serial"),
+        (lambda x: x.at[np.arange(4)].add(1.0), X, "serial"),
+        (jnp.fft.fft, X.astype(np.complex64), "transform"),
+        (lambda x: x.sum(-1), X, "reduction"),
+    ],
+)
+def test_what_is_slower_than_additions_has_a_rate_of_its_own(f, x, unit):
+    us = lambda m: observe.cost(f, x, machine=m, compile=False).compute_us
+    plain = PLAIN.replace(bandwidth=1e30)
+    slow = plain.replace(**{unit: plain.vector / 1000})
+    assert us(slow) > 100 * us(plain) > 0
+    others = {"serial", "transform", "reduction"} - {unit}
+    assert us(plain.replace(**dict.fromkeys(others, plain.vector))) == pytest.approx(us(plain))
+
+
+def test_bytes_take_what_memory_of_that_much_gives():
+    slow = PLAIN.replace(memory_rates=((1, PLAIN.bandwidth, PLAIN.bandwidth / 3),))
+    us = lambda m, f: observe.cost(f, X, machine=m, compile=False).compute_us
+    assert us(slow, lambda x: x + 1) == pytest.approx(2 * us(PLAIN, lambda x: x + 1))
+    assert us(PLAIN, lambda x: x.max()) == 128 + 4
+    assert us(slow, lambda x: x.max()) == 128 + 3 * 4
+
+
 def test_machines_by_name():
     assert not machines.default_cpu().measured and "not measured" in machines.default_cpu().note
     assert observe.machine("tpu:v5e:4x4") == observe.machine("tpu:v5e")

@@ -32,7 +32,8 @@ SIZE = 384
 """Rows of the matrices that are multiplied."""
 
 ELEMENTS = 1 << 20
-"""Elements of arrays that do not fit into a core's cache together."""
+"""Elements of arrays that do not fit into a core's cache together. Values of a fourth of it fit, and results of 16 times as many are memory that
+the host system gives anew for each call."""
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 24
 """How often each program is timed."""
@@ -78,9 +79,15 @@ def _measured() -> Machine:
     ]
     for name, dtype in products:
         timed[name] = Timed(jit(_square), jnp.ones((SIZE, SIZE), dtype))
-    # Larger results would be memory that the host system gives anew for each call.
     half = jnp.full(ELEMENTS, 0.5)
-    timed["moved"] = Timed(jit(_plus_one), jnp.ones(3 * ELEMENTS))
+    sizes = [ELEMENTS // 4, 3 * ELEMENTS, 16 * ELEMENTS]
+    for n in sizes:
+        timed[f"one {n}"] = Timed(jit(_plus_one), jnp.ones(n))
+        timed[f"read {n}"] = Timed(jit(lambda x: x @ x[0]), jnp.ones((-(-n // 512), min(n, 512))))
+    rows = jnp.reshape(half, (32, -1))
+    timed["reduced"] = Timed(jit(lambda x: x.sum(-1)), rows)
+    timed["transformed"] = Timed(jit(jnp.fft.fft), lax.complex(rows, rows))
+    timed["sorted"] = Timed(jit(jnp.sort), jnp.sin(jnp.arange(ELEMENTS / 16)))
     timed["added"] = Timed(jit(_additions), half)
     timed["tanh"] = Timed(jit(jnp.tanh), half)
     few, more = 4, 68
@@ -97,6 +104,8 @@ def _measured() -> Machine:
     spent = least(timed)
     call = spent["call"]
     one = lambda name: max(1e-7, spent[name] - call)
+    shuffled = ELEMENTS // 16
+    memory_rates = [(4 * n, *_rates(4 * n, one(f"one {n}"), one(f"read {n}"))) for n in sizes]
     matrix = tuple((name, 2.0 * SIZE**3 / one(name)) for name, _ in products)
     default = default_cpu()
     share, alpha, beta, each = 0.0, default.alpha, default.beta, 0.0
@@ -108,7 +117,7 @@ def _measured() -> Machine:
         matrix,
         vector=64 * ELEMENTS / one("added"),
         transcendental=ELEMENTS / one("tanh"),
-        bandwidth=2 * 4 * 3 * ELEMENTS / one("moved"),
+        bandwidth=2 * 4 * sizes[1] / one(f"one {sizes[1]}"),
         operation_us=max(
             0.05,
             1e6 * ((spent["more"] - spent["few"]) / (more - few) - 2 * 32**3 / matrix[0][1]),
@@ -123,7 +132,22 @@ def _measured() -> Machine:
         convolution=2.0 * 8 * 16 * 32 * 32 * 16 * 9 / one("convolved"),
         decomposition=SIZE**3 / 3 / one("factor"),
         shared_memory=True,
+        reduction=ELEMENTS / one("reduced"),
+        transform=5 * ELEMENTS * math.log2(ELEMENTS // 32) / one("transformed"),
+        serial=shuffled * math.log2(shuffled) / one("sorted"),
+        memory_rates=tuple(memory_rates),
     )
+
+
+def _rates(size: int, one: float, read: float) -> tuple[float, float]:
+    """Bytes read and written a second, from the seconds in which an array of this size is made of another, and in which one is only read.
+
+    >>> _rates(8, 3.0, 1.0)
+    (8.0, 4.0)
+    """
+    # Writing takes as long as reading at least, since what is written over is read first.
+    read = min(read, one / 2)
+    return size / read, size / (one - read)
 
 
 def _square(x: Any) -> Any:
@@ -135,8 +159,9 @@ def _plus_one(x: Any) -> Any:
 
 
 def _additions(x: Any) -> Any:
+    """Sixty-four operations on each element, no two of which a processor does as one."""
     for n in range(32):
-        x = x * 0.5 + n
+        x = jnp.maximum(x, n) + 0.5
     return x
 
 

@@ -55,7 +55,7 @@ class FlatEquation:
 
     Attributes:
         alone: bytes read and written if nothing is fused.
-        nbytes: bytes read and written after fusion.
+        nbytes, written: bytes read and written after fusion, and those of them that are written.
         stands_alone: whether it is an operation of its own in the compiled program.
     """
 
@@ -73,6 +73,7 @@ class FlatEquation:
     writes: list[FlatValue] = field(default_factory=list)
     alone: float = 0.0
     nbytes: float = 0.0
+    written: float = 0.0
     stands_alone: bool = False
 
     @property
@@ -98,6 +99,7 @@ class FlatEquation:
         read = {id(v): v.nbytes for v in self.reads if v.in_memory}
         written = [v.nbytes for v in self.writes if v.in_memory]
         self.nbytes = min(self.alone, sum(read.values()) + sum(written))
+        self.written = min(self.nbytes, sum(written))
         self.stands_alone = cost.unit != "free" and (cost.unit != "elementwise" or bool(written))
 
 

@@ -159,15 +159,27 @@ def operation_us(op: FlatEquation, machine: Machine, devices: int) -> tuple[floa
     if op.communicates or op.cost.unit == "free":
         return 0.0, 0.0, 0.0
     part = machine.part(devices)
-    rate = machine.rate(op.dtype) if op.cost.unit == "matrix" else machine.vector
-    if op.eqn.primitive.name == "conv_general_dilated" and machine.convolution:
-        rate = machine.convolution
-    if op.cost.unit == "decomposition":
-        rate = machine.decomposition or machine.rate(op.dtype)
-    compute = 1e6 * op.cost.flops / op.ways / (rate * part)
+    compute = 1e6 * op.cost.flops / op.ways / (_rate(op, machine) * part)
     compute += 1e6 * op.cost.transcendentals / op.ways / (machine.transcendental * part)
-    memory = 1e6 * op.nbytes / (machine.bandwidth * part)
+    memory = machine.moved_us(op.nbytes - op.written, op.written) / part
     return compute, memory, machine.operation_us / part if op.stands_alone else 0.0
+
+
+def _rate(op: FlatEquation, machine: Machine) -> float:
+    """Operations a second of a machine in what an operation does."""
+    unit = op.cost.unit
+    if op.eqn.primitive.name == "conv_general_dilated" and machine.convolution:
+        return machine.convolution
+    if unit == "decomposition" and machine.decomposition:
+        return machine.decomposition
+    if unit in ("matrix", "decomposition"):
+        return machine.rate(op.dtype)
+    known = {
+        "reduction": machine.reduction,
+        "transform": machine.transform,
+        "serial": machine.serial,
+    }
+    return known.get(unit) or machine.vector
 
 
 def _by_equation(transfers: Iterable[Transfer]) -> dict[int, tuple[Transfer, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import MOST_DEVICES
 from xlab.observe.records.text import Options, add_form
@@ -26,6 +28,9 @@ class Machine(Record):
         share: how many devices' work the machine does at once: virtual devices of one host share its cores.
         measured: whether `calibrate` measured it here.
         convolution, decomposition: operations a second in convolutions, and in decompositions of matrices; 0 for those of products.
+        reduction, transform, serial: operations a second in reductions, in Fourier transforms, and from element to element, as the comparisons of
+            a sort; 0 for those of other arithmetic.
+        memory_rates: for values of so many bytes the bytes of memory read and written a second, the smallest first; without it both are `bandwidth`.
         shared_memory: whether all devices have one memory together.
     """
 
@@ -46,6 +51,10 @@ class Machine(Record):
     convolution: float = 0.0
     decomposition: float = 0.0
     shared_memory: bool = False
+    reduction: float = 0.0
+    transform: float = 0.0
+    serial: float = 0.0
+    memory_rates: tuple[tuple[int, float, float], ...] = ()
 
     def contradiction(self) -> str:
         """A number of devices that is none."""
@@ -62,6 +71,23 @@ class Machine(Record):
         known = dict(self.matrix)
         return known.get(dtype) or next(iter(known.values()), self.vector)
 
+    def moved_us(self, read: float, written: float) -> float:
+        """Microseconds in which so many bytes are read and written: small values stay in caches, and large results are memory that is given anew.
+
+        >>> m = Machine("m", bandwidth=2e9, memory_rates=((1000, 2e9, 1e9), (100_000, 1e9, 5e8)))
+        >>> [round(m.moved_us(*given), 6) for given in ((0, 500), (1e6, 0), (2000, 0))], m.replace(memory_rates=()).moved_us(500, 500)
+        ([0.5, 1000.0, 1.0], 0.5)
+        """
+        if not self.memory_rates:
+            return 1e6 * (read + written) / self.bandwidth
+        return 1e6 * (read * self._per_byte(read, 1) + written * self._per_byte(written, 2))
+
+    def _per_byte(self, size: float, way: int) -> float:
+        """Seconds of a byte of values of this size: as of the known size that is nearest by its ratio."""
+        return (
+            1 / min(self.memory_rates, key=lambda row: abs(math.log(max(1.0, size) / row[0])))[way]
+        )
+
     def part(self, devices: int) -> float:
         """The part of its rate that each of several devices has when all work at once.
 
@@ -76,12 +102,25 @@ def _machine(m: Machine, o: Options) -> str:
         *((f"products of {d}", f"{significant(r / 1e9)} GFLOP/s") for d, r in m.matrix),
         *(
             (name, f"{significant(rate / 1e9)} GFLOP/s")
-            for name, rate in (("convolutions", m.convolution), ("decompositions", m.decomposition))
+            for name, rate in (
+                ("convolutions", m.convolution),
+                ("decompositions", m.decomposition),
+                ("reductions", m.reduction),
+                ("Fourier transforms", m.transform),
+                ("element to element", m.serial),
+            )
             if rate
         ),
         ("other arithmetic", f"{significant(m.vector / 1e9)} GFLOP/s"),
         ("exponentials", f"{significant(m.transcendental / 1e9)} G/s"),
         ("memory", f"{significant(m.bandwidth / 1e9)} GB/s"),
+        *(
+            (
+                f"memory, {size_text(size)}",
+                f"{significant(read / 1e9)} GB/s read, {significant(written / 1e9)} written",
+            )
+            for size, read, written in m.memory_rates
+        ),
         ("an operation", time_text(m.operation_us)),
         ("a call", time_text(m.dispatch_us)),
         ("a message", f"{time_text(m.alpha)} + {significant(m.beta / 1e3)} GB/s"),
