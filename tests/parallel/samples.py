@@ -78,6 +78,27 @@ def placed(n, x, w):
     return n.jax.jit(lambda x, w: n.jnp.tanh(x @ w).sum(0))(x, w)
 
 
+def rearranged(given, wanted):
+    """A shard_map over one Explicit axis of two, of an array that lies in another way; with the types inside and out."""
+
+    def fun(n, x):
+        both = n.jax.make_mesh((4, 2), ("data", "model"))
+        types = []
+
+        def body(v):
+            types.append(str(n.jax.typeof(v)))
+            return 2 * v
+
+        if given:
+            x = n.jax.reshard(x, n.jax.sharding.NamedSharding(both, spec(n, *given)))
+        out = n.jax.shard_map(
+            body, mesh=both, in_specs=spec(n, *wanted), out_specs=spec(n, *wanted), axis_names={"data"}
+        )(x)
+        return out, types[0], str(n.jax.typeof(out))
+
+    return fun
+
+
 def declared(n, x):
     where = n.jax.sharding.NamedSharding(mesh(n), spec(n, "d"))
     return n.jax.jit(lambda x: x * 2, in_shardings=where, out_shardings=where)(x)
@@ -142,6 +163,11 @@ GRADIENTS = [
     Sample("scalar_residual", along(lambda n, x: n.jnp.sin(x.sum()) * x), [X], (*WAYS, "jit.grad")),
     Sample("partial_manual", grid(lambda n, x: n.lax.psum(n.jnp.sin(x), "data"), [("data",)], (), axis_names={"data"}), [X],
            ("jit", "jit.grad")),
+    *[
+        Sample(f"partial_manual_rearranged_{i}_{k}", rearranged(given, wanted), [floats(8, 8)], ("eager",))
+        for i, given in enumerate([(), ("data",), ("model",), ("data", "model"), (("model", "data"),)])
+        for k, wanted in enumerate([("data",), (None, "data"), ()])
+    ],
 ]
 
 NAMED = [

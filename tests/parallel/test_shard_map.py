@@ -259,6 +259,21 @@ def test_nested_over_the_other_axis():
     ]
 
 
+@pytest.mark.parametrize("given", [P(), P("y"), P(None, "y"), P("x", "y"), P(("y", "x"))])
+def test_partial_manual_brings_arguments_over_explicit_axes_to_their_specs(given):
+    mesh = make_mesh((4, 2), ("x", "y"))
+    f = along(lambda x: lax.psum(jnp.sin(x), "x"), P("x"), P(), mesh, axis_names={"x"})
+    x = xlab.device_put(np.arange(64, dtype=np.float32).reshape(8, 8), NamedSharding(mesh, given))
+    want = np.sin(x).reshape(4, 2, 8).sum(0)
+    for run in (f, xlab.jit(f)):
+        np.testing.assert_allclose(run(x), want, rtol=1e-5, atol=1e-5)
+        back = xlab.jit(xlab.grad(lambda x, run=run: run(x).sum()))(x)
+        np.testing.assert_allclose(back, np.cos(x), rtol=1e-5, atol=1e-6)
+        assert xlab.typeof(back) == xlab.typeof(x)  # they come back to where they were
+    with pytest.raises(ValueError, match="does not match the specs of the input"):
+        along(lambda x: x, P(None, ("x", "y")), P(None, ("x", "y")), mesh)(x)
+
+
 def test_partial_manual_with_a_rank():
     f = along(
         lambda v: v + lax.axis_index("x"), ins=P("x"), out=P("x"), mesh=grid(), axis_names={"x"}

@@ -9,6 +9,7 @@ from xlab import tree as _tree
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, state
+from xlab.lax.reshard import bind_reshard
 from xlab.sharding import (
     UNCONSTRAINED,
     AbstractMesh,
@@ -20,7 +21,7 @@ from xlab.sharding import (
     get_mesh,
     use_abstract_mesh,
 )
-from xlab.sharding.typed import entries
+from xlab.sharding.typed import entries, of_entries
 
 
 @contextmanager
@@ -230,20 +231,39 @@ def inferred_specs(avals, mesh, names):
 
 
 def check_divisible(avals, specs, mesh, names, arg_names) -> None:
-    """Along Explicit axes arguments must lie already as their specs say: a shard_map moves no data."""
+    """Along Explicit axes arguments must lie already as their specs say: a shard_map over all axes moves no data."""
     explicit = names & set(mesh.explicit_axes)
+    whole = names == set(mesh.axis_names)
     for aval, spec, arg in zip(avals, specs, arg_names):
         if not explicit or not isinstance(aval, ShapedArray):
             continue
         have = [tuple(a for a in axes if a in explicit) for axes in entries(aval)]
         want = [tuple(a for a in spec.axes_of(d) if a in explicit) for d in range(aval.ndim)]
-        if have != want or (aval.mat.unreduced, aval.mat.reduced) != (spec.unreduced, spec.reduced):
+        sums = (aval.mat.unreduced, aval.mat.reduced) == (spec.unreduced, spec.reduced)
+        if (whole and have != want) or not sums:
             raise ValueError(
                 f"in_specs passed to shard_map: {spec} does not match the specs of the input: {aval.sharding.spec} for argument `{arg}` of "
                 f"type {aval}. `in_specs` is an optional argument so you can omit specifying it and shard_map will infer the in_specs from "
                 f"the arguments. If you want to reshard your inputs, you can use `xlab.reshard` on the arguments and then pass those to "
                 f"shard_map; or make the mesh with axis_types=AxisType.Auto."
             )
+
+
+def rearranged(x, aval, spec, mesh, names):
+    """An argument as its spec says, for a shard_map over some axes of a mesh: along the others it stays as it lies."""
+    manual = names & set(mesh.explicit_axes)
+    if not manual or names == set(mesh.axis_names) or not isinstance(aval, ShapedArray):
+        return x
+    have = entries(aval)
+    want = tuple(
+        (*(a for a in spec.axes_of(d) if a in manual), *(a for a in have[d] if a not in names))
+        for d in range(aval.ndim)
+    )
+    if want == have:
+        return x
+    return bind_reshard(
+        x, of_entries(mesh.abstract_mesh, want), mesh if isinstance(mesh, Mesh) else None
+    )
 
 
 def check_closed_over(consts) -> None:

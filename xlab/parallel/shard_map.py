@@ -49,6 +49,7 @@ from xlab.parallel.manual import (
     inferred_specs,
     is_spec,
     local_aval,
+    rearranged,
     resolve_mesh,
 )
 from xlab.parallel.shard_map_primitive import shard_map_p
@@ -243,6 +244,9 @@ class Mapped:
             if following() is None and not any(isinstance(c, Tracer) for c in body[1]):
                 self.bodies[key] = body
         params, consts, out_tree = body
+        where = params["mesh"], params["newly_manual_axes"]
+        specs = params["in_specs"][len(consts) :]
+        flat = [rearranged(*x, *where) for x in zip(flat, avals, specs)]
         return _tree.unflatten(out_tree, shard_map_p.bind(*consts, *flat, **params))
 
     def trace(self, args, in_tree, avals):
