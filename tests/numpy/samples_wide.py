@@ -25,6 +25,12 @@ MOVED = ("jnp.roll(x, jnp.array([1, 2]))", "jnp.roll(x, [1, 1])", "jnp.roll(x, j
 LOGS = ("jnp.logaddexp(x, x[::-1])", "jnp.logaddexp(x, x[0])", "jnp.logaddexp2(x, x[::-1])", "lax.cumlogsumexp(x)[1:]",
         "lax.cumlogsumexp(x, reverse=True)[:-1]")
 
+# Of the widest floats only integers of 64 bits are; narrower ones and booleans become float32.
+FLOATS = ("jnp.sin(x)", "jnp.mean(x)", "jnp.var(x)", "jnp.median(x)", "x / x", "jnp.arctan2(x, x)", "jnp.hypot(x, x)", "jnp.logaddexp(x, x)",
+          "jnp.linalg.norm(x)", "jnp.fft.fft(x)", "jnp.fft.rfft(x)", "jnp.quantile(x, 0.5)", "jnp.interp(x, x, x)", "jnp.cov(x)", "jnp.average(x)",
+          "jnp.exp2(x)", "jnp.sinc(x)", "jnp.float_power(x, x)", "jnp.angle(x)", "jnp.linspace(x[0], x[2], 3)", "jnp.nanmean(x)", "jax.nn.gelu(x)", "x + 0.5", "jnp.sqrt(3)")
+WHOLE_NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
 
 group = partial(together, x64=True)
 
@@ -43,6 +49,7 @@ SAMPLES = [
     group("logarithms of complex sums, short", LOGS, C.astype(np.complex64), tol=(1e-4, 1e-4)),
     group("counts in boxes", ("jnp.histogram2d(y, y, 3)", "jnp.histogram2d(x, x, 3)", "jnp.histogramdd(np.ones((3, 2)), 3)[0]"), X, I,
           transforms=("eager",)),
+    *(group(f"floats of {dtype}", FLOATS, np.array([1, 3, 2]).astype(dtype), transforms=("eager",), tol=(1e-5, 1e-5)) for dtype in WHOLE_NUMBERS),
     draws("poisson", 3.0), draws("poisson", 40.0), draws("poisson", 3.0, dtype=np.int32), draws("binomial", 9.0, 0.3),
     draws("binomial", 9.0, 0.3, dtype=np.float32), draws("binomial", 90.0, 0.6, dtype=np.float16),
     draws("gamma", 2.0), draws("beta", 2.0, 3.0), draws("geometric", 0.3), draws("t", 3.0),

@@ -25,7 +25,7 @@ from xlab.core.promotion import TypePromotionError
 
 __all__ = [
     "ExtendedDType", "KeyDType", "TypePromotionError", "bfloat16", "canonicalize_dtype", "check_user_dtype",
-    "extended", "finfo", "float0", "iinfo", "is_dtype", "is_extended", "issubdtype", "itemsize", "itemsize_bits",
+    "extended", "finfo", "float0", "iinfo", "inexact_dtype", "is_dtype", "is_extended", "issubdtype", "itemsize", "itemsize_bits",
     "lattice_result_type", "mlir_type", "name", "prng_key", "promote_types", "python_scalar_dtype", "result_type",
     "scalar_type_of", "short_name", "to_dtype",
 ]  # fmt: skip
@@ -253,6 +253,20 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     if isinstance(dtype, (str, type, np.dtype, ExtendedDType)):
         _WIDE[dtype], _CANONICAL[dtype] = found, narrow
     return found if config.enable_x64 else narrow
+
+
+def inexact_dtype(dtype: Any) -> Any:
+    """The floating point or complex dtype that stands for a dtype: integers of 64 bits take float64, narrower ones and booleans float32.
+
+    Example:
+        >>> inexact_dtype(np.dtype("int8")), inexact_dtype(np.dtype("float16"))
+        (dtype('float32'), dtype('float16'))
+    """
+    if issubdtype(dtype, np.inexact):
+        return dtype
+    if is_extended(dtype):
+        raise TypeError(f"a floating point or complex dtype is needed, got {dtype}")
+    return canonicalize_dtype(np.float64 if dtype.itemsize == 8 else np.float32)
 
 
 def check_user_dtype(dtype: Any, function: str = "dtype") -> Any:

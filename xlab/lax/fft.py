@@ -71,9 +71,9 @@ def fft(x: ArrayLike, fft_type: str | int | FftType, fft_lengths: Sequence[int])
                 "only real valued inputs supported for rfft: take the real part, or use fft"
             )
         if not _e.floating(dtype):
-            x = convert(x, dtypes.canonicalize_dtype(np.float64))
+            x = convert(x, dtypes.inexact_dtype(dtype))
     elif not _e.complexes(dtype):
-        x = convert(x, dtypes.promote_types(dtype, np.complex64))
+        x = convert(x, dtypes.promote_types(dtypes.inexact_dtype(dtype), np.complex64))
     if not lengths:
         return x
     return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)

@@ -24,7 +24,6 @@ from xlab.numpy.operands import (
     cast_operand,
     check,
     host,
-    inexact_of,
     kind_of,
     kinds_of,
     ndim_of,
@@ -166,7 +165,7 @@ def linspace(
 
 @jit_when_eager(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(start, stop, num, endpoint, dtype, axis):
-    computed = inexact_of(*dtypes.result_of(kinds_of((start, stop))))[0]
+    computed = dtypes.inexact_dtype(dtypes.result_of(kinds_of((start, stop)))[0])
     if dtype is None:
         dtype = computed
     computed = (

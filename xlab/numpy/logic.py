@@ -591,8 +591,10 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
         >>> jnp.angle(1j, deg=True)
         Array(90., dtype=float32, weak_type=True)
     """
-    (z,) = promoted_inexact("angle", z)
-    if not is_complex(z):
+    (z,) = check("angle", z)
+    if not dtypes.issubdtype(dtype_of(z), np.inexact):
+        z = cast_operand(z, dtypes.canonicalize_dtype(np.float64))
+    elif not is_complex(z):
         z = strip_weak_type(z)
     parts = (lax.imag(z), lax.real(z)) if is_complex(z) else (lax.full_like(z, 0), z)
     out = lax.atan2(*parts)

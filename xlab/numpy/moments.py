@@ -38,9 +38,7 @@ def _computed_in(name, a, dtype):
     if dtype is not None:
         result = dtypes.check_user_dtype(dtype, name)
     else:
-        result = dtype_of(a)
-        if not dtypes.issubdtype(result, np.inexact):
-            result = dtypes.canonicalize_dtype(np.float64)
+        result = dtypes.inexact_dtype(dtype_of(a))
     computed = np.dtype(np.float32) if is_half(result) else result
     return cast_operand(a, computed), result
 

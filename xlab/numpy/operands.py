@@ -166,17 +166,9 @@ def promoted(name: str, *xs):
 def promoted_inexact(name: str, *xs):
     """Operands brought to their common floating point or complex dtype; integers become floats."""
     xs = check(name, *xs)
-    dtype, weak = inexact_of(*dtypes.result_of(kinds_of(xs)))
+    dtype, weak = dtypes.result_of(kinds_of(xs))
+    dtype = dtypes.inexact_dtype(dtype)
     return tuple([cast_operand(x, dtype, weak) for x in xs])
-
-
-def inexact_of(dtype, weak: bool):
-    """The inexact dtype that stands for a dtype; integers take the default float, weak ones stay weak."""
-    if dtypes.issubdtype(dtype, np.inexact):
-        return dtype, weak
-    if dtypes.is_extended(dtype):
-        raise TypeError(f"a floating point or complex dtype is needed, got {dtype}")
-    return dtypes.canonicalize_dtype(np.float64), weak
 
 
 def promoted_numeric(name: str, *xs):
@@ -315,5 +307,4 @@ def numbers(given) -> tuple[int, ...]:
 def float_like(x) -> ShapedArray:
     """Type of an operand after promotion to inexact."""
     aval = aval_of(x)
-    dtype, weak = inexact_of(aval.dtype, aval.weak_type)
-    return ShapedArray(aval.shape, dtype, weak)
+    return ShapedArray(aval.shape, dtypes.inexact_dtype(aval.dtype), aval.weak_type)

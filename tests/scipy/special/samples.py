@@ -130,7 +130,10 @@ COMPLEX = [
 ]
 WEAK = [Sample(f"{name}_of_numbers", lambda n, name=name: [getattr(special(n), name)(x) for x in (3.0, n.jnp.full(2, 2.0))], (), ("eager", "jit"))
         for name in ("dawsn", "erfcx", "gamma", "gammasgn", "spence", "fresnel", "wofz", "ndtr", "log_ndtr", "ndtri")]
-SAMPLES = [*ORDINARY, *EDGES, *OTHERS, *COMPLEX, *WEAK,
+# With 64-bit types on, integers of 64 bits alone become float64.
+SHORT = [Sample(f"{name}_of_{dtype}", of(name), [np.array([1, 3, 2]).astype(dtype)], ("eager",), tol=1e-4, x64=True)
+         for name in ("digamma", "entr", "logsumexp", "wofz", "dawsn") for dtype in ("bool", "int8", "uint32", "uint64")]
+SAMPLES = [*SHORT, *ORDINARY, *EDGES, *OTHERS, *COMPLEX, *WEAK,
     *(Sample(f"{name}_of_complex", lambda n, *xs, name=name: getattr(import_module(f"{n.name}.scipy.special"), name)(*xs), xs, ("eager",), tol=1e-4)
       for name, xs in [("erfcx", [np.complex64([0.3 + 0.4j, 2 - 1j, 0.5j])]), ("boxcox", [np.complex64([0.3 + 0.4j, 2 - 1j]), np.complex64([0.5j, 2])]),
                        ("boxcox1p", [np.complex64([0.3 + 0.4j, 2 - 1j]), np.complex64([0, 2])])]),

@@ -1,11 +1,24 @@
 """Slopes where a function has limits only: `boxcox` and `boxcox1p` at the edge of their domain, and around an exponent of zero; parameters that are refused."""
 
+import math
+
 import numpy as np
 import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab.scipy.special import boxcox, boxcox1p, multigammaln, rel_entr
+from xlab.scipy.special import (
+    boxcox,
+    boxcox1p,
+    erfcx,
+    fresnel,
+    log_ndtr,
+    loggamma,
+    multigammaln,
+    ndtr,
+    rel_entr,
+    spence,
+)
 
 EXPONENTS = np.float32([-1, -0.5, 0, 0.5, 1, 2])
 
@@ -74,3 +87,39 @@ def test_slopes_of_a_relative_entropy(p, q):
     np.testing.assert_allclose(slopes(p, q), [np.log(p) - np.log(q) + 1, -p / q], rtol=1e-5)
     bent = [xlab.grad(xlab.grad(rel_entr, i), j)(p, q) for i, j in ((0, 0), (0, 1), (1, 0))]
     np.testing.assert_allclose(bent, [1 / p, -1 / q, -1 / q], rtol=1e-5)
+
+
+def test_the_upper_tail_in_full_precision():
+    x = np.array([0.5, 2, 5, 8, 20])
+    tail = np.array([math.erfc(v / math.sqrt(2)) / 2 for v in x])
+    with xlab.enable_x64(True):
+        np.testing.assert_allclose(log_ndtr(x), np.log1p(-tail), rtol=1e-13)
+
+
+def test_fresnel_far_out():
+    """C(x) = 1/2 + sin(pi x^2 / 2) / (pi x), S(x) = 1/2 - cos(pi x^2 / 2) / (pi x); the squares of even numbers are whole turns."""
+    with xlab.enable_x64(True):
+        x = np.array([1e5, 3e7, 1e10, 1e300])
+        sine, cosine = fresnel(x)
+        np.testing.assert_allclose(sine, 0.5 - 1 / (np.pi * x), rtol=1e-14)
+        np.testing.assert_allclose(cosine, 0.5, rtol=1e-14)
+    slopes = [xlab.grad(lambda x, i=i: fresnel(x)[i])(np.float32(1e30)) for i in (0, 1)]
+    assert slopes == [0, 1]
+    with pytest.raises(NotImplementedError, match="real numbers, got dtype complex64"):
+        fresnel(1j)
+
+
+def test_scaled_tails_of_halves():
+    x = np.float16([-np.inf, 100, 1e4, 6e4, np.inf])
+    # 1 / (x sqrt(pi)) in the limit
+    np.testing.assert_allclose(erfcx(x), [np.inf, 5.642e-3, 5.642e-5, 9.403e-6, 0], rtol=3e-3)
+
+
+def test_lists_and_weak_numbers():
+    np.testing.assert_allclose(
+        [ndtr([0.0]), log_ndtr([0.0]), spence([1.0])], [[0.5], [np.log(0.5)], [0]], rtol=1e-6
+    )
+    assert not loggamma(1j).weak_type
+    for f in (boxcox, boxcox1p):
+        with pytest.raises(TypeError, match="box.*Incompatible shapes"):
+            f(np.ones(2), np.ones(3))

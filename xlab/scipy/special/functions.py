@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import lax
+from xlab import numpy as jnp
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.errors import ComplexOperandError
@@ -59,6 +60,18 @@ def float_only(name: str, x):
             f"{name} takes float32 or float64, got dtype {dtypes.name(x.dtype)}; convert with astype"
         )
     return x
+
+
+def in_common_shape(name: str, *xs):
+    """The operands in their common shape.
+
+    Raises:
+        TypeError: where they have none.
+    """
+    try:
+        return jnp.broadcast_arrays(*xs)
+    except ValueError as error:
+        raise TypeError(f"{name}: {error}") from None
 
 
 def at_least_single(fun: Callable, x):

@@ -16,7 +16,7 @@ from xlab.core.trace import is_tracer
 from xlab.core.typing import Array, ArrayLike
 from xlab.errors import ConcretizationTypeError
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.operands import check, dtype_of, promoted_inexact
+from xlab.numpy.operands import check, dtype_of, promoted_inexact, strip_weak_type
 from xlab.scipy.special.complex_gamma import complex_loggamma, stirling_rest
 from xlab.scipy.special.functions import number, special, with_slopes
 from xlab.transforms.jvp import jvp
@@ -70,7 +70,7 @@ def loggamma(x: ArrayLike) -> Array:
         (nan, '1.2655-3.1416j')
     """
     if jnp.iscomplexobj(x):
-        return complex_loggamma(x)
+        return strip_weak_type(complex_loggamma(x))
     return jnp.where(x > 0, lax.lgamma(x), number(np.nan, x))
 
 

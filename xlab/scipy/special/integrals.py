@@ -242,10 +242,23 @@ def _fresnel_c(x):
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """The Fresnel integrals S and C, of sine and cosine of `pi t**2 / 2` from 0 to `x`, as a pair.
 
+    Raises:
+        NotImplementedError: for complex arguments.
+
     Source:
         Power series (DLMF 7.6) near zero, the Faddeeva function (DLMF 7.5.8) above.
     """
+    if jnp.iscomplexobj(x):
+        raise NotImplementedError(
+            f"fresnel is there for real numbers, got dtype {dtypes.name(aval_of(x).dtype)}; take the real part, or use wofz (DLMF 7.5.8)"
+        )
     return _fresnel_s(x), _fresnel_c(x)
+
+
+def _square_in_turns(x):
+    """`x**2` modulo 4. From 2 / eps on every floating point number is even, and the square of a few numbers more has overflowed."""
+    even = (jnp.abs(x) >= 2 / _eps(x)) & (jnp.abs(x) < np.inf)
+    return jnp.mod(jnp.square(jnp.where(even, number(0, x), x)), 4)
 
 
 def _fresnel_pair(x):
@@ -260,28 +273,28 @@ def _fresnel_pair(x):
     cosines = [
         (-1) ** n * half ** (2 * n) / (math.factorial(2 * n) * (4 * n + 1)) for n in range(16)
     ]
+    beyond = size >= 1 / _eps(x)
     # Above, through the Faddeeva function; the angle in half turns, so that large arguments keep their phase.
-    large = jnp.where((size > 1.6) & (size < 1e5), size, number(2, x))
-    turns = jnp.mod(large * large, 4)
+    large = jnp.where((size > 1.6) & ~beyond, size, number(2, x))
+    turns = _square_in_turns(large)
     phase = lax.complex(jnp.cos(half * turns), jnp.sin(half * turns))
     argument = lax.complex(large, large) * (math.sqrt(math.pi) / 2)
     pair = (1 + 1j) / 2 * (1 - phase * _faddeeva(argument))
     near = size <= 1.6
     s = jnp.where(near, small**3 * polynomial(fourth, sines[::-1]), jnp.imag(pair))
     c = jnp.where(near, small * polynomial(fourth, cosines[::-1]), jnp.real(pair))
-    beyond = size >= 1e5
     return [
         jnp.where(jnp.isnan(x), x, jnp.sign(x) * jnp.where(beyond, number(0.5, x), v))
         for v in (s, c)
     ]
 
 
-@with_slopes(lambda ans, x: jnp.sin(jnp.mod(x * x, 4) * (math.pi / 2)))
+@with_slopes(lambda ans, x: jnp.sin(_square_in_turns(x) * (math.pi / 2)))
 def _fresnel_sine(x):
     return _fresnel_pair(x)[0]
 
 
-@with_slopes(lambda ans, x: jnp.cos(jnp.mod(x * x, 4) * (math.pi / 2)))
+@with_slopes(lambda ans, x: jnp.cos(_square_in_turns(x) * (math.pi / 2)))
 def _fresnel_cosine(x):
     return _fresnel_pair(x)[1]
 
@@ -304,7 +317,7 @@ def spence(x: ArrayLike) -> Array:
     Source:
         Chebyshev polynomials of the dilogarithm, with its reflection formulas (DLMF 25.12).
     """
-    return _dilogarithm(float_only("spence", x))
+    return _dilogarithm(float_only("spence", jnp.asarray(x)))
 
 
 @special(weak=False)

@@ -84,8 +84,8 @@ def erfcx(x: ArrayLike) -> Array:
 @with_slopes(lambda ans, x: 2 * x * ans - number(2 / math.sqrt(math.pi), x))
 def _erfcx(x):
     size = jnp.abs(x)
-    bounded = jnp.minimum(size, number(1e30, x))
-    value = chebyshev((bounded - 3.75) / (bounded + 3.75), _ERFCX) / (1 + 2 * size)
+    bounded = jnp.minimum(size, number(1e30 if x.dtype.itemsize > 2 else 1e4, x))
+    value = chebyshev((bounded - 3.75) / (bounded + 3.75), _ERFCX) / 2 / (0.5 + size)
     below = jnp.where(x < 0, x, number(0, x))
     return jnp.where(x < 0, 2 * jnp.exp(below * below) - value, value)
 
@@ -131,7 +131,7 @@ def ndtr(x: ArrayLike) -> Array:
         >>> float(special.ndtr(0.0))
         0.5
     """
-    return _ndtr(float_only("ndtr", x))
+    return _ndtr(float_only("ndtr", jnp.asarray(x)))
 
 
 @special(weak=False)
@@ -199,7 +199,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
         raise ValueError(f"log_ndtr: series_order must be non-negative, got {series_order}")
     if series_order > 30:
         raise ValueError(f"log_ndtr: series_order must be <= 30, got {series_order}")
-    return _log_ndtr(float_only("log_ndtr", x), series_order)
+    return _log_ndtr(float_only("log_ndtr", jnp.asarray(x)), series_order)
 
 
 @special(weak=False, keywords=("series_order",))
@@ -209,10 +209,10 @@ def _log_ndtr(x, series_order):
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _log_normal(x, order):
-    narrow = x.dtype == np.float32
-    lower, upper = (-10, 5) if narrow else (-20, 8)
-    middle = jnp.log(_ndtr(jnp.clip(x, lower, upper)))
-    above = -_ndtr(-jnp.maximum(x, upper))
+    lower = -10 if x.dtype == np.float32 else -20
+    # Above zero from the other tail: it is small beside the 1 that it is taken from.
+    tail = _ndtr(-jnp.abs(jnp.maximum(x, lower)))
+    middle = jnp.where(x > 0, lax.log1p(-tail), jnp.log(tail))
     far = jnp.minimum(x, lower)
     square = far * far
     total, term = jnp.ones_like(x), jnp.ones_like(x)
@@ -220,7 +220,7 @@ def _log_normal(x, order):
         term = -term * (2 * k - 1) / square
         total = total + term
     below = -0.5 * square - jnp.log(-far) - 0.5 * math.log(2 * math.pi) + jnp.log(total)
-    value = jnp.where(x > upper, above, jnp.where(x > lower, middle, below))
+    value = jnp.where(x > lower, middle, below)
     value = jnp.where(x == -np.inf, number(-np.inf, x), value)
     return jnp.where(jnp.isnan(x), x, value)
 
