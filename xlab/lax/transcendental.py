@@ -16,6 +16,8 @@ from xlab.lax import elementwise as _e
 from xlab.lax.accuracy import attribute, checked, unary
 from xlab.lax.arithmetic import add, div, integer_pow, mul, neg, pow_p, spread_tangent, square, sub
 from xlab.lax.comparison import eq, select
+from xlab.lax.complexes import complex as complex_of
+from xlab.lax.complexes import imag, real
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
@@ -179,6 +181,27 @@ sin_p = _accurate(
 cos_p = _accurate(
     "cos", "stablehlo.cosine", lambda t, x, accuracy=None: neg(mul(t, sin(x, accuracy=accuracy)))
 )
+
+
+def _complex_cos(x, accuracy=None):
+    # cos(a + ib) = cos a cosh b - i sin a sinh b, of which exp b - 1 loses least; real on the imaginary axis, where sinh may be infinite.
+    a, b = real(x), imag(x)
+    half = full_like(b, 0.5)
+    up, down = mul(half, expm1(b)), mul(half, expm1(neg(b)))
+    side = select(eq(a, full_like(a, 0)), full_like(a, 0), mul(sin(a), sub(down, up)))
+    return complex_of(mul(cos(a), add(add(up, down), full_like(b, 1))), side)
+
+
+_cos_of_reals = unary("stablehlo.cosine")
+_cos_of_complex = mlir.lower_fun(_complex_cos, multiple_results=False)
+
+
+def _cos_lowering(ctx, x, **params):
+    rule = _cos_of_complex if _e.complexes(ctx.avals_in[0].dtype) else _cos_of_reals
+    return rule(ctx, x, **params)
+
+
+mlir.register_text_lowering(cos_p, _cos_lowering)
 
 
 def _circle_jet(primals, series, order, **params):

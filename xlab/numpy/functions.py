@@ -27,6 +27,7 @@ from xlab.numpy.operands import (
     strip_weak_types,
 )
 from xlab.numpy.ufuncs import greater, less
+from xlab.transforms.custom_jvp import custom_jvp
 
 __all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degrees", "fmax", "fmin", "frexp", "gcd", "heaviside",
            "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]  # fmt: skip
@@ -258,6 +259,11 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     x = as_array(x)
     if is_complex(x):
         raise TypeError("frexp does not support complex-valued inputs")
+    return _frexp(x)
+
+
+@custom_jvp
+def _frexp(x):
     dtype, bits = x.dtype, _bits(x.dtype)
     info = dtypes.finfo(dtype)
     mantissa, bias = int(info.nmant), 1 - int(info.minexp)
@@ -276,6 +282,14 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     return select_promoted(special, x, cast_operand(fraction, dtype)), select_promoted(
         special, np.int32(0), exponent
     )
+
+
+@_frexp.defjvp
+def _frexp_jvp(primals, tangents):
+    # The exponent is constant between the powers of two: the fraction grows by 2^-exponent.
+    fraction, exponent = _frexp(*primals)
+    slope = ldexp(lax.full_like(fraction, 1), lax.neg(exponent))
+    return (fraction, exponent), (lax.mul(slope, tangents[0]), np.zeros(exponent.shape, dtypes.float0))
 
 
 @jit_when_eager

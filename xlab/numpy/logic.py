@@ -19,7 +19,6 @@ from xlab.numpy.operands import (
     cast_operand,
     check,
     dtype_of,
-    kind_of,
     narrow_host_dtype,
     no_keywords,
     no_out,
@@ -91,14 +90,8 @@ def isnan(x: ArrayLike, /) -> Array:
         >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
         Array([False,  True], dtype=bool)
     """
-    x = narrow_host_dtype(*check("isnan", x))
-    return (
-        lax.ne(x, x)
-        if kind_of(x) == "array"
-        else _constant(x, False)
-        if not np.isnan(x).any()
-        else lax.ne(x, x)
-    )
+    (x,) = promoted("isnan", x)
+    return lax.ne(x, x)
 
 
 def _test(name, doc, of_floats, otherwise):

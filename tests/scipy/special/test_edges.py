@@ -12,10 +12,13 @@ from xlab.scipy.special import (
     boxcox1p,
     erfcx,
     fresnel,
+    hyp1f1,
+    hyp2f1,
     log_ndtr,
     loggamma,
     multigammaln,
     ndtr,
+    owens_t,
     rel_entr,
     spence,
 )
@@ -123,3 +126,34 @@ def test_lists_and_weak_numbers():
     for f in (boxcox, boxcox1p):
         with pytest.raises(TypeError, match="box.*Incompatible shapes"):
             f(np.ones(2), np.ones(3))
+
+
+def test_poles_of_hypergeometric_functions_that_cancel():
+    x = np.float32([-3, 0, 0.3, 20])
+    np.testing.assert_allclose(hyp1f1(-2.0, -2.0, x), 1 + x + x * x / 2, rtol=1e-6)
+    x = np.float32([-0.9, 0, 0.3, 0.9])
+    for b in (-2.0, 0.0, 0.5, 2.5):
+        for c in (-2.0, 0.0, -0.5):
+            np.testing.assert_allclose(hyp2f1(c, b, c, x), (1 - x) ** -b, rtol=2e-5)
+            np.testing.assert_allclose(hyp2f1(b, c, c, x), (1 - x) ** -b, rtol=2e-5)
+    assert hyp2f1(0.5, 1.0, 0.0, 0.0) == 1 and hyp2f1(0.5, 1.0, 0.0, 0.1) == np.inf
+
+
+def test_owens_function_in_the_tail():
+    h = np.array([3.5, 10.0, 0.0])
+    # the whole plane beyond a line: half of the tail
+    half = np.array([math.erfc(v / math.sqrt(2)) / 4 for v in h])
+    np.testing.assert_allclose(owens_t(np.float32(h), np.float32(np.inf)), half, rtol=2e-6)
+    with xlab.enable_x64(True):
+        np.testing.assert_allclose(owens_t(h, np.inf), half, rtol=1e-13)
+        np.testing.assert_allclose(
+            owens_t(h, 3.0),
+            half
+            - owens_t(3 * h, 1 / 3)
+            + np.array(
+                [math.erfc(3 * v / math.sqrt(2)) / 4 * math.erf(v / math.sqrt(2)) for v in h]
+            ),
+            rtol=1e-12,
+        )
+    out, pull = xlab.vjp(owens_t, jnp.float16(1), jnp.float16(2))
+    assert out.dtype == np.float32 and pull(out)[0].dtype == np.float16

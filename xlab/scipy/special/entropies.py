@@ -9,13 +9,7 @@ import numpy as np
 from xlab import lax, nn
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike, AxisLike
-from xlab.scipy.special.functions import (
-    in_common_shape,
-    number,
-    polynomial,
-    special,
-    with_slopes,
-)
+from xlab.scipy.special.functions import number, polynomial, special, with_slopes
 
 __all__ = [
     "boxcox",
@@ -198,10 +192,10 @@ def _boxcox1p(x, lmbda):
 @special(complexes=True)
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`(x**lmbda - 1) / lmbda`, and `log(x)` where `lmbda` is 0."""
-    return _boxcox(*in_common_shape("boxcox", x, lmbda))
+    return _boxcox(*jnp.broadcast_arrays(x, lmbda))
 
 
 @special(complexes=True)
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`((1 + x)**lmbda - 1) / lmbda`, and `log(1 + x)` where `lmbda` is 0."""
-    return _boxcox1p(*in_common_shape("boxcox1p", x, lmbda))
+    return _boxcox1p(*jnp.broadcast_arrays(x, lmbda))

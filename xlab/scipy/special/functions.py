@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import lax
-from xlab import numpy as jnp
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.errors import ComplexOperandError
@@ -24,6 +23,7 @@ def special(
     complexes: bool = False,
     weak: bool = True,
     keywords: tuple[str, ...] = (),
+    mismatch: type[Exception] = TypeError,
 ):
     """Decorates a function of floating point arrays of one dtype and one rank; integers are brought to floats first.
 
@@ -31,9 +31,12 @@ def special(
         complexes: whether complex arguments are accepted.
         weak: whether the type of a result may be weak, as that of its arguments.
         keywords: names of further parameters, which are Python values.
+        mismatch: what is raised for shapes that have no common one.
     """
     if fun is None:
-        return functools.partial(special, complexes=complexes, weak=weak, keywords=keywords)
+        return functools.partial(
+            special, complexes=complexes, weak=weak, keywords=keywords, mismatch=mismatch
+        )
     name = fun.__name__
     count = fun.__code__.co_argcount - len(keywords)
 
@@ -45,6 +48,10 @@ def special(
             raise ComplexOperandError(
                 f"{name} does not take complex arguments, got dtype {dtypes.name(args[0].dtype)}"
             )
+        try:
+            lax.broadcast_shapes(*(x.shape for x in args))
+        except ValueError as error:
+            raise mismatch(f"{name}: {error}") from None
         out = fun(*aligned(name, *args), *rest, **kwargs)
         return out if weak else strip_weak_type(out)
 
@@ -60,18 +67,6 @@ def float_only(name: str, x):
             f"{name} takes float32 or float64, got dtype {dtypes.name(x.dtype)}; convert with astype"
         )
     return x
-
-
-def in_common_shape(name: str, *xs):
-    """The operands in their common shape.
-
-    Raises:
-        TypeError: where they have none.
-    """
-    try:
-        return jnp.broadcast_arrays(*xs)
-    except ValueError as error:
-        raise TypeError(f"{name}: {error}") from None
 
 
 def at_least_single(fun: Callable, x):

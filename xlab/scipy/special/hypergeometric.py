@@ -55,7 +55,7 @@ def _gamma_ratio(above, below):
     return value
 
 
-@special
+@special(mismatch=ValueError)
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The confluent hypergeometric function M(a, b, x).
 
@@ -82,7 +82,11 @@ def _kummer_value(a, b, x):
     first, size = jnp.where(turned, b - a, a), jnp.where(turned, -x, x)
     far = (jnp.abs(x) > 80) & ~ends
     near_x = jnp.where(far, number(1, x), size)
-    near = _sum(near_x, lambda k: (first + k) / ((b + k) * (k + 1)))
+    # The polynomial ends where a + k is 0, before b + k may be.
+    near = _sum(
+        near_x,
+        lambda k: jnp.where(first + k == 0, number(0, x), (first + k) / ((b + k) * (k + 1))),
+    )
     near = jnp.where(turned, jnp.exp(jnp.minimum(x, 0)) * near, near)
     at = jnp.where(far, size, number(100, x))
     total, term = jnp.ones_like(x), jnp.ones_like(x)
@@ -102,10 +106,10 @@ def _kummer_slope(ans, a, b, x):
 @with_slopes(_slope_in(_kummer_value, 0), _slope_in(_kummer_value, 1), _kummer_slope)
 def _kummer(a, b, x):
     value = _kummer_value(a, b, x)
-    return jnp.where(_is_pole(b) & ~(_is_pole(a) & (a > b)), number(np.inf, x), value)
+    return jnp.where(_is_pole(b) & ~(_is_pole(a) & (a >= b)), number(np.inf, x), value)
 
 
-@special
+@special(mismatch=ValueError)
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's hypergeometric function F(a, b; c; x), for x up to 1.
 
@@ -165,4 +169,9 @@ def _gauss(a, b, c, x):
     value = jnp.where((x == 1) & ~ends, at_one, value)
     value = jnp.where((x > 1) & ~ends, number(np.inf, x), value)
     pole = _is_pole(c) & ~((_is_pole(a) & (a > c)) | (_is_pole(b) & (b > c)))
-    return jnp.where(pole & (x != 0), number(np.inf, x), value)
+    value = jnp.where(pole, number(np.inf, x), value)
+    # F(a, b; a; x) = (1 - x)^-b (DLMF 15.4.6), poles of a and c against each other; at 0 it is 1 whatever c is.
+    left = jnp.where(a == c, b, a)
+    same = ((a == c) | (b == c)) & ((x < 1) | (left == jnp.floor(left)))
+    value = jnp.where(same, jnp.power(1 - jnp.where(same, x, number(0, x)), -left), value)
+    return jnp.where((x == 0) & ~jnp.isnan(a + b + c), number(1, x), value)

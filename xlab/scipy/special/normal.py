@@ -242,7 +242,8 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     Source:
         Gauss-Legendre quadrature of Owen's integral (1956) up to slope 1; his reflection above.
     """
-    return _owen(*jnp.broadcast_arrays(h, a))
+    wide = dtypes.canonicalize_dtype(np.float64)
+    return _owen(*(lax.convert_element_type(x, wide) for x in jnp.broadcast_arrays(h, a)))
 
 
 def _owen_slope_h(ans, h, a):
@@ -264,8 +265,9 @@ def _owen(h, a):
         y = inner * (0.5 * (1 + x))
         total = total + w * jnp.exp(-0.5 * height * height * (1 + y * y)) / (1 + y * y)
     value = total * inner / (4 * math.pi)
-    # Beyond slope 1: T(h, a) + T(a h, 1/a) is known.
-    known = 0.25 - 0.25 * lax.erf(size * math.sqrt(0.5)) * lax.erf(height * math.sqrt(0.5))
+    # Beyond slope 1: T(h, a) + T(a h, 1/a) is known, by the tails of both, which may be small.
+    u, v = (0.5 * lax.erfc(at * math.sqrt(0.5)) for at in (size, height))
+    known = 0.5 * (u + v) - u * v
     value = jnp.where(steep, known - value, value)
     value = jnp.where(size == np.inf, number(0, h), value)
     value = jnp.where(a < 0, -value, value)
