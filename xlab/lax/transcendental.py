@@ -183,25 +183,40 @@ cos_p = _accurate(
 )
 
 
-def _complex_cos(x, accuracy=None):
-    # cos(a + ib) = cos a cosh b - i sin a sinh b, of which exp b - 1 loses least; real on the imaginary axis, where sinh may be infinite.
+def _complex_sin(x, accuracy=None):
+    # sin(a + ib) = sin a cosh b + i cos a sinh b. On the imaginary axis it has no real part, though cosh may be infinite.
     a, b = real(x), imag(x)
+    rise, swing = _hyperbolic(b)
+    return complex_of(select(eq(a, full_like(a, 0)), a, mul(sin(a), rise)), mul(cos(a), swing))
+
+
+def _complex_cos(x, accuracy=None):
+    # cos(a + ib) = cos a cosh b - i sin a sinh b, real on the imaginary axis.
+    a, b = real(x), imag(x)
+    rise, swing = _hyperbolic(b)
+    side = select(eq(a, full_like(a, 0)), full_like(a, 0), neg(mul(sin(a), swing)))
+    return complex_of(mul(cos(a), rise), side)
+
+
+def _hyperbolic(b):
+    """cosh and sinh, from exp b - 1, which loses nothing near zero."""
     half = full_like(b, 0.5)
     up, down = mul(half, expm1(b)), mul(half, expm1(neg(b)))
-    side = select(eq(a, full_like(a, 0)), full_like(a, 0), mul(sin(a), sub(down, up)))
-    return complex_of(mul(cos(a), add(add(up, down), full_like(b, 1))), side)
+    return add(add(up, down), full_like(b, 1)), sub(up, down)
 
 
-_cos_of_reals = unary("stablehlo.cosine")
-_cos_of_complex = mlir.lower_fun(_complex_cos, multiple_results=False)
+def _lowered_by_parts(op, of_complex):
+    of_reals, by_parts = unary(op), mlir.lower_fun(of_complex, multiple_results=False)
+
+    def lowering(ctx, x, **params):
+        rule = by_parts if _e.complexes(ctx.avals_in[0].dtype) else of_reals
+        return rule(ctx, x, **params)
+
+    return lowering
 
 
-def _cos_lowering(ctx, x, **params):
-    rule = _cos_of_complex if _e.complexes(ctx.avals_in[0].dtype) else _cos_of_reals
-    return rule(ctx, x, **params)
-
-
-mlir.register_text_lowering(cos_p, _cos_lowering)
+mlir.register_text_lowering(sin_p, _lowered_by_parts("stablehlo.sine", _complex_sin))
+mlir.register_text_lowering(cos_p, _lowered_by_parts("stablehlo.cosine", _complex_cos))
 
 
 def _circle_jet(primals, series, order, **params):

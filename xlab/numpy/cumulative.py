@@ -450,6 +450,10 @@ def unwrap(
         axis: the axis to run along.
         period: the period.
 
+    Raises:
+        ValueError: for complex numbers.
+        IndexError: for a scalar, which has no axis.
+
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.unwrap(jnp.array([0.0, 6.0])).shape
@@ -460,6 +464,12 @@ def unwrap(
 
     p, period = promoted("unwrap", p, period)
     p = as_array(p)
+    if dtypes.issubdtype(p.dtype, np.complexfloating):
+        raise ValueError(
+            f"unwrap takes real angles, got dtype {dtypes.name(p.dtype)}; use jnp.angle"
+        )
+    if not p.ndim:
+        raise IndexError("unwrap runs along an axis, and a scalar has none; pass an array")
     axis = canonical_axis(axis, p.ndim)
     if not p.shape[axis]:
         return p

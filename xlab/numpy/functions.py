@@ -289,7 +289,10 @@ def _frexp_jvp(primals, tangents):
     # The exponent is constant between the powers of two: the fraction grows by 2^-exponent.
     fraction, exponent = _frexp(*primals)
     slope = ldexp(lax.full_like(fraction, 1), lax.neg(exponent))
-    return (fraction, exponent), (lax.mul(slope, tangents[0]), np.zeros(exponent.shape, dtypes.float0))
+    return (fraction, exponent), (
+        lax.mul(slope, tangents[0]),
+        np.zeros(exponent.shape, dtypes.float0),
+    )
 
 
 @jit_when_eager
@@ -427,11 +430,12 @@ def sinc(x: ArrayLike, /) -> Array:
     """
     (x,) = promoted_inexact("sinc", x)
     angle = lax.mul(scalar(np.pi, x), x)
-    near = lax.eq(x, scalar(0, x))
+    near = lax.lt(lax.abs(angle), scalar(0.5, lax.abs(angle)))
     safe = select_like(near, 1, angle)
-    # The series has the function's derivatives at 0, of which there is nothing else to take them from.
+    # The series has the function's derivatives near 0, where those of the quotient lose themselves. Farther out its powers overflow.
     series = _polynomial(
-        [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)], lax.square(angle)
+        [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)],
+        lax.square(select_like(lax.bitwise_not(near), 0, angle)),
     )
     return select_promoted(near, series, lax.div(lax.sin(safe), safe))
 

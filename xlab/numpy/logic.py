@@ -474,10 +474,10 @@ def rint(x: ArrayLike, /) -> Array:
         >>> jnp.rint(jnp.array([0.5, 1.5]))
         Array([0., 2.], dtype=float32)
     """
-    whole = dtypes.issubdtype(dtype_of(*check("rint", x)), np.integer)
-    (x,) = promoted_inexact("rint", x)
+    whole = not dtypes.issubdtype(dtype_of(*check("rint", x)), np.inexact)
     if whole:
-        return as_array(strip_weak_type(x))
+        return as_array(cast_operand(*check("rint", x), dtypes.canonicalize_dtype(np.float64)))
+    (x,) = promoted_inexact("rint", x)
     if is_complex(x):
         return lax.complex(rint(lax.real(x)), rint(lax.imag(x)))
     return lax.round(x, 1)

@@ -131,6 +131,11 @@ def python_number(x, dtype, weak: bool):
         return convert(x, dtype, True)
     if dtype == np.bool_:
         return np.bool_(x)
+    if isinstance(x, int) and dtypes.issubdtype(dtype, np.integer):
+        # It wraps around, as where it is an argument; one too large for the default integer is refused there too.
+        info = dtypes.iinfo(dtype)
+        if not info.min <= x <= info.max:
+            return np.asarray(x, index_dtype()).astype(dtype)[()]
     return dtype.type(x)
 
 
@@ -176,7 +181,7 @@ def promoted_numeric(name: str, *xs):
     xs = check(name, *xs)
     dtype, weak = dtypes.result_of(kinds_of(xs))
     if dtype == np.bool_:
-        dtype, weak = dtypes.canonicalize_dtype(np.int64), False
+        dtype, weak = np.dtype(np.int32), False
     return tuple([cast_operand(x, dtype, weak) for x in xs])
 
 
