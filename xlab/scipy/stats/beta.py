@@ -5,12 +5,16 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, numbers
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
-@density
+def _defined(x, a, b, loc, scale):
+    return numbers(x, loc) & (a > 0) & (b > 0) & (scale > 0)
+
+
+@density(defined=_defined)
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -33,7 +37,7 @@ def logpdf(
     return jnp.where((z >= 0) & (z <= 1), log, -jnp.inf)
 
 
-@density
+@density(defined=_defined)
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -93,7 +97,7 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return 1 - special.betainc(a, b, jnp.clip(z, 0, 1))
+    return _upper(z, a, b)
 
 
 @density
@@ -109,4 +113,9 @@ def logsf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.log1p(-special.betainc(a, b, jnp.clip(z, 0, 1)))
+    return jnp.log(_upper(z, a, b))
+
+
+def _upper(z, a, b):
+    """From the other end, where it is small (DLMF 8.17.4)."""
+    return special.betainc(b, a, 1 - jnp.clip(z, 0, 1))
