@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 
@@ -613,3 +614,32 @@ def test_python_numbers_of_a_call_stay_python_numbers(lab, run, magic):
     outputs, printed = run(f"%{magic} --static n chain(x, 2)")
     assert "chain(x, 2)" in shown(outputs) + printed or outputs
     assert lab.user_ns["x"].shape == (8, 4)
+
+
+def test_nothing_is_collected_while_a_page_waits_for_a_step():
+    from xlab import numpy as jnp
+    from xlab.notebook.magics.xstep import mover
+
+    def chain(x):
+        for _ in range(100):
+            x = jnp.sin(x) * 2
+        return x
+
+    move = mover(observe.Stepper(chain, jnp.ones(4)))
+    move("last", 0, -1)
+    begun = []
+    note = lambda phase, _info: begun.append(phase)
+    limits = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(1, 1, 1)
+    try:
+        found = {}
+        for how in ("goto", "next", "back"):
+            begun.clear()
+            move(how, 60, -1)
+            found[how] = len(begun) // 2
+    finally:
+        gc.set_threshold(*limits)
+        gc.callbacks.remove(note)
+    # A few while it is asked, before the answer is begun.
+    assert max(found.values()) < 10, found

@@ -11,6 +11,7 @@ import numpy as np
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import device_put, observe
+from xlab.collector import paused
 from xlab.core.array import is_native_array
 from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
@@ -51,6 +52,11 @@ def mover(stepper: Any) -> Callable[[str, int, int], Step]:
         return None
 
     def move(how: str, index: int, equation: int) -> Step:
+        # What steps leave is kept; to walk over the records of a long program would now and then be most of a step's time.
+        with paused(stays=True):
+            return moved(how, index, equation)
+
+    def moved(how: str, index: int, equation: int) -> Step:
         here = stepper.goto(index + 1)
         if how in ("first", "back"):
             return stepper.goto(index if how == "back" and index > 0 else 1)
