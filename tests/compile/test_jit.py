@@ -575,3 +575,31 @@ def test_which_arrays_that_a_program_closes_over_stand_in_it():
 
 
 LARGE = np.arange(20000)
+
+
+class _Long:
+    def __repr__(self):
+        return "\n".join(f"line {i} of many" for i in range(400))
+
+
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        (lambda: xlab.jit(lambda x: {"a": [x, _Long()]})(1.0), r"result['a'][1]"),
+        (lambda: xlab.jit(lambda x: x)({"a": [1.0, _Long()]}), r"x['a'][1]"),
+        (lambda: xlab.lax.sin(_Long()), "operand 0"),
+        (lambda: xlab.grad(lambda x: x)(_Long()), ""),
+        (lambda: xlab.device_put(_Long()), "device_put"),
+        (lambda: xlab.random.split(_Long()), "random key"),
+        (lambda: xlab.new_ref(1.0).__setitem__(..., _Long()), ""),
+        (lambda: xlab.lax.scan(lambda c, x: (c, _Long()), 1.0, xlab.numpy.ones(3)), ""),
+        (lambda: xlab.lax.cond(True, lambda x: _Long(), lambda x: x, 1.0), ""),
+        (lambda: xlab.numpy.asarray(_Long()), "Value"),
+        (lambda: xlab.pmap(lambda x: x)(_Long()), "x"),
+    ],
+)  # fmt: skip
+def test_errors_about_a_value_that_is_no_array_show_its_beginning_and_end(call, where):
+    with pytest.raises(TypeError) as found:
+        call()
+    said = str(found.value)
+    assert where in said and len(said) < 600 and "line 399 of many" in said, said

@@ -477,7 +477,7 @@ def test_x17_results_of_every_kind_of_type_in_one_program(d, mesh, devices):
         np.testing.assert_array_equal(out["x"], 2 * VALUES)
         assert out["x"].sharding == where and out["b"].dtype == bool
     with pytest.raises(
-        TypeError, match=r"returned .* of type object, which is not an array value \(result 0\)"
+        TypeError, match=r"returned .* of type object as its result, which is not an array value"
     ):
         xlab.jit(lambda x: object())(x)
 

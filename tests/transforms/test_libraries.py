@@ -10,8 +10,10 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import lax
+from xlab.core.primitive import Primitive
 from xlab.core.promotion import TypePromotionError
 from xlab.experimental import checkify
+from xlab.interpreters import ad, batching, mlir
 from xlab.sharding import AxisType, NamedSharding
 from xlab.sharding import PartitionSpec as P
 from xlab.test_util import check_grads
@@ -240,3 +242,82 @@ def test_nothing_flows_back_through_integers_whatever_is_given(ct):
     assert float(back((1.0, ct))[0]) == 2.0
     with pytest.raises(ValueError, match="cotangent of type float0"):
         back((1.0, np.ones(2)))
+
+
+def test_what_a_program_closes_over_does_not_depend_on_where_it_was_made():
+    """A library that keeps programs as trees of their constants has one structure for a state that starts as a number and one that is computed."""
+
+    def shapes(c, x):
+        closed = xlab.make_jaxpr(lambda y: y * jnp.float32(2) + c)(x)
+        np.testing.assert_array_equal(xlab.core.jaxpr_as_fun(closed)(3.0)[0], c + 6.0)
+        return [(c.shape, c.dtype) for c in closed.consts]
+
+    start, here = jnp.array(1.0), [((), np.float32)]
+    assert shapes(start, 3.0) == shapes(jnp.array(1.0) + 1, 3.0) == here
+    assert [len(xlab.make_jaxpr(lambda: c)().consts) for c in (start, np.float32(1), 1.0)] == [1, 0, 0]  # fmt: skip
+    made = []
+
+    @xlab.jit
+    def program(x):
+        begun = jnp.array(0.5)
+        count = lambda c: len(xlab.make_jaxpr(lambda y: y + c * c)(1.0).consts)
+        made.extend((count(begun), count(begun + x), count(start), count(0.5)))
+        return begun + x
+
+    assert program(1.0) == 1.5 and made == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "transform", [lambda f: f, xlab.jit, xlab.vmap, lambda f: xlab.grad(lambda x: f(x).sum())]
+)
+def test_a_scalar_that_a_program_makes_is_a_literal_of_it(transform):
+    f = transform(lambda x: x * jnp.float32(2) + jnp.array(0.5))
+    closed = xlab.make_jaxpr(f)(jnp.ones(3))
+    assert not closed.consts and "2.0" in str(closed)
+    np.testing.assert_array_equal(xlab.core.jaxpr_as_fun(closed)(jnp.ones(3))[0], f(jnp.ones(3)))
+
+
+def test_rules_are_given_tuples():
+    """A library's rule may hand them on as axes of a `vmap` or as arguments, where a list is another structure."""
+    prim, linear, kinds = Primitive("two_results"), Primitive("two_sums"), []
+    prim.multiple_results = linear.multiple_results = True
+
+    def note(name, *given):
+        kinds.append((name, *map(type, given)))
+
+    def jvp(primals, tangents):
+        note("jvp", primals, tangents)
+        tangents = [ad.instantiate_zeros(t) for t in tangents]
+        return prim.bind(*primals), linear.bind(*tangents)
+
+    def batch(operands, dims):
+        note("batch", operands, dims)
+        return prim.bind(*operands), [0, 0]
+
+    def batch_along(size, name, kind, operands, dims):
+        note("batch along", operands, dims)
+        return linear.bind(*operands), [0, 0]
+
+    @xlab.custom_jvp
+    def custom(x, y):
+        return x * y
+
+    @custom.defjvp
+    def _custom_jvp(primals, tangents):
+        note("custom", primals, tangents)
+        return custom(*primals), tangents[0] * primals[1] + primals[0] * tangents[1]
+
+    for one, body in ((prim, lambda x, y: [x * y, x]), (linear, lambda x, y: [x + y, x])):
+        one.def_impl(body)
+        one.def_abstract_eval(lambda x, y: [x, x])
+        mlir.register_lowering(one, mlir.lower_fun(body, multiple_results=True))
+    ad.primitive_jvps[prim], batching.primitive_batchers[prim] = jvp, batch
+    ad.primitive_transposes[linear] = lambda cts, x, y: [ad.instantiate_zeros(cts[0])] * 2
+    batching.axis_primitive_batchers[linear] = batch_along
+    f = lambda x: prim.bind(x, x)[0] + custom(x, x)
+    for g in (f, xlab.jit(f), lambda x: lax.scan(lambda c, _: (f(c), None), x, None, 1)[0]):
+        assert xlab.grad(g)(2.0) == xlab.jit(xlab.grad(g))(2.0) == 6.0  # 2 of prim's, 4 of custom's
+        assert xlab.vmap(g)(jnp.ones(3)).tolist() == [2.0] * 3
+        assert xlab.vmap(lambda x: xlab.jvp(g, (x,), (x,))[1])(jnp.ones(3)).tolist() == [4.0] * 3
+    assert {kind[0] for kind in kinds} == {"jvp", "batch", "batch along", "custom"}
+    assert {kind[1:] for kind in kinds} == {(tuple, tuple)}

@@ -17,7 +17,7 @@ from xlab.compile.placement import as_sharding, is_open
 from xlab.compile.resolve import LoweringRequest
 from xlab.compile.tracing import TracedProgram, argument_names, function_name, result_name
 from xlab.core.array import is_native_array
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, value_and_type
 from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
 from xlab.sharding.auto import AutoSharding, check_one_mesh
 
@@ -227,7 +227,7 @@ class StaticValue:
             hash(value)
         except TypeError:
             raise ValueError(
-                f"a static argument of jit({name}) is {value!r} of type {type(value).__name__}, which has no hash, so it "
+                f"a static argument of jit({name}) is {value_and_type(value)}, which has no hash, so it "
                 f"cannot select a compiled program: use a hashable value (a tuple instead of a list), or do not mark it "
                 f"static if it is an array"
             ) from None

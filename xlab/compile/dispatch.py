@@ -10,7 +10,7 @@ from xlab.backend.neighbors import is_jaxs
 from xlab.compile.jit import jit
 from xlab.config import config, disable_jit
 from xlab.core import trace as _trace
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, value_and_type
 from xlab.core.hi_states import is_mutable
 from xlab.core.hi_types import in_use
 from xlab.errors import InvalidInputException
@@ -82,7 +82,7 @@ def _check_operands(prim, args) -> None:
                 raise
             if not hasattr(type(x), "__jax_array__"):
                 raise InvalidInputException(
-                    f"{prim.name} takes arrays and numbers, but its operand {i} is {x!r} of type {type(x).__name__}. "
+                    f"{prim.name} takes arrays and numbers, but its operand {i} is {value_and_type(x)}. "
                     f"Convert it to an array first, e.g. with xlab.numpy.asarray."
                 ) from None
 

@@ -46,7 +46,7 @@ from xlab.compile.tracing import TracedProgram, function_name, made_of, own, tra
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import aval_of, escaped_tracer
+from xlab.core.avals import aval_of, escaped_tracer, value_and_type
 from xlab.core.hi_states import AvalQDD, typed
 from xlab.core.hi_types import in_use, value_classes
 from xlab.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr, jaxpr_as_fun
@@ -154,7 +154,7 @@ class _Jit(JitArguments):
                     continue
                 path = self.names(in_tree, len(flat), static)[i]
                 raise InvalidInputException(
-                    f"cannot call jit({self.name}): argument `{path}` is {x!r} of type {type(x).__name__}, which is not "
+                    f"cannot call jit({self.name}): argument `{path}` is {value_and_type(x)}, which is not "
                     f"an array value. Convert it, or mark it static: "
                     f"jit({self.name}, {static_option(self.fun, path)})"
                 ) from e

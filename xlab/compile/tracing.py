@@ -17,7 +17,7 @@ from xlab.compile import logs
 from xlab.compile.history import explain
 from xlab.compile.history.provenance import Provenance
 from xlab.config import config
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, value_and_type
 from xlab.core.hi_states import AvalQDD, typed
 from xlab.core.hi_types import in_use
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
@@ -285,7 +285,7 @@ def _flattened(fun, in_tree, rebuild, name, arg_names):
         leaves, out["tree"] = _tree.flatten(result)
         for i, leaf in enumerate(leaves):
             if not isinstance(leaf, Tracer):
-                _check_result(leaf, i, name)
+                _check_result(leaf, i, out["tree"], name)
             if is_ref(leaf):
                 raise _returned_ref(leaf, i, result, name, flat, arg_names)
         return leaves
@@ -293,13 +293,13 @@ def _flattened(fun, in_tree, rebuild, name, arg_names):
     return flat_fun, out
 
 
-def _check_result(leaf, index, name):
-    """Raises for a result that is not an array, naming the function."""
+def _check_result(leaf, index, out_tree, name):
+    """Raises for a result that is not an array, naming the function and where in its result that is."""
     try:
         aval_of(leaf)
     except InvalidInputException:
         raise InvalidInputException(
-            f"`{name}` returned {leaf!r} of type {type(leaf).__name__}, which is not an array value (result {index}). "
+            f"`{name}` returned {value_and_type(leaf)} as its {result_name(out_tree, index)}, which is not an array value. "
             f"A traced function returns arrays, numbers, or containers of them."
         ) from None
 

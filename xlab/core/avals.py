@@ -458,10 +458,25 @@ def aval_of(x: Any) -> AbstractValue:
     if words := neighbors.refusal(x):
         raise InvalidInputException(words)
     raise InvalidInputException(
-        f"{x!r} of type {type(x).__name__} is not a valid array value: expected an array, a NumPy "
+        f"{value_and_type(x)} is not a valid array value: expected an array, a NumPy "
         f"array or scalar, or a Python number. Convert it with xlab.numpy.asarray, or mark the "
         f"argument static (jit(..., static_argnames=...)) if the program should be specialized to it."
     )
+
+
+def value_and_type(x: Any) -> str:
+    """A value as an error shows it, with the name of its type."""
+    return f"{short_repr(x)} of type {type(x).__name__}"
+
+
+def short_repr(x: Any) -> str:
+    """`repr` in one line; its first and last characters where that is long.
+
+    >>> short_repr("a" * 200)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"
+    """
+    text = " ".join(repr(x).split())
+    return text if len(text) <= 80 else f"{text[:38]}...{text[-39:]}"
 
 
 def same_up_to_weak_type(a: AbstractValue, b: AbstractValue) -> bool:

@@ -165,14 +165,14 @@ class BatchTrace(Trace):
             if rule is not None and (
                 involved or prim.makes_ref or _mentions(params, self.axis.name)
             ):
-                out, out_dim = rule(self.axis, values, dims, **params)
+                out, out_dim = rule(self.axis, tuple(values), tuple(dims), **params)
             elif not involved:
                 return self.parent.process_primitive(prim, args, params)
             else:
                 rule = primitive_batchers.get(prim)
                 if rule is None:
                     raise primitive_batchers.missing(prim)
-                out, out_dim = rule(values, dims, **params)
+                out, out_dim = rule(tuple(values), tuple(dims), **params)
         finally:
             switch_trace(previous)
             if explicit_in_use:

@@ -126,7 +126,7 @@ class DynamicJaxprTrace(Trace):
 
     makes_programs = True
 
-    __slots__ = ("constants", "eqns", "here", "invars", "label", "leaks", "look", "outer", "states")
+    __slots__ = ("constants", "eqns", "here", "invars", "label", "leaks", "look", "outer", "scalars", "states")  # fmt: skip
 
     def __init__(self, label: str = "a function"):
         super().__init__()
@@ -134,6 +134,9 @@ class DynamicJaxprTrace(Trace):
         self.look: Callable[[DynamicJaxprTracer], Tracer | None] | None = None
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, object]] = {}
+        self.scalars: dict[
+            int, object
+        ] = {}  # arrays of no dimension that the traced function makes
         self.invars: list[Var] = []
         self.label = label
         self.leaks: list | None = [] if config.check_tracer_leaks else None
@@ -202,7 +205,7 @@ class DynamicJaxprTrace(Trace):
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
-                return Literal(x, aval)
+                return Literal(np.asarray(x)[()] if id(x) in self.scalars else x, aval)
             if in_use.types and isinstance(aval, HiType):
                 with set_trace(self):
                     whole = as_value(x)

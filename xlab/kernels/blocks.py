@@ -16,7 +16,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core import source_info as _source_info
-from xlab.core.avals import INVARYING, ShapedArray, aval_of
+from xlab.core.avals import INVARYING, ShapedArray, aval_of, value_and_type
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Literal, eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters import partial_eval as pe
@@ -439,7 +439,7 @@ def _integer(x, i, origin, fun, ndim, shape=()):
             aval.ndim == ndim and aval.shape == shape and dtypes.issubdtype(aval.dtype, np.integer)
         )
     except TypeError:
-        aval, fits = f"{x!r} of type {type(x).__name__}", False
+        aval, fits = f"{value_and_type(x)}", False
     if not fits or not (aval.weak_type or aval.dtype in (np.dtype(np.int32), np.dtype(np.int64))):
         wanted = (
             f"an int32 array of shape {shape}" if ndim else "an integer scalar (int32 or int64)"

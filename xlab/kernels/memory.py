@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray
+from xlab.core.avals import ShapedArray, value_and_type
 from xlab.core.refs import AbstractRef
 
 
@@ -120,7 +120,7 @@ def as_ref_aval(x: Any, default: Any = None) -> AbstractRef:
     if shape is None or dtype is None:
         raise ValueError(
             f"expected the type of an array (xlab.ShapeDtypeStruct, a MemoryRef such as MemorySpace.LOCAL(shape, dtype), or "
-            f"anything with a shape and a dtype), got {x!r} of type {type(x).__name__}"
+            f"anything with a shape and a dtype), got {value_and_type(x)}"
         )
     return AbstractRef(ShapedArray(tuple(shape), dtypes.canonicalize_dtype(dtype)), default)
 

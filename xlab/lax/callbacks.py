@@ -18,7 +18,7 @@ from xlab.compile.runtime_checks import check_eager
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core import effects as _effects
-from xlab.core.avals import ShapedArray
+from xlab.core.avals import ShapedArray, value_and_type
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.lax.callback_calls import (
@@ -128,7 +128,7 @@ def result_types(result_shape_dtypes):
     for x in leaves:
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
             raise AttributeError(
-                f"result_shape_dtypes holds {x!r} of type {type(x).__name__}, which has no shape and dtype: describe "
+                f"result_shape_dtypes holds {value_and_type(x)}, which has no shape and dtype: describe "
                 f"each result with xlab.ShapeDtypeStruct(shape, dtype)"
             )
         if dtypes.is_extended(x.dtype):

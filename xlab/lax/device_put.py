@@ -22,7 +22,7 @@ from xlab.compile.placement import (
 )
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, aval_of, value_and_type
 from xlab.core.hi_types import HiType, lower, raise_value
 from xlab.core.primitive import Primitive
 from xlab.core.tokens import Token
@@ -64,7 +64,7 @@ def put(x, device, copy_semantics):
         aval = aval_of(x)
     except InvalidInputException as e:
         raise InvalidInputException(
-            f"Argument {x!r} of type {type(x).__name__} is not a valid array type for device_put: {e}"
+            f"Argument {value_and_type(x)} is not a valid array type for device_put: {e}"
         ) from None
     if isinstance(x, Token):
         return Token(put(x.base, device, copy_semantics))

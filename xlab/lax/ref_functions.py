@@ -12,7 +12,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, aval_of, value_and_type
 from xlab.core.hi_states import is_mutable
 from xlab.core.hi_types import is_high
 from xlab.core.refs import Ref, is_ref, set_operations
@@ -236,7 +236,7 @@ def _fitting(ref, value, part):
         )
     if isinstance(value, (list, tuple)):
         raise TypeError(
-            f"a reference stores arrays, got {value!r} of type {type(value).__name__}: convert it with "
+            f"a reference stores arrays, got {value_and_type(value)}: convert it with "
             f"xlab.numpy.asarray"
         )
     aval = aval_of(value)

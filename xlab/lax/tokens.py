@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.core.avals import TOKEN, aval_of
+from xlab.core.avals import TOKEN, aval_of, value_and_type
 from xlab.core.effects import Effect
 from xlab.core.locations import current_source_info
 from xlab.core.primitive import Primitive
@@ -44,7 +44,7 @@ def after_all(*operands: Any) -> Any:
     for x in operands:
         if not isinstance(x, Token | Tracer) or aval_of(x) is not TOKEN:
             raise TypeError(
-                f"Arguments to after_all must be tokens, as create_token makes them; got {x!r} of type {type(x).__name__}"
+                f"Arguments to after_all must be tokens, as create_token makes them; got {value_and_type(x)}"
             )
     return after_all_p.bind(*operands)
 
@@ -103,9 +103,7 @@ def _check(name, x):
     try:
         return aval_of(x)
     except InvalidInputException:
-        raise TypeError(
-            f"lax.{name} takes arrays and numbers, got {x!r} of type {type(x).__name__}"
-        ) from None
+        raise TypeError(f"lax.{name} takes arrays and numbers, got {value_and_type(x)}") from None
 
 
 dce_sink_p = Primitive("dce_sink", multiple_results=True)

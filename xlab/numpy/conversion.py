@@ -12,10 +12,12 @@ from xlab.compile.placement import default_sharding, place, put_host
 from xlab.compile.runtime_checks import check_eager, watching
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import aval_of, symbolic_types
+from xlab.core.avals import aval_of, short_repr, symbolic_types
+from xlab.core.current_trace import enclosing_traces
 from xlab.core.dims import SymbolicDim
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShardingLike
+from xlab.interpreters.partial_eval import DynamicJaxprTrace
 from xlab.lax.convert import convert
 from xlab.lax.reshard import reshard
 from xlab.numpy.operands import cast_operand, check, kind_of
@@ -221,7 +223,10 @@ def _refuse_complex(leaves, dtype):
 
 
 def _from_host(x, aval):
-    """A host array (copied: later changes of the source do not show), as data when eager, as a constant when traced."""
+    """A host array (copied: later changes of the source do not show), as data when eager, as a constant when traced.
+
+    A program that makes a scalar so has it as a literal; one that closes over an array of that type need not.
+    """
     x = np.asarray(x)
     if x.dtype.kind in "OSUMm" or (
         x.dtype.kind == "V" and x.dtype.type is np.void and x.dtype != dtypes.float0
@@ -231,12 +236,16 @@ def _from_host(x, aval):
         aval = aval_of(x)
     dtype = aval.dtype
     made = put_host(np.array(x, dtype, order="C"), aval, default_sharding(), False)
+    if not x.shape and state.trace is not EVAL:
+        for trace in enclosing_traces():
+            if isinstance(trace, DynamicJaxprTrace):
+                trace.scalars[id(made)] = made
     return check_eager("array", [made])[0] if watching() and state.trace is EVAL else made
 
 
 def _not_numbers(x, as_numpy):
     return TypeError(
-        f"Value {x!r} with dtype {as_numpy.dtype} is not a valid array value: only arrays of numbers, "
+        f"Value {short_repr(x)} with dtype {as_numpy.dtype} is not a valid array value: only arrays of numbers, "
         f"booleans and random keys are supported. Convert it to numbers first."
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.array import Array as ndarray
+from xlab.core.avals import value_and_type
 from xlab.core.dtypes import finfo, iinfo, promote_types, result_type
 from xlab.core.typing import ArrayLike, DTypeLike
 
@@ -181,7 +182,7 @@ def iscomplexobj(x: Any) -> bool:
     dtype = np.asarray(x).dtype if dtype is None else dtype
     if isinstance(dtype, np.dtype) and dtype.kind == "O":
         raise TypeError(
-            f"a complex or real number or an array of them is needed, got {x!r} of type {type(x).__name__}"
+            f"a complex or real number or an array of them is needed, got {value_and_type(x)}"
         )
     return issubdtype(dtype, np.complexfloating)
 

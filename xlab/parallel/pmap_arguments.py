@@ -9,7 +9,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.compile.tracing import argument_names, function_name
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, value_and_type
 from xlab.errors import InvalidInputException
 
 _KEYWORDS = "Arguments that are passed by keyword are not compared with it: they are mapped along their leading axis."
@@ -49,7 +49,7 @@ class PmapArguments:
                 except InvalidInputException as e:
                     name = self.names([None] * i + [0], {}, 1)[0] + _tree.keystr(path)
                     raise InvalidInputException(
-                        f"cannot call pmap of {self.label}: argument `{name}` is {x!r} of type {type(x).__name__}, which is not an array "
+                        f"cannot call pmap of {self.label}: argument `{name}` is {value_and_type(x)}, which is not an array "
                         f"value. Convert it, or make it a constant of the program with static_broadcasted_argnums={i}"
                     ) from e
 

@@ -14,7 +14,7 @@ import numpy as np
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, value_and_type
 from xlab.core.trace import Tracer
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.arithmetic import add
@@ -132,7 +132,7 @@ def typed_keys(keys, impl=None):
         return keys, False
     if not isinstance(keys, Tracer) and not hasattr(keys, "dtype"):
         raise TypeError(
-            f"expected a random key, got {keys!r} of type {type(keys).__name__}: make one with "
+            f"expected a random key, got {value_and_type(keys)}: make one with "
             f"xlab.random.key(seed)"
         )
     if is_key_dtype(aval_of(keys).dtype):

@@ -9,6 +9,7 @@ from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.config import idle_argument
+from xlab.interpreters.constants import hoist_scalars
 from xlab.transforms.arguments import check_callable, wraps
 
 
@@ -42,7 +43,8 @@ def make_jaxpr(
 
         with bound_axes([Axis(n, s, "plain") for n, s in axis_env or ()]):
             traced = jit(fun, static_argnums=static_argnums or None).trace(*args, **kwargs)
-        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+        closed = hoist_scalars(traced.jaxpr)
+        return (closed, traced.out_info) if return_shape else closed
 
     return jaxpr_maker
 

@@ -139,7 +139,7 @@ class JVPTrace(Trace):
                     raise primitive_jvps.missing(prim)
                 # Integers alone have no tangents.
                 return self.parent.process_primitive(prim, primals, params)
-            out, out_tangent = rule(primals, tangents, **params)
+            out, out_tangent = rule(tuple(primals), tuple(tangents), **params)
         finally:
             switch_trace(previous)
         if prim.multiple_results:
