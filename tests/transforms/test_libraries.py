@@ -248,11 +248,11 @@ def test_what_a_program_closes_over_does_not_depend_on_where_it_was_made():
     """A library that keeps programs as trees of their constants has one structure for a state that starts as a number and one that is computed."""
 
     def shapes(c, x):
-        closed = xlab.make_jaxpr(lambda y: y * jnp.float32(2) + c)(x)
-        np.testing.assert_array_equal(xlab.core.jaxpr_as_fun(closed)(3.0)[0], c + 6.0)
-        return [(c.shape, c.dtype) for c in closed.consts]
+        closed = xlab.make_jaxpr(lambda y: (y * jnp.float32(2) + c) * table + c)(x)
+        np.testing.assert_array_equal(xlab.core.jaxpr_as_fun(closed)(3.0)[0], (c + 6.0) * table + c)
+        return [c.shape for c in closed.consts]
 
-    start, here = jnp.array(1.0), [((), np.float32)]
+    start, table, here = jnp.array(1.0), jnp.arange(3.0), [(), (3,)]
     assert shapes(start, 3.0) == shapes(jnp.array(1.0) + 1, 3.0) == here
     assert [len(xlab.make_jaxpr(lambda: c)().consts) for c in (start, np.float32(1), 1.0)] == [1, 0, 0]  # fmt: skip
     made = []
@@ -260,11 +260,12 @@ def test_what_a_program_closes_over_does_not_depend_on_where_it_was_made():
     @xlab.jit
     def program(x):
         begun = jnp.array(0.5)
-        count = lambda c: len(xlab.make_jaxpr(lambda y: y + c * c)(1.0).consts)
-        made.extend((count(begun), count(begun + x), count(start), count(0.5)))
+        rows = table * x
+        consts = lambda c: [c.shape for c in xlab.make_jaxpr(lambda y: y + c * c + rows)(1.0).consts]  # fmt: skip
+        made.extend((consts(begun), consts(begun + x), consts(start), consts(0.5)))
         return begun + x
 
-    assert program(1.0) == 1.5 and made == [1, 1, 1, 0]
+    assert program(1.0) == 1.5 and made == [here, here, here, [(3,)]]
 
 
 @pytest.mark.parametrize(

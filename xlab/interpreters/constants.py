@@ -18,26 +18,34 @@ def hoist_scalars(closed: ClosedJaxpr) -> ClosedJaxpr:
 
     Libraries keep programs as trees of their constants, which have the same structure only if it does not depend on values.
     """
-    variables: dict[int, tuple[Var, object]] = {}
+    jaxpr = closed.jaxpr
+    unused = dict(zip(jaxpr.constvars, closed.consts))
+    constants: list[
+        tuple[Var, object]
+    ] = []  # in the order of their first uses, as those of traced values are
+    hoisted: dict[int, Var] = {}
 
     def beside(atom):
-        if type(atom) is not Literal or not is_native_array(atom.val):
-            return atom
-        return variables.setdefault(id(atom.val), (Var(atom.aval), atom.val))[0]
+        if type(atom) is Literal and is_native_array(atom.val):
+            var = hoisted.get(id(atom.val))
+            if var is None:
+                var = hoisted[id(atom.val)] = Var(atom.aval)
+                constants.append((var, atom.val))
+            return var
+        if type(atom) is Var and atom in unused:
+            constants.append((atom, unused.pop(atom)))
+        return atom
 
     def equation(eqn: JaxprEqn) -> JaxprEqn:
         invars = [beside(v) for v in eqn.invars]
-        return eqn.replace(invars=invars) if any(a is not b for a, b in zip(invars, eqn.invars)) else eqn  # fmt: skip
+        same = all(a is b for a, b in zip(invars, eqn.invars))
+        return eqn if same else eqn.replace(invars=invars)
 
-    jaxpr = closed.jaxpr
     eqns, outvars = [equation(e) for e in jaxpr.eqns], [beside(v) for v in jaxpr.outvars]
-    if not variables:
+    if not hoisted:
         return closed
-    names, values = zip(*variables.values())
-    return ClosedJaxpr(
-        jaxpr.replace(constvars=[*jaxpr.constvars, *names], eqns=eqns, outvars=outvars),
-        [*closed.consts, *values],
-    )
+    names, values = zip(*constants, *unused.items())
+    return ClosedJaxpr(jaxpr.replace(constvars=[*names], eqns=eqns, outvars=outvars), [*values])
 
 
 def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
