@@ -23,12 +23,14 @@ PROGRAMS = {
     "blackjax_hmc": ("blackjax",),
     "deepmind_small": ("chex", "distrax", "rlax", "jraph"),
     "diffrax_adjoint": ("diffrax", "optimistix", "lineax"),
+    "equinox_layers": ("equinox",),
     "equinox_mlp": ("equinox", "optax"),
     "haiku_transformer": ("haiku", "optax"),
     "linen_sharded": ("flax",),
     "linen_transformer": ("flax", "optax"),
     "nnx_state": ("flax", "optax"),
     "numpyro_nuts": ("numpyro",),
+    "orbax_managed": ("orbax", "optax"),
     "orbax_round_trip": ("orbax", "optax"),
 }
 LAST = "import json, runpy, sys; print(json.dumps(runpy.run_path(sys.argv[1])['RESULT']))"

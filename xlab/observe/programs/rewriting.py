@@ -9,6 +9,7 @@ from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.history.provenance import provenance
+from xlab.compile.jit import jit
 from xlab.compile.lowering import lower
 from xlab.compile.resolve import LoweringRequest
 from xlab.compile.stages import ShapeDtypeStruct
@@ -23,7 +24,6 @@ from xlab.core.jaxpr import (
     subjaxprs_of_params,
 )
 from xlab.observe.programs.stages import ProgramStages
-from xlab.transforms.make_jaxpr import make_jaxpr
 
 
 def types_of(avals: Sequence[Any]) -> list[ShapeDtypeStruct]:
@@ -90,7 +90,7 @@ def retraced(
         outs: as asked for, one per result.
     """
     closed = stages.closed
-    made = make_jaxpr(body)(*(types_of(closed.in_avals) if types is None else types))
+    made = jit(body).trace(*(types_of(closed.in_avals) if types is None else types)).jaxpr
     if types is not None and shardings is None:
         shardings = [None] * len(types)
     donated = None if types is None else ()
@@ -141,7 +141,7 @@ def with_ordinary(stages: ProgramStages, name: str) -> ProgramStages:
         given = {**values, **dict(zip(names, args, strict=False)), **kwargs, name: value}
         return _tree.leaves(owner.fun(**given))
 
-    made = make_jaxpr(body)(values[name], *types_of(stages.closed.in_avals))
+    made = jit(body).trace(values[name], *types_of(stages.closed.in_avals)).jaxpr
     return lowered(stages, made, [None, *shardings_of(stages)], donated=())
 
 
@@ -181,9 +181,8 @@ def within(
             return tuple(map(remade, value))
         if not isinstance(value, ClosedJaxpr) or not holds(value):
             return value
-        return make_jaxpr(lambda *args: run(value.jaxpr, value.consts, args, step))(
-            *types_of(value.in_avals)
-        )
+        again = jit(lambda *args: run(value.jaxpr, value.consts, args, step))
+        return again.trace(*types_of(value.in_avals)).jaxpr
 
     def step(eqn: JaxprEqn, given: list) -> Any:
         if id(eqn) in where:
