@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -44,15 +45,34 @@ def debug_info(
     static_argnums: Sequence[int] = (),
     static_argnames: Sequence[str] = (),
     result_paths_thunk: Callable | None = None,
+    sourceinfo: str | None = None,
+    signature: inspect.Signature | None = None,
 ) -> DebugInfo:
-    """The names of a function and of its arguments, for programs and messages."""
+    """The names of a function and of its arguments, for programs and messages.
+
+    Args:
+        traced_for: what needs them.
+        fun: the function.
+        args, kwargs: the arguments of a call.
+        static_argnums, static_argnames: those that are no arrays, and have no names in a program.
+        result_paths_thunk: gives the names of results; they are found where these are.
+        sourceinfo: where the function stands, in place of where it does.
+        signature: that names the arguments, in place of the function's.
+
+    Example:
+        >>> debug_info("jit", lambda n, x: x, (2, {"w": 1.0}), {}, static_argnums=(0,)).arg_names
+        ("x['w']",)
+    """
     fixed = {operator.index(i) % max(len(args), 1) for i in static_argnums}
     dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
     named = {k: v for k, v in kwargs.items() if k not in static_argnames}
     leaves, structure = _tree.flatten((dynamic, named))
-    return DebugInfo(
-        function_name(fun), argument_names(fun, structure, len(leaves)), (), origin_of(fun)[0]
-    )
+    shown = fun
+    if signature is not None:
+        shown = lambda: None
+        shown.__signature__ = signature  # type: ignore[attr-defined]
+    names = argument_names(shown, structure, len(leaves), tuple(fixed))
+    return DebugInfo(function_name(fun), names, (), sourceinfo or origin_of(fun)[0])
 
 
 def flatten_fun(

@@ -358,3 +358,50 @@ def test_places():
     (eqn,) = xlab.make_jaxpr(f)(1.0).eqns
     assert source_info_util.summarize(eqn.source_info) == source_info_util.summarize(place)
     assert source_info_util.summarize(source_info_util.new_source_info()) == "an unknown place"
+
+
+def test_an_interpreter_keeps_scopes_and_what_surrounds_equations():
+    """As programs write them: each equation bound again, under its own place and context."""
+    from xlab.experimental.compute_on import compute_on
+    from xlab.experimental.xla_metadata import set_xla_metadata
+    from xlab.extend.core import Literal
+
+    def f(x):
+        with set_xla_metadata(stage="first"):
+            y = x * 2
+        with xlab.named_scope("inner"), compute_on("device_host"):
+            return y + 1
+
+    closed = xlab.make_jaxpr(f)(1.0)
+
+    def interpreted(x, named=True):
+        env = dict(zip(closed.jaxpr.invars, [x]))
+        read = lambda v: v.val if isinstance(v, Literal) else env[v]
+        for eqn in closed.jaxpr.eqns:
+            stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
+            place = eqn.source_info.traceback if named else None
+            with (
+                source_info_util.user_context(place, name_stack=stack if named else None),
+                eqn.ctx.manager,
+            ):
+                env[eqn.outvars[0]] = eqn.primitive.bind(*map(read, eqn.invars), **eqn.params)
+        return env[closed.jaxpr.outvars[0]]
+
+    def outer(x):
+        with xlab.named_scope("outer"):
+            return interpreted(x)
+
+    again = xlab.make_jaxpr(outer)(1.0)
+    for new, old in zip(again.eqns, closed.eqns):
+        assert new.ctx == old.ctx and new.source_info.position() == old.source_info.position()
+        assert new.source_info.name_stack == "/".join(
+            filter(None, ["outer", old.source_info.name_stack])
+        )
+    assert [e.ctx for e in xlab.make_jaxpr(lambda x: interpreted(x, False))(1.0).eqns] == [
+        e.ctx for e in closed.eqns
+    ]
+    text = xlab.jit(outer).lower(1.0).as_text()
+    assert 'stage = "first"' in text and '_xla_compute_type = "host"' in text
+    assert xlab.make_jaxpr(lambda x: x + 1)(1.0).eqns[0].ctx.annotations == ()
+    stack = source_info_util.NameStack("a") + source_info_util.new_name_stack() + "b"
+    assert stack.extend("c") == "a/b/c" and isinstance(stack, source_info_util.NameStack)

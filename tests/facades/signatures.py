@@ -8,7 +8,7 @@ import json
 import sys
 import warnings
 
-ROOMS = ("", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "dtypes", "experimental.pallas", "experimental.pallas.tpu", "export", "extend.core", "flatten_util", "image", "lax",
+ROOMS = ("", "api_util", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "dtypes", "experimental.pallas", "experimental.pallas.tpu", "export", "extend.core", "flatten_util", "image", "lax",
          "lax.linalg", "monitoring", "nn", "nn.initializers", "numpy", "numpy.fft", "numpy.linalg", "ops", "profiler", "random", "scipy.integrate",
          "scipy.linalg", "scipy.ndimage", "scipy.signal", "scipy.sparse.linalg", "scipy.special", "sharding", "stages", "tree", "tree_util")  # fmt: skip
 

@@ -21,6 +21,7 @@ EXCEPTIONS = {
                      "legacy_prng_key", "numpy_dtype_promotion", "numpy_rank_promotion", "transfer_guard_device_to_device",
                      "transfer_guard_device_to_host", "transfer_guard_host_to_device"), VALUE),
     "experimental.pallas.tpu.MemorySpace": "its members are spaces of xlab.kernels; several of these names stand for one",
+    "core.ShapedArray": "what is said of Manual axes is called mat",
     "export.export": "_override_lowering_rules is private",
     "extend.core.find_top_trace": "its parameter is called _ in the reference",
     "numpy.ufunc": "its methods are found from the function, not given",

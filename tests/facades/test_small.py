@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import inspect
 
 import numpy as np
 import pytest
@@ -248,3 +249,22 @@ def test_names_that_are_imported_at_their_first_use_are_offered_before(module, n
 def test_other_names_of_transformations():
     assert xlab.remat.__name__ == "remat" and xlab.jacobian.__name__ == "jacobian"
     assert xlab.jacobian(lambda x: x * 2)(1.0) == 2 and xlab.remat(lambda x: x * 2)(1.0) == 2
+
+
+def test_names_of_arguments_for_programs():
+    """Static arguments are left out; the others keep their own names."""
+    from xlab.api_util import debug_info
+
+    def fun(x, y, z=1):
+        return x
+
+    def names(**options):
+        return debug_info("a test", fun, (1, {"k": 2}), {"z": 3}, **options).arg_names
+
+    assert names() == ("x", "y['k']", "z")
+    assert names(static_argnums=(0,)) == ("y['k']", "z")
+    assert names(static_argnums=(-1,)) == ("x", "z")
+    assert names(static_argnames=("z",)) == ("x", "y['k']")
+    assert names(signature=inspect.signature(lambda p, q, z: 0)) == ("p", "q['k']", "z")
+    given = debug_info("a test", fun, (1, 2), {}, sourceinfo="cell 3, line 1")
+    assert given.position == "cell 3, line 1" and given.name == "fun"

@@ -278,7 +278,9 @@ class _Jit(JitArguments):
         program = self.program(flat, in_tree, static)
         if self.inline:
             check_outermost(self.compiler_options, self.name)
-            outs = eval_jaxpr(program.closed.jaxpr, program.closed.consts, *flat, keep_source=False)
+            outs = eval_jaxpr(
+                program.closed.jaxpr, program.closed.consts, *flat, propagate_source_info=False
+            )
         else:
             moved, closed = hoisted(program.closed)
             n = len(moved)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, final
 
+from xlab.backend.values import value_class
 from xlab.core import effects as _effects
 from xlab.core import source_info as _source_info
 from xlab.core.avals import AbstractValue, ShapedArray
-from xlab.core.trace import state
+from xlab.core.trace import annotated_as, state
 
 if TYPE_CHECKING:
     from xlab.core.primitive import Primitive
@@ -85,6 +87,11 @@ class JaxprEqn:
         """Location in the user's program, above the libraries that it calls; stored as a plain tuple until it is needed."""
         return _source_info.at_user(self.raw_source_info)
 
+    @property
+    def ctx(self) -> EquationContext:
+        """What surrounds the equation beside its place: to be entered where it is bound again."""
+        return EquationContext(_source_info.annotations_of(self.raw_source_info[2]))
+
     def replace(self, **changes: Any) -> JaxprEqn:
         fields = {
             name: getattr(self, name)
@@ -96,6 +103,29 @@ class JaxprEqn:
 
     def __repr__(self):
         return _printer.equation_text(self)
+
+
+@value_class
+class EquationContext:
+    """What an equation has from the blocks around the operation that made it, as `compute_on` and `set_xla_metadata`.
+
+    Example:
+        >>> import xlab
+        >>> from xlab.experimental.xla_metadata import set_xla_metadata
+        >>> with set_xla_metadata(stage=1):
+        ...     eqn, = xlab.make_jaxpr(lambda x: x + 1)(1.0).eqns
+        >>> with eqn.ctx.manager:
+        ...     again, = xlab.make_jaxpr(lambda x: x * 2)(1.0).eqns
+        >>> again.ctx.annotations
+        (('stage', '1'),)
+    """
+
+    annotations: tuple[tuple[str, str], ...]
+
+    @property
+    def manager(self) -> AbstractContextManager:
+        """A block in which equations have the same."""
+        return annotated_as(self.annotations)
 
 
 class DebugInfo:
@@ -255,8 +285,10 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list]:
     return fun
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: bool = True) -> list:
-    """Runs a jaxpr on values under the current interpretation.
+def eval_jaxpr(
+    jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, propagate_source_info: bool = True
+) -> list:
+    """Runs a jaxpr on values under the current interpretation; its equations keep their places unless `propagate_source_info` is False.
 
     Example:
         >>> import xlab
@@ -272,7 +304,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: boo
     last_use = last_uses(jaxpr)
     try:
         for i, eqn in enumerate(jaxpr.eqns):
-            if keep_source:
+            if propagate_source_info:
                 state.source_info = eqn.raw_source_info
             values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
             out = eqn.primitive.bind(*values, **eqn.params)

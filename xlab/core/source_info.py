@@ -77,6 +77,11 @@ class SourceInfo(NamedTuple):
         return position(self.code, self.lasti) if self.code is not None else None
 
     @property
+    def traceback(self) -> SourceInfo:
+        """What `user_context` takes, for equations that are made anew to have this place."""
+        return self
+
+    @property
     def name_stack(self) -> str:
         """The named scopes around the equation, from the outside in, as `outer/inner`."""
         return self.scope
@@ -141,6 +146,26 @@ def extended(scope: str, name: str) -> str:
     if type(scope) is not Scope:
         return text
     return Scope.of(text, scope.annotations, _then(scope.opened, name), scope.closers)
+
+
+def joined(outer: str, inner: str) -> str:
+    """One stack of scopes within another, with the annotations of both.
+
+    >>> joined("model", "layer"), joined("", "layer")
+    ('model/layer', 'layer')
+    """
+    if not outer or not inner:
+        return outer or inner
+    kept = {**dict(annotations_of(outer)), **dict(annotations_of(inner))}
+    (before, after), (opened, closers) = _opened(outer), _opened(inner)
+    return Scope.of(
+        f"{outer}/{inner}", tuple(sorted(kept.items())), _then(before, opened), closers + after
+    )
+
+
+def rescoped(place: tuple, scope: str) -> tuple:
+    """A place under other named scopes."""
+    return (*place[:2], scope, *place[3:])
 
 
 def transformed(scope: str, word: str) -> str:

@@ -263,14 +263,18 @@ def set_trace(trace: Trace) -> Iterator[Trace]:
 
 
 @contextmanager
-def user_context(eqn_source_info):
-    """Gives everything bound in the block the location of an earlier equation."""
-    previous = state.source_info
+def user_context(eqn_source_info: Any, name_stack: str | None = None) -> Iterator[None]:
+    """Gives everything bound in the block the location of an earlier equation, under its named scopes or under others."""
+    previous = state.source_info, state.scope
+    if name_stack is not None:
+        state.scope = name_stack
+        if eqn_source_info is not None:
+            eqn_source_info = source_info.rescoped(eqn_source_info, name_stack)
     state.source_info = eqn_source_info
     try:
         yield
     finally:
-        state.source_info = previous
+        state.source_info, state.scope = previous
 
 
 class _CompileTimeTrace(EvalTrace):
@@ -353,16 +357,28 @@ def transforming(word: str) -> Iterator[None]:
 @contextmanager
 def annotated(name: str, annotations: Mapping[str, str | None]) -> Iterator[None]:
     """A named scope whose equations carry annotations for the compiler, besides those around; None takes one away."""
-    previous = state.scope
-    merged = {**dict(source_info.annotations_of(previous)), **annotations}
-    kept = tuple(sorted((k, v) for k, v in merged.items() if v is not None))
-    state.scope = source_info.annotated_scope(source_info.extended(previous, name), kept)
-    key = config.set_context_value(_ANNOTATIONS, kept or None)
+    scope = source_info.extended(state.scope, name)
+    merged = {**dict(source_info.annotations_of(scope)), **annotations}
+    with annotated_as(tuple(sorted((k, v) for k, v in merged.items() if v is not None)), scope):
+        yield
+
+
+@contextmanager
+def annotated_as(
+    annotations: tuple[tuple[str, str], ...], scope: str | None = None
+) -> Iterator[None]:
+    """Equations made inside carry these annotations for the compiler and no others, in another scope if one is given."""
+    previous = state.scope, state.source_info
+    state.scope = source_info.annotated_scope(previous[0] if scope is None else scope, annotations)
+    if scope is None and previous[1] is not None:
+        place = source_info.annotated_scope(previous[1][2], annotations)
+        state.source_info = source_info.rescoped(previous[1], place)
+    key = config.set_context_value(_ANNOTATIONS, annotations or None)
     try:
         yield
     finally:
         config.set_context_value(_ANNOTATIONS, key)
-        state.scope = previous
+        state.scope, state.source_info = previous
 
 
 @contextmanager

@@ -38,8 +38,11 @@ from xlab.nn.initializers import glorot_normal, normal, ones, zeros
 __all__ = [
     "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout", "Elu", "Exp", "FanInConcat", "FanInSum",
     "FanOut", "Flatten", "Gelu", "GeneralConv", "GeneralConvTranspose", "Identity", "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu",
-    "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "parallel", "serial", "shape_dependent",
+    "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "glorot", "logsoftmax", "parallel", "randn", "serial",
+    "shape_dependent",
 ]  # fmt: skip
+
+glorot, randn, logsoftmax = glorot_normal, normal, log_softmax  # as programs import them from here
 
 
 # -- layers with parameters -----------------------------------------------------------------------------------
