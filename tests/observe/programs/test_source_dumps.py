@@ -165,3 +165,22 @@ def test_compiling_with_options():
     )
     with pytest.raises(Exception, match="no_such_option"):
         source_mapper.compile_with_env(jnp.sin, (1.0,), {}, {}, {"no_such_option": True})
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_text_of_a_compiler_leads_to_the_same_lines(compiled):
+    lowered = xlab.jit(wave).lower(X)
+    text = lowered.compile().as_text() if compiled else lowered.as_text("hlo")
+    dump = source_mapper.SourceMapDump(source_mapper.hlo.parse_hlo_dump(text), text, "a dump")
+    assert lines_of(dump, " cosine(") == {"return carry + jnp.cos(row), carry * row  # rows"}
+    assert lines_of(dump, " sine(") == {"return last, jnp.sin(rows)  # whole"}
+    older = '%a = f32[] add(%b, %c), metadata={op_name="add" source_file="a.py" source_line=3 source_column=5}\n%d = f32[] parameter(0)'
+    found = source_mapper.hlo.parse_hlo_dump(older)
+    assert (found.sources, found.mappings) == (["a.py"], [[(0, 0, 2, 4)], []])
+
+
+def test_names_by_their_modules():
+    for module in ("common", "generate_map", "hlo", "jaxpr", "mlir"):
+        part = getattr(source_mapper, module)
+        for name in part.__all__:
+            assert getattr(source_mapper, name, getattr(part, name)) is getattr(part, name)

@@ -168,6 +168,57 @@ _FILE_OR_NAME = re.compile(
 )
 
 
+def parse_hlo_dump(text: str) -> SourceMap:
+    """The source map of the text of an HLO module, as `compiled.as_text()` or a dump of the compiler has it.
+
+    A line comes from the innermost frame that its metadata names: in tables before the computations, or, in older texts, by itself.
+
+    Example:
+        >>> parse_hlo_dump('  %s = f32[] sine(%x), metadata={op_name="sin" source_file="wave.py" source_line=7}').mappings
+        [[(2, 0, 6, 0)]]
+    """
+    lines = text.splitlines()
+    tables: dict[str, dict[str, str]] = {name: {} for name in _TABLES}
+    rows: dict[str, str] | None = None
+    for line in lines:
+        if line in tables:
+            rows = tables[line]
+        elif rows is not None and (row := _ROW.match(line)):
+            rows[row[1]] = row[2]
+        else:
+            rows = None
+    names, locations, frames = tables.values()
+
+    def place(line: str) -> Place | None:
+        start = line.rfind("metadata={")
+        if start < 0:
+            return None
+        said = line[start:]
+        if by_itself := _SOURCE_FILE.search(said):
+            column = _number("source_column", said) or "1"
+            return by_itself[1], int(_number("source_line", said) or 1), max(int(column) - 1, 0)
+        frame = frames.get(_number("stack_frame_id", said), "")
+        at = locations.get(_number("file_location_id", frame), "")
+        file = names.get(_number("file_name_id", at))
+        if file is None:
+            return None
+        column = _number("column", at) or "1"
+        return file.strip('"'), int(_number("line", at) or 1), max(int(column) - 1, 0)
+
+    return _source_map([[(_indent(line), place(line))] for line in lines])
+
+
+def _number(name: str, text: str) -> str:
+    """The digits of a field of metadata; empty where there is none."""
+    found = re.search(rf"\b{name}=(\d+)", text)
+    return found[1] if found else ""
+
+
+_TABLES = ("FileNames", "FileLocations", "StackFrames")
+_ROW = re.compile(r"(\d+) (.*)$")
+_SOURCE_FILE = re.compile(r'source_file="((?:[^"\\]|\\.)*)"')
+
+
 # ------------------------------------------------------------------------------------------------------ own passes
 
 
