@@ -40,7 +40,23 @@ def ranks(method):
     return lambda n, x: stats(n).rankdata(x, method)
 
 
+def each(distribution, names, shapes=(), values=(), **options):
+    """Every named function, of every argument and of every further value."""
+    return lambda n, *xs: [getattr(getattr(stats(n), distribution), name)(x, *shapes, **options) for name in names for x in (*xs, *values)]
+
+
+WITHOUT_SCALE = {"cauchy": "pdf", "expon": "logcdf logpdf pdf", "gumbel_l": "cdf logcdf logsf pdf sf", "gumbel_r": "cdf logcdf logpdf logsf pdf sf",
+                 "laplace": "pdf", "logistic": "pdf", "beta": "logpdf pdf", "chi2": "logpdf pdf", "gamma": "logpdf pdf", "pareto": "logpdf pdf"}
+TYPES = [
+    *(Sample(f"types of {d}", each(d, [f for f in names.split() if (d, f) not in (("norm", "ppf"), ("norm", "isf"), ("gumbel_r", "logsf"))], shapes, (2, 0.5)),
+             [np.int32([0, 1]), np.bool_([0, 1])], ("eval_shape",))
+      for d, shapes, names in [*((d, x[1], x[3]) for d, x in CONTINUOUS.items()), *((d, *x) for d, x in DISCRETE.items())]),
+    *(Sample(f"{d} without a scale", each(d, names.split(), CONTINUOUS[d][1], scale=np.float32([-1, 1, np.nan])), [np.float32(0.4), np.float32(2.3)], ("eager",), tol=1e-5)
+      for d, names in WITHOUT_SCALE.items()),
+    Sample("poisson without a place", each("poisson", ("pmf", "logpmf"), (2.5,), loc=np.float32([0, np.nan])), [np.float32(1), np.float32(-3)], ("eager",)),
+]
 SAMPLES = [
+    *TYPES,
     *(Sample(f"{d}_{f}", of(d, f, **({"loc": 0.1, "scale": 1.3} if placed else {})), [Q if f in ("ppf", "isf") else x, *map(np.float32, shapes)],
              ("eager", "jvp") if f in ("logpdf", "cdf") and (d, f) != ("beta", "cdf") else ("eager",), tol=2e-4)
       for d, (x, shapes, placed, names) in CONTINUOUS.items() for f in names.split()),

@@ -14,7 +14,7 @@ def _defined(x, a, b, loc, scale):
     return numbers(x, loc) & (a > 0) & (b > 0) & (scale > 0)
 
 
-@density(defined=_defined)
+@density(strong=True, defined=_defined)
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -37,7 +37,7 @@ def logpdf(
     return jnp.where((z >= 0) & (z <= 1), log, -jnp.inf)
 
 
-@density(defined=_defined)
+@density(strong=True, defined=_defined)
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -55,7 +55,7 @@ def pdf(
     return jnp.where((z >= 0) & (z <= 1), jnp.exp(log) / scale, 0)
 
 
-@density
+@density(strong=True)
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -71,7 +71,7 @@ def cdf(
     return special.betainc(a, b, jnp.clip(z, 0, 1))
 
 
-@density
+@density(strong=True)
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -86,7 +86,7 @@ def logcdf(
     return jnp.log(cdf(x, a, b, loc, scale))
 
 
-@density
+@density(strong=True)
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than `x` under the beta distribution.
 
@@ -100,7 +100,7 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     return _upper(z, a, b)
 
 
-@density
+@density(strong=True)
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:

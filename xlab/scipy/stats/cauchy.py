@@ -6,12 +6,12 @@ import math
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, scaled
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
-@density
+@density(strong=True)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the Cauchy distribution.
 
@@ -24,7 +24,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.log(math.pi * scale) - jnp.log1p(z * z)
 
 
-@density
+@density(strong=True, defined=scaled)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the Cauchy distribution.
 
@@ -37,7 +37,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return 1 / (math.pi * scale * (1 + z * z))
 
 
-@density
+@density(strong=True)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most `x` under the Cauchy distribution.
 
@@ -50,7 +50,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return 0.5 + jnp.arctan(z) / math.pi
 
 
-@density
+@density(strong=True)
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `cdf` of the Cauchy distribution.
 
@@ -62,7 +62,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.log(cdf(x, loc, scale))
 
 
-@density
+@density(strong=True)
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than `x` under the Cauchy distribution.
 
@@ -75,7 +75,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return 0.5 + jnp.arctan(-z) / math.pi
 
 
-@density
+@density(strong=True)
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `sf` of the Cauchy distribution.
 
@@ -87,7 +87,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.log(sf(x, loc, scale))
 
 
-@density
+@density(strong=True)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile, the inverse of `cdf`, of the Cauchy distribution.
 
@@ -99,7 +99,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return loc + scale * _quantile(q)
 
 
-@density
+@density(strong=True)
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse of `sf` of the Cauchy distribution.
 

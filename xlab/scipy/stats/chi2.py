@@ -5,12 +5,12 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, numbers
+from xlab.scipy.stats.functions import density, scaled
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
-@density(defined=numbers)
+@density(strong=True, defined=scaled)
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the chi-squared distribution.
 
@@ -31,7 +31,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     )
 
 
-@density(defined=numbers)
+@density(strong=True, defined=scaled)
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the chi-squared distribution.
 
@@ -50,7 +50,7 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     )
 
 
-@density
+@density(strong=True)
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most `x` under the chi-squared distribution.
 
@@ -64,7 +64,7 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     return special.gammainc(df / 2, jnp.maximum(z, 0) / 2)
 
 
-@density
+@density(strong=True)
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `cdf` of the chi-squared distribution.
 
@@ -77,7 +77,7 @@ def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return jnp.log(cdf(x, df, loc, scale))
 
 
-@density
+@density(strong=True)
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than `x` under the chi-squared distribution.
 
@@ -91,7 +91,7 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return special.gammaincc(df / 2, jnp.maximum(z, 0) / 2)
 
 
-@density
+@density(strong=True)
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `sf` of the chi-squared distribution.
 

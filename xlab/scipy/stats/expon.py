@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, scaled
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
-@density
+@density(defined=scaled)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the exponential distribution.
 
@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(z < 0, -jnp.inf, -z - jnp.log(scale))
 
 
-@density
+@density(defined=scaled)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the exponential distribution.
 
@@ -48,7 +48,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(z < 0, 0, -jnp.expm1(-z))
 
 
-@density
+@density(defined=scaled)
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `cdf` of the exponential distribution.
 

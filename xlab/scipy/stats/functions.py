@@ -15,7 +15,7 @@ from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import aligned, promoted_inexact
 from xlab.scipy import special
 
-__all__ = ["density", "log_mass", "numbers"]
+__all__ = ["density", "log_mass", "numbers", "scaled"]
 
 
 def density(
@@ -23,7 +23,7 @@ def density(
 ) -> Callable:
     """Decorates a function of values and parameters: brought to floats of one dtype and rank, and one program when eager.
 
-    `strong` results are of no weak type whatever the arguments are. Where `defined(*arguments)` does not hold, they are NaN.
+    `strong` results are of a weak type as scalars only. Where `defined(*arguments)` does not hold, they are NaN.
     """
     if fun is None:
         return functools.partial(density, strong=strong, defined=defined)
@@ -35,7 +35,7 @@ def density(
         out = fun(*args)
         if defined is not None:
             out = jnp.where(defined(*args), out, jnp.nan)
-        return lax.convert_element_type(out, out.dtype) if strong else out
+        return lax.convert_element_type(out, out.dtype) if strong and out.ndim else out
 
     run = jit_when_eager(functools.update_wrapper(whole, fun, updated=()))
 
@@ -51,6 +51,11 @@ def density(
 def numbers(*args: Array) -> Array:
     """Where no argument is NaN, which comparisons would take for a value outside."""
     return functools.reduce(operator.and_, (x == x for x in args))
+
+
+def scaled(*args: Array) -> Array:
+    """Where the last argument, a scale, is positive, and none is NaN."""
+    return numbers(*args) & (args[-1] > 0)
 
 
 def log_mass(a: ArrayLike, b: ArrayLike) -> Array:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, scaled
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
-@density
+@density(strong=True, defined=scaled)
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the gamma distribution.
 
@@ -28,7 +28,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     )
 
 
-@density
+@density(strong=True, defined=scaled)
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the gamma distribution.
 
@@ -44,7 +44,7 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     )
 
 
-@density
+@density(strong=True)
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most `x` under the gamma distribution.
 
@@ -58,7 +58,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return special.gammainc(a, jnp.maximum(z, 0))
 
 
-@density
+@density(strong=True)
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `cdf` of the gamma distribution.
 

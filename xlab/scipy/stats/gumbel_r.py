@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, scaled
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
-@density
+@density(defined=scaled)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the Gumbel distribution of maxima.
 
@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -z - jnp.exp(-z) - jnp.log(scale)
 
 
-@density
+@density(defined=scaled)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the Gumbel distribution of maxima.
 
@@ -35,7 +35,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(-z - jnp.exp(-z)) / scale
 
 
-@density
+@density(defined=scaled)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most `x` under the Gumbel distribution of maxima.
 
@@ -48,7 +48,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(-jnp.exp(-z))
 
 
-@density
+@density(defined=scaled)
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `cdf` of the Gumbel distribution of maxima.
 
@@ -61,7 +61,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.exp(-z)
 
 
-@density
+@density(strong=True, defined=scaled)
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than `x` under the Gumbel distribution of maxima.
 
@@ -74,7 +74,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.expm1(-jnp.exp(-z))
 
 
-@density
+@density(defined=scaled)
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `sf` of the Gumbel distribution of maxima.
 
@@ -86,7 +86,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.log(sf(x, loc, scale))
 
 
-@density
+@density(defined=scaled)
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile, the inverse of `cdf`, of the Gumbel distribution of maxima.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, scaled
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
 
-@density
+@density(strong=True)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the Laplace distribution.
 
@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.abs(z) - jnp.log(2 * scale)
 
 
-@density
+@density(strong=True, defined=scaled)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the Laplace distribution.
 
@@ -35,7 +35,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(-jnp.abs(z)) / (2 * scale)
 
 
-@density
+@density(strong=True)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most `x` under the Laplace distribution.
 

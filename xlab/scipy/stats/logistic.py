@@ -5,12 +5,12 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, scaled
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
 
-@density
+@density(strong=True)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the logistic distribution.
 
@@ -24,7 +24,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z))) - jnp.log(scale)
 
 
-@density
+@density(strong=True, defined=scaled)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the logistic distribution.
 
@@ -64,7 +64,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.expit(-z)
 
 
-@density
+@density(strong=True)
 def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile, the inverse of `cdf`, of the logistic distribution.
 
@@ -76,7 +76,7 @@ def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.logit(x) * scale + loc
 
 
-@density
+@density(strong=True)
 def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse of `sf` of the logistic distribution.
 

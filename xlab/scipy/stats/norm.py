@@ -12,7 +12,7 @@ from xlab.scipy.stats.functions import density
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
-@density
+@density(strong=True)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the normal distribution.
 
@@ -25,7 +25,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -0.5 * z * z - 0.5 * math.log(2 * math.pi) - jnp.log(scale)
 
 
-@density
+@density(strong=True)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of the normal distribution.
 
@@ -38,7 +38,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(-0.5 * z * z) / (math.sqrt(2 * math.pi) * scale)
 
 
-@density
+@density(strong=True)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most `x` under the normal distribution.
 
@@ -51,7 +51,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.ndtr(z)
 
 
-@density
+@density(strong=True)
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `cdf` of the normal distribution.
 
@@ -64,7 +64,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.log_ndtr(z)
 
 
-@density
+@density(strong=True)
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than `x` under the normal distribution.
 
@@ -77,7 +77,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.ndtr(-z)
 
 
-@density
+@density(strong=True)
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of `sf` of the normal distribution.
 
@@ -90,7 +90,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.log_ndtr(-z)
 
 
-@density
+@density(strong=True)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile, the inverse of `cdf`, of the normal distribution.
 
@@ -102,7 +102,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.ndtri(q) * scale + loc
 
 
-@density
+@density(strong=True)
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse of `sf` of the normal distribution.
 

@@ -10,7 +10,7 @@ from xlab.scipy.stats.functions import density
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
 
-@density
+@density(defined=lambda k, mu, loc: loc == loc)
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of the Poisson distribution.
 
@@ -25,7 +25,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     )
 
 
-@density
+@density(defined=lambda k, mu, loc: loc == loc)
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of the Poisson distribution.
 

@@ -12,7 +12,7 @@ from xlab.scipy.stats.functions import density
 __all__ = ["logpdf", "pdf"]
 
 
-@density
+@density(strong=True)
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of Student's t distribution.
 
@@ -32,7 +32,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     )
 
 
-@density
+@density(strong=True)
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density of Student's t distribution.
 

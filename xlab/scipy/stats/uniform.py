@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
+from xlab.numpy.operands import strip_weak_type
 from xlab.scipy.stats.functions import density
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
@@ -45,7 +46,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 0, 0, jnp.where(z > 1, 1, z))
+    return strip_weak_type(jnp.where(z < 0, 0, jnp.where(z > 1, 1, z)))
 
 
 @density
