@@ -72,3 +72,27 @@ def test_unwrap_refuses():
         jnp.unwrap(np.complex64([1j]))
     with pytest.raises(IndexError, match="a scalar has none"):
         jnp.unwrap(2.0)
+
+
+def test_products_of_wide_integers_with_narrow_types():
+    wide, half = np.int32([1, 2, 3]), np.float16([0.5, 1, 2])
+    for f in (jnp.dot, jnp.inner, jnp.vdot, jnp.matmul):
+        for a, b in ((wide, half), (half, wide)):
+            out = f(a, b)
+            assert out.dtype == np.float16 and out == 8.5
+    out = jnp.inner(3, np.int8([1, 2]))
+    assert out.dtype == np.int8 and out.tolist() == [3, 6]
+
+
+def test_running_sums_of_narrow_integers():
+    for dtype, wide in (
+        ("int8", "int32"),
+        ("int16", "int32"),
+        ("uint8", "uint32"),
+        ("bool", "int32"),
+        ("float16", "float16"),
+    ):
+        out = jnp.cumulative_sum(np.ones(3, dtype))
+        assert out.dtype == wide and out.tolist() == [1, 2, 3]
+    assert jnp.cumulative_sum(np.int8([127, 127])).tolist() == [127, 254]
+    assert jnp.cumsum(np.ones(3, "int8")).dtype == "int8"

@@ -18,6 +18,7 @@ from xlab.numpy.operands import (
     cast_operand,
     check,
     dtype_of,
+    kind_of,
     kinds_of,
     narrow_host_dtype,
     ndim_of,
@@ -25,6 +26,7 @@ from xlab.numpy.operands import (
     promoted,
     shape_of,
 )
+from xlab.numpy.reductions import widened
 from xlab.numpy.shape import ravel
 
 __all__ = [
@@ -178,7 +180,7 @@ def cumulative_sum(
     Args:
         x: an array.
         axis: the axis to run along; may be left out for a vector alone.
-        dtype: the dtype of the result; by default that of the operands.
+        dtype: the dtype of the result; integers are summed in at least 32 bits by default.
         include_initial: whether the result begins with 0.
 
     Example:
@@ -186,6 +188,8 @@ def cumulative_sum(
         >>> jnp.cumulative_sum(jnp.array([1, 2]), include_initial=True)
         Array([0, 1, 3], dtype=int32)
     """
+    if dtype is None and kind_of(x) is not None:  # as in `sum`
+        dtype = widened(dtypes.canonicalize_dtype(dtype_of(x)))
     return _standard("cumulative_sum", cumsum, x, axis, dtype, include_initial, 0)
 
 

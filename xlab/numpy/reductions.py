@@ -62,7 +62,7 @@ def kept(x, out, axes):
     )
 
 
-def _widened(dtype):
+def widened(dtype):
     """The dtype small integers are summed in."""
     if dtype == np.bool_:
         return dtypes.canonicalize_dtype(np.int64)
@@ -79,7 +79,7 @@ def is_half(dtype) -> bool:
 def _prepare(name, a, dtype):
     """The operand in the dtype it is reduced in, and the dtype of the result."""
     a = narrow_host_dtype(*check(name, a))
-    result = dtypes.check_user_dtype(dtype, name) if dtype is not None else _widened(dtype_of(a))
+    result = dtypes.check_user_dtype(dtype, name) if dtype is not None else widened(dtype_of(a))
     computed = result
     if is_half(result):
         computed = np.dtype(np.float32)

@@ -61,6 +61,8 @@ def contract(name, a, b, numbers, precision=None, preferred=None, out_sharding=N
 
 def _fits(dtype, common) -> bool:
     """Whether the product itself can widen an operand to the common dtype."""
+    if dtypes.issubdtype(dtype, np.integer) and dtype.itemsize > common.itemsize:
+        return False
     return dtype == common or (dtype != np.bool_ and not dtypes.is_extended(dtype))
 
 
