@@ -49,8 +49,8 @@ def calibrate(file: str | os.PathLike[str] | None = None, *, again: bool = False
         again: measure although the file is there.
 
     Returns:
-        The machine as a record: rates of products by dtype, of other arithmetic and of exponentials, bandwidth of the memory, what an operation and
-        a call take, and what a message between the devices takes.
+        The machine as a record: rates of products by dtype, of other arithmetic and of exponentials, of reductions, transforms and sorts, bandwidth
+        of the memory for small, large and very large values, what an operation and a call take, and what a message between the devices takes.
 
     Raises:
         ValueError: the file has something else.

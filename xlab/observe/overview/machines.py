@@ -46,6 +46,8 @@ def default_cpu() -> Machine:
         share=2.0,
         convolution=1e10,
         decomposition=5e9,
+        transform=5e9,
+        serial=2e8,
         shared_memory=True,
     )
 
