@@ -10,6 +10,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import lax
+from xlab.core.avals import ShapedArray
 from xlab.core.primitive import Primitive
 from xlab.core.promotion import TypePromotionError
 from xlab.experimental import checkify
@@ -322,3 +323,15 @@ def test_rules_are_given_tuples():
         assert xlab.vmap(lambda x: xlab.jvp(g, (x,), (x,))[1])(jnp.ones(3)).tolist() == [4.0] * 3
     assert {kind[0] for kind in kinds} == {"jvp", "batch", "batch along", "custom"}
     assert {kind[1:] for kind in kinds} == {(tuple, tuple)}
+
+
+@pytest.mark.parametrize("cls", [ad.Zero, ad.UndefinedPrimal])
+def test_what_stands_for_no_array_is_a_tree_without_leaves(cls):
+    made = cls(ShapedArray((2,), np.dtype("float32")))
+    leaves, tree = xlab.tree.flatten((made, 1.0))
+    assert leaves == [1.0] and xlab.tree.structure((cls(made.aval), 2)) == tree
+    back, _ = xlab.tree.unflatten(tree, leaves)
+    assert type(back) is cls and back.aval == made.aval
+    seen = []
+    total = xlab.vmap(lambda xs: (seen.append(type(xs[1])), xs[0] * 2)[1], in_axes=((0, None),))
+    assert total((jnp.arange(2.0), made)).tolist() == [0, 2] and seen == [cls]

@@ -21,6 +21,7 @@ from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, set_trace, state, switch_trace, transforming
 from xlab.errors import UnexpectedTracerError
 from xlab.interpreters import partial_eval as pe
+from xlab.tree.registration import register_pytree_node
 
 primitive_jvps = RuleTable(
     "ad.primitive_jvps",
@@ -57,6 +58,10 @@ class Zero:
     def from_primal_value(x) -> Zero:
         """The zero tangent for a primal value; the name is JAX's."""
         return Zero.of(x)
+
+
+# A rule may hand its tangents on as arguments, to `vmap` for one: no array goes with a zero.
+register_pytree_node(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
 
 
 def nonzero_mask(values: Sequence) -> list[bool]:

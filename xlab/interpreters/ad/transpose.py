@@ -26,6 +26,7 @@ from xlab.interpreters.ad.jvp import (
     nonzero_mask,
     primitive_jvps,
 )
+from xlab.tree.registration import register_pytree_node
 
 primitive_transposes = RuleTable(
     "ad.primitive_transposes",
@@ -49,6 +50,9 @@ class UndefinedPrimal:
 
     def __repr__(self):
         return f"UndefinedPrimal({self.aval})"
+
+
+register_pytree_node(UndefinedPrimal, lambda x: ((), x.aval), lambda aval, _: UndefinedPrimal(aval))
 
 
 class RefCotangent:
