@@ -26,10 +26,12 @@ PROGRAMS = {
     "equinox_layers": ("equinox",),
     "equinox_mlp": ("equinox", "optax"),
     "haiku_transformer": ("haiku", "optax"),
+    "lineax_solvers": ("lineax", "equinox"),
     "linen_sharded": ("flax",),
     "linen_transformer": ("flax", "optax"),
     "nnx_state": ("flax", "optax"),
     "numpyro_nuts": ("numpyro",),
+    "optimistix_solvers": ("optimistix", "lineax", "equinox", "optax"),
     "orbax_managed": ("orbax", "optax"),
     "orbax_round_trip": ("orbax", "optax"),
 }
