@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import numpy as np
 import pytest
 
 import xlab
-from xlab import lax
+from xlab import lax, observe
 from xlab.core.trace import is_tracer
 from xlab.notebook.cell import Cell, is_array, write_back
 from xlab.notebook.free_variables import reads_of, token
@@ -200,3 +201,16 @@ def test_showing_what_has_a_name_adds_no_output(source, outputs):
     shown = cell.commit(xlab.jit(cell.function())(*cell.arguments()))
     want = eval(source.split("\n")[1], dict(space))
     assert xlab.tree.all(xlab.tree.map(lambda a, b: bool((a == b).all()), shown, want))
+
+
+def test_results_have_the_names_of_the_cell(space):
+    """In findings, and in the module that is compiled: not their numbers."""
+    space |= {"jnp": xlab.numpy, "d": {}}
+    made = Cell("big = jnp.zeros((512, 512))\nd['b'] = x * 2\nx + 1", space)
+    lowered = xlab.jit(made.function()).lower(*made.arguments())
+    names = "d['b']", "big", "the last expression"
+    assert re.findall(r'jax.result_info = "(.*?)"', lowered.as_text()) == list(names)
+    (found,) = observe.findings(lowered, tries=0)
+    assert found.kind == "constant result" and found.text.startswith(
+        "big, f32[512,512], is the same"
+    )

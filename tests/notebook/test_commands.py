@@ -92,7 +92,9 @@ def test_a_check_says_what_could_be_otherwise(script, tmp_path, capsys):
 def test_changes_are_proved_where_that_is_asked(script, tmp_path, capsys):
     """`--prove`: what a run takes before and after each change stands beside it, in a report and in a check."""
     words = [f"{script}:twice", "--args", "f32[256,256]", "--prove"]
-    said = r"without result 1.*bytes read and written.*measured a run: [\d.]+ [µm]s → [\d.]+ [µm]s"
+    said = (
+        r"without result\[1\].*bytes read and written.*measured a run: [\d.]+ [µm]s → [\d.]+ [µm]s"
+    )
     assert report_command.main([*words, "--repeat", "0", "-o", str(tmp_path / "out.html")]) == 0
     assert re.search(said, capsys.readouterr().out)
     assert re.search(said, (tmp_path / "out.html").read_text())

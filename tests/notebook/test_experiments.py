@@ -112,7 +112,7 @@ def test_a_finding_is_answered_with_its_proof_and_its_times():
         ReportView(), asked, {"id": 7, "ask": "prove", "arguments": {"finding": n}}
     )
     proved = ask(0)["answer"]
-    assert proved["change"] == "return it once, without result 1"
+    assert proved["change"] == "return it once, without result[1]"
     assert "bytes read and written" in proved["proof"] and len(proved["measured_us"]) == 2
     assert "nothing becomes less" in ask(1)["answer"]["proof"]
     assert "2 findings; asked for number 2" in ask(2)["error"]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import caches
@@ -171,9 +173,13 @@ def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[st
 
 @functools.lru_cache(maxsize=512)
 def result_names(out_tree) -> tuple[str, ...]:
-    """Names of flat results by path: `result['loss']`."""
-    leaves, _ = _tree.flatten_with_path(_tree.unflatten(out_tree, list(range(out_tree.num_leaves))))
-    return tuple(f"result{_tree.keystr(path)}" for path, _ in leaves)
+    """Names of flat results by path: `result['loss']`, or what a container that is no value itself calls its parts."""
+    leaf = np.zeros((), np.int8)
+    leaves, _ = _tree.flatten_with_path(_tree.unflatten(out_tree, [leaf] * out_tree.num_leaves))
+    return tuple(
+        next((key for key in path if isinstance(key, str)), None) or f"result{_tree.keystr(path)}"
+        for path, _ in leaves
+    )
 
 
 def result_name(out_tree, i: int) -> str:
@@ -254,6 +260,7 @@ def trace_program(
                 pe.DynamicJaxprTrace(name) if hasattr(fun, "_apply_primitive") else None,
             )
         )
+        info.named_by(functools.partial(result_names, out["tree"]))
         program = TracedProgram(closed, out["tree"], name)
         attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)
     closed.memo(Provenance, lambda: notes)

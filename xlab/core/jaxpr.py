@@ -131,7 +131,7 @@ class EquationContext:
 class DebugInfo:
     """Names for messages: the function, paths of its arguments and results, its source place, and transformations."""
 
-    __slots__ = ("arg_names", "around", "name", "position", "result_names")
+    __slots__ = ("_result_names", "arg_names", "around", "name", "position")
 
     def __init__(
         self,
@@ -143,13 +143,29 @@ class DebugInfo:
     ):
         self.name = name
         self.arg_names = tuple(arg_names)
-        self.result_names = tuple(result_names)
+        self._result_names = tuple(result_names)
         self.position = position
         self.around = around
 
     def arg_name(self, i: int) -> str:
         """The name of an argument, or its number if names are not known."""
         return self.arg_names[i] if i < len(self.arg_names) else f"argument {i}"
+
+    @property
+    def result_names(self) -> tuple:
+        """Paths of the results; none where they are not known."""
+        if callable(self._result_names):
+            self._result_names = self._result_names()
+        return self._result_names
+
+    def named_by(self, result_names: Callable[[], tuple]) -> None:
+        """What `result_names` are, asked when they are needed: the structure of results is known after tracing."""
+        self._result_names = result_names
+
+    def result_name(self, i: int) -> str:
+        """The name of a result, or its number if names are not known."""
+        names = self.result_names
+        return names[i] if i < len(names) and names[i] else f"result {i}"
 
     def __repr__(self):
         return f"DebugInfo({self.name}, args={self.arg_names})"

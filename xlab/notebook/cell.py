@@ -30,7 +30,7 @@ from xlab import tree
 from xlab.backend import caches
 from xlab.notebook.free_variables import reads_of, token
 from xlab.observe.beside.recognize import is_theirs, is_traced
-from xlab.tree_util import register_pytree_node
+from xlab.tree_util import register_pytree_with_keys
 
 _MISSING = object()
 _LAST = "the last expression"
@@ -130,12 +130,7 @@ def _join_outcome(names: _Names, arrays) -> Outcome:
     return Outcome(values)
 
 
-def _outcome_children(outcome):
-    keyed, aux = _flatten_outcome(outcome)
-    return [array for _, array in keyed], aux
-
-
-register_pytree_node(Outcome, _outcome_children, _join_outcome)
+register_pytree_with_keys(Outcome, _flatten_outcome, _join_outcome)
 
 
 class Cell:

@@ -203,9 +203,7 @@ def _effects_of(
 def _debug_info(info: Any) -> DebugInfo:
     paths = info.result_paths
     results = (
-        [p.removeprefix("result") if isinstance(p, str) else "" for p in paths]
-        if isinstance(paths, (tuple, list))
-        else ()
+        [p if isinstance(p, str) else "" for p in paths] if isinstance(paths, (tuple, list)) else ()
     )
     file, _, line = (info.func_src_info or "").rpartition(" at ")[2].rpartition(":")
     return DebugInfo(

@@ -26,8 +26,7 @@ def results(at: Inspection) -> Iterable[Finding]:
 
 def _returned(at: Inspection) -> Iterable[Finding]:
     jaxpr = at.stages.closed.jaxpr
-    names = jaxpr.debug_info.result_names
-    called = lambda n: names[n] if n < len(names) and names[n] else f"result {n}"
+    called = jaxpr.debug_info.result_name
     depends = set(jaxpr.invars) | set(jaxpr.constvars)
     for eqn in jaxpr.eqns:
         if eqn.effects or any(type(a) is Var and a in depends for a in eqn.invars):
