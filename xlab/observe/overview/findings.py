@@ -129,7 +129,7 @@ def proved(stages: ProgramStages, asked: Finding) -> Finding:
         >>> stages = program_stages(xlab.jit(lambda x: (y := x * 2, y)), (np.ones((256, 256), np.float32),))
         >>> (found,) = [f for f in findings(stages, tries=0) if f.kind == "repeated result"]
         >>> found.change, proved(stages, found).change
-        ('', 'return it once, without result 1')
+        ('', 'return it once, without result[1]')
     """
     at, _ = inspection(
         stages, _transfers(stages, program=asked.program), asked.program, CHANGES, measure=True
