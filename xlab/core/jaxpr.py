@@ -143,7 +143,7 @@ class DebugInfo:
     ):
         self.name = name
         self.arg_names = tuple(arg_names)
-        self._result_names = tuple(result_names)
+        self._result_names: tuple | Callable[[], tuple] = tuple(result_names)
         self.position = position
         self.around = around
 
