@@ -643,3 +643,27 @@ def test_nothing_is_collected_while_a_page_waits_for_a_step():
         gc.callbacks.remove(note)
     # A few while it is asked, before the answer is begun.
     assert max(found.values()) < 10, found
+
+
+@pytest.mark.parametrize("magic", ["xstep", "xladder", "xtime", "xhlo", "xmem", "xflow"])
+def test_numbers_of_a_call_stay_numbers_where_the_function_needs_them(run, magic):
+    """A number of steps, a flag: the call is shown as it would run. What can be traced is an argument as before."""
+    run(
+        "def turned(x, steps, train=False, rate=0.5):\n"
+        "    if train:\n        x = x * rate\n"
+        "    for _ in range(steps):\n        x = jnp.sin(x)\n"
+        "    return x.reshape(steps, -1).sum()"
+    )
+    _, printed = run(f"%{magic} turned(x, 2, True)")
+    assert "turned" in printed or printed == ""
+    run("traced = []\ndef doubled(x, n):\n    traced.append(type(n))\n    return (x * n).sum()")
+    run(f"%{magic} doubled(x, 2)\nassert int not in traced")
+
+
+def test_numbers_are_no_obstacle_to_a_difference(run):
+    run(
+        "def powers(x, n):\n    for _ in range(n):\n        x = x * x\n    return x.sum()\n"
+        "def flagged(x, n, flag):\n    return powers(x, n) if flag else x.sum()"
+    )
+    (output,), _ = run("%xdiff powers(x, 2) flagged(x, 3, True)")
+    assert "equations" in output["text/plain"]

@@ -8,8 +8,12 @@ import pytest
 import xlab
 from tests.observe import sample_programs as programs
 from xlab import lax, observe
+from xlab import numpy as jnp
 from xlab.observe.records import Record
-from xlab.observe.records.report import report_header
+from xlab.observe.records.report import Notice, report_header
+from xlab.observe.reports import _once
+from xlab.sharding import AxisType, NamedSharding
+from xlab.sharding import PartitionSpec as P
 
 
 def test_of_a_sharded_program():
@@ -151,3 +155,23 @@ def test_d44_the_equation_where_a_check_stopped_is_named_and_linked():
         xlab.jit(f)(np.zeros(2, np.float32))
         raise ValueError("somebody's own")
     assert not [n for n in observe.report(session).notices if n.severity == "error"]
+
+
+def test_layers_that_are_alike_are_warned_of_once():
+    mesh = xlab.make_mesh((2,), ("x",), axis_types=(AxisType.Auto,))
+    rows, columns = (
+        xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(mesh, s))
+        for s in (P("x"), P(None, "x"))
+    )
+
+    def layers(v, w):
+        for _ in range(3):
+            v = jnp.tanh(v + w)
+        return v
+
+    with observe.record() as session:
+        xlab.jit(layers)(rows, columns)
+    texts = [n.text for n in observe.report(session).notices]
+    assert len(set(texts)) == len(texts)
+    found = _once([Notice("warning", "a"), Notice("warning", "b"), Notice("warning", "a")])
+    assert [n.text for n in found] == ["a (2 times)", "b"]

@@ -12,5 +12,6 @@ collective), `donating.py` (calls of functions that donate arguments), `effects.
 `jit_primitive.py` (a call of a traced program, in another), `launching.py` (what is asked before programs over several processes start), `layouts.py` (memory layouts other
 than the default), `logs.py` (logs of compilations), `memory_cache.py` (programs shared by the jits of one function),
 `placement.py` (places values on devices), `ref_discharge.py` (mutable references at the boundary of a compiled program),
-`runtime_checks.py` (NaN, infinities and reused keys), `serialization.py` (executables as bytes), `stages.py` (Traced, Lowered, Compiled).
+`runtime_checks.py` (NaN, infinities and reused keys), `serialization.py` (executables as bytes), `stages.py` (Traced, Lowered, Compiled),
+`structures.py` (in what two structures of arguments differ).
 """

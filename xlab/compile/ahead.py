@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xlab import tree as _tree
@@ -10,6 +10,7 @@ from xlab.compile import layouts
 from xlab.compile.executable import Executable
 from xlab.compile.history.parts import short
 from xlab.compile.placement import arg_sharding
+from xlab.compile.structures import missing_and_more, other_containers
 from xlab.core.array import is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
@@ -76,14 +77,11 @@ def _static_name(owner: Any, i: int) -> str:
 
 def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
     given = owner.names(given_tree, len(flat), static)
-    missing, more = (
-        [n for n in names if n not in set(given)],
-        [n for n in given if n not in set(names)],
-    )
+    missing, more = missing_and_more(names, given)
     wrong = [f"`{n}` is missing" for n in missing] + [f"`{n}` was not there" for n in more]
     text = f"{owner.name} was compiled for arguments of another structure"
     if not wrong:
-        changed = list(_other_containers(in_tree, given_tree, names))
+        changed = list(other_containers(in_tree, given_tree, names))
         if changed:
             return f"{text}: the same values in other containers, where {listed(changed)}. The type of a container is part of the structure"
         return f"{text}: the same values by keyword and not by position, or the other way around. It was compiled for {in_tree} and called with {given_tree}"
@@ -93,34 +91,6 @@ def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
     hint = "" if not passed else ". Lists, tuples, dicts and None are part of the structure"
     left = " Static arguments are part of the program, and are left out." if static else ""
     return f"{text}, {len(wrong)} difference{'s' * (len(wrong) != 1)}: {listed(wrong)}{hint}.{left}"
-
-
-def _other_containers(was: Any, now: Any, names: Sequence[str]) -> Iterator[str]:
-    """Where two structures `(args, kwargs)` of equal paths have containers of other kinds."""
-    leaf = 0
-    for old, new in zip(was.children()[0].children(), now.children()[0].children()):
-        if leaf < len(names):
-            yield from _differing(old, new, names[leaf].split("[")[0].split(".")[0])
-        leaf += old.num_leaves
-    for old, new in zip(was.children()[1:], now.children()[1:]):
-        for key, a, b in zip(
-            (old.node_data() or (dict, ()))[1] or (), old.children(), new.children()
-        ):
-            yield from _differing(a, b, str(key))
-
-
-def _differing(was: Any, now: Any, path: str) -> Iterator[str]:
-    a, b = was.node_data(), now.node_data()
-    if a is None or b is None:
-        return
-    if a[0] is not b[0]:
-        yield f"`{path}` was of type {a[0].__name__}, and is of type {b[0].__name__}"
-    elif a[1] != b[1]:
-        yield f"`{path}`, of type {a[0].__name__}, was made with {a[1]!r}, and is with {b[1]!r}"
-    else:
-        keys = a[1] if a[0] is dict else range(len(was.children()))
-        for key, old, new in zip(keys, was.children(), now.children()):
-            yield from _differing(old, new, f"{path}[{key!r}]")
 
 
 def listed(wrong: Sequence[str]) -> str:

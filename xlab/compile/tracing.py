@@ -120,6 +120,23 @@ def forget(fun: Callable) -> None:
             _forgotten.setdefault(written, set()).add(path)
 
 
+def structures_of(fun: Callable) -> list[tuple[Any, tuple, tuple]]:
+    """For what a function was traced so far, the latest last: structures of arguments, their types, and static values.
+
+    >>> def total(tree):
+    ...     return sum(tree)
+    >>> import xlab
+    >>> out = [xlab.jit(total)(x) for x in ([1.0], (1.0, 2.0))]
+    >>> [(str(tree), len(types)) for tree, types, _ in structures_of(total)]
+    [('PyTreeDef((([*],), {}))', 1), ('PyTreeDef((((*, *),), {}))', 2)]
+    """
+    with _lock, suppress(TypeError):
+        written, path = identity(fun)
+        known = _cache.get(written, {}).get(path, {})
+        return [(tree, avals, static) for tree, avals, static, _ in known]
+    return []
+
+
 def _was_forgotten(fun: Callable) -> bool:
     """Whether the tracings of a function were dropped on request."""
     with suppress(TypeError):

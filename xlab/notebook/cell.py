@@ -197,7 +197,9 @@ class Cell:
         context = tuple(
             (name, token(value)) for name, value in self._context.items() if name not in self.splits
         )
-        return self.source, self.static, self.named, id(self.namespace), containers, context
+        # Its file too: a traceback names the cell that runs, not one whose text below another magic line is equal.
+        where = self.source, self.filename, id(self.namespace)
+        return *where, self.static, self.named, containers, context
 
     def function(self) -> Callable[..., Any]:
         """A pure function from `arguments()` to an `Outcome`, the same object for equal cells.

@@ -447,7 +447,7 @@ def _condensed(notices: list[Notice]) -> list[Notice]:
     """The first few of each kind, and how many more there are: all of them stand in their tab."""
     out: list[Notice] = []
     for tab, rest in _REST.items():
-        of = [n for n in notices if n.tab == tab]
+        of = _once([n for n in notices if n.tab == tab])
         out += of[:_SPOKEN] if len(of) > _SPOKEN + 1 else of
         if len(of) > _SPOKEN + 1:
             out.append(
@@ -459,6 +459,17 @@ def _condensed(notices: list[Notice]) -> list[Notice]:
                 )
             )
     return out
+
+
+def _once(notices: list[Notice]) -> list[Notice]:
+    """The notices, those that say the same as one, with how many there are: of layers that are alike, each has its own."""
+    alike: dict[tuple[str, str], list[Notice]] = {}
+    for n in notices:
+        alike.setdefault((n.text, n.fix), []).append(n)
+    return [
+        of[0] if len(of) == 1 else of[0].replace(text=f"{of[0].text} ({len(of)} times)")
+        for of in alike.values()
+    ]
 
 
 def failure(error: BaseException) -> Failure:

@@ -12,7 +12,7 @@ from xlab.notebook import assets
 from xlab.notebook.magics.xstep import handlers
 from xlab.notebook.views import page as page_module
 from xlab.notebook.views.base import answer
-from xlab.notebook.views.stepper import StepperView
+from xlab.notebook.views.stepper import StepperView, step_data, step_row
 
 pytestmark = pytest.mark.browser
 
@@ -83,4 +83,16 @@ def test_a_whole_run_in_a_page(browser, tmp_path):
     page.get_by_role("button", name="close").click()
     assert page.locator(".xl-series").count() == 0
     assert page.complaints == []
+    page.close()
+
+
+def test_a_nan_that_the_program_writes_has_no_mark(browser, tmp_path):
+    """`var` writes one for the case of too few entries, which nothing takes; one that is made has its mark."""
+    spread = observe.Stepper(lambda x: jnp.log(jnp.var(x, 0) - 2), jnp.ones((3, 2)))
+    steps = [(s, step_data(s)) for s in spread.trace().steps if any(v.nans for v in s.outputs)]
+    assert [made.get("writes_nan", False) for _, made in steps] == [True, False]
+    assert ["⚠" in str(step_row(s)) for s, _ in steps] == [False, True]
+    page = host(browser, tmp_path, spread)
+    page.wait_for_selector(".xl-place")
+    assert page.locator(".xl-nan-mark").count() == 1
     page.close()

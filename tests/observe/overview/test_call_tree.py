@@ -129,3 +129,19 @@ def test_the_cell_in_which_a_function_was_traced_first_calls_nothing():
     exec(compile(then, "<another cell>", "exec"), names)
     assert not [c.name for c in names["t"].children if c.name in ("<module>", "the cell")]
     assert "inner" in [c.name for c, _ in names["t"].walk()]
+
+
+def test_a_derivative_that_makes_many_equations_is_one_call():
+    """A result that no gradient comes to has a line of zeros for each of its arrays, all from the line of the derivative."""
+
+    def normed(p, x):
+        y = x * p["scale"] + p["shift"]
+        return (y**2).sum(), {"mean": 0.9 * p["mean"] + x.mean(0)}
+
+    def train(p, x):
+        (_, new), grads = xlab.value_and_grad(normed, has_aux=True)(p, x)
+        return new, grads
+
+    params = {k: np.ones(8, np.float32) for k in ("scale", "shift", "mean", *"abcdefgh")}
+    shown_ = shown(tree(train, params, X))
+    assert ("train", 0) in shown_ and ("normed", 1) in shown_

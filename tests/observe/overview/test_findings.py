@@ -176,6 +176,8 @@ def test_a_program_without_fault_has_none():
 
 SIZES = [(np.ones(n, np.float32),) for n in (3, 5, 4)]
 KINDS = [(np.ones(3, d),) for d in (np.int32, np.float16, np.float32)]
+BOXES = [([[X], [X]],), (([X], [X]),), (((X,), [X]),)]
+STATES = [(X, {}), (X, {"a": X, "b": X}), (X, {"a": X})]
 RATES = [(X, 0.1), (X, np.float32(0.1))]
 RECOMPILES = {
     "rate of a step": (
@@ -191,7 +193,34 @@ RECOMPILES = {
         lambda x: jnp.tanh(x * 3), KINDS, "the dtype of `x` changes: ", "asarray(x, 'float32')",
         "compiled for f32[3]: one program in the place of 3", lambda a: (jnp.asarray(a[0], "float32"),),
     ),
+    "containers of parameters": (
+        lambda p: p[0][0] * p[1][0], BOXES, "`p` was of type list, and is of type tuple",
+        "pass the same containers at every call", "compiled for 2 arrays at every call: one program in the place of 3",
+        lambda a: (((a[0][0][0],), [a[0][1][0]]),),
+    ),
+    "parts of a state": (
+        lambda x, s: x + sum(s.values()), STATES, "not every call has `s['a']`, `s['b']`",
+        "pass `s['a']`, `s['b']` at every call: zeros,",
+        "compiled for 3 arrays at every call: one program in the place of 3, ",
+        lambda a: (a[0], {"a": 0 * X, "b": 0 * X} | a[1]),
+    ),
+    "history of a sampler": (
+        lambda h: sum(jnp.tanh(x) for x in h), [([X] * n,) for n in (2, 3, 1)], "not every call has `h[1]`, `h[2]`",
+        "pass `h[1]`, `h[2]` at every call", "compiled for 3 arrays at every call: one program in the place of 3, ",
+        lambda a: ((a[0] + [0 * X] * 3)[:3],),
+    ),
 }  # fmt: skip
+
+
+def test_structures_of_which_none_has_all_are_told_and_no_change_is_offered():
+    f = xlab.jit(_another(lambda p: sum(p.values())))
+    for key in "abc":
+        f({key: X})
+    (one,) = [x for x in observe.findings(f, {"c": X}) if x.kind == "recompile"]
+    assert not one.change and not one.proof
+    assert one.text.endswith(
+        "one call has `p['c']` and another `p['a']`, so that no one program takes all"
+    )
 
 
 @pytest.mark.parametrize("name", RECOMPILES)
@@ -206,7 +235,7 @@ def test_a_recompile_has_a_change_that_was_compiled_and_keeps_one_program(name):
     fun, calls, said, change, proof, mended = RECOMPILES[name]
     (found,), made = recompiles(calls)
     assert found.us > 0 and found.text.startswith("compiled") and said in found.text
-    assert change in found.change and found.proof == proof and made == len(calls)
+    assert change in found.change and found.proof.startswith(proof) and made == len(calls)
     (untried,), _ = recompiles(calls, tries=0)
     assert not untried.change, "what was not compiled is not offered"
     assert recompiles([mended(args) for args in calls]) == ([], 1)

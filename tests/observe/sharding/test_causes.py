@@ -9,7 +9,7 @@ import xlab
 import xlab.numpy as jnp
 from tests.observe import sample_programs as programs
 from xlab import lax, observe
-from xlab.sharding import NamedSharding
+from xlab.sharding import AxisType, NamedSharding
 from xlab.sharding import PartitionSpec as P
 
 SPECS = [("data", None), (None, "model"), ("data", "model")]
@@ -134,3 +134,35 @@ def test_untried_advice_does_not_put_a_large_argument_on_every_device():
     x = xlab.device_put(np.ones((64, 32), np.float32), NamedSharding(mesh, P("data", None)))
     untried = observe.transfers(lambda x: x @ x.T, x, tries=0)
     assert untried and all("P(None, None)" not in t.fix for t in untried)
+
+
+def test_a_call_around_an_operation_is_not_why_anything_is_sent():
+    """A cell that calls a jitted function: its collectives belong to the operations in it, with the advice of these."""
+    mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+    def put(a, *spec):
+        return xlab.device_put(a, NamedSharding(mesh, P(*spec)))
+
+    @xlab.jit
+    def looked_up(first, table, ids):
+        return jnp.sum(first) + jnp.sum(table[ids] ** 2)
+
+    given = (
+        put(jnp.ones((16, 8)), "model"),
+        put(jnp.ones((64, 32)), "data"),
+        put(jnp.arange(32), "data"),
+    )
+    slope = xlab.jit(xlab.grad(looked_up, 1))
+    for direct, outer in (
+        (looked_up, xlab.jit(lambda first, table, ids: looked_up(first, table, ids))),
+        (slope, xlab.jit(lambda first, table, ids: slope(first, table, ids))),
+    ):
+        here, there = (
+            [
+                (t.kind, t.source, t.fix)
+                for t in observe.transfers(f, *given)
+                if t.source is not None and t.source.function.endswith("looked_up")
+            ]
+            for f in (direct, outer)
+        )
+        assert len(here) > 1 and there == here

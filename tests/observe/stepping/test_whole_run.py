@@ -104,3 +104,17 @@ def test_a_variable_on_every_device():
         [0, 2, 4, 6],
         [0, 4, 8, 12],
     ]
+
+
+def test_a_nan_that_the_program_writes_is_nobodys_fault():
+    """`var` writes one for the case of too few entries: where nothing takes it, there is no NaN to look for."""
+
+    def spread(x):
+        return jnp.var(x, 0, ddof=1)
+
+    path = observe.nan_path(spread, jnp.ones((3, 2)))
+    assert not path.steps and not path.origin and "no NaN" in observe.text(path)
+
+    taken = observe.nan_path(spread, jnp.ones((1, 2)))
+    assert taken.words[taken.maker] == "gave 2 NaNs that the program writes"
+    assert taken.result and len(taken.steps) > 1 and "the constant nan" in observe.text(taken)

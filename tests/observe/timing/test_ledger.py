@@ -8,10 +8,11 @@ import pytest
 
 import xlab
 from xlab import lax, observe
+from xlab.compile.equal_programs import sharing
 from xlab.compile.history import explain, parts
 from xlab.experimental.layout import Format, Layout
 from xlab.observe.records import Compilation, Record
-from xlab.observe.records.ledger import key_table
+from xlab.observe.records.ledger import key_table, sentence
 
 X = np.ones(5, np.float32)
 
@@ -256,3 +257,41 @@ def test_following_the_advice_on_a_weak_type_compiles_once():
     g(w, eval(code, {"xlab": xlab, "lr": 0.1}))
     g(w, jnp.float32(0.1))
     assert len([e for e in observe.ledger().entries if e.function == "strong_step"]) == 1
+
+
+def test_another_structure_is_told_by_its_paths():
+    def step(params, rate):
+        return sum(xlab.tree.leaves(params)) * rate
+
+    f = xlab.jit(step)
+    f({"a": X}, 1.0)
+    f({"a": X, "b": [X, X]}, 1.0)
+    f({"a": X, "b": (X, X)}, 1.0)
+    one, other = (e.reason.partition("changed: ")[2] for e in compiles("step")[-2:])
+    assert one == "`params['b'][0]` was not there, `params['b'][1]` was not there"
+    assert other == "`params['b']` was of type list, and is of type tuple"
+
+
+def test_a_program_that_was_not_compiled_has_no_table():
+    """One that another jit compiled is told as such."""
+    made = [xlab.jit(lambda x: lax.sin(x) * 3.25, name="shared_anew") for _ in range(2)]
+    with sharing():
+        for f in made:
+            f(X)
+    first, second = compiles("shared_anew")
+    assert not first.shared and second.shared == "shared_anew"
+    assert not second.key and not second.earlier
+    assert sentence(second).startswith("`shared_anew` is the same program as before and uses")
+
+
+def test_a_program_that_was_traced_in_another_is_no_row_of_a_table():
+    @xlab.jit
+    def traced_inside(x):
+        return lax.tanh(x) * 2
+
+    xlab.jit(lambda x: traced_inside(x), name="around")(X)
+    for n in (5, 6, 7):
+        traced_inside(np.ones(n, np.float32))
+    rows = [set(dict(parts)) for e in compiles("traced_inside") for _, parts in e.earlier]
+    assert rows and all(row == {"x"} for row in rows)
+    assert not any("" in dict(p).values() for e in compiles("traced_inside") for _, p in e.earlier)

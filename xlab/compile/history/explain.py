@@ -12,6 +12,7 @@ from xlab.compile.history import parts
 from xlab.compile.history.parts import describe, platform
 from xlab.compile.history.parts import short as _short
 from xlab.compile.history.provenance import Provenance, provenance
+from xlab.compile.structures import structures_differ
 from xlab.config import config
 from xlab.core import source_info
 from xlab.core.avals import ShapedArray
@@ -65,8 +66,10 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
     best = max(reversed(seen), key=lambda old: _similarity(old, key))
     old_tree, old_avals, old_static, old_context = best
     if old_tree != in_tree:
+        were = seen[best].closed.jaxpr.debug_info.arg_names
+        differ = structures_differ(old_tree, were, in_tree, arg_names)
         return (
-            f"the structure of the arguments of `{name}` changed from {old_tree} to {in_tree}",
+            f"the structure of the arguments of `{name}` changed: {differ}",
             (("structure", name, str(old_tree), str(in_tree)),),
         )
     changes = []

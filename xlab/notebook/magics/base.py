@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
+import weakref
 from typing import Any, NamedTuple
 
 import xlab
@@ -53,13 +55,45 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     kwargs: dict[str, Any] = {}
     for k in node.keywords:
         kwargs.update(value(k.value) if k.arg is None else {k.arg: value(k.value)})
-    return value(node.func), tuple(args), kwargs, text
+    fun = value(node.func)
+    return _with_numbers(fun, tuple(args), kwargs), tuple(args), kwargs, text
+
+
+def _with_numbers(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The function, compiled with the Python integers and bools of a call as they are where it can be traced only so.
+
+    `sampler(key, 20)` runs as it is written: what is shown of it takes no other number of steps.
+    """
+    if own(fun, "lower") is not None or not callable(fun) or belongs_to_jax(fun, args, kwargs):
+        return fun
+    try:
+        given = inspect.signature(fun).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return fun
+    names = tuple(n for n, v in given.items() if type(v) in (int, bool))
+    if not names or _is_traced(fun, args, kwargs):
+        return fun
+    made = _of_static.get_or_make((fun, names), lambda: xlab.jit(fun, static_argnames=names))
+    if not _is_traced(made, args, kwargs):
+        return fun  # its own error is the better one
+    _held[made] = fun
+    return made
+
+
+def _is_traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        (fun if own(fun, "lower") is not None else xlab.jit(fun)).eval_shape(*args, **kwargs)
+    except Exception:
+        return False
+    return True
 
 
 STATIC = Option("static", "arguments that stay Python values, by name", "n,m")
 """For magics that compile a call."""
 
 _of_static: caches.Latest[tuple, Any] = caches.Latest(64)
+_held: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""Functions by what `_with_numbers` made of them."""
 
 
 def jitted(
@@ -74,6 +108,8 @@ def jitted(
     What JAX is to trace, as the function or its arguments say, JAX compiles.
     """
     names = options.names(static)
+    if names:
+        fun = _held.get(fun, fun)
     if not names:
         return _jitted(fun, shell.user_ns, args, kwargs)
     if own(fun, "lower") is not None:

@@ -10,7 +10,7 @@ from xlab.notebook.views.draw import Node, h, key, panel, table
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Program, Report, Transfer
 from xlab.observe.records.call_tree import Call
-from xlab.observe.records.cost import CostSum, StepCost, bound_text, count_text
+from xlab.observe.records.cost import BOUNDS, CostSum, StepCost, bound_text, count_text
 from xlab.observe.records.finding import Finding, Pattern, pattern_text, surprise_text
 from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.units import plural, size_text, time_text
@@ -172,7 +172,7 @@ def _line_row(cost: StepCost, s: CostSum) -> Node:
         h("td", {"class": "n"}, s.source.line if s.source else ""),
         h("td", {"class": "xl-line"}, h("code", None, _link(place, "program", cost.program, min(s.equations, default=-1)))),
         _share(s.us, s.backward_us, cost.us),
-        h("td", None, s.bound),
+        h("td", None, BOUNDS.get(s.bound, s.bound)),
     )  # fmt: skip
 
 
@@ -304,7 +304,8 @@ def step_node(cost: StepCost, report: Report | None = None) -> Node:
             {"class": "xl-step-sentence"},
             h("strong", None, cost.title),
             f"   {predicted} on {plural(cost.devices, 'device')} of {cost.machine.name}, {bound_text(cost)}",
-            f"   {time_text(warm)} measured" if warm else None,
+            f"   {time_text(warm)} measured" if warm
+            else f"   {time_text(line.duration_us)} under the profiler" if line is not None else None,
         ),
         bar_node(parts, origin),
         legend_node(parts),

@@ -15,6 +15,7 @@ from xlab.notebook.views.program import columns, program_node
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Step, StepTrace, Value
 from xlab.observe.records.nan_path import NanPath, Series
+from xlab.observe.records.stepper import writes_nan
 from xlab.observe.records.units import plural, significant
 
 SHOWN = 100
@@ -121,6 +122,7 @@ def step_data(step: Step, entered: Collection[str] = ()) -> dict[str, Any]:
             "dead": step.dead,
             **({"kernel": step.kernel, "point": step.point} if step.kernel >= 0 else {}),
             "outputs": [v.to_json() for v in step.outputs],
+            **({"writes_nan": True} if writes_nan(step) else {}),
             **(
                 {"inputs": found}
                 if (found := [v.to_json() for v in step.inputs if v.name in entered])
@@ -132,7 +134,7 @@ def step_data(step: Step, entered: Collection[str] = ()) -> dict[str, Any]:
 
 def step_row(s: Step) -> Node:
     """One line of the static table; NaN and Inf carry a sign and the word."""
-    bad = any(v.nans for v in s.outputs)
+    bad = any(v.nans for v in s.outputs) and not writes_nan(s)
     return h(
         "tr",
         {"data-step": s.index, "class": "xl-bad" if bad else None},

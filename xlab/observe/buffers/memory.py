@@ -157,7 +157,7 @@ def _buffer(
     allocation: int = -1,
     offset: int = 0,
 ) -> Buffer:
-    ids = stages.hlo.equations_of(i)
+    ids = stages.innermost(stages.hlo.equations_of(i))
     eqn = stages.equations.get(ids[-1]) if ids else None
     return Buffer(
         name,

@@ -119,7 +119,7 @@ def scheduled(
         str(made["kind"]),
         len(made["devices"]),
         tuple(figures),
-        tuple(async_operations(there.hlo)),
+        tuple(async_operations(there)),
         Level(name, text, _hlo.links(_hlo.parse(text))),
         _transfers(there, link=link, program=program, tries=0),
         used,
@@ -246,7 +246,7 @@ def _instructions(here: ProgramStages, there: ProgramStages) -> Iterator[Figure]
     a, b = (sum(bool(_ON_CHIP.search(i.shape)) for i in found) for found in (mine, other))
     if a or b:
         yield Figure("program", "values in memory on the chip, in no sum below", str(a), str(b))
-    a, b = (sum(1 for _ in async_operations(stages.hlo)) for stages in (here, there))
+    a, b = (sum(1 for _ in async_operations(stages)) for stages in (here, there))
     yield Figure("program", "asynchronous operations", str(a), str(b), ratio(a, b))
 
 
@@ -256,8 +256,9 @@ _ON_CHIP = re.compile(r"S\([13]\)\}")
 _IDLE = frozenset(("parameter", "constant", "get-tuple-element", "tuple", "bitcast"))
 
 
-def async_operations(module: _hlo.Module) -> Iterator[AsyncOperation]:
+def async_operations(stages: ProgramStages) -> Iterator[AsyncOperation]:
     """The asynchronous operations of a scheduled module, in the order they begin."""
+    module = stages.hlo
     for computation in module.computations.values():
         order = {i.name: n for n, i in enumerate(computation.instructions)}
         users: dict[str, list[Any]] = {}
@@ -276,7 +277,7 @@ def async_operations(module: _hlo.Module) -> Iterator[AsyncOperation]:
                 for x in computation.instructions[order[i.name] + 1 : order[done.name]]
                 if x.opcode not in _IDLE and not x.opcode.endswith(("-start", "-done"))
             ]
-            number = module.equations_of(i) or module.equations_of(done)
+            number = stages.innermost(module.equations_of(i) or module.equations_of(done))
             yield AsyncOperation(
                 _flying(module, i),
                 i.name,
@@ -337,7 +338,7 @@ def _notices(
                 f"the TPU compiler estimates at best {estimate:,.3g} µs a run; an estimate, not a measurement",
             )
         )
-    begun = sum(1 for _ in async_operations(stages.hlo))
+    begun = sum(1 for _ in async_operations(stages))
     if begun:
         out.append(
             Notice(

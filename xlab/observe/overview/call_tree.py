@@ -47,6 +47,13 @@ class _Node:
     every: Counter = field(default_factory=Counter)
     unknown: bool = False
 
+    @functools.cached_property
+    def often(self) -> int | None:
+        """How often most of what stands outside of loops is done, calls too: one line, as that of a derivative, may make many equations."""
+        called = (c.often for c in self.children.values() if not c.in_loop)
+        counts = Counter([*self.once.values(), *(n for n in called if n is not None)])
+        return max(counts, key=lambda n: (counts[n], -n), default=None)
+
 
 def call_tree(operations: Iterable[tuple[FlatEquation, Figures]], title: str) -> Call:
     """The tree of calls of a program.
@@ -116,9 +123,8 @@ def _runs(node: _Node, around: int | None) -> int | None:
     """How often a function runs: as often as what it does outside of loops; without that, as often as its caller, or what it calls."""
     if node.unknown:
         return None
-    if node.once:
-        counts = Counter(node.once.values())
-        return max(counts, key=lambda n: (counts[n], -n))
+    if (often := node.often) is not None:
+        return often
     if not node.every:
         return around
     least = min(node.every.values())

@@ -84,7 +84,19 @@ def _sum(t: Transfer, eqn: JaxprEqn, stages: ProgramStages, at: Inspection) -> s
             return "data-parallel gradient sum"
         if not getattr(eqn.outvars[0].aval, "shape", (1,)):
             return _LOSS
+        if _over_batch(t, eqn, at):
+            return "batch statistics"
     return ""
+
+
+def _over_batch(t: Transfer, eqn: JaxprEqn, at: Inspection) -> bool:
+    """Whether a sum takes the examples of a batch together, as a batch norm and its derivative do: all entries of each, or of each channel."""
+    (v,) = eqn.invars
+    shape, spec = split_of(t.operand)
+    made = at.argument_of(v) < 0 and shape == getattr(v.aval, "shape", ())
+    summed = set(eqn.params["axes"])
+    inner = set(range(1, len(shape) - 1))
+    return made and len(shape) > 1 and summed in ({0}, {0} | inner) and set(t.axes) <= set(spec[0])
 
 
 def _backward(at: Inspection, v: Any) -> bool:

@@ -97,19 +97,28 @@ def retraced(
     return lowered(stages, made, shardings, donated=donated, outs=outs)
 
 
-def called_with(stages: ProgramStages, avals: Sequence[Any]) -> ProgramStages:
+def called_with(
+    stages: ProgramStages,
+    avals: Sequence[Any],
+    in_tree: Any = None,
+    shardings: Sequence[Any] | None = None,
+) -> ProgramStages:
     """The function of a program, traced and lowered for arguments of other types.
+
+    Args:
+        in_tree: of arguments of another structure, with one of `shardings` for each.
 
     Raises:
         ValueError: the function is not known any more, or has static arguments, whose values are not.
     """
     if stages.origin is None:
         raise ValueError(f"the function of {stages.name} is not known any more")
-    owner, in_tree = stages.origin
+    owner, own_tree = stages.origin
     if owner.static_argnums or owner.static_argnames:
         raise ValueError(f"the static arguments of {stages.name} are not known any more")
-    flat = types_of(avals)
-    made = owner.lower(owner.program(flat, in_tree, ()), tuple(shardings_of(stages)), flat, in_tree)
+    flat, in_tree = types_of(avals), own_tree if in_tree is None else in_tree
+    lying = tuple(shardings_of(stages) if shardings is None else shardings)
+    made = owner.lower(owner.program(flat, in_tree, ()), lying, flat, in_tree)
     return ProgramStages(made.closed, stages.name, lowered=made)
 
 

@@ -165,8 +165,12 @@ class ProgramStages:
     def innermost(self, ids: Iterable[int]) -> list[int]:
         """Of the equations that an instruction is named after those that it computes: not the programs around them."""
         known = [i for i in ids if i in self.equations]
-        leaves = [i for i in known if not any(subjaxprs_of_params(self.equations[i].params))]
-        return leaves or known
+        return [i for i in known if self.is_leaf(i)] or known
+
+    def is_leaf(self, number: int) -> bool:
+        """Whether there is an equation of this number, and it holds no program."""
+        eqn = self.equations.get(number)
+        return eqn is not None and not any(subjaxprs_of_params(eqn.params))
 
     @functools.cached_property
     def times(self) -> dict[int, int | None]:

@@ -83,13 +83,19 @@ def sentence(c: Compilation, times: bool = True) -> str:
     '`step` compiled again because `x` went from f32[8] to f32[9]; third compile, 1.20 s so far'
     """
     if c.shared:
-        return f"`{c.function}` is the same program as `{c.shared}` and uses its executable: nothing was compiled"
+        other = "before" if c.shared == c.function else f"`{c.shared}`"
+        return f"`{c.function}` is the same program as {other} and uses its executable: nothing was compiled"
     done = "was loaded from disk" if c.cache == "disk hit" else "compiled"
     time = f", {time_text(c.spent_us)} so far" if times and c.spent_us else ""
     if c.nth == 1 and c.reason == f"`{c.function}` was never seen before":
         return f"`{c.function}` {done}, for the first time"
     again = f"`{c.function}` {done} again" if c.nth > 1 else f"`{c.function}` {done}"
-    why = f" because {c.reason}" if c.nth > 1 and c.reason else f": {c.reason}" if c.reason else ""
+    reason = (
+        f"`{c.function}` was defined anew"
+        if c.reason == f"`{c.function}` was never seen before"
+        else c.reason
+    )
+    why = f" because {reason}" if c.nth > 1 and reason else f": {reason}" if reason else ""
     return f"{again}{why}" + (f"; {nth_word(c.nth)} compile{time}" if c.nth > 1 else "")
 
 

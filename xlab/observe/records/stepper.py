@@ -75,6 +75,16 @@ class StepTrace(Record):
     failure: str = ""
 
 
+def writes_nan(step: Step) -> bool:
+    """Whether the program itself writes the NaN that a step gives, as `where(n > 0, sum / n, nan)` does: nobody has to look for its cause.
+
+    >>> written = Value("nan:f32[]", "f32[]", nans=1)
+    >>> writes_nan(Step(0, 0, (written,), (Value("a", "f32[2]", nans=2),)))
+    True
+    """
+    return any(v.name.startswith("nan:") for v in step.inputs)
+
+
 def _shard(s: ShardSummary, o: Options) -> str:
     return f"device {s.device}: {_range(s)}"
 

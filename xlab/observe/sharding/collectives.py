@@ -50,7 +50,7 @@ from xlab.observe.sharding.reasons import (
     said,
     whole,
 )
-from xlab.observe.sharding.remedies import callbacks_of_region, remedy
+from xlab.observe.sharding.remedies import callbacks_of_region, calls_host, remedy
 from xlab.observe.sharding.rows import ways_apart
 
 MOST_MESSAGES = 20_000
@@ -213,8 +213,13 @@ def _joined(
             continue
         if known is None:
             known, read = decided(stages)
+        # What was called, not the call around it, is why anything is sent; of a callback the region in which it is.
+        inner = tuple(stages.innermost(ids))
+        ids = ids if any(calls_host(stages.equations[i]) for i in inner) else inner
         number = ids[0] if ids else -1
         cause = joint_cause(known, ids, c, module, CollectiveAxes(_axes(stages, c), summed))
+        if cause is not None and cause.reader >= 0 and not stages.is_leaf(number):
+            number = cause.reader
         made = _added(stages, c, number, cause, read.get(number, ()), link, algorithm, program)
         tries = (
             cause.tries

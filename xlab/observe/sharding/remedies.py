@@ -49,6 +49,11 @@ def remedy(
     )
 
 
+def calls_host(eqn: JaxprEqn) -> bool:
+    """Whether an equation calls a function of the host."""
+    return "callback" in eqn.params or eqn.primitive.name == "debug_print"
+
+
 def callbacks_of_region(eqn: JaxprEqn, axes: tuple[str, ...]) -> str:
     """The callbacks in an equation's `shard_map` that leaves these mesh axes to the compiler: they get whole arrays along them."""
     found: dict[str, None] = {}
@@ -56,7 +61,7 @@ def callbacks_of_region(eqn: JaxprEqn, axes: tuple[str, ...]) -> str:
     def walk(e: JaxprEqn, open_: bool) -> None:
         if "newly_manual_axes" in e.params:
             open_ = not set(axes) & set(e.params["newly_manual_axes"])
-        if (open_ and "callback" in e.params) or (open_ and e.primitive.name == "debug_print"):
+        if open_ and calls_host(e):
             found[f"{e.primitive.name}{place_text(e)}"] = None
         for _, inner in subjaxprs_of_params(e.params):
             for each in open_jaxpr(inner).eqns:

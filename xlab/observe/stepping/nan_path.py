@@ -12,6 +12,7 @@ from xlab.core.jaxpr import Literal, Var
 from xlab.interpreters.control_flow import flow_of
 from xlab.observe.records import Step
 from xlab.observe.records.nan_path import NanPath
+from xlab.observe.records.stepper import writes_nan
 from xlab.observe.records.units import plural
 from xlab.observe.stepping.breakpoints import holds
 from xlab.observe.stepping.machine import Executed
@@ -59,10 +60,20 @@ def path_in(stepper: Stepper) -> NanPath:
             by_value.update((id(x), len(made)) for x in done.outputs)
             made.append(Made(step.index, done, step))
     name = stepper.stages.name
-    end = next((n for n in reversed(range(len(made))) if any(map(_nan, made[n].done.outputs))), -1)
+    # One that the program writes and nothing takes, for a case that did not come, is nobody's fault.
+    end = next(
+        (
+            n
+            for n in reversed(range(len(made)))
+            if any(map(_nan, made[n].done.outputs)) and not writes_nan(made[n].step)
+        ),
+        -1,
+    )
     if end < 0:
-        infinite = f"{plural(len(made), 'equation')} gave infinities" if made else ""
-        return NanPath(name, origin=infinite)
+        infinite = sum(any(map(_infinite, m.done.outputs)) for m in made)
+        return NanPath(
+            name, origin=f"{plural(infinite, 'equation')} gave infinities" if infinite else ""
+        )
     # The result that has it; of a program that lost its NaN on the way, the latest that had one.
     found = [made[end]]
     origin = ""
@@ -170,6 +181,8 @@ def _words(m: Made, maker: bool) -> str:
     nans = sum(v.nans for v in m.step.outputs)
     infs = sum(v.infs for v in m.step.outputs)
     name = done.eqn.primitive.name
+    if writes_nan(m.step):
+        return f"gave {plural(nans, 'NaN')} that the program writes"
     if not maker:
         if _leaves(m):
             return f"gave {plural(nans, 'NaN') if nans else plural(infs, 'Inf')}, made inside"

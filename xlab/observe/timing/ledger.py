@@ -19,7 +19,7 @@ MOST_PARTS = 12
 """Parts of a key that stand beside one another."""
 
 _FIXES = {
-    "shape": "pad {what} to a fixed size, or compile the sizes you need once: f.lower(...).compile()",
+    "shape": "pad {what} to a fixed size, or compile the sizes you need once: {function}.lower(...).compile()",
     "dtype": "convert once before the call: {what} = xlab.numpy.asarray({what}, dtype)",
     "weak type": "pass a value with a dtype of its own instead of a Python number: xlab.numpy.{dtype}({what})",
     "structure": "pass arguments with the same keys and lengths at every call",
@@ -67,9 +67,9 @@ def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
     out = []
     for entry, same, nth in chosen:
         name, reason, place = _shown(entry)
-        key, earlier = _against(
-            same[:nth], MOST_EARLIER if nth == len(same) else FEWER_EARLIER, texts
-        )
+        # What was not compiled needs no table of why.
+        most = 0 if entry.shared else MOST_EARLIER if nth == len(same) else FEWER_EARLIER
+        key, earlier = _against(same[:nth], most, texts)
         out.append(
             Compilation(
                 name,
@@ -94,10 +94,16 @@ def _against(
     same: list[_ledger.Entry], most: int, texts: dict[int, dict[str, str]]
 ) -> tuple[Any, Any]:
     """The parts of the last key that are not the same in all, and these parts of the keys before it, oldest first."""
-    *before, last = same
-    if not before or last.key == (None, None):
+    last = same[-1]
+    # One that was traced within another program has no key of its own to be held against.
+    numbered = [
+        (n, e)
+        for n, e in enumerate(same[:-1], 1)
+        if (e.key[0] is None) == (last.key[0] is None) and most
+    ][-most:]
+    if not numbered or last.key == (None, None):
         return (), ()
-    before = before[-most:]
+    before = [e for _, e in numbered]
     for entry in (*before, last):
         if entry.number not in texts:
             texts[entry.number] = _parts.parts(entry.key)
@@ -126,8 +132,7 @@ def _against(
             *more,
         )
 
-    first = len(same) - len(before)
-    earlier = tuple((first + i, row(entry)) for i, entry in enumerate(before))
+    earlier = tuple((n, row(entry)) for n, entry in numbered)
     return row(last), earlier
 
 
@@ -185,9 +190,10 @@ def _fix(entry: _ledger.Entry) -> str:
         return (
             "run the cell with the same text and the same Python values: a program is made for each"
         )
+    is_function = entry.name.isidentifier() and entry.position.rpartition(":")[2].isdigit()
     return _FIXES.get(
         "option" if cause == "sharding" and what.endswith("_shardings") else cause, ""
-    ).format(what=what, dtype=_dtype(entry))
+    ).format(what=what, function=entry.name if is_function else "f", dtype=_dtype(entry))
 
 
 def ledger_of(name: str, position: str) -> tuple[Compilation, ...]:

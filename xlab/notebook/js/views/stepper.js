@@ -101,7 +101,7 @@ export function mountStepper(host, data, model, bin, outer, page) {
   const note = h("p", { class: "xl-error", hidden: true });
   const slider = h("input", { type: "range", class: "xl-scrub", min: 0, max: Math.max(0, total - 1), value: 0, "aria-label": "step", input: () => go(+slider.value) });
   const depth = (i) => (steps.get(i) ?? before.get(i))?.path.length ?? 0;
-  const bad = (i) => steps.get(i)?.outputs.some((v) => v.nans);
+  const bad = (i) => !steps.get(i)?.writes_nan && steps.get(i)?.outputs.some((v) => v.nans);
   const live = Boolean(ask && data.live);
   const edits = new Map();
   const breaks = [];

@@ -99,7 +99,7 @@ def copied_parameters(stages: ProgramStages) -> list[Copied]:
                 if outer is None or outer.opcode != "parameter" or not outer.argument.isdigit():
                     continue
                 readers = [e for u in users.get(i.name, ()) for e in module.equations_of(u)]
-                ids = module.equations_of(copy) or tuple(readers)
+                ids = stages.innermost(module.equations_of(copy) or readers)
                 found.append(Copied(int(outer.argument), order, ids[0] if ids else -1, copy.bytes))
     return found
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from xlab.core.avals import ShapedArray
-from xlab.observe.overview.inspection import Inspection, Measures, kind
+from xlab.observe.overview.inspection import Inspection, Measures, kind, one_program
 from xlab.observe.overview.patterns import split_of
+from xlab.observe.overview.structures import structured
 from xlab.observe.programs.rewriting import called_with, with_ordinary
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
@@ -48,7 +49,13 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
         spent = sum(c.duration_us for c in compiled)
         last = compiled[-1]
         said = _CAUSES[cause].format(what=f"`{what}`" if what else "an argument")
-        was = next((f": {d.was} and {d.now}" for d in last.differences[:1] if d.was and d.now), "")
+        was = (
+            ""
+            if cause == "structure"
+            else next(
+                (f": {d.was} and {d.now}" for d in last.differences[:1] if d.was and d.now), ""
+            )
+        )
         found = at.finding(
             "recompile",
             f"compiled {plural(len(compiled), 'time')} more, {time_text(spent)}: {said}{was}",
@@ -61,6 +68,9 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
             continue
         if cause == "sharding" and _argument(at, what) >= 0:
             yield _placed(at, found, what, len(compiled) + 1)
+            continue
+        if cause == "structure":
+            yield from structured(at, found, len(compiled) + 1)
             continue
         if cause not in _TYPES:
             # The same function and the same objects at every call have one key: nothing is there to be compiled.
@@ -88,7 +98,7 @@ def _static(at: Inspection, found: Finding, what: str, fix: str, times: int) -> 
     )
     made = functools.partial(with_ordinary, at.stages, what)
     offered = list(
-        at.offered(found, change, made, functools.partial(_one_program, f"with `{what}` as an argument", times))
+        at.offered(found, change, made, functools.partial(one_program, f"with `{what}` as an argument", times))
     )  # fmt: skip
     yield from offered or [
         found.replace(text=f"{found.text}; it cannot be traced: the program is made of its value")
@@ -142,9 +152,4 @@ def _called_with(at: Inspection, number: int, one: ShapedArray) -> ProgramStages
 
 def _proof(one: ShapedArray, times: int, before: Measures, after: Measures) -> str:
     """What the one program costs beside the present one."""
-    return _one_program(f"for {one.str_short()}", times, before, after)
-
-
-def _one_program(how: str, times: int, before: Measures, after: Measures) -> str:
-    more = f", {after.flops:.3g} operations a call where this one has {before.flops:.3g}" if after.flops > before.flops else ""  # fmt: skip
-    return f"compiled {how}: one program in the place of {times}{more}"
+    return one_program(f"for {one.str_short()}", times, before, after)
