@@ -44,3 +44,19 @@ def test_a_numpy_array_is_reshaped_by_numpy():
     assert type(jnp.ravel(x)) is not np.ndarray and jnp.ravel(x).dtype == np.int32
     with pytest.raises(TypeError, match="cannot reshape array of shape"):
         jnp.reshape(x, (4, 2))
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [jnp.mean, jnp.std, jnp.var, jnp.argmin, jnp.cumsum, jnp.sort, jnp.sum, jnp.flip]
+    + [xlab.nn.glu, xlab.nn.standardize, xlab.scipy.signal.detrend, xlab.scipy.fft.dct]
+    + [
+        lambda x, axis, f=f: f(x, x, axis=axis)
+        for f in (jnp.vecdot, jnp.linalg.cross, jnp.linalg.vecdot)
+    ]
+    + [lambda x, axis, f=f: f(x, axes=axis) for f in (jnp.fft.fftshift, jnp.fft.ifftshift)],
+)
+def test_an_axis_that_is_not_there_is_numpys_own_error(fun):
+    """Programs catch it as an IndexError or as a ValueError."""
+    with pytest.raises(np.exceptions.AxisError, match="axis 3 is out of bounds .* dimension 2"):
+        fun(jnp.ones((2, 4)), axis=3)

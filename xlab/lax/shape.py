@@ -53,10 +53,14 @@ def canonical_shape(shape) -> tuple[int, ...]:
 
 
 def canonical_axis(axis, ndim: int) -> int:
-    """An axis as a number from 0 to ndim-1."""
+    """An axis as a number from 0 to ndim-1.
+
+    Raises:
+        AxisError: NumPy's, a ValueError and an IndexError, where the array has no such axis.
+    """
     axis = operator.index(axis)
     if not -ndim <= axis < ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+        raise np.exceptions.AxisError(axis, ndim)
     return axis + ndim if axis < 0 else axis
 
 

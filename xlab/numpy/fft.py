@@ -11,7 +11,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.dims import dim_index
 from xlab.core.typing import Array, ArrayLike, AxisLike, DeviceLike, DTypeLike
-from xlab.lax.shape import canonical_axis
+from xlab.lax.shape import canonical_axes
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.flip_roll_repeat import roll
 from xlab.numpy.jit_when_eager import jit_when_eager as _jit_when_eager
@@ -170,7 +170,7 @@ def _norm(norm) -> str:
 def _transform(a, *, kind, s, axes, norm):
     """The transform over any axes: they are brought to the end, and taken three at a time."""
     a = as_array(a)
-    axes = tuple(canonical_axis(i, a.ndim) for i in axes)
+    axes = canonical_axes(axes, a.ndim)
     if kind in ("FFT", "IFFT") and not dtypes.issubdtype(a.dtype, np.complexfloating):
         a = lax.fft(a, kind, ())  # complex from here on
     if not axes:
@@ -463,4 +463,5 @@ def _shifted(name, x, axes, by):
         axes = tuple(range(len(shape)))
     elif not isinstance(axes, (tuple, list)):
         axes = (dim_index(axes),)
-    return roll(x, tuple(by(shape[i]) for i in axes), tuple(axes))
+    axes = canonical_axes(axes, len(shape))
+    return roll(x, tuple(by(shape[i]) for i in axes), axes)

@@ -286,7 +286,8 @@ def vecdot(
     from xlab.numpy.logic import conjugate
 
     x1, x2 = check("vecdot", x1, x2)
-    if shape_of(x1)[axis] != shape_of(x2)[axis]:
+    sizes = [shape_of(x)[canonical_axis(axis, ndim_of(x))] for x in (x1, x2)]
+    if sizes[0] != sizes[1]:
         raise ValueError(
             f"vecdot requires the sizes along axis {axis} to be equal, got {shape_of(x1)} and {shape_of(x2)}"
         )

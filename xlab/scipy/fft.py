@@ -16,6 +16,7 @@ import numpy as np
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
+from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 
@@ -134,11 +135,12 @@ def _operand(name, x, type, norm):
 
 
 def _sized(x, n, axis):
+    axis = canonical_axis(axis, x.ndim)
     size = x.shape[axis]
     if n is None or n == size:
         return x
     if n < size:
-        return lax.slice_in_dim(x, 0, n, axis=axis % x.ndim)
+        return lax.slice_in_dim(x, 0, n, axis=axis)
     widths = [(0, 0)] * x.ndim
     widths[axis] = (0, n - size)
     return jnp.pad(x, widths)

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.lax.precision import PrecisionLike
+from xlab.lax.shape import canonical_axis
 from xlab.numpy import flip_roll_repeat as _repeating
 from xlab.numpy import tensor_contractions as _p
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.einsum import einsum
 from xlab.numpy.grids import eye
 from xlab.numpy.linalg.systems import inv
-from xlab.numpy.operands import check
+from xlab.numpy.operands import check, ndim_of, shape_of
 from xlab.numpy.shape import broadcast_to, matrix_transpose
 from xlab.numpy.tensor_contractions import vecdot
 
@@ -102,7 +103,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         [0 0 1]
     """
     a, b = check("cross", x1, x2)
-    sizes = [aval_of(x).shape[axis] for x in (a, b)]
+    sizes = [shape_of(x)[canonical_axis(axis, ndim_of(x))] for x in (a, b)]
     if sizes != [3, 3]:
         raise ValueError(
             f"Both input arrays must be (arrays of) 3-dimensional vectors, but they have x1.shape[axis]={sizes[0]} "

@@ -15,6 +15,7 @@ import numpy as np
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
+from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 
@@ -54,6 +55,7 @@ def detrend(
         return data - data.mean(axis, keepdims=True)
     if type not in ("linear", "l"):
         raise ValueError(f"detrend: type must be 'linear' or 'constant', got {type!r}")
+    axis = canonical_axis(axis, data.ndim)
     size = data.shape[axis]
     points = np.unique(np.concatenate([[0], np.ravel(bp), [size]]).astype(int))
     if points[0] < 0 or points[-1] > size:
