@@ -97,6 +97,14 @@ def test_what_does_not_divide_is_shown_padded_and_flagged():
     assert "padded to 12" in observe.text(padded)
 
 
+def test_outputs_have_the_names_of_their_places_in_what_the_function_returns():
+    found = layouts(
+        lambda x: {"loss": lax.reduce_sum(x, (0, 1)), "seen": (x, lax.neg(x))}, two()[0]
+    )
+    names = [x.name for x in found if x.role == "output"]
+    assert names == ["result['loss']", "result['seen'][0]", "result['seen'][1]"]
+
+
 def test_blocks_of_parts_of_an_axis():
     mesh = MeshInfo(("a",), (4,), (0, 1, 2, 3))
     assert [b.slices[0] for b in blocks_of(mesh, (("a:(1)2",),), (8,))] == [

@@ -46,7 +46,9 @@ def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[ArrayLayout,
                 (v.note for e in record.equations for v in e.outputs if v.name == name and v.note),
                 "",
             )
-            made = of_sharding(sharding, aval, note or name, role="output", program=index)
+            paths = stages.closed.jaxpr.debug_info.result_names
+            called = note or (paths[i] if i < len(paths) else "") or name
+            made = of_sharding(sharding, aval, called, role="output", program=index)
             out.append(made.replace(why=why_of(record, name, decided, made.type.spec)))
     return tuple(out)
 
