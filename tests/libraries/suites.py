@@ -83,12 +83,17 @@ class Suite:
                         archive.extractall(KEPT, filter="data")
         return next(path for path in spelled if path.is_dir())
 
+    def base(self, side: str, given: tuple[str, ...] = ()) -> Path:
+        """How the names of a run's files begin; parts and shards of a library run beside each other."""
+        words = self.library, _slug(self.part), _slug(",".join(given)), side
+        return KEPT / "-".join(filter(None, words))
+
     def run(
         self, side: str, tests: tuple[str, ...], given: tuple[str, ...] = (), timeout: float = 300
     ) -> dict[str, tuple[str, str]]:
         """What became of tests on one side, `xlab` or `jax`: outcome and words, by name."""
         folder = self.folder()
-        base = KEPT / "-".join(filter(None, (self.library, _slug(self.part), side)))
+        base = self.base(side, given)
         listed, written = (Path(f"{base}.{kind}") for kind in ("tests", "jsonl"))
         listed.write_text("\n".join(tests))
         command = [sys.executable, "-m", "pytest", "-q", "-p", "library_outcomes", "-p", "no:cacheprovider", "-o", "addopts=",
@@ -111,8 +116,12 @@ class Suite:
 
 
 def _slug(part: str) -> str:
-    """A part as the beginning of a file's name."""
-    return f"{Path(part.partition(',')[0]).stem}-{zlib.crc32(part.encode()):08x}" if part else ""
+    """A part, or options, as the beginning of a file's name."""
+    return (
+        f"{Path(part.partition(',')[0]).stem.lstrip('-')}-{zlib.crc32(part.encode()):08x}"
+        if part
+        else ""
+    )
 
 
 def outcomes(written: Path) -> dict[str, tuple[str, str]]:

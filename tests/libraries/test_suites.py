@@ -56,3 +56,10 @@ def test_the_shards_of_a_suite_are_all_of_it():
         shards.append({item.nodeid for item in items})
     assert len(set.union(*shards)) == sum(map(len, shards)) == 40 and min(map(len, shards)) > 5
     assert left == [40 - len(s) for s in shards]
+
+
+def test_runs_beside_each_other_have_files_of_their_own():
+    whole, part = Suite.of("linen"), Suite.of("linen", "tests/linen/linen_test.py")
+    given = (), ("--shard", "1/3"), ("--shard", "2/3")
+    assert len({suite.base("xlab", g) for suite in (whole, part) for g in given}) == 6
+    assert "shard" in whole.base("xlab", given[1]).name
