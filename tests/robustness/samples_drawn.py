@@ -201,7 +201,7 @@ def functions():
     """`(room, name, signature)` of everything that is called."""
     for room in ROOMS:
         home = importlib.import_module(f"xlab.{room}")
-        for name in sorted(vars(home)):
+        for name in sorted(dir(home)):      # what is loaded when it is first used, too
             function = getattr(home, name)
             if name.startswith("_") or name.endswith("_p") or not callable(function) or inspect.isclass(function):
                 continue

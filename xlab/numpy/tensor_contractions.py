@@ -44,7 +44,7 @@ def contract(name, a, b, numbers, precision=None, preferred=None, out_sharding=N
         out = dtype
     else:
         out, weak = dtypes.check_user_dtype(preferred, name), False
-    a, b = (x if _fits(aval_of(x).dtype, dtype) else cast_operand(x, dtype) for x in (a, b))
+    a, b = (x if _fits(aval_of(x).dtype, dtype, out) else cast_operand(x, dtype) for x in (a, b))
     return convert(
         lax.dot_general(
             as_array(a),
@@ -59,9 +59,9 @@ def contract(name, a, b, numbers, precision=None, preferred=None, out_sharding=N
     )
 
 
-def _fits(dtype, common) -> bool:
-    """Whether the product itself can widen an operand to the common dtype."""
-    if dtypes.issubdtype(dtype, np.integer) and dtype.itemsize > common.itemsize:
+def _fits(dtype, common, out) -> bool:
+    """Whether the product itself can take an operand of a dtype, which it widens to that of the result."""
+    if dtypes.issubdtype(dtype, np.integer) and dtype.itemsize > out.itemsize:
         return False
     return dtype == common or (dtype != np.bool_ and not dtypes.is_extended(dtype))
 
