@@ -118,6 +118,21 @@ def default_of(value) -> str | None:
     return text
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_all_names_come_with_a_star(module):
+    """Those too that are loaded when they are first used."""
+    given: dict = {}
+    exec(f"from xlab.{module} import *", given)
+    home = importlib.import_module(f"xlab.{module}")
+    own = {
+        name
+        for name in dir(home)
+        if not name.startswith("_")
+        and str(getattr(getattr(home, name), "__module__", "")).startswith(home.__name__)
+    }
+    assert own <= set(given)
+
+
 def public(namespace: str) -> dict[str, dict]:
     """What each module has that is public and its own."""
     found = {}

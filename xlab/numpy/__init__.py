@@ -192,11 +192,13 @@ __array_namespace_info__ = _array_api.ArrayNamespaceInfo
 
 _array_methods.install(_sys.modules[__name__])  # gives arrays their operators and methods
 
-__all__ = sorted({*(name for name in globals() if not name.startswith("_")), *_HOME})
+__all__ = sorted(
+    {*(name for name in globals() if not name.startswith("_")), *_HOME, "fft", "linalg"}
+)
 
 
 def __dir__():
-    return sorted({*globals(), *_HOME, "fft", "linalg"})
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str):

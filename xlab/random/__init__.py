@@ -27,16 +27,17 @@ from xlab.random.keys import *
 from xlab.random.poisson import *
 from xlab.random.threefry import threefry2x32_p
 
+_LATER = "multivariate_normal", "orthogonal"  # with linear algebra, imported when first used
+
+__all__ = sorted({*(name for name in globals() if not name.startswith("_")), *_LATER})
+
 
 def __dir__():
-    return sorted({*globals(), "multivariate_normal", "orthogonal"})
+    return sorted({*globals(), *_LATER})
 
 
 def __getattr__(name: str):
-    if name in (
-        "multivariate_normal",
-        "orthogonal",
-    ):  # with linear algebra, imported when first used
+    if name in _LATER:
         from importlib import import_module
 
         return getattr(import_module("xlab.random.matrices"), name)
