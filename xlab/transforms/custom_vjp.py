@@ -240,11 +240,11 @@ def zero_from_primal(val, symbolic_zeros: bool = False):
 
     Example:
         >>> zero_from_primal(3.0, symbolic_zeros=True)
-        Zero(~float32[])
+        SymbolicZero(~float32[])
     """
 
     def zero(leaf):
-        made = ad.Zero.of(leaf)
+        made = ad.SymbolicZero.of(leaf)
         return made if symbolic_zeros else ad.instantiate_zeros(made)
 
     return _tree.map(zero, val)
@@ -390,7 +390,7 @@ class _FlatBackward:
     def __call__(self, *args):
         n_res = len(args) - self.n_outputs
         residuals = _tree.unflatten(self.trees["res"], args[:n_res])
-        cts = _tree.unflatten(self.trees["out"], args[n_res:])
+        cts = _tree.unflatten(self.trees["out"], map(ad.SymbolicZero.as_leaf, args[n_res:]))
         given = self.bwd(*self.fixed.values(), residuals, cts)
         rule = f"Custom VJP bwd rule {function_name(self.bwd)} for function {self.name}"
         if isinstance(given, list):
@@ -403,7 +403,7 @@ class _FlatBackward:
         out: list = [None] * len(self.avals)
         for child, ct in zip(children, given):
             # None stands for a whole part without cotangents.
-            leaves, structure = _tree.flatten(ct, is_leaf=lambda x: x is None)
+            leaves, structure = _tree.flatten(ct, is_leaf=lambda x: x is None or type(x) is ad.Zero)
             try:
                 parts = structure.flatten_up_to(child)
             except (ValueError, TypeError, KeyError):
@@ -420,13 +420,17 @@ class _FlatBackward:
 
     def _checked(self, ct, aval, rule):
         want = aval.to_tangent_aval()
-        if ct is not None and type(ct) is not ad.Zero and (is_high(want) or is_high(aval_of(ct))):
+        if (
+            ct is not None
+            and not isinstance(ct, ad.Zero)
+            and (is_high(want) or is_high(aval_of(ct)))
+        ):
             if aval_of(ct) != want:
                 raise TypeError(
                     f"{rule} must produce a cotangent of type {want} for an argument of type {aval}, but gave {aval_of(ct)}"
                 )
             return ct
-        if ct is None or type(ct) is ad.Zero or want.dtype == dtypes.float0:
+        if ct is None or isinstance(ct, ad.Zero) or want.dtype == dtypes.float0:
             return None
         got = aval_of(ct)
         if got.shape != want.shape:

@@ -7,6 +7,7 @@ primitives in `lax`.
 from xlab.interpreters.ad.jvp import (
     JVPTrace,
     JVPTracer,
+    SymbolicZero,
     Zero,
     add_jaxvals,
     add_jaxvals_primitive,

@@ -42,26 +42,37 @@ class Zero:
         self.aval = aval
 
     def __repr__(self):
-        return f"Zero({self.aval})"
+        return f"{type(self).__name__}({self.aval})"
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
 
-    @staticmethod
-    def of(x) -> Zero:
+    @classmethod
+    def of(cls, x) -> Zero:
         """The zero tangent for a primal value."""
-        return Zero(aval_of(x).to_tangent_aval())
+        return cls(aval_of(x).to_tangent_aval())
 
-    @staticmethod
-    def from_primal_value(x) -> Zero:
+    @classmethod
+    def from_primal_value(cls, x) -> Zero:
         """The zero tangent for a primal value; the name is JAX's."""
-        return Zero.of(x)
+        return cls.of(x)
 
 
 # A rule may hand its tangents on as arguments, to `vmap` for one: no array goes with a zero.
 register_pytree_node(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
+
+
+class SymbolicZero(Zero):
+    """A `Zero` in the trees that custom rules take and give: a leaf there, in the place of an array."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def as_leaf(tangent):
+        """A tangent or cotangent as custom rules are given it."""
+        return SymbolicZero(tangent.aval) if type(tangent) is Zero else tangent
 
 
 def nonzero_mask(values: Sequence) -> list[bool]:
@@ -267,7 +278,7 @@ def set_arithmetic(zeros_like_aval, add):
 
 def instantiate_zeros(t):
     """An array for a tangent: zeros where it was a `Zero`."""
-    if type(t) is not Zero:
+    if not isinstance(t, Zero):
         return t
     aval = t.aval
     if type(aval) is AbstractRef:  # nothing collects its derivatives
