@@ -560,3 +560,30 @@ def test_what_is_used_is_looked_up_once_for_all_rules_without_cotangents(monkeyp
 
     assert float(xlab.grad(f)(1.0)) == 2.0
     assert len(calls) == 1
+
+
+def test_symbolic_zeros_are_leaves_of_the_trees_that_rules_are_given():
+    """So that they go beside the primals: libraries map over both."""
+    seen = []
+
+    def beside(x, zero):
+        seen.append(type(zero) is xlab.custom_derivatives.SymbolicZero)
+        return zero
+
+    f = xlab.custom_jvp(lambda x: {"a": x["a"] * 2, "b": x["b"]})
+
+    def jvp(primals, tangents):
+        return f(*primals), xlab.tree.map(beside, *primals, *tangents)
+
+    f.defjvp(jvp, symbolic_zeros=True)
+    grad = xlab.grad(lambda a: sum(f({"a": a, "b": 3.0}).values()))
+    assert grad(2.0) == 1.0 and sorted(seen) == [False, True]
+
+    g = xlab.custom_vjp(lambda x: (x, x * 3))
+
+    def bwd(shape, cts):
+        seen[:] = [type(ct) is xlab.custom_derivatives.SymbolicZero for ct in xlab.tree.leaves(cts)]
+        return (xlab.numpy.ones(shape) * cts[0],)
+
+    g.defvjp(lambda x: (g(x.value), ()), bwd, symbolic_zeros=True)
+    assert xlab.grad(lambda x: g(x)[0])(2.0) == 1.0 and seen == [False, True]

@@ -46,7 +46,7 @@ from xlab.interpreters.ad.transpose import (
 )
 
 __all__ = [
-    "JVPTrace", "JVPTracer", "RefCotangent", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "answers_zeros", "backward_pass",
+    "JVPTrace", "JVPTracer", "RefCotangent", "SymbolicZero", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "answers_zeros", "backward_pass",
     "check_one_side", "collecting", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "drop_zeros", "get_primitive_transpose",
     "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "nonzero_mask", "not_differentiable", "open_cotangents",
     "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "set_reshard", "transpose_jaxpr",
