@@ -23,6 +23,7 @@ PROGRAMS = {
     "blackjax_hmc": ("blackjax",),
     "deepmind_small": ("chex", "distrax", "rlax", "jraph"),
     "diffrax_adjoint": ("diffrax", "optimistix", "lineax"),
+    "diffrax_solvers": ("diffrax", "equinox", "optimistix"),
     "equinox_layers": ("equinox",),
     "equinox_mlp": ("equinox", "optax"),
     "haiku_transformer": ("haiku", "optax"),
