@@ -70,6 +70,23 @@ def set_dim_as_value(prim: Primitive) -> None:
     _dim_as_value = prim
 
 
+def made_while_traced(x):
+    """The same array: one of no dimension is a literal of the programs that are being traced, which make it, and no constant of theirs."""
+    if state.trace is not EVAL and not x.shape:
+        for trace in enclosing_traces():
+            if isinstance(trace, DynamicJaxprTrace):
+                trace.scalars[id(x)] = x
+    return x
+
+
+def _number(x, aval):
+    """What a scalar array is as a literal, of the same type."""
+    number = np.asarray(x)[()]
+    if not aval.weak_type:
+        return number
+    return number.item() if aval_of(number.item()) is aval else x
+
+
 class DynamicJaxprTracer(Tracer):
     """A traced value: a variable of the jaxpr under construction."""
 
@@ -205,7 +222,7 @@ class DynamicJaxprTrace(Trace):
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
-                return Literal(np.asarray(x)[()] if id(x) in self.scalars else x, aval)
+                return Literal(_number(x, aval) if id(x) in self.scalars else x, aval)
             if in_use.types and isinstance(aval, HiType):
                 with set_trace(self):
                     whole = as_value(x)

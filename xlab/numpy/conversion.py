@@ -13,11 +13,10 @@ from xlab.compile.runtime_checks import check_eager, watching
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of, short_repr, symbolic_types
-from xlab.core.current_trace import enclosing_traces
 from xlab.core.dims import SymbolicDim
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShardingLike
-from xlab.interpreters.partial_eval import DynamicJaxprTrace
+from xlab.interpreters.partial_eval import made_while_traced
 from xlab.lax.convert import convert
 from xlab.lax.reshard import reshard
 from xlab.numpy.operands import cast_operand, check, kind_of
@@ -236,10 +235,7 @@ def _from_host(x, aval):
         aval = aval_of(x)
     dtype = aval.dtype
     made = put_host(np.array(x, dtype, order="C"), aval, default_sharding(), False)
-    if not x.shape and state.trace is not EVAL:
-        for trace in enclosing_traces():
-            if isinstance(trace, DynamicJaxprTrace):
-                trace.scalars[id(made)] = made
+    made_while_traced(made)
     return check_eager("array", [made])[0] if watching() and state.trace is EVAL else made
 
 

@@ -14,6 +14,7 @@ from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import INVARYING, ShapedArray, aval_of
 from xlab.core.trace import find_axis, state
+from xlab.interpreters.partial_eval import made_while_traced
 from xlab.lax.creation import full_like
 from xlab.transforms.arguments import (
     canonical_argnums,
@@ -76,7 +77,7 @@ def value_and_grad(
         aval = aval_of(out)
         seed = np.ones((), aval.dtype)[()]
         if aval.weak_type and aval_of(seed.item()) is aval:
-            seed = on_default_device(host_array(seed, aval), aval)
+            seed = made_while_traced(on_default_device(host_array(seed, aval), aval))
         if aval.mat:
             seed = _seed(aval.to_ct_aval())
         grads = pull(seed)
