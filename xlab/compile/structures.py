@@ -34,7 +34,8 @@ def structures_differ(was: Any, were: Sequence[str], now: Any, names: Sequence[s
 
 def missing_and_more(were: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The paths that are no longer there, and those that were not."""
-    return [n for n in were if n not in set(names)], [n for n in names if n not in set(were)]
+    old, new = set(were), set(names)
+    return [n for n in were if n not in new], [n for n in names if n not in old]
 
 
 def other_containers(was: Any, now: Any, names: Sequence[str]) -> Iterator[str]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xlab.core.array import is_native_array
+from xlab.core.avals import aval_of
+from xlab.core.current_trace import enclosing_traces
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from xlab.core.trace import EVAL, state
 
 
 def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
@@ -13,6 +18,23 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars])
 
 
+def made_while_traced(x):
+    """The same array: one of no dimension is a literal of the programs that are being traced, which make it, and no constant of theirs."""
+    if state.trace is not EVAL and not x.shape:
+        for trace in enclosing_traces():
+            if (scalars := getattr(trace, "scalars", None)) is not None:
+                scalars[id(x)] = x
+    return x
+
+
+def number_of(x, aval):
+    """What a scalar array is as a literal, of the same type."""
+    number = np.asarray(x)[()]
+    if not aval.weak_type:
+        return number
+    return number.item() if aval_of(number.item()) is aval else x
+
+
 def hoist_scalars(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The same program with the scalar arrays that its function closes over as constants beside it, not as literals inside.
 
@@ -20,9 +42,8 @@ def hoist_scalars(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
     jaxpr = closed.jaxpr
     unused = dict(zip(jaxpr.constvars, closed.consts))
-    constants: list[
-        tuple[Var, object]
-    ] = []  # in the order of their first uses, as those of traced values are
+    # In the order of their first uses, as those of traced values are.
+    constants: list[tuple[Var, object]] = []
     hoisted: dict[int, Var] = {}
 
     def beside(atom):

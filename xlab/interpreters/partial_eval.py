@@ -42,6 +42,7 @@ from xlab.interpreters import ref_flow
 from xlab.interpreters.constants import (  # noqa: F401  (likewise)
     close_jaxpr,
     convert_constvars_jaxpr,
+    number_of,
     open_closed_jaxpr,
 )
 from xlab.interpreters.control_flow import states_after
@@ -68,23 +69,6 @@ _dim_as_value: Primitive = None  # type: ignore[assignment]
 def set_dim_as_value(prim: Primitive) -> None:
     global _dim_as_value
     _dim_as_value = prim
-
-
-def made_while_traced(x):
-    """The same array: one of no dimension is a literal of the programs that are being traced, which make it, and no constant of theirs."""
-    if state.trace is not EVAL and not x.shape:
-        for trace in enclosing_traces():
-            if isinstance(trace, DynamicJaxprTrace):
-                trace.scalars[id(x)] = x
-    return x
-
-
-def _number(x, aval):
-    """What a scalar array is as a literal, of the same type."""
-    number = np.asarray(x)[()]
-    if not aval.weak_type:
-        return number
-    return number.item() if aval_of(number.item()) is aval else x
 
 
 class DynamicJaxprTracer(Tracer):
@@ -151,9 +135,8 @@ class DynamicJaxprTrace(Trace):
         self.look: Callable[[DynamicJaxprTracer], Tracer | None] | None = None
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, object]] = {}
-        self.scalars: dict[
-            int, object
-        ] = {}  # arrays of no dimension that the traced function makes
+        # Arrays of no dimension that the traced function makes.
+        self.scalars: dict[int, object] = {}
         self.invars: list[Var] = []
         self.label = label
         self.leaks: list | None = [] if config.check_tracer_leaks else None
@@ -222,7 +205,7 @@ class DynamicJaxprTrace(Trace):
             if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
                 return Literal(x, aval)
             if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
-                return Literal(_number(x, aval) if id(x) in self.scalars else x, aval)
+                return Literal(number_of(x, aval) if id(x) in self.scalars else x, aval)
             if in_use.types and isinstance(aval, HiType):
                 with set_trace(self):
                     whole = as_value(x)

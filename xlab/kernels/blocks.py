@@ -439,7 +439,7 @@ def _integer(x, i, origin, fun, ndim, shape=()):
             aval.ndim == ndim and aval.shape == shape and dtypes.issubdtype(aval.dtype, np.integer)
         )
     except TypeError:
-        aval, fits = f"{value_and_type(x)}", False
+        aval, fits = value_and_type(x), False
     if not fits or not (aval.weak_type or aval.dtype in (np.dtype(np.int32), np.dtype(np.int64))):
         wanted = (
             f"an int32 array of shape {shape}" if ndim else "an integer scalar (int32 or int64)"

@@ -16,7 +16,7 @@ from xlab.core.avals import aval_of, short_repr, symbolic_types
 from xlab.core.dims import SymbolicDim
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShardingLike
-from xlab.interpreters.partial_eval import made_while_traced
+from xlab.interpreters.constants import made_while_traced
 from xlab.lax.convert import convert
 from xlab.lax.reshard import reshard
 from xlab.numpy.operands import cast_operand, check, kind_of

@@ -474,9 +474,9 @@ def rint(x: ArrayLike, /) -> Array:
         >>> jnp.rint(jnp.array([0.5, 1.5]))
         Array([0., 2.], dtype=float32)
     """
-    whole = not dtypes.issubdtype(dtype_of(*check("rint", x)), np.inexact)
-    if whole:
-        return as_array(cast_operand(*check("rint", x), dtypes.canonicalize_dtype(np.float64)))
+    (x,) = check("rint", x)
+    if not dtypes.issubdtype(dtype_of(x), np.inexact):
+        return as_array(cast_operand(x, dtypes.canonicalize_dtype(np.float64)))
     (x,) = promoted_inexact("rint", x)
     if is_complex(x):
         return lax.complex(rint(lax.real(x)), rint(lax.imag(x)))

@@ -14,7 +14,7 @@ from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import INVARYING, ShapedArray, aval_of
 from xlab.core.trace import find_axis, state
-from xlab.interpreters.partial_eval import made_while_traced
+from xlab.interpreters.constants import made_while_traced
 from xlab.lax.creation import full_like
 from xlab.transforms.arguments import (
     canonical_argnums,

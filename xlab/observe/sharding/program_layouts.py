@@ -39,6 +39,7 @@ def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[ArrayLayout,
     record = _program(stages, levels=("propagated",))
     decided = decisions(stages)
     out += intermediates(stages, record, decided, index)
+    paths = stages.closed.jaxpr.debug_info.result_names
     for i, (sharding, aval) in enumerate(zip(executable.out_shardings, executable.physical_out)):
         if isinstance(aval, ShapedArray):
             name = record.outputs[i]
@@ -46,7 +47,6 @@ def program_layouts(stages: ProgramStages, index: int = 0) -> tuple[ArrayLayout,
                 (v.note for e in record.equations for v in e.outputs if v.name == name and v.note),
                 "",
             )
-            paths = stages.closed.jaxpr.debug_info.result_names
             called = note or (paths[i] if i < len(paths) else "") or name
             made = of_sharding(sharding, aval, called, role="output", program=index)
             out.append(made.replace(why=why_of(record, name, decided, made.type.spec)))
