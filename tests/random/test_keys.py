@@ -67,3 +67,40 @@ def test_keys_have_what_only_moves_elements():
     np.testing.assert_array_equal(words(keys.repeat(2, axis=0)), data.repeat(2, axis=0))
     np.testing.assert_array_equal(words(keys.diagonal()), data[[0, 1], [0, 1]])
     np.testing.assert_array_equal(words(keys.compress(np.array([True, False]), axis=0)), data[:1])
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_the_compiler_hashes_a_key_once(devices):
+    """However many draws take a part of what a key was split into: the rounds are not fused into each of them."""
+    if xlab.device_count() < devices:
+        pytest.skip("needs eight devices")
+
+    def draws(key, x):
+        first, *others = random.split(random.fold_in(key, 1), 6)
+        return sum(random.normal(k, x.shape) for k in others) + x, random.uniform(first)
+
+    mesh = xlab.make_mesh((devices,), ("i",), devices=xlab.devices()[:devices])
+    x = xlab.device_put(np.ones(8, np.float32), xlab.sharding.NamedSharding(mesh, xlab.P("i")))
+    compiled = xlab.jit(draws).lower(random.key(0), x).compile()
+    computations = [
+        body
+        for body in compiled.as_text().split("\n\n")
+        if "random_split" in body or "random_fold_in" in body
+    ]
+    hashing = [
+        body
+        for body in computations
+        if body.count("shift-left(") >= 20 and "random_bits" not in body
+    ]
+    assert len(hashing) == 2  # one for the split, one for the number folded in
+    for body in computations:
+        if "random_bits" in body:
+            assert not any(
+                "shift-left(" in line and "random_bits" not in line for line in body.splitlines()
+            )
+    np.testing.assert_allclose(compiled(random.key(0), x)[0], draws(random.key(0), x)[0], atol=1e-6)
+
+
+def test_what_one_call_does_with_a_key_is_compiled_in_place():
+    program = xlab.jit(lambda data: random.key_data(random.split(random.wrap_key_data(data), 3)))
+    assert "call" not in program.lower(words(random.key(0))).as_text()

@@ -134,7 +134,14 @@ def _fold_in_lowering(ctx, keys, data):
         mlir.values.physical_aval(out),
         (*range(out.ndim - a.ndim, out.ndim), *range(out.ndim, out.ndim + len(impl.key_shape))),
     )
-    return impl.fold_in(ctx, keys, data, b, out.shape)
+    key = mlir.values.physical_aval(out)
+    return ctx.apart(
+        "fold_in",
+        lambda names: impl.fold_in(ctx, *names, b, out.shape),
+        (keys, data),
+        (key, b),
+        key,
+    )
 
 
 def _bits_lowering(ctx, keys, *, bit_width, shape):
@@ -148,7 +155,13 @@ def _split_lowering(ctx, keys, *, shape):
     aval = ctx.avals_in[0]
     if ctx.avals_out[0].size == 0:
         return ctx.fill(0, mlir.values.physical_aval(ctx.avals_out[0]))
-    return aval.dtype.impl.split(ctx, keys, aval.shape, shape)
+    return ctx.apart(
+        "split",
+        lambda names: aval.dtype.impl.split(ctx, *names, aval.shape, shape),
+        (keys,),
+        (mlir.values.physical_aval(aval),),
+        mlir.values.physical_aval(ctx.avals_out[0]),
+    )
 
 
 # -- eager calls: one program on the words of the keys, so that calls stay on the native path ---------------------

@@ -29,6 +29,9 @@ from xlab.interpreters.mlir.values import constant_text, physical_aval, tensor_t
 
 TOKEN_TYPE = "!stablehlo.token"
 _I32 = ShapedArray((), np.int32)
+_ALONE = (
+    3  # equations of a program that wraps a key, does one thing with it and opens what that gives
+)
 
 
 class Context:
@@ -332,6 +335,36 @@ class Context:
                 )
             )
         return symbol
+
+    def apart(self, name: str, body: Callable, operands: Sequence[str], avals_in, aval_out) -> str:
+        """What `body(names)` emits, as a function that the CPU compiler does not inline.
+
+        The compiler fuses cheap elementwise operations into each of their users, however many they are: sixty of them are compiled and run
+        again by everyone who takes a part of the result. A function stays one, and its result is stored. For other platforms, whose compilers
+        weigh what to fuse, and in a program of nothing else, the operations are written in place.
+        """
+        module = self.module
+        if module.platform != "cpu" or len(module.numbers) <= _ALONE:
+            return body(operands)
+        symbol = module.unique_symbol(name)
+        args = [f"%arg{i}" for i in range(len(operands))]
+        types_in = [tensor_type(a) for a in avals_in]
+        kind = tensor_type(aval_out)
+        fn, lines = self._fn, self.lines
+        self._fn, self.lines = _FunctionNames(), []
+        try:
+            out = body(args)
+            header = ", ".join(f"{a}: {t}" for a, t in zip(args, types_in))
+            inner = "\n".join(self.lines)
+        finally:
+            self._fn, self.lines = fn, lines
+        module.functions.append(
+            f"  func.func private @{symbol}({header}) -> {kind} {{\n{inner}\n    return {out} : {kind}\n  }}"
+        )
+        return self.op(
+            f'func.call @{symbol}({", ".join(operands)}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
+            f"({', '.join(types_in)}) -> {kind}"
+        )
 
     def with_axes(self, mesh, manual):
         """A context for code that runs per device over the `manual` axes of `mesh`."""
