@@ -152,7 +152,30 @@ def test_a_mesh_has_its_devices_where_nobody_said_how_many(script, tmp_path):
     assert "x: f32[8,4] over data=4" in done.stdout
 
 
+def test_arguments_lie_as_the_command_says(script, tmp_path, capsys):
+    """By name, or by path to a part, with `*` for any number."""
+    script.write_text(
+        f"{SCRIPT}\nimport numpy as np\nP = [{{'w': np.ones((8, 4)), 'b': np.ones(4)}}] * 2\n"
+        "def layers(params, x):\n    return sum((x @ p['w'] + p['b']).sum() for p in params)\n"
+    )
+    given = [f"{script}:layers", "--args", "P", "f32[16,8]", "--repeat", "0", "-o", str(tmp_path / "o.html")]  # fmt: skip
+    given += ["--mesh", "data=4,model=2", "--in", "params[*]['w']=None,model; params=; x=data"]
+    assert report_command.main(given) == 0
+    out = capsys.readouterr().out
+    for line in (
+        "params[0]['w']: f32[8,4@model]",
+        "params[1]['w']: f32[8,4@model]",
+        "params[1]['b']: f32[4] over",
+        "x: f32[16@data,8]",
+    ):
+        assert line in out
+
+
 BAD = {
+    "a spec of nothing": (["{script}:step", "--args", "f32[4,2]", "f32[8,4]", "--mesh", "data=4", "--in", "y=data"], 2, "--in names 'y', which is no argument of step; its arguments are w, x"),
+    "a spec of no part": (["{script}:step", "--args", "f32[4,2]", "f32[8,4]", "--mesh", "data=4", "--in", "x[0]=data"], 2, "--in: no argument is 'x[0]'; there are x"),
+    "no spec": (["{script}:step", "--args", "f32[4,2]", "f32[8,4]", "--in", "x"], 2, "or a path such as layers[*]['wq'] for a name; cannot read 'x'"),
+    "a spec without a mesh": (["{script}:step", "--args", "f32[4,2]", "f32[8,4]", "--in", "x=data"], 2, "there is no mesh: add --mesh"),
     "no file": (["nowhere.py:f"], 2, "there is no file nowhere.py"),
     "a folder": ([".:f"], 2, "there is no file ."),
     "no function": (["step"], 2, "FILE.py:FUNCTION, such as model.py:step"),

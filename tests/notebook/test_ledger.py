@@ -164,7 +164,7 @@ def test_a_cell_names_the_function_that_was_defined_again(run):
         run("%%xjit\nwith_inner = inner_one(x) + 1")
     (second,) = [e for e in observe.ledger().entries if "calls `inner_one`" in e.reason]
     assert "which was defined again" in second.reason
-    assert "run the cell that defines inner_one once" in second.fix
+    assert "define inner_one once, before the loop" in second.fix
 
 
 def test_equal_programs_under_several_magics_are_compiled_once(shell, monkeypatch):

@@ -141,6 +141,29 @@ def test_an_error_shows_what_was_recorded(live):
     assert "ZeroDivisionError" in answer.error and "ZeroDivisionError" in plain(answer)
 
 
+def test_of_two_cells_with_one_text_the_one_that_failed_is_shown(live):
+    """By its own prompt, at its own line: as a plain cell, under the magic, and in a function of which the latest definition counts."""
+
+    def places(code, cell):
+        error = re.sub(r"\x1b\[[\d;]*m", "", live.run(code, cell, fails=True).error)
+        latest = int(live.value("len(In) - 2"))
+        found = re.findall(r"Cell In\[(\d+)\], line (\d+)", error)
+        return [(int(number) - latest, int(line)) for number, line in found]
+
+    plain = "h = x + 1\nfor _ in range(2):\n    h = h @ jnp.ones((4, 4))\nh = h @ q"
+    under = "%%xjit\nh = x * 2\nz = h @ q"
+    define = "def apply(x):\n    h = x * 2\n    return h @ q"
+    live.run("q = jnp.ones((4, 2))", "q")
+    for code, cell in ((plain, "p1"), (under, "u1"), (define, "d1"), (define, "d2")):
+        live.run(code, cell)
+    live.run("xlab.jit(apply)(x)", "call")
+    live.run("q = jnp.ones((7, 2))", "q")
+    assert places(plain, "p2") == places(plain, "p1") == [(0, 4)]
+    assert places(under, "u2") == places(under, "u1") == [(0, 3)]
+    live.run(define, "d1")
+    assert places("xlab.jit(apply)(x)", "call") == [(0, 1), (-1, 3)]
+
+
 def test_a_page_asks_and_is_answered(live):
     answer = live.run("%xstep f(x, w)", "e")
     model = model_of(answer)

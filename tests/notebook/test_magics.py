@@ -126,6 +126,31 @@ def test_mesh_and_specs(lab, run):
     assert y.sharding.shard_shape(y.shape) == (2, 1)
 
 
+def test_specs_of_parts_of_an_input(lab, run):
+    """By path, with `*` for any number; what no path names stays as it is."""
+    run("params = [{'w': jnp.ones((4, 2)), 'b': jnp.ones(2)} for _ in range(2)]")
+    cell = "y = x @ params[0]['w'] + x @ params[1]['w'] + params[1]['b']"
+    outputs, _ = run(f"%%xjit --mesh data=4,model=2 --in \"params[*]['w']=data\"\n{cell}")
+    assert "params[0]['w']: f32[4@data,2]" in shown(outputs)
+    assert "params[1]['w']: f32[4@data,2]" in shown(outputs)
+    assert "params[1]['b']: f32[2@" not in shown(outputs)
+    with pytest.raises(ValueError, match=r"--in: no argument is 'params\[2\]'; there are params"):
+        run(f"%%xjit --mesh data=4 --in params[2]=data\n{cell}")
+
+
+def test_notices_lead_to_what_is_shown(lab, run):
+    """Of the warnings of many collectives the last says where all are: not in a tab that the magic does not show."""
+    run(
+        "%xmesh data=4,model=2\nmesh = xlab.sharding.get_mesh()\n"
+        "a = [xlab.device_put(jnp.ones((8 * n, 16)), NamedSharding(mesh, P('data', 'model'))) for n in range(1, 6)]\n"
+        "ws = [xlab.device_put(jnp.ones((16, 4 * n)), NamedSharding(mesh, P(None, 'model'))) for n in range(1, 6)]\n"
+        "many = xlab.jit(lambda a, ws: [x @ w for x, w in zip(a, ws)])"
+    )
+    timed = shown(run("%xtime many(a, ws)")[0])
+    assert ": %xflow has them all" in timed and "see Collectives" not in timed
+    assert ": see Collectives" in shown(run("%xjit many(a, ws)")[0])
+
+
 def test_collectives_are_shown_with_their_line(lab, run):
     outputs, _ = run("%%xjit --mesh data=4 --in x=data\ntotal = jnp.sum(x * x)")
     assert re.search(r"all_reduce.*data.*partitioner.*2", shown(outputs))

@@ -98,18 +98,30 @@ def spec(text: str) -> PartitionSpec:
     return PartitionSpec(*entries)
 
 
-def specs(text: str | None) -> dict[str, PartitionSpec]:
-    """Specs by name, from `name=spec` pairs with `;` between them."""
+_PATH = re.compile(r"[^\W\d]\w*(\.[\w*]+|\[(\d+|\*|'[^']*'|\"[^\"]*\")\])*")
+
+
+def specs(text: str | None, paths: bool = False) -> dict[str, PartitionSpec]:
+    """Specs by name, from `name=spec` pairs with `;` between them.
+
+    Args:
+        text: the pairs.
+        paths: whether a part of a value may stand for a name, with `*` for any number.
+
+    >>> specs("layers[*]['wq']=None,model; x=data", paths=True)
+    {"layers[*]['wq']": P(None, 'model'), 'x': P('data',)}
+    """
     found: dict[str, PartitionSpec] = {}
     for part in filter(None, (p.strip() for p in (text or "").split(";"))):
         name, equals, rest = part.partition("=")
         name = name.strip()
-        if not equals or not name.isidentifier():
+        if not equals or not (_PATH.fullmatch(name) if paths else name.isidentifier()):
+            inside = ", or a path such as layers[*]['wq'] for a name" * paths
             raise ValueError(
-                f"specs are written name=spec; name=spec, such as 'x=data,None; w=None,model'; "
+                f"specs are written name=spec; name=spec, such as 'x=data,None; w=None,model'{inside}; "
                 f"cannot read {part!r}"
             )
-        found[name] = spec(rest)
+        found[name.replace('"', "'")] = spec(rest)
     return found
 
 

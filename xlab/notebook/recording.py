@@ -11,7 +11,7 @@ from xlab.notebook import deferred_display, experiments, formatters
 from xlab.notebook.options import PARTS
 from xlab.notebook.tracebacks import failure, interrupted, present, shorten
 from xlab.observe.programs.analysis_only import suppress_warnings
-from xlab.observe.records import Failure, Report
+from xlab.observe.records import Failure, Notice, Report
 
 _FIELDS = {
     "overview": ("costs", "findings", "patterns"),
@@ -22,6 +22,9 @@ _FIELDS = {
     "memory": ("memory",),
     "kernels": ("kernels",),
 }
+
+_MAGICS = {"collectives": "%xflow", "memory": "%xmem"}
+"""What shows a part and nothing else."""
 
 _STAGES = {"trace": "tracing", "lower": "lowering", "compile": "compiling"}
 _GOES_ON = ". What a device has begun goes on to its end: if the next call waits, it waits for that, and a loop without an end needs the kernel restarted"
@@ -115,7 +118,16 @@ def only(report: Report, parts: frozenset[str]) -> Report:
                 dropped["counted"] = False
     if "hlo" not in parts and "programs" not in dropped:
         dropped["programs"] = tuple(p.replace(levels=()) for p in report.programs)
+    dropped["notices"] = tuple(_leading(n, parts) for n in report.notices)
     return report.replace(**dropped) if dropped else report
+
+
+def _leading(n: Notice, parts: frozenset[str]) -> Notice:
+    """A notice that leads to a tab which is there, and says where the other one is."""
+    if n.tab not in _FIELDS or n.tab in parts:
+        return n
+    elsewhere = f": {_MAGICS.get(n.tab, '%%xjit')} has them all"
+    return n.replace(tab="program", text=n.text.replace(f": see {n.tab.capitalize()}", elsewhere))
 
 
 def show_report(

@@ -9,7 +9,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import xlab
 from xlab import observe
 from xlab.config import config, cpu_device_count
-from xlab.notebook import check_files, compile_progress, options
+from xlab.notebook import check_files, compile_progress, inputs, options
 from xlab.notebook.export import write_html
 from xlab.notebook.tracebacks import failure, shorten
 from xlab.observe.beside.calls import JaxFunction
@@ -26,7 +26,7 @@ from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.overview.findings import kinds
 from xlab.observe.records import Record, Report
 from xlab.observe.records.text import text
-from xlab.sharding import set_mesh
+from xlab.sharding import PartitionSpec, set_mesh
 
 _DTYPES = {
     "f32": "float32",
@@ -134,6 +134,26 @@ def check_arguments(fun: Callable[..., Any], args: list[Any], name: str) -> None
         ) from None
 
 
+def placed(
+    fun: Callable[..., Any],
+    args: list[Any],
+    specs: Mapping[str, PartitionSpec],
+    mesh: Any,
+    name: str,
+) -> list[Any]:
+    """The arguments, placed by specs under the names of the function's parameters."""
+    if not specs:
+        return args
+    bound = inspect.signature(fun).bind(*args)
+    if (wrong := inputs.of_none(specs, bound.arguments)) is not None:
+        raise UsageError(
+            f"--in names {wrong!r}, which is no argument of {name}; its arguments are {', '.join(bound.arguments)}"
+        )
+    for parameter, value in bound.arguments.items():
+        bound.arguments[parameter] = inputs.placed(value, specs, mesh, parameter)
+    return list(bound.args)
+
+
 def enough_devices(mesh: str) -> None:
     """Sets the number of CPU devices that a mesh needs, unless it was configured."""
     wanted = math.prod(options.axes(mesh).values())
@@ -239,6 +259,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--mesh", help="such as data=4,model=2, of virtual devices where there is one"
     )
+    parser.add_argument(
+        "--in",
+        dest="ins",
+        metavar="SPECS",
+        help="partition specs of arguments, by name or path, * for any number: \"x=data,None; layers[*]['wq']=None,model\"",
+    )
     parser.add_argument("--repeat", type=int, default=20, help="warm runs (20)")
     parser.add_argument(
         "--json",
@@ -284,6 +310,7 @@ def main(argv: list[str] | None = None) -> int:
         name = given.function.rpartition(":")[2]
         check_arguments(fun, args, name)
         mesh = options.mesh(given.mesh)
+        args = placed(fun, args, options.specs(given.ins, paths=True), mesh, name)
     except (ValueError, OSError) as error:
         print(f"xlab report: {error}", file=sys.stderr)
         return 2

@@ -132,14 +132,29 @@ def grad(
     return grad_fun
 
 
+def _brief(out) -> str:
+    """What a function returned: the container and the types in it, and not their values."""
+    found = _tree.leaves(out)
+    if out is None or not found:
+        return "None" if out is None else f"an empty {type(out).__name__}"
+    more = f" and {len(found) - 4:,} more" * (len(found) > 4)
+    return f"a {type(out).__name__} of {', '.join(str(aval_of(x)) for x in found[:4])}{more}"
+
+
+def _paired(out) -> str:
+    """What to write where a number comes along with something else."""
+    number = type(out) is tuple and len(out) == 2 and getattr(out[0], "shape", None) == ()
+    return ", or pass has_aux=True where the second of a pair is not to be differentiated" * number
+
+
 def _check_scalar(fun, out, holomorphic):
     name = function_name(fun)
     try:
         aval = aval_of(out)
     except TypeError:
         raise TypeError(
-            f"Gradient only defined for scalar-output functions: {name} returned {out!r} of type "
-            f"{type(out).__name__}. Return one number, for example the sum or mean."
+            f"Gradient only defined for scalar-output functions: {name} returned {_brief(out)}. "
+            f"Return one number, for example the sum or mean{_paired(out)}."
         ) from None
     if not isinstance(aval, ShapedArray) or aval.shape:
         raise TypeError(

@@ -216,6 +216,27 @@ def test_many_collectives_are_all_listed(browser, tmp_path):
     page.close()
 
 
+@pytest.mark.parametrize("measured", [False, True])
+def test_the_line_of_a_collective_is_seen_in_a_narrow_window(browser, tmp_path, measured):
+    one = sample.report().transfers[1].replace(
+        operand="f32[64@data,32@model]", pattern="column-parallel product, backward", reason="r",
+        bytes_in=81_924, bytes_out=81_924, measured_us=1234.0 if measured else None,
+    )  # fmt: skip
+    many = tuple(one.replace(reason=f"`w[{n}]` needs it", fix="") for n in range(20))
+    path = write_html(sample.report().replace(transfers=many), tmp_path / "r.html")
+    page = visit(browser, path)
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.get_by_role("tab", name="Collectives").click()
+    cells = page.locator(".xl-transfers tr[data-row]:visible").first.locator("td")
+    origin, line = (cells.nth(n).bounding_box() for n in (cells.count() - 2, cells.count() - 1))
+    pane = page.locator(".xl-collectives > .xl-scroll").bounding_box()
+    assert line["x"] + line["width"] <= pane["x"] + pane["width"] + 1
+    if not measured:
+        assert origin["x"] + origin["width"] <= line["x"] + 1, "nothing is under it"
+    assert page.complaints == []
+    page.close()
+
+
 def test_collectives_that_are_alike_unfold(browser, tmp_path):
     one = sample.report().transfers[1]
     many = tuple(one.replace(reason=f"`w[{n}]` needs it", fix="") for n in range(6))

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
+import xlab
 from tests.notebook.views import sample
+from xlab import P, observe
 from xlab.interpreters import communication, communication_costs
 from xlab.notebook import assets
-from xlab.notebook.views import dataflow, dataflow_data
+from xlab.notebook.views import dataflow, dataflow_data, resharding
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe import records as r
 from xlab.observe.records.text import text
+from xlab.observe.sharding.resharding import compare
+from xlab.sharding import AxisType, NamedSharding
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -61,6 +65,25 @@ def labels():
     return [
         [[list(p) for p in curve], dataflow.label_place(*curve, "64 B", taken)] for curve in curves
     ]
+
+
+@pytest.mark.parametrize("shape", [(8,), (8, 1), (1, 8)])
+def test_messages_of_one_column_do_not_run_through_devices_and_their_names(shape):
+    """All devices in one line stand in a ring, where no message passes a device; bytes stand in front of every arrow."""
+    mesh = xlab.make_mesh(shape, ("data", "model")[: len(shape)], axis_types=(AxisType.Auto,) * len(shape))  # fmt: skip
+    axis = "data" if shape[0] == 8 else "model"
+    before, after = (NamedSharding(mesh, spec) for spec in (P(axis), P(None, axis)))
+    drawn = html(resharding.moves_svg(compare(before, after, (64, 64)), observe.layout(before, (64, 64)).mesh))  # fmt: skip
+    places = re.findall(r"data-x='([-\d.]+)' data-y='([-\d.]+)'", drawn)
+    assert len(places) == 8 and min(len(set(xs)) for xs in zip(*places, strict=True)) > 4
+    assert f"{axis} ↻" in drawn
+    arrows = drawn[drawn.index("xl-arrows") : drawn.index("xl-axis")]
+    assert "<text" in arrows and "<path" not in arrows[arrows.index("<text") :]
+
+
+def test_columns_stand_close_where_there_are_many():
+    assert dataflow.beside(r.MeshInfo(("a",), (2,))) == 104
+    assert 8 * (44 + dataflow.beside(r.MeshInfo(("a",), (8,)))) <= 640
 
 
 def test_labels_of_close_arrows_stand_apart_or_not_at_all():

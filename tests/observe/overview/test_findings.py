@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import types
 
 import numpy as np
@@ -223,6 +224,41 @@ def test_structures_of_which_none_has_all_are_told_and_no_change_is_offered():
     )
 
 
+ANEW = {
+    "a cell that is run again": (
+        "def {name}(x):\n    return jnp.tanh(x) * 3\nf = {name}",
+        "define {name} once, before the loop or in a cell of its own",
+    ),
+    "a function that another makes": (
+        "def make():\n    def {name}(x):\n        return jnp.tanh(x) * 3\n    return {name}\nf = make()",
+        "define the function once, outside the loop or the function that makes it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_a_function_that_is_defined_anew_is_told_and_once_it_is_defined_there_is_no_more(name):
+    def recompiles():
+        return [x for x in observe.findings(names["f"], X) if x.kind == "recompile"]
+
+    code, change = ANEW[name]
+    called, names = f"anew{next(_numbers)}", {"jnp": jnp}
+    define = compile(code.format(name=called), f"<{called}>", "exec")
+    for _ in range(3):
+        exec(define, names)
+        xlab.jit(names["f"])(X)
+    (found,) = recompiles()
+    assert re.fullmatch(
+        r"compiled 2 times more, [\d.]+ .?s: the function is defined anew", found.text
+    )
+    assert found.change == change.format(name=called)
+    exec(define.replace(co_filename=f"<{called} again>"), names)
+    f = xlab.jit(names["f"])
+    for _ in range(3):
+        f(X)
+    assert f._cache_size() == 1
+
+
 @pytest.mark.parametrize("name", RECOMPILES)
 def test_a_recompile_has_a_change_that_was_compiled_and_keeps_one_program(name):
     def recompiles(calls, **how):
@@ -309,6 +345,42 @@ def test_edges_to_neighbors_have_a_name(put):
     conv = lambda x, f: xlab.lax.conv(x, f, (1, 1), "SAME")
     found = observe.findings(xlab.jit(conv), image, np.ones((3, 3, 3, 3), np.float32), tries=0)
     assert [p.name for p in found.patterns] == ["halo exchange"] and found.surprises == 0
+
+
+def _normed(h, axes):
+    mean = h.mean(axes, keepdims=True)
+    return (h - mean) / jnp.sqrt(((h - mean) ** 2).mean(axes, keepdims=True) + 1e-5)
+
+
+def _channels_first(x, f):
+    return _normed(xlab.lax.conv(x, f, (1, 1), "SAME"), (0, 2, 3))
+
+
+def _channels_last(x, f):
+    return _normed(jnp.moveaxis(xlab.lax.conv(x, f, (1, 1), "SAME"), 1, -1), (0, 1, 2))
+
+
+IMAGES = ((np.ones((8, 3, 8, 8), np.float32), "data"), (np.ones((5, 3, 3, 3), np.float32),))
+ROWS = (X, "data"), (np.ones((16, 4), np.float32),)
+
+
+@pytest.mark.parametrize(
+    ("f", "arguments"),
+    [(lambda x, w: _normed(jnp.tanh(x @ w), 0), ROWS), (_channels_first, IMAGES), (_channels_last, IMAGES)],
+    ids=["rows", "channels first", "channels last"],
+)  # fmt: skip
+def test_mean_and_variance_over_the_examples_of_a_batch_have_a_name(put, f, arguments):
+    found = observe.findings(xlab.jit(f), *(put(*a) for a in arguments), tries=0)
+    assert [(p.name, p.axes, p.count) for p in found.patterns] == [
+        ("batch statistics", ("data",), 2)
+    ]
+    assert found == () and found.surprises == 0
+
+
+def test_a_mean_over_features_is_no_batch_statistics(put):
+    x, w = put(X, "data"), put(np.ones((16, 4), np.float32), None, "model")
+    f = xlab.jit(lambda x, w: _normed(jnp.tanh(x @ w), -1))
+    assert "batch statistics" not in {p.name for p in observe.findings(f, x, w, tries=0).patterns}
 
 
 def test_a_program_that_must_stay_without_findings():

@@ -148,6 +148,20 @@ def test_what_does_not_apply_says_why():
     )
 
 
+def test_a_loss_with_something_besides_has_a_gradient():
+    made = observe.ladder(lambda w, x: (jnp.sum((x @ w) ** 2), {"h": x @ w}), W, X)
+    assert made.left_out == () and "grad" in [r.name for r in made.rungs]
+
+
+def test_why_there_is_no_gradient_is_said_in_a_line():
+    """Of types, not of values that are traced."""
+    whole = observe.ladder(lambda x: {"loss": x.sum(), "layers": [x * i for i in range(9)]}, X)
+    why = dict(whole.left_out)["grad"]
+    shape = f"float32[{','.join(map(str, X.shape))}]"
+    assert f"returned a dict of {shape}, {shape}, {shape}, {shape} and 6 more. Return" in why
+    assert "Tracer" not in why and len(why) < 250
+
+
 def test_derivatives_and_batches_of_other_arguments():
     made = observe.ladder(loss, X, W, argnums=1, in_axes=(0, None))
     rung = {r.name: r for r in made.rungs}

@@ -199,7 +199,10 @@ def test_a_definition_that_ran_again_is_told_from_a_loop():
     assert [d.cause for d in second.differences] == [
         "definition"
     ] and "was defined again" in second.reason
-    assert "run the cell that defines defined_again once" in second.fix and not first.differences
+    assert (
+        "define defined_again once, before the loop or in a cell of its own" in second.fix
+        and not first.differences
+    )
 
 
 def test_of_too_many_compiles_the_text_has_the_latest():

@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 
 import xlab
 from xlab import observe
-from xlab.notebook import formatters, options
+from xlab.notebook import formatters, inputs, options
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import call_of, jitted
 from xlab.sharding import Mesh
@@ -99,13 +99,11 @@ def _with(compiled: Any, kwargs: dict[str, Any]) -> Any:
 def _placed(fun: Any, args: tuple, kwargs: dict, text: str, over: Mesh) -> tuple[tuple, dict]:
     """Arguments placed by specs under the names of their parameters."""
     bound = inspect.signature(fun).bind(*args, **kwargs)
-    for name, spec in options.specs(text).items():
-        if name not in bound.arguments:
-            raise NameError(
-                f"--in names {name!r}, which is no argument of the call; its arguments are {', '.join(bound.arguments)}"
-            )
-        sharding = options.named_sharding(over, spec, name)
-        bound.arguments[name] = xlab.tree.map(
-            lambda x, s=sharding: xlab.device_put(x, s), bound.arguments[name]
+    specs = options.specs(text, paths=True)
+    if (wrong := inputs.of_none(specs, bound.arguments)) is not None:
+        raise NameError(
+            f"--in names {wrong!r}, which is no argument of the call; its arguments are {', '.join(bound.arguments)}"
         )
+    for name, value in bound.arguments.items():
+        bound.arguments[name] = inputs.placed(value, specs, over, name)
     return bound.args, bound.kwargs

@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 import xlab
 from xlab import observe
 from xlab.backend import caches
-from xlab.notebook import options
+from xlab.notebook import inputs, options
 from xlab.notebook.cell import Cell
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted
@@ -33,7 +33,10 @@ class Xjit(Magics):
         "f(x)",
         Option("mesh", "make a mesh, or use the current one if it is the same", "'data=4,model=2'"),
         Option(
-            "in", "partition specs of inputs, by name", "'x=data,None; w=None,model'", dest="ins"
+            "in",
+            "partition specs of inputs, by name or path, * for any number",
+            "'x=data,None; layers[*]['wq']=None,model'",
+            dest="ins",
         ),
         Option("out", "partition specs of outputs, by name", "'y=data'", dest="outs"),
         Option("static", "names that stay Python values although they hold arrays", "n,m"),
@@ -127,7 +130,7 @@ class Xjit(Magics):
 
 def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile) -> Any:
     """Makes the function, places its inputs, runs it, writes what it leaves; returns the last expression's value."""
-    ins, outs = options.specs(given.ins), options.specs(given.outs)
+    ins, outs = options.specs(given.ins, paths=True), options.specs(given.outs)
     mesh = options.mesh_to_compile_for(given.mesh) if given.target else options.mesh(given.mesh)
     if given.target:
         targets.check(given.target)
@@ -152,7 +155,7 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
     jitted = _jitted(made, shardings, options.names(given.donate))
     with set_mesh(mesh):
         arguments = [
-            _placed(value, ins.get(name), mesh, name)
+            inputs.placed(value, ins, mesh, name)
             for name, value in zip(made.reads, made.arguments(), strict=True)
         ]
         run.doing = "compiling"
@@ -210,23 +213,11 @@ def _jitted(cell: Cell, shardings: Any, donated: tuple[str, ...]) -> Any:
 
 
 def _check_names(cell: Cell, option: str, given: Any) -> None:
-    for name in given:
-        if name not in cell.reads:
-            raise NameError(
-                f"{option} names {name!r}, which is no input of the cell; its inputs are "
-                f"{', '.join(cell.reads) or 'none'} (names it reads that hold arrays)"
-            )
-
-
-def _placed(value: Any, spec: Any, mesh: Any, name: str) -> Any:
-    if spec is None:
-        return value
-    wanted = options.named_sharding(mesh, spec, name)
-    return (
-        options.typed(value, wanted)
-        if options.is_elsewhere(mesh)
-        else xlab.device_put(value, wanted)
-    )
+    if (name := inputs.of_none(given, cell.reads)) is not None:
+        raise NameError(
+            f"{option} names {name!r}, which is no input of the cell; its inputs are "
+            f"{', '.join(cell.reads) or 'none'} (names it reads that hold arrays)"
+        )
 
 
 def _repeat(jitted: Any, arguments: list[Any], given: Any) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xlab.notebook.views.draw import Node, h, key, table, warning
+from xlab.notebook.views.draw import Node, h, key, table, unshown, warning
 from xlab.observe.placing.patterns import pattern_of
 from xlab.observe.records import Buffer, Memory
 from xlab.observe.records.buffers import alive_at, live_bytes
@@ -122,9 +122,7 @@ def map_node(m: Memory) -> Node | None:
         "div",
         None,
         h("div", {"class": "xl-scroll"}, picture),
-        h("p", {"class": "xl-dim"}, f"{plural(left, 'small or short buffer')} not drawn")
-        if left
-        else None,
+        unshown(left, "small or short buffer", " not drawn"),
     )
 
 
@@ -301,13 +299,11 @@ def peak_node(m: Memory, places: Mapping[int, LayerPlace] | None = None) -> Node
         "div",
         None,
         table((("alive at the peak", ""), ("size", "n"), ("share", "n"), ("line", "n")), rows),
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(sum(len(g.members) for g, _ in left), 'more buffer')}, {size_text(sum(own for _, own in left))}",
-        )
-        if left
-        else None,
+        unshown(
+            sum(len(g.members) for g, _ in left),
+            "more buffer",
+            f", {size_text(sum(own for _, own in left))}",
+        ),
         h(
             "p",
             {"class": "xl-dim"},

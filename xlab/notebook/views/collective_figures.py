@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlab.interpreters import communication
-from xlab.notebook.views.dataflow import Box, arrow, boxes_of
+from xlab.notebook.views.dataflow import Box, arrow, arrows_node, boxes_of
 from xlab.notebook.views.draw import HUES, Node, clean, h
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo
@@ -43,8 +43,11 @@ def figure(r: Replay) -> Node | None:
 
 
 def places(mesh: MeshInfo) -> tuple[dict[int, Place], list[Any], float, float]:
-    """Centers of devices, labels, width and height: a ring for one axis, else the grid of the mesh."""
-    if len(mesh.axis_sizes) != 1 or not 2 < mesh.size <= 16:
+    """Centers of devices, labels, width and height: a ring for one axis, or one that has all devices, else the grid of the mesh."""
+    long = [
+        n for n, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True) if size == mesh.size
+    ]
+    if not long or not 2 < mesh.size <= 16:
         return mesh_places(mesh, 44, 34, (104, 52))
     radius = max(84.0, mesh.size * 13.0)
     middle = radius + 34
@@ -57,7 +60,7 @@ def places(mesh: MeshInfo) -> tuple[dict[int, Place], list[Any], float, float]:
     name = h(
         "text",
         {"x": middle, "y": 4, "class": "xl-axis xl-mid", "style": f"--hue:{HUES[0]}"},
-        f"{clean(mesh.axis_names[0])} ↻",
+        f"{clean(long[0])} ↻",
     )
     return centers, [name], 2 * middle, 2 * middle - 8
 
@@ -170,7 +173,7 @@ def sums(r: Replay, groups: Sequence[Sequence[int]], back: bool) -> Node | None:
                 "style": f"--hue:{hue}",
             },
             *hulls,
-            h("g", {"class": "xl-arrows"}, *arrows),
+            arrows_node(arrows),
             *labels,
             *devices,
             *nodes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.notebook.views.base import View
@@ -19,7 +19,7 @@ from xlab.notebook.views.dataflow_data import (
     transfers_data,
     was_measured,
 )
-from xlab.notebook.views.draw import HUES, Node, h, panel, table
+from xlab.notebook.views.draw import HUES, Node, h, panel, table, unshown
 from xlab.notebook.views.layout import MOST_DEVICES
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
@@ -100,9 +100,21 @@ WAITED = (
 )
 
 
+def beside(mesh: MeshInfo) -> float:
+    """Room between columns of devices: less where there are many, that what is written stays large enough to be read."""
+    return min(104.0, max(36.0, 640 / mesh.axis_sizes[-1] - 44))
+
+
+def arrows_node(arrows: Sequence[Node]) -> Node:
+    """Messages, their bytes in front of all of them."""
+    words = [part for a in arrows for part in a[2:] if part[0] == "text"]
+    lines = [[*a[:2], *(part for part in a[2:] if part[0] != "text")] for a in arrows]
+    return h("g", {"class": "xl-arrows"}, *lines, *words)
+
+
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     """The mesh with one round of a collective on it: one arrow per message, as thick as its bytes."""
-    centers, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
+    centers, labels, width, height = mesh_places(mesh, 44, 34, (beside(mesh), 40))
     rounds, what = rounds_of(t)
     largest = max((m[2] for messages in rounds for m in messages), default=1) or 1
     hue = (
@@ -147,7 +159,7 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
                 "aria-label": f"{transfer_name(t)} on the mesh, round 1",
                 "style": f"--hue:{hue}",
             },
-            h("g", {"class": "xl-arrows"}, *arrows),
+            arrows_node(arrows),
             *labels,
             *nodes,
         ),
@@ -277,9 +289,7 @@ def transfers_panel(
         )
         if later
         else None,
-        h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed")
-        if lighter
-        else None,
+        unshown(lighter, "lighter collective", " not listed"),
         totals(transfers, measured),
     ]
     found = mesh_of(transfers, mesh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table
+from xlab.notebook.views.draw import Node, h, panel, table, unshown
 from xlab.observe.records.diff import MARKS, Diff, Figure, Pair
 from xlab.observe.records.units import plural
 
@@ -14,6 +14,7 @@ MOST_PAIRS = 400
 
 MOST_FOLDED = 60
 AROUND = 3
+ALL = ": observe.text(record, limit=None) has them all"
 
 
 def figures_node(c: Diff) -> Node:
@@ -52,7 +53,7 @@ def pairs_node(pairs: tuple[Pair, ...], noun: str) -> Node:
                     {"class": "xl-folded"},
                     h("summary", None, f"{plural(len(hidden), noun)} the same"),
                     *map(_pair, hidden[:MOST_FOLDED]),
-                    _more(len(hidden) - MOST_FOLDED, noun),
+                    unshown(len(hidden) - MOST_FOLDED, f"more {noun}", ALL),
                 ),
                 *map(_pair, found[-AROUND:]),
             ]
@@ -64,19 +65,11 @@ def pairs_node(pairs: tuple[Pair, ...], noun: str) -> Node:
         "div",
         {"class": "xl-sides"},
         *rows,
-        _more(cut, f"{noun} that differs" if cut == 1 else f"differing {noun}"),
-    )
-
-
-def _more(count: int, noun: str) -> Node | None:
-    return (
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(count, 'more ' + noun)}: observe.text(record, limit=None) has them all",
-        )
-        if count > 0
-        else None
+        unshown(
+            cut,
+            f"more {noun} that differs" if cut == 1 else f"more differing {noun}",
+            ALL,
+        ),
     )
 
 

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from xlab.observe.records.units import plural
+
 Node = list[Any]
 
 LONGEST = 2000
@@ -137,6 +139,15 @@ def key(program: int, equation: int) -> str | None:
 def warning(*text: Any) -> Node:
     """A warning: sign, word, text."""
     return h("p", {"class": "xl-warn"}, h("b", None, "⚠ warning "), *text)
+
+
+def unshown(count: int, noun: str, rest: str = "") -> Node | None:
+    """A quiet line for what is not drawn; nothing where all of it is.
+
+    >>> html(unshown(3, "more row", " not drawn")), unshown(0, "more row")
+    ("<p class='xl-dim'>3 more rows not drawn</p>", None)
+    """
+    return h("p", {"class": "xl-dim"}, plural(count, noun) + rest) if count > 0 else None
 
 
 def panel(name: str, title: str, *children: Any) -> Node:

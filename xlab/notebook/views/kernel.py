@@ -10,7 +10,7 @@ import itertools
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean, clean_json, h, key, panel, table, warning
+from xlab.notebook.views.draw import Node, clean, clean_json, h, key, panel, table, unshown, warning
 from xlab.notebook.views.kernel_figures import lanes_figure, operand_figures, roofline_figure
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Report
@@ -58,14 +58,6 @@ def _error(words: str) -> Node:
     return h("p", {"class": "xl-error"}, h("b", None, "✕ error "), words)
 
 
-def _more(count: int) -> Node | None:
-    return (
-        h("p", {"class": "xl-dim"}, f"{count - MOST_NOTES:,} more of these")
-        if count > MOST_NOTES
-        else None
-    )
-
-
 def _faults(run: KernelRun) -> list[Node | None]:
     """What went wrong, and what is likely a mistake."""
     return [
@@ -73,12 +65,12 @@ def _faults(run: KernelRun) -> list[Node | None]:
             warning(fault_text(f)) if f.kind in MILD else _error(fault_text(f))
             for f in run.faults[:MOST_NOTES]
         ),
-        _more(len(run.faults)),
+        unshown(len(run.faults) - MOST_NOTES, "more fault"),
         *(
             warning(x.text, h("span", None, h("b", None, " Fix: "), x.fix) if x.fix else None)
             for x in run.lints[:MOST_NOTES]
         ),
-        _more(len(run.lints)),
+        unshown(len(run.lints) - MOST_NOTES, "more hint"),
     ]
 
 
@@ -194,19 +186,13 @@ def run_node(run: KernelRun) -> Node:
             "div",
             {"class": "xl-kernel-static"},
             *(_error(race_text(r)) for r in run.races[:MOST_NOTES]),
-            _more(len(run.races)),
+            unshown(len(run.races) - MOST_NOTES, "more race"),
             *(reversed(pictures) if len(run.cores) > 1 else pictures),
             h("p", {"class": "xl-dim"}, waits) if waits else None,
             h("pre", {"class": "xl-kernel-steps"}, "\n".join(clean(line, 240) for line in lines))
             if lines
             else None,
-            h(
-                "p",
-                {"class": "xl-dim"},
-                f"{plural(more, 'more step')}: with scripts on, all that were recorded can be scrubbed",
-            )
-            if more > 0
-            else None,
+            unshown(more, "more step", ": with scripts on, all that were recorded can be scrubbed"),
         ),
         h(
             "details",

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from xlab.notebook.views.draw import Node, h
+from xlab.notebook.views.draw import Node, h, unshown
 from xlab.notebook.views.mesh import svg
 from xlab.observe.records.kernel import (
     WRITES,
@@ -264,13 +264,7 @@ def lanes_figure(run: KernelRun) -> Node | None:
         "div",
         {"class": "xl-scroll"},
         picture,
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(cut, 'equation')} more: with scripts on, all can be scrubbed",
-        )
-        if cut > 0
-        else None,
+        unshown(cut, "equation", " more: with scripts on, all can be scrubbed"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, clean, h, panel
+from xlab.notebook.views.draw import Node, clean, h, panel, unshown
 from xlab.notebook.views.program import columns, equation_row
 from xlab.observe.records import Equation, Program
 from xlab.observe.records.ladder import Ladder, Rung, short_rule, signature
@@ -66,13 +66,7 @@ def rung_node(rung: Rung, index: int) -> Node:
         ),
         h("p", {"class": "xl-rung-in"}, h("code", None, signature(rung.program))),
         *rows,
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(more, 'more equation')}: with scripts on, all of it is here",
-        )
-        if more > 0
-        else None,
+        unshown(more, "more equation", ": with scripts on, all of it is here"),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, warning
+from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, unshown, warning
 from xlab.notebook.views.mesh import CELL, axis_legend, cell, label_of, mesh_svg, svg, used_axes
 from xlab.notebook.views.tabs import add_tab, report_mesh
 from xlab.observe.records import ArrayLayout, MeshInfo
@@ -58,7 +58,7 @@ def blocks_svg(layout: ArrayLayout) -> Node:
     w = max(CELL[0], min(longest, 24) * 7 + 12) if len(cols) <= 12 else 44
     hgt = CELL[1] if len(rows) <= 12 else 24
     names = [f"@{'+'.join(axes)}" if axes else "" for axes in spec]
-    left, top = max([64, *(7 * len(n) + 24 for n in names[-2:-1])]), 34
+    left, top = max([64, *(8 * len(n) + 26 for n in names[-2:-1])]), 34
     across = len(shown) if len(shown) < 4 else 4
     fw, fh = left + w * len(cols) + 18, top + hgt * len(rows) + 14
     hue = dict(zip(layout.mesh.axis_names, HUES * 2, strict=False)) if layout.mesh else {}
@@ -115,7 +115,7 @@ def blocks_svg(layout: ArrayLayout) -> Node:
         "div",
         None,
         svg(width, height, f"{layout.name} as blocks", parts),
-        h("p", {"class": "xl-dim"}, f"{plural(more, 'more facet')} not drawn") if more else None,
+        unshown(more, "more facet", " not drawn"),
     )
 
 
@@ -221,14 +221,11 @@ def _listed(layouts: list[ArrayLayout]) -> Node | None:
             f"{plural(len(shown), 'more line')}" if not more else f"the first {len(shown)}",
         ),
         h("pre", None, "\n".join(lines)),
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(more, 'more array')} not listed here: the page's script and "
-            "observe.text(report, limit=None) list all",
-        )
-        if more
-        else None,
+        unshown(
+            more,
+            "more array",
+            " not listed here: the page's script and observe.text(report, limit=None) list all",
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table
+from xlab.notebook.views.draw import Node, h, panel, table, unshown
 from xlab.observe.records import Compilation, Ledger
 from xlab.observe.records.ledger import compiles, sentence
 from xlab.observe.records.units import plural, time_text
@@ -111,15 +111,7 @@ def keys_node(c: Compilation, last: bool) -> Node | None:
         {"class": "xl-scroll"},
         table((("compile", "n"), *((part, "") for part in now)), rows, "xl-keys"),
     )
-    cut = (
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(left, 'older key')} not drawn; xlab.observe.ledger() has them",
-        )
-        if left
-        else None
-    )
+    cut = unshown(left, "older key", " not drawn; xlab.observe.ledger() has them")
     if last:
         return h("div", None, made, cut)
     return h(

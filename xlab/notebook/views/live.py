@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table
+from xlab.notebook.views.draw import Node, h, panel, table, unshown
 from xlab.observe.records.live import Live, LiveRow, devices_text, rows
 from xlab.observe.records.units import plural, size_text
 
@@ -58,13 +58,7 @@ def lines_node(live: Live) -> Node | None:
         "div",
         None,
         table((("made in", ""), ("arrays", "n"), ("bytes", "n"), ("", "")), listed),
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(len(left), 'more place')}, {size_text(sum(s for *_, s in left))}",
-        )
-        if left
-        else None,
+        unshown(len(left), "more place", f", {size_text(sum(s for *_, s in left))}"),
     )
 
 
@@ -85,7 +79,7 @@ def devices_table(devices: Sequence[tuple[int, int]]) -> Node:
         "div",
         None,
         table((("device", "n"), ("holds", "n"), ("", "")), listed),
-        h("p", {"class": "xl-dim"}, plural(left, "more device")) if left else None,
+        unshown(left, "more device"),
     )
 
 
@@ -183,13 +177,7 @@ def live_panel(live: Live) -> Node:
                 "xl-live-arrays",
             ),
         ),
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(left, 'smaller array')} not listed, {size_text(live.total - small)}",
-        )
-        if left
-        else None,
+        unshown(left, "smaller array", f" not listed, {size_text(live.total - small)}"),
     )
 
 

@@ -16,7 +16,7 @@ from xlab.notebook.views.buffers import (
     map_node,
     peak_node,
 )
-from xlab.notebook.views.draw import Node, h, panel, table
+from xlab.notebook.views.draw import Node, h, panel, table, unshown
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Buffer, Memory, Program
 from xlab.observe.records.repeats import LayerPlace, places
@@ -123,13 +123,7 @@ def buffers_node(m: Memory, places: Mapping[int, LayerPlace] | None = None) -> N
         table(
             (("buffer", ""), ("size", "n"), ("alive over the schedule", ""), ("line", "n")), rows
         ),
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(more, 'smaller buffer')} not listed, {size_text(sum(g.size for g in left))}",
-        )
-        if more
-        else None,
+        unshown(more, "smaller buffer", f" not listed, {size_text(sum(g.size for g in left))}"),
     )
 
 

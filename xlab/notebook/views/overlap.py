@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, finite, h, key, panel
+from xlab.notebook.views.draw import Node, finite, h, key, panel, unshown
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Report, Transfer
 from xlab.observe.records.overlap import Overlap, between_text, ideal_text, span_text
@@ -148,9 +148,7 @@ def overlaps_panel(transfers: Sequence[Transfer]) -> Node | None:
             for t in found[:MOST_SPANS]
             if t.overlap is not None
         ),
-        h("p", {"class": "xl-dim"}, f"{plural(more, 'more collective')} not drawn")
-        if more > 0
-        else None,
+        unshown(more, "more collective", " not drawn"),
     )
 
 

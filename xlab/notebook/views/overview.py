@@ -6,7 +6,7 @@ It has one screen. Each line leads to the tab that shows it.
 from __future__ import annotations
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.notebook.views.draw import Node, h, key, panel, table, unshown
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Program, Report, Transfer
 from xlab.observe.records.call_tree import Call
@@ -157,7 +157,7 @@ def tree_node(cost: StepCost) -> Node | None:
         "div",
         {"class": "xl-tree"},
         table((("the program", ""), ("share", ""), ("line", "n")), rows),
-        h("p", {"class": "xl-dim"}, f"{plural(left, 'smaller call')} not listed") if left else None,
+        unshown(left, "smaller call", " not listed"),
         h("p", {"class": "xl-dim"}, "strong: forward, faint: backward")
         if cost.backward_us
         else None,

@@ -11,7 +11,7 @@ from typing import Any
 
 from xlab.backend import caches
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import LONGEST, Node, clean, h, panel
+from xlab.notebook.views.draw import LONGEST, Node, clean, h, panel, unshown
 from xlab.notebook.views.levels import level_columns
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Equation, Program, Variable
@@ -338,15 +338,7 @@ def _pre(lines: list[str]) -> Node:
 
 
 def _more(count: int) -> Node | None:
-    return (
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(count, 'more line')}: with scripts on, all of it is here",
-        )
-        if count > 0
-        else None
-    )
+    return unshown(count, "more line", ": with scripts on, all of it is here")
 
 
 def _listing(lines: list[str]) -> list[Node | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.collective_figures import figure
-from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table
+from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, unshown
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo, Type
@@ -353,7 +353,7 @@ class ReplayView(View):
                         "xl-events",
                     ),
                 ),
-                h("p", {"class": "xl-dim"}, f"{plural(more, 'more event')}") if more > 0 else None,
+                unshown(more, "more event"),
             ),
         )
 

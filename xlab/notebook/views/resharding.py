@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.dataflow import arrow, boxes_of
-from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, warning
+from xlab.notebook.views.collective_figures import places
+from xlab.notebook.views.dataflow import arrow, arrows_node, boxes_of
+from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, unshown, warning
 from xlab.notebook.views.layout import MOST_DEVICES as DRAWN
 from xlab.notebook.views.layout import blocks_svg, layouts_data
-from xlab.notebook.views.mesh import axis_legend, mesh_places, svg
+from xlab.notebook.views.mesh import axis_legend, svg
 from xlab.observe.records import ArrayLayout
 from xlab.observe.records.resharding import (
     HEAD,
@@ -128,7 +129,7 @@ def _shades(
 
 def moves_svg(x: Resharding, mesh: Any) -> Node:
     """The mesh with an arrow per message; with a script, of one device at a time."""
-    centers, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
+    centers, labels, width, height = places(mesh)
     most = max((n for _, _, n in x.messages), default=1) or 1
     shown = (
         x.messages
@@ -169,16 +170,16 @@ def moves_svg(x: Resharding, mesh: Any) -> Node:
     return h(
         "svg",
         {
-            "viewBox": f"0 -16 {width} {height + 24}",
-            "width": width,
-            "height": height + 24,
+            "viewBox": f"-8 -16 {width + 16:g} {height + 24:g}",
+            "width": f"{width + 16:g}",
+            "height": f"{height + 24:g}",
             "role": "img",
             "class": "xl-moves-svg",
             "aria-label": "who sends to whom",
             "style": f"--hue:{HUES[0]}",
         },
+        arrows_node(arrows),
         *labels,
-        h("g", {"class": "xl-arrows"}, *arrows),
         *nodes,
     )
 
@@ -263,13 +264,7 @@ def resharding_panel(x: Resharding) -> Node:
             {"class": "xl-scroll"},
             table(list(zip(HEAD, _CLASSES, strict=True)), rows, "xl-devices"),
         ),
-        h(
-            "p",
-            {"class": "xl-dim"},
-            f"{plural(more, 'more device')}: observe.text(record, limit=None) shows all",
-        )
-        if more > 0
-        else None,
+        unshown(more, "more device", ": observe.text(record, limit=None) shows all"),
     )
 
 

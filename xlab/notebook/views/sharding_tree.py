@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table, warning
+from xlab.notebook.views.draw import Node, h, panel, table, unshown, warning
 from xlab.notebook.views.live import devices_table
 from xlab.observe.records.sharding_tree import ShardingTree, TreeRow, rows
 from xlab.observe.records.units import plural, size_text
@@ -86,7 +86,7 @@ def tree_panel(tree: ShardingTree) -> Node:
                 "xl-live-arrays",
             ),
         ),
-        h("p", {"class": "xl-dim"}, plural(left, "more line")) if left > 0 else None,
+        unshown(left, "more line"),
         devices_table(tree.devices) if tree.uneven else None,
     )
 

@@ -9,14 +9,14 @@ from collections.abc import Collection
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean_json, h, panel, table, warning
+from xlab.notebook.views.draw import Node, clean_json, h, panel, table, unshown, warning
 from xlab.notebook.views.kernel import kernel_data, kernels_panel
 from xlab.notebook.views.program import columns, program_node
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Step, StepTrace, Value
 from xlab.observe.records.nan_path import NanPath, Series
 from xlab.observe.records.stepper import writes_nan
-from xlab.observe.records.units import plural, significant
+from xlab.observe.records.units import significant
 
 SHOWN = 100
 
@@ -162,16 +162,8 @@ def steps_panel(trace: StepTrace) -> Node:
             "div",
             {"class": "xl-steps-static"},
             table(head, [step_row(s) for s in trace.steps[:SHOWN]]),
-            h(
-                "p",
-                {"class": "xl-dim"},
-                f"{plural(more, 'more recorded step')}: with scripts on, all can be scrubbed",
-            )
-            if more > 0
-            else None,
-            h("p", {"class": "xl-dim"}, f"{plural(cut, 'step')} ran without being recorded")
-            if cut > 0
-            else None,
+            unshown(more, "more recorded step", ": with scripts on, all can be scrubbed"),
+            unshown(cut, "step", " ran without being recorded"),
         ),
     )
 

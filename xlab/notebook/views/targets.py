@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.notebook.views.draw import Node, h, key, panel, table, unshown
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records.diff import Figure
 from xlab.observe.records.targets import AsyncOperation, Scheduled, headline
@@ -68,9 +68,7 @@ def flights_node(s: Scheduled) -> Node:
             ),
             rows,
         ),
-        h("p", {"class": "xl-dim"}, f"{plural(more, 'more operation')} not listed")
-        if more > 0
-        else None,
+        unshown(more, "more operation", " not listed"),
     )
 
 
@@ -149,9 +147,7 @@ class TargetsView(View):
                             None,
                             h("summary", None, f"scheduled module · {plural(len(lines), 'line')}"),
                             pre,
-                            h("p", {"class": "xl-dim"}, f"{plural(more, 'more line')} not shown")
-                            if more > 0
-                            else None,
+                            unshown(more, "more line", " not shown"),
                         )
                     ]
                     if lines

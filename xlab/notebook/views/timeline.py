@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, clean_json, finite, h, key, panel, table
+from xlab.notebook.views.draw import Node, clean_json, finite, h, key, panel, table, unshown
 from xlab.notebook.views.tabs import add_tab
 from xlab.notebook.views.timings import ticks
 from xlab.observe.records.timeline import Operation, Span, Timeline, merged, timeline_sentence
@@ -189,9 +189,7 @@ def longest_node(t: Timeline) -> Node:
         "div",
         None,
         table(head, rows, "xl-longest"),
-        h("p", {"class": "xl-dim"}, f"{plural(more, 'instruction')} more, all shorter")
-        if more > 0
-        else None,
+        unshown(more, "instruction", " more, all shorter"),
     )
 
 
@@ -214,12 +212,8 @@ def timeline_node(t: Timeline) -> Node:
         ),
         h("div", {"class": "xl-scroll xl-tl-host"}, chart(t)),
         legend(),
-        h("p", {"class": "xl-dim"}, f"{plural(hidden, 'more device')} not drawn")
-        if hidden > 0
-        else None,
-        h("p", {"class": "xl-dim"}, f"{plural(t.dropped, 'later operation')} not kept")
-        if t.dropped
-        else None,
+        unshown(hidden, "more device", " not drawn"),
+        unshown(t.dropped, "later operation", " not kept"),
         h("div", {"class": "xl-pair"}, shares_node(t), longest_node(t)),
     )
 

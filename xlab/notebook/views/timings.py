@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from xlab.notebook.views.draw import Node, clean_json, h, panel, table
+from xlab.notebook.views.draw import Node, clean_json, h, panel, table, unshown
 from xlab.notebook.views.ledger import ledger_node
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Ledger, Phase, Report, Timing
@@ -145,7 +145,7 @@ def waterfall(
         ),
         *out,
         _passes(passes),
-        h("p", {"class": "xl-dim"}, f"{plural(more, 'more row')} not drawn") if more else None,
+        unshown(more, "more row", " not drawn"),
     )
 
 
@@ -202,7 +202,7 @@ def log_node(log: tuple[LogLine, ...]) -> Node:
         {"class": "xl-log"},
         h("summary", None, f"log: {plural(len(log), 'line')}"),
         *rows,
-        h("p", {"class": "xl-dim"}, f"{plural(more, 'more line')} not drawn") if more else None,
+        unshown(more, "more line", " not drawn"),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean, h, panel, table
+from xlab.notebook.views.draw import Node, clean, h, panel, table, unshown
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.tabs import add_tab, placed_programs
 from xlab.observe.placing.patterns import groups_of
@@ -171,7 +171,7 @@ def _side(p: Placement) -> Node:
         )
         if shown
         else h("p", None, "no collectives"),
-        h("p", {"class": "xl-dim"}, plural(more, "more collective")) if more else None,
+        unshown(more, "more collective"),
     )
 
 
@@ -275,9 +275,7 @@ def what_if_panel(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> 
         children += [
             h("h3", None, function),
             table([("argument", ""), ("type", ""), ("spec", "")], rows),
-            h("p", {"class": "xl-dim"}, f"and {plural(more, 'more argument')}")
-            if more > 0
-            else None,
+            unshown(more, "more argument"),
             h("pre", {"class": "xl-code"}, code_of(function, arguments)),
         ]
     return panel(

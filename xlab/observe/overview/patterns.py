@@ -95,8 +95,10 @@ def _over_batch(t: Transfer, eqn: JaxprEqn, at: Inspection) -> bool:
     shape, spec = split_of(t.operand)
     made = at.argument_of(v) < 0 and shape == getattr(v.aval, "shape", ())
     summed = set(eqn.params["axes"])
-    inner = set(range(1, len(shape) - 1))
-    return made and len(shape) > 1 and summed in ({0}, {0} | inner) and set(t.axes) <= set(spec[0])
+    places = range(len(shape))
+    # Channels stand last or behind the examples.
+    whole = ({0}, {0, *places[1:-1]}, {0, *places[2:]})
+    return made and len(shape) > 1 and summed in whole and set(t.axes) <= set(spec[0])
 
 
 def _backward(at: Inspection, v: Any) -> bool:

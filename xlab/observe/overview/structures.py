@@ -12,7 +12,7 @@ from xlab.observe.overview.inspection import Inspection, one_program
 from xlab.observe.programs.rewriting import called_with, shardings_of
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import plural
+from xlab.observe.records.units import listed, plural
 
 NAMED = 3
 """Paths that are written out; of more, how many there are."""
@@ -38,8 +38,8 @@ def structured(at: Inspection, found: Finding, times: int) -> Iterable[Finding]:
         return
     missing = [n for n in whole if any(n not in given for given, _ in calls)]
     if missing:
-        how = f"pass {_listed(missing)} at every call: zeros, or what changes nothing, where there is nothing to pass"
-        found = found.replace(text=f"{found.text}: not every call has {_listed(missing)}")
+        how = f"pass {_named(missing)} at every call: zeros, or what changes nothing, where there is nothing to pass"
+        found = found.replace(text=f"{found.text}: not every call has {_named(missing)}")
     else:
         differ = [
             x for _, tree in calls if tree != in_tree for x in other_containers(tree, in_tree, list(whole))
@@ -66,7 +66,7 @@ def _apart(whole: dict[str, Any], calls: list[tuple[dict[str, Any], Any]]) -> st
         more = [n for n in given if n not in whole]
         if more:
             fewer = [n for n in whole if n not in given]
-            return f"one call has {_listed(fewer)} and another {_listed(more)}"
+            return f"one call has {_named(fewer)} and another {_named(more)}"
         for n, aval in given.items():
             if (aval.shape, aval.dtype) != (whole[n].shape, whole[n].dtype):
                 return (
@@ -75,9 +75,8 @@ def _apart(whole: dict[str, Any], calls: list[tuple[dict[str, Any], Any]]) -> st
     return ""
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(f"`{n}`" for n in names[:NAMED]) + more
+def _named(names: list[str]) -> str:
+    return listed([f"`{n}`" for n in names], NAMED)
 
 
 def _compiled(at: Inspection, whole: dict[str, Any], in_tree: Any, known: dict) -> ProgramStages:

@@ -92,6 +92,39 @@ def by_pattern(
     return tuple(out)
 
 
+def holds(pattern: str, name: str) -> bool:
+    """Whether a path is of a pattern, or a part of what is.
+
+    >>> holds("p", "p[12]['w']"), holds("p[*]", "p[12]['w']"), holds("p", "params['w']"), holds("p['w']", "p")
+    (True, True, False, False)
+    """
+    if matches(pattern, name):
+        return True
+    parts = _PART.findall(name)
+    return "".join(parts) == name and any(
+        matches(pattern, "".join(parts[:n])) for n in range(1, len(parts))
+    )
+
+
+def chosen(specs: Mapping[str, PartitionSpec], name: str) -> PartitionSpec | None:
+    """The spec of a path: that of a part before that of the whole, its own before that of a pattern.
+
+    >>> specs = {"p": PartitionSpec(), "p[*]": PartitionSpec("i"), "p[3]": PartitionSpec("j")}
+    >>> chosen(specs, "p[3]"), chosen(specs, "p[4]['w']"), chosen(specs, "x")
+    (P('j',), P('i',), None)
+    """
+    order = sorted(specs, key=lambda p: (-len(_PART.findall(p)), "*" in p))
+    return next((specs[p] for p in order if holds(p, name)), None)
+
+
+def unnamed(specs: Iterable[str], names: Sequence[str]) -> str:
+    """Why a pattern is none: no path is of it; empty where each has one."""
+    for pattern in specs:
+        if not any(holds(pattern, n) for n in names):
+            return f"no argument is {pattern!r}; there are {', '.join(dict.fromkeys(map(pattern_of, names)))}"
+    return ""
+
+
 def place(
     fun: Any, args: Sequence[Any], specs: Mapping[str, PartitionSpec], mesh: Mesh
 ) -> tuple[Any, ...]:
@@ -100,7 +133,8 @@ def place(
     Args:
         fun: the function, whose parameters name the paths; jitted or not.
         args: its positional arguments.
-        specs: by path such as `params['w']`, or by pattern, where `*` stands for any number: `params['layers'][*]['wq']`.
+        specs: by path such as `params['w']`, or by pattern, where `*` stands for any number: `params['layers'][*]['wq']`;
+            of what holds others, such as `params`, it is that of all in it.
         mesh: where they go.
 
     Returns:
@@ -121,15 +155,10 @@ def place(
     leaves, treedef = _tree.flatten(args)
     owner = own(fun, "_xlab_jit") or jit(fun)._xlab_jit
     names = argument_names(owner.fun, _tree.structure((args, {})), len(leaves))
-    unused = [p for p in specs if not any(matches(p, n) for n in names)]
-    if unused:
-        raise ValueError(
-            f"no argument is {unused[0]!r}; there are {', '.join(dict.fromkeys(map(pattern_of, names)))}"
-        )
-    exact = sorted(specs, key=lambda p: "*" in p)
-    found = [
-        specs[next((p for p in exact if matches(p, n)), "")] if any(matches(p, n) for p in exact) else PartitionSpec()
-        for n in names
-    ]  # fmt: skip
-    put = [device_put(x, NamedSharding(mesh, spec)) for x, spec in zip(leaves, found)]
+    if wrong := unnamed(specs, names):
+        raise ValueError(wrong)
+    put = [
+        device_put(x, NamedSharding(mesh, chosen(specs, n) or PartitionSpec()))
+        for x, n in zip(leaves, names)
+    ]
     return tuple(_tree.unflatten(treedef, put))

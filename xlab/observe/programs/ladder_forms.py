@@ -24,6 +24,7 @@ from xlab.parallel.shard_map import shard_map
 from xlab.sharding import PartitionSpec, get_mesh
 from xlab.transforms.grad import grad
 from xlab.transforms.jvp import jvp
+from xlab.transforms.make_jaxpr import eval_shape
 from xlab.transforms.vjp import vjp
 from xlab.transforms.vmap import vmap
 
@@ -179,8 +180,11 @@ def _transpose(form: Form) -> Form:
 
 
 def _grad(form: Form) -> Form:
+    """The gradient; of a number that comes along with something else, such as a loss with its predictions, the number's."""
     _of_floats(form, "grad")
-    return form._replace(fun=grad(form.fun, argnums=form.argnums))
+    out = eval_shape(form.fun, *form.args)
+    pair = type(out) is tuple and len(out) == 2 and getattr(out[0], "shape", None) == ()
+    return form._replace(fun=grad(form.fun, form.argnums, has_aux=pair))
 
 
 def _vmap(form: Form) -> Form:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.source import Source
 from xlab.observe.records.text import add_form
-from xlab.observe.records.units import plural, size_text, table
+from xlab.observe.records.units import listed, plural, size_text, table
 
 
 @record_type
@@ -97,11 +97,7 @@ def devices_text(ids: tuple[int, ...]) -> str:
     ordered = sorted(ids)
     if ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"devices {ordered[0]}–{ordered[-1]}"
-    return (
-        "devices "
-        + ", ".join(map(str, ordered[:8]))
-        + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
-    )
+    return f"devices {listed([str(i) for i in ordered], 8)}"
 
 
 def live_text(record: Live, options: Any = None) -> str:
@@ -111,7 +107,7 @@ def live_text(record: Live, options: Any = None) -> str:
         return "no array of xlab is alive"
     limit = getattr(options, "limit", None)
     shown = rows(record.arrays)[:limit]
-    listed = [
+    lines_of = [
         ("name", "array", "bytes", "on", "made in"),
         *(
             (
@@ -125,7 +121,7 @@ def live_text(record: Live, options: Any = None) -> str:
         ),
     ]
     more = count - sum(r.number for r in shown)
-    lines = [table(listed, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
+    lines = [table(lines_of, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
     lines.append(
         f"{size_text(record.total)} in {plural(count, 'array')}"
         + (
@@ -136,9 +132,7 @@ def live_text(record: Live, options: Any = None) -> str:
     )
     if len(record.devices) > 1:
         lines.append(
-            "per device: "
-            + ", ".join(f"{i} {size_text(n)}" for i, n in record.devices[:16])
-            + (f" and {len(record.devices) - 16} more" if len(record.devices) > 16 else "")
+            f"per device: {listed([f'{i} {size_text(n)}' for i, n in record.devices], 16)}"
         )
     return "\n".join(lines)
 

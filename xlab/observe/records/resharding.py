@@ -8,7 +8,7 @@ from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.layout import ArrayLayout
 from xlab.observe.records.text import add_form
 from xlab.observe.records.transfers import Transfer
-from xlab.observe.records.units import plural, size_text, table, time_text
+from xlab.observe.records.units import listed, plural, size_text, table, time_text
 
 SHOWN = 16
 
@@ -110,9 +110,7 @@ def device_rows(x: Resharding) -> list[tuple[str, ...]]:
     for block in x.after.blocks:
         d = block.device
         found = sources.get(d, [])
-        parts = ", ".join(f"{s}: {size_text(n)}" for s, n in found[:6]) + (
-            f" and {len(found) - 6} more" if len(found) > 6 else ""
-        )
+        parts = listed([f"{s}: {size_text(n)}" for s, n in found], 6)
         rows.append(
             (
                 str(d),

@@ -7,7 +7,7 @@ from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.program import Program
 from xlab.observe.records.source import Source
 from xlab.observe.records.text import Options, add_form, limited
-from xlab.observe.records.units import plural, significant
+from xlab.observe.records.units import listed, plural, significant
 
 
 @record_type
@@ -110,8 +110,7 @@ def _by_device(v: Value) -> str:
     ]
     if len(set(spans)) < 2:
         return ""
-    more = f", and {len(spans) - 8} more" if len(spans) > 8 else ""
-    return f"by device: {', '.join(spans[:8])}{more}"
+    return f"by device: {listed(spans, 8)}"
 
 
 def value_text(v: Value, o: Options) -> str:

@@ -31,6 +31,17 @@ def processes_text(numbers: Sequence[int]) -> str:
     return f"process{'es' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
+def listed(parts: Sequence[str], most: int, noun: str = "") -> str:
+    """Parts with commas between them; of many the first, and how many more there are.
+
+    >>> listed(["a", "b"], 2), listed("abcd", 2), listed("abcd", 3, "argument")
+    ('a, b', 'a, b and 2 more', 'a, b, c and 1 more argument')
+    """
+    left = len(parts) - most
+    more = "" if left <= 0 else f" and {plural(left, f'more {noun}') if noun else f'{left:,} more'}"
+    return ", ".join(parts[:most]) + more
+
+
 def time_text(us: float | None) -> str:
     """Microseconds with three significant digits.
 

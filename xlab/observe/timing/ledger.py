@@ -35,7 +35,7 @@ _FIXES = {
     "layout": "ask every jit of the function for the same layout, or leave it to the default: in_shardings=sharding instead of a Format",
     "jit": "call jit once and keep what it returns: {what} = xlab.jit({what})",
     "function": "define the function once, outside the loop or the function that makes it",
-    "definition": "run the cell that defines {what} once; in a loop, define it before the loop",
+    "definition": "define {what} once, before the loop or in a cell of its own",
 }
 _DISK_FIXES = {
     "jaxlib": "programs are stored per version of jaxlib: the first run after an upgrade compiles",

@@ -59,6 +59,11 @@ export function arrowNode(a, b, size, largest, taken, half) {
     at ? h("text", { class: "xl-bytes", ...at }, bytes(size)) : null);
 }
 
+/** Shows messages and nothing else, their bytes in front of all of them. */
+export function showArrows(group, made) {
+  group.replaceChildren(...made, ...made.flatMap((node) => [...node.querySelectorAll(".xl-bytes")]));
+}
+
 /** A collective's schedule under one way of doing it: messages between devices, and what each device holds before a round. */
 export function scheduleOf(t, way) {
   if (t.rounds.length) {
@@ -232,7 +237,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   const stage = section.querySelector(".xl-stage");
   if (!stage) return null;
   const size = meshSize(mesh);
-  const places = meshPlaces(mesh, boxWide, boxTall, size > 64 ? [12, 12] : [88, 34]);
+  const places = meshPlaces(mesh, boxWide, boxTall, size > 64 ? [12, 12] : [Math.min(88, Math.max(30, 640 / mesh.sizes.at(-1) - boxWide)), 34]);
   const position = new Map(Array.from({ length: size }, (_, i) => [deviceAt(mesh, i), i]));
   const center = (device) => places.centers[position.get(device)];
   const title = h("h3", {});
@@ -299,7 +304,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     const largest = Math.max(1, ...[...links.values()].map((m) => m.size));
     const half = [boxWide / 2 + 1, boxTall / 2 + 1];
     const taken = takenBy([...position.keys()].map(center), half);
-    arrows.replaceChildren(...[...links.values()].map((m) => arrowNode(center(m.a), center(m.b), m.size, largest, taken, half)));
+    showArrows(arrows, [...links.values()].map((m) => arrowNode(center(m.a), center(m.b), m.size, largest, taken, half)));
     const sum = messages.reduce((a, m) => a + m.size, 0);
     line.textContent = messages.length ? `${links.size} link${links.size > 1 ? "s" : ""} used, ${bytes(largest)} on the busiest, ${bytes(sum)} in all` : schedule.count ? "done: what each device has afterwards" : schedule.what;
     drawHeld(t, schedule, r);

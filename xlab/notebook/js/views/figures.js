@@ -129,8 +129,11 @@ export function figureOf(root, parts, size) {
     if (was[2] !== undefined) document.body.dataset.jpThemeLight = "true";
     root.setAttribute("style", `width:${layout}px;max-width:none;--jp-layout-color0:#fff;--jp-layout-color1:#f5f7f9;--jp-ui-font-color1:#1b1f24;--jp-ui-font-color2:#5a6572;--jp-border-color2:#dde2e8;--vscode-editor-foreground:#1b1f24;--vscode-editor-background:#fff;${/--xl-hatch:[^;]*/.exec(was[1] ?? "")?.[0] ?? ""}`);
     // A table that is wider gets its room, at the price of smaller letters: a figure cannot be scrolled.
-    const over = Math.max(0, ...parts.flatMap((p) => [...p.querySelectorAll(".xl-scroll")]).map((el) => el.scrollWidth - el.clientWidth));
-    if (over > 1) root.style.width = `${Math.min(2 * layout, layout + over)}px`;
+    // Once more, for with more room a table may have wider columns.
+    for (let width = layout, turn = 0; turn < 2; turn += 1) {
+      const over = Math.max(0, ...parts.flatMap((p) => [...p.querySelectorAll(".xl-scroll")]).map((el) => el.scrollWidth - el.clientWidth));
+      if (over > 1) root.style.width = `${(width = Math.min(2 * layout, width + over))}px`;
+    }
     const boxes = parts.map((p) => p.getBoundingClientRect());
     const wide = Math.max(layout, ...boxes.map((r) => r.width));
     const from = { left: Math.min(...boxes.map((r) => r.left)), top: Math.min(...boxes.map((r) => r.top)) };

@@ -104,7 +104,7 @@ export function blocksPicture(form, mesh, held, name) {
   const w = cols.length <= 12 ? Math.max(62, Math.min(longest, 24) * 7 + 12) : 44;
   const tall = rows.length <= 12 ? 34 : 24;
   const names = spec.map((axes) => (axes.length ? `@${axes.join("+")}` : ""));
-  const left = Math.max(64, 7 * (names[rank - 2] || "").length + 24);
+  const left = Math.max(64, 8 * (names[rank - 2] || "").length + 26);
   const top = 34;
   const across = Math.min(shown.length, 4);
   const wide = left + w * cols.length + 18;

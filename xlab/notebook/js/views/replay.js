@@ -3,7 +3,7 @@ import { bytes } from "../kit/format.js";
 import { makePlayer } from "./player.js";
 import { definePanel } from "../kit/panels.js";
 import { deviceAt, meshPlaces, meshSize } from "./mesh.js";
-import { arrowNode, curve, takenBy } from "./dataflow.js";
+import { arrowNode, curve, showArrows, takenBy } from "./dataflow.js";
 
 /** A collective step by step: arrows of a step, and what every device holds after it; what the step wrote is marked. */
 
@@ -78,7 +78,7 @@ definePanel("replay", (section, { data, bin }) => {
     const largest = Math.max(1, ...messages.map((m) => m.size));
     const half = [wide / 2 + 1, tall / 2 + 1];
     const taken = takenBy(data.devices.map(center), half);
-    arrows.replaceChildren(...messages.map((m) => (data.oneSided ? halves(center(m.src), center(m.dst), m.size, half) : arrowNode(center(m.src), center(m.dst), m.size, largest, taken, half))));
+    showArrows(arrows, messages.map((m) => (data.oneSided ? halves(center(m.src), center(m.dst), m.size, half) : arrowNode(center(m.src), center(m.dst), m.size, largest, taken, half))));
     const sum = messages.reduce((a, m) => a + m.size, 0);
     line.textContent = messages.length ? `${messages.length} link${messages.length > 1 ? "s" : ""} used, ${bytes(sum)}${messages.some((m) => m.adds) ? "; what arrives is added" : ""}` : i === 0 ? "each device takes what it has" : "each device keeps what is its own";
     drawTiles(i + 1);

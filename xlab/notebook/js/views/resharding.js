@@ -2,7 +2,7 @@ import { h, listen } from "../kit/dom.js";
 import { bytes } from "../kit/format.js";
 import { makePlayer } from "./player.js";
 import { definePanel } from "../kit/panels.js";
-import { arrowNode, takenBy } from "./dataflow.js";
+import { arrowNode, showArrows, takenBy } from "./dataflow.js";
 import { readLayouts } from "./layout.js";
 import { blocksPicture } from "./mesh.js";
 
@@ -29,7 +29,7 @@ export function mountResharding(section, data, bin) {
     const of = devices[i];
     const shown = data.messages.filter(([s, t]) => of < 0 || s === of || t === of);
     const taken = takenBy([...places.values()]);
-    arrows.replaceChildren(...shown.filter(([s, t]) => places.has(s) && places.has(t)).map(([s, t, n]) => {
+    showArrows(arrows, shown.filter(([s, t]) => places.has(s) && places.has(t)).map(([s, t, n]) => {
       const node = arrowNode(places.get(s), places.get(t), n, most, taken);
       if (of >= 0) node.classList.add(t === of ? "xl-arrives" : "xl-leaves");
       return node;

@@ -13,7 +13,7 @@ from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.rewriting import lowered
 from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import plural, size_text
+from xlab.observe.records.units import listed, plural, size_text
 
 _WRITES = frozenset(
     ("dynamic_update_slice", "scatter", "scatter_add", "scatter-add", "scatter_mul")
@@ -44,9 +44,10 @@ def donations(at: Inspection) -> Iterable[Finding]:
     if total < LEAST:
         return
     names = _heads(at, list(taken))
+    said = listed([f"`{n}`" for n in names], 4, "argument")
     found = at.finding(
         "missed donation",
-        f"{_listed(names)} {'comes' if len(names) == 1 else 'come'} back with new values ({plural(len(taken), 'array')}), and old and new need memory at once",
+        f"{said} {'comes' if len(names) == 1 else 'come'} back with new values ({plural(len(taken), 'array')}), and old and new need memory at once",
         _makers_of(at, taken),
         nbytes=total,
         tab="memory",
@@ -83,12 +84,6 @@ def _heads(at: Inspection, numbers: list[int]) -> tuple[str, ...]:
     info = at.stages.closed.jaxpr.debug_info
     cut = lambda s: s.split("[")[0].split(".")[0]
     return tuple(dict.fromkeys(cut(info.arg_name(i)) for i in numbers))
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    shown = [f"`{n}`" for n in names[:4]]
-    more = [plural(len(names) - 4, "more argument")] if len(names) > 4 else []
-    return " and ".join([*shown, *more])
 
 
 def _makers_of(at: Inspection, taken: dict[int, int]) -> JaxprEqn | None:

@@ -35,6 +35,10 @@ _CAUSES = {
 }
 
 
+_OBJECTS = ("function", "definition", "jit")
+"""Causes of which nothing more is to be said: one object and another."""
+
+
 @kind("recompile")
 def recompiles(at: Inspection) -> Iterable[Finding]:
     """Compiles of the program's function, by their cause."""
@@ -51,7 +55,7 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
         said = _CAUSES[cause].format(what=f"`{what}`" if what else "an argument")
         was = (
             ""
-            if cause == "structure"
+            if cause in ("structure", *_OBJECTS)
             else next(
                 (f": {d.was} and {d.now}" for d in last.differences[:1] if d.was and d.now), ""
             )
