@@ -127,15 +127,17 @@ class Primitive:
             args = state.insert_pvary(self, args)
         return here["trace"].process_primitive(self, args, params)
 
-    def bind_with_trace(self, trace, args, params):
-        """Applies the primitive under the interpretation of a trace."""
+    def bind_with_trace(self, trace, args, avals, params, /):
+        """Applies the primitive to arguments of the types `avals` under the interpretation of a trace."""
         return trace.process_primitive(self, args, params)
 
     def def_bind_with_trace(self, bind_with_trace: Callable) -> Callable:
-        """Sets `(trace, args, params) -> results`, called instead of the trace's own `process_primitive` when the primitive is applied."""
+        """Sets `(trace, args, avals, params) -> results`, called instead of the trace's own `process_primitive` when the primitive is applied."""
         # Each hides the method of the same name on this one primitive.
         self.bind_with_trace = bind_with_trace  # type: ignore[method-assign]
-        self.bind = lambda *args, **params: bind_with_trace(state.trace, args, params)  # type: ignore[method-assign]
+        self.bind = lambda *args, **params: bind_with_trace(  # type: ignore[method-assign]
+            state.trace, args, [_avals.aval_of(a) for a in args], params
+        )
         return bind_with_trace
 
     def get_bind_params(self, params: dict) -> dict:

@@ -240,10 +240,11 @@ class _EqualStore(Store):
 
 def _run_generator(gen, fun, *args, **kwargs):
     steps = gen(*args, **kwargs)
-    inner, keywords = next(steps)
-    answer = steps.send(fun(*inner, **keywords))
-    steps.close()
-    return answer
+    try:
+        inner, keywords = next(steps)
+        return steps.send(fun(*inner, **keywords))
+    finally:
+        steps.close()  # what it entered, such as a trace, is left now and not when it is collected
 
 
 def _run_generator_with_aux(gen, fun, store, *args, **kwargs):
