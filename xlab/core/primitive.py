@@ -129,7 +129,11 @@ class Primitive:
 
     def bind_with_trace(self, trace, args, avals, params, /):
         """Applies the primitive to arguments of the types `avals` under the interpretation of a trace."""
-        return trace.process_primitive(self, args, params)
+        outer, state.trace = state.trace, trace
+        try:
+            return trace.process_primitive(self, args, params)
+        finally:
+            state.trace = outer
 
     def def_bind_with_trace(self, bind_with_trace: Callable) -> Callable:
         """Sets `(trace, args, avals, params) -> results`, called instead of the trace's own `process_primitive` when the primitive is applied."""

@@ -64,8 +64,6 @@ class Trace:
     )
 
     alive: bool
-    process_custom_jvp: Callable[..., Any]  # of traces that handle custom derivatives
-    process_custom_vjp: Callable[..., Any]
 
     def __init__(self):
         self.alive = True
@@ -78,12 +76,41 @@ class Trace:
     def process_primitive(self, prim, args, params):
         raise NotImplementedError(f"{type(self).__name__} does not define process_primitive")
 
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        """A call of a function with a rule of its own; a trace written for JAX's public API has it as `process_custom_jvp_call`."""
+        return self._custom_call("process_custom_jvp_call", prim, (fun, jvp), args, params)
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        """As `process_custom_jvp`, of rules forwards and backwards: `process_custom_vjp_call`."""
+        return self._custom_call("process_custom_vjp_call", prim, (fun, fwd, bwd), args, params)
+
+    def _custom_call(self, name, prim, functions, args, params):
+        rule = getattr(self, name, None)
+        if rule is None:
+            raise NotImplementedError(f"{type(self).__name__} does not define {name}")
+        given = {"symbolic_zeros": params.get("symbolic_zeros", False)}
+        if len(functions) == 3:
+            given["out_trees"] = getattr(functions[2], "out_trees", None)
+        return rule(prim, *map(_Wrapped, functions), args, **given)
+
     def cur_qdd(self, x: Any) -> Any:
         """The state of a value of a mutable hi type (`hi_types.py`)."""
         if isinstance(x, Tracer):
             return x._trace.cur_qdd(x)
         parent = getattr(self, "parent", None)
         return x.cur_qdd() if parent is None else parent.cur_qdd(x)
+
+
+class _Wrapped:
+    """A function as traces written for JAX's public API call it."""
+
+    __slots__ = ("call_wrapped", "f")
+
+    def __init__(self, fun):
+        self.f = self.call_wrapped = fun
+
+    def __call__(self, *args):
+        return self.f(*args)
 
 
 class EvalTrace(Trace):

@@ -387,6 +387,10 @@ class _FlatBackward:
     def n_outputs(self) -> int:
         return self.trees["n"]
 
+    def out_trees(self):
+        """The structures of the results and of the residuals, once the forward rule was called."""
+        return self.trees["out"], self.trees["res"]
+
     def __call__(self, *args):
         n_res = len(args) - self.n_outputs
         residuals = _tree.unflatten(self.trees["res"], args[:n_res])
