@@ -70,7 +70,7 @@ def test_traces_of_libraries_see_calls_with_rules():
         with core.set_current_trace(trace):
             out = double(xlab.nn.relu(cube(2.0)))
     assert float(out) == 16.0
-    assert trace.seen == ["cube", "integer_pow", "relu", "max", "<lambda>", "mul"], trace.seen
+    assert trace.seen == ["cube", "_relu", "max", "<lambda>", "mul"]
 
 
 def test_a_trace_says_what_it_does_not_define():
