@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import xlab
 from tests.observe import sample_programs as programs
-from xlab import lax, observe
+from xlab import P, lax, observe
 from xlab import numpy as jnp
 from xlab.notebook.experiments import handlers
 from xlab.notebook.views import base
@@ -37,6 +37,38 @@ def test_a_change_is_answered_with_both_sides(ask):
     large = ask("what_if", program=0, placement='{"mesh": [["data", 64], ["model", 8]]}')["answer"]
     assert large["after"]["mesh"]["axis_sizes"] == [64, 8]
     assert made["before"]["step_us"] > 0 and made["after"]["step_us"] > 0
+
+
+@pytest.mark.parametrize("title", ["net.step(weights, batch['x'])", "In[3]"])
+def test_the_code_to_paste_runs_where_the_call_or_the_cell_ran(title):
+    """Under the names of the call, which are not those of the parameters, and of a cell under those that it reads."""
+    put = programs.put
+    ws = [{"up": put(np.ones((64, 128)), None, "data")} for _ in range(2)]
+    x = put(np.ones((64, 64)), "data", None)
+    called = title != "In[3]"
+
+    def step(params, x):
+        return sum(lax.tanh(programs.matmul(x, p["up"])) for p in params)
+
+    def cell(weights, x):
+        return step(weights, x)
+
+    f = xlab.jit(step if called else cell)
+    with observe.record() as session:
+        f(ws, x)
+    report = observe.report(session).replace(title=title)
+    (known,) = ReportView().data(report)["whatif"]
+    found = handlers(session.subjects, title=title)["search"](
+        program=0, placement='{"vary": [0, 1, 2], "shapes": false}'
+    )
+    last = found.code.splitlines()[-1]
+    assert last.startswith(known["put"])
+    scope = {"weights": ws, "batch": {"x": x}, "x": None if called else x}
+    exec(found.code, scope)
+    root = "params" if called else "weights"
+    spec = scope["specs"].get(f"{root}[*]['up']", P())
+    assert all(P(*w["up"].sharding.spec) == spec for w in scope["weights"])
+    assert scope["x"].shape == x.shape and scope["x"].sharding.mesh.shape == scope["mesh"].shape
 
 
 def test_a_search_is_answered_in_turns_that_a_page_can_stop(ask):

@@ -8,6 +8,7 @@ from typing import Any
 from xlab import observe
 from xlab.notebook.views.whatif import SECONDS, TURN, read_options, read_placement
 from xlab.observe.overview.findings import proved
+from xlab.observe.placing.patterns import call_of
 from xlab.observe.placing.search import Search
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.stages import program_stages
@@ -16,13 +17,14 @@ from xlab.observe.records.whatif import Ranking, WhatIf, count_of
 
 
 def handlers(
-    subjects: Sequence[Any], findings: Callable[[], Sequence[Finding]] = tuple
+    subjects: Sequence[Any], findings: Callable[[], Sequence[Finding]] = tuple, title: str = ""
 ) -> dict[str, Callable[..., Any]]:
     """Answers to `what_if` and `search`, by number of the program in the report, and to `prove`, by number of the finding.
 
     Args:
         subjects: the programs.
         findings: gives those of the report, once there is one.
+        title: the call or the cell that was looked at; its names are those of code to paste.
 
     Example:
         >>> import numpy as np, xlab
@@ -42,6 +44,8 @@ def handlers(
             )
         if program not in made:
             made[program] = observe.Experiment(subjects[program])
+            trying = made[program]
+            trying.call = call_of(title, trying.stages.name, trying.every, len(subjects) == 1)
         return made[program]
 
     def numbered(trying: Any, numbers: Any) -> None:

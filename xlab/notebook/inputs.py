@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from xlab import device_put, tree
 from xlab.notebook import options
-from xlab.observe.placing.patterns import chosen, unnamed
+from xlab.observe.placing.patterns import chosen, root_of, unnamed
 from xlab.sharding import Mesh, PartitionSpec
 
 
@@ -18,12 +17,12 @@ def of_none(paths: Iterable[str], names: Iterable[str]) -> str | None:
     >>> of_none(["p['w']", "x"], ["p"])
     'x'
     """
-    return next((p for p in paths if _root(p) not in names), None)
+    return next((p for p in paths if root_of(p) not in names), None)
 
 
 def placed(value: Any, specs: Mapping[str, PartitionSpec], mesh: Mesh, name: str) -> Any:
     """An input, or those of its parts that a spec is given for, as the specs say: types only where the mesh is not of this machine."""
-    mine = {path: s for path, s in specs.items() if _root(path) == name}
+    mine = {path: s for path, s in specs.items() if root_of(path) == name}
     if not mine:
         return value
     leaves, structure = tree.flatten_with_path(value)
@@ -32,10 +31,6 @@ def placed(value: Any, specs: Mapping[str, PartitionSpec], mesh: Mesh, name: str
         raise ValueError(f"--in: {wrong}")
     put = [_put(x, chosen(mine, n), mesh, n) for n, (_, x) in zip(names, leaves, strict=True)]
     return tree.unflatten(structure, put)
-
-
-def _root(path: str) -> str:
-    return re.split(r"[.\[]", path)[0]
 
 
 def _put(value: Any, spec: PartitionSpec | None, mesh: Mesh, name: str) -> Any:

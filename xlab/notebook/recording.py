@@ -153,7 +153,9 @@ def show_report(
         return None  # nothing was recorded: there is only the error, and its traceback tells it
     shell = formatters.kernel_shell()
     handlers = (
-        experiments.handlers(run.session.subjects, lambda: shown[0].findings if shown else ())
+        experiments.handlers(
+            run.session.subjects, lambda: shown[0].findings if shown else (), run.title
+        )
         if shell is not None
         else None
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from xlab.observe.records.units import plural
@@ -69,7 +69,7 @@ def finite(x: float | None) -> float | None:
 def h(tag: str, attributes: dict[str, Any] | None = None, *children: Any) -> Node:
     """Return a node. Attributes that are None are left out; children may be nodes, text, numbers, None or lists of them."""
     kept = {
-        k: (clean(v) if k not in DRAWN else v) if isinstance(v, str) else str(v)
+        k: (clean(v) if k not in DRAWN else v) if isinstance(v, str) else str(v).removesuffix(".0")
         for k, v in (attributes or {}).items()
         if v is not None
     }
@@ -129,6 +129,16 @@ def _print(node: Node | str, put: Any) -> None:
     for child in children:
         _print(child, put)
     put(f"</{tag}>")
+
+
+def tags_and_classes(tree: Node | str) -> Iterator[str]:
+    """What rules of style can name of a tree."""
+    if isinstance(tree, str):
+        return
+    yield tree[0]
+    yield from str(tree[1].get("class") or "").split()
+    for child in tree[2:]:
+        yield from tags_and_classes(child)
 
 
 def key(program: int, equation: int) -> str | None:

@@ -30,7 +30,7 @@ def coordinates(mesh: MeshInfo) -> dict[int, tuple[int, ...]]:
 def shade(axis: int, index: int, size: int) -> str:
     """The style of one index along one axis: the axis' hue, lighter with the index."""
     part = 100 - round(52 * index / max(1, size - 1)) if size > 1 else 100
-    return f"--h:{HUES[axis % 6]};--p:{part}%"
+    return f"--h:{HUES[axis % 6]}" + f";--p:{part}%" * (part < 100)
 
 
 def used_axes(layout: ArrayLayout) -> set[str]:

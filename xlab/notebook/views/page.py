@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from xlab.notebook import assets
-from xlab.notebook.views.draw import clean, escape, h, html
+from xlab.notebook.views.draw import clean, escape, h, html, tags_and_classes
 from xlab.notebook.views.page_codec import pack, pack_text
 
 HATCH = h(
@@ -157,7 +157,8 @@ def inline(view: Any, tree: Any) -> str:
     >>> inline(view_for(mesh), view_for(mesh).tree(mesh)).startswith("<style>")
     True
     """
-    return f"<style>{assets.styles(view.name)}</style><div class='xl-inline'>{html(HATCH)}{html(tree)}</div>"
+    used = frozenset(("xl-inline", *tags_and_classes(tree), *tags_and_classes(HATCH)))
+    return f"<style>{assets.styles_for(used)}</style><div class='xl-inline'>{html(HATCH)}{html(tree)}</div>"
 
 
 _TALL = {

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 from xlab.notebook import assets
 from xlab.notebook.views import page
-from xlab.notebook.views.draw import Node, clean, escape, html
+from xlab.notebook.views.draw import clean, escape, html, tags_and_classes
 
 RARE = frozenset(
     ("figures", "kernels", "ladder", "passes", "replay", "resharding", "steps", "timeline")
@@ -58,7 +57,7 @@ def saved_html(
             )
         else:
             tree = [*tree, page.too_large(packed)]
-    used = frozenset(_tags_and_classes(tree))
+    used = frozenset(tags_and_classes(tree))
     picture = html(tree)
     signs = ""
     if (
@@ -85,15 +84,6 @@ def framed_html(view: Any, record: Any) -> str:
         f'<iframe title="{escape(clean(view.title(record)))}" srcdoc="{inside}" '
         f'style="width:100%;height:{tall}px;border:0"></iframe>'
     )
-
-
-def _tags_and_classes(tree: Node | str) -> Iterator[str]:
-    if isinstance(tree, str):
-        return
-    yield tree[0]
-    yield from str(tree[1].get("class") or "").split()
-    for child in tree[2:]:
-        yield from _tags_and_classes(child)
 
 
 def _tabs(payload: dict[str, Any]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, panel, table, unshown
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.tabs import add_tab, placed_programs
-from xlab.observe.placing.patterns import groups_of
+from xlab.observe.placing.patterns import call_of, groups_of, put_line
 from xlab.observe.records import ArrayLayout, Report
 from xlab.observe.records.units import plural, size_text, time_text
 from xlab.observe.records.whatif import (
@@ -241,26 +242,41 @@ MOST_SPECS = 6
 """Arguments whose placements stand in one line of code."""
 
 
-def code_of(function: str, arguments: Sequence[ArrayLayout]) -> str:
-    """The Python code for the same question."""
+def code_of(function: str, arguments: Sequence[ArrayLayout], call: str = "") -> str:
+    """The Python code for the same question, of a call as it was written or of a function `f` and its arguments."""
     specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_SPECS]) + (
         ", …" if len(arguments) > MOST_SPECS else ""
     )
-    f = function if function.isidentifier() else "f"
+    fun, bracket, rest = call.partition("(")
+    of_cell = fun == "cell"
+    f = fun if bracket and not of_cell else function if function.isidentifier() else "f"
+    given = f"{f}, {rest[:-1]}" if bracket else f"{f}, *args"
+    first = arguments[0]
+    whole = f"{{0: {[[] for _ in first.type.shape]}}}"
     return (
-        "from xlab import observe\nfrom xlab.sharding import PartitionSpec as P\n\n"
-        f"tried = observe.Experiment({f}, *args)\n"
-        "print(tried.weigh({0: [['data'], []]}, {'data': 64, 'model': 8}))    # argument 0 as P('data', None), on 512 devices that need not be there\n"
+        "from xlab import observe\n\n"
+        + "# f: a function of what the cell reads that returns what it leaves\n" * of_cell
+        + f"tried = observe.Experiment({given})\n"
+        f"print(tried.weigh({whole}))    # {first.name} whole on every device; a mesh such as {{'data': 64, 'model': 8}} behind it need not be there\n"
         "found = tried.search()    # looks for a better placement; machine='tpu:v5e:16x16' for one that is not here\n"
         "print(found, found.code)\n"
         f"# now: {specs}"
     )
 
 
-def what_if_panel(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> Node:
+Programs = Mapping[int, tuple[str, Sequence[ArrayLayout]]]
+"""Programs with arguments on a mesh: the name of each, and its arguments."""
+
+Calls = Mapping[int, tuple[list[str], str]]
+"""Of a program the paths of all its arguments, and the call as it was written."""
+
+NO_CALLS: Calls = types.MappingProxyType({})
+
+
+def what_if_panel(programs: Programs, calls: Calls = NO_CALLS) -> Node:
     """The What if tab: without a kernel the arguments as they lie, and the code that tries other placements."""
     children = []
-    for function, arguments in programs.values():
+    for index, (function, arguments) in programs.items():
         rows = [
             h(
                 "tr",
@@ -276,7 +292,7 @@ def what_if_panel(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> 
             h("h3", None, function),
             table([("argument", ""), ("type", ""), ("spec", "")], rows),
             unshown(more, "more argument"),
-            h("pre", {"class": "xl-code"}, code_of(function, arguments)),
+            h("pre", {"class": "xl-code"}, code_of(function, arguments, *calls.get(index, ())[1:])),
         ]
     return panel(
         "whatif",
@@ -294,12 +310,15 @@ def what_if_panel(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> 
     )
 
 
-def what_if_data(programs: Mapping[int, tuple[str, Sequence[ArrayLayout]]]) -> list[dict[str, Any]]:
+def what_if_data(programs: Programs, calls: Calls = NO_CALLS) -> list[dict[str, Any]]:
     """What the controls need: arguments with their specs, and the mesh."""
     return [
         {
             "program": index,
             "name": clean(function),
+            "put": clean(
+                put_line(function, [x.name for x in arguments], *calls.get(index, ((), "")))
+            ),
             "mesh": mesh_data(arguments[0].mesh),
             "kind": "Explicit" if "Explicit" in arguments[0].mesh.axis_types else "Auto",
             "args": [
@@ -380,9 +399,18 @@ class RankingView(View):
         )
 
 
+def _calls(report: Report) -> Calls:
+    alone = len(report.programs) == 1
+    every = [[v.note or v.name for v in p.inputs] for p in report.programs]
+    return {
+        n: (names, call_of(report.title, p.name, names, alone))
+        for n, (p, names) in enumerate(zip(report.programs, every, strict=True))
+    }
+
+
 def _report_panel(report: Report) -> Node | None:
     placed = placed_programs(report)
-    return what_if_panel(placed) if placed else None
+    return what_if_panel(placed, _calls(report)) if placed else None
 
 
 add_tab(
@@ -390,6 +418,6 @@ add_tab(
     "What if",
     90,
     _report_panel,
-    lambda report: {"whatif": what_if_data(placed_programs(report))},
+    lambda report: {"whatif": what_if_data(placed_programs(report), _calls(report))},
     (WHAT_IF, SEARCH),
 )

@@ -10,7 +10,7 @@ from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.overview.step_cost import step_cost
 from xlab.observe.placing.estimate import Estimator
-from xlab.observe.placing.patterns import ArgumentGroup, groups_of, matches
+from xlab.observe.placing.patterns import ArgumentGroup, groups_of, matches, put_line
 from xlab.observe.placing.search import Search
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.records.machine import Machine
@@ -52,6 +52,7 @@ class Experiment(_Experiment):
         super().__init__(what, *args, link=link, **kwargs)
         self.machine = _machine(machine)
         self._estimators: dict[tuple, Estimator] = {}
+        self.call = ""
 
     @property
     def groups(self) -> list[ArgumentGroup]:
@@ -59,6 +60,17 @@ class Experiment(_Experiment):
         avals = self.stages.closed.in_avals
         kinds = [(s, str(avals[i].dtype)) for i, s in zip(self.arguments, self.shapes)]
         return groups_of(self.names, kinds)
+
+    @property
+    def put_line(self) -> str:
+        """The line of code that puts the arguments somewhere else, under the names of `call`, where that was set."""
+        return put_line(self.stages.name, self.names, self.every, self.call)
+
+    @property
+    def every(self) -> list[str]:
+        """The paths of all arguments."""
+        info = self.stages.closed.jaxpr.debug_info
+        return [info.arg_name(i) for i in range(len(self.stages.closed.in_avals))]
 
     def estimator(
         self, axes: Mapping[str, int] | None = None, machine: Machine | None = None

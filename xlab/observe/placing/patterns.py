@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -125,13 +126,89 @@ def unnamed(specs: Iterable[str], names: Sequence[str]) -> str:
     return ""
 
 
+def put_line(function: str, names: Sequence[str], every: Sequence[str], call: str = "") -> str:
+    """The line of code that puts arguments where `specs` say.
+
+    Args:
+        function: the name of the function.
+        names: paths of the arguments that are put somewhere.
+        every: paths of all arguments.
+        call: the call as it was written, where it is known: its arguments are what is put. Otherwise they are in a tuple.
+
+    >>> put_line("step", ["params['w']", "x"], ["params['w']", "x", "lr"], "step(weights, batch[0], 0.1)")
+    'weights, x = observe.place(("params", "x"), (weights, batch[0]), specs, mesh)'
+    >>> put_line("loss", ["x"], ["x"], "loss(x)"), put_line("step", ["x"], ["x"])
+    ('(x,) = observe.place(("x",), (x,), specs, mesh)', 'args = observe.place(step, args, specs, mesh)')
+    """
+    roots = list(dict.fromkeys(map(root_of, names)))
+    written = expressions(call, list(dict.fromkeys(map(root_of, every))))
+    if not roots or any(r not in written or not r.isidentifier() for r in roots):
+        f = function if function.isidentifier() else "f"
+        return f"args = observe.place({f}, args, specs, mesh)"
+    values = [written[r] for r in roots]
+    targets = [v if v.isidentifier() else r for v, r in zip(values, roots)]
+    joined = lambda parts: ", ".join(parts) + "," * (len(roots) == 1)
+    left = joined(targets) if len(roots) > 1 else f"({targets[0]},)"
+    quoted = [f'"{r}"' for r in roots]
+    return f"{left} = observe.place(({joined(quoted)}), ({joined(values)}), specs, mesh)"
+
+
+def root_of(path: str) -> str:
+    """What a path begins with.
+
+    >>> root_of("params['w']"), root_of("state.step")
+    ('params', 'state')
+    """
+    return re.split(r"[.\[]", path)[0]
+
+
+def expressions(call: str, parameters: Sequence[str]) -> dict[str, str]:
+    """What a call gives for each parameter; nothing where that cannot be told from its text.
+
+    >>> expressions("step(w, lr=0.1)", ["params", "lr"]), expressions("step(*args)", ["params", "lr"])
+    ({'params': 'w', 'lr': '0.1'}, {})
+    """
+    try:
+        node = ast.parse(call.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return {}
+    if not isinstance(node, ast.Call) or len(node.args) + len(node.keywords) != len(parameters):
+        return {}
+    named = {str(k.arg): ast.unparse(k.value) for k in node.keywords}
+    if any(isinstance(a, ast.Starred) for a in node.args) or set(named) - set(parameters):
+        return {}
+    plain = [p for p in parameters if p not in named]
+    return {**dict(zip(plain, map(ast.unparse, node.args))), **named}
+
+
+def call_of(title: str, name: str, every: Sequence[str], alone: bool = True) -> str:
+    """The call that a title is, if it is one of the function of this name, or of the only one that there is; of a cell the names that it reads.
+
+    >>> call_of("model.step(w)", "step", ["w"], False), call_of("step(w)", "loss", ["w"], False)
+    ('model.step(w)', '')
+    >>> call_of("In[3]", "cell", ["w['a']", "w['b']", "x"])
+    'cell(w, x)'
+    """
+    if re.fullmatch(r"In\[\d+\]", title):
+        roots = dict.fromkeys(map(root_of, every))
+        return f"cell({', '.join(roots)})" if name in ("cell", title) else ""
+    try:
+        node = ast.parse(title.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return ""
+    fits = isinstance(node, ast.Call) and (
+        alone or ast.unparse(node.func).rpartition(".")[2] == name
+    )
+    return title.strip() if fits else ""
+
+
 def place(
     fun: Any, args: Sequence[Any], specs: Mapping[str, PartitionSpec], mesh: Mesh
 ) -> tuple[Any, ...]:
     """Arguments of a function, put on a mesh by specs for patterns of their paths; what no pattern names is whole on every device.
 
     Args:
-        fun: the function, whose parameters name the paths; jitted or not.
+        fun: the function, whose parameters name the paths, jitted or not; or the names of its arguments.
         args: its positional arguments.
         specs: by path such as `params['w']`, or by pattern, where `*` stands for any number: `params['layers'][*]['wq']`;
             of what holds others, such as `params`, it is that of all in it.
@@ -153,8 +230,15 @@ def place(
     """
     args = tuple(args)
     leaves, treedef = _tree.flatten(args)
-    owner = own(fun, "_xlab_jit") or jit(fun)._xlab_jit
-    names = argument_names(owner.fun, _tree.structure((args, {})), len(leaves))
+    if callable(fun):
+        owner = own(fun, "_xlab_jit") or jit(fun)._xlab_jit
+        names = argument_names(owner.fun, _tree.structure((args, {})), len(leaves))
+    else:
+        names = tuple(
+            f"{root}{_tree.keystr(path)}"
+            for root, arg in zip(fun, args, strict=True)
+            for path, _ in _tree.flatten_with_path(arg)[0]
+        )
     if wrong := unnamed(specs, names):
         raise ValueError(wrong)
     put = [

@@ -545,7 +545,6 @@ class Search:
         axes, specs = key
         names, sizes = tuple(a for a, _ in axes), tuple(n for _, n in axes)
         kind = "Explicit" if self.explicit else "Auto"
-        f = self.experiment.stages.name
         lines = [
             f"    {pattern!r}: {spec_text(spec)},"
             for pattern, spec in by_pattern(self.experiment.names, specs, self.experiment.groups)
@@ -561,7 +560,7 @@ class Search:
                 "specs = {",
                 *lines,
                 "}",
-                f"args = observe.place({f if f.isidentifier() else 'f'}, args, specs, mesh)    # what is not named is whole on every device",
+                f"{self.experiment.put_line}    # what is not named is whole on every device",
             )
         )
 

@@ -153,10 +153,9 @@ export function mountWhatIf(section, programs, reducing, model, bin) {
       return (alike ? [[pattern, specs[members[0]]]] : members.map((m) => [program().args[m].name, specs[m]])).filter(([, spec]) => spec.some((axes) => axes.length));
     }).map(([pattern, spec]) => `    ${JSON.stringify(pattern)}: ${specText(spec)},`);
     const tuple = (list) => `(${list.join(", ")}${list.length === 1 ? "," : ""})`;
-    const f = /^[A-Za-z_]\w*$/.test(program().name) ? program().name : "f";
     return ["import xlab", "from xlab import observe", "from xlab.sharding import AxisType, PartitionSpec as P", "",
       `mesh = xlab.make_mesh(${tuple(mesh.map(([, n]) => n))}, ${tuple(mesh.map(([n]) => `'${n}'`))}, axis_types=(AxisType.${program().kind || "Auto"},) * ${mesh.length})`,
-      "specs = {", ...lines, "}", `args = observe.place(${f}, args, specs, mesh)    # what is not named is whole on every device`].join("\n");
+      "specs = {", ...lines, "}", `${program().put}    # what is not named is whole on every device`].join("\n");
   }
   const pasted = (text) => h("details", { class: "xl-pasted", open: true }, h("summary", {}, "the code for it"), h("pre", { class: "xl-code" }, text));
 
