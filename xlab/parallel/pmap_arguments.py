@@ -119,7 +119,7 @@ class PmapArguments:
                 if a is not None
             ]
             raise ValueError(
-                f"pmap of {self.label} got inconsistent sizes for array axes to be mapped: {'; '.join(listed)}"
+                f"pmap got inconsistent sizes for array axes to be mapped by {self.label}: {'; '.join(listed)}"
                 + (f"; axis_size is {self.axis_size}" if self.axis_size is not None else "")
             )
         if sizes[0] < 1:

@@ -226,6 +226,6 @@ def _size(flat, dims, axis_size, name, in_tree) -> int:
             for i in where[:3]
         ]
         raise ValueError(
-            f"vmap of {name} got inconsistent sizes for array axes to be mapped: {'; '.join(parts)}"
+            f"vmap got inconsistent sizes for array axes to be mapped by {name}: {'; '.join(parts)}"
         )
     return next(iter(sizes))

@@ -170,7 +170,7 @@ def choose(api, index, branches, operands, **params):
     for (_, _, tree), b in zip(traced[1:], branches[1:]):
         if tree != first_tree:
             raise TypeError(
-                f"lax.{api}: branch outputs must have the same pytree structure, but {name_of(branches[0])} returns "
+                f"lax.{api} branch outputs must have the same pytree structure, but {name_of(branches[0])} returns "
                 f"{first_tree} and {name_of(b)} returns {tree}"
             )
     out_avals = list(traced[0][0].out_avals)  # in weakness the first branch decides
