@@ -83,7 +83,14 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     return _xlogy(*jnp.broadcast_arrays(x, y))
 
 
-@with_slopes(lambda ans, x, y: jnp.log(y), lambda ans, x, y: x / y)
+@with_slopes(lambda ans, x, y: 1 / y, lambda ans, x, y: -quotient(ans, y))
+def quotient(x, y):
+    """`x / y`, and 0 where `x` is 0: the slope by `y` of `x log(y)`, which is 0 for all `y` there."""
+    none = (x == 0) & (y == 0)
+    return jnp.where(none, number(0, x), x / jnp.where(none, number(1, y), y))
+
+
+@with_slopes(lambda ans, x, y: jnp.log(y), lambda ans, x, y: quotient(x, y))
 def _xlogy(x, y):
     return jnp.where((x != 0) | jnp.isnan(y), x * jnp.log(y), number(0, x))
 
@@ -94,7 +101,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     return _xlog1py(*jnp.broadcast_arrays(x, y))
 
 
-@with_slopes(lambda ans, x, y: lax.log1p(y), lambda ans, x, y: x / (1 + y))
+@with_slopes(lambda ans, x, y: lax.log1p(y), lambda ans, x, y: quotient(x, 1 + y))
 def _xlog1py(x, y):
     return jnp.where((x != 0) | jnp.isnan(y), x * lax.log1p(y), number(0, x))
 

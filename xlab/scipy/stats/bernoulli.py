@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, numbers
+from xlab.scipy.stats.functions import density, numbers, on_support
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
@@ -20,9 +20,8 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         loc: shift of the distribution.
     """
     x = k - loc
-    return jnp.where(
-        (x == 0) | (x == 1), special.xlogy(x, p) + special.xlog1py(1 - x, -p), -jnp.inf
-    )
+    log = lambda x: special.xlogy(x, p) + special.xlog1py(1 - x, -p)
+    return on_support(log, (x == 0) | (x == 1), -jnp.inf, k, loc, at=0)
 
 
 @density(strong=True)

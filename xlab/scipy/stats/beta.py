@@ -5,13 +5,29 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, numbers
+from xlab.scipy.stats.functions import density, log_of, numbers, on_support, weighted_log
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
 def _defined(x, a, b, loc, scale):
     return numbers(x, loc) & (a > 0) & (b > 0) & (scale > 0)
+
+
+def _log(gap, width, a, b):
+    """The logarithm of the density of `gap / width`."""
+    z = gap / width
+    return weighted_log(a - 1, gap, width) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
+
+
+def _between(z):
+    return (z > 0) & (z < 1)
+
+
+def _end(all_of_it, z, a, b):
+    """What is outside, where there is a distribution at all."""
+    possible = (a >= 0) & (b >= 0) & (a + b > 0) & (z == z)
+    return jnp.where(possible, jnp.where(all_of_it, 1, 0), jnp.nan)
 
 
 @density(strong=True, defined=_defined)
@@ -27,14 +43,9 @@ def logpdf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    inside = jnp.clip(z, 0, 1)
-    log = (
-        special.xlogy(a - 1, inside)
-        + special.xlog1py(b - 1, -inside)
-        - special.betaln(a, b)
-        - jnp.log(scale)
-    )
-    return jnp.where((z >= 0) & (z <= 1), log, -jnp.inf)
+    inside = (z >= 0) & (z <= 1)
+    log = lambda gap, width: _log(gap, width, a, b) - jnp.log(scale)
+    return on_support(log, inside, -jnp.inf, x, loc, scale)
 
 
 @density(strong=True, defined=_defined)
@@ -50,9 +61,12 @@ def pdf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    inside = jnp.clip(z, 0, 1)
-    log = special.xlogy(a - 1, inside) + special.xlog1py(b - 1, -inside) - special.betaln(a, b)
-    return jnp.where((z >= 0) & (z <= 1), jnp.exp(log) / scale, 0)
+    # At an end it has no slope where it is 0 or has no bound.
+    limit = ((z == 0) & (a != 1)) | ((z == 1) & (b != 1))
+    infinite = ((z == 0) & (a < 1)) | ((z == 1) & (b < 1))
+    inside = (z >= 0) & (z <= 1) & ~limit
+    at = lambda gap, width: jnp.exp(_log(gap, width, a, b)) / scale
+    return on_support(at, inside, jnp.where(infinite, jnp.inf, 0), x, loc, scale)
 
 
 @density(strong=True)
@@ -68,7 +82,8 @@ def cdf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return special.betainc(a, b, jnp.clip(z, 0, 1))
+    lower = lambda gap, width: special.betainc(a, b, gap / width)
+    return on_support(lower, _between(z), _end(z >= 1, z, a, b), x, loc, scale)
 
 
 @density(strong=True)
@@ -83,7 +98,7 @@ def logcdf(
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return jnp.log(cdf(x, a, b, loc, scale))
+    return log_of(cdf(x, a, b, loc, scale))
 
 
 @density(strong=True)
@@ -97,7 +112,9 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return _upper(z, a, b)
+    # From the other end, where it is small (DLMF 8.17.4).
+    upper = lambda gap, width: special.betainc(b, a, 1 - gap / width)
+    return on_support(upper, _between(z), _end(z <= 0, z, a, b), x, loc, scale)
 
 
 @density(strong=True)
@@ -112,10 +129,4 @@ def logsf(
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    z = (x - loc) / scale
-    return jnp.log(_upper(z, a, b))
-
-
-def _upper(z, a, b):
-    """From the other end, where it is small (DLMF 8.17.4)."""
-    return special.betainc(b, a, 1 - jnp.clip(z, 0, 1))
+    return log_of(sf(x, a, b, loc, scale))

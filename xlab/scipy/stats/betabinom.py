@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, numbers
+from xlab.scipy.stats.functions import density, numbers, on_support
 
 __all__ = ["logpmf", "pmf"]
 
@@ -24,13 +24,13 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
         loc: shift of the distribution.
     """
     x = k - loc
-    within = jnp.clip(jnp.floor(x), 0, n)
-    ways = -jnp.log1p(n) - special.betaln(n - within + 1, within + 1)
-    return jnp.where(
-        (x >= 0) & (x <= n),
-        ways + special.betaln(within + a, n - within + b) - special.betaln(a, b),
-        -jnp.inf,
-    )
+
+    def log(x):
+        x = jnp.floor(x)
+        ways = -jnp.log1p(n) - special.betaln(n - x + 1, x + 1)
+        return ways + special.betaln(x + a, n - x + b) - special.betaln(a, b)
+
+    return on_support(log, (x >= 0) & (x <= n), -jnp.inf, k, loc, at=0)
 
 
 @density(strong=True)

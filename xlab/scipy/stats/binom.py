@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, numbers
+from xlab.scipy.stats.functions import density, numbers, on_support
 
 __all__ = ["logpmf", "pmf"]
 
@@ -21,13 +21,14 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
         loc: shift of the distribution.
     """
     x = k - loc
-    within = jnp.clip(x, 0, n)
-    ways = special.gammaln(n + 1) - special.gammaln(within + 1) - special.gammaln(n - within + 1)
-    return jnp.where(
-        (x >= 0) & (x <= n),
-        ways + special.xlogy(within, p) + special.xlog1py(n - within, -p),
-        -jnp.inf,
-    )
+    inside = (x >= 0) & (x <= n)
+    some = jnp.where(n >= 0, n, 0)
+
+    def log(x):
+        ways = special.gammaln(some + 1) - special.gammaln(x + 1) - special.gammaln(some - x + 1)
+        return ways + special.xlogy(x, p) + special.xlog1py(some - x, -p)
+
+    return on_support(log, inside, -jnp.inf, k, loc, at=0)
 
 
 @density

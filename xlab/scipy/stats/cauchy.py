@@ -6,7 +6,7 @@ import math
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density, scaled
+from xlab.scipy.stats.functions import density, log_of, scaled
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -59,7 +59,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return jnp.log(cdf(x, loc, scale))
+    return log_of(cdf(x, loc, scale))
 
 
 @density(strong=True)
@@ -84,7 +84,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return jnp.log(sf(x, loc, scale))
+    return log_of(sf(x, loc, scale))
 
 
 @density(strong=True)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density, scaled
+from xlab.scipy.stats.functions import density, on_support, scaled
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+
+def _finite(z):
+    return (z >= 0) & (z < jnp.inf)
+
+
+def _end(all_of_it, z):
+    return jnp.where(z == z, jnp.where(all_of_it, 1, 0), jnp.nan)
 
 
 @density(defined=scaled)
@@ -19,7 +27,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 0, -jnp.inf, -z - jnp.log(scale))
+    log = lambda gap, width: -(gap / width) - jnp.log(scale)
+    return on_support(log, z >= 0, -jnp.inf, x, loc, scale)
 
 
 @density(defined=scaled)
@@ -32,7 +41,8 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 0, 0, jnp.exp(-z) / scale)
+    at = lambda gap, width: jnp.exp(-(gap / width)) / scale
+    return on_support(at, _finite(z), 0, x, loc, scale)
 
 
 @density
@@ -45,7 +55,8 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 0, 0, -jnp.expm1(-z))
+    mass = lambda gap, width: -jnp.expm1(-(gap / width))
+    return on_support(mass, _finite(z), _end(z > 0, z), x, loc, scale)
 
 
 @density(defined=scaled)
@@ -58,7 +69,9 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 0, -jnp.inf, jnp.log1p(-jnp.exp(-z)))
+    log = lambda gap, width: jnp.log1p(-jnp.exp(-(gap / width)))
+    end = jnp.where(z > 0, 0, -jnp.inf)
+    return on_support(log, (z > 0) & (z < jnp.inf), end, x, loc, scale)
 
 
 @density
@@ -71,7 +84,8 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 0, 1, jnp.exp(-z))
+    mass = lambda gap, width: jnp.exp(-(gap / width))
+    return on_support(mass, _finite(z), _end(z < 0, z), x, loc, scale)
 
 
 @density
@@ -84,7 +98,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 0, 0, -z)
+    return on_support(lambda gap, width: -(gap / width), ~(z < 0), 0, x, loc, scale)
 
 
 @density

@@ -14,8 +14,10 @@ from xlab.numpy.arithmetic import as_array
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import aligned, promoted_inexact
 from xlab.scipy import special
+from xlab.scipy.special.entropies import quotient
+from xlab.scipy.special.functions import with_slopes
 
-__all__ = ["density", "log_mass", "numbers", "scaled"]
+__all__ = ["density", "log_mass", "log_of", "numbers", "on_support", "scaled", "weighted_log"]
 
 
 def density(
@@ -56,6 +58,52 @@ def numbers(*args: Array) -> Array:
 def scaled(*args: Array) -> Array:
     """Where the last argument, a scale, is positive, and none is NaN."""
     return numbers(*args) & (args[-1] > 0)
+
+
+def on_support(
+    fun: Callable,
+    inside: Array,
+    outside: ArrayLike,
+    x: Array,
+    loc: ArrayLike = 0,
+    scale: Array | None = None,
+    at: ArrayLike = 0.5,
+) -> Array:
+    """`fun(x - loc, scale)` on the support of a distribution, or `fun(x - loc)` of one without a scale; `outside` elsewhere.
+
+    There `fun` is computed at `fun(at, 1)`: a derivative that has no bound where it is not taken would come back as 0 times
+    infinity. So slopes outside are 0, by every argument. At an end that `inside` counts in, slopes are those of its inner side.
+
+    Args:
+        fun: a function of the distance from the place, and of the scale.
+        inside: where to compute it.
+        outside: what there is elsewhere.
+        x, loc, scale: where to evaluate, the place and the scale.
+        at: a point inside of the support, of the standard distribution.
+    """
+    gap = jnp.where(inside, x - loc, at)
+    rest = () if scale is None else (jnp.where(inside, scale, 1),)
+    return jnp.where(inside, fun(gap, *rest), outside)
+
+
+@with_slopes(
+    lambda ans, weight, gap, scale: jnp.log(gap / scale),
+    lambda ans, weight, gap, scale: quotient(weight, gap),
+    lambda ans, weight, gap, scale: -weight / scale,
+)
+def _weighted_log(weight, gap, scale):
+    return special.xlogy(weight, gap / scale)
+
+
+def weighted_log(weight: Array, gap: Array, scale: Array) -> Array:
+    """`weight log(gap / scale)`, whose slope by the scale has a bound also at the end of a support, where the gap is 0."""
+    return _weighted_log(*jnp.broadcast_arrays(weight, gap, scale))
+
+
+def log_of(probability: Array) -> Array:
+    """The logarithm of a probability; where that is 0, or too small for its type, of slope 0 rather than 0 / 0."""
+    none = probability == 0
+    return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1, probability)))
 
 
 def log_mass(a: ArrayLike, b: ArrayLike) -> Array:

@@ -5,9 +5,24 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, scaled
+from xlab.scipy.stats.functions import density, log_of, on_support, scaled, weighted_log
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+
+def _log(gap, width, a):
+    """The logarithm of the density of `gap / width`."""
+    return weighted_log(a - 1, gap, width) - gap / width - special.gammaln(a)
+
+
+def _between(z):
+    return (z > 0) & (z < jnp.inf)
+
+
+def _end(all_of_it, z, a):
+    """What is outside, where there is a distribution at all."""
+    possible = ((a > 0) & (z == z)) | ((a == 0) & (z > 0))
+    return jnp.where(possible, jnp.where(all_of_it, 1, 0), jnp.nan)
 
 
 @density(strong=True, defined=scaled)
@@ -21,11 +36,8 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(
-        z >= 0,
-        special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a) - jnp.log(scale),
-        -jnp.inf,
-    )
+    log = lambda gap, width: _log(gap, width, a) - jnp.log(scale)
+    return on_support(log, z >= 0, -jnp.inf, x, loc, scale)
 
 
 @density(strong=True, defined=scaled)
@@ -39,9 +51,11 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(
-        z >= 0, jnp.exp(special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a)) / scale, 0
-    )
+    # At the end it has no slope where it is 0 or has no bound.
+    limit = (z == 0) & (a != 1)
+    end = jnp.where(limit & (a < 1), jnp.where(a > 0, jnp.inf, jnp.nan), 0)
+    at = lambda gap, width: jnp.exp(_log(gap, width, a)) / scale
+    return on_support(at, (z >= 0) & ~limit, end, x, loc, scale)
 
 
 @density(strong=True)
@@ -55,7 +69,8 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return special.gammainc(a, jnp.maximum(z, 0))
+    mass = lambda gap, width: special.gammainc(a, gap / width)
+    return on_support(mass, _between(z), _end(z > 0, z, a), x, loc, scale)
 
 
 @density(strong=True)
@@ -68,7 +83,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return jnp.log(cdf(x, a, loc, scale))
+    return log_of(cdf(x, a, loc, scale))
 
 
 @density
@@ -82,7 +97,8 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return special.gammaincc(a, jnp.maximum(z, 0))
+    mass = lambda gap, width: special.gammaincc(a, gap / width)
+    return on_support(mass, _between(z), _end(z <= 0, z, a), x, loc, scale)
 
 
 @density
@@ -95,4 +111,4 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return jnp.log(sf(x, a, loc, scale))
+    return log_of(sf(x, a, loc, scale))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, numbers
+from xlab.scipy.stats.functions import density, numbers, on_support
 
 __all__ = ["logpmf", "pmf"]
 
@@ -20,9 +20,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
         loc: shift of the distribution.
     """
     x = k - loc
-    return jnp.where(
-        (x >= 1) & (jnp.round(x) == x), jnp.log(p) + special.xlog1py(x - 1, -p), -jnp.inf
-    )
+    inside = (x >= 1) & (x < jnp.inf) & (jnp.round(x) == x)
+    log = lambda x: jnp.log(p) + special.xlog1py(x - 1, -p)
+    return on_support(log, inside, -jnp.inf, k, loc, at=1)
 
 
 @density(strong=True)

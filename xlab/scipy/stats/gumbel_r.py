@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density, scaled
+from xlab.scipy.stats.functions import density, log_of, scaled
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -83,7 +83,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    return jnp.log(sf(x, loc, scale))
+    return log_of(sf(x, loc, scale))
 
 
 @density(defined=scaled)

@@ -45,6 +45,5 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(
-        z <= 0, 0.5 * jnp.exp(jnp.minimum(z, 0)), 1 - 0.5 * jnp.exp(-jnp.maximum(z, 0))
-    )
+    tail = 0.5 * jnp.exp(jnp.where(z <= 0, z, -z))
+    return jnp.where(z <= 0, tail, 1 - tail)

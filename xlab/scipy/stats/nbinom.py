@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density, numbers
+from xlab.scipy.stats.functions import density, numbers, on_support
 
 __all__ = ["logpmf", "pmf"]
 
@@ -21,8 +21,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
         loc: shift of the distribution.
     """
     x = k - loc
-    ways = special.gammaln(x + n) - special.gammaln(x + 1) - special.gammaln(n)
-    return jnp.where(x >= 0, ways + special.xlogy(n, p) + special.xlog1py(x, -p), -jnp.inf)
+    ways = lambda x: special.gammaln(x + n) - special.gammaln(x + 1) - special.gammaln(n)
+    log = lambda x: ways(x) + special.xlogy(n, p) + special.xlog1py(x, -p)
+    return on_support(log, x >= 0, -jnp.inf, k, loc, at=0)
 
 
 @density(strong=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density, scaled
+from xlab.scipy.stats.functions import density, on_support, scaled
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -20,7 +20,8 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 1, -jnp.inf, jnp.log(b / scale) - (b + 1) * jnp.log(jnp.maximum(z, 1)))
+    log = lambda gap, width: jnp.log(b / scale) - (b + 1) * jnp.log(gap / width)
+    return on_support(log, z >= 1, -jnp.inf, x, loc, scale, at=2)
 
 
 @density(strong=True, defined=scaled)
@@ -47,7 +48,9 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 1, 0, -jnp.expm1(-b * jnp.log(jnp.maximum(z, 1))))
+    mass = lambda gap, width: -jnp.expm1(-b * jnp.log(gap / width))
+    end = jnp.where(z == jnp.inf, jnp.where(b > 0, 1, jnp.nan), 0)
+    return on_support(mass, ~((z < 1) | (z == jnp.inf)), end, x, loc, scale, at=2)
 
 
 @density(defined=scaled)
@@ -61,7 +64,8 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 1, -jnp.inf, jnp.log1p(-(jnp.maximum(z, 1) ** -b)))
+    log = lambda gap, width: jnp.log1p(-((gap / width) ** -b))
+    return on_support(log, z > 1, -jnp.inf, x, loc, scale, at=2)
 
 
 @density(strong=True, defined=scaled)
@@ -75,7 +79,7 @@ def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 1, 1, jnp.maximum(z, 1) ** -b)
+    return on_support(lambda gap, width: (gap / width) ** -b, z >= 1, 1, x, loc, scale, at=2)
 
 
 @density(strong=True, defined=scaled)
@@ -89,7 +93,8 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where(z < 1, 0, -b * jnp.log(jnp.maximum(z, 1)))
+    log = lambda gap, width: -b * jnp.log(gap / width)
+    return on_support(log, z >= 1, 0, x, loc, scale, at=2)
 
 
 @density(strong=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, on_support
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
@@ -20,9 +20,9 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
         loc: shift of the distribution.
     """
     x = k - loc
-    return jnp.where(
-        (x >= 0) & (jnp.round(x) == x), special.xlogy(x, mu) - special.gammaln(x + 1) - mu, -jnp.inf
-    )
+    inside = (x >= 0) & (x < jnp.inf) & (jnp.round(x) == x)
+    log = lambda x: special.xlogy(x, mu) - special.gammaln(x + 1) - mu
+    return on_support(log, inside, -jnp.inf, k, loc, at=0)
 
 
 @density(defined=lambda k, mu, loc: loc == loc)
@@ -47,7 +47,8 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
         loc: shift of the distribution.
     """
     x = k - loc
-    return jnp.where(x < 0, 0, special.gammaincc(jnp.floor(jnp.maximum(x, 0)) + 1, mu))
+    mass = lambda x: special.gammaincc(jnp.floor(x) + 1, mu)
+    return on_support(mass, ~(x < 0), 0, k, loc, at=0)
 
 
 @density

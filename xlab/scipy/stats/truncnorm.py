@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import math
 
+from xlab import lax
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.stats.functions import density, log_mass
+from xlab.scipy.stats.functions import density, log_mass, on_support
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
 def _defined(x, a, b, loc, scale):
     return a < b
+
+
+def _log(z, a, b):
+    return -0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_mass(a, b)
+
+
+def _within(z, a, b):
+    return ~((z < a) | (z > b) | (jnp.abs(z) == jnp.inf))
+
+
+def _middle(a, b):
+    """A point between the ends."""
+    right, left = jnp.where(a > -jnp.inf, a + 1, 0), jnp.where(a > -jnp.inf, b, b - 1)
+    either = jnp.where(b < jnp.inf, left, right)
+    both = (a > -jnp.inf) & (b < jnp.inf)
+    return lax.stop_gradient(jnp.where(both, a + (b - a) / 2, either))
 
 
 @density(defined=_defined)
@@ -28,8 +45,8 @@ def logpdf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    log = -0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_mass(a, b) - jnp.log(scale)
-    return jnp.where((z < a) | (z > b), -jnp.inf, log)
+    log = lambda gap, width: _log(gap / width, a, b) - jnp.log(width)
+    return on_support(log, _within(z, a, b), -jnp.inf, x, loc, scale)
 
 
 @density(defined=_defined)
@@ -45,8 +62,8 @@ def pdf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    log = -0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_mass(a, b) - jnp.log(scale)
-    return jnp.where((z < a) | (z > b), 0, jnp.exp(log))
+    at = lambda gap, width: jnp.exp(_log(gap / width, a, b) - jnp.log(width))
+    return on_support(at, _within(z, a, b), 0, x, loc, scale)
 
 
 @density(defined=_defined)
@@ -62,8 +79,9 @@ def logcdf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    log = log_mass(a, jnp.clip(z, a, b)) - log_mass(a, b)
-    return jnp.where(z <= a, -jnp.inf, jnp.where(z >= b, 0, log))
+    log = lambda gap, width: log_mass(a, gap / width) - log_mass(a, b)
+    end = jnp.where(z <= a, -jnp.inf, 0)
+    return on_support(log, ~((z <= a) | (z >= b)), end, x, loc, scale, at=_middle(a, b))
 
 
 @density(defined=_defined)
@@ -78,9 +96,7 @@ def cdf(
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    z = (x - loc) / scale
-    log = log_mass(a, jnp.clip(z, a, b)) - log_mass(a, b)
-    return jnp.where(z <= a, 0, jnp.where(z >= b, 1, jnp.exp(log)))
+    return jnp.exp(logcdf(x, a, b, loc, scale))
 
 
 @density(defined=_defined)
@@ -96,8 +112,9 @@ def logsf(
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    log = log_mass(jnp.clip(z, a, b), b) - log_mass(a, b)
-    return jnp.where(z <= a, 0, jnp.where(z >= b, -jnp.inf, log))
+    log = lambda gap, width: log_mass(gap / width, b) - log_mass(a, b)
+    end = jnp.where(z <= a, 0, -jnp.inf)
+    return on_support(log, ~((z <= a) | (z >= b)), end, x, loc, scale, at=_middle(a, b))
 
 
 @density(defined=_defined)
@@ -110,6 +127,4 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
         loc: shift of the distribution.
         scale: its scale, positive.
     """
-    z = (x - loc) / scale
-    log = log_mass(jnp.clip(z, a, b), b) - log_mass(a, b)
-    return jnp.where(z <= a, 1, jnp.where(z >= b, 0, jnp.exp(log)))
+    return jnp.exp(logsf(x, a, b, loc, scale))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
+
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.operands import strip_weak_type
-from xlab.scipy.stats.functions import density
+from xlab.scipy.stats.functions import density, on_support
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
@@ -20,7 +22,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where((z < 0) | (z > 1), -jnp.inf, -jnp.log(scale))
+    log = lambda _, width: -jnp.log(width)
+    return on_support(log, ~((z < 0) | (z > 1)), -jnp.inf, x, loc, scale)
 
 
 @density
@@ -33,7 +36,8 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return jnp.where((z < 0) | (z > 1), 0, 1 / scale)
+    at = lambda _, width: 1 / width
+    return on_support(at, ~((z < 0) | (z > 1)), 0, x, loc, scale)
 
 
 @density
@@ -46,7 +50,9 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         scale: its scale, positive.
     """
     z = (x - loc) / scale
-    return strip_weak_type(jnp.where(z < 0, 0, jnp.where(z > 1, 1, z)))
+    inside = ~((z < 0) | (z > 1))
+    mass = on_support(operator.truediv, inside, jnp.where(z > 1, 1, 0), x, loc, scale)
+    return strip_weak_type(mass)
 
 
 @density
