@@ -83,6 +83,22 @@ def test_every_view_is_saved_as_a_figure(browser, tmp_path):
     page.close()
 
 
+def test_a_figure_of_collectives_has_its_lines_and_its_labels(browser, tmp_path):
+    """Lines of several in one row too, although that is a button; and letters in front of the light edge around them."""
+    one = sample.report().transfers[1]
+    many = tuple(one.replace(reason=f"`w[{n}]` needs it", fix="") for n in range(6))
+    report = sample.report().replace(transfers=many)
+    page = visit(browser, write_html(report, tmp_path / "r.html"))
+    page.get_by_role("tab", name="Collectives").click()
+    root = ElementTree.fromstring(kept(page, "SVG, column").path().read_text())
+    texts = list(root.iter(f"{SVG}text"))
+    assert any((t.text or "").startswith("6 ×") for t in texts)
+    edged = [t for t in texts if t.get("stroke", "none") != "none"]
+    assert edged and all(t.get("paint-order") == "stroke" for t in edged)
+    assert page.complaints == []
+    page.close()
+
+
 def test_a_picture_without_tabs_has_the_menu_too(browser, tmp_path):
     pairs = tuple(Pair("changed", f"sin {i}", f"cos {i}") for i in range(400))
     page = visit(browser, write_html(Diff("f", "g", pairs=pairs), tmp_path / "m.html"))

@@ -347,6 +347,50 @@ def test_edges_to_neighbors_have_a_name(put):
     assert [p.name for p in found.patterns] == ["halo exchange"] and found.surprises == 0
 
 
+@pytest.fixture(scope="module")
+def rows():
+    """Puts arrays over eight devices in a row, split along one dimension."""
+    mesh = make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    return lambda x, *spec: xlab.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jnp.roll(x, 1, 0),
+        lambda x: jnp.roll(x, 13, 0),
+        lambda x: jnp.roll(x, 1, 0) + jnp.roll(x, -1, 0) - 2 * x,
+        lambda x: x[1:] - x[:-1],
+    ],
+    ids=["roll", "roll over two devices", "stencil", "differences"],
+)
+def test_a_change_to_what_goes_to_neighbors_was_compiled(rows, f):
+    """Although what is sent is no argument, but cut out of one."""
+    f = xlab.jit(f)
+    moved = [t for t in observe.transfers(f, rows(BIG, "data")) if t.kind == "collective_permute"]
+    assert moved and all(t.tried for t in moved)
+    found = observe.findings(f, rows(BIG, "data"), tries=0)
+    assert "halo exchange" in {p.name for p in found.patterns}
+    assert {t.fix for t in moved} == {"give `x` the sharding P(None, 'data') where it is made"}
+    assert not [
+        t for t in observe.transfers(f, rows(BIG, None, "data")) if t.kind == "collective_permute"
+    ]
+
+
+def test_advice_names_the_operand_that_is_split(rows):
+    """And not the one that is an argument itself, which lies whole on every device."""
+    smooth = lambda x, k: xlab.lax.conv(x.T[None], k, (1,), "SAME")
+    kernel = np.ones((5, 3, 3), np.float32)
+    moved = observe.transfers(xlab.jit(smooth), rows(np.ones((64, 3), np.float32), "data"), kernel)
+    assert moved
+    assert all("another dimension of `x`" in t.fix and "`k`" not in t.fix for t in moved)
+
+
+def test_entries_of_devices_that_are_no_neighbors_are_not_called_so(rows):
+    (moved,) = observe.transfers(xlab.jit(lambda x: x[::-1]), rows(BIG, "data"))
+    assert "needs entries that others hold" in moved.reason
+
+
 def _normed(h, axes):
     mean = h.mean(axes, keepdims=True)
     return (h - mean) / jnp.sqrt(((h - mean) ** 2).mean(axes, keepdims=True) + 1e-5)

@@ -50,7 +50,7 @@ from xlab.observe.sharding.reasons import (
     said,
     whole,
 )
-from xlab.observe.sharding.remedies import callbacks_of_region, calls_host, remedy
+from xlab.observe.sharding.remedies import callbacks_of_region, calls_host, remedy, split_behind
 from xlab.observe.sharding.rows import ways_apart
 
 MOST_MESSAGES = 20_000
@@ -225,6 +225,11 @@ def _joined(
             cause.tries
             if cause is not None
             else whole(stages, _split_over(read.get(number, ()), made.axes), set(made.axes))
+            or whole(
+                stages,
+                split_behind(stages, stages.equations.get(number), made.axes),
+                set(made.axes),
+            )
         )
         if made.reshards:
             tries = (*tries, *ways_apart(stages, number, read.get(number, ()), made.axes))
@@ -483,7 +488,7 @@ def _unlisted(
         dict.fromkeys(f"`{v.name}` {v.type.text}" if v.name else v.type.text for v in split[:2])
     )
     does = {
-        "collective_permute": "needs entries that neighbors hold",
+        "collective_permute": f"needs entries that {'others' if eqn.primitive.name == 'rev' else 'neighbors'} hold",
         "all_gather": "is carried out on the whole array",
         "all_to_all": "is carried out with another dimension split",
     }.get(c.kind, "is carried out with entries of other devices")

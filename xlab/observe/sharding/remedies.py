@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.observe.programs.stages import ProgramStages
+from xlab.observe.records import Type
 from xlab.observe.sharding.reasons import PartitionedValue, Try, all_names, place_text
 from xlab.observe.sharding.whole_matrices import WHOLE
 
@@ -30,7 +32,9 @@ def remedy(
     if host := callbacks_of_region(eqn, axes):
         over = ", ".join(map(repr, axes))
         return f"take {host} out of the shard_map, or make the region manual along {over} too (axis_names): then each device calls with its part"
-    name, dimensions = nearest_name(stages, eqn)
+    name, dimensions = nearest_name(stages, eqn, {v.type.shape for v in split})
+    if dimensions < 2:  # a vector has no other dimension: what else is read may have
+        name, dimensions = nearest_name(stages, eqn)
     if split:
         named = next((v for v in split if v.name), None)
         if named is not None:
@@ -71,22 +75,64 @@ def callbacks_of_region(eqn: JaxprEqn, axes: tuple[str, ...]) -> str:
     return " and ".join(list(found)[:2])
 
 
-def nearest_name(stages: ProgramStages, eqn: JaxprEqn) -> tuple[str, int]:
-    """The user's name of the value that an equation reads, or that what it reads is made of, the fewest equations away, and its dimensions."""
-    names, makers, outer = _maps(stages)
-    todo = deque(v for v in eqn.invars if type(v) is Var and getattr(v.aval, "ndim", 0) > 0)
+def nearest_name(
+    stages: ProgramStages, eqn: JaxprEqn, shapes: Collection[Sequence[Any]] = ()
+) -> tuple[str, int]:
+    """The user's name of the value that an equation reads, or that what it reads is made of, the fewest equations away, and its dimensions.
+
+    Args:
+        shapes: those of the operands that are meant, where not all are.
+    """
+    names = _maps(stages)[0]
+    for v in _made_of(stages, eqn, shapes):
+        if v in names:
+            return names[v], getattr(v.aval, "ndim", 0)
+    return "", 0
+
+
+def split_behind(
+    stages: ProgramStages, eqn: JaxprEqn | None, axes: Collection[str]
+) -> list[PartitionedValue]:
+    """The argument nearest to what an equation reads that is split over all of these axes, where there is one."""
+    if eqn is None:
+        return []
+    numbers = {v: n for n, v in enumerate(stages.closed.jaxpr.invars)}
+    given = dict(zip(stages.lowered.kept, stages.lowered.in_shardings))
+    for v in itertools.islice(_made_of(stages, eqn), MOST_BEHIND):
+        spec = getattr(given.get(numbers.get(v, -1)), "spec", None)
+        if spec is None:
+            continue
+        aval: Any = v.aval
+        dims = [spec.axes_of(d) or () if d < len(spec) else () for d in range(aval.ndim)]
+        named = tuple(tuple(map(str, dim)) for dim in dims)
+        if set(axes) <= {a for dim in named for a in dim}:
+            kind = Type(str(aval.dtype), aval.shape, named)
+            return [PartitionedValue(kind, argument=numbers[v])]
+    return []
+
+
+MOST_BEHIND = 64
+"""Values among which an argument is looked for."""
+
+
+def _made_of(
+    stages: ProgramStages, eqn: JaxprEqn, shapes: Collection[Sequence[Any]] = ()
+) -> Iterator[Var]:
+    """What an equation reads, and then what that is made of, the fewest equations away first."""
+    _, makers, outer = _maps(stages)
+    read = [v for v in eqn.invars if type(v) is Var and getattr(v.aval, "ndim", 0) > 0]
+    meant = [v for v in read if tuple(getattr(v.aval, "shape", ())) in set(map(tuple, shapes))]
+    todo = deque(meant or read)
     seen = set(todo)
     while todo:
         v = todo.popleft()
-        if v in names:
-            return names[v], getattr(v.aval, "ndim", 0)
+        yield v
         made = makers.get(v)
         before = made.invars if made is not None else [outer[v]] if v in outer else []
         for u in before:
             if type(u) is Var and u not in seen:
                 seen.add(u)
                 todo.append(u)
-    return "", 0
 
 
 def _maps(stages: ProgramStages) -> tuple[dict, dict, dict]:

@@ -6,9 +6,9 @@ import { definePanel } from "../kit/panels.js";
 /** Inches across, and the pixels that the view is laid out in: letters of 13 pixels are 6.5 points in a column, 13 on a slide. */
 export const figureSizes = { column: { inches: 3.3, layout: 460, dpi: 300 }, slide: { inches: 10, layout: 720, dpi: 150 } };
 
-const notDrawn = ".xl-save, .xl-flat, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold, .xl-tabs, .xl-defs, .xl-pricing, input, select, [hidden]";
+const notDrawn = ".xl-save, .xl-flat, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold:not(.xl-pick), .xl-tabs, .xl-defs, .xl-pricing, input, select, [hidden]";
 const figureSpace = "http://www.w3.org/2000/svg";
-const lookOf = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
+const lookOf = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "paint-order", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
 const borderSides = ["Top", "Right", "Bottom", "Left"];
 const seeThrough = (color) => !color || color === "transparent" || /^rgba\(.*, 0\)$/.test(color) || /\/ 0\)$/.test(color);
 const one = (value) => +value.toFixed(2);
