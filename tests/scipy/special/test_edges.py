@@ -10,7 +10,9 @@ import xlab.numpy as jnp
 from xlab.scipy.special import (
     boxcox,
     boxcox1p,
+    entr,
     erfcx,
+    factorial,
     fresnel,
     hyp1f1,
     hyp2f1,
@@ -21,6 +23,8 @@ from xlab.scipy.special import (
     owens_t,
     rel_entr,
     spence,
+    xlog1py,
+    xlogy,
 )
 
 EXPONENTS = np.float32([-1, -0.5, 0, 0.5, 1, 2])
@@ -157,3 +161,15 @@ def test_owens_function_in_the_tail():
         )
     out, pull = xlab.vjp(owens_t, jnp.float16(1), jnp.float16(2))
     assert out.dtype == np.float32 and pull(out)[0].dtype == np.float16
+
+
+def test_constants_outside_of_a_domain_have_no_slope():
+    x = np.float32([-np.inf, -2, -0.5])
+    for f in (entr, factorial):
+        assert not xlab.vmap(xlab.grad(f))(x).any()
+
+
+def test_slopes_where_nothing_is_multiplied_with_an_infinite_logarithm():
+    assert xlab.grad(xlogy, 1)(0.0, 0.0) == 0 and xlab.grad(xlog1py, 1)(0.0, -1.0) == 0
+    assert xlab.grad(xlab.grad(xlogy, 1), 0)(2.0, 4.0) == 0.25
+    assert xlab.grad(xlab.grad(xlogy, 1), 1)(2.0, 4.0) == -0.125

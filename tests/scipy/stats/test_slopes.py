@@ -172,6 +172,12 @@ def test_samples_of_one_scale():
     assert slope == alone
 
 
+def test_outside_of_the_simplex():
+    for x in ([-0.5, 1.5], [0.0, 1.0], [0.2, 0.2]):
+        slopes = xlab.grad(stats.dirichlet.logpdf, (0, 1))(np.float32(x), np.float32([1.5, 2]))
+        assert not np.any(slopes[0]) and not np.any(slopes[1])
+
+
 # Where the reference differs. Name: functions, and why ours is right.
 DELIBERATE = {
     "beta": "the reference's slopes at ends are NaN where the density is finite or 0, and 0 by the cumulative function",

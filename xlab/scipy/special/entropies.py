@@ -120,7 +120,8 @@ def entr(x: ArrayLike) -> Array:
         >>> float(special.entr(1.0)) == 0
         True
     """
-    return jnp.where(x < 0, number(-np.inf, x), -_xlogx(x))
+    outside = x < 0  # where a logarithm would leave a slope that is NaN
+    return jnp.where(outside, number(-np.inf, x), -_xlogx(jnp.where(outside, number(1, x), x)))
 
 
 @special

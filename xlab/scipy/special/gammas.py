@@ -85,7 +85,8 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 
 @special
 def _factorial(n):
-    return jnp.where(n < 0, number(0, n), jnp.exp(lax.lgamma(n + 1)))
+    inside = jnp.where(n < 0, number(0, n), n)
+    return jnp.where(n < 0, number(0, n), jnp.exp(lax.lgamma(inside + 1)))
 
 
 @special

@@ -27,6 +27,7 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     if x.shape[0] != alpha.shape[0]:
         x = jnp.concatenate([x, 1 - x.sum(axis=0, keepdims=True)])
     inside = jnp.all(x > 0, axis=0) & (jnp.abs(x.sum(axis=0) - 1) < 1e-6)
+    x = jnp.where(inside, x, 1)  # no slope outside
     weights = lax.expand_dims(alpha, range(1, x.ndim))
     log = (
         special.gammaln(alpha.sum())
