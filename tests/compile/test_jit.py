@@ -603,3 +603,39 @@ def test_errors_about_a_value_that_is_no_array_show_its_beginning_and_end(call, 
         call()
     said = str(found.value)
     assert where in said and len(said) < 600 and "line 399 of many" in said, said
+
+
+def test_classes_that_refuse_placeholders_pass_every_boundary():
+    """Arguments are named, donated and placed without making a value of a class that checks its parts."""
+
+    @xlab.tree_util.register_pytree_node_class
+    class Checked:
+        def __init__(self, x, y):
+            assert np.shape(x)[-1] == np.shape(y)[-1]
+            self.x, self.y = x, y
+
+        def tree_flatten(self):
+            return (self.x, self.y), None
+
+        @classmethod
+        def tree_unflatten(cls, _, parts):
+            return cls(*parts)
+
+    def f(c, scale):
+        return Checked(c.x * scale, c.y), scale
+
+    def one():
+        return Checked(jnp.ones(3), jnp.ones(3))
+
+    here = xlab.sharding.SingleDeviceSharding(xlab.devices()[0])
+    made = [
+        xlab.jit(f)(one(), 2.0),
+        xlab.jit(f, donate_argnums=0)(one(), 2.0),
+        xlab.jit(f, donate_argnames="scale")(one(), scale=jnp.float32(2.0)),
+        xlab.jit(f, in_shardings=(here, None))(one(), 2.0),
+        xlab.jit(f, in_shardings=here, out_shardings=here)(one(), 2.0),
+        xlab.jit(f).lower(one(), 2.0).compile()(one(), 2.0),
+    ]
+    assert [float(c.x.sum()) for c, _ in made] == [6.0] * len(made)
+    names = xlab.jit(f).trace(one(), 2.0).jaxpr.debug_info.arg_names
+    assert names == ("c[<flat index 0>]", "c[<flat index 1>]", "scale")

@@ -55,7 +55,10 @@ class Suite:
 
     @classmethod
     def of(cls, library: str, part: str = "") -> Suite:
-        """A library's suite, or what of it lies under some paths; what is said of other tests is left out then."""
+        """A library's suite, or what of it lies under some paths; what is said of other tests is left out then.
+
+        A file that the whole leaves out is run where it is named itself.
+        """
         said = tomllib.loads((HERE / f"{library}.toml").read_text())
         for key in ("tests", "options"):
             said[key] = tuple(said.get(key, ()))
@@ -63,6 +66,8 @@ class Suite:
             said["tests"] = paths = tuple(part.split(","))
             for key in ("different", "left_out"):
                 said[key] = {n: why for n, why in said.get(key, {}).items() if n.startswith(paths)}
+            for path in paths:
+                said["left_out"].pop(path, None)
         return cls(library, **said, part=part)
 
     def folder(self) -> Path:

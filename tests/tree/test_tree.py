@@ -183,3 +183,35 @@ def test_transpose_of_a_class_that_flattens_what_it_holds_otherwise():
     assert [f.leaves for f in found] == [[3, 5], [4, 6]]
     with pytest.raises(TypeError, match="Mismatch in transpose"):
         tree.transpose(outer, inner, Flat({"a": [3, 4], "b": [5, 6, 7]}))
+
+
+@given(trees)
+def test_paths_of_a_structure_are_those_of_its_trees(t):
+    assert tree.leaf_paths(tree.structure(t)) == [path for path, _ in tree.leaves_with_path(t)]
+
+
+def test_paths_of_classes_that_take_no_placeholders():
+    @tree_util.register_pytree_node_class
+    class Positive:
+        def __init__(self, *parts):
+            if not all(x > 0 for x in parts):
+                raise IndexError("not positive")  # any error may come from a class
+            self.parts = parts
+
+        def tree_flatten(self):
+            return self.parts, None
+
+        @classmethod
+        def tree_unflatten(cls, _, parts):
+            return cls(*parts)
+
+    Point = collections.namedtuple("Point", "x y")
+    t = [{"a": Positive(1, 2), "b": Point(3, [4])}, (5,)]
+    paths = [tree.keystr(path) for path in tree.leaf_paths(tree.structure(t))]
+    assert paths == [
+        "[0]['a'][<flat index 0>]",
+        "[0]['a'][<flat index 1>]",
+        "[0]['b'].x",
+        "[0]['b'].y[0]",
+        "[1][0]",
+    ]

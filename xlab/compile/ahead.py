@@ -38,7 +38,7 @@ def leaves(
         return flat
     given_static: tuple = ()
     nums, by_name = static or ((), ())
-    n = len(_tree.unflatten(in_tree, list(range(in_tree.num_leaves)))[0]) + len(nums)
+    n = len(_tree.treedef_children(_tree.treedef_children(in_tree)[0])) + len(nums)
     if static and (len(args) == n or any(k in kwargs for k, _ in by_name)):
         values = dict(kwargs)
         fixed = {i: args[i] for i, _ in nums} if len(args) == n else {}

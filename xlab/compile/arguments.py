@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -87,18 +88,15 @@ class JitArguments:
         """Which leaves of the arguments are donated."""
         if not self.donate_argnums and not self.donate_argnames:
             return (False,) * n
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+        args, kwargs = _tree.treedef_children(in_tree)
         numbers = {*self.donate_argnums}
-        out = [False] * n
-        total, dynamic = self.positions(len(args))
-        for i, a in zip(dynamic, args):
-            if i in numbers or i - total in numbers:
-                for leaf in _tree.leaves(a):
-                    out[leaf] = True
-        for k, v in kwargs.items():
-            if k in self.donate_argnames:
-                for leaf in _tree.leaves(v):
-                    out[leaf] = True
+        parts = args.children()
+        total, dynamic = self.positions(len(parts))
+        out: list[bool] = []
+        for i, part in zip(dynamic, parts):
+            out += [i in numbers or i - total in numbers] * part.num_leaves
+        for name, part in zip(kwargs.node_data()[1], kwargs.children()):
+            out += [name in self.donate_argnames] * part.num_leaves
         return tuple(out)
 
     def of_arguments(self, in_tree, n: int, read: Callable[[Any], Any]) -> tuple:
@@ -106,18 +104,24 @@ class JitArguments:
         shardings = self.in_shardings
         if shardings is None:
             return (None,) * n
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        if kwargs and not self.moves_arguments:
+        parts, kwargs = _tree.treedef_children(in_tree)
+        if kwargs.num_leaves and not self.moves_arguments:
             raise ValueError(
-                f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
+                f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(kwargs.node_data()[1])}: "
                 f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
                 f"and place the arguments with xlab.device_put."
             )
+        args = parts.children()
         each = (
             tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
         )
+        # One for a whole argument does not ask how it is made: its class may refuse what stands for its parts.
+        args = [
+            [0] * part.num_leaves if is_sharding_leaf(s) else part.unflatten([0] * part.num_leaves)
+            for part, s in itertools.zip_longest(args, each[: len(args)])
+        ]
         try:
-            flat = _tree.flatten_prefix("in_shardings", each, args, is_leaf=is_sharding_leaf)
+            flat = _tree.flatten_prefix("in_shardings", each, tuple(args), is_leaf=is_sharding_leaf)
         except ValueError as e:
             raise ValueError(
                 f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
@@ -130,7 +134,12 @@ class JitArguments:
         n = len(program.closed.out_avals)
         if self.out_shardings is None:
             return (None,) * n
-        like = _tree.unflatten(program.out_tree, list(range(program.out_tree.num_leaves)))
+        leaves = [0] * program.out_tree.num_leaves
+        like = (
+            leaves
+            if is_sharding_leaf(self.out_shardings)
+            else _tree.unflatten(program.out_tree, leaves)
+        )
         try:
             flat = _tree.flatten_prefix(
                 "out_shardings", self.out_shardings, like, is_leaf=is_sharding_leaf

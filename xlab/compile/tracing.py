@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import caches
@@ -169,33 +167,29 @@ def context_key() -> tuple:
 def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[str, ...]:
     """Names of flat arguments by path: `x`, `params['w']`, `args[0][1]`. Those at `static` positions are not among them."""
     try:
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
         return tuple(f"args[{i}]" for i in range(n))
+    count = len(_tree.treedef_children(_tree.treedef_children(in_tree)[0]))
     star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
     plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    dynamic = [i for i in range(len(args) + len(static)) if i not in static]
+    dynamic = [i for i in range(count + len(static)) if i not in static]
     roots = [
         plain[i] if i < len(plain) else f"{star or 'args'}[{i - len(plain)}]"
-        for i in dynamic[: len(args)]
+        for i in dynamic[:count]
     ]
-    names = []
-    for root, arg in zip(roots, args):
-        names.extend(root + _tree.keystr(path) for path, _ in _tree.flatten_with_path(arg)[0])
-    for key, arg in sorted(kwargs.items()):
-        names.extend(key + _tree.keystr(path) for path, _ in _tree.flatten_with_path(arg)[0])
-    return tuple(names)
+    return tuple(
+        (root.key if keywords.idx else roots[root.idx]) + _tree.keystr(path)
+        for keywords, root, *path in _tree.leaf_paths(in_tree)
+    )
 
 
 @functools.lru_cache(maxsize=512)
 def result_names(out_tree) -> tuple[str, ...]:
     """Names of flat results by path: `result['loss']`, or what a container that is no value itself calls its parts."""
-    leaf = np.zeros((), np.int8)
-    leaves, _ = _tree.flatten_with_path(_tree.unflatten(out_tree, [leaf] * out_tree.num_leaves))
     return tuple(
         next((key for key in path if isinstance(key, str)), None) or f"result{_tree.keystr(path)}"
-        for path, _ in leaves
+        for path in _tree.leaf_paths(out_tree)
     )
 
 

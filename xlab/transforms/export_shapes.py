@@ -104,13 +104,10 @@ def scope_of(avals: Sequence) -> SymbolicScope | None:
 
 def argument_names(in_tree) -> list[str]:
     """What arguments are called in messages: `args[0]['w']`, `kwargs['scale']`."""
-    tree = _tree.unflatten(in_tree, list(range(in_tree.num_leaves)))
-    args, kwargs = tree
-    names = {}
-    for root, part in (("args", args), ("kwargs", kwargs)):
-        for path, i in _tree.flatten_with_path(part)[0]:
-            names[i] = root + _tree.keystr(path)
-    return [names[i] for i in range(in_tree.num_leaves)]
+    return [
+        ("args", "kwargs")[part.idx] + _tree.keystr(path)
+        for part, *path in _tree.leaf_paths(in_tree)
+    ]
 
 
 def equations_of(exported) -> Equations | None:

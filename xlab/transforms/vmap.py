@@ -216,10 +216,7 @@ def _size(flat, dims, axis_size, name, in_tree) -> int:
             f"vmap of {name} must have at least one non-None value in in_axes, or an axis_size"
         )
     if len(sizes) > 1:
-        paths = [
-            _tree.keystr(p)
-            for p, _ in _tree.flatten_with_path(_tree.unflatten(in_tree, list(range(len(flat)))))[0]
-        ]
+        paths = [*map(_tree.keystr, _tree.leaf_paths(in_tree))]
         parts = [
             f"{paths[i] if i is not None else 'axis_size'} has size {n}"
             for n, where in sizes.items()

@@ -28,6 +28,7 @@ from xlab.tree.flattening import (
     flatten_with_path,
     is_tree_node,
     keystr,
+    leaf_paths,
     leaves,
     leaves_with_path,
     map,
@@ -56,7 +57,7 @@ from xlab.tree.registration import (
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "Partial", "PyTreeDef", "SequenceKey", "all", "all_leaves",
     "broadcast", "broadcast_prefix", "flatten", "flatten_one_level", "flatten_one_level_with_keys", "flatten_prefix",
-    "flatten_with_path", "is_tree_node", "keystr", "leaves", "leaves_with_path", "map", "map_with_path",
+    "flatten_with_path", "is_tree_node", "keystr", "leaf_paths", "leaves", "leaves_with_path", "map", "map_with_path",
     "prefix_errors", "reduce", "reduce_associative", "register_dataclass", "register_pytree_node",
     "register_pytree_node_class", "register_pytree_with_keys", "register_pytree_with_keys_class", "register_static",
     "registry", "static", "structure", "transpose", "treedef_children", "treedef_is_leaf", "treedef_tuple", "unflatten",

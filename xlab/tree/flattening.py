@@ -182,6 +182,40 @@ def flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, is_
     return registry.flatten_with_path(tree, lambda path, x: plain(x))
 
 
+def leaf_paths(treedef: PyTreeDef) -> list[KeyPath]:
+    """The path to each leaf of a structure.
+
+    Where a class does not take placeholders for its parts, or does not give them back, these go by number.
+
+    Example:
+        >>> from xlab import tree
+        >>> [tree.keystr(path) for path in tree.leaf_paths(tree.structure({"a": [1, 2]}))]
+        ["['a'][0]", "['a'][1]"]
+    """
+    places = list(range(treedef.num_leaves))
+    try:
+        pairs = registry.flatten_with_path(treedef.unflatten(places), None)[0]
+        if [place for _, place in pairs] == places:
+            return [path for path, _ in pairs]
+    except Exception:  # the class's own, of any kind
+        pass
+    if treedef_is_leaf(treedef):
+        return [()]
+    kind, data = treedef.node_data() or (None, None)
+    keys: Iterable[Any]
+    if kind is dict:
+        keys = [_native.DictKey(key) for key in data]
+    elif kind in (tuple, list):
+        keys = [_native.SequenceKey(i) for i in range(treedef.num_nodes)]
+    elif hasattr(kind, "_fields"):
+        keys = [_native.GetAttrKey(name) for name in kind._fields]
+    else:
+        keys = [_native.FlattenedIndexKey(i) for i in range(treedef.num_nodes)]
+    return [
+        (key, *path) for key, child in zip(keys, treedef.children()) for path in leaf_paths(child)
+    ]
+
+
 def leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
                      is_leaf_takes_path: bool = False) -> list[tuple[KeyPath, Any]]:  # fmt: skip
     """The leaves, each with its path."""
