@@ -1,7 +1,7 @@
 """Which tests a run takes, in which order, by how many workers; loaded by pytest before anything else (`-p tests.tiers`).
 
 A bare `python -m pytest` takes the quick tests: those without a mark of `LATER`. `--all` takes every test, `--rest` what
-the bare run leaves out, and again the few that look at what is installed beside. Where tests are named, by a path,
+the bare run leaves out, but for those marked `whole`, and again the few that look at what is installed beside. Where tests are named, by a path,
 `-k`, `-m` or `--lf`, just those run, whatever their marks; after a run without failures `--lf` names none.
 Runs that name nothing are spread over a worker per core where pytest-xdist is installed; `-n 0` keeps them in one process.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 # Marks of tests that the quick run leaves out, and the order in which others run them: browsers last.
-LATER = {"sweep": 1, "reference": 1, "slow": 2, "notebook": 3, "browser": 4}
+LATER = {"sweep": 1, "whole": 1, "reference": 1, "slow": 2, "notebook": 3, "browser": 4}
 WORKERS = 8  # at most: each has eight virtual devices and some gigabytes of programs
 TOGETHER = 200  # tests of a file that one worker of a parallel run takes at once
 
@@ -36,7 +36,7 @@ def pytest_addoption(parser):
         action="store_const",
         const="rest",
         dest="tier",
-        help="the tests that a bare run leaves out",
+        help="the tests that a bare run leaves out, but those of whole sweeps",
     )
 
 
@@ -135,7 +135,7 @@ def pytest_collection_modifyitems(config, items):
 
 def takes(tier: str, marks: set[str]) -> bool:
     quick = marks.isdisjoint(LATER)
-    return quick if tier == "quick" else not quick or "beside" in marks
+    return quick if tier == "quick" else (not quick and "whole" not in marks) or "beside" in marks
 
 
 def place_in_order(items, marks):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from unittest import mock
 
@@ -38,8 +39,37 @@ def compiled_quickly():
 
 
 def cases(table: str):
-    """Parametrizes a test with `case` and marks it `reference`: every sample under every transformation."""
-    return _parametrized(load(table), pytest.mark.reference)
+    """Parametrizes a test with `case` and marks it `reference`: every sample under every transformation.
+
+    Where a law ties a transformation to the function, one of a sample's is compared in every run and the others, marked `whole`,
+    where all tests are asked for: the function itself is always compared, and the laws always hold.
+    """
+    found = load(table)
+    of_sample = _with_laws(found)
+    return _parametrized(
+        found,
+        pytest.mark.reference,
+        lambda case: (
+            case.transform not in (tied := of_sample.get(case.sample.name, ()))
+            or case.transform == chosen(case.sample, tied, "reference ")
+        ),
+        pytest.mark.whole,
+    )
+
+
+def _with_laws(found: Iterable[Case]) -> dict[str, list[str]]:
+    """The transformations that have a law, by sample."""
+    out: dict[str, list[str]] = {}
+    for case in found:
+        if has_law(case):
+            out.setdefault(case.sample.name, []).append(case.transform)
+    return out
+
+
+def has_law(case: Case) -> bool:
+    """Whether a law ties the case's transformation to the function."""
+    sample = case.sample
+    return case.transform in laws.LAWS and sample.lawful and sample.error is None and not sample.x64
 
 
 def law_cases(table: str | Iterable[Case]):
@@ -51,14 +81,7 @@ def law_cases(table: str | Iterable[Case]):
     found = (
         list(table)
         if not isinstance(table, str)
-        else [
-            case
-            for case in load(table)
-            if case.transform in laws.LAWS
-            and case.sample.lawful
-            and case.sample.error is None
-            and not case.sample.x64
-        ]
+        else [case for case in load(table) if has_law(case)]
     )
     of_sample: dict[str, list[str]] = {}
     for case in found:
@@ -67,41 +90,52 @@ def law_cases(table: str | Iterable[Case]):
         found,
         pytest.mark.law,
         lambda case: case.transform == chosen(case.sample, of_sample[case.sample.name]),
+        pytest.mark.sweep,
     )
 
 
-def chosen(sample: Sample, transforms: list[str]) -> str:
-    """The transformation whose law a quick run checks: always the same one of a sample, another one of another."""
-    return transforms[zlib.crc32(sample.name.encode()) % len(transforms)]
+def chosen(sample: Sample, transforms: Sequence[str], of: str = "") -> str:
+    """The transformation that stands for all in a smaller run `of` a kind: always the same one of a sample, another one of another."""
+    return transforms[zlib.crc32((of + sample.name).encode()) % len(transforms)]
 
 
-def _parametrized(found: list[Case], mark, quick=lambda case: True):
+def _parametrized(found: list[Case], mark, taken: Callable[[Case], bool], left):
     parametrize = pytest.mark.parametrize(
         "case",
-        [
-            pytest.param(case, id=case.id, marks=() if quick(case) else pytest.mark.sweep)
-            for case in found
-        ],
+        [pytest.param(case, id=case.id, marks=() if taken(case) else left) for case in found],
     )
     return lambda test: mark(parametrize(test))
 
 
 def check(case: Case, oracle: Oracle):
-    """Runs the case on both sides and fails with every difference."""
-    oracle.ask(case)
+    """Runs the case on both sides and fails with every difference.
+
+    A jitted function is the function: for the reference, which is asked for that anyway and remembers it, compiling it once more is
+    half of what an answer costs. Only where the two differ it says what its `jit` gives.
+    """
+    asked = unjitted(case)
+    oracle.ask(asked)
     with compiled_quickly():
         ours = remembered(case.sample, case.transform, subject())
-    theirs = oracle.answer()
-    report(
-        case,
-        "differs from the reference",
-        differences(
-            case.sample,
-            ours,
-            theirs,
-            passing=not {"grad", "jvp", "linearize"}.isdisjoint(case.transform.split(".")),
-        ),
-    )
+    found = _differences(case, ours, oracle.answer())
+    if found and asked is not case:
+        oracle.ask(case)
+        found = _differences(case, ours, oracle.answer())
+    report(case, "differs from the reference", found)
+
+
+def unjitted(case: Case) -> Case:
+    """The case without the `jit` around it, where the table has that too."""
+    outer, _, inner = case.transform.partition(".")
+    inner = inner or "eager"
+    if outer != "jit" or inner not in case.sample.transforms:
+        return case
+    return replace(case, transform=inner)
+
+
+def _differences(case: Case, ours, theirs) -> list[str]:
+    passing = not {"grad", "jvp", "linearize"}.isdisjoint(case.transform.split("."))
+    return differences(case.sample, ours, theirs, passing=passing)
 
 
 def check_law(case: Case):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reference.compare import differences, value_differences
+from tests.reference.harness import cases, has_law, unjitted
 from tests.reference.run import (
     Leaf,
     Outcome,
@@ -16,7 +17,7 @@ from tests.reference.run import (
     stacked,
     tree_map,
 )
-from tests.reference.sample import Sample, load
+from tests.reference.sample import Case, Sample, load
 
 F32 = np.float32([1, 2, 3])
 
@@ -115,3 +116,29 @@ def test_errors_come_back_as_names(oracle):
     case = next(c for c in load("tests.lax.samples") if c.sample.name == "add_shapes")
     oracle.ask(case)
     assert "TypeError" in oracle.answer().error
+
+
+def test_a_run_compares_the_function_and_one_of_its_transformations():
+    """The laws tie the others to them; what no law ties is compared in every run."""
+
+    @cases("tests.lax.samples")
+    def compared(case): ...
+
+    by_name: dict = {}
+    for param in next(m for m in compared.pytestmark if m.name == "parametrize").args[1]:
+        (case,), left = param.values, bool(param.marks)
+        assert not (left and not has_law(case))
+        by_name.setdefault(case.sample.name, []).append((case, left))
+    assert any(left for found in by_name.values() for _, left in found)
+    for found in by_name.values():
+        tied = [left for case, left in found if has_law(case)]
+        assert tied.count(False) == bool(tied)
+        assert not any(left for case, left in found if case.transform == "eager")
+
+
+def test_the_reference_is_asked_for_the_function_inside_a_jit():
+    def asked(transform, transforms=SAMPLE.transforms):
+        return unjitted(Case("t", Sample("f", SAMPLE.fun, transforms=transforms), transform))
+
+    assert asked("jit").transform == "eager" and asked("jit", ("jit",)).transform == "jit"
+    assert asked("jit.grad").transform == "grad" and asked("grad").transform == "grad"

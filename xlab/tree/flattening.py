@@ -192,7 +192,7 @@ def leaf_paths(treedef: PyTreeDef) -> list[KeyPath]:
         >>> [tree.keystr(path) for path in tree.leaf_paths(tree.structure({"a": [1, 2]}))]
         ["['a'][0]", "['a'][1]"]
     """
-    places = list(range(treedef.num_leaves))
+    places = list(range(_treedef(treedef, "leaf_paths").num_leaves))
     try:
         pairs = registry.flatten_with_path(treedef.unflatten(places), None)[0]
         if [place for _, place in pairs] == places:
