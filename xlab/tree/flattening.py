@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from xlab.backend import pytree as _native
 from xlab.backend.pytree import PyTreeDef, registry
 from xlab.tree import prefix as _prefix
@@ -16,6 +18,7 @@ KeyPath = tuple[Any, ...]
 
 _flatten = registry.flatten
 _MISSING = object()
+_PLACE = np.zeros((), np.int8)  # stands for a leaf; containers of a kind of value take it for one
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
@@ -192,11 +195,11 @@ def leaf_paths(treedef: PyTreeDef) -> list[KeyPath]:
         >>> [tree.keystr(path) for path in tree.leaf_paths(tree.structure({"a": [1, 2]}))]
         ["['a'][0]", "['a'][1]"]
     """
-    places = list(range(_treedef(treedef, "leaf_paths").num_leaves))
+    places = [_PLACE] * _treedef(treedef, "leaf_paths").num_leaves
     try:
-        pairs = registry.flatten_with_path(treedef.unflatten(places), None)[0]
-        if [place for _, place in pairs] == places:
-            return [path for path, _ in pairs]
+        paths = [path for path, _ in registry.flatten_with_path(treedef.unflatten(places), None)[0]]
+        if len(paths) == len(places):
+            return paths
     except Exception:  # the class's own, of any kind
         pass
     if treedef_is_leaf(treedef):
