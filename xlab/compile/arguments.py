@@ -117,7 +117,7 @@ class JitArguments:
         )
         # One for a whole argument does not ask how it is made: its class may refuse what stands for its parts.
         args = [
-            [0] * part.num_leaves if is_sharding_leaf(s) else part.unflatten([0] * part.num_leaves)
+            stand_ins(part) if is_sharding_leaf(s) else part.unflatten(stand_ins(part))
             for part, s in itertools.zip_longest(args, each[: len(args)])
         ]
         try:
@@ -134,12 +134,9 @@ class JitArguments:
         n = len(program.closed.out_avals)
         if self.out_shardings is None:
             return (None,) * n
-        leaves = [0] * program.out_tree.num_leaves
-        like = (
-            leaves
-            if is_sharding_leaf(self.out_shardings)
-            else _tree.unflatten(program.out_tree, leaves)
-        )
+        like = stand_ins(program.out_tree)
+        if not is_sharding_leaf(self.out_shardings):
+            like = _tree.unflatten(program.out_tree, like)
         try:
             flat = _tree.flatten_prefix(
                 "out_shardings", self.out_shardings, like, is_leaf=is_sharding_leaf
@@ -275,6 +272,11 @@ def static_option(fun: Callable, path: str) -> str:
         if p.kind is p.VAR_POSITIONAL and p.name == root:
             return f"static_argnums={i + int(rest.split(']')[0])}"
     return f"static_argnames={root!r}"
+
+
+def stand_ins(treedef) -> list:
+    """What stands for the leaves of a structure; classes that sort values from settings take a bare object for a value."""
+    return [object() for _ in range(treedef.num_leaves)]
 
 
 def is_sharding_leaf(x) -> bool:

@@ -115,10 +115,14 @@ def vmap(
         )
         batched, out_dims = batching.batch_flat(flat_fun, axis, dims)
         outs = batched(*flat)
-        skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
-        wanted = _tree.broadcast_prefix(out_axes, skeleton, is_leaf=lambda x: x is None)
+        if out_axes is None or isinstance(out_axes, int):
+            wanted = [out_axes] * len(outs)
+        else:  # a bare object stands for a part: classes that sort values from settings know it
+            skeleton = _tree.unflatten(out_tree, [object() for _ in outs])
+            wanted = _tree.broadcast_prefix(out_axes, skeleton, is_leaf=lambda x: x is None)
         if vmappable.batched_in_front and any(w not in (0, None) for w in wanted):
-            vmappable.check_in_front(name, skeleton, wanted, "out_axes")
+            places = _tree.unflatten(out_tree, list(range(len(outs))))
+            vmappable.check_in_front(name, places, wanted, "out_axes")
         results = []
         for x, d, want in zip(outs, out_dims.dims, wanted):
             if vmappable.is_vmappable(x):
