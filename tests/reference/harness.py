@@ -6,7 +6,6 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from unittest import mock
 
@@ -45,7 +44,7 @@ def cases(table: str):
     where all tests are asked for: the function itself is always compared, and the laws always hold.
     """
     found = load(table)
-    of_sample = _with_laws(found)
+    of_sample = _by_sample(filter(has_law, found))
     return _parametrized(
         found,
         pytest.mark.reference,
@@ -57,12 +56,11 @@ def cases(table: str):
     )
 
 
-def _with_laws(found: Iterable[Case]) -> dict[str, list[str]]:
-    """The transformations that have a law, by sample."""
+def _by_sample(found: Iterable[Case]) -> dict[str, list[str]]:
+    """The transformations of cases, by the name of their sample."""
     out: dict[str, list[str]] = {}
     for case in found:
-        if has_law(case):
-            out.setdefault(case.sample.name, []).append(case.transform)
+        out.setdefault(case.sample.name, []).append(case.transform)
     return out
 
 
@@ -83,9 +81,7 @@ def law_cases(table: str | Iterable[Case]):
         if not isinstance(table, str)
         else [case for case in load(table) if has_law(case)]
     )
-    of_sample: dict[str, list[str]] = {}
-    for case in found:
-        of_sample.setdefault(case.sample.name, []).append(case.transform)
+    of_sample = _by_sample(found)
     return _parametrized(
         found,
         pytest.mark.law,
@@ -108,34 +104,21 @@ def _parametrized(found: list[Case], mark, taken: Callable[[Case], bool], left):
 
 
 def check(case: Case, oracle: Oracle):
-    """Runs the case on both sides and fails with every difference.
-
-    A jitted function is the function: for the reference, which is asked for that anyway and remembers it, compiling it once more is
-    half of what an answer costs. Only where the two differ it says what its `jit` gives.
-    """
-    asked = unjitted(case)
-    oracle.ask(asked)
+    """Runs the case on both sides and fails with every difference."""
+    oracle.ask(case)
     with compiled_quickly():
         ours = remembered(case.sample, case.transform, subject())
-    found = _differences(case, ours, oracle.answer())
-    if found and asked is not case:
-        oracle.ask(case)
-        found = _differences(case, ours, oracle.answer())
-    report(case, "differs from the reference", found)
-
-
-def unjitted(case: Case) -> Case:
-    """The case without the `jit` around it, where the table has that too."""
-    outer, _, inner = case.transform.partition(".")
-    inner = inner or "eager"
-    if outer != "jit" or inner not in case.sample.transforms:
-        return case
-    return replace(case, transform=inner)
-
-
-def _differences(case: Case, ours, theirs) -> list[str]:
-    passing = not {"grad", "jvp", "linearize"}.isdisjoint(case.transform.split("."))
-    return differences(case.sample, ours, theirs, passing=passing)
+    theirs = oracle.answer()
+    report(
+        case,
+        "differs from the reference",
+        differences(
+            case.sample,
+            ours,
+            theirs,
+            passing=not {"grad", "jvp", "linearize"}.isdisjoint(case.transform.split(".")),
+        ),
+    )
 
 
 def check_law(case: Case):

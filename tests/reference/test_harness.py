@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reference.compare import differences, value_differences
-from tests.reference.harness import cases, has_law, unjitted
+from tests.reference.harness import cases, has_law
 from tests.reference.run import (
     Leaf,
     Outcome,
@@ -17,7 +17,7 @@ from tests.reference.run import (
     stacked,
     tree_map,
 )
-from tests.reference.sample import Case, Sample, load
+from tests.reference.sample import Sample, load
 
 F32 = np.float32([1, 2, 3])
 
@@ -134,11 +134,3 @@ def test_a_run_compares_the_function_and_one_of_its_transformations():
         tied = [left for case, left in found if has_law(case)]
         assert tied.count(False) == bool(tied)
         assert not any(left for case, left in found if case.transform == "eager")
-
-
-def test_the_reference_is_asked_for_the_function_inside_a_jit():
-    def asked(transform, transforms=SAMPLE.transforms):
-        return unjitted(Case("t", Sample("f", SAMPLE.fun, transforms=transforms), transform))
-
-    assert asked("jit").transform == "eager" and asked("jit", ("jit",)).transform == "jit"
-    assert asked("jit.grad").transform == "grad" and asked("grad").transform == "grad"

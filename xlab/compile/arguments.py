@@ -115,11 +115,7 @@ class JitArguments:
         each = (
             tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
         )
-        # One for a whole argument does not ask how it is made: its class may refuse what stands for its parts.
-        args = [
-            stand_ins(part) if is_sharding_leaf(s) else part.unflatten(stand_ins(part))
-            for part, s in itertools.zip_longest(args, each[: len(args)])
-        ]
+        args = [_laid_under(s, part) for part, s in itertools.zip_longest(args, each[: len(args)])]
         try:
             flat = _tree.flatten_prefix("in_shardings", each, tuple(args), is_leaf=is_sharding_leaf)
         except ValueError as e:
@@ -134,9 +130,7 @@ class JitArguments:
         n = len(program.closed.out_avals)
         if self.out_shardings is None:
             return (None,) * n
-        like = stand_ins(program.out_tree)
-        if not is_sharding_leaf(self.out_shardings):
-            like = _tree.unflatten(program.out_tree, like)
+        like = _laid_under(self.out_shardings, program.out_tree)
         try:
             flat = _tree.flatten_prefix(
                 "out_shardings", self.out_shardings, like, is_leaf=is_sharding_leaf
@@ -277,6 +271,12 @@ def static_option(fun: Callable, path: str) -> str:
 def stand_ins(treedef) -> list:
     """What stands for the leaves of a structure; classes that sort values from settings take a bare object for a value."""
     return [object() for _ in range(treedef.num_leaves)]
+
+
+def _laid_under(shardings, treedef):
+    """What a pytree of shardings is a prefix of. One sharding for all does not ask how it is made: a class may refuse what stands for its parts."""
+    leaves = stand_ins(treedef)
+    return leaves if is_sharding_leaf(shardings) else _tree.unflatten(treedef, leaves)
 
 
 def is_sharding_leaf(x) -> bool:

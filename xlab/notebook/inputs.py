@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xlab import device_put, tree
@@ -18,6 +19,25 @@ def of_none(paths: Iterable[str], names: Iterable[str]) -> str | None:
     'x'
     """
     return next((p for p in paths if root_of(p) not in names), None)
+
+
+def placed_call(
+    fun: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    specs: Mapping[str, PartitionSpec],
+    mesh: Mesh,
+    whose: str = "the call",
+) -> inspect.BoundArguments:
+    """The arguments of a call, placed by specs under the names of the function's parameters."""
+    bound = inspect.signature(fun).bind(*args, **kwargs)
+    if (wrong := of_none(specs, bound.arguments)) is not None:
+        raise NameError(
+            f"--in names {wrong!r}, which is no argument of {whose}; its arguments are {', '.join(bound.arguments)}"
+        )
+    for name, value in bound.arguments.items():
+        bound.arguments[name] = placed(value, specs, mesh, name)
+    return bound
 
 
 def placed(value: Any, specs: Mapping[str, PartitionSpec], mesh: Mesh, name: str) -> Any:

@@ -144,13 +144,10 @@ def placed(
     """The arguments, placed by specs under the names of the function's parameters."""
     if not specs:
         return args
-    bound = inspect.signature(fun).bind(*args)
-    if (wrong := inputs.of_none(specs, bound.arguments)) is not None:
-        raise UsageError(
-            f"--in names {wrong!r}, which is no argument of {name}; its arguments are {', '.join(bound.arguments)}"
-        )
-    for parameter, value in bound.arguments.items():
-        bound.arguments[parameter] = inputs.placed(value, specs, mesh, parameter)
+    try:
+        bound = inputs.placed_call(fun, args, {}, specs, mesh, name)
+    except NameError as e:
+        raise UsageError(str(e)) from None
     return list(bound.args)
 
 

@@ -124,6 +124,16 @@ def _unwrap_aval(keys):
 # -- lowering ------------------------------------------------------------------------------------------------
 
 
+_ALONE = 3  # equations of a program that wraps keys, does one thing with them and opens the result
+
+
+def _made_once(ctx, name, body, operands, avals_in, aval_out):
+    """Keys in a function of their own, so that they are not hashed again in every draw; in place where the program does nothing else."""
+    if len(ctx.module.numbers) <= _ALONE:
+        return body(operands)
+    return ctx.apart(name, body, operands, avals_in, aval_out)
+
+
 def _fold_in_lowering(ctx, keys, data):
     a, b = ctx.avals_in
     out = ctx.avals_out[0]
@@ -135,7 +145,8 @@ def _fold_in_lowering(ctx, keys, data):
         (*range(out.ndim - a.ndim, out.ndim), *range(out.ndim, out.ndim + len(impl.key_shape))),
     )
     key = mlir.values.physical_aval(out)
-    return ctx.apart(
+    return _made_once(
+        ctx,
         "fold_in",
         lambda names: impl.fold_in(ctx, *names, b, out.shape),
         (keys, data),
@@ -155,7 +166,8 @@ def _split_lowering(ctx, keys, *, shape):
     aval = ctx.avals_in[0]
     if ctx.avals_out[0].size == 0:
         return ctx.fill(0, mlir.values.physical_aval(ctx.avals_out[0]))
-    return ctx.apart(
+    return _made_once(
+        ctx,
         "split",
         lambda names: aval.dtype.impl.split(ctx, *names, aval.shape, shape),
         (keys,),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from xlab import tree as _tree
+from xlab.compile.arguments import stand_ins
 from xlab.compile.ref_discharge import check_arguments
 from xlab.compile.tracing import argument_names, function_name, made_of
 from xlab.config import idle_argument
@@ -117,8 +118,8 @@ def vmap(
         outs = batched(*flat)
         if out_axes is None or isinstance(out_axes, int):
             wanted = [out_axes] * len(outs)
-        else:  # a bare object stands for a part: classes that sort values from settings know it
-            skeleton = _tree.unflatten(out_tree, [object() for _ in outs])
+        else:
+            skeleton = _tree.unflatten(out_tree, stand_ins(out_tree))
             wanted = _tree.broadcast_prefix(out_axes, skeleton, is_leaf=lambda x: x is None)
         if vmappable.batched_in_front and any(w not in (0, None) for w in wanted):
             places = _tree.unflatten(out_tree, list(range(len(outs))))

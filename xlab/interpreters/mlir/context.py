@@ -19,6 +19,7 @@ from xlab.core.jaxpr import (
     Jaxpr,
     Literal,
 )
+from xlab.interpreters.mlir.annotations import attribute_text
 from xlab.interpreters.mlir.constants import (
     host_value,
 )
@@ -29,9 +30,7 @@ from xlab.interpreters.mlir.values import constant_text, physical_aval, tensor_t
 
 TOKEN_TYPE = "!stablehlo.token"
 _I32 = ShapedArray((), np.int32)
-_ALONE = (
-    3  # equations of a program that wraps a key, does one thing with it and opens what that gives
-)
+_NOT_INLINED = attribute_text((("inlineable", "false"),))
 
 
 class Context:
@@ -341,10 +340,10 @@ class Context:
 
         The compiler fuses cheap elementwise operations into each of their users, however many they are: sixty of them are compiled and run
         again by everyone who takes a part of the result. A function stays one, and its result is stored. For other platforms, whose compilers
-        weigh what to fuse, and in a program of nothing else, the operations are written in place.
+        weigh what to fuse, the operations are written in place.
         """
         module = self.module
-        if module.platform != "cpu" or len(module.numbers) <= _ALONE:
+        if module.platform != "cpu":
             return body(operands)
         symbol = module.unique_symbol(name)
         args = [f"%arg{i}" for i in range(len(operands))]
@@ -362,8 +361,7 @@ class Context:
             f"  func.func private @{symbol}({header}) -> {kind} {{\n{inner}\n    return {out} : {kind}\n  }}"
         )
         return self.op(
-            f'func.call @{symbol}({", ".join(operands)}) {{mhlo.frontend_attributes = {{inlineable = "false"}}}} : '
-            f"({', '.join(types_in)}) -> {kind}"
+            f"func.call @{symbol}({', '.join(operands)}) {{{_NOT_INLINED}}} : ({', '.join(types_in)}) -> {kind}"
         )
 
     def with_axes(self, mesh, manual):

@@ -98,12 +98,6 @@ def _with(compiled: Any, kwargs: dict[str, Any]) -> Any:
 
 def _placed(fun: Any, args: tuple, kwargs: dict, text: str, over: Mesh) -> tuple[tuple, dict]:
     """Arguments placed by specs under the names of their parameters."""
-    bound = inspect.signature(fun).bind(*args, **kwargs)
     specs = options.specs(text, paths=True)
-    if (wrong := inputs.of_none(specs, bound.arguments)) is not None:
-        raise NameError(
-            f"--in names {wrong!r}, which is no argument of the call; its arguments are {', '.join(bound.arguments)}"
-        )
-    for name, value in bound.arguments.items():
-        bound.arguments[name] = inputs.placed(value, specs, over, name)
+    bound = inputs.placed_call(fun, args, kwargs, specs, over)
     return bound.args, bound.kwargs
