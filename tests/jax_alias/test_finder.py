@@ -215,13 +215,14 @@ print(jax.jit(lambda x: x + 1)(Cell(np.float32(2))))
 from jax.experimental.colocated_python import func, serialization
 from jax.extend import ifrt_programs
 print(serialization.DeviceList.__name__, jnp.ones(3).sharding._addressable_device_assignment)
+print(jax.typeof(jnp.ones(3, int)).at_least_vspace(), jax.typeof(jnp.ones(())).at_least_vspace())
 try:
     ifrt_programs.ifrt_programs.make_plugin_program("x")
 except RuntimeError as error:
     print(error)
 """)
         == "True\nTrue False False\nTrue\nFalse\nTrue 1.0\nTrue False False\nTrue 1\nFalse []\nNone 0\ncpu None\n3.0\n"
-        "DeviceList (CpuDevice(id=0),)\nthis needs a Pathways cluster, and xlab runs on the devices of its own processes"
+        "DeviceList (CpuDevice(id=0),)\nfloat0[3] float32[]\nthis needs a Pathways cluster, and xlab runs on the devices of its own processes"
     )
 
 

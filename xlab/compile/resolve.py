@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +24,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, explicit_types, symbolic_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.dead_code import reads_everything
+from xlab.interpreters.dead_code import reads_everything, variables_read
 from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
@@ -185,8 +183,8 @@ def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
 
     def make():
         old = closed.jaxpr
-        read = _read(old)
-        if reads_everything(old):
+        read = variables_read(old)
+        if reads_everything(old, read):
             return None, _positions(old, read)
         jaxpr, used, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
         if (
@@ -198,16 +196,11 @@ def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
         smaller = ClosedJaxpr(
             jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, used) if r]
         )
-        return smaller, _positions(jaxpr, _read(jaxpr))
+        return smaller, _positions(jaxpr, variables_read(jaxpr))
 
     # Not the program itself, which would wait for the garbage collector.
     smaller, kept = closed.memo("needed", make)
     return smaller or closed, kept
-
-
-def _read(jaxpr) -> set:
-    """The variables that equations and results use."""
-    return {*chain.from_iterable(map(attrgetter("invars"), jaxpr.eqns)), *jaxpr.outvars}
 
 
 def _positions(jaxpr, read: set) -> tuple[int, ...]:

@@ -81,13 +81,15 @@ def dce_jaxpr(
     return new, used_inputs
 
 
-def reads_everything(jaxpr: Jaxpr) -> bool:
-    """Whether nothing in a program and in those inside it goes unread: no constant, no result of an equation, no operand of a call."""
-    return _reads_everything(jaxpr, set())
+def reads_everything(jaxpr: Jaxpr, read: set) -> bool:
+    """Whether nothing in a program and in those inside it goes unread: no constant, no result of an equation, no operand of a call.
+
+    `read` are the `variables_read` of the program itself.
+    """
+    return _reads_everything(jaxpr, read, set())
 
 
-def _reads_everything(jaxpr: Jaxpr, seen: set[int]) -> bool:
-    read = _read(jaxpr)
+def _reads_everything(jaxpr: Jaxpr, read: set, seen: set[int]) -> bool:
     return (
         read.issuperset(jaxpr.constvars)
         and read.issuperset(chain.from_iterable(map(_outvars, jaxpr.eqns)))
@@ -106,7 +108,7 @@ def _passes_over(eqn: JaxprEqn, seen: set[int]) -> bool:
     else:
         given = [j for j in inner if len(j.invars) == len(inner[0].invars)]
     # What one branch passes over another may read.
-    unread = [set(map(id, j.invars)) - set(map(id, _read(j))) for j in given]
+    unread = [set(map(id, j.invars)) - set(map(id, variables_read(j))) for j in given]
     if all(unread) and any(
         all(id(v) in u for v, u in zip(vs, unread)) for vs in zip(*(j.invars for j in given))
     ):
@@ -114,12 +116,12 @@ def _passes_over(eqn: JaxprEqn, seen: set[int]) -> bool:
     for one in inner:
         if id(one) not in seen:
             seen.add(id(one))
-            if not _reads_everything(one, seen):
+            if not _reads_everything(one, variables_read(one), seen):
                 return True
     return False
 
 
-def _read(jaxpr: Jaxpr) -> set:
+def variables_read(jaxpr: Jaxpr) -> set:
     """The variables that equations and results use."""
     return {*chain.from_iterable(map(_invars, jaxpr.eqns)), *jaxpr.outvars}
 

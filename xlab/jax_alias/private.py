@@ -78,6 +78,7 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
 
 # Private attributes that libraries read of objects: (class here, name, "module:property" here, users).
 ATTRIBUTES = (
+    ("xlab.core.avals:AbstractValue", "at_least_vspace", "xlab.jax_alias.shims:tangent_type_of", "distrax, equinox"),
     ("xlab.sharding:Sharding", "_addressable_device_assignment", "xlab.jax_alias.shims:addressable_devices", "orbax"),
 )  # fmt: skip
 

@@ -26,6 +26,7 @@ __all__ = [
     "include_frame",
     "register_exclusion",
     "supports_inf",
+    "tangent_type_of",
     "trace_state_clean",
 ]
 
@@ -141,6 +142,11 @@ def addressable_devices(sharding: Any) -> tuple[Any, ...]:
     """The devices of a sharding that this process feeds, in the order of the program's devices."""
     here = sharding.addressable_devices
     return tuple(d for d in sharding._device_assignment if d in here)
+
+
+def tangent_type_of(aval: Any) -> Callable[[], Any]:
+    """What asks a type for that of its tangents, under the name that it had before."""
+    return aval.to_tangent_aval
 
 
 class AsyncCheckpointManager:

@@ -392,29 +392,27 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal, fn, write, numbers = ctx.literal, ctx._fn, ctx.lines.append, module.numbers
-    places: dict[tuple, tuple[str, str]] = {}
+    places: dict[tuple, tuple] = {}
     outside = len(ctx.started)
     constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
-        for eqn in jaxpr.eqns:
+        for eqn, number in zip(jaxpr.eqns, map(numbers.get, map(id, jaxpr.eqns))):
             prim = eqn.primitive
-            rule = rules(prim)
-            if rule is None:
-                raise lowerings.missing(prim, f" for the platform {module.platform}")
-            outvars, params = eqn.outvars, eqn.params
             site = (id(eqn.raw_source_info), prim)
-            around = places.get(site)
-            if around is None:
-                around = places[site] = module.around_number(eqn, scope)
-            number = numbers.get(id(eqn))
-            if number is None:
+            place = places.get(site)
+            if place is None:
+                rule = rules(prim)
+                if rule is None:
+                    raise lowerings.missing(prim, f" for the platform {module.platform}")
+                operation = None if constrain_shardings else single_operations.get(rule)
+                place = places[site] = (rule, operation, *module.around_number(eqn, scope))
+            rule, operation, before, after = place
+            if number is None and (number := numbers.get(id(eqn))) is None:
                 number = numbers[id(eqn)] = len(numbers)
-            loc = f"{around[0]}{number}{around[1]}"
-            operation = single_operations.get(rule)
+            outvars, params = eqn.outvars, eqn.params
             if (
                 operation is not None
                 and not params
-                and not constrain_shardings
                 and (operation[1] or outvars[0].aval.dtype.kind != "c")
             ):
                 # Most equations of most programs: written here, without calls.
@@ -429,7 +427,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
                     fn.count = count = fn.count + 1
                     env[v] = name = f"%{count}"
                     write(
-                        f"    {name} = {operation[0]}{', '.join(operands)} : {out.mlir or tensor_type(out)}{loc}"
+                        f"    {name} = {operation[0]}{', '.join(operands)} : {out.mlir or tensor_type(out)}{before}{number}{after}"
                     )
                     continue
             names = []
@@ -440,7 +438,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
             ctx.eqn = eqn
             ctx.avals_in = avals_in
             ctx.avals_out = [v.aval for v in outvars]
-            ctx.loc = loc
+            ctx.loc = f"{before}{number}{after}"
             out = rule(ctx, *names, **params)
             if constrain_shardings and (prim.auto_pvary or _sums_left(ctx)):
                 out = constrain_results(ctx, out)
