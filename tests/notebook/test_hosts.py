@@ -18,6 +18,8 @@ from tests.notebook.views.each import of_views
 from xlab import P, observe
 from xlab import numpy as jnp
 from xlab.notebook.views import page, saved, view_for
+from xlab.notebook.views.draw import html as html_of
+from xlab.notebook.views.draw import lean_html
 from xlab.observe.records.text import text
 from xlab.sharding import AxisType, NamedSharding
 
@@ -49,7 +51,7 @@ def test_a_code_host_shows_every_picture_in_words(kind):
     payload = view.payload(record)
     left = "".join(Sanitized(view.static_html(record, payload, code=False)).words)
     assert left.strip() and "xl-" not in left and "=>" not in left, "no styles or scripts"
-    tables = re.findall(r"<t[dh][^>]*>([^<>]{3,})</t[dh]>", saved.html(payload["tree"]))
+    tables = re.findall(r"<t[dh][^>]*>([^<>]{3,})</t[dh]>", html_of(payload["tree"]))
     assert all(html.unescape(words) in left for words in tables)
 
 
@@ -76,16 +78,74 @@ def test_the_first_cells_carry_the_script_and_the_others_do_not(monkeypatch):
     assert not saved.carries_code(mesh, mesh.payload(sample.MESH), "cell 201")
 
 
-def test_thirty_reports_are_small():
-    """What a notebook of thirty cells of a line each takes on disk: less than 1 MB."""
-    x = jnp.ones((8, 4))
+def loss(w, x, y):
+    h = jnp.tanh(x @ w)
+    return jnp.mean((h - y) ** 2)
+
+
+def thirty(specs: tuple[P, ...] = ()) -> int:
+    """The bytes of thirty reports of a gradient in a notebook, the script in the first and the tenth; its arguments lie on a mesh by specs."""
+    args = [jnp.ones((64, 64)), jnp.ones((32, 64)), jnp.ones((32, 64))]
+    if specs:
+        mesh = xlab.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+        args = [xlab.device_put(x, NamedSharding(mesh, s)) for x, s in zip(args, specs, strict=True)]  # fmt: skip
     with observe.record() as session:
-        xlab.jit(lambda x: jnp.sin(x) * 2 + x)(x)
+        xlab.jit(xlab.grad(loss))(*args)
     report = observe.report(session)
-    assert report.programs and report.memory and report.phases
+    assert report.programs and report.memory and report.phases and bool(specs) == bool(report.transfers)  # fmt: skip
     view = view_for(report)
     made = [view.bundle(report, code=n in (1, 10)) for n in range(1, 31)]
-    assert len(json.dumps(made, ensure_ascii=False).encode()) < 950_000, "1 MB with the cells"
+    assert all("image/svg+xml" in data for data in made)
+    return len(json.dumps(made, ensure_ascii=False).encode())
+
+
+def test_thirty_reports_are_small():
+    """What a notebook of thirty cells of a line each takes on disk."""
+    assert thirty() < 985_000, "1 MB with the cells"
+
+
+def test_thirty_reports_on_a_mesh_are_not_large():
+    """With pictures of three arguments and of a collective in each."""
+    assert thirty((P(None, "model"), P("data", None), P("data", "model"))) < 1_960_000
+
+
+class Elements(html.parser.HTMLParser):
+    """Elements with their attributes, and words, in the order in which they stand."""
+
+    def __init__(self, source: str):
+        super().__init__()
+        self.found: list = []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, [(name, value or "") for name, value in attributes]))
+
+    def handle_data(self, data):
+        self.found.append(data)
+
+
+@pytest.mark.parametrize("kind", of_views(sample.report()), ids=lambda kind: kind.__name__)
+def test_what_html_can_do_without_says_nothing(kind):
+    """Quotes and end tags: the elements, their attributes and the words are the same."""
+    record = of_views(sample.report())[kind]
+    tree = view_for(record).tree(record)
+    assert Elements(lean_html(tree)).found == Elements(html_of(tree)).found
+    nasty = ["td", {"title": "a b", "class": "'><b>&", "id": "", "data-eq": "x/"}, "<i>]]>"]
+    assert Elements(lean_html(nasty)).found == Elements(html_of(nasty)).found
+
+
+@pytest.mark.browser
+def test_a_page_without_these_has_the_same_nodes(browser):
+    """In what reads them: end tags are put where they were."""
+    page = browser.new_page()
+    for record in of_views(sample.report()).values():
+        tree = view_for(record).tree(record)
+        same = """([whole, lean]) => {
+          const made = [whole, lean].map((source) => Object.assign(document.createElement("div"), { innerHTML: source }));
+          return made[0].childElementCount === 1 && made[0].isEqualNode(made[1]);
+        }"""
+        assert page.evaluate(same, [html_of(tree), lean_html(tree)]), type(record).__name__
+    page.close()
 
 
 def test_the_picture_beside_an_array_has_the_styles_that_it_needs():

@@ -128,8 +128,10 @@ def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
 
 _BLOCK = re.compile(r"([^{}]+)\{((?:[^{}]|\{[^{}]*\})*)\}")
 _STATE = re.compile(r"\[[^\]]*\]|::?[\w-]+(?:\((?:[^()]|\([^()]*\))*\))?")
-_LATER = re.compile(r":hover|:focus|::selection|aria-sort|xl-whole|\[hidden\]")
+_LATER = re.compile(r":hover|:focus|::selection|:disabled|aria-sort|xl-whole|\[hidden\]")
 """What no picture has before a script or a pointer has come to it."""
+_MOVING = re.compile(r"@keyframes|@media \(prefers-reduced-motion")
+_LIST = re.compile(r",(?![^()]*\))")
 _PROPERTY = re.compile(r"(?<=[{;])(--[\w-]+):[^;{}]*(;|(?=\}))")
 _COMPOUND = re.compile(r"([a-z]\w*|\*)?((?:\.[\w-]+)*)")
 
@@ -159,10 +161,10 @@ def _needed_rules(sheet: str, used: frozenset[str]) -> str:
     out = []
     for head, inside in _BLOCK.findall(sheet):
         if head.startswith("@"):
-            kept = "" if head.startswith("@keyframes") else _needed_rules(inside, used)
+            kept = "" if _MOVING.match(head) else _needed_rules(inside, used)
             out.append(f"{head}{{{kept}}}" if kept else "")
-        elif not _LATER.search(head) and any(_matches(s, used) for s in head.split(",")):
-            out.append(f"{head}{{{inside}}}")
+        elif kept := [s for s in _LIST.split(head) if not _LATER.search(s) and _matches(s, used)]:
+            out.append(f"{','.join(kept)}{{{inside}}}")
     return "".join(out)
 
 

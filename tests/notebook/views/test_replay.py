@@ -135,7 +135,7 @@ def on_grid(f, x=X, algorithm="ring"):
 
 def arrows(page):
     """The ends of all arrows."""
-    found = re.findall(r"d='M([-\d.]+) ([-\d.]+)Q[-\d. ]+ ([-\d.]+) ([-\d.]+)'", page)
+    found = re.findall(r"d='M([-\d.]+),([-\d.]+)Q[-\d.,]+,([-\d.]+),([-\d.]+)'", page)
     return [tuple(map(float, f)) for f in found]
 
 

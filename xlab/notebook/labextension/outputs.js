@@ -8,9 +8,10 @@
   const POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
   const soon = 400;
   const outputs = new Set();
+  // The script reads the data, but in pages that were saved when data was packed as the script is.
   const start = `(async()=>{
 const read=(id)=>new Response(new Blob([Uint8Array.from(atob(document.getElementById(id).textContent),(c)=>c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-globalThis.xlabPage=JSON.parse(await read("xl-data"));
+if(document.getElementById("xl-data").textContent.startsWith("H4sI"))globalThis.xlabPage=JSON.parse(await read("xl-data"));
 document.body.append(Object.assign(document.createElement("script"),{textContent:await read("xl-code")}));
 })()`;
   const fit = `new ResizeObserver(([seen])=>parent.postMessage({xlabHeight:Math.ceil(seen.target.getBoundingClientRect().height)+2},"*")).observe(document.querySelector(".xl"))`;

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xlab.notebook.views.draw import Node, h, key, table, unshown, warning
+from xlab.notebook.views.draw import Node, decimal, h, key, table, unshown, warning
 from xlab.observe.placing.patterns import pattern_of
 from xlab.observe.records import Buffer, Memory
 from xlab.observe.records.buffers import alive_at, live_bytes
@@ -78,8 +78,8 @@ def map_node(m: Memory) -> Node | None:
             h(
                 "line",
                 {
-                    "x1": f"{peak:.1f}",
-                    "x2": f"{peak:.1f}",
+                    "x1": decimal(peak),
+                    "x2": decimal(peak),
                     "y1": 4,
                     "y2": top + MAP_HEIGHT,
                     "class": "xl-peak",
@@ -87,7 +87,7 @@ def map_node(m: Memory) -> Node | None:
             ),
             h(
                 "text",
-                {"x": f"{min(peak + 4, WIDTH - 150):.1f}", "y": 13, "class": "xl-peak-word"},
+                {"x": decimal(min(peak + 4, WIDTH - 150)), "y": 13, "class": "xl-peak-word"},
                 f"peak {size_text(m.peak)}, step {m.peak_step}",
             ),
         ]
@@ -144,15 +144,15 @@ def _rect(b: Buffer, at: int, wide: float, tall: float, m: Memory) -> Node:
         h(
             "rect",
             {
-                "x": f"{x:.1f}",
-                "y": f"{y:.1f}",
-                "width": f"{width:.1f}",
-                "height": f"{height:.1f}",
+                "x": decimal(x),
+                "y": decimal(y),
+                "width": decimal(width),
+                "height": decimal(height),
                 "class": f"xl-part-{_KINDS.get(b.kind, 'temporaries')}"
                 + ("" if peak else " xl-off"),
             },
         ),
-        h("text", {"x": f"{x + 4:.1f}", "y": f"{y + min(height / 2 + 4, 14):.1f}"}, label)
+        h("text", {"x": decimal(x + 4), "y": decimal(y + min(height / 2 + 4, 14))}, label)
         if label
         else None,
     )
@@ -167,7 +167,7 @@ def _curve(m: Memory, steps: int, wide: float) -> list[Node]:
     for step in range(0, steps, each):
         y = round(18 + CURVE_HEIGHT * (1 - max(alive[step : step + each]) / most), 1)
         if y != at:
-            points.append(f"H{GUTTER + step * wide:.1f}V{y:g}")
+            points.append(f"H{decimal(GUTTER + step * wide)}V{y:g}")
             at = y
     base = 18 + CURVE_HEIGHT
     return [

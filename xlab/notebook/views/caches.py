@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table
+from xlab.notebook.views.draw import Node, decimal, h, panel, table
 from xlab.observe.records.caches import Caches, caches_rows
 from xlab.observe.records.units import plural, time_text
 
@@ -17,7 +17,10 @@ def _track(hits: int, misses: int) -> Node:
         h(
             "span",
             {"class": "xl-track", "title": f"{hits} of {hits + misses} found"},
-            h("span", {"class": "xl-bar xl-part-arguments", "style": f"left:0;width:{share:.1f}%"}),
+            h(
+                "span",
+                {"class": "xl-bar xl-part-arguments", "style": f"left:0;width:{decimal(share)}%"},
+            ),
         )
         if hits + misses
         else None,

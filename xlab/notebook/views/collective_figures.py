@@ -11,7 +11,7 @@ from typing import Any
 
 from xlab.interpreters import communication
 from xlab.notebook.views.dataflow import Box, arrow, arrows_node, boxes_of
-from xlab.notebook.views.draw import HUES, Node, clean, h
+from xlab.notebook.views.draw import HUES, Node, clean, decimal, h
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo
 from xlab.observe.records.replay import Replay
@@ -69,7 +69,7 @@ def hull(points: Sequence[Place], around: tuple[float, float] = (29, 24)) -> str
     """The outline around devices of these centers, as a path.
 
     >>> hull([(0, 0)], (1, 1))
-    'M-1.0 -1.0L1.0 -1.0L1.0 1.0L-1.0 1.0Z'
+    'M-1 -1L1 -1L1 1L-1 1Z'
     """
     a, b = around
     corners = sorted({(x + i * a, y + j * b) for x, y in points for i in (-1, 1) for j in (-1, 1)})
@@ -83,7 +83,7 @@ def hull(points: Sequence[Place], around: tuple[float, float] = (29, 24)) -> str
         return out[:-1]
 
     path = half(corners) + half(corners[::-1])
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in path) + "Z"
+    return "M" + "L".join(f"{decimal(x)} {decimal(y)}" for x, y in path) + "Z"
 
 
 def _turn(a: Place, b: Place, c: Place) -> float:
@@ -187,8 +187,8 @@ def _sum_node(x: float, y: float, sign: str, words: str) -> Node:
     return h(
         "g",
         {"class": "xl-sum-node", "data-tip": words},
-        h("ellipse", {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "rx": wide, "ry": 13}),
-        h("text", {"x": f"{x:.1f}", "y": f"{y + 4:.1f}"}, clean(sign)),
+        h("ellipse", {"cx": decimal(x), "cy": decimal(y), "rx": wide, "ry": 13}),
+        h("text", {"x": decimal(x), "y": decimal(y + 4)}, clean(sign)),
     )
 
 

@@ -19,7 +19,7 @@ from xlab.notebook.views.dataflow_data import (
     transfers_data,
     was_measured,
 )
-from xlab.notebook.views.draw import HUES, Node, h, panel, table, unshown
+from xlab.notebook.views.draw import HUES, Node, decimal, h, panel, table, unshown
 from xlab.notebook.views.layout import MOST_DEVICES
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
@@ -108,8 +108,11 @@ def beside(mesh: MeshInfo) -> float:
 def arrows_node(arrows: Sequence[Node]) -> Node:
     """Messages, their bytes in front of all of them."""
     words = [part for a in arrows for part in a[2:] if part[0] == "text"]
+    words = [
+        [tag, {k: v for k, v in at.items() if k != "class"}, *text] for tag, at, *text in words
+    ]
     lines = [[*a[:2], *(part for part in a[2:] if part[0] != "text")] for a in arrows]
-    return h("g", {"class": "xl-arrows"}, *lines, *words)
+    return h("g", {"class": "xl-arrows"}, *lines, h("g", {"class": "xl-bytes"}, *words))
 
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
@@ -125,18 +128,9 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     nodes = [
         h(
             "g",
-            {
-                "class": "xl-dev",
-                "data-dev": d,
-                "data-x": f"{x:g}",
-                "data-y": f"{y:g}",
-                "data-tip": f"device {d}",
-            },
-            h(
-                "rect",
-                {"x": x - 22, "y": y - 17, "width": 44, "height": 34, "rx": 3, "class": "xl-cell"},
-            ),
-            h("text", {"x": x, "y": y + 1, "class": "xl-cell-label"}, d),
+            {"class": "xl-dev", "data-dev": d},
+            h("rect", {"x": x - 22, "y": y - 17, "width": 44, "height": 34, "rx": 3}),
+            h("text", {"x": x, "y": y + 1}, d),
         )
         for d, (x, y) in centers.items()
     ]
@@ -152,7 +146,7 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
         h(
             "svg",
             {
-                "viewBox": f"0 -16 {width} {height + 24}",
+                "viewBox": f"0 -16 {width:g} {height + 24:g}",
                 "width": width,
                 "height": height + 24,
                 "role": "img",
@@ -161,7 +155,7 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
             },
             arrows_node(arrows),
             *labels,
-            *nodes,
+            h("g", {"class": "xl-devs"}, *nodes),
         ),
         h(
             "div",
@@ -236,18 +230,18 @@ def arrow(
         h(
             "path",
             {
-                "d": f"M{sx:.1f} {sy:.1f}Q{cx:.1f} {cy:.1f} {ex:.1f} {ey:.1f}",
-                "style": f"stroke-width:{thick:.1f}",
+                "d": f"M{decimal(sx)},{decimal(sy)}Q{decimal(cx)},{decimal(cy)},{decimal(ex)},{decimal(ey)}",
+                "style": f"stroke-width:{decimal(thick)}",
             },
         ),
         h(
             "path",
             {
                 "class": "xl-tip",
-                "d": f"M{ex:.1f} {ey:.1f}L{tips[0][0]:.1f} {tips[0][1]:.1f}L{tips[1][0]:.1f} {tips[1][1]:.1f}Z",
+                "d": f"M{decimal(ex)},{decimal(ey)}L{decimal(tips[0][0])},{decimal(tips[0][1])},{decimal(tips[1][0])},{decimal(tips[1][1])}z",
             },
         ),
-        h("text", {"x": f"{at[0]:.1f}", "y": f"{at[1]:.1f}", "class": "xl-bytes"}, word)
+        h("text", {"x": decimal(at[0]), "y": decimal(at[1]), "class": "xl-bytes"}, word)
         if at is not None
         else None,
     )

@@ -29,6 +29,10 @@ _UNSEEN = re.compile(
 )
 _EMPTY = frozenset(("rect", "path", "circle", "line"))
 _VOID = frozenset(("br", "hr", "img", "input", "meta", "link", "col"))
+_CLOSED_BY_NEXT = frozenset(("td", "th", "tr", "thead", "tbody", "li"))
+"""Elements that HTML ends where the next one begins, or where what they stand in ends."""
+_BARE = re.compile(r"[\w.,:;%#()+*-]+", re.ASCII)
+"""Values that HTML reads as they are without quotes."""
 _ESCAPE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
 _ESCAPE_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
@@ -108,27 +112,56 @@ def escape_text(text: str) -> str:
 def html(node: Node | str) -> str:
     """Print a tree as HTML; attributes stand in single quotes, so that a page inside `srcdoc` stays short."""
     out: list[str] = []
-    _print(node, out.append)
+    _print(node, out.append, False)
     return "".join(out)
 
 
-def _print(node: Node | str, put: Any) -> None:
+def lean_html(node: Node | str) -> str:
+    """Print the same tree as HTML without the quotes and end tags that HTML can do without. It is no XML.
+
+    >>> lean_html(h("tr", {"class": "a b", "title": ""}, h("td", {"class": "n"}, "1 < 2")))
+    "<tr class='a b' title><td class=n>1 &lt; 2"
+    """
+    out: list[str] = []
+    _print(node, out.append, True)
+    return "".join(out)
+
+
+def _print(node: Node | str, put: Any, lean: bool) -> None:
     if isinstance(node, str):
         put(escape_text(node))
         return
     tag, attributes, *children = node
     put(f"<{tag}")
+    bare = False
     for name, value in attributes.items():
-        put(f" {name}='{escape(value)}'")
+        bare = lean and _BARE.fullmatch(value) is not None
+        put(
+            f" {name}={value}"
+            if bare
+            else f" {name}='{escape(value)}'"
+            if value or not lean
+            else f" {name}"
+        )
     if tag in _EMPTY and not children:
-        put("/>")
+        put(" />" if bare else "/>")  # a value without quotes would take the slash
         return
     put(">")
     if tag in _VOID:
         return
     for child in children:
-        _print(child, put)
-    put(f"</{tag}>")
+        _print(child, put, lean)
+    if not (lean and tag in _CLOSED_BY_NEXT):
+        put(f"</{tag}>")
+
+
+def decimal(x: float, digits: int = 1) -> str:
+    """A number of a drawing, with as many digits behind the point as it needs.
+
+    >>> decimal(62.0), decimal(45.44), decimal(100 / 3, 2)
+    ('62', '45.4', '33.33')
+    """
+    return f"{x:.{digits}f}".rstrip("0").removesuffix(".") if digits else f"{x:.0f}"
 
 
 def tags_and_classes(tree: Node | str) -> Iterator[str]:
@@ -178,7 +211,7 @@ def table(head: Iterable[tuple[str, str]], rows: Iterable[Node], name: str = "")
         h(
             "thead",
             None,
-            h("tr", None, *(h("th", {"class": c or None, "scope": "col"}, t) for t, c in head)),
+            h("tr", None, *(h("th", {"class": c or None}, t) for t, c in head)),
         ),
         h("tbody", None, *rows),
     )

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from xlab.notebook.views.draw import Node, h, unshown
+from xlab.notebook.views.draw import Node, decimal, h, unshown
 from xlab.notebook.views.mesh import svg
 from xlab.observe.records.kernel import (
     WRITES,
@@ -73,10 +73,10 @@ class Plane:
         """The rectangle of a part of the array."""
         (y, x), (tall, wide) = (0, 0, *start)[-2:], (1, 1, *size)[-2:]
         return {
-            "x": f"{(x - self.low[1]) * self.sx:.1f}",
-            "y": f"{(y - self.low[0]) * self.sy:.1f}",
-            "width": f"{max(1.0, wide * self.sx):.1f}",
-            "height": f"{max(1.0, tall * self.sy):.1f}",
+            "x": decimal((x - self.low[1]) * self.sx),
+            "y": decimal((y - self.low[0]) * self.sy),
+            "width": decimal(max(1.0, wide * self.sx)),
+            "height": decimal(max(1.0, tall * self.sy)),
         }
 
 
@@ -242,12 +242,12 @@ def lanes_figure(run: KernelRun) -> Node | None:
                     "g",
                     {"class": "xl-kernel-signal"},
                     h("title", None, f"{ref}: core {c0} at t={t0} lets core {c1} go on at t={t1}"),
-                    h("path", {"d": f"M{ax:.1f} {ay:g}L{bx:.1f} {by + tip:g}"}),
+                    h("path", {"d": f"M{decimal(ax)} {ay:g}L{decimal(bx)} {by + tip:g}"}),
                     h(
                         "path",
                         {
                             "class": "xl-tip",
-                            "d": f"M{bx - 3.5:.1f} {by + tip:g}L{bx + 3.5:.1f} {by + tip:g}L{bx:.1f} {by:g}Z",
+                            "d": f"M{decimal(bx - 3.5)} {by + tip:g}L{decimal(bx + 3.5)} {by + tip:g}L{decimal(bx)} {by:g}Z",
                         },
                     ),
                 )
@@ -271,7 +271,7 @@ def lanes_figure(run: KernelRun) -> Node | None:
 def _line(x1: float, y1: float, x2: float, y2: float, name: str) -> Node:
     return h(
         "line",
-        {"x1": f"{x1:.1f}", "y1": f"{y1:g}", "x2": f"{x2:.1f}", "y2": f"{y2:g}", "class": name},
+        {"x1": decimal(x1), "y1": f"{y1:g}", "x2": decimal(x2), "y2": f"{y2:g}", "class": name},
     )
 
 
@@ -279,9 +279,9 @@ def _box(x: float, y: float, w: float, tall: float, name: str, title: Node) -> N
     return h(
         "rect",
         {
-            "x": f"{x:.1f}",
+            "x": decimal(x),
             "y": f"{y:g}",
-            "width": f"{max(1.0, w):.1f}",
+            "width": decimal(max(1.0, w)),
             "height": f"{tall:g}",
             "class": name,
         },
@@ -312,7 +312,7 @@ def roofline_figure(cost: KernelCost) -> Node | None:
         parts.append(
             h(
                 "text",
-                {"x": f"{x(10.0**n):.1f}", "y": tall + 26, "class": "xl-axis xl-mid"},
+                {"x": decimal(x(10.0**n)), "y": tall + 26, "class": "xl-axis xl-mid"},
                 f"{10.0**n:g}",
             )
         )
@@ -320,7 +320,7 @@ def roofline_figure(cost: KernelCost) -> Node | None:
         parts += [
             h(
                 "text",
-                {"x": left - 6, "y": f"{y(10.0**n) + 4:.1f}", "class": "xl-axis xl-end"},
+                {"x": left - 6, "y": decimal(y(10.0**n) + 4), "class": "xl-axis xl-end"},
                 f"{10.0 ** (n - 12):g}",
             ),
             _line(left, y(10.0**n), left + wide, y(10.0**n), "xl-kernel-rule"),
@@ -338,21 +338,21 @@ def roofline_figure(cost: KernelCost) -> Node | None:
                 "path",
                 {
                     "class": "xl-kernel-line",
-                    "d": f"M{x(start):.1f} {y(min(r.flops, start * r.bandwidth)):.1f}L{x(bend):.1f} "
-                    f"{y(min(r.flops, bend * r.bandwidth)):.1f}L{left + wide:.1f} {y(min(r.flops, 10.0**high * r.bandwidth)):.1f}",
+                    "d": f"M{decimal(x(start))} {decimal(y(min(r.flops, start * r.bandwidth)))}L{decimal(x(bend))} "
+                    f"{decimal(y(min(r.flops, bend * r.bandwidth)))}L{decimal(left + wide)} {decimal(y(min(r.flops, 10.0**high * r.bandwidth)))}",
                 },
                 h("title", None, f"{r.target}: {_roof_title(r)}"),
             ),
             h(
                 "text",
-                {"x": left + wide + 6, "y": f"{below:.1f}", "class": "xl-axis"},
+                {"x": left + wide + 6, "y": decimal(below), "class": "xl-axis"},
                 r.target,
             ),
             h(
                 "circle",
                 {
-                    "cx": f"{x(here):.1f}",
-                    "cy": f"{y(reach):.1f}",
+                    "cx": decimal(x(here)),
+                    "cy": decimal(y(reach)),
                     "r": 3.5,
                     "class": "xl-kernel-dot",
                 },

@@ -13,11 +13,20 @@ from typing import Any
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, unshown, warning
-from xlab.notebook.views.mesh import CELL, axis_legend, cell, label_of, mesh_svg, svg, used_axes
+from xlab.notebook.views.mesh import (
+    CELL,
+    Cells,
+    axis_legend,
+    cell,
+    label_of,
+    mesh_svg,
+    svg,
+    used_axes,
+)
 from xlab.notebook.views.tabs import add_tab, report_mesh
 from xlab.observe.records import ArrayLayout, MeshInfo
 from xlab.observe.records.layout import layout_line, place_text, places
-from xlab.observe.records.units import plural, size_text
+from xlab.observe.records.units import size_text
 from xlab.observe.sharding.intermediates import blocks_of
 
 MOST_CELLS = 1024
@@ -69,6 +78,7 @@ def blocks_svg(layout: ArrayLayout) -> Node:
         return h("text", {"x": x, "y": y, "class": f"xl-axis{end}", "style": style}, words)
 
     parts: list[Any] = []
+    drawn = Cells()
     for n, facet in enumerate(shown):
         ox, oy = (n % across) * fw, (n // across) * fh
         if facet:
@@ -96,25 +106,24 @@ def blocks_svg(layout: ArrayLayout) -> Node:
                 held = ",".join(map(str, devices[:16])) + ("…" if len(devices) > 16 else "")
                 word = "device" if len(devices) == 1 else f"{len(devices)} devices:"
                 tip = f"{word} {held}   {where}   {size_text(layout.bytes_per_device)}"
-                parts.append(
-                    cell(
-                        ox + left + j * w,
-                        oy + top + i * hgt,
-                        w,
-                        hgt,
-                        devices,
-                        used,
-                        layout.mesh,
-                        tip,
-                        label_of(devices, w),
-                    )
+                cell(
+                    ox + left + j * w,
+                    oy + top + i * hgt,
+                    w,
+                    hgt,
+                    devices,
+                    used,
+                    layout.mesh,
+                    tip,
+                    label_of(devices, w),
+                    drawn,
                 )
     width, height = across * fw, -(-len(shown) // across) * fh
     more = len(facets) - len(shown)
     return h(
         "div",
         None,
-        svg(width, height, f"{layout.name} as blocks", parts),
+        svg(width, height, f"{layout.name} as blocks", [*parts, *drawn.nodes()]),
         unshown(more, "more facet", " not drawn"),
     )
 
@@ -210,7 +219,15 @@ def _listed(layouts: list[ArrayLayout]) -> Node | None:
         return None
     flagged = [x for x in layouts if x.warnings]
     shown = [*flagged, *(x for x in layouts if not x.warnings)][:MOST_LINES]
-    lines = ["\n".join([layout_line(x), *(f"  ⚠ {w}" for w in x.warnings)]) for x in shown]
+    lines: list[str] = []
+    for _, alike in itertools.groupby(
+        shown, key=lambda x: (x.warnings, x.name and x.type.text + place_text(x))
+    ):
+        first, *others = alike
+        names = ", ".join(x.name for x in (first, *others)) if first.name else ""
+        lines += [layout_line(first.replace(name=names)), *(f"  ⚠ {w}" for w in first.warnings)]
+        if not first.name:
+            lines += [layout_line(x) for x in others]
     more = len(layouts) - len(shown)
     return h(
         "details",
@@ -218,7 +235,7 @@ def _listed(layouts: list[ArrayLayout]) -> Node | None:
         h(
             "summary",
             None,
-            f"{plural(len(shown), 'more line')}" if not more else f"the first {len(shown)}",
+            f"{len(shown)} more" if not more else f"the first {len(shown)}",
         ),
         h("pre", None, "\n".join(lines)),
         unshown(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table, unshown
+from xlab.notebook.views.draw import Node, decimal, h, panel, table, unshown
 from xlab.observe.records.live import Live, LiveRow, devices_text, rows
 from xlab.observe.records.units import plural, size_text
 
@@ -29,7 +29,7 @@ def _share(size: int, most: int) -> Node:
                 "span",
                 {
                     "class": "xl-bar xl-part-temporaries",
-                    "style": f"left:0;width:{100 * size / max(1, most):.1f}%",
+                    "style": f"left:0;width:{decimal(100 * size / max(1, most))}%",
                     "title": f"{size:,} B",
                 },
             ),

@@ -16,7 +16,7 @@ from xlab.notebook.views.buffers import (
     map_node,
     peak_node,
 )
-from xlab.notebook.views.draw import Node, h, panel, table, unshown
+from xlab.notebook.views.draw import Node, decimal, h, panel, table, unshown
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Buffer, Memory, Program
 from xlab.observe.records.repeats import LayerPlace, places
@@ -131,7 +131,7 @@ def _life(b: Buffer, m: Memory, end: int) -> Node:
     """The bar of one buffer over the schedule."""
     alive = m.peak_step < 0 or b.start <= m.peak_step <= b.end
     tip = (
-        f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}"
+        f"{b.name}   alive {b.start}–{b.end}"
         + ("   at the peak" if alive and m.peak_step >= 0 else "")
         + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else "")
     )
@@ -140,7 +140,7 @@ def _life(b: Buffer, m: Memory, end: int) -> Node:
         "span",
         {
             "class": f"xl-bar xl-part-{part}" + ("" if alive else " xl-off"),
-            "style": f"left:{100 * b.start / end:.2f}%;width:{100 * (b.end - b.start + 1) / end:.2f}%",
+            "style": f"left:{decimal(100 * b.start / end, 2)}%;width:{decimal(100 * (b.end - b.start + 1) / end, 2)}%",
             "title": tip,
         },
     )

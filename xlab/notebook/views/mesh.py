@@ -10,7 +10,7 @@ import itertools
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import HUES, Node, h, panel
+from xlab.notebook.views.draw import HUES, Node, decimal, h, panel
 from xlab.observe.records import ArrayLayout, MeshInfo
 from xlab.observe.records.units import size_text
 
@@ -47,29 +47,19 @@ def cell(
     mesh: MeshInfo | None,
     tip: str,
     label: str,
-) -> Node:
-    """A rectangle with its devices written in it and one band per mesh axis along its foot."""
-    parts = [h("rect", {"x": x, "y": y, "width": w, "height": hgt, "class": "xl-cell"})]
+    cells: Cells,
+) -> None:
+    """A rectangle with its devices written in it and one band per mesh axis along its foot, added to `cells`."""
+    tint = ""
     if mesh and devices:
         place = coordinates(mesh).get(devices[0])
-        band = 5
+        wide = (w - 4) / len(mesh.axis_names)
         for k, (name, size) in enumerate(zip(mesh.axis_names, mesh.axis_sizes, strict=True)):
             if place is None or size == 1:
                 continue
             split = layout_axes is None or name in layout_axes
-            left = x + 2 + (w - 4) * k / len(mesh.axis_names)
-            parts.append(
-                h(
-                    "rect",
-                    {
-                        "x": f"{left:.1f}",
-                        "y": y + hgt - band - 2,
-                        "width": f"{(w - 4) / len(mesh.axis_names) - 1:.1f}",
-                        "height": band,
-                        "style": shade(k, place[k], size) if split else None,
-                        "class": "xl-band" if split else "xl-band xl-hatch",
-                    },
-                )
+            cells.bands.setdefault(shade(k, place[k], size) if split else "", []).append(
+                box(x + 2 + wide * k, y + hgt - 7, wide - 1, 5)
             )
         first = next(
             (
@@ -81,24 +71,45 @@ def cell(
         )
         if place is not None and (layout_axes is None or first is not None):
             k = first or 0
-            parts[0] = h(
-                "rect",
-                {
-                    "x": x,
-                    "y": y,
-                    "width": w,
-                    "height": hgt,
-                    "class": "xl-cell xl-tint",
-                    "style": shade(k, place[k], mesh.axis_sizes[k]),
-                },
-            )
-    parts.append(h("text", {"x": x + w / 2, "y": y + hgt / 2 + 1, "class": "xl-cell-label"}, label))
-    return h(
+            tint = shade(k, place[k], mesh.axis_sizes[k])
+    block = h(
         "g",
         {"class": "xl-block", "data-dev": " ".join(map(str, devices)) or None},
         h("title", None, tip),
-        *parts,
+        h("path", {"d": box(x, y, w, hgt)}),
+        h("text", {"x": x + w / 2, "y": y + hgt / 2 + 1}, label),
     )
+    cells.tints.setdefault(tint, []).append(block)
+
+
+def box(x: float, y: float, w: float, hgt: float) -> str:
+    """A rectangle as a path: shorter, and those of one shade are one path.
+
+    >>> box(2, 3, 40, 5)
+    'M2,3h40v5h-40z'
+    """
+    return f"M{decimal(x)},{decimal(y)}h{decimal(w)}v{decimal(hgt)}h-{decimal(w)}z"
+
+
+class Cells:
+    """The cells of a picture and their bands, each shade written once: there are few shades, and many cells."""
+
+    def __init__(self) -> None:
+        self.tints: dict[str, list[Node]] = {}
+        self.bands: dict[str, list[str]] = {}
+        """Rectangles by their shade; those of no shade are hatched."""
+
+    def nodes(self) -> list[Node]:
+        """All that is drawn."""
+        drawn: list[Node] = []
+        bands = {look: "".join(at) for look, at in self.bands.items()}
+        for look, blocks in self.tints.items():
+            own = h("path", {"d": bands.pop(look), "class": "xl-band"}) if look in bands else None
+            drawn += [h("g", {"class": "xl-tint", "style": look}, blocks, own)] if look else blocks
+        for look, at in bands.items():
+            name = "xl-band" if look else "xl-band xl-hatch"
+            drawn.append(h("path", {"d": at, "style": look or None, "class": name}))
+        return drawn
 
 
 def label_of(devices: list[int], width: float) -> str:
@@ -111,7 +122,7 @@ def svg(width: float, height: float, label: str, parts: list[Any]) -> Node:
     return h(
         "svg",
         {
-            "viewBox": f"0 0 {width} {height}",
+            "viewBox": f"0 0 {width:g} {height:g}",
             "width": width,
             "height": height,
             "role": "img",
@@ -150,45 +161,41 @@ def mesh_places(
                 )
             )
         if names[-1]:
+            look = f"--hue:{hue[names[-1]]}"
+            y = oy + top - 7
             labels.append(
                 h(
                     "text",
-                    {
-                        "x": ox + left - 6,
-                        "y": oy + top - 7,
-                        "class": "xl-axis xl-end",
-                        "style": f"--hue:{hue[names[-1]]}",
-                    },
+                    {"x": ox + left - 6, "y": y, "class": "xl-axis xl-end", "style": look},
                     names[-1] + " →",
                 )
             )
-            labels += [
+            labels.append(
                 h(
-                    "text",
-                    {
-                        "x": ox + left + j * (w + gap) + w / 2,
-                        "y": oy + top - 7,
-                        "class": "xl-axis xl-mid",
-                        "style": f"--hue:{hue[names[-1]]}" if names[-1] else None,
-                    },
-                    j,
+                    "g",
+                    {"class": "xl-axis xl-mid", "style": look},
+                    *(
+                        h("text", {"x": ox + left + j * (w + gap) + w / 2, "y": y}, j)
+                        for j in range(cols)
+                    ),
                 )
-                for j in range(cols)
-            ]
+            )
+        if names[-2]:
+            labels.append(
+                h(
+                    "g",
+                    {"class": "xl-axis xl-end", "style": f"--hue:{hue[names[-2]]}"},
+                    *(
+                        h(
+                            "text",
+                            {"x": ox + left - 6, "y": oy + top + i * (hgt + down) + hgt / 2 + 4},
+                            f"{names[-2]} {i}" if i == 0 else i,
+                        )
+                        for i in range(rows)
+                    ),
+                )
+            )
         for i in range(rows):
-            if names[-2]:
-                labels.append(
-                    h(
-                        "text",
-                        {
-                            "x": ox + left - 6,
-                            "y": oy + top + i * (hgt + down) + hgt / 2 + 4,
-                            "class": "xl-axis xl-end",
-                            "style": f"--hue:{hue[names[-2]]}",
-                        },
-                        f"{names[-2]} {i}" if i == 0 else i,
-                    )
-                )
             for j in range(cols):
                 at = (n * rows + i) * cols + j
                 device = mesh.device_ids[at] if mesh.device_ids else at
@@ -206,16 +213,17 @@ def mesh_svg(mesh: MeshInfo, layout: ArrayLayout | None = None) -> Node:
     held = {b.device: b for b in layout.blocks} if layout else {}
     used = used_axes(layout) if layout else None
     hosts = dict(zip(mesh.device_ids, mesh.hosts, strict=False)) if len(set(mesh.hosts)) > 1 else {}
-    parts: list[Any] = list(labels)
+    outlines: list[Any] = []
+    cells = Cells()
     place = coordinates(mesh)
     for device, (x, y) in centers.items():
         where = " ".join(f"{n}={i}" for n, i in zip(mesh.axis_names, place[device], strict=True))
         tip = f"device {device}   {where}" + (f"   host {hosts[device]}" if hosts else "")
         if device in held and layout:
             tip += f"   {layout.name or 'x'}[{', '.join(f'{a}:{b}' for a, b in held[device].slices)}]   {size_text(layout.bytes_per_device)}"
-        parts.append(cell(x - w / 2, y - hgt / 2, w, hgt, [device], used, mesh, tip, str(device)))
+        cell(x - w / 2, y - hgt / 2, w, hgt, [device], used, mesh, tip, str(device), cells)
         if hosts:
-            parts.append(
+            outlines.append(
                 h(
                     "rect",
                     {
@@ -227,7 +235,7 @@ def mesh_svg(mesh: MeshInfo, layout: ArrayLayout | None = None) -> Node:
                     },
                 )
             )
-    return svg(width, height, f"mesh {mesh.text}", parts)
+    return svg(width, height, f"mesh {mesh.text}", [*labels, *cells.nodes(), *outlines])
 
 
 def axis_legend(mesh: MeshInfo) -> Node:

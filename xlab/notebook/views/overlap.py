@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, finite, h, key, panel, unshown
+from xlab.notebook.views.draw import Node, decimal, finite, h, key, panel, unshown
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Report, Transfer
 from xlab.observe.records.overlap import Overlap, between_text, ideal_text, span_text
@@ -110,7 +110,7 @@ def _time_line(o: Overlap, scale: float) -> Node:
                         "span",
                         {
                             "class": f"xl-bar {name}",
-                            "style": f"left:0;width:{_share(us, scale):.2f}%",
+                            "style": f"left:0;width:{decimal(_share(us, scale), 2)}%",
                         },
                     ),
                 ),

@@ -6,7 +6,7 @@ It has one screen. Each line leads to the tab that shows it.
 from __future__ import annotations
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, h, key, panel, table, unshown
+from xlab.notebook.views.draw import Node, decimal, h, key, panel, table, unshown
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Program, Report, Transfer
 from xlab.observe.records.call_tree import Call
@@ -212,7 +212,7 @@ def memory_node(cost: StepCost) -> Node | None:
         {"class": "xl-fit"},
         h("a", {"href": "#", "data-go": "memory"}, "memory"),
         f" {size_text(cost.peak)}{of} per device{share} ",
-        h("span", {"class": "xl-fit-bar"}, h("i", {"style": f"width:{100 * part:.1f}%"}))
+        h("span", {"class": "xl-fit-bar"}, h("i", {"style": f"width:{decimal(100 * part)}%"}))
         if has
         else None,
         h("b", {"class": "xl-caution"}, "⚠ does not fit") if has and cost.peak > has else None,

@@ -46,12 +46,11 @@ LARGEST = 8_000_000
 
 UNPACK = """(async()=>{
 const read=(id)=>new Response(new Blob([Uint8Array.from(atob(document.getElementById(id).textContent),(c)=>c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-globalThis.xlabPage=JSON.parse(await read("xl-data"));
 const script=document.createElement("script");
 script.textContent=await read("xl-code");
 document.body.append(script);
 })();"""
-"""Starts a saved page: the views' own script is packed beside the data, since every saved output carries it."""
+"""Starts a saved page, whose script is packed and unpacks the data itself."""
 
 FIT = """(()=>{
 const root=document.querySelector(".xl");

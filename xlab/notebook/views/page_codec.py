@@ -1,18 +1,23 @@
-"""The encoding of a page's data: JSON, delta-coded, gzip, base64. `swell` in `js/views/swell.js` decodes it.
+"""The encoding of a page's data: JSON, delta-coded, deflate behind the usual text, base64. `unpack` and `swell` in `js/views` decode it.
 
-What repeats in programs is not the text but its form: lines that differ in numbers alone, and numbers that grow by one.
+What repeats in programs is not the text but its form: lines that differ in numbers alone, and numbers that grow by one. What repeats
+from page to page, fields and lines that nearly all have, stands once in the script, and the data of a page refers to it.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Sequence
 from itertools import chain
 from operator import sub
 from typing import Any
+
+from xlab.notebook import assets
 
 LONG = 32
 """Length from which a list is worth squeezing."""
@@ -95,14 +100,28 @@ def _lines(lines: list[str]) -> dict[str, Any]:
 
 
 def pack(value: Any) -> str:
-    """JSON, gzip, base64: what the page unpacks with `DecompressionStream`."""
-    return pack_text(
-        json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    )
+    """JSON, deflate with the usual text as its dictionary, base64: what the page unpacks with `DecompressionStream`."""
+    text = json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    press = zlib.compressobj(_level(text), zlib.DEFLATED, -15, zdict=usual())
+    return base64.b64encode(press.compress(text.encode()) + press.flush()).decode()
+
+
+@functools.cache
+def usual() -> bytes:
+    """The text that the script has: the strings of `js/kit/usual.js`, one after the other.
+
+    >>> 3_000 < len(usual()) < 32_768
+    True
+    """
+    source = (assets.ROOT / "kit/usual.js").read_text(encoding="utf-8")
+    return "".join(json.loads(source[source.index("[") : source.rindex("]") + 1])).encode("ascii")
+
+
+def _level(text: str) -> int:
+    """Of very long text the last percents are not worth the wait."""
+    return 9 if len(text) < 2_000_000 else 1
 
 
 def pack_text(text: str) -> str:
-    """Text as gzip in base64; of very long text the last percents are not worth the wait."""
-    return base64.b64encode(
-        gzip.compress(text.encode(), 9 if len(text) < 2_000_000 else 1, mtime=0)
-    ).decode()
+    """Text as gzip in base64."""
+    return base64.b64encode(gzip.compress(text.encode(), _level(text), mtime=0)).decode()

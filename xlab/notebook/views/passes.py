@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from xlab.notebook.views.draw import Node, clean, finite, h, panel
+from xlab.notebook.views.draw import Node, clean, decimal, finite, h, panel
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records.passes import STAGES, Pass, modules
 from xlab.observe.records.units import plural, time_text
@@ -102,7 +102,10 @@ def passes_panel(passes: tuple[Pass, ...]) -> Node:
 def _summary(p: Pass, most: int) -> Node:
     bar = h(
         "span",
-        {"class": "xl-bar xl-compile-bar", "style": f"left:0;width:{100 * p.changed / most:.1f}%"},
+        {
+            "class": "xl-bar xl-compile-bar",
+            "style": f"left:0;width:{decimal(100 * p.changed / most)}%",
+        },
     )
     return h(
         "summary",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.notebook.views.draw import Node, decimal, h, key, panel, table
 from xlab.notebook.views.tabs import add_tab
 from xlab.notebook.views.timeline import box, tick
 from xlab.notebook.views.timings import ticks
@@ -52,13 +52,13 @@ def hatching(x: float, y: float, width: float, height: float) -> str:
     """A path of slanted strokes that fill a box.
 
     >>> hatching(10.0, 0.0, 8.0, 4.0)
-    'M10.0 4l4 -4M15.0 4l3.0 -3'
+    'M10 4l4 -4M15 4l3 -3'
     """
     out, at = [], 0.0
     while at < width and len(out) < 400:
         run = min(height, width - at)
-        shown = f"{run:g}" if run == height else f"{run:.1f}"
-        out.append(f"M{x + at:.1f} {y + height:g}l{shown} -{run:g}")
+        shown = f"{run:g}" if run == height else decimal(run)
+        out.append(f"M{decimal(x + at)} {y + height:g}l{shown} -{run:g}")
         at += 5
     return "".join(out)
 
@@ -75,7 +75,7 @@ def _frame(
     """The axis, a name per process, and an outline around the processes of one host."""
     tall = max((y + height for y, height in rows.values()), default=TOP) + 6
     scale = (WIDTH - LEFT - 4) / max(total, 1e-6)
-    x = lambda us: f"{LEFT + us * scale:.1f}"
+    x = lambda us: decimal(LEFT + us * scale)
     hosts = list(dict.fromkeys(m.host for m in _members(p)))
     made = [
         h(
@@ -123,7 +123,7 @@ def recording_chart(p: Processes) -> Node | None:
             inset = 2 if x.kind != "gate" else 4
             kinds.setdefault(x.kind, []).append(
                 box(
-                    f"{at(x.start_us):.1f}",
+                    decimal(at(x.start_us)),
                     rows[index][0] + inset - 1,
                     x.duration_us * scale,
                     LANE - 2 * inset + 2,
@@ -137,7 +137,9 @@ def recording_chart(p: Processes) -> Node | None:
             for x in together
             if x.process in rows and _whole([(x.begun_us, 0.0)])
         ]
-        joins.append("M" + "L".join(f"{a:.1f} {b:g}" for a, b in points) if len(points) > 1 else "")
+        joins.append(
+            "M" + "L".join(f"{decimal(a)} {b:g}" for a, b in points) if len(points) > 1 else ""
+        )
     made += _paths("xl-ps-join", joins)
     return _svg(
         made,
@@ -171,11 +173,11 @@ def collectives_chart(p: Processes) -> Node | None:
                 continue
             top = lanes[process, device] + 2
             if waited * scale > 0.6:
-                waiting.append(box(f"{at(came):.1f}", top, waited * scale, LANE - 4))
+                waiting.append(box(decimal(at(came)), top, waited * scale, LANE - 4))
                 waiting.append(hatching(at(came), top, waited * scale, LANE - 4))
-            moving.append(box(f"{at(came + waited):.1f}", top, moved * scale, LANE - 4))
+            moving.append(box(decimal(at(came + waited)), top, moved * scale, LANE - 4))
             if device == last[1]:
-                marks.append(f"M{at(came):.1f} {top - 2:g}v{LANE}")
+                marks.append(f"M{decimal(at(came))} {top - 2:g}v{LANE}")
     for name, paths in (("waiting", waiting), ("moving", moving), ("late", marks)):
         made += _paths(f"xl-ps-{name}", paths)
     return _svg(

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.collective_figures import figure
-from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, unshown
+from xlab.notebook.views.draw import HUES, Node, clean, decimal, h, panel, table, unshown
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo, Type
@@ -196,7 +196,7 @@ def ribbons(r: Replay) -> Node | None:
             h(
                 "path",
                 {
-                    "d": f"M{left} {y0:.1f}C{mid} {y0:.1f} {mid} {z0:.1f} {right} {z0:.1f}V{z1:.1f}C{mid} {z1:.1f} {mid} {y1:.1f} {left} {y1:.1f}Z",
+                    "d": f"M{left} {decimal(y0)}C{mid} {decimal(y0)} {mid} {decimal(z0)} {right} {decimal(z0)}V{decimal(z1)}C{mid} {decimal(z1)} {mid} {decimal(y1)} {left} {decimal(y1)}Z",
                     "class": "xl-ribbon xl-band",
                     "style": f"--h:{HUES[0]};--p:{shade}%",
                     "data-tip": f"rows {s0}:{s1} of device {a.src} become rows {t0}:{t1} of device {b.dst}",

@@ -14,7 +14,7 @@ from typing import Any
 
 from xlab.notebook import assets
 from xlab.notebook.views import page
-from xlab.notebook.views.draw import clean, escape, html, tags_and_classes
+from xlab.notebook.views.draw import clean, escape, lean_html, tags_and_classes
 
 RARE = frozenset(
     ("figures", "kernels", "ladder", "passes", "replay", "resharding", "steps", "timeline")
@@ -58,13 +58,15 @@ def saved_html(
         else:
             tree = [*tree, page.too_large(packed)]
     used = frozenset(tags_and_classes(tree))
-    picture = html(tree)
+    if "xl-hatch" in used:
+        used |= frozenset(tags_and_classes(page.HATCH))
+    picture = lean_html(tree)
     signs = ""
     if (
         data or "xl-hatch" in used
     ):  # its own: one of another output may be hidden, and then nothing has it
         name = f"xl-hatch-{hashlib.sha256(picture.encode()).hexdigest()[:8]}"
-        signs = html(page.HATCH).replace("'xl-hatch'", f"'{name}'")
+        signs = lean_html(page.HATCH).replace("id=xl-hatch ", f"id={name} ", 1)
         picture = picture.replace("<article ", f"<article style='--xl-hatch:url(#{name})' ", 1)
     tall = min(view.height, page.estimate(payload["tree"]))
     return (

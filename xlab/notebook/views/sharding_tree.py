@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table, unshown, warning
+from xlab.notebook.views.draw import Node, decimal, h, panel, table, unshown, warning
 from xlab.notebook.views.live import devices_table
 from xlab.observe.records.sharding_tree import ShardingTree, TreeRow, rows
 from xlab.observe.records.units import plural, size_text
@@ -42,7 +42,7 @@ def _row(r: TreeRow, most: int) -> Node:
                     "span",
                     {
                         "class": "xl-bar xl-part-arguments",
-                        "style": f"left:0;width:{100 * r.bytes_per_device / max(1, most):.1f}%",
+                        "style": f"left:0;width:{decimal(100 * r.bytes_per_device / max(1, most))}%",
                     },
                 ),
             ),

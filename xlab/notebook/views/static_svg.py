@@ -1,13 +1,14 @@
 """The first drawing of a view as a standalone SVG, for readers that show only images: GitHub, mail, slides.
 
-It carries the styles it uses, in light colors on white.
+It carries the styles it uses, in light colors on white, and nothing that only a page can show: a pointer's hints, names for scripts,
+colors that a host may change.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xlab.notebook import assets
@@ -22,6 +23,10 @@ GAP = 24
 _CLASS = re.compile(r"\.([\w-]+)")
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _CONDITIONAL = re.compile(r"@[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")
+_NAMED = re.compile(r"(?<=[{;])(--[\w-]+):([^;{}]*)")
+_HOST = ("--jp-", "--vscode-")
+_LIGHT, _DARK, _PATTERN = "--lt", "--dk", "--xl-hatch"
+_POINTED = re.compile(r"(?<=[{;])(?:cursor|pointer-events|white-space):[^;{}]*;?")
 
 
 def static_svg(tree: Node) -> str | None:
@@ -38,7 +43,7 @@ def static_svg(tree: Node) -> str | None:
         return None
     across, parts = 0.0, []
     for _, attributes, *children in drawings:
-        parts.append(h("svg", {**attributes, "x": f"{across:g}"}, children))
+        parts.append(_still(h("svg", {**attributes, "x": f"{across:g}"}, children)))
         across += float(attributes["width"]) + GAP
     tall = max(float(attributes["height"]) for _, attributes, *_ in drawings)
     if any("xl-hatch" in node[1].get("class", "").split() for node in _nodes(parts)):
@@ -50,10 +55,20 @@ def static_svg(tree: Node) -> str | None:
         "height": tall,
         "style": "background:#fff",
     }
-    text = html(
-        h("svg", size, h("style", None, assets.needed_colors(_styles(frozenset(used)))), parts)
-    )
+    text = html(h("svg", size, h("style", None, _styles(frozenset(used))), parts))
     return text if len(text) <= LARGEST else None
+
+
+def _still(node: Node) -> Node:
+    """A drawing without what is for pointers and scripts."""
+    tag, attributes, *children = node
+    kept = {k: v for k, v in attributes.items() if not k.startswith("data-")}
+    inside = [
+        c if isinstance(c, str) else _still(c)
+        for c in children
+        if isinstance(c, str) or c[0] != "title"
+    ]
+    return [tag, kept, *inside]
 
 
 def _first(node: Any) -> list[Node]:
@@ -79,13 +94,11 @@ def _nodes(nodes: list[Any]) -> Iterator[Node]:
 
 @functools.lru_cache(64)
 def _styles(used: frozenset[str]) -> str:
-    """The colors by name, and the rules whose classes are all in use."""
+    """The rules whose classes are all in use, with the colors and fonts themselves in the place of their names."""
     out = []
-    for selectors, body in _RULE.findall(_CONDITIONAL.sub("", assets.styles())):
-        if selectors.strip() == ".xl":
-            out.append(
-                "svg{" + ";".join(d for d in body.split(";") if d.strip().startswith("--")) + "}"
-            )
+    sheet = _CONDITIONAL.sub("", assets.styles())
+    names = _names(sheet)
+    for selectors, body in _RULE.findall(sheet):
         kept = [
             s.strip()
             for s in selectors.split(",")
@@ -94,6 +107,41 @@ def _styles(used: frozenset[str]) -> str:
             and (found := set(_CLASS.findall(s)) - {"xl"})
             and found <= used
         ]
-        if kept:
-            out.append(f"{','.join(s.removeprefix('.xl ') for s in kept)}{{{body}}}")
+        inside = _POINTED.sub("", "{" + resolved(body, names))[1:]
+        if kept and inside:
+            out.append(f"{','.join(s.removeprefix('.xl ') for s in kept)}{{{inside}}}")
     return "".join(out)
+
+
+def _names(sheet: str) -> dict[str, str]:
+    """What the custom properties of a page are."""
+    found: dict[str, str] = {}
+    for selectors, body in _RULE.findall(sheet):
+        if selectors.strip() == ".xl":
+            found |= _NAMED.findall("{" + body)
+    return found
+
+
+def resolved(text: str, names: Mapping[str, str]) -> str:
+    """Text of a style sheet with custom properties replaced by what they are on a light page that no host gives colors to.
+
+    >>> resolved("fill:var(--a);color:var(--h,var(--jp-b,var(--a)))", {"--a": "var(--lt,#fff)var(--dk,#000)"})
+    'fill:#fff;color:var(--h,#fff)'
+    """
+    before, found, rest = text.partition("var(")
+    if not found:
+        return text
+    deep, end = 1, 0
+    while deep:
+        deep += {"(": 1, ")": -1}.get(rest[end], 0)
+        end += 1
+    name, _, other = rest[: end - 1].partition(",")
+    if name == _DARK:
+        value = ""
+    elif name in (_LIGHT, _PATTERN) or name.startswith(_HOST):
+        value = resolved(other, names)
+    elif name in names:
+        value = resolved(names[name], names)
+    else:  # an element's own
+        value = f"var({name}{',' * bool(other)}{resolved(other, names)})"
+    return before + value + resolved(rest[end:], names)

@@ -6,7 +6,17 @@ import math
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, clean_json, finite, h, key, panel, table, unshown
+from xlab.notebook.views.draw import (
+    Node,
+    clean_json,
+    decimal,
+    finite,
+    h,
+    key,
+    panel,
+    table,
+    unshown,
+)
 from xlab.notebook.views.tabs import add_tab
 from xlab.notebook.views.timings import ticks
 from xlab.observe.records.timeline import Operation, Span, Timeline, merged, timeline_sentence
@@ -43,7 +53,7 @@ def chart(t: Timeline) -> Node:
     """All devices over one time axis. Waits are hollow, operations filled; a line joins what met in a collective, from the device that came last."""
     rows = rows_of(t)
     scale = (WIDTH - LEFT) / max(t.duration_us, 1e-6)
-    x = lambda us: f"{LEFT + us * scale:.1f}"
+    x = lambda us: decimal(LEFT + us * scale)
     spans: dict[tuple[str, float], list[Span]] = {}
     for o in t.operations:
         if o.device not in rows or o.kind == "loop":
@@ -98,7 +108,7 @@ def tick(us: float) -> str:
 
 def box(x: str, y: float, width: float, height: float) -> str:
     """A rectangle as a part of a path."""
-    return f"M{x} {y:g}h{max(width, 0.6):.1f}v{height:g}h-{max(width, 0.6):.1f}z"
+    return f"M{x} {y:g}h{decimal(max(width, 0.6))}v{height:g}h-{decimal(max(width, 0.6))}z"
 
 
 def legend() -> Node:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from xlab.notebook.views.draw import Node, clean_json, h, panel, table, unshown
+from xlab.notebook.views.draw import Node, clean_json, decimal, h, panel, table, unshown
 from xlab.notebook.views.ledger import ledger_node
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Ledger, Phase, Report, Timing
@@ -119,7 +119,7 @@ def waterfall(
     scale = [
         h(
             "span",
-            {"style": f"left:{100 * t / total:.2f}%"},
+            {"style": f"left:{decimal(100 * t / total, 2)}%"},
             "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " "),
         )
         for t in ticks(total)
@@ -170,7 +170,7 @@ def _bar(p: Phase, itself: float, begin: float, total: float, number: int | None
         "span",
         {
             "class": f"xl-bar {kind}" + (" xl-failed" if p.error else ""),
-            "style": f"left:{left:.3f}%;width:{width:.3f}%",
+            "style": f"left:{decimal(left, 2)}%;width:{decimal(width, 2)}%",
             "title": tip,
             "data-fn": p.function,
             "data-phase": number,
@@ -223,7 +223,7 @@ def _passes(passes: tuple[Pass, ...]) -> Node | None:
                     {
                         "class": "xl-bar xl-pass-bar" + ("" if p.changed else " xl-idle"),
                         "title": tip,
-                        "style": f"left:{at:.3f}%;width:{width:.3f}%",
+                        "style": f"left:{decimal(at, 2)}%;width:{decimal(width, 2)}%",
                     },
                     p.name if width > 12 else "",
                 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean, h, panel, table, unshown
+from xlab.notebook.views.draw import Node, clean, decimal, h, panel, table, unshown
 from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.tabs import add_tab, placed_programs
 from xlab.observe.placing.patterns import call_of, groups_of, put_line
@@ -152,7 +152,7 @@ def what_if_node(x: WhatIf) -> Node:
 
 
 def _bar(share: float) -> Node:
-    return h("span", {"class": "xl-share"}, h("span", {"style": f"width:{100 * share:.1f}%"}))
+    return h("span", {"class": "xl-share"}, h("span", {"style": f"width:{decimal(100 * share)}%"}))
 
 
 def _side(p: Placement) -> Node:
@@ -229,7 +229,7 @@ def short(text: str) -> str:
 
 def _parts(p: Placement, most: float) -> Node:
     """The parts of a step as one bar: computing, then sending."""
-    share = lambda us: f"width:{100 * min(1.0, us / most):.1f}%"
+    share = lambda us: f"width:{decimal(100 * min(1.0, us / most))}%"
     return h(
         "span",
         {"class": "xl-share xl-parts", "title": f"{time_text(p.compute_us)} computing, {time_text(p.predicted_us)} sending"},

@@ -3,6 +3,7 @@ import { followTheme } from "./host.js";
 import { swell } from "./swell.js";
 import { lightElements, makeBus } from "../kit/bus.js";
 import { mountOf } from "../kit/panels.js";
+import { usual } from "../kit/usual.js";
 import { watched } from "./presence.js";
 import { describe, readProgram } from "./program.js";
 import { linkDevices } from "./mesh.js";
@@ -35,16 +36,19 @@ export function render({ model, el }) {
   };
 }
 
-/** JSON from base64 of gzip: how large data travels. */
+/** JSON from base64 of what deflate leaves of it behind the usual text, which goes in front as a block that is not compressed. */
 async function unpack(text) {
   const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  return swell(await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json());
+  const size = usual.length;
+  const block = Uint8Array.of(0, size & 255, size >> 8, ~size & 255, (~size >> 8) & 255);
+  const stream = new Blob([block, usual, packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return swell(JSON.parse((await new Response(stream).text()).slice(size)));
 }
 
-/** A saved page: the picture stands in the page, what unpacked its data has put them aside. */
-export function start() {
+/** A saved page: picture and data stand in the page. */
+export async function start() {
   const root = document.querySelector(".xl-report");
-  enliven(root, swell(globalThis.xlabPage), null);
+  enliven(root, await unpack(document.getElementById("xl-data").textContent), null);
   fitFrame(root);
 }
 
