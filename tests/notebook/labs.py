@@ -55,13 +55,13 @@ class Lab(str):
 
 
 @contextmanager
-def started(home: Path) -> Iterator[Lab]:
-    """A JupyterLab of its own in a folder."""
+def started(home: Path, windowing: str = "none", extension: bool = True) -> Iterator[Lab]:
+    """A JupyterLab of its own in a folder; by default all cells of a notebook are in its page, and xlab is installed beside it."""
     work = home / "work"
     work.mkdir()
     settings = home / "settings" / "@jupyterlab"
     for name, values in {
-        "notebook-extension/tracker": {"windowingMode": "none"},
+        "notebook-extension/tracker": {"windowingMode": windowing},
         "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     }.items():
         file = settings / f"{name}.jupyterlab-settings"
@@ -70,6 +70,10 @@ def started(home: Path) -> Iterator[Lab]:
     extensions = home / "share" / "labextensions"
     extensions.mkdir(parents=True)
     (extensions / "xlab").symlink_to(ROOT / "xlab" / "notebook" / "labextension")
+    if not extension:  # one that is installed in Lab's own environment either
+        config = home / "config" / "labconfig" / "page_config.json"
+        config.parent.mkdir(parents=True)
+        config.write_text(json.dumps({"disabledExtensions": {"xlab": True}}))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

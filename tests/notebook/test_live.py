@@ -12,7 +12,7 @@ from tests.notebook.kernels import kernel, value_beside
 pytest.importorskip("ipykernel")
 pytest.importorskip("anywidget")
 
-WIDGET = "application/vnd.jupyter.widget-view+json"
+LIVE = "application/vnd.xlab.view+json"
 SETUP = """
 %load_ext xlab
 import gc, time
@@ -58,14 +58,14 @@ def plain(answer) -> str:
 
 
 def model_of(answer) -> str:
-    return next(d["data"][WIDGET]["model_id"] for d in answer.displays if WIDGET in d["data"])
+    return next(d["data"][LIVE]["model_id"] for d in answer.displays if LIVE in d["data"])
 
 
 def test_the_result_comes_first_and_the_report_takes_its_place(live):
     early = live.run("%%xjit\ny = f(x, w)\ny.sum()", "one", wait=False)
     assert early.results and "the report follows" in plain(early)
     done = live.run("%%xjit\ny = f(x, w)\ny.sum()", "one")
-    assert "equations" in plain(done) and {"text/plain", "text/html", WIDGET} <= set(
+    assert "equations" in plain(done) and {"text/plain", "text/html", LIVE} <= set(
         done.displays[0]["data"]
     )
     assert "xl-saved" in done.displays[0]["data"]["text/html"] and len(done.displays) == 1
@@ -119,7 +119,7 @@ def test_reports_are_there_before_the_next_cell(live):
 
 def test_a_saved_run_gets_its_report_at_once(live):
     answer = live.run("%%xjit\ny = f(x, w)\n", None, wait=False)
-    assert "equations" in plain(answer) and WIDGET not in answer.displays[0]["data"]
+    assert "equations" in plain(answer) and LIVE not in answer.displays[0]["data"]
 
 
 def test_a_report_that_fails_says_so_in_its_place(live):

@@ -530,9 +530,15 @@ def test_the_report_survives_json(lab, run):
     assert Record.from_json(json.loads(json.dumps(recording.last.to_json()))) == recording.last
 
 
-@pytest.mark.parametrize(("metadata", "live"), [({"cellId": "a"}, True), ({}, False)])
-def test_only_a_page_is_given_a_widget(metadata, live):
-    """nbconvert stores what it is given: a widget there would be a hole in the saved page."""
+VSCODE = {"cellId": "vscode-notebook-cell:/home/me/a.ipynb#W0sZmlsZQ=="}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "asked", "live", "widget"),
+    [({"cellId": "a"}, "", True, False), (VSCODE, "0", True, False), ({"cellId": "a"}, "1", True, True), ({}, "1", False, False)],
+)  # fmt: skip
+def test_only_who_asks_is_given_a_widget(metadata, asked, live, widget, monkeypatch):
+    """A front end without the extension would show an error in place of a widget once the kernel is gone, and nbconvert at once."""
     pytest.importorskip("anywidget")
     from types import SimpleNamespace
 
@@ -540,13 +546,15 @@ def test_only_a_page_is_given_a_widget(metadata, live):
     from xlab.notebook.views import view_for
     from xlab.observe.records import MeshInfo
 
+    monkeypatch.setenv("XLAB_WIDGETS", asked)
     mesh = MeshInfo(("data",), (2,), (0, 1))
     shell = SimpleNamespace(
         kernel=object(), get_parent=lambda: {"metadata": metadata}, execution_count=1
     )
     data, _ = formatters.bundle(view_for(mesh), mesh, shell, None)
     assert {"text/plain", "text/html"} <= set(data)
-    assert ("application/vnd.jupyter.widget-view+json" in data) == live
+    assert ("application/vnd.xlab.view+json" in data) == live
+    assert ("application/vnd.jupyter.widget-view+json" in data) == widget
 
 
 def test_the_cold_time_of_one_operation_and_no_number_of_collectives(run):

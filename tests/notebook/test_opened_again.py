@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.notebook.labs import LONG, SHORT, command, kernel_of, open_and_run, until
+from tests.notebook.labs import LONG, SHORT, command, kernel_of, open_and_run, started, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.notebook]
 CELLS = [
@@ -90,3 +90,51 @@ def test_a_notebook_opened_again_draws_what_was_saved(lab, page):
             f"{opened}: the frame does not fit",
         )
         assert not page.locator(".jp-OutputArea", has_text="Error displaying widget").count()
+
+
+def test_a_lab_without_the_extension_shows_the_page(browser, tmp_path):
+    """Lab and kernel in two environments: nothing asks the kernel there, and nothing is an error, at once or opened again."""
+    with started(tmp_path, extension=False) as lab:
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        name = lab.write("bare.ipynb", [*CELLS, "print('the end of', 'the run')"])
+        open_and_run(page, lab, name, "the end of the run")
+        command(page, "docmanager:save")
+        for opened in ("at once", "again"):
+            drawn = page.locator(".jp-OutputArea .xl-saved")
+            until(
+                page,
+                lambda drawn=drawn: drawn.count() == VIEWS,
+                f"{opened}: not all pages stand there",
+            )
+            first = drawn.nth(0)
+            first.scroll_into_view_if_needed(timeout=SHORT)
+            first.locator("iframe").first.content_frame.locator(
+                ".xl-live [role=tab]"
+            ).first.wait_for(timeout=SHORT)
+            assert not page.locator(".jp-OutputArea", has_text="Error displaying widget").count()
+            if opened == "at once":
+                page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
+                page.goto(f"{lab}/lab/tree/{name}?reset")
+        page.close()
+
+
+def test_views_are_alive_where_cells_leave_the_page(browser, tmp_path):
+    """As Lab comes: cells out of sight are taken from the page, and put there again when they are scrolled to."""
+    cells = [text for i in range(12) for text in (f"%%xjit\ny = f(x) + {i}", "print('\\n' * 30)")]
+    with started(tmp_path, windowing="full") as lab:
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        open_and_run(
+            page,
+            lab,
+            lab.write("long.ipynb", [*CELLS[:2], *cells, "print('the end of', 'the run')"]),
+            "",
+        )
+        page.locator(".jp-Notebook").first.click(position={"x": 5, "y": 300})
+        for where in ("notebook:move-cursor-down", "notebook:move-cursor-up") * 2:
+            for _ in range(len(cells) + 4):
+                command(page, where)
+                page.wait_for_timeout(60)
+            shown = page.locator(".jp-OutputArea .xl-live")
+            until(page, lambda shown=shown: shown.count() >= 1, "no view in sight is alive")
+            assert not page.locator(".jp-OutputArea", has_text="Error displaying widget").count()
+        page.close()

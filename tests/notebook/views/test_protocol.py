@@ -110,7 +110,7 @@ def test_widget_sends_the_module_once_asked_and_answers_requests():
     data, _ = widget._repr_mimebundle_()
     assert data["text/plain"].startswith("f: 0 steps")
     assert data["text/html"].startswith('<div class="xl-saved"')
-    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["application/vnd.xlab.view+json"] == {"model_id": widget.model_id}
     widget.close()
 
 

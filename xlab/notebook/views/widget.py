@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ TICK = 2.0
 """Seconds between two looks at a widget that a page has left. A kernel busy with a cell looks once, however long the cell takes."""
 CHOICE = "application/vnd.xlab.view+json"
 """What `labextension/` draws in JupyterLab: the live view where there is one, and otherwise the saved page of the same output."""
+WIDGET = "application/vnd.jupyter.widget-view+json"
+"""What any front end with widgets draws, and shows as an error in a notebook opened again. Sent only where XLAB_WIDGETS=1 asks for it."""
 WAIT, CALL = 30, 15
 """Ticks that a deleted output may be taken back in, and ticks that other pages have to say they still show it."""
 
@@ -111,10 +114,13 @@ class ReportWidget(anywidget.AnyWidget):
             self._leaving = asyncio.get_running_loop().call_later(TICK, self._leave, ticks - 1)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Text and a saved page beside the live view, so that the output reads where no kernel is."""
+        """Text and a saved page, and the name of the live view for a JupyterLab that has the extension: all others draw the page."""
         live = super()._repr_mimebundle_(**options)
         data, metadata = live if isinstance(live, tuple) else (live, {})
-        return {**(data or {}), CHOICE: {"model_id": self.model_id}, **self._saved}, metadata
+        data = {**(data or {}), CHOICE: {"model_id": self.model_id}, **self._saved}
+        if os.environ.get("XLAB_WIDGETS", "0") in ("", "0"):
+            data.pop(WIDGET, None)
+        return data, metadata
 
     @property
     def is_open(self) -> bool:
