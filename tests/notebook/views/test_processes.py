@@ -6,8 +6,8 @@ import math
 
 from tests.notebook.views import sample
 from xlab.notebook.views import view_for
-from xlab.notebook.views.processes import processes_panel
 from xlab.notebook.views.draw import html
+from xlab.notebook.views.processes import processes_panel
 from xlab.observe.records.processes import Processes, ProcessInfo
 from xlab.observe.records.text import text
 
