@@ -587,3 +587,25 @@ def test_symbolic_zeros_are_leaves_of_the_trees_that_rules_are_given():
 
     g.defvjp(lambda x: (g(x.value), ()), bwd, symbolic_zeros=True)
     assert xlab.grad(lambda x: g(x)[0])(2.0) == 1.0 and seen == [False, True]
+
+
+@pytest.mark.parametrize("scalar", [lambda: 3, lambda: jnp.asarray(3), lambda: jnp.array(2.0)])
+def test_rules_of_a_recorded_call_may_ask_scalars_for_their_shapes(scalar):
+    """A scalar made while tracing is a literal of the program, and a Python number there."""
+    shapes = []
+
+    @xlab.custom_vjp
+    def reverse(x, n):
+        return x * 2
+
+    @xlab.custom_jvp
+    def forward(x, n):
+        return x * 2
+
+    reverse.defvjp(lambda x, n: (shapes.append(n.shape), (x * 2, n))[1], lambda n, g: (g * 2, None))
+    forward.defjvp(
+        lambda p, t: (shapes.append((p[1].shape, p[1].weak_type)), (p[0] * 2, t[0] * 2))[1]
+    )
+    for function in (reverse, forward):
+        assert float(xlab.grad(xlab.jit(lambda x, f=function: f(x, scalar())))(1.0)) == 2
+    assert shapes == [(), ((), True)]

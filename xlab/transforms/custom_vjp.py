@@ -34,7 +34,7 @@ class _CustomVJPCall(CustomCall):
     def bind(self, *args, call_jaxpr, fwd, bwd, **params):
         """Applies a recorded call again."""
         return state.trace.process_custom_vjp(
-            self, jaxpr_as_fun(call_jaxpr), fwd, bwd, args, params
+            self, jaxpr_as_fun(call_jaxpr), fwd, bwd, self.operands(args), params
         )
 
     def stage(self, trace, fun, fwd, bwd, args, params):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xlab.compile.jit import hoisted
+from xlab.compile.placement import host_array, on_default_device
 from xlab.compile.ref_discharge import check_refs
+from xlab.core.avals import aval_of
 from xlab.core.hi_states import typed
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.constants import made_while_traced
 from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.interpreters.discharge import discharge_rules, inline
 
@@ -19,13 +24,25 @@ class CustomCall(Primitive):
 
     __slots__ = ()
 
+    @staticmethod
+    def operands(values: Sequence) -> list:
+        """The operands of a recorded call as arrays, which its author's functions may ask for their shapes; literals are Python numbers."""
+        return [
+            made_while_traced(on_default_device(host_array(v, aval := aval_of(v)), aval))
+            if type(v) in (bool, int, float, complex)
+            else v
+            for v in values
+        ]
+
 
 class _CustomJVPCall(CustomCall):
     __slots__ = ()
 
     def bind(self, *args, call_jaxpr, jvp, **params):
         """Applies a recorded call again."""
-        return state.trace.process_custom_jvp(self, jaxpr_as_fun(call_jaxpr), jvp, args, params)
+        return state.trace.process_custom_jvp(
+            self, jaxpr_as_fun(call_jaxpr), jvp, self.operands(args), params
+        )
 
     def stage(self, trace, fun, jvp, args, params):
         """Records the call as one equation."""
