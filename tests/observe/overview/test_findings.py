@@ -386,6 +386,61 @@ def test_advice_names_the_operand_that_is_split(rows):
     assert all("another dimension of `x`" in t.fix and "`k`" not in t.fix for t in moved)
 
 
+@pytest.mark.parametrize(
+    ("f", "name", "whose"),
+    [
+        (lambda x: x[1:] - x[:-1], "halo exchange", "neighbors"),
+        (lambda x: jnp.roll(x, -1, 0) + x, "halo exchange", "neighbors"),
+        (lambda x: jnp.roll(x, 32, 0), "shift", "others"),
+        (lambda x: jnp.roll(x, 40, 0), "shift", "others"),
+        (lambda x: x[:64] * 2, "redistribution", "others"),
+        (lambda x: x[16:80] * 2, "redistribution", "others"),
+        (lambda x: x[1:113] * 2, "redistribution", "neighbors"),
+    ],
+    ids=["differences", "roll by one", "roll by two blocks", "roll by more", "first half", "middle", "shorter"],
+)  # fmt: skip
+def test_what_a_slice_moves_has_the_name_of_what_it_is(rows, f, name, whose):
+    """Edges of blocks to neighbors, all entries by some devices, or blocks of another length, which is none of both."""
+    f, x = xlab.jit(f), rows(BIG, "data")
+    moved = [t for t in observe.transfers(f, x) if t.kind == "collective_permute"]
+    assert moved and any(f"needs entries that {whose} hold" in t.reason for t in moved)
+    assert {p.name for p in observe.findings(f, x, tries=0).patterns} == {name}
+
+
+def test_half_of_two_devices_is_no_halo_exchange():
+    mesh = make_mesh((2,), ("data",), axis_types=(AxisType.Auto,))
+    x = xlab.device_put(BIG, NamedSharding(mesh, P("data")))
+    found = observe.findings(xlab.jit(lambda x: x[:64] * 2), x, tries=0)
+    assert [p.name for p in found.patterns] == ["redistribution"]
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda x, n: jnp.roll(x, n, 0), "roll by a traced amount (line"),
+        (lambda x, n: xlab.lax.dynamic_slice_in_dim(x, n, 8, 0), "dynamic_slice at a traced place (line"),
+        (lambda x, n: jnp.roll(jnp.sin(x), n, 0), "roll by a traced amount (line"),
+    ],
+    ids=["roll", "slice", "roll of a value"],
+)  # fmt: skip
+def test_a_traced_place_is_the_cause_of_what_it_brings_together(rows, f, words):
+    """And the other dimension, which is taken whole, may be split without any."""
+    f, n = xlab.jit(f), np.int32(3)
+    found = observe.transfers(f, rows(BIG, "data"), n)
+    (moved,) = [t for t in found if t.kind == "all_gather"]
+    assert words in moved.reason and "any device may be asked for any entry" in moved.reason
+    assert "give `x` the sharding P(None, 'data') where it is made" in {t.fix for t in found}
+    assert not observe.transfers(f, rows(BIG, None, "data"), n)
+
+
+def test_a_slice_at_a_known_place_is_not_called_traced(rows):
+    """Of a row that a loop reads, nor where the dimension that is split is taken whole."""
+    whole = xlab.jit(lambda x, n: xlab.lax.dynamic_slice(x, (0, n), (128, 8)))
+    twice = xlab.jit(lambda x: jnp.concatenate([x, x]))
+    for f, args in ((whole, (rows(BIG, "data"), np.int32(3))), (twice, (rows(BIG, "data"),))):
+        assert not [t for t in observe.transfers(f, *args) if "traced" in t.reason]
+
+
 def test_entries_of_devices_that_are_no_neighbors_are_not_called_so(rows):
     (moved,) = observe.transfers(xlab.jit(lambda x: x[::-1]), rows(BIG, "data"))
     assert "needs entries that others hold" in moved.reason

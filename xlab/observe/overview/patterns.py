@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,14 +13,17 @@ from xlab.observe.programs import names as _names
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Pattern
+from xlab.observe.sharding.collective_axes import steps_of_pairs
 from xlab.observe.sharding.gradients import like_an_argument, of_data
 from xlab.observe.sharding.matching import operand_equations
 
 _PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot_general"))
 _LOSS = "sum of a loss over devices"
 _NEIGHBORS = frozenset(
-    ("conv_general_dilated", "concatenate", "slice", "pad", "dynamic_slice", "reduce_window", "reduce_window_sum", "reduce_window_max", "cumsum")
-)  # fmt: skip
+    ("conv_general_dilated", "reduce_window", "reduce_window_sum", "reduce_window_max", "cumsum")
+)
+_CUTS = frozenset(("concatenate", "slice", "pad", "dynamic_slice"))
+"""What only moves entries: those at the edges of blocks, whole blocks, or each to where it lies in a result of another length."""
 
 
 def known_patterns(transfers: Sequence[Transfer], stages: ProgramStages) -> dict[int, str]:
@@ -251,6 +255,8 @@ def _exchange(t: Transfer, eqn: JaxprEqn, at: Inspection) -> str:
 def _permute(t: Transfer, eqn: JaxprEqn, at: Inspection) -> str:
     """Edges to neighbors, keys and values around a ring, or activations to the next stage."""
     if t.origin != "user":
+        if eqn.primitive.name in _CUTS:
+            return _moved(t, eqn, at)
         return "halo exchange" if eqn.primitive.name in _NEIGHBORS else ""
     loop = next((p.loops for p in at.places if p.eqn is eqn), ())
     inside = {p.eqn.primitive.name for p in at.places if loop and loop[-1] in p.loops}
@@ -266,6 +272,35 @@ def _permute(t: Transfer, eqn: JaxprEqn, at: Inspection) -> str:
     if "dot_general" in inside:
         return "ring product" if moved else "pipeline sends"
     return ""
+
+
+def _moved(t: Transfer, eqn: JaxprEqn, at: Inspection) -> str:
+    """Edges to neighbors where blocks stay as long as they are, a shift of all entries over more devices, or blocks of another length."""
+    if t.mesh is None:
+        return ""
+    alike = [x for x in at.transfers if x.equation == t.equation and x.kind == t.kind and x.axes == t.axes]  # fmt: skip
+    steps = [steps_of_pairs(t.mesh, t.axes, x.pairs) for x in alike or [t]]
+    if any(len(s) != 1 for s in steps) or _blocks_change(t, eqn, at):
+        return "redistribution"
+    return "halo exchange" if frozenset().union(*steps) <= {1, -1} else "shift"
+
+
+def _blocks_change(t: Transfer, eqn: JaxprEqn, at: Inspection) -> bool:
+    """Whether the blocks of a result are shorter or longer than those of the operand, along a dimension that is split."""
+    sizes = dict(zip(t.mesh.axis_names, t.mesh.axis_sizes)) if t.mesh is not None else {}
+    ways = math.prod(sizes.get(a, 1) for a in t.axes)
+    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    if eqn.primitive.name == "concatenate":
+        (d,) = (eqn.params["dimension"],)
+        before = tuple(sum(v.aval.shape[d] for v in eqn.invars) if k == d else n for k, n in enumerate(before))  # fmt: skip
+    number = at.argument_of(eqn.invars[0])
+    given = getattr(at.shardings[number], "spec", None) if number >= 0 else None
+    for d, (n, m) in enumerate(zip(before, after)):
+        known = given is not None and number >= 0 and len(before) == at.stages.closed.in_avals[number].ndim  # fmt: skip
+        split = not known or (d < len(given) and set(map(str, given.axes_of(d) or ())) & set(t.axes))  # fmt: skip
+        if split and -(-n // ways) != -(-m // ways):
+            return True
+    return False
 
 
 def patterns_of(

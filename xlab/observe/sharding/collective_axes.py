@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,35 @@ def axes_of_pairs(mesh: MeshInfo, pairs: tuple[tuple[int, int], ...]) -> tuple[s
         for k, n in enumerate(mesh.axis_names)
         if any(s in at and d in at and at[s][k] != at[d][k] for s, d in pairs)
     )
+
+
+def steps_of_pairs(
+    mesh: MeshInfo, axes: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> frozenset[int]:
+    """How far a permute sends along the ring of some mesh axes, by all its pairs; empty where it leaves the ring.
+
+    A shift has one step, and one to neighbors has 1 or -1, which is the same where there are two devices.
+
+    >>> mesh = MeshInfo(("a",), (4,), (0, 1, 2, 3))
+    >>> sorted(steps_of_pairs(mesh, ("a",), ((0, 3), (1, 0)))), sorted(steps_of_pairs(mesh, ("a",), ((0, 1), (1, 3))))
+    ([-1], [1, 2])
+    """
+    ids = mesh.device_ids or tuple(range(mesh.size))
+    at = {d: np.unravel_index(i, mesh.axis_sizes) for i, d in enumerate(ids)}
+    ring = [k for k, name in enumerate(mesh.axis_names) if name in axes]
+    n = count_of(mesh.axis_sizes[k] for k in ring)
+    found = set()
+    for s, d in pairs:
+        if s not in at or d not in at:
+            return frozenset()
+        if any(x != y for k, (x, y) in enumerate(zip(at[s], at[d])) if k not in ring):
+            return frozenset()
+        here, there = 0, 0
+        for k in ring:
+            here, there = (here * mesh.axis_sizes[k] + int(at[s][k]), there * mesh.axis_sizes[k] + int(at[d][k]))  # fmt: skip
+        step = (there - here) % n
+        found.add(step - n if step > n // 2 else step)
+    return frozenset(found)
 
 
 def itemsize(c: _hlo.HloCollective) -> int:

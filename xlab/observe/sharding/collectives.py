@@ -32,6 +32,7 @@ from xlab.observe.sharding.collective_axes import (
     axes_of_pairs,
     count_of,
     itemsize,
+    steps_of_pairs,
 )
 from xlab.observe.sharding.matching import (
     CollectiveAxes,
@@ -400,7 +401,9 @@ def _added(
     groups = tuple(tuple(map(device, g)) for g in c.groups)
     pairs = tuple((device(s), device(d)) for s, d in c.pairs)
     axes = _axes(stages, c)
-    reason = cause.reason if cause else _unlisted(stages, eqn, c, axes, read)
+    steps = steps_of_pairs(info, axes, pairs) if info is not None else frozenset()
+    near = bool(steps) and steps <= {1, -1}
+    reason = cause.reason if cause else _unlisted(stages, eqn, c, axes, read, near)
     whole_again = bool(
         cause
         and cause.rebuilt
@@ -474,6 +477,7 @@ def _unlisted(
     c: _hlo.HloCollective,
     axes: tuple[str, ...],
     read: Sequence[PartitionedValue],
+    near: bool,
 ) -> str:
     """The reason of a collective that the partitioner does not list: its operation, and what of it is split."""
     if stages.stage("resharded") is None and stages.unstaged:
@@ -488,7 +492,7 @@ def _unlisted(
         dict.fromkeys(f"`{v.name}` {v.type.text}" if v.name else v.type.text for v in split[:2])
     )
     does = {
-        "collective_permute": f"needs entries that {'others' if eqn.primitive.name == 'rev' else 'neighbors'} hold",
+        "collective_permute": f"needs entries that {'neighbors' if near else 'others'} hold",
         "all_gather": "is carried out on the whole array",
         "all_to_all": "is carried out with another dimension split",
     }.get(c.kind, "is carried out with entries of other devices")

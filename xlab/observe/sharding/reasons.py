@@ -36,6 +36,7 @@ from xlab.observe.sharding.module_lines import (
     element_type,
     last_line,
 )
+from xlab.observe.sharding.traced_starts import traced_start
 from xlab.sharding.factor_rules import ShardingRule
 
 _ARGUMENT = re.compile(
@@ -396,7 +397,14 @@ def _reshard(
             if inside
             else f"{name} is {before}"
         )
+        traced = "" if inside else traced_start(stages, stages.equations.get(needed))
+        what = traced or what
         wants = f"{'a later step of it' if inside else what + _place(stages, needed)} {verb} {target.text}"
+        if traced:
+            wants += ", for any device may be asked for any entry"
+            if source is not None and tries:
+                moved_axes = set(_moved(source.type.spec or (), target.spec or ()))
+                tries = whole(stages, [source], moved_axes) or tries
         if source is not None and source.name and argument < 0 and not source.said:
             # A value that a loop carries is made in each round as it was: a constraint only moves what is sent.
             fix = f"give `{source.name}` the sharding {spec_text(target.spec)} where it is made, with xlab.lax.with_sharding_constraint"
