@@ -289,15 +289,21 @@ def _blocks_change(t: Transfer, eqn: JaxprEqn, at: Inspection) -> bool:
     """Whether the blocks of a result are shorter or longer than those of the operand, along a dimension that is split."""
     sizes = dict(zip(t.mesh.axis_names, t.mesh.axis_sizes)) if t.mesh is not None else {}
     ways = math.prod(sizes.get(a, 1) for a in t.axes)
-    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    operands: list[Any] = [v.aval for v in eqn.invars]
+    made: Any = eqn.outvars[0].aval
+    before = list(operands[0].shape)
     if eqn.primitive.name == "concatenate":
-        (d,) = (eqn.params["dimension"],)
-        before = tuple(sum(v.aval.shape[d] for v in eqn.invars) if k == d else n for k, n in enumerate(before))  # fmt: skip
+        d = eqn.params["dimension"]
+        before[d] = sum(x.shape[d] for x in operands)
     number = at.argument_of(eqn.invars[0])
-    given = getattr(at.shardings[number], "spec", None) if number >= 0 else None
-    for d, (n, m) in enumerate(zip(before, after)):
-        known = given is not None and number >= 0 and len(before) == at.stages.closed.in_avals[number].ndim  # fmt: skip
-        split = not known or (d < len(given) and set(map(str, given.axes_of(d) or ())) & set(t.axes))  # fmt: skip
+    given: Any = getattr(at.shardings[number], "spec", None) if number >= 0 else None
+    if given is not None and at.stages.closed.in_avals[number].ndim != len(before):
+        given = None  # a row of it, in a loop
+    for d, (n, m) in enumerate(zip(before, made.shape)):
+        # Of a value that is no argument it is not known which dimension is split.
+        split = given is None or (
+            d < len(given) and set(map(str, given.axes_of(d) or ())) & set(t.axes)
+        )
         if split and -(-n // ways) != -(-m // ways):
             return True
     return False

@@ -372,7 +372,7 @@ def _reshard(
     before = source.type.text if source else "laid out in another way"
     name = said(stages, source)
     argument = source.argument if source else -1
-    tries = (_try({argument: target.spec or ()}),) if argument >= 0 else ()
+    tries: tuple[Try, ...] = (_try({argument: target.spec or ()}),) if argument >= 0 else ()
     if source is not None and source.row >= 0:
         tries = (_try({source.row: _above(stages, source.row, target.spec)}),)
     fix, what = "", "result"

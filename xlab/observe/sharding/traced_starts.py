@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlab.core.jaxpr import JaxprEqn, Var
 from xlab.observe.programs.stages import ProgramStages
 
@@ -25,24 +27,26 @@ def traced_start(stages: ProgramStages, eqn: JaxprEqn | None) -> str:
 
 def _rolls(doubled: JaxprEqn, part: JaxprEqn) -> bool:
     """Whether a slice takes as much as an array has of that array written twice."""
-    first = doubled.invars[0]
+    first: Any = doubled.invars[0]
+    made: Any = part.outvars[0].aval
     return (
         doubled.primitive.name == "concatenate"
         and all(v is first for v in doubled.invars)
-        and first.aval.shape == part.outvars[0].aval.shape
+        and first.aval.shape == made.shape
     )
 
 
 def _slices_traced(eqn: JaxprEqn) -> bool:
     """Whether an equation reads or writes a part of an array from a place that is no constant, along a dimension that it does not take whole."""
+    of: Any = eqn.invars[0].aval
     if eqn.primitive.name == "dynamic_slice":
-        (of, *starts), sizes = eqn.invars, eqn.params["slice_sizes"]
+        starts, sizes = eqn.invars[1:], eqn.params["slice_sizes"]
     elif eqn.primitive.name == "dynamic_update_slice":
-        of, part, *starts = eqn.invars
-        sizes = part.aval.shape
+        part: Any = eqn.invars[1].aval
+        starts, sizes = eqn.invars[2:], part.shape
     else:
         return False
     return any(
         type(start) is Var and size != whole
-        for start, size, whole in zip(starts, sizes, of.aval.shape, strict=False)
+        for start, size, whole in zip(starts, sizes, of.shape, strict=False)
     )

@@ -124,17 +124,19 @@ export function mountWhatIf(section, programs, reducing, model, bin) {
     const given = { ...placement(), specs: {}, vary: chosen };
     if (shapes.checked === false) given.shapes = false;
     const asked = at;
+    const number = program().program;
     stopped = false;
     busy(true);
     stop.hidden = false;
+    stop.textContent = "stop";
     result.replaceChildren(h("p", { class: "xl-dim" }, "compiling what is …"));
     try {
-      for (let on = false, found = { done: false }; found.done === false && !stopped; on = true) {
-        found = await ask("search", { program: program().program, placement: JSON.stringify(on ? { ...given, on } : given) });
+      for (let on = false, found = { done: false }; found.done === false && !stopped && asked === at; on = true) {
+        found = await ask("search", { program: number, placement: JSON.stringify(on ? { ...given, on } : given) });
         if (asked === at) result.replaceChildren(ranked(found, found.done === false && !stopped));
       }
     } catch (error) {
-      complain(error.message);
+      if (asked === at) complain(error.message);
     }
     stop.hidden = true;
     stopped = true;
@@ -203,9 +205,8 @@ export function mountWhatIf(section, programs, reducing, model, bin) {
     const tried = (found.tried || 0).toLocaleString("en");
     const head = h("p", { class: "xl-found" }, h("b", {}, verdict(found)), ` · ${tried} placement${found.tried === 1 ? "" : "s"} tried`, going ? h("span", { class: "xl-dim" }, ` · ${found.phase || ""} …`) : found.done === false ? " · stopped" : null);
     const best = (found.found || [])[found.best ?? -1];
-    stop.textContent = "stop";
     return h("div", {}, head, best && !going ? pasted(found.code || "") : null, frontPicture(found, use), placementTable(found, prove, use),
-      h("p", { class: "xl-dim" }, "Ranked by the predicted time of a step and the memory of a device. Estimates take no compiling; what is called better was compiled."),
+      h("p", { class: "xl-dim" }, `Ranked by the predicted time of a step and the memory of a device. Estimates take no compiling; ${best?.estimated && !going ? "the best so far is one, and “prove” compiles it" : "what is called better was compiled"}.`),
       found.proven && !going ? weighed({ ...found.proven, coded: false }) : null);
   }
 

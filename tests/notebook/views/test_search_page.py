@@ -1,0 +1,112 @@
+"""A search in the What if tab of a live page, whose kernel is this process: stopped, begun again, and left for another program."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import xlab
+from tests.notebook.views.test_live_page import HOST
+from tests.observe import sample_programs as programs
+from xlab import numpy as jnp
+from xlab import observe
+from xlab.notebook import assets, experiments
+from xlab.notebook.views import page as page_module
+from xlab.notebook.views import view_for
+from xlab.notebook.views.base import answer
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def searching(page, tmp_path, monkeypatch):
+    """The What if tab of a report of two programs; turns of a search are short, so that it takes many."""
+    monkeypatch.setattr(experiments, "TURN", 0.02)
+    put = programs.put
+
+    def layers(ws, x):
+        for w in ws:
+            x = jnp.tanh(programs.matmul(x, w))
+        return x
+
+    ws = [put(np.ones((256, 256)), None, "data") for _ in range(4)]
+    with observe.record() as session:
+        xlab.jit(layers)(ws, put(np.ones((128, 256)), "data", None))
+        xlab.jit(lambda y: programs.matmul(y, y.T))(put(np.ones((64, 64)), "data", None))
+    report = observe.report(session)
+    view = view_for(report)
+    handlers = experiments.handlers(session.subjects)
+    asked: list[dict] = []
+
+    def kernel(text):
+        asked.append(json.loads(text))
+        return answer(view, handlers, asked[-1])
+
+    page.expose_function("kernel", kernel)
+    payload = {k: v for k, v in view.payload(report).items() if k in ("view", "tree", "data")}
+    file = tmp_path / "host.html"
+    source = HOST.format(
+        css=assets.styles(),
+        module=page_module.script_json(assets.module()),
+        payloads=page_module.script_json({"report": payload}),
+    )
+    ours = "const send = (m) => kernel(JSON.stringify(m)).then((said) => heard.forEach((f) => f(said)));"
+    file.write_text(re.sub(r"const send = [^\n]*", lambda _: ours, source), encoding="utf-8")
+    page.goto(file.as_uri())
+    page.wait_for_function("globalThis.ready")
+    page.evaluate("void draw('report')")
+    page.get_by_role("tab", name="What if").click()
+    return page.locator("[data-tab=whatif]"), asked
+
+
+def begin(panel):
+    panel.get_by_role("button", name="search the best").click()
+    panel.locator(".xl-found .xl-dim").wait_for()  # it goes on
+
+
+def tried(panel):
+    return int(re.search(r"(\d+) placements? tried", panel.locator(".xl-found").inner_text())[1])
+
+
+def test_a_search_that_is_stopped_keeps_and_shows_the_best_so_far(searching):
+    panel, asked = searching
+    stop = panel.get_by_role("button", name="stop")
+    assert stop.is_hidden()
+    begin(panel)
+    panel.locator(".xl-found", has_text="is better").wait_for()
+    assert panel.get_by_role("button", name="search the best").is_disabled()
+    before = tried(panel)
+    # It moves while results come in.
+    stop.dispatch_event("click")
+    stop.wait_for(state="hidden")
+    words = panel.locator(".xl-found").inner_text()
+    assert "is better" in words and "stopped" in words and "(estimated)" in words
+    turns, count = len(asked), tried(panel)
+    assert count >= before and panel.locator(".xl-ranking tr").count() > 2
+    assert panel.locator(".xl-dot-best").count() == 1, "the best so far is in the picture"
+    assert "specs = {" in panel.locator(".xl-pasted pre").inner_text(), "and the code for it"
+    assert "the best so far is one" in panel.inner_text(), "nothing of it was compiled"
+    panel.page.wait_for_timeout(200)
+    assert len(asked) == turns and tried(panel) == count, "nothing is asked any more"
+    panel.locator(".xl-ranking").get_by_role("button", name="prove").first.click()
+    panel.locator(".xl-weighed").first.wait_for()
+    begin(panel)
+    assert stop.inner_text() == "stop" and stop.is_visible()
+    first = next(m for m in asked[turns:] if m["ask"] == "search")
+    assert "on" not in json.loads(first["arguments"]["placement"]), "it begins anew"
+    stop.dispatch_event("click")
+    stop.wait_for(state="hidden")
+
+
+def test_a_search_ends_where_another_program_is_chosen(searching):
+    """It went on with the other program and arguments that it does not have."""
+    panel, asked = searching
+    begin(panel)
+    panel.get_by_label("program").select_option("1")
+    panel.get_by_role("button", name="stop").wait_for(state="hidden")
+    assert {m["arguments"]["program"] for m in asked if m.get("ask") == "search"} == {0}
+    assert panel.locator(".xl-error, .xl-found").count() == 0
+    assert panel.get_by_role("button", name="search the best").is_enabled()
