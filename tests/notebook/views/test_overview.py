@@ -85,10 +85,23 @@ def test_calls_stand_under_their_callers_with_how_often():
 
 def test_findings_say_what_changed_and_patterns_are_none():
     said = words(overview_panel(REPORT))
-    assert "2 findings" in said and "31.0 µs, 786 KB" in said
+    assert "2 findings" in said and "31.0 µs, 786 KB line 3 in attention" in said
     assert "Change: give w P('model', None) 25 → 24 collectives" in said
     assert "✓ data-parallel gradient sum over data: 12 collectives, 1.2 MB sent" in said
     assert "finding" not in words(overview_panel(REPORT.replace(findings=())))
+
+
+def test_how_many_collectives_surprise_is_said_in_page_and_text():
+    named = tuple(t.replace(pattern="row-parallel product") for t in REPORT.transfers)
+    report = REPORT.replace(transfers=named, counted=True)
+    assert f"no surprise: {len(report.transfers)} collective" in words(overview_panel(report))
+    of = f"of {len(report.transfers)} collectives"
+    for n, said in ((1, f"1 {of} is a surprise"), (2, f"2 {of} are surprises")):
+        strange = [t.replace(pattern="", origin="partitioner") for t in report.transfers[:n]]
+        some = report.replace(transfers=(*strange, *report.transfers[n:]))
+        assert said in words(overview_panel(some)) and said in text(some, times=True)
+        alone = some.replace(findings=(), patterns=())
+        assert said in words(overview_panel(alone)), "also where nothing else is found"
 
 
 def test_what_a_kernel_could_still_prove_has_its_number():

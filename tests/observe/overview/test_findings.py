@@ -12,6 +12,8 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import P, observe
+from xlab.notebook.views.draw import html
+from xlab.notebook.views.report import ReportView
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records.text import text
 from xlab.observe.timing.warm_runs import warm_us
@@ -489,6 +491,53 @@ def test_a_program_that_must_stay_without_findings():
     observe.assert_no_findings(lambda x, y: x * 2, X, X, allow=["unused argument"])
     with pytest.raises(ValueError, match="there are .*widened type"):
         observe.assert_no_findings(lambda x: x, X, allow=["nonsense"])
+
+
+def block(w, x):
+    return jnp.tanh(x @ w[0]) @ w[1]
+
+
+def blocks(ws, x):
+    for w in ws:
+        x = block(w, x)
+    return x
+
+
+def test_one_weight_that_lies_wrong_is_one_surprise(put):
+    """In a step that is divided over both axes, whose other collectives have their names."""
+
+    def step(ws, x):
+        slopes = xlab.grad(lambda ws: (blocks(ws, x) ** 2).mean())(ws)
+        return xlab.tree.map(lambda w, g: w - 0.1 * g, ws, slopes)
+
+    w = np.ones((16, 16), np.float32)
+    right = put(w, None, "model"), put(w, "model", None)
+    wrong = right[0], put(w, None, "model")
+    with observe.record() as session:
+        xlab.jit(step)([right, wrong], put(X, "data"))
+    report = observe.report(session)
+    found = observe.findings(xlab.jit(step), [right, wrong], put(X, "data"), tries=0)
+    assert (found.collectives, found.surprises) == (len(report.transfers), 1)
+    assert {p.name for p in found.patterns} == {
+        "data-parallel gradient sum", "row-parallel product", "column-parallel product, backward"
+    }  # fmt: skip
+    said = f"1 of {found.collectives} collectives is a surprise"
+    assert said in text(report, times=True)
+    assert said in re.sub("<[^>]+>", "", html(ReportView().tree(report)))
+
+
+def test_findings_are_ranked_by_what_they_cost_and_name_their_layer(put):
+    def step(x, w, spare, more):
+        return block((w, np.ones((4, 4), np.float32)), x) * 2
+
+    x, w = put(X, "data", "model"), put(np.ones((16, 4), np.float32), None, "model")
+    found = observe.findings(step, x, w, X, BIG)
+    assert [(f.kind, f.layer) for f in found] == [
+        ("removable collective", "block"), ("unused argument", ""), ("unused argument", "")
+    ]  # fmt: skip
+    assert found[0].us > found[1].us == found[2].us == 0
+    assert [f.nbytes for f in found[1:]] == [BIG.nbytes, X.nbytes]
+    assert re.search(r"test_findings\.py:\d+ in block\n  change: give `w`", text(found[0]))
 
 
 def test_a_report_says_how_many_collectives_surprise(put):

@@ -226,7 +226,7 @@ def finding_node(f: Finding, number: int = -1) -> Node:
         {"data-finding": number} if number >= 0 and f.provable else None,
         _link(f.text, f.tab, f.program, f.equation),
         h("b", None, f"  {f.amount}") if f.amount else None,
-        h("span", {"class": "xl-dim"}, f"  line {f.source.line}") if f.source else None,
+        h("span", {"class": "xl-dim"}, f"  {' in '.join(filter(None, (f'line {f.source.line}', f.layer)))}") if f.source else None,
         h("div", None, h("b", None, "Change: "), f.change, h("span", {"class": "xl-dim"}, f"  {'; '.join(filter(None, (f.proof, f.measured)))}") if f.proof else None)
         if f.change
         else None,
@@ -239,7 +239,8 @@ def findings_node(
     transfers: tuple[Transfer, ...] = (),
 ) -> Node | None:
     """The findings, the most expensive first; then what is known by its name."""
-    if not findings and not patterns:
+    surprises = sum(t.surprises for t in transfers)
+    if not (findings or patterns or surprises):
         return None
     left = len(findings) - MOST_FINDINGS
     return h(
@@ -254,9 +255,7 @@ def findings_node(
         )
         if findings
         else None,
-        h("p", None, surprise_text(len(transfers), sum(t.surprises for t in transfers)))
-        if transfers
-        else None,
+        h("p", None, surprise_text(len(transfers), surprises)) if transfers else None,
         *(
             h(
                 "p",

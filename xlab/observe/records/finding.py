@@ -24,7 +24,7 @@ class Finding(Record):
         measured_us: what a run took before and after the change, where both were run; empty where they were not.
         tab: the tab of a report that shows it.
         source, equation, program: where.
-        call: the function it is in, as the call tree names it.
+        call: the function it is in, or the named scopes.
     """
 
     kind: str
@@ -48,6 +48,16 @@ class Finding(Record):
         (True, False)
         """
         return not self.measured_us and bool(self.proof or not self.change)
+
+    @property
+    def layer(self) -> str:
+        """The function it is in as one would say it; empty where that has no name.
+
+        >>> [Finding("", "", call=c).layer for c in ("decoder/block", "make.<locals>.block", "f.<locals>.<lambda>")]
+        ['decoder/block', 'block', '']
+        """
+        name = self.call.rpartition("<locals>.")[2]
+        return "" if "<" in name else name
 
     @property
     def measured(self) -> str:
@@ -96,6 +106,7 @@ def finding_line(f: Finding) -> str:
     """A finding with its change, as text of a line or two."""
     amount = f" ({f.amount})" if f.amount else ""
     where = f", {line_text(f.source)}" if f.source else ""
+    where += f" in {f.layer}" if f.layer else ""
     lines = [f"{f.kind}: {f.text}{amount}{where}"]
     if f.change:
         lines.append(
