@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, costs, mlir
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import add, mul
+from xlab.lax.arithmetic import add, div, mul
+from xlab.lax.comparison import eq, select
 from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
 
@@ -47,12 +50,24 @@ def _binary(op: str):
     return rule
 
 
+def _lgamma_slope(t, x):
+    # At zero, where digamma is not defined: of minus log|x|, from the side that the sign of zero names.
+    at_zero = eq(x, full_like(x, 0))
+    return mul(t, select(at_zero, div(full_like(x, -1), x), digamma(x)))
+
+
+def _digamma_slope(t, x):
+    # 1 / x at infinity, where the compiler's polygamma is not a number.
+    endless = eq(x, full_like(x, np.inf))
+    return mul(t, select(endless, full_like(x, 0), polygamma(full_like(x, 1), x)))
+
+
 lgamma_p = elementwise("lgamma", _e.floating)
-ad.defjvp(lgamma_p, lambda t, x: mul(t, digamma(x)))
+ad.defjvp(lgamma_p, _lgamma_slope)
 mlir.register_text_lowering(lgamma_p, mlir.unary("chlo.lgamma"))
 
 digamma_p = elementwise("digamma", _e.floating)
-ad.defjvp(digamma_p, lambda t, x: mul(t, polygamma(full_like(x, 1), x)))
+ad.defjvp(digamma_p, _digamma_slope)
 mlir.register_text_lowering(digamma_p, mlir.unary("chlo.digamma"))
 
 

@@ -30,11 +30,15 @@ def widened(fun: Callable):
 
 def brought(xs):
     """Operands of one shape and of at least 32 bits."""
-    avals = [aval_of(x) for x in xs]
-    shape = joint_shape("special function", avals)
-    dtype = avals[0].dtype
+    dtype = aval_of(xs[0]).dtype
     wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
-    return [_spread(convert_element_type(x, wide), shape) for x in xs]
+    return together(*(convert_element_type(x, wide) for x in xs))
+
+
+def together(*xs):
+    """Operands of one shape."""
+    shape = joint_shape("special function", [aval_of(x) for x in xs])
+    return [_spread(x, shape) for x in xs]
 
 
 def _spread(x, shape):

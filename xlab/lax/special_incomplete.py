@@ -21,7 +21,7 @@ from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full_like
 from xlab.lax.elementwise import check_dtypes, elementwise
 from xlab.lax.special import digamma, lgamma
-from xlab.lax.special_forms import brought, number, until_settled, widened
+from xlab.lax.special_forms import brought, number, together, until_settled, widened
 from xlab.lax.transcendental import exp, log, log1p
 
 __all__ = ["betainc", "igamma", "igamma_grad_a", "igammac", "random_gamma_grad"]
@@ -191,21 +191,41 @@ def _igamma_grad_a(a, x):
     return select(bitwise_or(_outside(a, x), eq(a, zero)), full_like(x, np.nan), slope)
 
 
+def _slope_in_shape(a, x):
+    """The derivative of `igamma(a, x)` in `a`, with its limits: -E1(x) at a = 0, and 0 at infinity, by either argument."""
+    a, x = together(a, x)
+    zero, inf = number(0, x), number(np.inf, x)
+    first = bitwise_and(eq(a, zero), gt(x, zero))
+    inner = igamma_grad_a(select(first, full_like(a, mul(_eps(a), _eps(a))), a), x)
+    endless = bitwise_or(bitwise_and(eq(x, inf), ge(a, zero)), bitwise_and(eq(a, inf), ge(x, zero)))
+    return select(endless, full_like(x, 0), inner)
+
+
+def _log_power(exponent, log_base):
+    """The logarithm of a power, which is 1 for an exponent of 0 also at 0 and infinity."""
+    none = eq(exponent, number(0, exponent))
+    return select(none, full_like(log_base, 0), mul(exponent, log_base))
+
+
 def _density(a, x):
-    """The derivative of `igamma(a, x)` in `x`."""
-    return exp(sub(add(neg(x), mul(sub(a, number(1, a)), log(x))), lgamma(a)))
+    """The derivative of `igamma(a, x)` in `x`, at an end its limit from inside."""
+    a, x = together(a, x)
+    power = _log_power(sub(a, number(1, a)), log(x))
+    inner = exp(sub(add(neg(x), power), lgamma(a)))
+    endless = bitwise_and(eq(x, number(np.inf, x)), ge(a, number(0, a)))
+    return select(endless, full_like(x, 0), inner)
 
 
 igamma_p = elementwise("igamma", _e.floating, operands=2)
 ad.defjvp(
-    igamma_p, lambda t, a, x: mul(t, igamma_grad_a(a, x)), lambda t, a, x: mul(t, _density(a, x))
+    igamma_p, lambda t, a, x: mul(t, _slope_in_shape(a, x)), lambda t, a, x: mul(t, _density(a, x))
 )
 mlir.register_text_lowering(igamma_p, widened(_igamma))
 
 igammac_p = elementwise("igammac", _e.floating, operands=2)
 ad.defjvp(
     igammac_p,
-    lambda t, a, x: neg(mul(t, igamma_grad_a(a, x))),
+    lambda t, a, x: neg(mul(t, _slope_in_shape(a, x))),
     lambda t, a, x: neg(mul(t, _density(a, x))),
 )
 mlir.register_text_lowering(igammac_p, widened(_igammac))
@@ -307,9 +327,16 @@ def _log_beta(a, b):
 
 
 def _betainc_slope(t, a, b, x):
-    one = number(1, x)
-    logs = add(mul(sub(b, one), log1p(neg(x))), mul(sub(a, one), log(x)))
-    return mul(exp(sub(logs, _log_beta(a, b))), t)
+    a, b, x = together(a, b, x)
+    zero, one, inf = (number(v, x) for v in (0, 1, np.inf))
+    powers = add(_log_power(sub(b, one), log1p(neg(x))), _log_power(sub(a, one), log(x)))
+    slope = exp(sub(powers, _log_beta(a, b)))
+    # A parameter at an end of its range puts all probability at one end, and none between.
+    one_end = ne(bitwise_or(eq(a, zero), eq(b, inf)), bitwise_or(eq(b, zero), eq(a, inf)))
+    between = bitwise_and(ge(x, zero), le(x, one))
+    defined = bitwise_and(between, bitwise_and(ge(a, zero), ge(b, zero)))
+    slope = select(bitwise_and(defined, one_end), full_like(x, 0), slope)
+    return mul(slope, t)
 
 
 def _no_slope(t, *_):

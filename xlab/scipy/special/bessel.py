@@ -6,8 +6,9 @@ import operator
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core import dtypes
 from xlab.core.typing import Array, ArrayLike
-from xlab.scipy.special.functions import special
+from xlab.scipy.special.functions import number, special, with_slopes
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e"]
 
@@ -21,8 +22,25 @@ def i0(x: ArrayLike) -> Array:
         >>> round(float(special.i0(1.0)), 4)
         1.2661
     """
-    # The size by the sign: no slope at zero, as the scaled function.
-    return jnp.exp(jnp.sign(x) * x) * lax.bessel_i0e(x)
+    return _i0(x)
+
+
+@with_slopes(lambda ans, x: _i1(x))
+def _i0(x):
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
+
+
+def _i1_slope(ans, x):
+    """I0(x) - I1(x) / x (DLMF 10.29.2), 1/2 at 0; by the scaled functions, which have a difference where these have overflowed."""
+    away = ~(jnp.abs(x) <= float(dtypes.finfo(x.dtype).eps))
+    safe = jnp.where(away, x, number(1, x))
+    scaled = lax.bessel_i0e(safe) - lax.bessel_i1e(safe) / safe
+    return jnp.where(away, jnp.exp(jnp.abs(safe)) * scaled, number(0.5, x))
+
+
+@with_slopes(_i1_slope)
+def _i1(x):
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
 
 
 @special
@@ -34,7 +52,7 @@ def i0e(x: ArrayLike) -> Array:
 @special
 def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1."""
-    return jnp.exp(jnp.sign(x) * x) * lax.bessel_i1e(x)
+    return _i1(x)
 
 
 @special

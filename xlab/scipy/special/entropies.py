@@ -161,7 +161,7 @@ def _power(log, x, exponent):
 
 def _slope_of_exponent(log, x, lmbda):
     z = log(x)
-    a = lmbda * z
+    a = lmbda * jnp.where((lmbda == 0) & jnp.isinf(z), number(0, x), z)
     small = jnp.abs(a) < 0.5
     # Coefficient k is 1/(k+1)! - 1/(k+2)!, and so (k + 1) / (k + 2)!.
     series = polynomial(

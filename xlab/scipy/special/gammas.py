@@ -185,6 +185,34 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 @special
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function, `gamma(a) gamma(b) / gamma(a + b)`."""
+    return _beta(*jnp.broadcast_arrays(a, b))
+
+
+def is_pole(x):
+    return (x <= 0) & (x == jnp.floor(x)) & (x > -np.inf)
+
+
+def slope_at_pole(x):
+    """The slope of 1 / gamma(x) at a pole -n, where that is 0: (-1)^n n!."""
+    sign = jnp.where(jnp.mod(x, 2) == 0, number(1, x), number(-1, x))
+    return sign * jnp.exp(lax.lgamma(1 - x))
+
+
+def _psi(x):
+    """`digamma`, at zero as the sign of zero says."""
+    return jnp.where(x == 0, -1 / x, lax.digamma(x))
+
+
+def _beta_slope(ans, a, b):
+    """By `a`; where the gamma function of the sum has a pole alone, and beta is 0, by the slope of its reciprocal."""
+    logs = jvp(lambda v: betaln(v, b), (a,), (lax.full_like(a, 1),))[1]
+    zero = is_pole(a + b) & ~is_pole(a) & ~is_pole(b)
+    crossing = gamma(a) * gamma(b) * slope_at_pole(jnp.where(zero, a + b, number(0, a)))
+    return jnp.where(zero, crossing, ans * logs)
+
+
+@with_slopes(_beta_slope, lambda ans, a, b: _beta_slope(ans, b, a))
+def _beta(a, b):
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
 
 
@@ -222,10 +250,15 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     return _poch(*jnp.broadcast_arrays(z, m))
 
 
-@with_slopes(
-    lambda ans, z, m: ans * (lax.digamma(z + m) - lax.digamma(z)),
-    lambda ans, z, m: ans * lax.digamma(z + m),
-)
+def _poch_slope(ans, z, m):
+    """By `z`; where the gamma function below has a pole alone, and the symbol is 0, by the slope of its reciprocal."""
+    zero = is_pole(z) & ~is_pole(z + m)
+    crossing = gamma(z + m) * slope_at_pole(jnp.where(zero, z, number(0, z)))
+    slope = jnp.where(zero, crossing, ans * (_psi(z + m) - _psi(z)))
+    return jnp.where((m == 0) & ~jnp.isnan(z), number(0, z), slope)
+
+
+@with_slopes(_poch_slope, lambda ans, z, m: ans * _psi(z + m))
 def _poch(z, m):
     ratio = gammasgn(z + m) * gammasgn(z) * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z))
     return jnp.where(m == 0, number(1, z), ratio)
@@ -254,7 +287,9 @@ def _comb(n, k):
 
 @special
 def _comb_again(n, k):
-    return jnp.where((k == 0) & (n >= 0), number(1, n), _comb(n + k - 1, k))
+    none = (k == 0) & (n >= 0)
+    ways = _comb(jnp.where(none, number(1, n), n) + k - 1, k)
+    return jnp.where(none, number(1, n), ways)
 
 
 MOST_BERNOULLI = 1_000  # exact fractions: minutes beyond
@@ -307,7 +342,12 @@ def _slope_in_exponent(ans, x, q):
     return jvp(lambda s: _euler_maclaurin(s, q), (x,), (lax.full_like(x, 1),))[1]
 
 
-@with_slopes(_slope_in_exponent, lambda ans, x, q: -x * _hurwitz(x + 1, q))
+def _slope_in_start(ans, x, q):
+    pole = (ans == np.inf) & (q <= 0) & (q > -np.inf) & (x > 1)  # seen from its right side
+    return jnp.where(pole, number(-np.inf, x), -x * _hurwitz(x + 1, q))
+
+
+@with_slopes(_slope_in_exponent, _slope_in_start)
 def _hurwitz(x, q):
     return lax.zeta(x, q)
 

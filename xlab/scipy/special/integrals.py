@@ -103,7 +103,7 @@ def expi(x: ArrayLike) -> Array:
     return _expi(x)
 
 
-@with_slopes(lambda ans, x: jnp.exp(x) / x)
+@with_slopes(lambda ans, x: jnp.where(x == np.inf, x, jnp.exp(x) / x))
 def _expi(x):
     below = -_exp1(jnp.where(x < 0, -x, number(1, x)))
     turn = 25 if x.dtype == np.float32 else 45
@@ -136,7 +136,9 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _expn_slope(ans, n, x):
-    return -jnp.where(n == 0, jnp.exp(-x) * (1 + x) / (x * x), _expn(n - 1, x))
+    first = jnp.exp(-x) * (1 + x) / (x * x)
+    slope = jnp.where(n == 0, first, _expn(n - 1, x))
+    return -jnp.where(x == np.inf, number(0, x), slope)
 
 
 @with_slopes(None, _expn_slope)
@@ -205,9 +207,16 @@ def _turn(x):
     return size, far, jnp.where(far, size, number(10, x)), jnp.where(size <= 4, size, number(1, x))
 
 
-@with_slopes(
-    lambda ans, x: jnp.where(x == 0, number(1, x), jnp.sin(x) / jnp.where(x == 0, number(1, x), x))
-)
+def _over(wave, x):
+    """A wave of `x` divided by it, which vanishes at infinity."""
+    return jnp.where(jnp.isinf(x), number(0, x), wave(x) / x)
+
+
+def _si_slope(ans, x):
+    return jnp.where(x == 0, number(1, x), _over(jnp.sin, jnp.where(x == 0, number(1, x), x)))
+
+
+@with_slopes(_si_slope)
 def _si(x):
     size, far, large, small = _turn(x)
     terms = [(-1) ** k / (math.factorial(2 * k + 1) * (2 * k + 1)) for k in range(18)]
@@ -217,7 +226,7 @@ def _si(x):
     return jnp.where(jnp.isnan(x), x, jnp.sign(x) * value)
 
 
-@with_slopes(lambda ans, x: jnp.cos(x) / x)
+@with_slopes(lambda ans, x: jnp.where(x == -np.inf, number(np.nan, x), _over(jnp.cos, x)))
 def _ci(x):
     _size, far, large, small = _turn(x)
     terms = [(-1) ** k / (math.factorial(2 * k) * 2 * k) for k in range(1, 18)]

@@ -81,7 +81,23 @@ def erfcx(x: ArrayLike) -> Array:
     return wofz(1j * x) if jnp.iscomplexobj(x) else _erfcx(x)
 
 
-@with_slopes(lambda ans, x: 2 * x * ans - number(2 / math.sqrt(math.pi), x))
+# (2k + 1)!! / 200^k
+_FAR_SLOPE = [math.prod(range(1, 2 * k + 2, 2)) / 200**k for k in range(12)][::-1]
+
+
+def _far_slope(x, sign):
+    """-s (1 + 3 sign s + 15 s^2 + ...) for s = 1 / (2 x^2): what is left of `1 - 2 x f(x)` where that cancels, from |x| = 10 on."""
+    far = 10 / jnp.where(jnp.abs(x) > 10, x, number(10, x))
+    square = far * far
+    return -square / 200 * polynomial(sign * square, _FAR_SLOPE)
+
+
+def _erfcx_slope(ans, x):
+    scale = number(2 / math.sqrt(math.pi), x)
+    return jnp.where(x > 10, scale * _far_slope(x, -1), 2 * x * ans - scale)
+
+
+@with_slopes(_erfcx_slope)
 def _erfcx(x):
     size = jnp.abs(x)
     bounded = jnp.minimum(size, number(1e30 if x.dtype.itemsize > 2 else 1e4, x))
@@ -100,7 +116,7 @@ def dawsn(x: ArrayLike) -> Array:
     return _dawson(x)
 
 
-@with_slopes(lambda ans, x: 1 - 2 * x * ans)
+@with_slopes(lambda ans, x: jnp.where(jnp.abs(x) > 10, _far_slope(x, 1), 1 - 2 * x * ans))
 def _dawson(x):
     """Rybicki's sum (1989): of Gaussians at odd multiples of a step; a power series near zero."""
     step, reach = 0.25, 27
@@ -214,12 +230,8 @@ def _log_normal(x, order):
     tail = _ndtr(-jnp.abs(jnp.maximum(x, lower)))
     middle = jnp.where(x > 0, lax.log1p(-tail), jnp.log(tail))
     far = jnp.minimum(x, lower)
-    square = far * far
-    total, term = jnp.ones_like(x), jnp.ones_like(x)
-    for k in range(1, order + 1):
-        term = -term * (2 * k - 1) / square
-        total = total + term
-    below = -0.5 * square - jnp.log(-far) - 0.5 * math.log(2 * math.pi) + jnp.log(total)
+    total = _log_normal_series(far, order)
+    below = -0.5 * (far * far) - jnp.log(-far) - 0.5 * math.log(2 * math.pi) + jnp.log(total)
     value = jnp.where(x > lower, middle, below)
     value = jnp.where(x == -np.inf, number(-np.inf, x), value)
     return jnp.where(jnp.isnan(x), x, value)
@@ -229,7 +241,20 @@ def _log_normal(x, order):
 def _log_normal_jvp(order, primals, tangents):
     (x,), (t,) = primals, tangents
     out = _log_normal(x, order)
-    return out, t * jnp.exp(-0.5 * x * x - 0.5 * math.log(2 * math.pi) - out)
+    # Far out the density over the value is known without the square, which cancels: minus x over the series.
+    lower = -10 if x.dtype == np.float32 else -20
+    far = jnp.minimum(x, lower)
+    near = jnp.exp(-0.5 * x * x - 0.5 * math.log(2 * math.pi) - out)
+    return out, t * jnp.where(x < lower, -far / _log_normal_series(far, order), near)
+
+
+def _log_normal_series(far, order):
+    square = far * far
+    total, term = jnp.ones_like(far), jnp.ones_like(far)
+    for k in range(1, order + 1):
+        term = -term * (2 * k - 1) / square
+        total = total + term
+    return total
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -246,14 +271,22 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     return _owen(*(lax.convert_element_type(x, wide) for x in jnp.broadcast_arrays(h, a)))
 
 
+def _height(h, a):
+    """`a h`, 0 where a zero is multiplied with infinity: there one line bounds no area, or the slopes of both sides cancel."""
+    return jnp.where((h == 0) | (a == 0), number(0, h), a * h)
+
+
 def _owen_slope_h(ans, h, a):
-    return -jnp.exp(-0.5 * h * h) * lax.erf(a * h * math.sqrt(0.5)) / (2 * math.sqrt(2 * math.pi))
+    tail = lax.erf(_height(h, a) * math.sqrt(0.5))
+    return -jnp.exp(-0.5 * h * h) * tail / (2 * math.sqrt(2 * math.pi))
 
 
-@with_slopes(
-    _owen_slope_h,
-    lambda ans, h, a: jnp.exp(-0.5 * h * h * (1 + a * a)) / (2 * math.pi * (1 + a * a)),
-)
+def _owen_slope_a(ans, h, a):
+    height = _height(h, a)
+    return jnp.exp(-0.5 * (h * h + height * height)) / (2 * math.pi * (1 + a * a))
+
+
+@with_slopes(_owen_slope_h, _owen_slope_a)
 def _owen(h, a):
     size, slope = jnp.abs(h), jnp.abs(a)
     steep = slope > 1
