@@ -318,6 +318,54 @@ class TestPrimitive:
         assert aval is x and not effects
         assert fma.get_bind_params({"a": 1}) == {"a": 1} and not fma.call_primitive
 
+    @pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+    def test_functions_with_rules_are_subfuns(self, kind):
+        fun = getattr(xlab, kind)(lambda x: 3 * x)
+        if kind == "custom_jvp":
+            fun.defjvp(lambda primals, tangents: (fun(*primals), 5 * tangents[0]))
+        else:
+            fun.defvjp(lambda x: (3 * x, None), lambda _, ct: (5 * ct,))
+        (eqn,) = xlab.make_jaxpr(fun)(1.0).eqns
+        params = eqn.primitive.get_bind_params(eqn.params)
+        called, *rules = params["subfuns"]
+        assert len(rules) == len(eqn.primitive.rules) and "call_jaxpr" not in params
+        assert called.call_wrapped(2.0)[0] == 6.0
+
+        def again(x):
+            return eqn.primitive.bind(x, **params)[0]
+
+        assert again(2.0) == 6.0 and xlab.grad(again)(2.0) == 5.0
+        assert xlab.grad(xlab.jit(again))(2.0) == 5.0
+
+    @pytest.mark.parametrize("has_side_effect", [False, True])
+    def test_a_lowering_rule_calls_python(self, has_side_effect):
+        prim = Primitive("halves")
+        prim.multiple_results = True
+        prim.def_abstract_eval(lambda x: (x, ShapedArray((), F32)))
+        seen = []
+
+        def halves(x):
+            seen.append(type(x))
+            return x / 2, x.sum()
+
+        def rule(ctx, x):
+            doubled = hlo.add(x, x)
+            results, token, keepalive = mlir.emit_python_callback(
+                ctx, halves, None, [doubled], ctx.avals_in, ctx.avals_out, has_side_effect=has_side_effect
+            )  # fmt: skip
+            assert token is None
+            ctx.module_context.add_keepalive(keepalive)
+            return results
+
+        mlir.register_lowering(prim, rule)
+        f = xlab.jit(lambda x: prim.bind(x + 1))
+        for x in (np.ones(3, F32), np.zeros(3, F32)):
+            same, total = f(x)
+            assert same.tolist() == (x + 1).tolist() and total == (2 * (x + 1)).sum()
+        assert set(seen) == {np.ndarray} and len(seen) == 2
+        with pytest.raises(NotImplementedError, match="ordered=True"):
+            mlir.emit_python_callback(None, halves, "token", [], [], [], has_side_effect=False)
+
     def test_deflinear_and_its_kin(self):
         triple = Primitive("triple")
         triple.def_abstract_eval(lambda x: x)

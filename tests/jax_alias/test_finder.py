@@ -59,6 +59,41 @@ assert isinstance(y, jax.Array) and not any(n.startswith("jax") and m.__name__.s
     )
 
 
+def test_filters_that_libraries_give_loggers_of_jax_decide_about_ours():
+    assert (
+        printed("""
+import xlab.as_jax
+import logging
+import jax, jax.numpy as jnp
+
+class Unwanted(logging.Filterer):
+    def filter(self, record):
+        return (record.name, record.getMessage()) != ("jax._src.callback", "jax.pure_callback failed")
+
+shown = []
+handler = logging.Handler()
+handler.emit = lambda record: shown.append((record.getMessage(), record.exc_info[0].__name__))
+logging.getLogger("xlab").addHandler(handler)
+
+def fail(x):
+    raise KeyError
+
+def run():
+    try:
+        jax.jit(lambda x: jax.pure_callback(fail, x, x))(jnp.ones(2)).block_until_ready()
+    except jax.errors.JaxRuntimeError:
+        print(len(shown), *shown[-1:])
+
+unwanted = Unwanted()
+logging.getLogger("jax._src.callback").addFilter(unwanted)
+run()
+logging.getLogger("jax._src.callback").removeFilter(unwanted)
+run()
+""")
+        == "0\n1 ('xlab.pure_callback failed', 'KeyError')"
+    )
+
+
 def test_names_that_are_not_here_say_who_asks_and_what_is_nearest(tmp_path):
     (tmp_path / "somelib.py").write_text(
         "try:\n    from jax.numpy import aranje\nexcept ImportError as e:\n    print(e)\n"

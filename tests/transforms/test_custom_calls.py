@@ -211,6 +211,70 @@ def test_symbolic_zeros_of_custom_vjp(around):
     np.testing.assert_allclose(xlab.grad(lambda x: xlab.vmap(first)(x).sum())(X), [3.0] * 3)
 
 
+def _looped(i, x):
+    return xlab.lax.fori_loop(0, 2, lambda _, c: (c[0] + 1, c[1] * 2), (i, x))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda i, x: (i, x),
+        xlab.jit(lambda i, x: (i, x)),
+        xlab.checkpoint(lambda i, x: (i + 1, x)),
+        lambda i, x: _looped(i, x),
+        lambda i, x: swapped(i, x),
+    ],
+    ids=["plain", "jit", "checkpoint", "loop", "custom_vjp"],
+)
+@pytest.mark.parametrize("around", [lambda f: f, xlab.jit], ids=["eager", "jit"])
+def test_integers_are_not_perturbed(around, before):
+    seen = []
+
+    @xlab.custom_vjp
+    def f(i, x):
+        return i * x
+
+    def fwd(i, x):
+        seen.append((i.perturbed, x.perturbed))
+        return i.value * x.value, i.value
+
+    f.defvjp(fwd, lambda i, ct: (None, i * ct), symbolic_zeros=True)
+    i, x = jnp.array(3), jnp.array(2.0)
+    run = around(lambda i, x: xlab.vjp(lambda i, x: f(*before(i, x)), i, x)[1](jnp.array(1.0))[1])
+    assert run(i, x) >= 3 and seen == [(False, True)]
+    seen.clear()
+    xlab.linearize(lambda i, x: f(*before(i, x)), i, x)
+    assert seen == [(False, True)]
+
+
+@xlab.custom_vjp
+def swapped(i, x):
+    return i, x
+
+
+swapped.defvjp(lambda i, x: ((i, x), None), lambda _, cts: cts)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_rules_may_ask_python_numbers_for_their_dtype(kind):
+    dtypes = []
+
+    def fun(x):
+        dtypes.append(x.dtype)
+        return 2 * x
+
+    f = getattr(xlab, kind)(fun)
+    if kind == "custom_jvp":
+        f.defjvp(lambda p, t: (fun(*p), 3 * t[0]))
+    else:
+        f.defvjp(lambda x: (fun(x), x), lambda x, ct: (ct * x.dtype.type(3),))
+    assert f(1.5) == 3.0 and type(f(1.5)) is float
+    assert float(xlab.grad(f)(1.5)) == 3.0
+    assert float(xlab.jit(xlab.grad(f))(1.5)) == 3.0
+    assert f(1j) == 2j
+    assert {str(d) for d in dtypes} == {"float32", "complex64"}
+
+
 def test_zeros_for_values():
     assert float(zero_from_primal(3.0)) == 0.0
     assert zero_from_primal(jnp.arange(3)).dtype == xlab.dtypes.float0

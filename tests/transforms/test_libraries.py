@@ -54,6 +54,33 @@ def test_a_name_that_is_no_text(name, expected):
     assert xlab.vmap(Squared())(jnp.ones(2)).tolist() == [1, 1]
 
 
+def _tripled():
+    @xlab.custom_jvp
+    def fun(x):
+        return 3 * x
+
+    fun.defjvp(lambda primals, tangents: (fun(*primals), 5 * tangents[0]))
+    return fun
+
+
+@pytest.mark.parametrize(
+    ("fun", "value", "tangent"),
+    [
+        (lambda x: x, 2.0, 7.0),
+        (_tripled(), 6.0, 35.0),
+        (lambda x: 4, 4, None),
+        (lambda x: np.float32(3), np.float32(3), None),
+    ],
+)
+def test_what_a_function_returns_without_computing_comes_back_as_it_is(fun, value, tangent):
+    primal, dot = xlab.jvp(fun, (2.0,), (7.0,))
+    assert type(primal) is type(value) and primal == value
+    assert tangent is None or (type(dot) is float and dot == tangent)
+    assert isinstance(xlab.jvp(lambda x: x + 1, (2.0,), (7.0,))[1], xlab.Array)
+    for out, _ in (xlab.vjp(fun, 2.0), xlab.linearize(fun, 2.0)):
+        assert type(out) is type(value) and out == value
+
+
 INDEX = np.arange(4)
 
 

@@ -12,7 +12,7 @@ Types of the user's own: `hi_types.py` (what a type says), `hi_states.py` (value
 
 Also: `locations.py` (the user's line that makes an equation, and those that led there), `mapped_avals.py` (types of examples and of batches), `alias.py` (functions under other names), `current_trace.py` (the current trace, and changing it), `donation.py` (donated arrays), `promotion.py` (the
 promotion lattice), `pending.py` (values on their way), `refs.py` (mutable references), `sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (filtered
-tracebacks), `typing.py` (types for annotations).
+tracebacks), `typed_numbers.py` (Python numbers with dtypes), `typing.py` (types for annotations).
 
 What users of `xlab.core` expect under that name is passed on from the files, when first used.
 """

@@ -91,7 +91,7 @@ class Trace:
         given = {"symbolic_zeros": params.get("symbolic_zeros", False)}
         if len(functions) == 3:
             given["out_trees"] = getattr(functions[2], "out_trees", None)
-        return rule(prim, *map(_Wrapped, functions), args, **given)
+        return rule(prim, *map(WrappedFunction, functions), args, **given)
 
     def cur_qdd(self, x: Any) -> Any:
         """The state of a value of a mutable hi type (`hi_types.py`)."""
@@ -101,8 +101,8 @@ class Trace:
         return x.cur_qdd() if parent is None else parent.cur_qdd(x)
 
 
-class _Wrapped:
-    """A function as traces written for JAX's public API call it."""
+class WrappedFunction:
+    """A function as traces and interpreters written for JAX's public API call it."""
 
     __slots__ = ("call_wrapped", "f")
 

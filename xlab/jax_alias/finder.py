@@ -52,6 +52,7 @@ def on() -> None:
             name="jax",
         )
     private.add_attributes()
+    private.add_log_filters()
     sys.meta_path.insert(0, _Finder())
 
 

@@ -6,6 +6,7 @@ A row: the private module, its name there, where it is here (with `()`, an objec
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections import defaultdict
 from functools import cache
@@ -15,8 +16,10 @@ from typing import Any
 
 __all__ = [
     "ATTRIBUTES",
+    "LOGGERS",
     "TABLE",
     "add_attributes",
+    "add_log_filters",
     "has",
     "is_here",
     "is_parent",
@@ -82,10 +85,25 @@ ATTRIBUTES = (
     ("xlab.sharding:Sharding", "_addressable_device_assignment", "xlab.jax_alias.shims:addressable_devices", "orbax"),
 )  # fmt: skip
 
+# Loggers of JAX that libraries give filters: (its name, that of ours, users).
+LOGGERS = (
+    ("jax._src.callback", "xlab.lax.callbacks", "equinox"),
+)  # fmt: skip
+
 _SHOWN: dict[str, dict[str, str]] = defaultdict(dict)
 for _module, _name, _here, _ in TABLE:
     _SHOWN[_module][_name] = _here
 _PARENTS = {"jax._src"} | {m.rpartition(".")[0] for m in _SHOWN}
+
+
+class LogFilter(logging.Filter):
+    """Asks the filters of the logger of that name about a record, in its words."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        words = "jax." + text.removeprefix("xlab.") if text.startswith("xlab.") else text
+        seen = logging.makeLogRecord({**vars(record), "name": self.name, "msg": words, "args": ()})
+        return bool(logging.getLogger(self.name).filter(seen))
 
 
 class _StandIn(ModuleType):
@@ -134,6 +152,12 @@ def add_attributes() -> None:
     """Gives our classes the attributes of the table."""
     for cls, name, here, _ in ATTRIBUTES:
         setattr(_at(cls), name, property(_at(here)))
+
+
+def add_log_filters() -> None:
+    """Lets the filters of JAX's loggers decide about what ours would write."""
+    for there, here, _ in LOGGERS:
+        logging.getLogger(here).addFilter(LogFilter(there))
 
 
 def _at(here: str) -> Any:

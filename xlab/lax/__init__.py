@@ -6,7 +6,7 @@ Reading order: `elementwise.py` (shared by elementwise primitives), `transcenden
 Also: `accuracy.py` (the argument `accuracy`), `approximate.py` (the largest and smallest
 elements), `bits.py` (bitwise operations), `buffer_callbacks.py` (`buffer_callback`),
 `call.py` (call primitives), `callback_calls.py` (host callbacks in programs),
-`callbacks.py` (`pure_callback`, `io_callback`), `clamp.py` (values between two bounds), `comparison.py` (comparisons and selection), `complexes.py` (complex
+`callbacks.py` (`pure_callback`, `io_callback`), `rule_callbacks.py` (the same from lowering rules), `clamp.py` (values between two bounds), `comparison.py` (comparisons and selection), `complexes.py` (complex
 numbers), `composite.py` (named operations with a decomposition), `compute_on.py` (annotations for the compiler), `constraint.py`
 (`with_sharding_constraint`), `control_deps.py` (the order of what is computed), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution
 functions), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running

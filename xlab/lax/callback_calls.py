@@ -171,13 +171,15 @@ def call_eagerly(
         raise failures.RuntimeFailure(f"INTERNAL: {short}") from e
 
 
-def _report(callback: FlatCallback, error: BaseException, text: str) -> None:
+def _report(callback: FlatCallback, error: BaseException) -> None:
     """Logs that a callback failed, unless its user left the debugger there or stopped the program."""
     import bdb
     import logging
 
     if isinstance(error, Exception) and not isinstance(error, bdb.BdbQuit):
-        logging.getLogger("xlab.lax.callbacks").error("xlab.%s failed\n%s", callback.api, text)
+        logging.getLogger("xlab.lax.callbacks").error(
+            "xlab.%s failed", callback.api, exc_info=error
+        )
 
 
 class HostCall:
@@ -213,7 +215,7 @@ class HostCall:
             outs = check_results(self.callback, outs, self.result_avals, self.x64)
         except BaseException as e:
             short, long = _failed(self.callback, self.where, e)
-            _report(self.callback, e, long)
+            _report(self.callback, e)
             if not self.continues_after_failure:
                 failures.note(short, e)
                 raise RuntimeError(f"{short}\n{long}") from None

@@ -133,11 +133,15 @@ def check_inexact(
             )
 
 
+HOST_VALUES = (np.ndarray, np.generic, bool, int, float, complex)
+"""Values that are on no device."""
+
+
 def as_array(x):
-    """A result for the user: NumPy data that passed through unchanged becomes an array."""
+    """A derivative for the user: NumPy data that passed through unchanged becomes an array."""
     if (
         state.trace is EVAL
-        and isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
+        and isinstance(x, HOST_VALUES)
         and getattr(x, "dtype", None) != dtypes.float0
     ):
         aval = aval_of(x)

@@ -13,6 +13,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.hi_types import is_high
 from xlab.core.trace import state
+from xlab.core.typed_numbers import typed_number
 from xlab.errors import ManualAxisTypeError
 from xlab.interpreters import ad
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
@@ -102,7 +103,9 @@ class custom_jvp:
 
         def flat_fun(*leaves):
             nonlocal out_tree
-            outs, out_tree = _tree.flatten(fun(*_tree.unflatten(in_tree, leaves)))
+            outs, out_tree = _tree.flatten(
+                fun(*_tree.unflatten(in_tree, map(typed_number, leaves)))
+            )
             return outs
 
         flat_fun.__name__ = name
@@ -111,7 +114,7 @@ class custom_jvp:
             nonlocal out_tree
             n = len(values) // 2
             primals, tangents = (
-                _tree.unflatten(in_tree, values[:n]),
+                _tree.unflatten(in_tree, map(typed_number, values[:n])),
                 _tree.unflatten(in_tree, map(ad.SymbolicZero.as_leaf, values[n:])),
             )
             pair = self.jvp(*fixed.values(), primals, tangents)

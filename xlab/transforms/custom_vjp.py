@@ -13,10 +13,11 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.hi_states import typed
 from xlab.core.hi_types import is_high
-from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
+from xlab.core.jaxpr import DebugInfo
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
 from xlab.core.trace import state
+from xlab.core.typed_numbers import typed_number
 from xlab.errors import ManualAxisTypeError
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters import partial_eval as pe
@@ -30,12 +31,12 @@ from xlab.transforms.remat_opt import optimized
 
 class _CustomVJPCall(CustomCall):
     __slots__ = ()
+    rules = ("fwd", "bwd")
 
-    def bind(self, *args, call_jaxpr, fwd, bwd, **params):
+    def bind(self, *args, **params):
         """Applies a recorded call again."""
-        return state.trace.process_custom_vjp(
-            self, jaxpr_as_fun(call_jaxpr), fwd, bwd, self.operands(args), params
-        )
+        functions, params = self.split_params(params)
+        return state.trace.process_custom_vjp(self, *functions, self.operands(args), params)
 
     def stage(self, trace, fun, fwd, bwd, args, params):
         """Records the call as one equation."""
@@ -326,7 +327,9 @@ class custom_vjp:
         trees: dict = {}
 
         def flat_fun(*leaves):
-            outs, trees["out"] = _tree.flatten(fun(*_tree.unflatten(in_tree, leaves)))
+            outs, trees["out"] = _tree.flatten(
+                fun(*_tree.unflatten(in_tree, map(typed_number, leaves)))
+            )
             if any(map(is_ref, outs)):
                 raise ValueError(
                     f"custom_vjp primal function {name} returned a mutable array reference: a reference is a place that the caller "
@@ -336,9 +339,9 @@ class custom_vjp:
             return outs
 
         def flat_fwd(*leaves):
-            if self.symbolic_zeros:
-                n = len(leaves) // 2
-                leaves = list(map(CustomVJPPrimal, leaves[:n], leaves[n:]))
+            n = len(flat)
+            given, perturbed = list(map(typed_number, leaves[:n])), leaves[n:]
+            leaves = list(map(CustomVJPPrimal, given, perturbed)) if self.symbolic_zeros else given
             pair = fwd(*_tree.unflatten(in_tree, leaves))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(

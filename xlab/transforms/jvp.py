@@ -11,7 +11,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.hi_types import is_high
 from xlab.interpreters import ad
-from xlab.transforms.arguments import FlatFunction, as_array, check_callable
+from xlab.transforms.arguments import HOST_VALUES, FlatFunction, as_array, check_callable
 from xlab.transforms.vjp import _drop_tracers
 
 
@@ -23,6 +23,10 @@ def jvp(
     Args:
         primals: tuple of arguments.
         tangents: tuple of the same structure, shapes and (tangent) dtypes.
+
+    Returns:
+        `(out, out_tangent)`, or `(out, out_tangent, aux)` with `has_aux`. What `fun` returns without computing on it, a Python
+        number for one, comes back as it is.
 
     Example:
         >>> import xlab
@@ -75,10 +79,10 @@ def jvp(
         for p, t in zip(ps, ts)
     ]
     outs, out_tangents = ad.jvp(flat_fun, ps, ts)
-    outs, out_tangents = (
-        [as_array(o) for o in outs],
-        [as_array(ad.instantiate_zeros(t)) for t in out_tangents],
-    )
+    out_tangents = [
+        t if isinstance(o, HOST_VALUES) else as_array(t)
+        for o, t in zip(outs, map(ad.instantiate_zeros, out_tangents))
+    ]
     result = (
         _tree.unflatten(flat_fun.out_tree, outs),
         _tree.unflatten(flat_fun.out_tree, out_tangents),

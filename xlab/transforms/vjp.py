@@ -152,7 +152,7 @@ def vjp_of(fun: Callable, primals, *, has_aux: bool = False) -> tuple[Any, ...]:
         [aval_of(o) for o in outs],
         flat_fun.__name__,
     )
-    return _tree.unflatten(flat_fun.out_tree, list(map(as_array, outs))), pull, aux
+    return _tree.unflatten(flat_fun.out_tree, outs), pull, aux
 
 
 def _drop_tracers(x):
@@ -236,7 +236,7 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> tuple[Any,
         return _tree.unflatten(out_tree, list(map(as_array, eval_jaxpr(jaxpr, consts, *ts))))
 
     push.jaxpr = ClosedJaxpr(jaxpr, consts)
-    out = _tree.unflatten(out_tree, list(map(as_array, outs)))
+    out = _tree.unflatten(out_tree, outs)
     if has_aux:
         return out, push, _tree.map(_drop_tracers, flat_fun.aux_value)
     return out, push

@@ -75,6 +75,11 @@ class SymbolicZero(Zero):
         return SymbolicZero(tangent.aval) if type(tangent) is Zero else tangent
 
 
+def has_no_derivative(tangent_aval: AbstractValue) -> bool:
+    """Whether this is the type of the tangents of integers and the like, which are all zero."""
+    return type(tangent_aval) is ShapedArray and tangent_aval.dtype == dtypes.float0
+
+
 def nonzero_mask(values: Sequence) -> list[bool]:
     """For each tangent or cotangent, whether it is an array rather than a `Zero`."""
     return [type(x) is not Zero for x in values]
@@ -202,7 +207,10 @@ class JVPTrace(Trace):
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
             outs, out_tangents = prim.linear_part(fwd, bwd, primals, tangents, params)
-            return [self.pair(p, t) for p, t in zip(outs, out_tangents)]
+            return [
+                p if has_no_derivative(aval_of(t)) else self.pair(p, t)
+                for p, t in zip(outs, out_tangents)
+            ]
 
 
 def closed_over(params) -> UnexpectedTracerError:

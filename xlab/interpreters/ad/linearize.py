@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 from xlab.core.hi_states import typed
 from xlab.core.hi_types import as_value, in_use
 from xlab.core.trace import set_trace, state, transforming
-from xlab.interpreters.ad.jvp import JVPTrace, instantiate_zeros, nonzero_mask
+from xlab.interpreters.ad.jvp import (
+    JVPTrace,
+    Zero,
+    has_no_derivative,
+    instantiate_zeros,
+    nonzero_mask,
+)
 from xlab.interpreters.partial_eval import JaxprTrace
 
 
@@ -26,7 +32,12 @@ def linearize(
     """
     tangent_trace = JaxprTrace(state.trace, label)
     trace = JVPTrace(tangent_trace)
-    args = [trace.pair(p, tangent_trace.new_input(typed(p).to_tangent_aval())) for p in primals]
+    args = []
+    for p in primals:
+        aval = typed(p).to_tangent_aval()
+        t = tangent_trace.new_input(aval)
+        # What has no derivative is not perturbed, though the program takes something for it.
+        args.append(trace.pair(p, Zero(aval) if has_no_derivative(aval) else t))
     with set_trace(trace), transforming("jvp"):
         outs = fun(*args)
         if in_use.types:

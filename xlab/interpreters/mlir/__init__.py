@@ -88,4 +88,6 @@ def __getattr__(name: str):
         return backend.dialect("stablehlo" if name == "hlo" else name)
     if name == "Mesh":
         return _import_module("xlab.sharding").Mesh
+    if name == "emit_python_callback":  # for rules of users: it is made of primitives
+        return _import_module("xlab.lax.rule_callbacks").emit_python_callback
     raise AttributeError(f"module 'xlab.interpreters.mlir' has no attribute {name!r}")

@@ -107,6 +107,10 @@ class ModuleContext:
     def symbol_table(self):
         return _ir.objects().SymbolTable(self.module.operation)
 
+    def add_keepalive(self, keepalive: Any) -> None:
+        """Keeps an object for as long as the program."""
+        self.keepalives.append(keepalive)
+
     def replace(self, **changes) -> ModuleContext:
         return replaced(self, **changes)
 

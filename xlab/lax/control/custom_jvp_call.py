@@ -11,7 +11,7 @@ from xlab.core.avals import aval_of
 from xlab.core.hi_states import typed
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
-from xlab.core.trace import state
+from xlab.core.trace import WrappedFunction, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.constants import made_while_traced
@@ -23,6 +23,30 @@ class CustomCall(Primitive):
     """A primitive that carries functions: traces handle it by a method of their own."""
 
     __slots__ = ()
+    rules: tuple[str, ...] = ()  # the parameters that hold them
+
+    def get_bind_params(self, params):
+        """As for any primitive, with the functions under `subfuns`: the one called, then its rules. `call_wrapped` of each calls it.
+
+        Example:
+            >>> import xlab
+            >>> eqn, = xlab.make_jaxpr(xlab.nn.relu)(1.0).eqns
+            >>> fun, jvp = eqn.primitive.get_bind_params(eqn.params)["subfuns"]
+            >>> fun.call_wrapped(-2.0)
+            [Array(0., dtype=float32, weak_type=True)]
+        """
+        kept = {k: v for k, v in params.items() if k != "call_jaxpr" and k not in self.rules}
+        functions = (jaxpr_as_fun(params["call_jaxpr"]), *(params[r] for r in self.rules))
+        return {**kept, "subfuns": tuple(map(WrappedFunction, functions))}
+
+    def split_params(self, params):
+        """The functions of an equation's parameters, or of what `get_bind_params` made of them, and the other parameters."""
+        if "subfuns" not in params:
+            params = self.get_bind_params(params)
+        functions = [
+            f.f if type(f) is WrappedFunction else f.call_wrapped for f in params["subfuns"]
+        ]
+        return functions, {k: v for k, v in params.items() if k != "subfuns"}
 
     @staticmethod
     def operands(values: Sequence) -> list:
@@ -37,12 +61,12 @@ class CustomCall(Primitive):
 
 class _CustomJVPCall(CustomCall):
     __slots__ = ()
+    rules = ("jvp",)
 
-    def bind(self, *args, call_jaxpr, jvp, **params):
+    def bind(self, *args, **params):
         """Applies a recorded call again."""
-        return state.trace.process_custom_jvp(
-            self, jaxpr_as_fun(call_jaxpr), jvp, self.operands(args), params
-        )
+        functions, params = self.split_params(params)
+        return state.trace.process_custom_jvp(self, *functions, self.operands(args), params)
 
     def stage(self, trace, fun, jvp, args, params):
         """Records the call as one equation."""
