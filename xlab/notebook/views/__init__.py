@@ -1,6 +1,6 @@
 """Views draw records: a tree that reads without a script, and what a page needs to make it answer.
 
-In reading order: `draw.py` (trees), `base.py` (what a view is), `tabs.py` (what it adds to a report), `page.py` (a tree as a document), `saved.py` (a tree as the HTML of an output), then
+In reading order: `draw.py` (trees), `base.py` (what a view is), `animated.py` (what moves as a GIF), `tabs.py` (what it adds to a report), `page.py` (a tree as a document), `saved.py` (a tree as the HTML of an output), then
 one file per view, and `widget.py` (the live form, imported only when used). A view imports `xlab.observe` and nothing of the runtime.
 A view is a file here and the `.js` and `.css` of its name in `js/views`; there is no list of them.
 

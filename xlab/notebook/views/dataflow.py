@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlab.notebook.views.base import View
+from xlab.notebook.views.animated import MovingView
 from xlab.notebook.views.dataflow_data import (
     HEAD,
     Layers,
@@ -312,7 +312,7 @@ def transfers_panel(
     return panel("collectives", "Collectives", *children)
 
 
-class DataflowView(View):
+class DataflowView(MovingView):
     """One collective on its mesh.
 
     >>> DataflowView().title(Transfer("all_reduce", reduction="add"))

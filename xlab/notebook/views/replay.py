@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xlab.notebook.views.base import View
+from xlab.notebook.views.animated import MovingView
 from xlab.notebook.views.collective_figures import figure
 from xlab.notebook.views.draw import HUES, Node, clean, decimal, h, panel, table, unshown
 from xlab.notebook.views.layout import mesh_data
@@ -293,7 +293,7 @@ def tile(
     return made
 
 
-class ReplayView(View):
+class ReplayView(MovingView):
     """A collective step by step.
 
     >>> ReplayView().title(Replay("psum of f", "psum", "all_reduce", "ring", Type("f32"), Type("f32"), MeshInfo(("i",), (2,))))

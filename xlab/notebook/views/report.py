@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlab.notebook.views.animated import ANIMATE, animated, part_of_report
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel
 from xlab.notebook.views.tabs import Tab, ended_before_a_program, tabs
@@ -152,13 +153,16 @@ class ReportView(View):
     @property
     def requests(self) -> tuple[Request, ...]:
         """A figure, and what the tabs ask."""
-        return (FIGURE, *(request for tab in tabs() for request in tab.requests))
+        return (FIGURE, ANIMATE, *(request for tab in tabs() for request in tab.requests))
 
     def handlers(self, record: Report) -> dict[str, Any]:
         """Figures are drawn when they are asked for."""
         from xlab.observe.figures.drawing import drawing
 
-        return {"figure": lambda of: drawing(record, of)}
+        return {
+            "figure": lambda of: drawing(record, of),
+            "animate": lambda of, size: animated(part_of_report(record, of), size),
+        }
 
     def tree(self, record: Report) -> Node:
         """Header, panels in reading order, versions."""

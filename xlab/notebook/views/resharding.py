@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.notebook.views.base import View
+from xlab.notebook.views.animated import MovingView
 from xlab.notebook.views.collective_figures import places
 from xlab.notebook.views.dataflow import arrow, arrows_node, boxes_of
 from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, unshown, warning
@@ -271,7 +271,7 @@ def resharding_panel(x: Resharding) -> Node:
 _CLASSES = ("n", "", "", "n", "n", "", "n")
 
 
-class ReshardingView(View):
+class ReshardingView(MovingView):
     """Two layouts of one array, and what moves between them.
 
     >>> from xlab.observe.records import Type

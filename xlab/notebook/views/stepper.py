@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from xlab.notebook.views.base import Field, Request, View
+from xlab.notebook.views.animated import ANIMATE, MovingView
+from xlab.notebook.views.base import Field, Request
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table, unshown, warning
 from xlab.notebook.views.kernel import kernel_data, kernels_panel
 from xlab.notebook.views.program import columns, program_node
@@ -168,7 +169,7 @@ def steps_panel(trace: StepTrace) -> Node:
     )
 
 
-class StepperView(View):
+class StepperView(MovingView):
     """A recorded run, for scrubbing; with a kernel also beyond what was recorded.
 
     >>> from xlab.observe.records import Program
@@ -178,7 +179,7 @@ class StepperView(View):
 
     name = "stepper"
     record_type = StepTrace
-    requests = (MOVE, RUN, REPLACE, RESTORE, WHOLE, BLAME, SERIES)
+    requests = (MOVE, RUN, REPLACE, RESTORE, WHOLE, BLAME, SERIES, ANIMATE)
 
     def title(self, record: StepTrace) -> str:
         """The program's name."""

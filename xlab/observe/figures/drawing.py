@@ -1,10 +1,14 @@
-"""`drawing`: a record drawn by matplotlib, as SVG text for files and pages."""
+"""`drawing`: a record drawn by matplotlib, as SVG text for files and pages; `animated`: one that moves, as a GIF."""
 
 from __future__ import annotations
 
+import base64
 import io
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from xlab.observe.figures.figure import animation
 from xlab.observe.figures.plots import plot
 from xlab.observe.records.drawing import Drawing
 
@@ -34,3 +38,17 @@ def drawing(record: Any, of: str = "timings") -> Drawing:
     figure.savefig(out, format="svg")
     text = out.getvalue()
     return Drawing(of, parts=tuple(text[at : at + PIECE] for at in range(0, len(text), PIECE)))
+
+
+def animated(record: Any, size: str = "column") -> Drawing:
+    """What `animation` writes of a collective, a resharding or a run, as base64 of the GIF.
+
+    Raises:
+        TypeError, ValueError: as `animation` does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "moving.gif"
+        animation(record, file, size=size)
+        text = base64.b64encode(file.read_bytes()).decode()
+    parts = tuple(text[at : at + PIECE] for at in range(0, len(text), PIECE))
+    return Drawing(type(record).__name__, "image/gif", parts)

@@ -201,15 +201,32 @@ function keepFile(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** The menu: the view that is open, as a file. `parts` says what is open and what to call it. */
-export function figureMenu(root, parts, say) {
-  const choices = ["SVG", "PNG", "PDF"].flatMap((kind) => Object.keys(figureSizes).map((size) => [`${kind}, ${size}`, kind, size]));
+/** What moves in the open part of a view: the number of the chosen collective, -1 for one record that moves; null where nothing does. */
+function movingIn(nodes) {
+  const section = nodes.find((node) => node.dataset?.tab) ?? nodes.flatMap((node) => [...(node.querySelectorAll?.(".xl-panel") ?? [])])[0];
+  const tab = section?.dataset.tab;
+  if (tab === "collectives") return section.querySelector("tr[data-row]") ? +(section.querySelector("tr.xl-chosen")?.dataset.row ?? 0) : null;
+  return ["steps", "replay", "resharding"].includes(tab) ? -1 : null;
+}
+
+/** The menu: the view that is open, as a file. `parts` says what is open and what to call it; a kernel that can be asked also draws what moves. */
+export function figureMenu(root, parts, say, ask) {
+  const choices = ["SVG", "PNG", "PDF", ...(ask ? ["GIF"] : [])].flatMap((kind) => Object.keys(figureSizes).map((size) => [`${kind}, ${size}`, kind, size]));
   const list = h("select", { class: "xl-save xl-figure", "aria-label": "save this view as a figure", title: "this view as a figure: column 3.3 in, slide 10 in wide", change: async () => {
     const [, kind, size] = choices.find(([label]) => label === list.value) ?? [];
     list.value = "";
     if (!kind) return;
     try {
       const { name, nodes } = parts();
+      if (kind === "GIF") {
+        const of = movingIn(nodes);
+        if (of === null) throw new Error("nothing moves here: a collective and a run do");
+        say("the kernel draws the animation …");
+        const made = await ask("animate", { of, size });
+        keepFile(`${name.replace(/[^\w.-]+/g, "_")}.gif`, new Blob([Uint8Array.from(atob((made.parts || []).join("")), (c) => c.charCodeAt(0))], { type: made.kind }));
+        say("");
+        return;
+      }
       const file = `${name.replace(/[^\w.-]+/g, "_")}.${kind.toLowerCase()}`;
       const svg = figureOf(root, nodes, size);
       if (kind === "SVG") keepFile(file, new Blob([svg], { type: "image/svg+xml" }));
@@ -219,8 +236,11 @@ export function figureMenu(root, parts, say) {
       say(`no figure: ${error.message}`);
     }
   } }, h("option", { value: "" }, "⤓ figure"), choices.map(([label]) => h("option", { value: label }, label)));
+  const gifs = [...list.querySelectorAll("option")].filter((o) => o.value.startsWith("GIF"));
+  const offer = () => { for (const o of gifs) o.hidden = o.disabled = movingIn(parts().nodes) === null; };
+  for (const name of gifs.length ? ["pointerenter", "pointerdown", "focus"] : []) list.addEventListener(name, offer);
   return list;
 }
 
 /** Pages of their own and live views have the menu; saved outputs of a notebook go without, to stay small. */
-definePanel("figures", (root, { parts, say }) => figureMenu(root, parts, say));
+definePanel("figures", (root, { parts, say, ask }) => figureMenu(root, parts, say, ask));

@@ -1,3 +1,4 @@
+import { asker } from "../kit/ask.js";
 import { build, h, listen } from "../kit/dom.js";
 import { followTheme } from "./host.js";
 import { swell } from "./swell.js";
@@ -135,7 +136,7 @@ export function enliven(root, data, model) {
   }
   /** The open panel, or all of a picture that has none. */
   function menu() {
-    return mountOf("figures")?.(root, { say, parts: () => {
+    return mountOf("figures")?.(root, { say, ask: asker(model, bin, 180), parts: () => {
       const section = panels.find((p) => p.dataset.tab === current);
       return { name: [data.title || "figure", current].filter(Boolean).join("_"), nodes: section ? [section] : [...root.children] };
     } }) ?? null;
