@@ -382,10 +382,49 @@ def test_a_change_to_what_goes_to_neighbors_was_compiled(rows, f):
 def test_advice_names_the_operand_that_is_split(rows):
     """And not the one that is an argument itself, which lies whole on every device."""
     smooth = lambda x, k: xlab.lax.conv(x.T[None], k, (1,), "SAME")
-    kernel = np.ones((5, 3, 3), np.float32)
-    moved = observe.transfers(xlab.jit(smooth), rows(np.ones((64, 3), np.float32), "data"), kernel)
+    kernel = np.ones((5, 8, 3), np.float32)
+    moved = observe.transfers(xlab.jit(smooth), rows(np.ones((64, 8), np.float32), "data"), kernel)
     assert moved
     assert all("another dimension of `x`" in t.fix and "`k`" not in t.fix for t in moved)
+
+
+def _conv(x, f):
+    return xlab.lax.conv(x, f, (1,) * (x.ndim - 2), "SAME")
+
+
+FILTER = np.ones((3, 3, 3, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("f", "images"),
+    [
+        (lambda x: _conv(x, FILTER), (16, 3, 32, 32)),
+        (lambda x: _conv(jnp.tanh(_conv(jnp.sin(x), FILTER)), FILTER), (16, 3, 32, 32)),
+        (lambda x: xlab.grad(lambda f: (_conv(x, f) ** 2).mean())(FILTER), (8, 3, 32, 32)),
+    ],
+    ids=["one", "one behind another", "of the gradient of its filter"],
+)
+def test_a_convolution_split_over_space_is_compiled_with_its_batch_split(rows, f, images):
+    """Before it is offered: no edges are sent then."""
+    f, x = xlab.jit(f), np.ones(images, np.float32)
+    moved = [t for t in observe.transfers(f, rows(x, None, None, "data")) if t.kind == "collective_permute"]  # fmt: skip
+    assert moved and all(t.tried and "needs entries that neighbors hold" in t.reason for t in moved)
+    assert {t.fix for t in moved} == {
+        "give `x` the sharding P('data', None, None, None) where it is made"
+    }
+    after = observe.transfers(f, rows(x, "data"))
+    assert not [t for t in after if t.kind == "collective_permute"]
+
+
+@pytest.mark.parametrize("images", [(1, 3, 32, 32), (3, 3, 32, 32), (2, 1, 64, 8)])
+def test_a_convolution_with_nothing_but_space_to_split_is_offered_no_change(rows, images):
+    """Its windows reach over the other dimensions of space as they do over this one."""
+    filters = np.ones((3, images[1], 3, 3), np.float32)
+    moved = observe.transfers(
+        xlab.jit(lambda x: _conv(x, filters)), rows(np.ones(images, np.float32), None, None, "data")
+    )
+    assert [t for t in moved if t.kind == "collective_permute"]
+    assert not [t for t in moved if t.fix or t.tried]
 
 
 @pytest.mark.parametrize(

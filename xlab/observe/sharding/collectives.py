@@ -221,6 +221,8 @@ def _joined(
         cause = joint_cause(known, ids, c, module, CollectiveAxes(_axes(stages, c), summed))
         if cause is not None and cause.reader >= 0 and not stages.is_leaf(number):
             number = cause.reader
+        if cause is not None and cause.kind == "all_reduce" and _sends_edges(stages, c, number):
+            cause = None  # which is of the sum behind them
         made = _added(stages, c, number, cause, read.get(number, ()), link, algorithm, program)
         tries = (
             cause.tries
@@ -255,6 +257,16 @@ def _joined(
                 if twin
                 else "not in the compiled module: the compiler removed it or merged it with another",
             )
+
+
+def _sends_edges(stages: ProgramStages, c: _hlo.HloCollective, equation: int) -> bool:
+    """Whether a permute brings a convolution the edges that its windows reach into."""
+    eqn = stages.equations.get(equation)
+    return (
+        c.kind == "collective_permute"
+        and eqn is not None
+        and eqn.primitive.name == "conv_general_dilated"
+    )
 
 
 def _equal(a: JaxprEqn, b: JaxprEqn) -> bool:

@@ -43,6 +43,8 @@ def remedy(
             return ""  # the nearest name is that of something else
     if not name or dimensions < 2:
         return ""
+    if eqn.primitive.name == "conv_general_dilated" and not _splits_otherwise(stages, eqn, axes):
+        return ""  # its windows reach over every dimension of space, and no other can be split
     what = f"{eqn.primitive.name}{place_text(eqn)}"
     over = " and ".join(axes) or "the mesh"  # some groups are parts of axes
     if eqn.primitive.name in WHOLE:
@@ -51,6 +53,16 @@ def remedy(
         f"split another dimension of `{name}` over {over}, so that the one along which {what} works is whole on each "
         f"device"
     )
+
+
+def _splits_otherwise(stages: ProgramStages, eqn: JaxprEqn, axes: tuple[str, ...]) -> bool:
+    """Whether the batch or the features of a convolution can be split over some axes."""
+    sizes = dict(stages.lowered.mesh.shape) if stages.lowered.mesh is not None else {}
+    ways = math.prod(sizes.get(a, 1) for a in axes)
+    of: Any = eqn.invars[0].aval
+    numbers = eqn.params["dimension_numbers"]
+    batch, feature, *_ = numbers.lhs_spec
+    return any(of.shape[d] % ways == 0 for d in (batch, feature))
 
 
 def calls_host(eqn: JaxprEqn) -> bool:
