@@ -155,8 +155,27 @@ def test_the_picture_beside_an_array_has_the_styles_that_it_needs():
     layout = observe.layout(x)
     view = view_for(layout)
     small = page.inline(view, view.tree(layout))
-    assert "xl-band" in small and ".xl-band{" in small and ".xl-transfers" not in small
+    assert "class='xl-band xl-hatch'" in small and ".xl-band{" in small
+    assert ".xl-transfers" not in small
     assert len(small) < 9_000
+
+
+@pytest.mark.parametrize(
+    "spec", [P(), P("data"), P(None, "model"), P("model", "data"), P(("data", "model"))]
+)
+def test_every_cell_has_a_band_for_each_axis(spec):
+    """Those of one shade are one path; those along which the array is the same are hatched."""
+    mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    layout = observe.layout(xlab.device_put(jnp.ones((8, 8)), NamedSharding(mesh, spec)))
+    drawn = html_of(view_for(layout).tree(layout))
+    blocks, places = (drawn[drawn.index(f">{word}<") :].partition("</svg>")[0] for word in ("array", "mesh"))  # fmt: skip
+    for picture in (blocks, places):
+        bands = re.findall(r"<path d='([^']*)'[^>]*class='xl-band( xl-hatch)?'", picture)
+        cells = picture.count("xl-block")
+        assert sum(d.count("M") for d, _ in bands) == 2 * cells
+        split = {name for axes in spec for name in ((axes,) if isinstance(axes, str) else axes or ())}  # fmt: skip
+        assert sum(d.count("M") for d, hatch in bands if hatch) == (2 - len(split)) * cells
+    assert places.count("xl-block") == 8
 
 
 @pytest.mark.browser

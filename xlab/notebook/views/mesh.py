@@ -104,8 +104,11 @@ class Cells:
         drawn: list[Node] = []
         bands = {look: "".join(at) for look, at in self.bands.items()}
         for look, blocks in self.tints.items():
+            if not look:
+                drawn += blocks
+                continue
             own = h("path", {"d": bands.pop(look), "class": "xl-band"}) if look in bands else None
-            drawn += [h("g", {"class": "xl-tint", "style": look}, blocks, own)] if look else blocks
+            drawn.append(h("g", {"class": "xl-tint", "style": look}, blocks, own))
         for look, at in bands.items():
             name = "xl-band" if look else "xl-band xl-hatch"
             drawn.append(h("path", {"d": at, "style": look or None, "class": name}))
