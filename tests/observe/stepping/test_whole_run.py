@@ -118,3 +118,12 @@ def test_a_nan_that_the_program_writes_is_nobodys_fault():
     taken = observe.nan_path(spread, jnp.ones((1, 2)))
     assert taken.words[taken.maker] == "gave 2 NaNs that the program writes"
     assert taken.result and len(taken.steps) > 1 and "the constant nan" in observe.text(taken)
+
+
+def test_a_nan_that_an_argument_came_with_is_made_by_no_equation():
+    bias = jnp.zeros(4).at[0].set(jnp.nan)
+    path = observe.nan_path(lambda bias, x: x + jnp.reshape(bias, (1, 4)), bias, jnp.ones((8, 4)))
+    assert path.maker == -1 and path.origin == "`bias`"
+    assert path.words == ("passed on 1 NaN", "passed on 8 NaNs")
+    words = observe.text(path)
+    assert "from `bias`, which came with it" in words and "the first NaN" not in words

@@ -13,7 +13,7 @@ class NanPath(Record):
     """The equations from the cause of a NaN to the result that has it, in the order they ran; `words` say of each what it did.
 
     `maker` is the place in `steps` of the first whose result has a NaN that no operand has; those before it made what it could not take: an infinity,
-    a zero. `origin` names the arguments and constants the path begins at.
+    a zero; -1 where none did, as an argument came with the NaN. `origin` names the arguments and constants the path begins at.
     """
 
     function: str
@@ -47,6 +47,7 @@ def _nan_path(p: NanPath, o: Options) -> str:
         return f"{p.function}: no NaN" + (f"; {p.origin}" if p.origin else "")
     lines = [
         f"{p.function}: {p.result} has a NaN, along {plural(len(p.steps), 'equation')} from {p.origin or 'a constant'}"
+        + (", which came with it" if p.origin and p.maker < 0 else "")
     ]
     for n, (step, words) in enumerate(zip(p.steps, p.words)):
         where = f"  in {' ▸ '.join(step.path)}" if step.path else ""

@@ -95,7 +95,7 @@ def path_in(stepper: Stepper) -> NanPath:
             for n, m in enumerate(steps)
             if any(map(_nan, m.done.outputs)) and not any(map(_nan, m.done.inputs))
         ),
-        0,
+        0 if writes_nan(steps[0].step) else -1,  # an argument came with it
     )
     outs = steps[-1].step.outputs
     result = next((v.note or v.name for v in outs if v.nans), "")
