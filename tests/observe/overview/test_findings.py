@@ -342,6 +342,42 @@ def test_patterns_that_are_written_in_shard_map_have_names():
     assert "sequence parallelism" in named(sequence, a, a, a)
 
 
+def _over_experts(put):
+    def layer(x, w):
+        sent = xlab.lax.with_sharding_constraint(jnp.moveaxis(x, 1, 0), lies)
+        return jnp.tanh(jnp.einsum("egd,edh->egh", sent, w)).sum((0, 1))
+
+    x, w = (put(np.ones(s, np.float32), "data") for s in ((32, 32, 64), (32, 64, 16)))
+    lies = w.sharding
+    return layer, (x, w)
+
+
+def _in_sequence(put):
+    def layer(w, x):
+        h = xlab.lax.with_sharding_constraint(jnp.tanh(x), lies)
+        return jnp.tanh(h @ w[0]) @ w[1]
+
+    w = np.ones((32, 256), np.float32)
+    x = put(np.ones((4, 4, 32), np.float32), "data", "model")
+    lies = x.sharding
+    return layer, ((put(w, None, "model"), put(w.T, "model")), x)
+
+
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [
+        (_over_experts, ["expert all-to-all", "expert combine"]),
+        (_in_sequence, ["row-parallel product", "sequence parallelism"]),
+    ],
+    ids=["experts", "sequence"],
+)
+def test_patterns_that_the_partitioner_made_have_names(put, made, names):
+    f, args = made(put)
+    found = observe.findings(xlab.jit(f), *args, tries=0)
+    assert sorted(p.name for p in found.patterns) == names
+    assert (found.collectives, found.surprises) == (2, 0)
+
+
 def test_edges_to_neighbors_have_a_name(put):
     image = put(np.ones((2, 3, 16, 16), np.float32), None, None, "data")
     conv = lambda x, f: xlab.lax.conv(x, f, (1, 1), "SAME")

@@ -89,7 +89,7 @@ def _sum(t: Transfer, eqn: JaxprEqn, stages: ProgramStages, at: Inspection) -> s
         if not getattr(eqn.outvars[0].aval, "shape", (1,)):
             return _LOSS
         if _over_batch(t, eqn, at):
-            return "batch statistics"
+            return "expert combine" if _by_experts(at, eqn.invars[0]) else "batch statistics"
     return ""
 
 
@@ -103,6 +103,24 @@ def _over_batch(t: Transfer, eqn: JaxprEqn, at: Inspection) -> bool:
     # Channels stand last or behind the examples.
     whole = ({0}, {0, *places[1:-1]}, {0, *places[2:]})
     return made and len(shape) > 1 and summed in whole and set(t.axes) <= set(spec[0])
+
+
+def _by_experts(at: Inspection, v: Any) -> bool:
+    """Whether the first dimension of a value is that of experts: an elementwise function of a product that has a weight for each entry of it."""
+    shape = v.aval.shape
+    todo, seen = [v], set()
+    while todo and len(seen) < 64:
+        made = at.makers.get(todo.pop())
+        if made is None or made in seen or made.outvars[0].aval.shape[:1] != shape[:1]:
+            continue
+        seen.add(made)
+        if made.primitive.name == "dot_general":
+            of_weights, _ = made.params["dimension_numbers"][1]
+            if of_weights and any(at.argument_of(a) >= 0 for a in made.invars):
+                return True
+            continue
+        todo += [a for a in made.invars if type(a) is Var and a.aval.shape == shape]
+    return False
 
 
 def _backward(at: Inspection, v: Any) -> bool:
