@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import html
 import json
 import re
 
@@ -12,6 +13,7 @@ import xlab
 import xlab.export
 from xlab import observe
 from xlab.notebook.magics import MAGICS
+from xlab.notebook.views.program import SHARED
 
 SETUP = """
 import numpy as np
@@ -364,6 +366,19 @@ def test_the_phases_are_written_for_perfetto(lab, run, tmp_path):
     assert str(path) in printed and json.loads(path.read_text())["traceEvents"]
 
 
+def test_what_devices_did_is_written_for_perfetto_and_shared_times_are_called_estimates(
+    lab, run, tmp_path
+):
+    path = tmp_path / "trace.json"
+    outputs, _ = run(
+        f"%xtime --trace {path} --profile --repeat=2 (lambda x: jnp.tanh(x * 2) + 1)(x)"
+    )
+    made = json.loads(path.read_text())["traceEvents"]
+    rows = {(e["pid"], e["tid"]) for e in made if e.get("args") == {"name": "device 0"}}
+    assert any((e["pid"], e["tid"]) in rows for e in made if e["ph"] == "X")
+    assert SHARED in outputs[0]["text/html"]
+
+
 def test_options_and_names_are_completed(lab):
     from IPython.core.completer import provisionalcompleter
 
@@ -450,7 +465,8 @@ def test_objects_display_themselves(lab, run):
     jaxpr = form("xlab.make_jaxpr(f)(x, w)")
     assert "tanh" in jaxpr["text/plain"] and "tanh" in jaxpr["text/html"]
     assert "<svg" in form("mesh")["text/html"]
-    assert "data" in form("NamedSharding(mesh, P('data'))")["text/html"]
+    placed = form("NamedSharding(mesh, P('data', None))")
+    assert all("P('data', None)" in html.unescape(placed[k]) for k in ("text/html", "text/plain"))
     array = form("xlab.device_put(x, NamedSharding(mesh, P('data')))")["text/html"]
     assert "8@data" in array and "<svg" in array and "<details" in array
     assert "<pre" not in array.split("<details")[0] and "<code" not in array.split("<details")[0]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import xlab
@@ -26,6 +27,7 @@ from xlab.observe.records.diff import Diff
 from xlab.observe.records.ladder import Ladder
 from xlab.observe.records.passes import modules
 from xlab.observe.records.targets import Scheduled
+from xlab.sharding import AxisType
 
 HERE = Path(__file__).parent
 F32 = records.Type("f32", (4,))
@@ -155,6 +157,57 @@ def test_a_ladder_has_one_selection_through_all_rungs(module, tmp_path):
     payload = tmp_path / "payload.json"
     payload.write_text(json.dumps(view_for(made).payload(made), allow_nan=False))
     assert run_node(HERE / "ladder.test.mjs", module, payload).strip() == "ok"
+
+
+def attention(q):
+    s = jnp.where(jnp.tril(jnp.ones((3, 3), bool)), q @ q.T, -jnp.inf)
+    return xlab.nn.softmax(s)
+
+
+def turns(x):
+    def turn(c, t):
+        d = c * t
+        return d, d
+
+    return xlab.lax.scan(turn, x, jnp.arange(3.0))
+
+
+def mapped(x):
+    mesh = xlab.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
+    product = lambda a, b: a * b
+    return xlab.shard_map(product, mesh=mesh, in_specs=xlab.P("i"), out_specs=xlab.P("i"))(x, x)
+
+
+def replaced(x):
+    y = x * 2
+    z = y + 1
+    u = x + 3
+    return z, u
+
+
+@needs_node
+def test_values_of_a_step(module, tmp_path):
+    """An infinity is no alarm, operands are tagged in loops and maps, and what a replaced value changed: see stepper.test.mjs."""
+    runs = {
+        "masked": (attention, np.ones((3, 2), np.float32)),
+        "scan": (turns, np.float32(2)),
+        "shard_map": (mapped, np.ones(4, np.float32)),
+        "replaced": (replaced, np.float32(2)),
+    }
+    cases = {}
+    for name, (f, x) in runs.items():
+        trace = observe.Stepper(f, x).trace()
+        made = view_for(trace).payload(trace)
+        cases[name] = {k: made[k] for k in ("view", "tree", "data")}
+        inside = next(
+            (e for e, path in trace.program.walk() if e.primitive == "mul" and path), None
+        )
+        if inside is not None:
+            operands = {"scan": ["c", "t"], "shard_map": ["a", "b"]}[name]
+            cases[name]["data"] |= {"inside": inside.id, "operands": operands}
+    payload = tmp_path / "cases.json"
+    payload.write_text(json.dumps(cases, allow_nan=False))
+    assert run_node(HERE / "stepper.test.mjs", module, payload).strip() == "ok"
 
 
 @needs_node

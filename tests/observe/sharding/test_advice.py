@@ -268,3 +268,47 @@ def test_what_explicit_axes_ask_for_is_the_users():
     assert [(t.kind, t.origin, t.call) for t in found] == [
         ("all_reduce", "user", "dot_general")
     ] and "out_sharding asks for it" in found[0].reason
+
+
+REASONS = {
+    "what comes in its place": (
+        lambda x, w: x @ w,
+        (ones(16, 32, spec=("data", "model")), ones(32, 4, spec=(None, "model"))),
+        [r"give `w` the sharding P\('model', None\) where it is made \(all_reduce of 64 B sent per device takes its place\)"],
+    ),
+    "a result that nobody asked for": (
+        lambda x, y: x + y,
+        (ones(16, 32, spec=("data", None)), ones(16, 32, spec=("model", None))),
+        [
+            r"the result of add .* is f32\[16@data,32\], the result lies as f32\[16,32\]: the compiler chose it, no out_sharding did",
+            r"`y` is f32\[16@model,32\], add .* needs f32\[16@data,32\]; every device rebuilds the whole array",
+        ],
+    ),
+    "what is sorted": (
+        lambda x: lax.sort(x, dimension=0),
+        (ones(16, 32, spec=("data", None)),),
+        [
+            r"a value inside sort (.*) is i32\[16@data,32\], a later step of it works on i32\[16,32@data\]",
+            r"a value inside sort (.*) is i32\[16,32@data\], a later step of it works on i32\[16@data,32\]",
+        ],
+    ),
+    "the backward pass of a product that is split": (
+        xlab.grad(loss, (0, 1)),
+        ({"up": ones(32, 64, spec=(None, "model")), "down": ones(64, 32, spec=("model", None))}, ones(16, 32, spec=("data", None))),
+        [
+            r"^dot_general \(line \d+\) combines .* `p\['down'\]` f32\[64@model,32\]",
+            r"gradient synchronization",
+            r"^dot_general \(transpose of line \d+\) combines .* `p\['up'\]` f32\[32,64@model\]",
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_reasons_in_words(kind):
+    f, args, words = REASONS[kind]
+    found = observe.transfers(f, *args)
+    assert len(found) == len(words)
+    for t, said in zip(found, words):
+        assert re.search(said, f"{t.reason}; {t.fix}"), f"{t.reason}; {t.fix}"
+        assert "is asked for" not in t.reason, "nobody asked"

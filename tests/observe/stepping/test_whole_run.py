@@ -6,7 +6,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from tests.observe import sample_programs as programs
-from xlab import lax, observe
+from xlab import P, lax, observe
 from xlab.observe.records import Record
 
 
@@ -38,6 +38,15 @@ def test_a_mask_of_infinities_makes_no_nan():
 
     path = observe.nan_path(attention, np.ones((3, 2), np.float32))
     assert not path.steps and "no NaN" in observe.text(path)
+
+    # The same on devices that have a part of the batch each.
+    apart = xlab.shard_map(
+        xlab.vmap(attention), mesh=programs.mesh(), in_specs=P("data"), out_specs=P("data")
+    )
+    run = observe.step(apart)(np.ones((4, 3, 2), np.float32))
+    assert run.run_to_nan() is None
+    masked = [v for s in run.trace().steps for v in s.outputs if v.infs and not v.nans]
+    assert masked, "the mask is there"
 
 
 def test_a_path_goes_back_through_iterations():

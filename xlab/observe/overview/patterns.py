@@ -108,18 +108,22 @@ def _over_batch(t: Transfer, eqn: JaxprEqn, at: Inspection) -> bool:
 def _by_experts(at: Inspection, v: Any) -> bool:
     """Whether the first dimension of a value is that of experts: an elementwise function of a product that has a weight for each entry of it."""
     shape = v.aval.shape
-    todo, seen = [v], set()
+    todo: list[Any] = [v]
+    seen: set[Any] = set()
     while todo and len(seen) < 64:
-        made = at.makers.get(todo.pop())
-        if made is None or made in seen or made.outvars[0].aval.shape[:1] != shape[:1]:
+        v = todo.pop()
+        made = at.makers.get(v)
+        if made is None or v in seen or getattr(v.aval, "shape", ())[:1] != shape[:1]:
             continue
-        seen.add(made)
+        seen.add(v)
         if made.primitive.name == "dot_general":
-            of_weights, _ = made.params["dimension_numbers"][1]
-            if of_weights and any(at.argument_of(a) >= 0 for a in made.invars):
+            batched = made.params["dimension_numbers"][1][0]
+            if batched and any(at.argument_of(a) >= 0 for a in made.invars):
                 return True
-            continue
-        todo += [a for a in made.invars if type(a) is Var and a.aval.shape == shape]
+        else:
+            todo += [
+                a for a in made.invars if type(a) is Var and getattr(a.aval, "shape", None) == shape
+            ]
     return False
 
 

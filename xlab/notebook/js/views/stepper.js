@@ -25,8 +25,8 @@ function shardPanels(v, low, high, mesh, devices) {
   const shards = v.shards.slice(0, 64);
   const place = new Map((devices || []).map((id, at) => [id, at]));
   const across = mesh ? mesh.sizes[mesh.sizes.length - 1] : 0;
-  const figure = (s, style) => h("figure", { class: `xl-shard${s.nans || s.infs ? " xl-shard-bad" : ""}`, style, title: `device ${s.device}: ${significant(real(s.min) ?? 0)} … ${significant(real(s.max) ?? 0)}` },
-    h("figcaption", {}, String(s.device), s.nans || s.infs ? " ⚠" : ""), s.heat?.length ? heatGrid(s.heat, low, high) : h("span", { class: "xl-dim" }, typeof real(s.mean) === "number" ? significant(real(s.mean)) : ""));
+  const figure = (s, style) => h("figure", { class: `xl-shard${s.nans ? " xl-shard-bad" : ""}`, style, title: `device ${s.device}: ${significant(real(s.min) ?? 0)} … ${significant(real(s.max) ?? 0)}` },
+    h("figcaption", {}, String(s.device), s.nans ? " ⚠" : ""), s.heat?.length ? heatGrid(s.heat, low, high) : h("span", { class: "xl-dim" }, typeof real(s.mean) === "number" ? significant(real(s.mean)) : ""));
   if (!across || !shards.every((s) => place.has(s.device))) return h("div", { class: "xl-shards" }, shards.map((s) => figure(s, null)));
   const outer = mesh.names.slice(0, -1);
   const sizes = mesh.sizes.slice(0, -1);
@@ -43,21 +43,23 @@ function shardPanels(v, low, high, mesh, devices) {
 export function valueNode(v, { fresh, faded, tag, was, mesh, devices, tools, called = v.name }) {
   const low = real(v.min);
   const high = real(v.max);
-  const bad = (v.nans || 0) + (v.infs || 0);
   const span = (x) => (typeof real(x.min) !== "number" ? "" : real(x.min) === real(x.max) ? significant(real(x.min)) : `${significant(real(x.min))} … ${significant(real(x.max))}`);
+  const entries = (v.preview || []).map((x) => { const n = real(x); return typeof n === "number" ? significant(n, true) : String(n); }).join(", ");
+  const single = v.type.endsWith("[]") && !v.shards?.length && Boolean(entries) && !v.nans && !v.infs;
   const words = [];
-  if (span(v) && !v.type.startsWith("bool")) words.push(span(v));
+  if (single) words.push(entries); // one number is written once, as it is
+  else if (span(v) && !v.type.startsWith("bool")) words.push(span(v));
   if (v.mean !== undefined && v.mean !== null && low !== high) words.push(`mean ${significant(real(v.mean))}`);
+  if (v.infs) words.push(`${v.infs} Inf`); // of a mask mostly: no alarm
   // What is dead is a line: pictures of all of it would take longer than a step.
   const bars = !faded && v.histogram?.length ? h("svg", { class: "xl-hist", width: v.histogram.length * 4, height: 16, role: "img", "aria-label": "histogram" },
     v.histogram.map((n, i) => { const tall = (16 * n) / Math.max(1, ...v.histogram); return h("rect", { x: i * 4, y: 16 - tall, width: 3, height: tall }); })) : null;
-  const entries = (v.preview || []).map((x) => { const n = real(x); return typeof n === "number" ? significant(n, true) : String(n); }).join(", ");
   return h("div", { class: `xl-value${fresh ? " xl-fresh" : ""}${faded ? " xl-faded" : ""}${was ? " xl-changed" : ""}` },
     h("div", { class: "xl-value-head" }, tag ? h("small", { class: "xl-tag" }, tag) : null, h("code", {}, h("b", {}, called), `  ${v.type}`), v.note && v.note !== called ? h("small", {}, v.note) : null, bars,
-      h("span", {}, words.join("  ")), bad ? h("b", { class: "xl-sign" }, `⚠ ${v.nans ? `${v.nans} NaN ` : ""}${v.infs ? `${v.infs} Inf` : ""}`) : null,
+      h("span", {}, words.join("  ")), v.nans ? h("b", { class: "xl-sign" }, `⚠ ${v.nans} NaN`) : null,
       was ? h("small", { class: "xl-was" }, `≠ was ${span(was) || "another value"}`) : null, tools),
     faded ? null : v.shards?.length ? shardPanels(v, low, high, mesh, devices) : v.heat?.length ? heatGrid(v.heat, low, high) : null,
-    entries && fresh ? h("div", { class: "xl-dim" }, `[${entries}${v.type.endsWith("[]") ? "" : ", …"}]`) : null);
+    entries && fresh && !single ? h("div", { class: "xl-dim" }, `[${entries}${v.type.endsWith("[]") ? "" : ", …"}]`) : null);
 }
 
 /** What a breakpoint's text asks of a recorded step; null where the text is no breakpoint. The kernel reads the same texts. */
