@@ -2,7 +2,7 @@
 
 With P = x^a e^-x S / Gamma(a + 1) and 1 - P = x^a e^-x h / Gamma(a), the power series S converges fast below the mean `a`
 and the continued fraction h above it; in each, terms have one sign, so nothing cancels. Derivatives in `a` are those of
-the two recurrences, term by term.
+the two recurrences, term by term; where only values are wanted they are left out, which compiles and runs in half the time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,20 @@ def _tiny(x):
 
 
 def _series(a, x):
-    """S = 1 + x/(a+1) + x^2/((a+1)(a+2)) + ..., and its derivative in `a`."""
+    """S = 1 + x/(a+1) + x^2/((a+1)(a+2)) + ..."""
+    small = mul(_eps(x), number(1e-2, x))
+
+    def step(i, term, total):
+        term = mul(term, div(x, add(a, i)))
+        total = add(total, term)
+        return gt(term, mul(total, small)), term, total
+
+    ones = full_like(x, 1)
+    return until_settled(step, (ones, ones), _MOST_TERMS)[1]
+
+
+def _series_with_slope(a, x):
+    """S and its derivative in `a`."""
     small = mul(_eps(x), number(1e-2, x))
 
     def step(i, term, total, slope, slopes):
@@ -102,7 +115,24 @@ def _away_from_zero(v):
 
 
 def _fraction(a, x):
-    """h = 1/(x+1-a- 1(1-a)/(x+3-a- 2(2-a)/(x+5-a- ...))) and its derivative in `a`, by Lentz's method."""
+    """h = 1/(x+1-a- 1(1-a)/(x+3-a- 2(2-a)/(x+5-a- ...))), by Lentz's method."""
+    one, eps = number(1, x), _eps(x)
+
+    def step(i, b, c, d, h):
+        top = mul(i, sub(a, i))
+        b = add(b, number(2, x))
+        c = _away_from_zero(add(b, div(top, c)))
+        d = div(one, _away_from_zero(add(mul(top, d), b)))
+        ratio = mul(d, c)
+        return gt(abs(sub(ratio, one)), eps), b, c, d, mul(h, ratio)
+
+    b = sub(add(x, one), a)
+    d = div(one, _away_from_zero(b))
+    return until_settled(step, (b, full_like(x, div(one, _tiny(x))), d, d), _MOST_TERMS)[3]
+
+
+def _fraction_with_slope(a, x):
+    """h and its derivative in `a`."""
     one, eps = number(1, x), _eps(x)
 
     def step(i, b, c, dc, d, dd, h, dh):
@@ -128,8 +158,8 @@ def _fraction(a, x):
     return h, dh
 
 
-def _recurrences(a, x, above):
-    """`(prefix, S, S_a, h, h_a)` where prefix is x^a e^-x / Gamma(a), and `above` says where h applies, not S."""
+def _recurrences(a, x, above, series, fraction):
+    """`(prefix, series, fraction)` where prefix is x^a e^-x / Gamma(a), and `above` says where the fraction applies, not the series."""
     logs = sub(sub(mul(a, log(x)), x), lgamma(a))
     lowest = number(-np.log(float(dtypes.finfo(aval_of(x).dtype).max)), x)
     prefix = select(lt(logs, lowest), full_like(x, 0), exp(logs))
@@ -137,9 +167,8 @@ def _recurrences(a, x, above):
     matters = bitwise_and(gt(prefix, number(0, x)), lt(prefix, number(np.inf, x)))
     low, high = bitwise_and(matters, bitwise_not(above)), bitwise_and(matters, above)
     ones = full_like(x, 1)
-    s, s_a = _series(select(low, a, ones), select(low, x, full_like(x, 0)))
-    h, h_a = _fraction(select(high, a, ones), select(high, x, full_like(x, 100)))
-    return prefix, s, s_a, h, h_a
+    below = series(select(low, a, ones), select(low, x, full_like(x, 0)))
+    return prefix, below, fraction(select(high, a, ones), select(high, x, full_like(x, 100)))
 
 
 def _above(a, x):
@@ -154,7 +183,7 @@ def _outside(a, x):
 
 def _igamma(a, x):
     above = _above(a, x)
-    prefix, s, _, h, _ = _recurrences(a, x, above)
+    prefix, s, h = _recurrences(a, x, above, _series, _fraction)
     zero, one = number(0, x), number(1, x)
     p = select(above, sub(one, mul(prefix, h)), div(mul(prefix, s), a))
     p = select(eq(x, zero), full_like(x, 0), p)
@@ -168,7 +197,7 @@ def _igamma(a, x):
 def _igammac(a, x):
     zero, one = number(0, x), number(1, x)
     above = bitwise_and(ge(x, one), ge(x, a))
-    prefix, s, _, h, _ = _recurrences(a, x, above)
+    prefix, s, h = _recurrences(a, x, above, _series, _fraction)
     q = select(above, mul(prefix, h), sub(one, div(mul(prefix, s), a)))
     q = select(eq(x, zero), full_like(x, 1), q)
     q = select(
@@ -182,7 +211,8 @@ def _igammac(a, x):
 
 def _igamma_grad_a(a, x):
     above = _above(a, x)
-    prefix, s, s_a, h, h_a = _recurrences(a, x, above)
+    both = _recurrences(a, x, above, _series_with_slope, _fraction_with_slope)
+    prefix, (s, s_a), (h, h_a) = both
     zero = number(0, x)
     from_below = div(mul(prefix, add(mul(s, sub(log(x), digamma(add(a, number(1, a))))), s_a)), a)
     from_above = neg(mul(prefix, add(mul(h, sub(log(x), digamma(a))), h_a)))
@@ -260,8 +290,8 @@ def _random_gamma_grad(a, x):
     at_high = select(above, x, full_like(x, 100))
     inside = bitwise_and(gt(a, zero), lt(a, number(np.inf, a)))
     shape = select(inside, a, full_like(a, 1))
-    s, s_a = _series(select(low, shape, full_like(a, 1)), at_low)
-    h, h_a = _fraction(select(above, shape, full_like(a, 1)), at_high)
+    s, s_a = _series_with_slope(select(low, shape, full_like(a, 1)), at_low)
+    h, h_a = _fraction_with_slope(select(above, shape, full_like(a, 1)), at_high)
     from_below = neg(
         mul(div(at_low, shape), add(mul(s, sub(log(at_low), digamma(add(shape, one)))), s_a))
     )
