@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
@@ -48,7 +50,9 @@ def multivariate_normal(
         mean, cov = promoted_inexact("multivariate_normal", mean, cov)
         dtype = aval_of(mean).dtype
     dtype = float_dtype("multivariate_normal", dtype)
-    mean, cov = as_dtype(mean, dtype), as_dtype(cov, dtype)
+    # Matrices are factored in 32 bits at least.
+    wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+    mean, cov = as_dtype(mean, dtype), as_dtype(cov, wide)
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError(f"method must be one of 'svd', 'eigh' and 'cholesky', got {method!r}")
     m, c = aval_of(mean), aval_of(cov)
@@ -83,6 +87,7 @@ def _multivariate_normal(key, shape, dtype, method, mean, cov):
         root = _scaled(v, lax.sqrt(w))
     else:
         root = lax.linalg.cholesky(cov)
+    root = as_dtype(root, dtype)
     full = (*shape, aval_of(mean).shape[-1])
     draw = normal(key, full, dtype)
     return lax.add(to_shape(mean, full), einsum("...ij,...j->...i", root, draw))

@@ -92,8 +92,9 @@ OTHERS = [
            ("eager", "jit"), tol=1e-5),
     Sample("zeta_slopes", of("zeta"), [np.float32([1.5, 3, 8]), np.float32([0.5, 2, 9])], ("grad", "jvp"), tol=1e-4,
            smooth=False),
-    *(Sample(f"log_ndtr_order_{k}", of("log_ndtr", series_order=k), [np.float32([-30, -15, -3])], ("eager", "grad"))
-      for k in (0, 1, 6)),
+    *(Sample(f"log_ndtr_order_{k}", of("log_ndtr", series_order=k), [np.float32([-30, -15, -3])], ("eager",)) for k in (0, 1, 6)),
+    # In float32 the reference's slope is a difference of squares, whose rounding is larger than the tolerance.
+    *(Sample(f"log_ndtr_order_{k}_slopes", of("log_ndtr", series_order=k), [np.float64([-30, -15, -3])], ("grad",), x64=True) for k in (0, 1, 6)),
     *(Sample(name, lambda n, x, name=name: getattr(special(n), name)(x), [floats(2, 3)], ALL)
       for name in ("logsumexp", "softmax", "log_softmax")),
     Sample("softmax_axis", of("softmax", axis=1), [floats(2, 3)], ALL),
