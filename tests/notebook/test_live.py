@@ -117,6 +117,29 @@ def test_reports_are_there_before_the_next_cell(live):
     assert answer.printed.startswith("0 In[")
 
 
+def test_a_definition_that_runs_again_keeps_its_lines(live):
+    """In its reports, every equation of which leads to a line, and as the line of a breakpoint."""
+    live.run("""
+from xlab.notebook import recording
+from xlab.notebook.views.program import columns
+def lines():
+    made = columns(recording.last.programs[0])
+    return [(op, made["python"]["text"][n] if n >= 0 else "no line") for op, n in zip(made["eqs"]["op"], made["eqs"]["src"])]
+""")
+    for _ in range(2):
+        live.run("def twice(x):\n    h = jnp.sin(x)\n    return jnp.cos(h) * 2", "defined")
+        live.run("%%xjit\ny = twice(x)\n", "called")
+        assert live.run("print(lines())", "asked").printed.strip() == str(
+            [
+                ("sin", "    h = jnp.sin(x)"),
+                ("cos", "    return jnp.cos(h) * 2"),
+                ("mul", "    return jnp.cos(h) * 2"),
+            ]
+        )
+        stops = "s = xlab.observe.step(twice)(x)\ns.break_at(line=3)\nprint(s.run().text)"
+        assert "= cos" in live.run(stops, "stepped").printed
+
+
 def test_a_saved_run_gets_its_report_at_once(live):
     answer = live.run("%%xjit\ny = f(x, w)\n", None, wait=False)
     assert "equations" in plain(answer) and LIVE not in answer.displays[0]["data"]

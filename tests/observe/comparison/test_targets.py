@@ -1,6 +1,7 @@
 """Programs compiled for machines that are not there; what needs the TPU compiler runs where the extra `tpu` is installed."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from xlab import observe
 from xlab.backend import tpu_target
 from xlab.observe.comparison.targets import topology
 from xlab.observe.records import Record
+from xlab.observe.records.units import size_text
 
 
 def test_names_of_targets():
@@ -105,6 +107,25 @@ def test_a_schedule_beside_this_machines(made):
 def test_a_collective_fused_with_work_is_one(made):
     found = observe.scheduled("tpu:v9:2x4", programs.dense, *programs.sharded_operands())
     assert [t.kind for t in found.transfers] == ["all_gather"] and found.transfers[0].times == 1
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["in the module", "of the program"])
+def test_a_collective_in_a_loop_counts_as_often_as_it_runs_on_both_sides(made, known):
+    """Whether or not the target's compiler writes down how often the loop turns."""
+
+    def layers(ws, x):
+        return xlab.lax.scan(lambda h, w: (xlab.numpy.tanh(h @ w), None), x, ws)[0]
+
+    args = programs.put(np.ones((5, 16, 16)), None, "data"), programs.put(np.ones((64, 16)), "data")
+    module = xlab.jit(layers).lower(*args).compile().as_text()
+    assert "known_trip_count" in module
+    made["hlo"] = module if known else re.sub(r'"known_trip_count":\{[^}]*\},?', "", module)
+    found = observe.scheduled("tpu:v9:2x4", layers, *args)
+    (here,), (there,) = observe.transfers(layers, *args, tries=0), found.transfers
+    assert here.times == there.times == 5
+    assert here.sent_in_run == there.sent_in_run == round(5 * there.sent) > 0
+    said = f"1, {size_text(here.sent_in_run)} sent"
+    assert figures(found)["collectives", here.kind] == (said, said)
 
 
 def test_what_does_not_add_up_is_no_fact(made):
