@@ -3,11 +3,14 @@
 import re
 
 import numpy as np
+import pytest
 
 import xlab
 import xlab.numpy as jnp
 from tests.notebook.views import sample
+from tests.notebook.views.test_browser import visit
 from xlab import observe
+from xlab.notebook.export import write_html
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.overview import bar_node, overview_panel, parts_of, tree_node
 from xlab.notebook.views.report import ReportView
@@ -80,7 +83,7 @@ def test_calls_stand_under_their_callers_with_how_often():
     assert "▸ block ×6" in said and "79 %" in said and "strong: forward, faint: backward" in said
     assert "data-key='0:2'" in tree
     many = Call("f", us=40.0, children=tuple(Call(f"g{i}", us=2.0) for i in range(20)))
-    assert "11 smaller calls not listed" in words(tree_node(COST.replace(tree=many)))
+    assert "13 smaller calls not listed" in words(tree_node(COST.replace(tree=many)))
 
 
 def test_findings_say_what_changed_and_patterns_are_none():
@@ -102,6 +105,38 @@ def test_how_many_collectives_surprise_is_said_in_page_and_text():
         assert said in words(overview_panel(some)) and said in text(some, times=True)
         alone = some.replace(findings=(), patterns=())
         assert said in words(overview_panel(alone)), "also where nothing else is found"
+
+
+@pytest.mark.browser
+def test_it_has_one_screen_and_its_lines_lead_to_what_they_name(browser, tmp_path):
+    calls = tuple(Call(f"g{i}", us=90.0, first=2) for i in range(20))
+    tree = COST.tree.replace(children=(*COST.tree.children, *calls))
+    full = COST.replace(tree=tree, lines=COST.lines * 5)
+    (first, other), (pattern,) = sample.findings(), sample.patterns()
+    sent = REPORT.transfers[0].equation
+    whole = REPORT.replace(
+        costs=(full, COST),
+        findings=(first.replace(equation=sent), other) * 4,
+        patterns=(pattern.replace(equations=(sent,)),) * 2,
+    )
+    page = visit(browser, write_html(whole, tmp_path / "r.html"))
+    page.wait_for_selector(".xl-live .xl-overview")
+    last = page.locator(".xl-overview > :last-child").bounding_box()
+    assert last["y"] + last["height"] <= page.locator(".xl-status").bounding_box()["y"]
+    links = {
+        ".xl-tree a:has-text('attention')": "Program",
+        ".xl-lines a >> nth=0": "Program",
+        ".xl-findings li a >> nth=0": "Collectives",
+        ".xl-findings p a >> nth=0": "Collectives",
+    }
+    for link, tab in links.items():
+        page.locator("[role=tab]:has-text('Overview')").click()
+        page.locator(f".xl-overview {link}").first.click()
+        assert page.locator("[role=tab][aria-selected=true]").inner_text() == tab, link
+        assert page.locator(".xl-panel:visible .xl-sel").count(), link
+        page.keyboard.press("Escape")
+    assert page.complaints == []
+    page.close()
 
 
 def test_what_a_kernel_could_still_prove_has_its_number():

@@ -15,7 +15,7 @@ from xlab.observe.records.finding import Finding, Pattern, pattern_text, surpris
 from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.units import plural, size_text, time_text
 
-MOST_CALLS = 10
+MOST_CALLS = 8
 MOST_LINES = 5
 MOST_FINDINGS = 5
 DEEPEST = 7
@@ -243,29 +243,31 @@ def findings_node(
     if not (findings or patterns or surprises):
         return None
     left = len(findings) - MOST_FINDINGS
-    return h(
+    listed = h(
         "div",
-        {"class": "xl-findings"},
-        h("h3", None, plural(len(findings), "finding")) if findings else None,
+        None,
+        h("h3", None, plural(len(findings), "finding")),
         h(
             "ol",
             None,
             *(finding_node(f, n) for n, f in enumerate(findings[:MOST_FINDINGS])),
             h("li", {"class": "xl-dim"}, f"{left} more") if left > 0 else None,
-        )
-        if findings
-        else None,
-        h("p", None, surprise_text(len(transfers), surprises)) if transfers else None,
-        *(
-            h(
-                "p",
-                {"class": "xl-dim"},
-                "✓ ",
-                h("a", {"href": "#", "data-go": "collectives"}, pattern_text(p)),
-            )
-            for p in patterns
         ),
     )
+    return h(
+        "div",
+        {"class": "xl-findings xl-two"},
+        listed if findings else None,
+        h(
+            "div",
+            None,
+            h("p", None, surprise_text(len(transfers), surprises)) if transfers else None,
+            *(
+                h("p", {"class": "xl-dim"}, "✓ ", _link(pattern_text(p), "collectives", p.program, min(p.equations, default=-1)))
+                for p in patterns
+            ),
+        ),
+    )  # fmt: skip
 
 
 def origin_text(cost: StepCost, origin: str, line: Timeline | None = None) -> str:
