@@ -69,12 +69,25 @@ for f in (lambda: jnp.sin(v["array"]), lambda: jax.random.split(v["old"]), lambd
         f()
     except TypeError as error:
         print("Hand it over with jax.numpy" in str(error))
+spec = jax.sharding.NamedSharding(jax.make_mesh((1, 1), ("d", "e")), v["spec"]).spec
+print(v["spec"].partitions, spec[0], sorted(spec.unreduced), v["keys"].shape, v["type"])
+for f in (lambda: jax.random.bits(v["keys"][1]), lambda: jax.random.split(v["key"])):
+    try:
+        f()
+    except RuntimeError as error:
+        print("Hand them over with jax.random.wrap_key_data" in str(error))
 import xlab
+print(v["spec"] == xlab.P("d", None, unreduced={{"e"}}), v["type"] == xlab.random.key(0).dtype)
+for k in v["keys"]:
+    theirs = jax.random.wrap_key_data(numpy.asarray(xlab.random.key_data(k)), impl=k.dtype.impl.name)
+    print(jax.random.bits(theirs) == int(xlab.random.bits(k)))
 print(jax.random.bits(jax.random.wrap_key_data(numpy.asarray(xlab.random.key_data(v["key"])))), xlab.random.bits(v["key"]))
 """).splitlines()
     assert said[0] == "{'a': [1, (2, None)], 'b': 3} True" and said[1] == "15 (2, 3)"
     assert said[2:5] == ["True"] * 3
-    ours, theirs = said[5].split()
+    assert said[5] == "('d', None) d ['e'] (2,) key<fry>"
+    assert said[6:11] == ["True", "True", "True True", "True", "True"]
+    ours, theirs = said[11].split()
     assert ours == theirs
 
 

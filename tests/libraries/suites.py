@@ -9,7 +9,9 @@ import sys
 import tarfile
 import tomllib
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -28,6 +30,21 @@ def pinned() -> dict[str, str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     rows = (row.split("==") for row in project["optional-dependencies"]["libraries"] if "==" in row)
     return dict(rows)
+
+
+def check_installed(distribution: str) -> None:
+    """Sees to it that what is imported is the version whose tests are run.
+
+    Raises:
+        RuntimeError: it is another, or none.
+    """
+    found, wanted = None, pinned()[distribution]
+    with suppress(PackageNotFoundError):
+        found = version(distribution)
+    if found != wanted:
+        raise RuntimeError(
+            f"{distribution} {wanted} is pinned, whose tests are run, and {found or 'none'} is installed: pip install -e '.[libraries]'"
+        )
 
 
 @dataclass(frozen=True)
@@ -97,6 +114,7 @@ class Suite:
         self, side: str, tests: tuple[str, ...], given: tuple[str, ...] = (), timeout: float = 300
     ) -> dict[str, tuple[str, str]]:
         """What became of tests on one side, `xlab` or `jax`: outcome and words, by name."""
+        check_installed(self.distribution)
         folder = self.folder()
         base = self.base(side, given)
         listed, written = (Path(f"{base}.{kind}") for kind in ("tests", "jsonl"))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.libraries import __main__ as command
-from tests.libraries import library_outcomes
+from tests.libraries import library_outcomes, suites
 from tests.libraries.suites import Suite, compare, names, outcomes, pinned
 
 
@@ -38,6 +38,14 @@ def test_what_passes_on_the_reference_alone_has_to_be_named(tmp_path):
 def test_the_command_names_its_libraries(capsys):
     assert command.main(["nothing"]) == 2 and command.main([]) == 2
     assert "libraries: all, " + ", ".join(names()) in capsys.readouterr().out
+
+
+def test_another_version_than_the_pinned_one_is_not_tested(monkeypatch):
+    monkeypatch.setattr(suites, "version", lambda name: "0.0.1")
+    with pytest.raises(RuntimeError, match=r"optax [\d.]+ is pinned, .* and 0\.0\.1 is installed"):
+        suites.Suite.of("optax").run("xlab", ())
+    monkeypatch.setattr(suites, "version", lambda name: suites.pinned()[name])
+    suites.check_installed("optax")
 
 
 def test_a_part_of_a_suite():

@@ -21,8 +21,8 @@ from xlab.config import config, cpu_device_count
 from xlab.notebook import check_files, compile_progress, inputs, options
 from xlab.notebook.export import write_html
 from xlab.notebook.tracebacks import failure, shorten
-from xlab.observe.beside.calls import JaxFunction
-from xlab.observe.beside.recognize import belongs_to_jax
+from xlab.observe.beside.calls import JaxFunction, program_of
+from xlab.observe.beside.recognize import belongs_to_jax, is_stage
 from xlab.observe.overview.findings import kinds
 from xlab.observe.records import Record, Report
 from xlab.observe.records.text import text
@@ -69,7 +69,7 @@ def load(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:
     except (Exception, SystemExit) as error:
         raise UsageError(f"{file} could not be imported: {place_of(error)}") from error
     found = getattr(module, name, None)
-    if not callable(found):
+    if not callable(found) and not is_stage(found):
         known = [
             n
             for n, v in vars(module).items()
@@ -311,12 +311,18 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"xlab report: {error}", file=sys.stderr)
         return 2
+    kwargs: dict[str, Any] = {}
     if belongs_to_jax(fun, tuple(args)):
         jitted = JaxFunction(fun)
+        if is_stage(fun) and not args:  # which knows what it takes
+            args, kwargs = program_of(fun).ones()
     else:
         jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
     if given.check is not None:
-        return check(jitted, args, mesh, name, given.check, given.allow, given.prove)
+        stage = is_stage(fun)
+        return check(
+            jitted, [] if stage else args, mesh, name, given.check, given.allow, given.prove
+        )
     error = None
     with (
         set_mesh(mesh),
@@ -324,13 +330,13 @@ def main(argv: list[str] | None = None) -> int:
         observe.record() as session,
     ):
         try:
-            xlab.block_until_ready(jitted(*args))
+            xlab.block_until_ready(jitted(*args, **kwargs))
             if given.repeat > 0:
-                observe.time(jitted, *args, repeat=given.repeat)
+                observe.time(jitted, *args, repeat=given.repeat, **kwargs)
         except Exception as caught:
             error = session.error = shorten(caught)
     report = observe.report(session, prove=given.prove).replace(
-        title=getattr(fun, "__name__", given.function)
+        title=name if is_stage(fun) else getattr(fun, "__name__", given.function)
     )
     if error is not None:
         report = report.replace(error=failure(error))

@@ -16,6 +16,7 @@ import numpy as np
 import xlab
 import xlab.numpy as xnp
 from xlab import observe
+from xlab.notebook.export import to_html
 
 sys.path.insert(0, os.getcwd())
 observe.program(lambda x: xnp.sin(x), 1.0)
@@ -213,6 +214,114 @@ def section_collectives():
     }
 
 
+def model(batch, weights):
+    return jnp.tanh(batch @ weights["w"]).sum(0)
+
+
+def section_placements():
+    """Other placements of a call of JAX's: JAX traces and compiles them, with its meshes and specs or ours."""
+    x, w = np.ones((8, 4), np.float32), {"w": np.ones((4, 6), np.float32)}
+    ours = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
+    given = {"in_shardings": (P("data"), {"w": P()}), "mesh": MESH}
+    f = jax.jit(model)
+    plain = observe.what_if(model, (x, w), **given)
+    text = f.lower(placed(x, "data"), {"w": placed(w["w"])}).compile().as_text()
+    same = [
+        observe.what_if(f, (x, w), in_shardings=(xlab.P("data"), xlab.P()), mesh=ours),
+        observe.what_if(f, (placed(x, "data"), w), in_shardings=(P("data"), P())),
+        observe.what_if(
+            f,
+            (x, w),
+            in_shardings=(NamedSharding(MESH, P("data")), xlab.NamedSharding(ours, xlab.P())),
+        ),
+        observe.what_if(jax.make_jaxpr(f)(x, w), (x, w), **given),
+    ]
+    results = observe.what_if(f, (x, w), **given, out_shardings=P("model"))
+    wide = xlab.sharding.Mesh(
+        np.array(xlab.backend.client.virtual_devices(16)).reshape(8, 2), ("data", "model")
+    )
+    ranked = observe.search_shardings(f, (placed(x, "data"), w), arguments=(1,), limit=5)
+    gather = jax.shard_map(
+        lambda x: lax.all_gather(x, "data", tiled=True),
+        mesh=MESH,
+        in_specs=P("data"),
+        out_specs=P("data"),
+    )
+    both = observe.transposed(gather, placed(x, "data"))
+    put = [
+        observe.place(model, (x, w), {"weights['w']": spec}, mesh)[1]["w"]
+        for spec, mesh in ((P(None, "model"), MESH), (xlab.P(None, "model"), ours))
+    ]
+    back = observe.place(("w",), (jnp.ones(8),), {"w": P("data")}, MESH)[0]
+    return {
+        "kinds": [t.kind for t in plain.transfers],
+        "jax": text.count(" all-reduce("),
+        "lines": [t.source.text.strip() for t in plain.transfers],
+        "by": [plain.programs[0].made_by, plain.notices[0].text],
+        "peak": plain.memory[0].peak,
+        "same": [([t.bytes_in for t in r.transfers], r.memory[0].peak) == ([t.bytes_in for t in plain.transfers], plain.memory[0].peak) for r in same],
+        "results": [t.bytes_in for t in results.transfers] != [] and "sharding_constraint" in str(results.programs[0]),
+        "ranked": [r.title for r in ranked],
+        "best": len(ranked[0].transfers),
+        "ranked by": {r.programs[0].made_by for r in ranked} == {plain.programs[0].made_by},
+        "transposed": [[t.call for t in both.forward], [t.call for t in both.backward], both.beside, both.made_by],
+        "page": both.made_by in to_html(both),
+        "put": [isinstance(x, jax.Array) and x.sharding == NamedSharding(MESH, P(None, "model")) for x in put],
+        "back": isinstance(back, jax.Array) and back.sharding.spec == P("data"),
+        "no mesh": said(observe.what_if, f, (x, w), in_shardings=P("data")),
+        "no mesh to search": said(observe.search_shardings, f, (x, w)),
+        "wide": said(observe.what_if, f, (x, w), in_shardings=P("data"), mesh=wide),
+        "stage": said(observe.what_if, f.lower(x, w), (x, w), **given),
+        "no spec": said(observe.what_if, f, (x, w), in_shardings=3),
+        "pattern": said(observe.place, model, (x, w), {"v": P()}, MESH),
+    }  # fmt: skip
+
+
+def section_jaxprs():
+    """A jaxpr of arguments over a mesh has neither devices nor placements; its arguments have them."""
+    f = jax.jit(lambda x, w: jnp.tanh(x @ w).sum(0))
+    args = placed(np.ones((8, 4), np.float32), "data"), placed(np.ones((4, 6), np.float32), None, "model")  # fmt: skip
+    made = jax.make_jaxpr(f)(*args)
+    return {
+        "alone": said(observe.transfers, made),
+        "placed": [t.kind for t in observe.transfers(made, *args)],
+        "function": [t.kind for t in observe.transfers(f, *args)],
+        "memory": observe.memory(made, *args).peak == observe.memory(f, *args).peak,
+        "stepped": observe.Stepper(made, *args).compared(),
+        "open": observe.Stepper(made.jaxpr, *args).compared(),
+        "cost": observe.cost(made, *args).us == observe.cost(f, *args).us > 0,
+        "passes": len(observe.passes(made, *args)) > 0,
+        "findings": len(observe.findings(made, *args)) == len(observe.findings(f, *args)),
+        "too few": said(observe.transfers, made, args[0]),
+        "another": said(observe.transfers, made, args[1], args[0]),
+        "program": len(observe.program(made).equations),
+    }  # fmt: skip
+
+
+def section_views():
+    """The other views of a function of JAX's."""
+    f = jax.jit(lambda x: jnp.log(x).sum(0))
+    x = placed(np.ones((8, 4), np.float32), "data")
+    bad = placed(np.full((8, 4), -1, np.float32), "data")
+    there = jax.jit(lambda x: lax.with_sharding_constraint(lax.with_sharding_constraint(x + 1, NamedSharding(MESH, P(None, "data"))), NamedSharding(MESH, P("data"))))  # fmt: skip
+    with observe.record() as session:
+        f_of_x = observe.programs.stages.jitted(f, {}, (x,))(x)
+    report = observe.report(session)
+    out = {
+        "findings": [found.kind for found in observe.findings(there, placed(np.ones((512, 512), np.float32), "data"))],
+        "cost": [observe.cost(f, x).us > 0, str(observe.cost(f, x)).split("\n")[0]],
+        "diff": [(p.state, p.left, p.right) for p in observe.diff((f, x), (lambda x: jnp.exp(x).sum(0), x)).pairs if p.state != "same"],
+        "nan": str(observe.nan_path(f, bad)),
+        "no nan": str(observe.nan_path(f, x)),
+        "series": len(observe.series(lambda x: lax.scan(lambda carry, t: (carry * t, carry), 1.0, x)[0], np.float32([2, 3, 4]), name="carry").points),
+        "trace": len(observe.trace(f, x).steps),
+        "profile": sorted(observe.profile(f, x).instructions),
+        "timeline": [len(observe.timeline(f, x).devices), observe.timeline(f, x).function],
+        "report": [report.programs[0].made_by, [t.kind for t in report.transfers], [p.kind for p in report.phases], isinstance(f_of_x, jax.Array)],
+    }  # fmt: skip
+    return out
+
+
 def section_rules():
     """Custom derivative rules of JAX's under our transformations."""
 
@@ -347,6 +456,13 @@ def section_mixed():
         "our maps": observe.program(xlab.pmap(lambda x: xnp.sin(x)), np.ones((8, 2), np.float32)).made_by,
         "plain, ours": observe.program(plain, ours, ours).made_by,
         "numbers": observe.program(lambda x: jnp.sin(x), 1.0).made_by,
+        "nothing to step": said(observe.Stepper, jax.make_jaxpr(loss)(X, X)),
+        "nothing to iterate": said(lambda: list(observe.steps(stage))),
+        "too many": said(observe.Stepper, stage, theirs, theirs),
+        "rungs": [r.name for r in observe.ladder(jax.make_jaxpr(jnp.sin)(1.0), rungs=("grad",)).rungs],
+        "rungs of too many": said(observe.ladder, jax.make_jaxpr(jnp.sin)(1.0), 1.0, 2.0),
+        "time": [said(observe.time, x) for x in (stage, stage.lower(), jax.make_jaxpr(jnp.sin)(theirs))],
+        "timed": [observe.time(x, theirs, repeat=2).runs for x in (stage, stage.lower(), stage.lower().compile(), jax.make_jaxpr(jnp.sin)(theirs))],
         "partial": observe.program(__import__("functools").partial(loss, w=X), X).made_by,
         "static": observe.program(jax.jit(lambda x, n: x * n, static_argnums=1), theirs, 3).made_by,
         "static steps": said(observe.Stepper, jax.jit(lambda x, n: x * n, static_argnums=1), theirs, 3),
@@ -370,6 +486,9 @@ def section_magics():
         jax=jax, jnp=jnp, np=np, X=jnp.asarray(X), loss=loss, GRAD=GRAD, placed=placed, wide=placed(np.ones((8, 4), np.float32), "data"),
         total=jax.jit(lambda x: x.sum(0)),
     )  # fmt: skip
+    shell.run_cell(
+        "jaxpr = jax.make_jaxpr(total)(wide); low = total.lower(wide); comp = low.compile()"
+    )
     shell.run_cell("%load_ext xlab")
     out = {}
     for cell in (
@@ -385,6 +504,11 @@ def section_magics():
         "%xshard wide",
         "%xdiff loss(X, X) GRAD(X, X)",
         "from xlab.notebook import show\nshow(jax.make_jaxpr(loss)(X, X))",
+        *(
+            f"%{magic} {form}(wide)"
+            for magic in ("xjit", "xstep", "xflow", "xhlo", "xladder", "xtime", "xmem")
+            for form in ("jaxpr", "low", "comp")
+        ),
         "%%xjit\ny = jnp.tanh(X @ X)\nstate = {'y': y.sum(0), 'n': 3}",
     ):
         with capture_output() as got:
@@ -393,10 +517,11 @@ def section_magics():
         if not ran.success:
             text = f"FAILED {ran.error_in_exec!r}\n" + text
         out[cell.replace("from xlab.notebook import show\n", "").split("\n")[0]] = text
-        if cell.startswith("%xjit"):
+        if cell == "%xjit GRAD(X, X)":
             out["result"] = type(ran.result).__name__, isinstance(ran.result, jax.Array), bool(np.array_equal(ran.result, GRAD(X, X)))  # fmt: skip
     ns = shell.user_ns
     out["names"] = [isinstance(ns[n], jax.Array) for n in ("y",) if n in ns], repr(ns.get("state", {}).get("n"))  # fmt: skip
+    out["standing in"] = repr(shell.run_cell("%xjax").error_in_exec)
     out["cell"] = bool(np.allclose(ns["y"], np.tanh(X @ X), atol=1e-5))
     shell.run_cell("%reload_ext xlab")
     with capture_output() as got:
@@ -408,17 +533,28 @@ def section_command():
     from xlab.notebook.report_command import main
 
     with open("beside_model.py", "w") as file:
-        file.write("import jax.numpy as jnp\ndef f(x):\n    return jnp.tanh(x) @ x\n")
-    out = io.StringIO()
-    with redirect_stdout(out):
-        code = main(["beside_model.py:f", "--args", "f32[4,4]", "--repeat", "2"])
-    return code, out.getvalue()
+        file.write(
+            "import jax, jax.numpy as jnp, numpy as np\n"
+            "def f(x):\n    return jnp.tanh(x) @ x\n"
+            "x = np.ones((4, 4), np.float32)\n"
+            "def keyed(x, *, key):\n    return x['a'] + jax.random.normal(key, (4,))\n"
+            "jitted = jax.jit(f)\njaxpr = jax.make_jaxpr(f)(x)\ntraced = jitted.trace(x)\nlowered = traced.lower()\n"
+            "compiled = lowered.compile()\nnamed = jax.jit(keyed).trace({'a': x[0]}, key=jax.random.key(0))\n"
+        )
+    made = {}
+    for name in ("f", "jitted", "jaxpr", "traced", "lowered", "compiled", "named"):
+        given = ["--args", "f32[4,4]"] if name in ("f", "jitted", "jaxpr") else []
+        out = io.StringIO()
+        with redirect_stdout(out):
+            code = main([f"beside_model.py:{name}", *given, "--repeat", "2"])
+        made[name] = code, out.getvalue()
+    with redirect_stdout(io.StringIO()) as out:
+        made["check"] = main(["beside_model.py:jaxpr", "--check"]), out.getvalue()
+    return made
 
 
 def section_pages():
     """What the user's program is called reaches a page escaped."""
-    from xlab.notebook.export import to_html
-
     f = jax.jit(lambda x: jnp.sin(x))
     p = observe.program(f, X).replace(made_by="<img src=x onerror=alert(1)>")
     return "<img src=x" in to_html(p)

@@ -91,6 +91,52 @@ def test_collectives_are_those_of_what_jax_compiled(seen):
     assert c["psum"] == [["all_reduce", "user", "psum"]]
 
 
+def test_other_placements_are_traced_and_compiled_by_jax(seen):
+    p, by = seen["placements"], "traced and compiled by jax 0.10.2"
+    assert p["kinds"] == ["all_reduce"] * p["jax"] and p["peak"] > 0 and p["by"] == [by, by]
+    assert p["lines"] == ['return jnp.tanh(batch @ weights["w"]).sum(0)']
+    assert p["same"] == [True] * 4 and p["results"] and p["ranked by"]
+    assert p["ranked"][0] == "as placed, P(None, 'model')" and p["best"] == 1
+    assert len(p["ranked"]) == 5
+    assert p["put"] == [True, True] and p["back"]
+    assert "set one with jax.set_mesh(mesh)" in p["no mesh"]
+    assert "set it with jax.set_mesh(mesh)" in p["no mesh to search"]
+    assert "observe.Experiment(f, *args).search(axes=…)" in p["wide"]
+    assert "pass the function, or what jax.jit(f) returned" in p["stage"]
+    assert "a sharding or a PartitionSpec is needed, given 3" in p["no spec"]
+    assert "there are batch, weights['w']" in p["pattern"]
+
+
+def test_a_function_of_jaxs_is_transposed_by_the_rules_of_xlab(seen):
+    p = seen["placements"]
+    by = "traced by jax 0.10.2, transposed by the rules of xlab"
+    assert p["transposed"] == [["all_gather"], ["psum_scatter"], [[0]], by] and p["page"]
+
+
+def test_a_jaxpr_over_a_mesh_takes_it_from_its_arguments(seen):
+    j = seen["jaxprs"]
+    assert "jax.jit(f).trace(*args) instead of the jaxpr" in j["alone"] and j["program"] == 1
+    assert j["placed"] == j["function"] == ["all_reduce"]
+    assert j["memory"] and j["cost"] and j["passes"] and j["findings"]
+    assert j["stepped"].endswith(EQUAL) and j["open"].endswith(EQUAL)
+    assert "takes 2 values, given 1" in j["too few"]
+    assert "value 0 is f32[8,4], given one of type f32[4,6]" in j["another"]
+
+
+def test_every_other_view_of_a_function_of_jaxs(seen):
+    v = seen["views"]
+    assert v["findings"] == ["removable collective"] and v["cost"] == [
+        True,
+        "<lambda> on 8 devices of cpu",
+    ]
+    assert v["diff"] == [["changed", "b:f32[8@data,4] = log a", "b:f32[8@data,4] = exp a"]]
+    assert "made 32 NaNs" in v["nan"] and v["no nan"] == "<lambda>: no NaN"
+    assert v["trace"] == 2 and v["series"] == 3
+    assert "all-reduce" in v["profile"] and v["timeline"] == [8, "<lambda>"]
+    stages = ["trace", "lower", "compile", "execute"]
+    assert v["report"] == ["traced and compiled by jax 0.10.2", ["all_reduce"], stages, True]
+
+
 def test_custom_derivative_rules_of_jax_under_our_transformations(seen):
     assert seen["rules"] == {"jvp": True, "vjp": True, "rungs": [["f", "grad", "vmap"], []]}
 
@@ -108,6 +154,10 @@ def test_nothing_runs_on_the_other_runtime_unasked(seen):
     for name in ("plain, jax", "numbers", "partial", "static"):
         assert m[name] == "traced and compiled by jax 0.10.2", name
     assert "bind them first" in m["static steps"] and m["static time"] == 2
+    for words in (m["nothing to step"], m["nothing to iterate"], *m["time"]):
+        assert "given 0: a stage or a jaxpr of JAX's has none of its own" in words
+    assert "takes 1 value, given 2" in m["too many"] and "given 2" in m["rungs of too many"]
+    assert m["rungs"] == ["f", "grad"] and m["timed"] == [2] * 4
     assert "donated or deleted" in m["donated"]
 
 
@@ -130,6 +180,12 @@ def test_magics(seen):
         assert by in m[line], line
     assert "traced by jax 0.10.2, transformed by the rules of xlab" in m["%xladder loss(X, X) --rungs grad"]  # fmt: skip
     assert "peak" in m["%xmem total(wide)"]
+    for magic in ("xjit", "xstep", "xflow", "xhlo", "xladder", "xtime", "xmem"):
+        for form in ("jaxpr", "low", "comp"):
+            assert "by jax 0.10.2" in m[f"%{magic} {form}(wide)"], (magic, form)
+    assert by in m["%xmem total(wide)"]
+    assert "1 equation" in m["%xjit low(wide)"] and "1 equation" in m["%xjit comp(wide)"]
+    assert "JAX was imported before xlab" in m["standing in"] and "Restart" in m["standing in"]
     assert m["%xshard wide"].startswith("f32[8@data,4]")
     assert "add_any" in m["%xdiff loss(X, X) GRAD(X, X)"]
     assert "dot_general" in m["show(jax.make_jaxpr(loss)(X, X))"]
@@ -139,8 +195,15 @@ def test_magics(seen):
 
 
 def test_a_report_of_a_file(seen):
-    code, text = seen["command"]
-    assert code == 0 and "traced and compiled by jax 0.10.2" in text and "dot_general" in text
+    for name, (code, text) in seen["command"].items():
+        assert code == 0, (name, text)
+        if name in ("lowered", "compiled"):
+            assert "lowered and compiled by jax 0.10.2" in text, name
+        elif name != "check":
+            assert "traced and compiled by jax 0.10.2" in text and "warm" in text, name
+        if name in ("f", "jitted", "jaxpr", "traced"):
+            assert "dot_general" in text, name
+    assert seen["command"]["check"][1] == "jaxpr: no findings\n"
 
 
 def test_words_reach_a_page_escaped(seen):

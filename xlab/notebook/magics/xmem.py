@@ -55,12 +55,14 @@ class Xmem(Magics):
         with observe.record() as session:
             observe.memory(jitted(self.shell, fun, given.static, args, kwargs), *args, **kwargs)
         made = observe.report(session)
+        by = {p.made_by for p in made.programs}
         formatters.show(
             Report(
                 text,
                 made.programs,
                 memory=made.memory,
                 mesh=made.mesh,
+                notices=tuple(n for n in made.notices if n.text in by),
                 versions=made.versions,
                 opens="memory",
             )

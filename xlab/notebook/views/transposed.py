@@ -75,7 +75,8 @@ class TransposedView(View):
                     "p",
                     {"class": "xl-sentence"},
                     h("strong", None, record.title),
-                    f"   {count} forwards, {len(record.backward)} backwards",
+                    f"   {count} forwards, {len(record.backward)} backwards"
+                    + (f"   {record.made_by}" if record.made_by else ""),
                 ),
             ),
             panel(

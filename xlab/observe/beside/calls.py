@@ -85,8 +85,16 @@ class JaxProgram:
         """JAX's `Lowered`."""
         if self._lowered is not None or self.traced is None:
             return self._lowered
-        with events.span("lower", name=self.name, closed=self.closed):
-            return numbered(self).lower()
+        try:
+            with events.span("lower", name=self.name, closed=self.closed):
+                return numbered(self).lower()
+        except ValueError as error:
+            if "AbstractMesh" not in str(error):
+                raise
+            raise TypeError(
+                f"{self.name} was traced for arguments over a mesh, and its types say neither its devices nor where they lie on it: pass the "
+                "arguments with it, as in observe.transfers(jaxpr, *args), or jax.jit(f).trace(*args) instead of the jaxpr"
+            ) from error
 
     @functools.cached_property
     def jax_compiled(self) -> Any:
@@ -163,15 +171,24 @@ class JaxProgram:
         found = recognize.jax()
         if self.held is not None:
             args, kwargs = self.held.dynamic(args, kwargs)
-        if self.traced is None:
-            return list(found.tree_util.tree_leaves((args, kwargs)))
-        kept = found.tree_util.tree_structure(self.traced.args_info)
-        flat = found.tree_util.tree_leaves((args, kwargs))
-        if len(flat) == kept.num_leaves:
-            return list(flat)
-        raise TypeError(
-            f"{self.name} has static arguments, of which its equations know nothing more: bind them first, as in "
-            "jax.jit(functools.partial(f, n)), to step through it"
+        flat = list(found.tree_util.tree_leaves((args, kwargs)))
+        needed = len(self.closed.in_avals)
+        if self.traced is not None:
+            needed = found.tree_util.tree_structure(self.traced.args_info).num_leaves
+        if len(flat) != needed:
+            raise TypeError(self.takes(len(flat), needed))
+        return flat
+
+    def takes(self, given: int, needed: int) -> str:
+        """Why a number of values is the wrong one, and what to do."""
+        words = f"{self.name} takes {needed} value{'s' * (needed != 1)}, given {given}: "
+        if given < needed:
+            return words + (
+                "a stage or a jaxpr of JAX's has none of its own, and is run and stepped through with its arguments, as in %xstep f.trace(x)(x)"
+            )
+        return words + (
+            "of static arguments its equations know nothing more: bind them first, as in jax.jit(functools.partial(f, n)), to step "
+            "through it"
         )
 
     def results(self, flat: list[Any]) -> list[Any]:
@@ -180,6 +197,14 @@ class JaxProgram:
         tree = self.traced.in_tree if self.traced is not None else self.jax_compiled.in_tree
         args, kwargs = found.tree_util.tree_unflatten(tree, flat)
         return list(found.tree_util.tree_leaves(self.jax_compiled(*args, **kwargs)))
+
+    def ones(self) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments of ones, where nothing else is known of them."""
+        found = recognize.jax()
+        stage = self.traced if self.traced is not None else self.jax_compiled
+        flat = [_ones(a) for a in self.closed.in_avals]
+        args, kwargs = found.tree_util.tree_unflatten(stage.in_tree, flat)
+        return list(args), dict(kwargs)
 
     @property
     def out_tree(self) -> Any:
@@ -199,6 +224,14 @@ class JaxProgram:
         primitive, params = opaque.whole(self, [v.aval for v in outs])
         eqn = JaxprEqn(ins, outs, primitive, params)
         return ClosedJaxpr(Jaxpr([], ins, outs, [eqn], debug_info=DebugInfo(self.name, names)))
+
+
+def _ones(aval: ShapedArray) -> Any:
+    if not hasattr(aval.dtype, "impl"):
+        return np.ones(aval.shape, aval.dtype)
+    random = recognize.jax().random
+    key = random.key(1, impl=aval.dtype.impl.name)
+    return random.split(key, aval.shape) if aval.shape else key
 
 
 class JaxExecutable(Executable):
@@ -222,7 +255,8 @@ class JaxFunction:
 
     def __init__(self, fun: Any):
         self.fun = fun
-        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+        named = program_of(fun).name if recognize.is_stage(fun) else type(fun).__name__
+        self.__name__ = getattr(fun, "__name__", named)
 
     @classmethod
     def of(cls, fun: Any, static: tuple[str, ...]) -> JaxFunction:
@@ -230,7 +264,13 @@ class JaxFunction:
         return cls(recognize.jax().jit(fun, static_argnames=static))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return program_of(self.fun, args, kwargs).run(args, kwargs, self.fun)
+        return self._program(args, kwargs).run(args, kwargs, self.fun)
+
+    def _program(self, args: tuple, kwargs: dict[str, Any]) -> JaxProgram:
+        made = program_of(self.fun, args, kwargs)
+        if recognize.is_stage(self.fun):  # which JAX would run without a word on what is missing
+            made.flat(args, kwargs)
+        return made
 
     def prepared(self, args: tuple, kwargs: dict[str, Any]) -> Callable[..., Any]:
         """What repeats the call with these arguments as JAX does, without asking again what it is."""
@@ -239,7 +279,7 @@ class JaxFunction:
 
         def repeat(*args: Any, **kwargs: Any) -> Any:
             if not made:
-                made.append(program_of(self.fun, args, kwargs))
+                made.append(self._program(args, kwargs))
                 return made[0].run(args, kwargs, self.fun)
             return found.block_until_ready(made[0].callee(args, kwargs, self.fun)(*args, **kwargs))
 
@@ -268,7 +308,7 @@ def program_of(what: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     what = what.fun if isinstance(what, JaxFunction) else what
     kind = recognize.kind_of(what)
     if kind not in ("", "jit"):
-        return _of_stage(kind, what)
+        return _of_stage(kind, what, (args, kwargs))
     found, fun = recognize.jax(), what
     held = None
     if kind != "jit":
@@ -290,7 +330,7 @@ def _of_traced(traced: Any, held: Held | None = None) -> JaxProgram:
     return _programs.get_or_make(key, lambda: JaxProgram(str(traced.fun_name), traced, held=held))
 
 
-def _of_stage(kind: str, what: Any) -> JaxProgram:
+def _of_stage(kind: str, what: Any, given: tuple[tuple, dict[str, Any]]) -> JaxProgram:
     found = recognize.jax()
     if kind == "Traced":
         return _of_traced(what)
@@ -310,9 +350,18 @@ def _of_stage(kind: str, what: Any) -> JaxProgram:
         return fun(*xs)
 
     run.__name__ = run.__qualname__ = closed.jaxpr.debug_info.func_name or "jaxpr"
-    return _programs.get_or_make(
-        (id(closed), kind), lambda: JaxProgram(run.__name__, found.jit(run).trace(*closed.in_avals))
-    )
+    jitted = _jits.get_or_make((id(what), kind), lambda: found.jit(run))
+    # Arguments say on which devices and where on their mesh they lie, which types do not.
+    flat = found.tree_util.tree_leaves(given) or list(closed.in_avals)
+    made = _of_traced(jitted.trace(*closed.in_avals if len(flat) != len(closed.in_avals) else flat))
+    if len(flat) != len(closed.in_avals):
+        raise TypeError(made.takes(len(flat), len(closed.in_avals)))
+    for n, (x, aval) in enumerate(zip(made.closed.in_avals, closed.in_avals)):
+        if x.shape != aval.shape or x.dtype != aval.dtype:
+            raise TypeError(
+                f"{run.__name__} is a jaxpr whose value {n} is {values.aval(aval).str_short()}, given one of type {x.str_short()}"
+            )
+    return made
 
 
 def _name(stage: Any) -> str:
@@ -468,12 +517,12 @@ def ours_of(program: JaxProgram, args: tuple, kwargs: dict[str, Any]) -> tuple[A
 
     Positions of arguments stay as they are where each is one array; else they are those of the flat arguments.
     """
-    flat = program.flat(args, kwargs)
     types = tuple(
         ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.in_avals
     )
+    flat = program.flat(args, kwargs) if args or kwargs else types
     if len(types) != len(flat):
-        raise TypeError(f"{program.name} takes {len(types)} values, given {len(flat)}")
+        raise TypeError(program.takes(len(flat), len(types)))
     single = len(program.closed.out_avals) == 1
     closed = program.closed
 

@@ -16,10 +16,7 @@ def given_by_jax(program: JaxProgram, args: tuple, kwargs: dict[str, Any]) -> tu
     """The arguments of a program, on the devices where JAX has them, and the structure of its results."""
     flat = program.flat(args, kwargs)
     if len(flat) != len(program.closed.in_avals):
-        raise TypeError(
-            f"{program.name} takes {len(program.closed.in_avals)} values, given {len(flat)}: a stage or a jaxpr of JAX's is stepped "
-            "through with its arguments, as in %xstep f.trace(x)(x)"
-        )
+        raise TypeError(program.takes(len(flat), len(program.closed.in_avals)))
     placed = []
     for x, aval in zip(flat, program.closed.in_avals):
         x = values.array(x)

@@ -50,6 +50,15 @@ def kind_of(what: Any) -> str:
     )
 
 
+def is_stage(what: Any) -> bool:
+    """Whether something of JAX's was traced already: a stage or a jaxpr, which knows the types of its arguments.
+
+    >>> is_stage(len)
+    False
+    """
+    return kind_of(what) not in ("", "jit")
+
+
 def held_stage(what: Any) -> Any:
     """The stage inside of a library's own `Traced`, `Lowered` or `Compiled`; anything else is given back.
 

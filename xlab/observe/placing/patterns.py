@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.tracing import argument_names, own
+from xlab.observe.beside.placements import is_mesh_of_jax, tree_of
+from xlab.observe.beside.placements import put as put_by_jax
+from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.parallel.put import device_put
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -212,7 +215,7 @@ def place(
         args: its positional arguments.
         specs: by path such as `params['w']`, or by pattern, where `*` stands for any number: `params['layers'][*]['wq']`;
             of what holds others, such as `params`, it is that of all in it.
-        mesh: where they go.
+        mesh: where they go. On a mesh of JAX's, or for a function of JAX's, JAX puts them.
 
     Returns:
         The arguments in the same structure.
@@ -229,7 +232,8 @@ def place(
         P('i',)
     """
     args = tuple(args)
-    leaves, treedef = _tree.flatten(args)
+    beside = is_mesh_of_jax(mesh) or (callable(fun) and belongs_to_jax(fun, args))
+    leaves, treedef = tree_of(args) if beside else _tree.flatten(args)
     if callable(fun):
         owner = own(fun, "_xlab_jit") or jit(fun)._xlab_jit
         names = argument_names(owner.fun, _tree.structure((args, {})), len(leaves))
@@ -241,8 +245,9 @@ def place(
         )
     if wrong := unnamed(specs, names):
         raise ValueError(wrong)
+    lying = [chosen(specs, n) or PartitionSpec() for n in names]
     put = [
-        device_put(x, NamedSharding(mesh, chosen(specs, n) or PartitionSpec()))
-        for x, n in zip(leaves, names)
+        put_by_jax(x, s, mesh) if beside else device_put(x, NamedSharding(mesh, s))
+        for x, s in zip(leaves, lying)
     ]
-    return tuple(_tree.unflatten(treedef, put))
+    return tuple(treedef.unflatten(put))

@@ -16,6 +16,7 @@ from typing import Any
 from xlab import events
 from xlab.backend import dispatch as _dispatch
 from xlab.compile.runtime_checks import replay
+from xlab.observe.beside.calls import JaxExecutable
 from xlab.observe.programs.stages import ProgramStages, program_stages
 
 LIMIT = 20_000
@@ -96,7 +97,9 @@ class Session:
 
 
 def is_eager(executable: Any) -> bool:
-    """Whether a program is a single operation run eagerly."""
+    """Whether a program is a single operation run eagerly; what JAX compiled is none, although a later stage of it is one equation here."""
+    if isinstance(executable, JaxExecutable):
+        return False
     eqns = executable.lowered.closed.jaxpr.eqns
     return len(eqns) == 1 and eqns[0].primitive.name == executable.name
 

@@ -405,7 +405,7 @@ def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) 
 
 def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStages:
     """The stages of a call of JAX's, or of one of JAX's stages."""
-    if kind_of(what) not in ("", "jit") and (args or kwargs):
+    if kind_of(what) in ("Traced", "Lowered", "Compiled") and (args or kwargs):
         raise TypeError(
             f"a {type(what).__name__} of JAX's is already specialized to its arguments; given {len(args)} more. "
             "Pass it alone, or pass the function with arguments."

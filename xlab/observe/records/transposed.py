@@ -17,12 +17,14 @@ class Transposed(Record):
         backward: those of its transpose, in the order they are written there.
         beside: for each of `forward` the positions in `backward` of those that come from the same call; a collective whose transpose
             sends nothing has none.
+        made_by: who traced and who transposed it, where that was not this package alone.
     """
 
     title: str
     forward: tuple[Transfer, ...] = ()
     backward: tuple[Transfer, ...] = ()
     beside: tuple[tuple[int, ...], ...] = ()
+    made_by: str = ""
 
     def contradiction(self) -> str:
         """Collectives beside others that are not there."""
@@ -60,7 +62,7 @@ def _text(r: Transposed, o: Options) -> str:
     head = (
         f"{r.title}: {plural(len(r.forward), 'collective')} forwards, {len(r.backward)} backwards"
     )
-    lines = [head]
+    lines = [head, *[f"  {r.made_by}"] * bool(r.made_by)]
     if len(rows) > 1:
         lines.append(table(rows, "rll"))
     for word, moves in (("forwards", r.forward), ("backwards", r.backward)):

@@ -11,6 +11,8 @@ from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.interpreters.communication_costs import Interconnect
+from xlab.observe.beside.calls import ours_of, program_of
+from xlab.observe.beside.recognize import belongs_to_jax, is_stage
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Transfer
@@ -50,8 +52,15 @@ def transposed(
         >>> [t.call for t in found.forward], [t.call for t in found.backward]
         (['all_gather'], ['psum_scatter'])
     """
-    if not callable(fun):
+    if not callable(fun) and not is_stage(fun):
         raise TypeError(f"transposed takes a function and its arguments, got {fun!r}")
+    name, made_by = getattr(fun, "__name__", type(fun).__name__), ""
+    if belongs_to_jax(fun, args, kwargs):
+        theirs = program_of(fun, args, kwargs)
+        name = theirs.name
+        made_by = f"traced by {theirs.version}, transposed by the rules of xlab"
+        fun, args = ours_of(theirs, args, kwargs)
+        kwargs = {}
     leaves, tree = _tree.flatten((args, kwargs))
     derived = [i for i, x in enumerate(leaves) if _has_derivative(x)]
     if not derived:
@@ -78,10 +87,11 @@ def transposed(
     found, _ = collectives(second, link, algorithm, False)
     backward = [t for t in found if _names.is_transposed(second.equations[t.equation])]
     return Transposed(
-        getattr(fun, "__name__", type(fun).__name__),
+        name,
         tuple(forward),
         tuple(backward),
         _beside(forward, backward),
+        made_by,
     )
 
 

@@ -12,12 +12,15 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import own
 from xlab.core.avals import aval_of
 from xlab.interpreters.communication_costs import Interconnect
+from xlab.observe.beside.placements import is_mesh_of_jax, mesh_of, placed_program, tree_of
+from xlab.observe.beside.recognize import belongs_to_jax
+from xlab.observe.beside.values import mesh as mesh_of_jax
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.stages import program_stages
-from xlab.observe.records import Report
+from xlab.observe.programs.stages import ProgramStages, program_stages
+from xlab.observe.records import Notice, Report
 from xlab.observe.sharding.program_layouts import program_layouts
 from xlab.observe.sharding.reasons import spec_text
 from xlab.observe.sharding.transfers import transfers as _transfers
@@ -39,10 +42,10 @@ def what_if(
     """The costs of a program with its arguments placed otherwise: compiled, never run, no data moved.
 
     Args:
-        fun, args: a function and its arguments; only their types are used.
+        fun, args: a function and its arguments; only their types are used. A function of JAX's is traced and compiled by JAX.
         in_shardings: a sharding or spec per argument, as a pytree prefix; None leaves an argument to the compiler.
         out_shardings: the same for the results.
-        mesh: where specs lie; by default the current mesh.
+        mesh: where specs lie; by default the current mesh. Of a function of JAX's meshes, specs and shardings may be JAX's.
 
     Returns:
         A report with the program, its layouts, transfers and memory, to be compared with another.
@@ -53,10 +56,15 @@ def what_if(
         >>> what_if(lambda x: x, (np.ones(8, np.float32),), in_shardings=(P("i"),), mesh=make_mesh((1,), ("i",))).transfers
         ()
     """
-    mesh = mesh if mesh is not None else get_mesh()
+    args = tuple(args)
+    if belongs_to_jax(fun, args):
+        with analysis_only():
+            theirs, lies = placed_program(fun, args, in_shardings, out_shardings, mesh)
+            stages = ProgramStages(theirs.closed, theirs.name, beside=theirs)
+            return _costs(stages, _mesh(lies) if lies is not None else None, link, title)
+    mesh = _mesh(mesh if mesh is not None else get_mesh())
     if mesh is not None and mesh.empty:
         mesh = None
-    args = tuple(args)
     given = (
         in_shardings
         if isinstance(in_shardings, tuple) and not isinstance(in_shardings, PartitionSpec)
@@ -79,6 +87,15 @@ def what_if(
         stages = program_stages(
             jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile()
         )
+    return _costs(stages, mesh, link, title)
+
+
+def _mesh(mesh: Any) -> Any:
+    """A mesh of ours; one of JAX's over its devices."""
+    return mesh_of_jax(mesh) if is_mesh_of_jax(mesh) else mesh
+
+
+def _costs(stages: ProgramStages, mesh: Any, link: Any, title: str) -> Report:
     found = _transfers(stages, link=link, tries=0)
     return Report(
         title or stages.name,
@@ -87,6 +104,7 @@ def what_if(
         found,
         memory=(_memory(stages),),
         mesh=mesh_info(mesh),
+        notices=(Notice("info", stages.made_by, "program"),) * bool(stages.made_by),
         counted=True,
     )
 
@@ -135,12 +153,18 @@ def search_shardings(
     Returns:
         Reports, the best first; each title says the placement.
     """
-    mesh = mesh if mesh is not None else get_mesh()
+    args = tuple(args)
+    beside = belongs_to_jax(fun, args)
+    leaves, treedef = tree_of(args) if beside else _tree.flatten(args)
+    if beside:
+        mesh = mesh_of(mesh, leaves)
+    else:
+        mesh = _mesh(mesh if mesh is not None else get_mesh())
     if mesh is None or mesh.empty:
         raise ValueError(
-            "search_shardings needs a mesh: pass one, or set it with xlab.set_mesh(mesh)"
+            "search_shardings needs a mesh: pass one, or set it with "
+            + ("jax.set_mesh(mesh)" if beside else "xlab.set_mesh(mesh)")
         )
-    leaves, treedef = _tree.flatten(tuple(args))
     chosen = range(len(leaves)) if arguments is None else arguments
     options = [_specs(aval_of(x), mesh) if i in chosen else [None] for i, x in enumerate(leaves)]
     combinations = itertools.product(*options)
@@ -158,7 +182,7 @@ def search_shardings(
                 what_if(
                     fun,
                     args,
-                    in_shardings=_tree.unflatten(treedef, own),
+                    in_shardings=treedef.unflatten(own),
                     mesh=mesh,
                     link=link,
                     title=title,

@@ -495,7 +495,8 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
             raise TypeError(f"the jaxpr takes {len(fun.in_avals)} values, given {len(args)}")
         return program_stages(fun, as_traced=True), list(args), None
     if belongs_to_jax(fun, args, kwargs):
-        stages = beside_stages(fun, () if kind_of(fun) not in ("", "jit") else args, kwargs)
+        has_them = kind_of(fun) in ("Traced", "Lowered", "Compiled")
+        stages = beside_stages(fun, () if has_them else args, {} if has_them else kwargs)
         assert stages.beside is not None
         return stages, *given_by_jax(stages.beside, args, kwargs)
     if isinstance(fun, (Lowered, Compiled)):

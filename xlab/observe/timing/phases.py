@@ -15,7 +15,7 @@ from xlab.compile.history import ledger as _ledger
 from xlab.compile.tracing import own
 from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.beside.calls import JaxFunction
-from xlab.observe.beside.recognize import belongs_to_jax
+from xlab.observe.beside.recognize import belongs_to_jax, is_stage
 from xlab.observe.figures.plots import plot_phases
 from xlab.observe.programs.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Phase, Report, Timing
@@ -161,7 +161,7 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
     """
     if repeat < 1:
         raise ValueError(f"repeat must be at least 1, given {repeat}")
-    fun = fun if callable(fun) else _uncallable(fun)
+    fun = fun if callable(fun) or is_stage(fun) else _uncallable(fun)
     if belongs_to_jax(fun, args, kwargs):
         made_by_jax = fun if isinstance(fun, JaxFunction) else JaxFunction(fun)
         fun = made_by_jax.prepared(args, kwargs)
