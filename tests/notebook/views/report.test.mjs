@@ -179,6 +179,12 @@ for (const hear of heard) hear({ id: sent[0].id, answer: { function: "f", before
 await tick();
 assert.match(what.querySelector(".xl-weighed").textContent, /collectives10▼ less/);
 assert.match(what.textContent, /all_gather over <b>, 64 B → 128 B, partitioner ⚠/);
+const send = model.send;
+model.send = () => { throw new Error("Cannot send"); };
+button("compile and compare").click();
+await tick();
+assert.match(what.querySelector(".xl-error").textContent, /the kernel that made this output is gone \(Cannot send\): run the cell again/);
+model.send = send;
 const mesh = what.querySelector("[aria-label=\"mesh\"]");
 mesh.value = "data=1e9; import os";
 button("compile and compare").click();

@@ -27,6 +27,12 @@ export function asker(model, bin, patience = 20) {
     }, 1000 * patience);
     timer.unref?.();
     waiting.set(number, [resolve, reject, timer]);
-    model.send({ id: number, ask, arguments: values });
+    try {
+      model.send({ id: number, ask, arguments: values });
+    } catch (error) { // what a host says of a kernel that is gone are a few words such as "Cannot send"
+      waiting.delete(number);
+      clearTimeout(timer);
+      reject(new Error(`the kernel that made this output is gone (${error.message}): run the cell again.`));
+    }
   });
 }
