@@ -273,6 +273,7 @@ def section_placements():
         "wide": said(observe.what_if, f, (x, w), in_shardings=P("data"), mesh=wide),
         "stage": said(observe.what_if, f.lower(x, w), (x, w), **given),
         "no spec": said(observe.what_if, f, (x, w), in_shardings=3),
+        "ours on theirs": [said(call, lambda x: xnp.sin(x), (x[:, 0],), **more) for call, more in ((observe.what_if, {"in_shardings": (xlab.P("data"),), "mesh": MESH}), (observe.search_shardings, {"mesh": MESH}))],
         "pattern": said(observe.place, model, (x, w), {"v": P()}, MESH),
     }  # fmt: skip
 

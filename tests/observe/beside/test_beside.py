@@ -105,6 +105,8 @@ def test_other_placements_are_traced_and_compiled_by_jax(seen):
     assert "pass the function, or what jax.jit(f) returned" in p["stage"]
     assert "a sharding or a PartitionSpec is needed, given 3" in p["no spec"]
     assert "there are batch, weights['w']" in p["pattern"]
+    for words in p["ours on theirs"]:
+        assert "a Mesh of JAX's was given to a function of xlab. Make one of xlab's" in words
 
 
 def test_a_function_of_jaxs_is_transposed_by_the_rules_of_xlab(seen):

@@ -12,7 +12,7 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import own
 from xlab.core.avals import aval_of
 from xlab.interpreters.communication_costs import Interconnect
-from xlab.observe.beside.placements import is_mesh_of_jax, mesh_of, placed_program, tree_of
+from xlab.observe.beside.placements import mesh_of, placed_program, tree_of
 from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.beside.values import mesh as mesh_of_jax
 from xlab.observe.buffers.memory import memory as _memory
@@ -61,8 +61,8 @@ def what_if(
         with analysis_only():
             theirs, lies = placed_program(fun, args, in_shardings, out_shardings, mesh)
             stages = ProgramStages(theirs.closed, theirs.name, beside=theirs)
-            return _costs(stages, _mesh(lies) if lies is not None else None, link, title)
-    mesh = _mesh(mesh if mesh is not None else get_mesh())
+            return _costs(stages, mesh_of_jax(lies) if lies is not None else None, link, title)
+    mesh = mesh if mesh is not None else get_mesh()
     if mesh is not None and mesh.empty:
         mesh = None
     given = (
@@ -88,11 +88,6 @@ def what_if(
             jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile()
         )
     return _costs(stages, mesh, link, title)
-
-
-def _mesh(mesh: Any) -> Any:
-    """A mesh of ours; one of JAX's over its devices."""
-    return mesh_of_jax(mesh) if is_mesh_of_jax(mesh) else mesh
 
 
 def _costs(stages: ProgramStages, mesh: Any, link: Any, title: str) -> Report:
@@ -158,8 +153,8 @@ def search_shardings(
     leaves, treedef = tree_of(args) if beside else _tree.flatten(args)
     if beside:
         mesh = mesh_of(mesh, leaves)
-    else:
-        mesh = _mesh(mesh if mesh is not None else get_mesh())
+    elif mesh is None:
+        mesh = get_mesh()
     if mesh is None or mesh.empty:
         raise ValueError(
             "search_shardings needs a mesh: pass one, or set it with "
