@@ -8,8 +8,8 @@ from tests.notebook.labs import LONG, command, open_and_run, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.notebook]
 CELLS = [
-    "%load_ext xlab",
-    "import xlab\nfrom xlab import numpy as jnp\nx = jnp.ones((8, 4))\ndef f(x):\n    return jnp.sum(jnp.tanh(x) * 2)",
+    "import os\nos.environ['XLAB_NUM_CPU_DEVICES'] = '2'\n%load_ext xlab",
+    "import xlab\nfrom xlab import numpy as jnp\nmesh = xlab.make_mesh((2,), ('data',), axis_types=(xlab.sharding.AxisType.Auto,))\nx = xlab.device_put(jnp.ones((8, 4)), xlab.NamedSharding(mesh, xlab.P('data')))\ndef f(x):\n    return jnp.sum(jnp.tanh(x) * 2)",
     "%%xjit\ny = f(x)\ny",
     "%xstep f(x)",
     "print('the end of', 'the run')",
@@ -61,6 +61,14 @@ def test_copies_windows_and_restarts(lab, browser):
     shows(page, 3, "after a restart")
     page.locator("button[aria-label^='one step (right)']").first.click()
     shows(page, 3, "used after a restart")
+    live = page.locator(
+        ".jp-OutputArea .xl-report.xl-live", has=page.get_by_role("tab", name="What if")
+    ).first
+    live.get_by_role("tab", name="What if").click()
+    live.get_by_role("button", name="compile and compare").click()
+    said = live.locator(".xl-error:visible")
+    until(page, lambda: said.count() == 1, "what to do is not said")
+    assert "run the cell again" in said.inner_text()
     page.reload()
     page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=LONG)
     shows(page, 3, "loaded again after a restart")
