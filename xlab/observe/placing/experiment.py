@@ -124,7 +124,7 @@ class Experiment(_Experiment):
             axes: another mesh, by axis sizes; its devices need not be there.
             machine: for which steps are predicted; a TPU slice such as `tpu:v5e:16x16` also says how many devices there are.
             shapes: whether to try other shapes of the mesh with as many devices.
-            prove: how many placements to compile at most before one is offered.
+            prove: how many placements to compile at most before one is offered; where compiling takes long, the first that is better is enough.
             limit, seconds: when to stop; an interrupt does the same. What was found until then is kept.
             progress: called now and then with what was found so far.
 

@@ -48,6 +48,10 @@ APART = 0.97
 NEAR = 1.05
 """How much more than its estimate what is proven may cost before another is compiled."""
 
+PATIENCE = 20.0
+"""Seconds of compiling after which the first that is proven to be better is enough: a step of many layers over many devices takes half a
+minute each, and who waits may have the next one compiled by `prove`."""
+
 Axes = tuple[tuple[str, int], ...]
 Specs = tuple[Spec, ...]
 Key = tuple[Axes, Specs]
@@ -104,6 +108,7 @@ class Search:
         self.tried: dict[Key, Estimate | None] = {}
         self.names: dict[Key, str] = {}
         self.compiled: dict[Key, Placement | None] = {}
+        self.compiling = 0.0  # seconds
         self.phase, self.done, self.used = "", False, 0.0
         self.explicit = not experiment.mesh.are_all_axes_auto
         low = experiment.stages.lowered
@@ -371,6 +376,7 @@ class Search:
 
     def _compile(self, key: Key, title: str = "") -> Placement | None:
         if key not in self.compiled:
+            begun = time.perf_counter()
             axes, specs = key
             here = axes == self.here
             given = {n: s for n, s in enumerate(specs) if not here or s != self.present[n]}
@@ -387,6 +393,7 @@ class Search:
                     raise
                 self.compiled[key] = None
                 self.tried[key] = None
+            self.compiling += time.perf_counter() - begun
         return self.compiled[key]
 
     def _proofs(self) -> Iterator[None]:
@@ -399,7 +406,11 @@ class Search:
                 others = [k for k in others if k in self.names] or others
             best = min(others, key=self.cost, default=None)
             if best is None or (
-                proven is not None and self.cost(proven) <= (False, NEAR * self.cost(best)[1])
+                proven is not None
+                and (
+                    self.compiling > PATIENCE
+                    or self.cost(proven) <= (False, NEAR * self.cost(best)[1])
+                )
             ):
                 return
             self.phase = f"compiling the best ({n + 1} of {self.prove} at most)"
