@@ -13,8 +13,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
@@ -37,14 +35,12 @@ from xlab.compile.lowering import MeshComputation, lower
 from xlab.compile.placement import (
     arg_sharding,
     as_sharding,
-    host_array,
-    on_default_device,
+    from_host,
     shard_arg,
 )
 from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
 from xlab.compile.tracing import TracedProgram, function_name, made_of, own, trace_program
 from xlab.config import config
-from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of, escaped_tracer, value_and_type
 from xlab.core.hi_states import AvalQDD, typed
@@ -260,7 +256,7 @@ class _Jit(JitArguments):
         kind = runtime_checks.find(outs)
         if kind is not None:
             # On our arrays: NumPy and Python operations cannot be checked.
-            args, kwargs = _tree.unflatten(in_tree, map(_on_device, flat))
+            args, kwargs = _tree.unflatten(in_tree, map(from_host, flat))
             args, kwargs = put_back(static, args, kwargs) if static else (args, kwargs)
             runtime_checks.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
@@ -369,17 +365,7 @@ class _Jit(JitArguments):
 def forwarded(closed: ClosedJaxpr, flat: list) -> list:
     """The results of a program without equations: arguments, constants and literals, host data on the default device."""
     values = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *flat)))
-    return [_on_device(v.val if type(v) is Literal else values[v]) for v in closed.jaxpr.outvars]
-
-
-def _on_device(x):
-    """Host data as an array of its type; other arguments unchanged."""
-    if (
-        not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
-        or (aval := aval_of(x)).dtype == dtypes.float0
-    ):
-        return x
-    return on_default_device(host_array(x, aval), aval)
+    return [from_host(v.val if type(v) is Literal else values[v]) for v in closed.jaxpr.outvars]
 
 
 def _leaked(tracer, name):

@@ -156,6 +156,17 @@ def host_array(x, aval: ShapedArray) -> np.ndarray:
     return value if value.dtype == aval.dtype else value.astype(aval.dtype)
 
 
+HOST_VALUES = (np.ndarray, np.generic, bool, int, float, complex)
+"""Values that are on no device."""
+
+
+def from_host(x):
+    """Host data as an array of its type on the default device; other values, and those of float0, as they are."""
+    if not isinstance(x, HOST_VALUES) or (aval := aval_of(x)).dtype == dtypes.float0:
+        return x
+    return on_default_device(host_array(x, aval), aval)
+
+
 def place(x, aval: ShapedArray, sharding, *, committed: bool | None = True, copy: bool = False):
     """An array with exactly the given type and sharding, holding the value `x`.
 

@@ -13,7 +13,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.placement import host_array, on_default_device
+from xlab.compile.placement import HOST_VALUES, host_array, on_default_device
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core import printing as _printing
@@ -76,7 +76,7 @@ def store(ref: Ref, value, leaves, tree, update):
 
 
 def _concrete(value, aval):
-    if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
+    if isinstance(value, HOST_VALUES):
         return on_default_device(host_array(value, aval), aval)
     return value
 

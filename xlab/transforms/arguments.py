@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.compile.placement import host_array, on_default_device
+from xlab.compile.placement import from_host
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
@@ -133,20 +133,9 @@ def check_inexact(
             )
 
 
-HOST_VALUES = (np.ndarray, np.generic, bool, int, float, complex)
-"""Values that are on no device."""
-
-
 def as_array(x):
     """A derivative for the user: NumPy data that passed through unchanged becomes an array."""
-    if (
-        state.trace is EVAL
-        and isinstance(x, HOST_VALUES)
-        and getattr(x, "dtype", None) != dtypes.float0
-    ):
-        aval = aval_of(x)
-        return on_default_device(host_array(x, aval), aval)
-    return x
+    return from_host(x) if state.trace is EVAL else x
 
 
 class FlatFunction:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.compile.jit import hoisted
-from xlab.compile.placement import host_array, on_default_device
+from xlab.compile.placement import from_host
 from xlab.compile.ref_discharge import check_refs
-from xlab.core.avals import aval_of
 from xlab.core.hi_states import typed
 from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
 from xlab.core.primitive import Primitive
@@ -35,26 +34,24 @@ class CustomCall(Primitive):
             >>> fun.call_wrapped(-2.0)
             [Array(0., dtype=float32, weak_type=True)]
         """
-        kept = {k: v for k, v in params.items() if k != "call_jaxpr" and k not in self.rules}
-        functions = (jaxpr_as_fun(params["call_jaxpr"]), *(params[r] for r in self.rules))
+        functions, kept = self.split_params(params)
         return {**kept, "subfuns": tuple(map(WrappedFunction, functions))}
 
     def split_params(self, params):
         """The functions of an equation's parameters, or of what `get_bind_params` made of them, and the other parameters."""
-        if "subfuns" not in params:
-            params = self.get_bind_params(params)
-        functions = [
-            f.f if type(f) is WrappedFunction else f.call_wrapped for f in params["subfuns"]
-        ]
-        return functions, {k: v for k, v in params.items() if k != "subfuns"}
+        if "subfuns" in params:
+            functions = [
+                f.f if type(f) is WrappedFunction else f.call_wrapped for f in params["subfuns"]
+            ]
+            return functions, {k: v for k, v in params.items() if k != "subfuns"}
+        kept = {k: v for k, v in params.items() if k != "call_jaxpr" and k not in self.rules}
+        return [jaxpr_as_fun(params["call_jaxpr"]), *(params[r] for r in self.rules)], kept
 
     @staticmethod
     def operands(values: Sequence) -> list:
         """The operands of a recorded call as arrays, which its author's functions may ask for their shapes; literals are Python numbers."""
         return [
-            made_while_traced(on_default_device(host_array(v, aval := aval_of(v)), aval))
-            if type(v) in (bool, int, float, complex)
-            else v
+            made_while_traced(from_host(v)) if type(v) in (bool, int, float, complex) else v
             for v in values
         ]
 
