@@ -126,7 +126,7 @@ def test_who_died_at_the_gate_is_not_waited_for_without_end(come, links):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupt_is_a_verdict_too(come, monkeypatch, when):
+def test_an_interrupt_is_a_verdict_too(come, links, monkeypatch, when):
     """Before the verdict, nobody starts the program; after it, who is interrupted starts it with the others and is interrupted then."""
     interrupted = threading.Event()
     monkeypatch.setattr(gate._thread, "interrupt_main", interrupted.set)
@@ -142,8 +142,12 @@ def test_an_interrupt_is_a_verdict_too(come, monkeypatch, when):
 
     monkeypatch.setattr(gate, "_at_once", interrupt)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    for k in range(3):
-        come(k)
+    monkeypatch.setattr(gate._cell, "limit_s", LIMIT)
+    come(1)
+    come(2)
+    if when == "before":  # process 0, which says that all start, has to find that one was interrupted
+        links[0].blocking_key_value_get(gate._key(gate._VERDICT), LIMIT * 1000)
+    come(0)
     heard = come.all()
     if when == "after":
         assert heard == dict.fromkeys(range(3), "starts") and interrupted.wait(LIMIT)

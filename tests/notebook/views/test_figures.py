@@ -35,6 +35,7 @@ STUB = """() => {
 
 
 def kept(page, choice):
+    page.wait_for_timeout(110)  # Chromium lets a page save ten files a second
     with page.expect_download() as download:
         page.locator(".xl-figure").select_option(choice)
     return download.value
