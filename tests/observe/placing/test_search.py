@@ -144,13 +144,13 @@ def test_ways_with_a_name_stand_beside_what_is_on_every_shape(transposed):
 def test_where_compiling_takes_long_one_that_is_better_is_enough(
     transposed, monkeypatch, patience, most
 ):
-    monkeypatch.setattr("xlab.observe.placing.search.PATIENCE", patience)
+    monkeypatch.setattr("xlab.observe.placing.proofs.PATIENCE", patience)
     monkeypatch.setattr(
-        "xlab.observe.placing.search.NEAR", 0.0
+        "xlab.observe.placing.proofs.NEAR", 0.0
     )  # nothing is as good as its estimate
     search = Search(transposed, shapes=False, prove=2)
     search.run()
-    assert len(search.compiled) == most and search.ranking().better is not None
+    assert len(search.proofs.compiled) == most and search.ranking().better is not None
 
 
 @pytest.mark.parametrize("way", ["data parallel", "FSDP", "data × tensor parallel (Megatron)"])

@@ -13,6 +13,7 @@ from xlab.observe.comparison.targets import topology
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.placing.estimate import Estimate, Estimator, spec_of_sharding
 from xlab.observe.placing.patterns import by_pattern
+from xlab.observe.placing.proofs import Axes, Key, Proofs, Specs
 from xlab.observe.placing.recipes import Roles, recipes, roles
 from xlab.observe.records import MeshInfo, Type
 from xlab.observe.records.machine import Machine
@@ -44,17 +45,6 @@ BETTER = 0.995
 
 APART = 0.97
 """The part of the cost that must be left for repeated arguments to lie differently."""
-
-NEAR = 1.05
-"""How much more than its estimate what is proven may cost before another is compiled."""
-
-PATIENCE = 20.0
-"""Seconds of compiling after which the first that is proven to be better is enough: a step of many layers over many devices takes half a
-minute each, and who waits may have the next one compiled by `prove`."""
-
-Axes = tuple[tuple[str, int], ...]
-Specs = tuple[Spec, ...]
-Key = tuple[Axes, Specs]
 
 
 class _Enough(Exception):
@@ -107,8 +97,6 @@ class Search:
         self.shapes, self.prove, self.limit, self.seconds = shapes, prove, limit, seconds
         self.tried: dict[Key, Estimate | None] = {}
         self.names: dict[Key, str] = {}
-        self.compiled: dict[Key, Placement | None] = {}
-        self.compiling = 0.0  # seconds
         self.phase, self.done, self.used = "", False, 0.0
         self.explicit = not experiment.mesh.are_all_axes_auto
         low = experiment.stages.lowered
@@ -124,6 +112,7 @@ class Search:
         )
         self.free = self._free()
         self.first: Key = (self.base, self.present)
+        self.proofs = Proofs(experiment, self.machine, self.here, self.first, self.free)
         self._work = self._steps()
 
     # -- where it looks ----------------------------------------------------------------------------------------
@@ -209,7 +198,7 @@ class Search:
 
     def cost(self, key: Key) -> tuple[bool, float]:
         """What placements are ranked by: whether one does not fit, then time, and memory a little."""
-        placed = self.compiled.get(key)
+        placed = self.proofs.compiled.get(key)
         found = self.tried.get(key)
         if placed is None and found is None:
             return True, math.inf
@@ -228,7 +217,7 @@ class Search:
         if late != late_now:
             return late_now
         us, now = (
-            (p.step_us if (p := self.compiled.get(k)) is not None else self.tried[k].us)  # type: ignore[union-attr]
+            (p.step_us if (p := self.proofs.compiled.get(k)) is not None else self.tried[k].us)  # type: ignore[union-attr]
             for k in (key, self.first)
         )
         return cost < BETTER * cost_now and us <= now
@@ -275,7 +264,7 @@ class Search:
         yield
         if self.prove:
             self._compile(self.first)
-        now = self.compiled.get(self.first)
+        now = self.proofs.compiled.get(self.first)
         if now is not None:
             self.estimator().fit(self._all(self.present, self.base), dict(self.base), now.peak)
             del self.tried[self.first]
@@ -374,44 +363,18 @@ class Search:
 
     # -- proof -------------------------------------------------------------------------------------------------
 
-    def _compile(self, key: Key, title: str = "") -> Placement | None:
-        if key not in self.compiled:
-            begun = time.perf_counter()
-            axes, specs = key
-            here = axes == self.here
-            given = {n: s for n, s in enumerate(specs) if not here or s != self.present[n]}
-            try:
-                self.compiled[key] = self.experiment.compiled(
-                    given,
-                    None if here else dict(axes),
-                    title,
-                    self.machine,
-                    () if key == self.first else self.free,
-                )
-            except (ValueError, NotImplementedError, RuntimeError):
-                if key == self.first:
-                    raise
-                self.compiled[key] = None
-                self.tried[key] = None
-            self.compiling += time.perf_counter() - begun
-        return self.compiled[key]
+    def _compile(self, key: Key) -> Placement | None:
+        made = self.proofs.compile(key)
+        if made is None:
+            self.tried[key] = None
+        return made
 
     def _proofs(self) -> Iterator[None]:
-        """Compiles the best, and the best of those that have a name where the estimate of that one said too much."""
+        """Compiles the best, as many as may be needed to prove one."""
         for n in range(self.prove):
             better = [k for k, e in self.tried.items() if e is not None and self.is_better(k)]
-            proven = min((k for k in better if k in self.compiled), key=self.cost, default=None)
-            others = [k for k in better if k not in self.compiled]
-            if n % 2:
-                others = [k for k in others if k in self.names] or others
-            best = min(others, key=self.cost, default=None)
-            if best is None or (
-                proven is not None
-                and (
-                    self.compiling > PATIENCE
-                    or self.cost(proven) <= (False, NEAR * self.cost(best)[1])
-                )
-            ):
+            best = self.proofs.following(n, better, self.names, self.cost)
+            if best is None:
                 return
             self.phase = f"compiling the best ({n + 1} of {self.prove} at most)"
             yield
@@ -426,7 +389,7 @@ class Search:
         key = where, tuple(specs.get(n, s) for n, s in enumerate(self._carried(where)))
         self.tried.setdefault(key, None)
         self._compile(self.first)
-        self.compiled.pop(key, None) if self.compiled.get(key) is None else None
+        self.proofs.compiled.pop(key, None) if self.proofs.compiled.get(key) is None else None
         made = self._compile(key)
         if made is None:
             given = dict(specs.items())
@@ -449,7 +412,7 @@ class Search:
         for k in order:  # of each way that has a name its best shape
             if k in self.names:
                 named.setdefault(self.names[k], k)
-        kept = {*named.values(), *(k for k, p in self.compiled.items() if p is not None)}
+        kept = {*named.values(), *(k for k, p in self.proofs.compiled.items() if p is not None)}
         alike: dict[tuple, Key] = {}
         for k in order:  # of those that cost the same one
             us, peak = self._figures(k)
@@ -458,7 +421,7 @@ class Search:
             )
         shown = [*itertools.islice(alike.values(), SHOWN), *kept]
         better = [k for k in dict.fromkeys(shown) if self.is_better(k)]
-        proven = [k for k in better if self.compiled.get(k) is not None]
+        proven = [k for k in better if self.proofs.compiled.get(k) is not None]
         best = min(better, key=self.cost, default=None)
         if self.done and self.prove and best not in proven:
             best = min(proven, key=self.cost, default=None)
@@ -466,7 +429,7 @@ class Search:
         place = {k: n for n, k in enumerate(order)}
         keys = sorted(set(shown), key=place.__getitem__)
         placements = tuple(self._placement(k, k in front) for k in keys)
-        both = best in proven and self.compiled.get(self.first) is not None
+        both = best in proven and self.proofs.compiled.get(self.first) is not None
         return Ranking(
             self.experiment.stages.name,
             placements,
@@ -500,14 +463,14 @@ class Search:
         return out
 
     def _figures(self, key: Key) -> tuple[float, float]:
-        made = self.compiled.get(key)
+        made = self.proofs.compiled.get(key)
         found = self.tried[key]
         assert found is not None
         return (made.step_us, made.peak) if made is not None else (found.us, found.peak)
 
     def _placement(self, key: Key, front: bool = False) -> Placement:
         axes, specs = key
-        made = self.compiled.get(key)
+        made = self.proofs.compiled.get(key)
         avals = self.experiment.stages.closed.in_avals
         name = self.names.get(key, "")
         common: dict[str, Any] = {
