@@ -160,7 +160,7 @@ await tick();
 assert.match(place(), /step 62 \/ /);
 assert.match(panel("steps").querySelector(".xl-stopped").textContent, /stopped at nan/);
 assert.match(panel("steps").querySelector(".xl-chips").textContent, /nan ×1/);
-assert.equal(panel("steps").querySelector(".xl-mesh-panels").querySelectorAll(".xl-axis").length, 2 + 4);
+assert.equal(panel("steps").querySelector(".xl-mesh-panels").querySelectorAll(".xl-shard-axis").length, 2 + 4);
 assert.deepEqual(sent, []);
 
 // what if: the page asks with names and numbers, and draws what it is answered

@@ -251,6 +251,21 @@ def test_module_is_small_and_asks_nothing_of_a_network():
     assert "@import" not in assets.styles()
 
 
+def test_a_class_is_styled_in_one_sheet():
+    """The same name in two sheets is two things that look like both where a page has both."""
+    where: dict[str, set[str]] = {}
+    for path in assets.ROOT.glob("*/*.css"):
+        sheet = re.sub(
+            r"/\*.*?\*/|@[^{]*\{(?:[^{}]|\{[^{}]*\})*\}", "", path.read_text(), flags=re.DOTALL
+        )
+        for heads in re.findall(r"([^{}]+)\{", sheet):
+            for head in heads.split(","):
+                if re.fullmatch(r"\.[\w-]+", head.strip()):
+                    where.setdefault(head.strip(), set()).add(path.name)
+    assert {"mesh.css"} == where[".xl-axis"] and len(where) > 200
+    assert {name: sheets for name, sheets in where.items() if len(sheets) > 1} == {}
+
+
 def test_joining_strips_imports_and_keeps_names_unique():
     source = assets.module()
     assert not re.search(r"^import ", source, re.MULTILINE)

@@ -34,8 +34,8 @@ function shardPanels(v, low, high, mesh, devices) {
   const rows = [...new Set(shards.map((s) => Math.floor(place.get(s.device) / across)))].sort((a, b) => a - b);
   const at = (row, column) => `grid-row:${row};grid-column:${column}`;
   return h("div", { class: "xl-shards xl-mesh-panels", role: "group", "aria-label": "devices in mesh coordinates" },
-    Array.from({ length: across }, (_, c) => h("span", { class: "xl-axis", style: at(1, c + 2) }, `${mesh.names[mesh.names.length - 1]} ${c}`)),
-    rows.map((row, k) => h("span", { class: "xl-axis", style: at(k + 2, 1) }, label(row))),
+    Array.from({ length: across }, (_, c) => h("span", { class: "xl-shard-axis", style: at(1, c + 2) }, `${mesh.names[mesh.names.length - 1]} ${c}`)),
+    rows.map((row, k) => h("span", { class: "xl-shard-axis", style: at(k + 2, 1) }, label(row))),
     shards.map((s) => figure(s, at(rows.indexOf(Math.floor(place.get(s.device) / across)) + 2, (place.get(s.device) % across) + 2))));
 }
 
@@ -192,7 +192,7 @@ export function mountStepper(host, data, model, bin, outer, page) {
   }
 
   function drawBreaks() {
-    chips.replaceChildren(...breaks.map((b, i) => h("span", { class: "xl-chip" }, h("i", { class: "xl-dot" }), b.text, b.hits ? h("small", {}, ` ×${b.hits}`) : null,
+    chips.replaceChildren(...breaks.map((b, i) => h("span", { class: "xl-chip" }, h("i", { class: "xl-break-dot" }), b.text, b.hits ? h("small", {}, ` ×${b.hits}`) : null,
       h("button", { type: "button", title: "remove this breakpoint", "aria-label": `remove breakpoint ${b.text}`, click: () => { breaks.splice(i, 1); drawBreaks(); } }, "×"))));
     runButton.disabled = !breaks.length;
     bands.replaceChildren(drawBands());
