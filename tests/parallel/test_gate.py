@@ -145,7 +145,8 @@ def test_an_interrupt_is_a_verdict_too(come, links, monkeypatch, when):
     monkeypatch.setattr(gate._cell, "limit_s", LIMIT)
     come(1)
     come(2)
-    if when == "before":  # process 0, which says that all start, has to find that one was interrupted
+    if when == "before":
+        # Process 0, which says that all start, has to find that one was interrupted.
         links[0].blocking_key_value_get(gate._key(gate._VERDICT), LIMIT * 1000)
     come(0)
     heard = come.all()
