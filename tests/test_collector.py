@@ -1,19 +1,22 @@
 """The collector waits while rooms are imported, and is then as it was."""
 
+import contextlib
 import gc
 import subprocess
 import sys
 
 import pytest
 
-from xlab.collector import paused
+import xlab
+from xlab.collector import in_strides, paused
 
 
 @pytest.fixture(autouse=True)
 def as_before():
-    collecting = gc.isenabled()
+    collecting, threshold = gc.isenabled(), gc.get_threshold()
     yield
     (gc.enable if collecting else gc.disable)()
+    gc.set_threshold(*threshold)
 
 
 @pytest.mark.parametrize("collecting", [True, False])
@@ -57,3 +60,32 @@ def test_what_stays_is_old_at_once_and_what_was_frozen_stays_frozen():
     with paused(stays=True):
         later = [object()]
     assert gc.get_freeze_count() >= frozen - 5 and generation(later) < 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_trace_has_it_come_less_often_and_leaves_it_as_before(fails):
+    gc.set_threshold(700, 10, 10)
+    seen = []
+
+    def f(x):
+        seen.append(gc.get_threshold())
+        y = xlab.grad(lambda x: seen.append(gc.get_threshold()) or xlab.jit(lambda x: x * x)(x))(x)
+        if fails:
+            raise KeyError
+        return y
+
+    with pytest.raises(KeyError) if fails else contextlib.nullcontext():
+        xlab.make_jaxpr(f)(1.0)
+    assert len(seen) == 2 and {s[0] for s in seen} == {20_000} and {s[1] for s in seen} == {10}
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("threshold", [(0, 10, 10), (30_000, 5, 5)])
+def test_a_program_that_has_its_own_pace_keeps_it(threshold):
+    gc.set_threshold(*threshold)
+    with in_strides():
+        assert gc.get_threshold()[0] == threshold[0]
+    gc.set_threshold(700, 10, 10)
+    with in_strides():
+        gc.set_threshold(*threshold)
+    assert gc.get_threshold()[0] == threshold[0]

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, kept waiting while something is made that stays alive as a whole. Ground floor."""
+"""Python's collector of cycles, kept waiting, or at work less often, while something is made that stays alive as a whole. Ground floor."""
 
 from __future__ import annotations
 
@@ -33,3 +33,30 @@ def paused(*, stays: bool = False) -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+_STRIDE = 20_000
+"""New objects before the youngest are looked through, while a program is traced: it has ten an equation, and all stay."""
+
+
+@contextmanager
+def in_strides() -> Iterator[None]:
+    """The collector comes less often in the block, and so walks over the old objects less often still; cycles do not pile up.
+
+    Where a program has turned it off, or lets it come less often by itself, nothing changes.
+
+    Example:
+        >>> with in_strides():
+        ...     gc.get_threshold()[0]
+        20000
+    """
+    given = gc.get_threshold()
+    if not 0 < given[0] < _STRIDE:
+        yield
+        return
+    gc.set_threshold(_STRIDE, *given[1:])
+    try:
+        yield
+    finally:
+        if gc.get_threshold()[0] == _STRIDE:  # else the block has set its own
+            gc.set_threshold(*given)

@@ -8,9 +8,11 @@ its parent run the rest; what the recorded part needs from the rest becomes cons
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 
+from xlab.collector import in_strides
 from xlab.config import config, flag_context
 from xlab.core import check as _check
 from xlab.core import effects as _effects
@@ -405,7 +407,7 @@ def trace_to_jaxpr(
     previous_callers, callers = state.callers, callers_of_trace()
     tracers = [trace.new_input(a) for a in in_avals]
     try:
-        with set_trace(trace):
+        with set_trace(trace), in_strides() if previous is EVAL else nullcontext():
             state.source_info, state.scope = None, _source_info.innermost(previous_scope)
             state.callers = callers
             try:

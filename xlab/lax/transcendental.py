@@ -12,6 +12,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.jet import integral, jet_rules, velocity
+from xlab.interpreters.mlir.lowering_rules import single_operations
 from xlab.lax import elementwise as _e
 from xlab.lax.accuracy import attribute, checked, unary
 from xlab.lax.arithmetic import add, div, integer_pow, mul, neg, pow_p, spread_tangent, square, sub
@@ -212,6 +213,7 @@ def _lowered_by_parts(op, of_complex):
         rule = by_parts if _e.complexes(ctx.avals_in[0].dtype) else of_reals
         return rule(ctx, x, **params)
 
+    single_operations[lowering] = (f"{op} ", False)
     return lowering
 
 

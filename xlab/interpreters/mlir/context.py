@@ -387,6 +387,10 @@ def _sums_left(ctx) -> bool:
     return not ctx.manual and any(type(a) is ShapedArray and a.mat.unreduced for a in ctx.avals_out)
 
 
+_NO_ACCURACY = {"accuracy": None}
+"""The parameters of an operation of which no accuracy is asked: none that the text would hold."""
+
+
 def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
@@ -412,7 +416,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
             outvars, params = eqn.outvars, eqn.params
             if (
                 operation is not None
-                and not params
+                and (not params or params == _NO_ACCURACY)
                 and (operation[1] or outvars[0].aval.dtype.kind != "c")
             ):
                 # Most equations of most programs: written here, without calls.
