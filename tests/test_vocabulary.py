@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -108,3 +109,28 @@ BRITISH = re.compile(
 
 def test_identifiers_are_spelled_as_in_america():
     assert not identifiers(lambda name: BRITISH.search(name.lower()))
+
+
+HOST = {"ndarray", "generic", "bool", "int", "float", "complex"}  # of NumPy and of Python
+
+
+def lists_of_host_values(text: str) -> list[int]:
+    """The lines of tuples, lists and sets that name every class of values on no device."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set))
+        and {getattr(e, "attr", getattr(e, "id", "")) for e in node.elts} >= HOST
+    ]
+
+
+def test_classes_of_host_values_are_listed_in_one_place():
+    assert lists_of_host_values("isinstance(x, (A, np.generic, bool, int, float, complex, np.ndarray))") == [1]  # fmt: skip
+    assert not lists_of_host_values("(bool, int, float, complex, np.generic)")
+    places = [
+        str(path.relative_to(ROOT))
+        for path, text in texts().items()
+        if path.is_relative_to(ROOT / "xlab") and {"ndarray", "generic", "complex"} <= words(path)
+        for _ in lists_of_host_values(text)
+    ]
+    assert places == ["xlab/core/avals.py"], "use HOST_VALUES of xlab.core.avals"

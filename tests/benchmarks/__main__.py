@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -12,8 +13,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tests.benchmarks import arrays, processes  # noqa: F401  add their rows
-from tests.benchmarks.cases import BENCHMARKS, CHAINS, LONG, SIZES
+from tests.benchmarks import arrays, linen, processes  # noqa: F401  add their rows
+from tests.benchmarks.cases import BENCHMARKS, CHAINS, LONG, NEEDS, SIZES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -27,6 +28,14 @@ def main(argv: list[str] | None = None) -> int:
         if not (args.quick and name in LONG)
         and (not args.only or any(word in name for word in args.only))
     ]
+    for name in list(names):
+        absent = [lib for lib in NEEDS.get(name, ()) if importlib.util.find_spec(lib) is None]
+        if absent:
+            names.remove(name)
+            print(
+                f"left out: {name}, without {' and '.join(absent)} (pip install '.[libraries]')",
+                file=sys.stderr,
+            )
     if not names:
         sys.exit(f"no benchmark contains {args.only}; there are: " + "; ".join(BENCHMARKS))
     rounds = args.rounds or (2 if args.quick else 5)

@@ -29,6 +29,8 @@ class Benchmark:
 
 
 BENCHMARKS: dict[str, Benchmark] = {}
+NEEDS: dict[str, tuple[str, ...]] = {}
+"""Libraries besides the two sides that a benchmark cannot do without."""
 PAUSE = 0.1  # seconds; more than a collection takes on either side
 
 

@@ -1,11 +1,14 @@
-"""A train step of a linen transformer with dropout and adamw, under JAX and under xlab in its place, in alternating processes.
+"""A train step of a linen transformer with dropout and adamw, under JAX and under xlab in its place.
 
-Needs the extra `libraries`. `python -m tests.benchmarks.linen` prints the processor time of each side and the ratio of the medians:
-importing the runtime and then the libraries, tracing and lowering the step, calling the compiled step.
+python -m tests.benchmarks --only "linen transformer"
+
+Needs the extra `libraries`. What is compared is processor time: importing the runtime and then the libraries, tracing and lowering the
+step, calling the compiled step. One process of its own measures all rows of a round.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import statistics
@@ -14,10 +17,42 @@ import sys
 import time
 from pathlib import Path
 
+from tests.benchmarks.cases import LONG, NEEDS, benchmark
+
 ROOT = Path(__file__).resolve().parents[2]
 GOALS = {"import the runtime": 1.0, "import flax and optax": 1.0, "trace and lower": 0.35, "warm step": 1.0}  # fmt: skip
-SIDES = ("jax", "xlab")
 STEPS = 200
+
+
+@functools.cache
+def measured(side: str) -> dict[str, float]:
+    """Seconds by row, from a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.linen", side],
+        cwd=ROOT,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", "XLAB_NUM_CPU_DEVICES": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["?"])[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def row(what: str, goal: float) -> None:
+    name = f"linen transformer, {what}"
+
+    @benchmark(name, goal, "step" if what == "warm step" else "once")
+    def run(n, quick):
+        return measured(n.name)[what]
+
+    LONG.add(name)
+    NEEDS[name] = ("flax", "optax")
+
+
+for _what, _goal in GOALS.items():
+    row(_what, _goal)
 
 
 def measure(side: str) -> dict[str, float]:
@@ -82,27 +117,5 @@ def measure(side: str) -> dict[str, float]:
     return found
 
 
-def main(rounds: int = 4) -> None:
-    """Measures each side `rounds` times and prints the ratios beside the goals."""
-    told: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
-    for number in range(rounds):
-        for side in SIDES if number % 2 else SIDES[::-1]:
-            done = subprocess.run(
-                [sys.executable, "-m", "tests.benchmarks.linen", side],
-                cwd=ROOT,
-                env={**os.environ, "JAX_PLATFORMS": "cpu"},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            told[side].append(json.loads(done.stdout.splitlines()[-1]))
-    for name, goal in GOALS.items():
-        theirs, ours = (statistics.median(one[name] for one in told[side]) for side in SIDES)
-        print(f"{name:24}{1e3 * theirs:10.1f} ms{1e3 * ours:10.1f} ms{ours / theirs:8.2f}  goal {goal}")  # fmt: skip
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(sys.argv[1])))
-    else:
-        main()
+    print(json.dumps(measure(sys.argv[1])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from tests.benchmarks import arrays, processes  # noqa: F401  add their rows
+from tests.benchmarks import arrays, linen, processes  # noqa: F401  add their rows
 from tests.benchmarks.cases import BENCHMARKS
 from tests.reference.sample import namespaces
 

@@ -21,7 +21,7 @@ from xlab.backend.transfer_guards import between_devices
 from xlab.compile.exchange import exchanged
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, set_from_host
-from xlab.core.avals import ShapedArray, array_converters, aval_of
+from xlab.core.avals import HOST_VALUES, ShapedArray, array_converters, aval_of
 from xlab.core.donation import check_alive
 from xlab.core.key_array import key_sharding
 from xlab.core.refs import Ref
@@ -154,10 +154,6 @@ def host_array(x, aval: ShapedArray) -> np.ndarray:
     if value.dtype == dtypes.float0:  # no data, which a program holds as booleans
         return np.zeros(aval.shape, bool)
     return value if value.dtype == aval.dtype else value.astype(aval.dtype)
-
-
-HOST_VALUES = (np.ndarray, np.generic, bool, int, float, complex)
-"""Values that are on no device."""
 
 
 def from_host(x):

@@ -559,6 +559,8 @@ def _dim_aval(_):
 
 
 aval_makers[SymbolicDim] = _dim_aval
+HOST_VALUES = (np.ndarray, np.generic, bool, int, float, complex)
+"""Classes of values that are on no device."""
 for _python_type in (bool, int, float, complex):
     aval_makers[_python_type] = _scalar_maker(_python_type)
 aval_makers[np.ndarray] = _numpy_aval

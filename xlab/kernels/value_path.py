@@ -13,7 +13,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.core import effects as _effects
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import HOST_VALUES, ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
 from xlab.kernels.interpret import InterpretParams
@@ -57,7 +57,7 @@ def value_effects(interpret: Any) -> frozenset[_effects.Effect]:
 
 def as_typed(x: Any) -> Any:
     """An operand that is of NumPy or Python as an array of the type that programs give it: float64 is float32 to most of them."""
-    if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
+    if isinstance(x, HOST_VALUES):
         return np.asarray(x, aval_of(x).dtype)
     return x
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import HOST_VALUES, ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike
@@ -37,11 +37,7 @@ def convert(operand, new_dtype=None, weak_type: bool = False):
     dtype = aval.dtype if new_dtype is None else new_dtype
     if not dtypes.is_extended(dtype):
         dtype = dtypes.canonicalize_dtype(dtype)
-    if (
-        aval.dtype == dtype
-        and aval.weak_type == weak_type
-        and not isinstance(operand, (bool, int, float, complex, np.generic, np.ndarray))
-    ):
+    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(operand, HOST_VALUES):
         return operand
     for extended, other in ((dtype, aval.dtype), (aval.dtype, dtype)):
         if type(extended) is dtypes.PrimalTangentDType:

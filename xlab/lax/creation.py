@@ -10,7 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.config import config
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import HOST_VALUES, ShapedArray, aval_of
 from xlab.core.hi_types import is_high, raise_value
 from xlab.core.key_array import key_of_words
 from xlab.core.primitive import Primitive
@@ -64,7 +64,7 @@ def _filled(shape, fill_value, dtype, weak, sharding):
         )
     if dtypes.is_extended(dtype) and type(fill_value) in (bool, int, float):
         value = key_of_words(fill_value, dtype)
-    elif isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
+    elif isinstance(fill_value, HOST_VALUES):
         value = scalar_like(fill_value, ShapedArray((), dtype, weak))
         if weak and isinstance(value, np.generic):  # a weak type that no Python number has
             value = convert(value, dtype, True)

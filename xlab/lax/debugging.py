@@ -17,7 +17,7 @@ from xlab import tree as _tree
 from xlab.compile.effects import runtime_tokens
 from xlab.core import effects as _effects
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import aval_of
+from xlab.core.avals import HOST_VALUES, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException
@@ -95,9 +95,7 @@ def _split_static(args, kwargs):
 
 
 def _is_array(x) -> bool:
-    if isinstance(
-        x, (Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex)
-    ) or is_native_array(x):
+    if isinstance(x, (Tracer, KeyArray, *HOST_VALUES)) or is_native_array(x):
         try:
             aval_of(x)
         except (InvalidInputException, OverflowError, TypeError):

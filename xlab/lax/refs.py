@@ -13,11 +13,11 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.placement import HOST_VALUES, host_array, on_default_device
+from xlab.compile.placement import host_array, on_default_device
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core import printing as _printing
-from xlab.core.avals import aval_of, escaped_tracer
+from xlab.core.avals import HOST_VALUES, aval_of, escaped_tracer
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import is_tracer, state

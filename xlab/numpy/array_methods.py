@@ -18,6 +18,7 @@ import numpy as np
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, install_members
+from xlab.core.avals import HOST_VALUES
 from xlab.core.refs import AbstractRef, Ref, in_brackets
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.complexes import complex as complex_
@@ -88,9 +89,9 @@ _accepts: dict[type, bool] = {}
 
 
 def _accepted(cls: type) -> bool:
-    found = _accepts[cls] = issubclass(
-        cls, (ArrayImpl, Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex)
-    ) or hasattr(cls, "__jax_array__")
+    found = _accepts[cls] = issubclass(cls, (ArrayImpl, Tracer, KeyArray, *HOST_VALUES)) or hasattr(
+        cls, "__jax_array__"
+    )
     return found
 
 

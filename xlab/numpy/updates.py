@@ -13,7 +13,7 @@ from xlab.backend import caches
 from xlab.compile.jit import jit
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
-from xlab.core.avals import aval_of
+from xlab.core.avals import HOST_VALUES, aval_of
 from xlab.core.trace import EVAL, state
 from xlab.lax.arithmetic import pow
 from xlab.lax.complexes import real
@@ -448,7 +448,7 @@ def _as(x, dtype, weak: bool | None = None):
     if given != dtype:
         if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):
             x = np.real(x) if isinstance(x, (complex, np.generic, np.ndarray)) else real(x)
-        if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
+        if isinstance(x, HOST_VALUES):
             x = np.asarray(x).astype(dtype)[()]
         else:
             x = convert_element_type(x, dtype)

@@ -22,7 +22,7 @@ from xlab.backend import client
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import aval_of
+from xlab.core.avals import HOST_VALUES, aval_of
 from xlab.core.trace import Tracer
 from xlab.parallel.assemble import make_array_from_callback
 from xlab.parallel.multihost import sync_global_devices
@@ -143,7 +143,7 @@ def _parts(data: Any, directory: Any) -> tuple[str, list[list[tuple[str, np.ndar
     about, parts = [], []
     for path, x in paths:
         if isinstance(x, (KeyArray, Tracer)) or not (
-            is_native_array(x) or isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
+            is_native_array(x) or isinstance(x, HOST_VALUES)
         ):
             why = (
                 "; save xlab.random.key_data(keys), and wrap_key_data after loading"

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.compile.placement import HOST_VALUES
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
-from xlab.core.avals import aval_of
+from xlab.core.avals import HOST_VALUES, aval_of
 from xlab.core.hi_types import is_high
 from xlab.interpreters import ad
 from xlab.transforms.arguments import FlatFunction, as_array, check_callable

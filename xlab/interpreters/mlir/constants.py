@@ -11,7 +11,7 @@ import numpy as np
 
 from xlab.backend.arrays import ArrayImpl
 from xlab.core.array import is_native_array
-from xlab.core.avals import array_converters, aval_of
+from xlab.core.avals import HOST_VALUES, array_converters, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Literal, open_jaxpr, subjaxprs_of_params
 from xlab.core.key_array import KeyArray
 
@@ -24,7 +24,7 @@ INLINE_INTEGERS_LIMIT = 16384
 
 def host_value(x):
     """A concrete value as a NumPy array."""
-    if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
+    if isinstance(x, HOST_VALUES):
         return np.asarray(x)
     if type(x) in array_converters:
         return host_value(array_converters[type(x)](x))

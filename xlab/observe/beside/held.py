@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xlab.compile.tracing import own
+from xlab.core.avals import HOST_VALUES
 from xlab.observe.beside import recognize
 
 HOLD_NUMBERS = ("equinox",)
@@ -87,8 +88,7 @@ def without(what: Callable, held: Held) -> Callable:
 
 
 def _is_result(x: Any) -> bool:
-    numbers = (np.ndarray, np.generic, bool, int, float, complex)
-    return recognize.is_theirs(x) or recognize.is_traced(x) or isinstance(x, numbers)
+    return recognize.is_theirs(x) or recognize.is_traced(x) or isinstance(x, HOST_VALUES)
 
 
 def _flatten(tree: Any) -> tuple[list[Any], Any]:
