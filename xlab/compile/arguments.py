@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import operator
@@ -16,7 +15,7 @@ from xlab.compile import layouts
 from xlab.compile.devices import check_memory, is_compatible, leaves_room
 from xlab.compile.placement import as_sharding, is_open
 from xlab.compile.resolve import LoweringRequest
-from xlab.compile.tracing import TracedProgram, argument_names, function_name, result_name
+from xlab.compile.tracing import TracedProgram, argument_names, function_name, result_namer
 from xlab.core.array import is_native_array
 from xlab.core.avals import aval_of, value_and_type
 from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
@@ -174,8 +173,8 @@ class JitArguments:
             given if is_open(asked) and given is not None and leaves_room(asked, given) else asked
             for asked, given in zip(ins, placements)
         )
-        for i, (asked, given) in enumerate(zip(ins, placements)):
-            aval = program.closed.in_avals[i]
+        avals = program.closed.in_avals
+        for i, (asked, given, aval) in enumerate(zip(ins, placements, avals)):
             if (
                 asked is not None
                 and given is not None
@@ -208,7 +207,7 @@ class JitArguments:
             out_shardings=outs,
             donated=donated,
             keep_unused=keep_unused,
-            result_name=functools.partial(result_name, program.out_tree),
+            result_name=result_namer(program.out_tree),
             context_mesh=get_concrete_mesh(),
             compiler_options=compiler_options,
             in_layouts=layouts.pad_layouts(in_layouts, len(ins)),

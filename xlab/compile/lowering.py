@@ -8,6 +8,7 @@ from typing import Any
 from xlab import events
 from xlab.backend.compiling import annotation
 from xlab.backend.values import fresh, record_class, replaced
+from xlab.collector import in_strides
 from xlab.compile import effects as _effects
 from xlab.compile import layouts, logs
 from xlab.compile.devices import PlaceholderDevice, concretize_sharding
@@ -71,6 +72,7 @@ def set_rewriter(rewrite: Callable[[ClosedJaxpr], ClosedJaxpr] | None) -> None:
     rewriter = rewrite
 
 
+@in_strides()
 def lower(closed: ClosedJaxpr, name: str, request: LoweringRequest) -> MeshComputation:
     """Decides devices and shardings, drops unused arguments and emits StableHLO."""
     layouts.note((*request.in_layouts, *request.out_layouts))

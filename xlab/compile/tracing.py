@@ -195,8 +195,19 @@ def result_names(out_tree) -> tuple[str, ...]:
 
 def result_name(out_tree, i: int) -> str:
     """The name of a flat result, or its number where there is no such path."""
-    names = result_names(out_tree)
-    return names[i] if i < len(names) else f"result {i}"
+    return result_namer(out_tree)(i)
+
+
+def result_namer(out_tree) -> Callable[[int], str]:
+    """The `result_name` of each result of one structure, which is looked up once, and only if one is asked for."""
+    names: tuple[str, ...] = ()
+
+    def name(i: int) -> str:
+        nonlocal names
+        names = names or result_names(out_tree)
+        return names[i] if i < len(names) else f"result {i}"
+
+    return name
 
 
 def trace_program(

@@ -376,15 +376,22 @@ def subjaxprs_of_params(params: dict) -> Iterator[tuple[str, Jaxpr | ClosedJaxpr
                     yield f"{name}[{i}]", item
 
 
+_PLAIN = frozenset({type(None), bool, int, float, str})
+"""What most parameters are, and no program."""
+
+
 def inner_jaxprs(params: dict) -> Sequence[Jaxpr]:
     """The open jaxprs among an equation's parameters, as `subjaxprs_of_params` finds them, without names."""
     found: list[Jaxpr] | None = None
     for value in params.values():
+        kind = value.__class__
+        if kind in _PLAIN:
+            continue
         if isinstance(value, (ClosedJaxpr, Jaxpr)):
             found = [*(found or ()), open_jaxpr(value)]
         elif isinstance(value, (tuple, list)):
             for item in value:
-                if isinstance(item, (ClosedJaxpr, Jaxpr)):
+                if item.__class__ not in _PLAIN and isinstance(item, (ClosedJaxpr, Jaxpr)):
                     found = [*(found or ()), open_jaxpr(item)]
     return found or ()
 
