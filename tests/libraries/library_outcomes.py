@@ -5,8 +5,10 @@ It stands on the path by itself, without the package around it: some libraries h
 
 import json
 import os
+import random
 import zlib
 
+import numpy as np
 import pytest
 
 try:
@@ -29,6 +31,14 @@ def pytest_collection_modifyitems(config, items):
         kept = [zlib.crc32(item.nodeid.encode()) % n == k - 1 for item in items]
         config.hook.pytest_deselected(items=[i for i, keep in zip(items, kept) if not keep])
         items[:] = [i for i, keep in zip(items, kept) if keep]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Tests that draw their parameters without a seed draw the same on both sides, whichever other tests run."""
+    seed = zlib.crc32(item.nodeid.encode())
+    random.seed(seed)
+    np.random.seed(seed)
 
 
 def pytest_configure(config):

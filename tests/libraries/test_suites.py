@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.libraries import __main__ as command
@@ -74,3 +76,11 @@ def test_runs_beside_each_other_have_files_of_their_own():
     given = (), ("--shard", "1/3"), ("--shard", "2/3")
     assert len({suite.base("xlab", g) for suite in (whole, part) for g in given}) == 6
     assert "shard" in whole.base("xlab", given[1]).name
+
+
+def test_draws_without_a_seed_are_those_of_the_test():
+    drawn = {}
+    for name in ("t.py::a", "t.py::b", "t.py::a"):
+        library_outcomes.pytest_runtest_setup(SimpleNamespace(nodeid=name))
+        drawn.setdefault(name, []).append((np.random.random(), random.random()))
+    assert len(set(drawn["t.py::a"])) == 1 and drawn["t.py::a"][0] != drawn["t.py::b"][0]
