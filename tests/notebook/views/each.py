@@ -29,3 +29,16 @@ def of_views(report: r.Report) -> dict[type[r.Record], r.Record]:
             *made,
         )
     }
+
+
+def full(report: r.Report) -> r.Report:
+    """The sample with something in every tab."""
+    return report.replace(
+        costs=(sample.step_cost(report),),
+        findings=sample.findings(),
+        patterns=sample.patterns(),
+        timelines=(sample.timeline(report),),
+        processes=(sample.processes(),),
+        targets=(sample.scheduled(),),
+        kernels=(sample.kernel(report),),
+    )

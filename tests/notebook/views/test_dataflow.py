@@ -234,7 +234,7 @@ def test_collectives_of_repeated_layers_say_so():
     )
     found = tuple(r.Transfer("all_reduce", bytes_in=8, equation=n) for n in (1, 5, 9))
     drawn = html(dataflow.transfers_panel(found, None, dataflow_data.layers_of((program,))))
-    assert "3 × line</button><small class='xl-of-layers'>block ×3</small>" in drawn
+    assert "3 × line</span><small class='xl-of-layers'>block ×3</small>" in drawn
     assert "block" not in html(
         dataflow.transfers_panel((*found, found[0].replace(equation=99)), None)
     )

@@ -168,7 +168,7 @@ def row(
             "td",
             None,
             h(
-                "button",
+                "span",
                 {
                     "class": "xl-pick",
                     "data-transfer": index,
@@ -212,7 +212,7 @@ def row(
         h(
             "td",
             {"class": "n", "title": t.source.text.strip() if t.source and not folded else None},
-            h("button", {"class": "xl-pick xl-fold"}, f"{len(group)} × line {line}".strip())
+            h("span", {"class": "xl-pick xl-fold"}, f"{len(group)} × line {line}".strip())
             if leads
             else line,
             h("small", {"class": "xl-of-layers"}, layers) if leads and layers else None,

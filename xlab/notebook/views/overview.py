@@ -74,7 +74,6 @@ def bar_node(parts: dict[str, float], origin: str) -> Node:
             h(
                 "a",
                 {
-                    "href": "#",
                     "data-go": {"communication": "collectives", "waiting": "collectives"}.get(
                         name, "timings" if name == "dispatch" else "program"
                     ),
@@ -117,7 +116,7 @@ def _share(part: float, back: float, whole: float) -> Node:
 
 
 def _link(text: str, tab: str, program: int, equation: int) -> Node:
-    return h("a", {"href": "#", "data-go": tab, "data-key": key(program, equation)}, text)
+    return h("a", {"data-go": tab, "data-key": key(program, equation)}, text)
 
 
 def tree_node(cost: StepCost) -> Node | None:
@@ -210,7 +209,7 @@ def memory_node(cost: StepCost) -> Node | None:
     return h(
         "p",
         {"class": "xl-fit"},
-        h("a", {"href": "#", "data-go": "memory"}, "memory"),
+        h("a", {"data-go": "memory"}, "memory"),
         f" {size_text(cost.peak)}{of} per device{share} ",
         h("span", {"class": "xl-fit-bar"}, h("i", {"style": f"width:{decimal(100 * part)}%"}))
         if has

@@ -133,7 +133,7 @@ def notice_node(n: Notice) -> Node:
         h("b", None, sign),
         h(
             "a",
-            {"href": "#", "data-go": n.tab, "data-key": key(n.program, n.equation)},
+            {"data-go": n.tab, "data-key": key(n.program, n.equation)},
             n.text + where,
         ),
         h("span", None, h("b", None, " Fix: "), n.fix) if n.fix else None,

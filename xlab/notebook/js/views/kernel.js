@@ -294,7 +294,7 @@ export function mountKernel(host, given, model, bin, say = () => {}) {
     const side = (i) => `core ${r.cores[i]} ${r.kinds[i] === "read" ? "reads" : r.kinds[i] === "accum" ? "adds to" : "writes"} ${sliceText(r.ref, r.slices[i])}`;
     return `${side(0)} and ${side(1)}, in no order`;
   }
-  const raceNodes = () => (kernel.run.races || []).slice(0, 20).map((r) => h("p", { class: "xl-error" }, h("b", {}, "✕ race "), h("button", { type: "button", class: "xl-kernel-pick", click: () => (byStep && kernel.several ? toggle(false) : 0, goTime(Math.max(...(r.times || [0])))) }, raceText(r)),
+  const raceNodes = () => (kernel.run.races || []).slice(0, 20).map((r) => h("p", { class: "xl-error" }, h("b", {}, "✕ race "), h("span", { role: "button", tabindex: "0", class: "xl-kernel-pick", click: () => (byStep && kernel.several ? toggle(false) : 0, goTime(Math.max(...(r.times || [0])))) }, raceText(r)),
     r.shortest?.length ? h("span", { class: "xl-dim" }, `  shortest schedule that shows it: ${scheduleText(r.shortest)}`) : null));
   const scheduleText = (cores) => {
     const parts = [];

@@ -3,6 +3,7 @@ import { build, h, listen } from "../kit/dom.js";
 import { followTheme } from "./host.js";
 import { swell } from "./swell.js";
 import { lightElements, makeBus } from "../kit/bus.js";
+import { letMark } from "../kit/marking.js";
 import { mountOf } from "../kit/panels.js";
 import { usual } from "../kit/usual.js";
 import { watched } from "./presence.js";
@@ -83,6 +84,7 @@ export function enliven(root, data, model) {
   const tabs = new Map();
   root.classList.add("xl-live");
   followTheme(root, bin);
+  letMark(root, bin);
   const programOf = (key) => programs.find((p) => key?.startsWith(`${p.index}:`));
   lightElements(root, bus, (key) => programOf(key)?.data.name, (lit) => {
     for (const [name, tab] of tabs) tab.classList.toggle("xl-has", lit.some((node) => node.closest(".xl-panel")?.dataset.tab === name));
