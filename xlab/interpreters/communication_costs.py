@@ -21,11 +21,13 @@ AXIS_ALGORITHMS = {"axes": "all axes at once", "per_axis": "one axis after the o
 
 @dataclass(frozen=True)
 class Interconnect:
-    """A connection: `alpha` microseconds per message, `beta` bytes per microsecond in each direction."""
+    """A connection: `alpha` microseconds per message, `beta` bytes per microsecond in each direction, and `start` microseconds for each
+    collective before its first message, as where all devices wait for one another."""
 
     name: str
     alpha: float
     beta: float
+    start: float = 0.0
 
 
 LINKS = {
@@ -74,7 +76,9 @@ class Price(NamedTuple):
     def us(self, link: Interconnect) -> float:
         """Microseconds."""
         return (
-            self.steps * (link.alpha + self.size / link.beta) + self.load / (self.links * link.beta)
+            link.start
+            + self.steps * (link.alpha + self.size / link.beta)
+            + self.load / (self.links * link.beta)
             if self.steps
             else 0.0
         )
@@ -161,12 +165,15 @@ def cost(
 
     >>> cost("all_gather", 8, 1000, algorithm="axes", sizes=(4, 2), link=Interconnect("example", 1.0, 1000.0))[0]
     7.5
+    >>> cost("collective_permute", 4, 1000, link=Interconnect("example", 1.0, 1000.0, start=5.0))
+    (7.0, 'start 5 µs, hα + L/β = 1·1 µs + 1,000 B/(1 GB/s) = 7 µs')
     """
+    start = f"start {link.start:g} µs, " if link.start else ""
     if by_pairs(kind):
         load = bytes_in if load is None else load
-        us = hops * link.alpha + load / link.beta if hops else 0.0
+        us = link.start + hops * link.alpha + load / link.beta if hops else 0.0
         return us, (
-            f"{collectives[kind].formula} = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs"
+            f"{start}{collectives[kind].formula} = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs"
         )
     found = price(kind, n, bytes_in, algorithm, sizes)
     if n < 2 or found is None:
@@ -178,7 +185,7 @@ def cost(
     written = f"{AXIS_ALGORITHMS.get(used, used)}: {found.formula} with n={ranks}{links}"
     return (
         us,
-        f"{written}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs",
+        f"{start}{written}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs",
     )
 
 

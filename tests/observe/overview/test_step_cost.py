@@ -158,6 +158,108 @@ def test_bytes_take_what_memory_of_that_much_gives():
     assert us(slow, lambda x: x.max()) == 128 + 3 * 4
 
 
+def test_what_one_loop_reads_twice_is_read_once():
+    c = observe.cost(lambda x, y: x * y + 0.5 * x - y, X, X, machine=PLAIN, compile=False)
+    assert sum(e.nbytes for e in c.equations) == 3 * X.nbytes
+    # Two loops that a value in memory lies between read it each for itself.
+    c = observe.cost(lambda x: (x + 1, jnp.exp(x).sum(-1)), X, machine=PLAIN, compile=False)
+    assert sum(e.nbytes for e in c.equations) == 3 * X.nbytes + 4 * len(X)
+
+
+def test_a_loop_takes_the_longer_of_all_its_arithmetic_and_all_its_bytes():
+    f = lambda x: (x + 1) * 2 - 3
+    us = lambda m: observe.cost(f, X, machine=m, compile=False).compute_us
+    assert us(PLAIN) == 2 * X.nbytes  # 96 operations meanwhile
+    assert us(PLAIN.replace(vector=1e5)) == 3 * X.size * 10
+
+
+def test_a_function_adds_what_was_measured_of_it_to_its_loop():
+    m = PLAIN.replace(rates=(("tanh", 1.0, 1e6), ("exp", 1.0, 1e5)))
+    us = lambda f: observe.cost(f, X, machine=m, compile=False).compute_us
+    assert us(jnp.tanh) == 2 * X.nbytes + X.size
+    assert us(jnp.exp) == 2 * X.nbytes + 10 * X.size
+    assert us(jnp.sin) == 2 * X.nbytes  # never measured: it takes part in the longer of both
+
+
+def test_sizes_between_those_measured_have_rates_between():
+    rates = (("product f32", 1e3, 1e5), ("product f32", 1e5, 1e7), ("product f32 over rows", 1e3, 1e4), ("product f32 batched", 1e3, 5e4))  # fmt: skip
+    m = PLAIN.replace(rates=rates, bandwidth=1e30)
+    us = lambda f, *given: observe.cost(f, *given, machine=m, compile=False).compute_us
+    square = lambda n: np.ones((n, n), np.float32)
+    assert us(lambda a: a @ a, square(4)) == pytest.approx(128 / 1e5 * 1e6)
+    work = 2.0 * 20**3
+    assert us(lambda a: a @ a, square(20)) == pytest.approx(1e6 * work / (1e5 * work / 1e3))
+    assert us(lambda a, b: a.T @ b, X, X) == pytest.approx(2 * 8 * 8 * 4 / 1e4 * 1e6)
+    assert us(lambda a: a @ a, np.ones((3, 4, 4), np.float32)) == pytest.approx(3 * 128 / 5e4 * 1e6)
+
+
+def test_a_transpose_is_part_of_the_product_beside_it():
+    m = PLAIN.replace(rates=(("transpose", 1.0, 1e3), ("transpose alone", 1.0, 1e4)))
+    us = lambda f, *given: observe.cost(f, *given, machine=m, compile=False).compute_us
+    product = us(lambda x, w: x @ w, X, W)
+    assert us(lambda x, w: x @ w.T, X, W.T.copy()) == product
+    assert us(lambda x, w: (x @ w).T, X, W) == product
+    assert us(lambda x: x.T, X) == 1e6 * X.size / 1e4
+    assert us(lambda x: x.T + 1, X) == 1e6 * X.size / 1e3 + X.size
+    kept = np.ones((2, 3, 4), np.float32)
+    assert us(lambda x: x.transpose(1, 0, 2), kept) == 2 * kept.nbytes
+
+
+def test_a_transpose_behind_a_sum_over_devices_stays(mesh):
+    m = PLAIN.replace(rates=(("transpose", 1.0, 1e3),))
+    put = lambda x, *spec: xlab.device_put(x, NamedSharding(mesh, P(*spec)))
+    a, b = (put(np.ones((8, 4), np.float32), "data") for _ in range(2))
+    f = xlab.jit(lambda a, b: 2 * (a.T @ b).T)
+    found = by_primitive(observe.cost(f, a, b, machine=m))
+    assert found["transpose"].us >= 1e6 * 16 / 1e3
+    whole = observe.cost(f, np.ones((8, 4), np.float32), np.ones((8, 4), np.float32), machine=m)
+    assert "transpose" not in by_primitive(whole) or by_primitive(whole)["transpose"].us == 0
+
+
+def test_results_are_written_into_new_memory_and_other_values_are_not():
+    m = PLAIN.replace(memory_rates=((1, 1e6, 1e5),))
+    us = lambda f, *given: observe.cost(f, *given, machine=m, compile=False).compute_us
+    assert us(lambda x: x + 1, X) == pytest.approx(X.nbytes + 10 * X.nbytes)
+    # The product between lies in memory too, but is no result.
+    between = us(lambda x, w: jnp.exp(x @ w), X, W) - us(lambda x, w: x @ w, X, W)
+    assert between == pytest.approx(2 * 4 * 4 * 2)
+
+
+def test_results_inside_of_shard_map_are_results(mesh):
+    m = PLAIN.replace(memory_rates=((1, 1e6, 1e5),))
+    f = xlab.shard_map(lambda x: -x, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+    c = observe.cost(f, np.ones((8, 4), np.float32), machine=m, compile=False)
+    assert by_primitive(c)["neg"].us == pytest.approx(32 + 320)
+
+
+def test_short_operations_of_devices_share_cores_better_than_long_ones(mesh):
+    m = PLAIN.replace(share=1.0, shares=((100.0, 4.0), (10_000.0, 1.0)))
+    assert [m.part(8, us) for us in (1.0, 100.0, 1000.0, 1e6)] == [0.5, 0.5, 0.25, 0.125]
+    f = xlab.shard_map(lambda x: x * 2, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
+    us = lambda n: observe.cost(xlab.jit(f), np.ones(n, np.float32), machine=m).compute_us
+    assert us(10) == pytest.approx(2 * 80) and us(10_000) == pytest.approx(8 * 80_000)
+
+
+def test_a_collective_starts_when_all_have_come(mesh):
+    f = xlab.shard_map(
+        lambda x: lax.ppermute(x, "data", [(i, (i + 1) % 4) for i in range(4)]),
+        mesh=mesh, in_specs=P("data"), out_specs=P("data"),
+    )  # fmt: skip
+    x = np.ones((8, 4), np.float32)
+    us = lambda m: observe.cost(f, x, machine=m, compile=False).communication_us
+    assert us(PLAIN.replace(start_us=50.0)) == us(PLAIN) + 50
+
+
+def test_few_elements_reduced_are_slower_where_that_was_measured():
+    m = PLAIN.replace(rates=(("reduction", 1.0, 1e6), ("reduction of few", 1.0, 1e3)))
+    us = lambda *shape: (
+        observe.cost(
+            lambda x: x.sum(-1), np.ones(shape, np.float32), machine=m, compile=False
+        ).compute_us
+    )
+    assert us(4, 8) == 1e6 * 28 / 1e3 and us(4, 100) < 1e4
+
+
 def test_machines_by_name():
     assert not machines.default_cpu().measured and "not measured" in machines.default_cpu().note
     assert observe.machine("tpu:v5e:4x4") == observe.machine("tpu:v5e")
@@ -184,6 +286,11 @@ def test_a_calibration_is_kept_and_read_again(tmp_path, monkeypatch):
     assert made.measured and observe.machine() == made
     assert min(r for _, r in made.matrix) > 0 and made.bandwidth > 0 and made.dispatch_us > 0
     assert made.share >= 1 and made.alpha > 0 and made.beta > 0
+    assert min(rate for _, _, rate in made.rates) > 0
+    assert {"tanh", "product f32 over rows", "transpose alone"} <= {
+        name for name, _, _ in made.rates
+    }
+    assert all(share >= 1 for _, share in made.shares) and made.start_us >= 0
     monkeypatch.setattr(machines, "_calibrated", [])
     assert observe.calibrate(file) == made == observe.machine()
     file.write_text(json.dumps(observe.memory(lambda x: x, X).to_json()))

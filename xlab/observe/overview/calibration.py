@@ -1,7 +1,7 @@
 """Measures what this machine can do, in less than a minute.
 
-Each number is measured alone, and what a call takes is not in it. What several
-virtual devices do at once is measured too, since they share the cores of one host.
+Each number is measured alone, and what a call takes is not in it. What several virtual devices do at once is measured too, since they share
+the cores of one host: how many devices' work is done at once, for short operations and for long ones, and what a collective among them takes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from xlab.backend import client
 from xlab.compile.jit import jit
 from xlab.core.dtypes import canonicalize_dtype
 from xlab.observe.overview.machines import default_cpu, remember
+from xlab.observe.overview.rates import Timed, call_seconds, product_seconds, rated, rates_of
 from xlab.observe.programs.recorder import paused
 from xlab.observe.records.base import Record
 from xlab.observe.records.machine import Machine
@@ -37,7 +38,7 @@ the host system gives anew for each call."""
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 24
 """How often each program is timed."""
-SECONDS = 20
+SECONDS = 30
 """After these the rounds end."""
 
 
@@ -49,8 +50,9 @@ def calibrate(file: str | os.PathLike[str] | None = None, *, again: bool = False
         again: measure although the file is there.
 
     Returns:
-        The machine as a record: rates of products by dtype, of other arithmetic and of exponentials, of reductions, transforms and sorts, bandwidth
-        of the memory for small, large and very large values, what an operation and a call take, and what a message between the devices takes.
+        The machine as a record: rates of products by dtype, of other arithmetic, of functions as `exp`, of reductions, convolutions, transposes,
+        transforms and sorts, most of them at several sizes; bandwidth of the memory for small, large and very large values; what an operation and
+        a call take; how many devices' work is done at once, what a collective among them takes before it sends, and what a message takes.
 
     Raises:
         ValueError: the file has something else.
@@ -71,63 +73,65 @@ def calibrate(file: str | os.PathLike[str] | None = None, *, again: bool = False
 
 def _measured() -> Machine:
     timed: dict[str, Timed] = {}
-    timed["call"] = Timed(jit(_plus_one), jnp.ones(4))
+    timed["call"] = Timed(jit(_plus_one), (jnp.ones(4),))
     products = [
         (name, dtype)
         for name, dtype in (("f32", np.float32), ("bf16", jnp.bfloat16), ("f64", np.float64))
         if canonicalize_dtype(dtype) == np.dtype(dtype)
     ]
     for name, dtype in products:
-        timed[name] = Timed(jit(_square), jnp.ones((SIZE, SIZE), dtype))
+        timed[name] = Timed(jit(_square), (jnp.ones((SIZE, SIZE), dtype),))
     half = jnp.full(ELEMENTS, 0.5)
-    sizes = [ELEMENTS // 4, 3 * ELEMENTS, 16 * ELEMENTS]
-    for n in sizes:
-        timed[f"one {n}"] = Timed(jit(_plus_one), jnp.ones(n))
-        timed[f"read {n}"] = Timed(jit(lambda x: x @ x[0]), jnp.ones((-(-n // 512), min(n, 512))))
+    sizes = {ELEMENTS // 16: 16, ELEMENTS // 4: 16, 3 * ELEMENTS: 4, 16 * ELEMENTS: 2}
+    for n, more in sizes.items():
+        for times in (1, 1 + more):
+            timed[f"{times} of {n}"] = Timed(_copies(times), (jnp.ones(n),))
     rows = jnp.reshape(half, (32, -1))
-    timed["reduced"] = Timed(jit(lambda x: x.sum(-1)), rows)
-    timed["transformed"] = Timed(jit(jnp.fft.fft), lax.complex(rows, rows))
-    timed["sorted"] = Timed(jit(jnp.sort), jnp.sin(jnp.arange(ELEMENTS / 16)))
-    timed["added"] = Timed(jit(_additions), half)
-    timed["tanh"] = Timed(jit(jnp.tanh), half)
+    timed["reduced"] = Timed(jit(lambda x: x.sum(-1)), (rows,))
+    timed["transformed"] = Timed(jit(jnp.fft.fft), (lax.complex(rows, rows),))
+    timed["sorted"] = Timed(jit(jnp.sort), (jnp.sin(jnp.arange(ELEMENTS / 16)),))
+    timed["added"] = Timed(jit(_additions), (half,))
+    timed["tanh"] = Timed(jit(jnp.tanh), (half,))
     few, more = 4, 68
     timed["few"], timed["more"] = (
-        Timed(_in_a_row(n), jnp.ones((32, 32)), often=4) for n in (few, more)
+        Timed(_in_a_row(n), (jnp.ones((32, 32)),), often=4) for n in (few, more)
     )
     image, filters = jnp.ones((8, 16, 32, 32)), jnp.ones((16, 16, 3, 3))
-    timed["convolved"] = Timed(jit(lambda x: lax.conv(x, filters, (1, 1), "SAME")), image)
+    timed["convolved"] = Timed(jit(lambda x: lax.conv(x, filters, (1, 1), "SAME")), (image,))
     positive = jnp.asarray(np.eye(SIZE, dtype=np.float32) + 1 / SIZE)
-    timed["factor"] = Timed(jit(jnp.linalg.cholesky), positive)
+    timed["factor"] = Timed(jit(jnp.linalg.cholesky), (positive,))
+    alone = rated(ELEMENTS)
+    timed |= {name: p.timed for name, p in alone.items()}
     devices = client.devices("cpu")
     if len(devices) > 1:
         timed |= _together(devices)
     spent = least(timed)
     call = spent["call"]
-    one = lambda name: max(1e-7, spent[name] - call)
+    working = max(call, call_seconds(alone, spent))
+    one = lambda name: max(1e-7, spent[name] - working)
     shuffled = ELEMENTS // 16
-    memory_rates = [(4 * n, *_rates(4 * n, one(f"one {n}"), one(f"read {n}"))) for n in sizes]
+    memory_rates = [
+        (4 * n, *_rates(4 * n, one(f"1 of {n}"), one(f"{1 + more} of {n}"), more))
+        for n, more in sizes.items()
+    ]
     matrix = tuple((name, 2.0 * SIZE**3 / one(name)) for name, _ in products)
     default = default_cpu()
-    share, alpha, beta, each = 0.0, default.alpha, default.beta, 0.0
-    if len(devices) > 1:
-        share, alpha, beta, each = _shared(len(devices), spent, 2.0 * SIZE**3 / matrix[0][1])
-    return Machine(
+    rates = rates_of(alone, {name: one(name) for name in alone})
+    machine = Machine(
         "cpu",
         f"measured on this machine: {os.cpu_count()} cores, {len(devices)} devices",
         matrix,
         vector=64 * ELEMENTS / one("added"),
         transcendental=ELEMENTS / one("tanh"),
-        bandwidth=2 * 4 * sizes[1] / one(f"one {sizes[1]}"),
+        bandwidth=2 * 4 * 3 * ELEMENTS / one(f"1 of {3 * ELEMENTS}"),
         operation_us=max(
             0.05,
             1e6 * ((spent["more"] - spent["few"]) / (more - few) - 2 * 32**3 / matrix[0][1]),
         ),
         dispatch_us=1e6 * call,
-        dispatch_device_us=each,
-        alpha=alpha,
-        beta=beta,
+        alpha=default.alpha,
+        beta=default.beta,
         memory=default.memory,
-        share=share,
         measured=True,
         convolution=2.0 * 8 * 16 * 32 * 32 * 16 * 9 / one("convolved"),
         decomposition=SIZE**3 / 3 / one("factor"),
@@ -136,18 +140,25 @@ def _measured() -> Machine:
         transform=5 * ELEMENTS * math.log2(ELEMENTS // 32) / one("transformed"),
         serial=shuffled * math.log2(shuffled) / one("sorted"),
         memory_rates=tuple(memory_rates),
+        rates=rates,
     )
+    return _shared(machine, len(devices), spent) if len(devices) > 1 else machine
 
 
-def _rates(size: int, one: float, read: float) -> tuple[float, float]:
-    """Bytes read and written a second, from the seconds in which an array of this size is made of another, and in which one is only read.
+def _rates(size: int, one: float, many: float, more: int) -> tuple[float, float]:
+    """Bytes read a second, and bytes of results written, from the seconds of one copy of so many bytes and of `more` copies more.
 
-    >>> _rates(8, 3.0, 1.0)
-    (8.0, 4.0)
+    >>> _rates(8, 3.0, 5.0, 2)
+    (16.0, 3.2)
     """
-    # Writing takes as long as reading at least, since what is written over is read first.
-    read = min(read, one / 2)
+    # What is read and written inside of a program stays where it is, while a result is memory that is given anew. A result is no faster.
+    read = min(max(many - one, 0.05 * many) / more, one) / 2
     return size / read, size / (one - read)
+
+
+def _copies(times: int) -> Callable:
+    """A value read and written so often, one time after the other."""
+    return jit(lambda x: lax.fori_loop(0, times, lambda i, x: x + 1, x))
 
 
 def _square(x: Any) -> Any:
@@ -176,39 +187,37 @@ def _in_a_row(n: int) -> Callable:
     return jit(program)
 
 
-class Timed(NamedTuple):
-    """A program to time, its argument, and how often it is called in a round."""
-
-    program: Callable
-    x: Any
-    often: int = 1
-
-
 def least(timed: Mapping[str, Timed]) -> dict[str, float]:
     """Seconds of a call of each program, the least of many: what else goes on can only add to it.
 
     All have their turn in each round, so that what goes on meanwhile does not make one of them slow beside the others.
     """
-    for program, x, _ in timed.values():
-        wait(program(x))
+    for program, args, _ in timed.values():
+        wait(program(*args))
     found = dict.fromkeys(timed, math.inf)
     begin = events.clock()
     for n in range(MOST_ROUNDS):
         if n >= LEAST_ROUNDS and events.clock() - begin > 1e9 * SECONDS:
             break
-        for name, (program, x, often) in timed.items():
-            wait(program(x))  # it is in the caches as in a loop of steps
+        for name, (program, args, often) in timed.items():
+            wait(program(*args))  # it is in the caches as in a loop of steps
             for _ in range(often):
                 start = events.clock()
-                wait(program(x))
+                wait(program(*args))
                 found[name] = min(found[name], (events.clock() - start) / 1e9)
     return found
 
 
-SMALL, LARGE = 64, 1 << 18
-"""Elements on each device of the messages that are timed."""
-TURNS = {"products": 4, "small": 20, "large": 6}
+SMALL, LARGE = 64, 1 << 20
+"""Elements on each device of the messages that are timed: nearly none, and more than caches have."""
+TURNS = {"short": 40, "long": 4, "small": 20, "hop": 20, "large": 4}
 """How often a loop does what is timed."""
+
+
+def _sides() -> tuple[int, int]:
+    """Rows of the matrices that all devices multiply at once: of a short operation and of a long one, both timed alone too."""
+    side = math.isqrt(ELEMENTS)
+    return max(4, side // 8), max(4, side // 2)
 
 
 def _together(devices: Any) -> dict[str, Timed]:
@@ -221,24 +230,42 @@ def _together(devices: Any) -> dict[str, Timed]:
         loop = lambda x: lax.fori_loop(0, times, lambda i, x: body(x), x)
         lies = PartitionSpec("d")
         mapped = shard_map(loop, mesh=mesh, in_specs=lies, out_specs=lies, check_vma=False)
-        return Timed(jit(mapped), device_put(x, split))
+        return Timed(jit(mapped), (device_put(x, split),))
 
     total = lambda x: lax.psum(x, "d") * (1 / n)
-    product = lambda x: x @ x * (1 / SIZE)
+    around = [(i, (i + 1) % n) for i in range(n)]
+    short, long = _sides()
+    product = lambda x: x @ x * (1 / len(x))
     return {
         "each": on_each(_plus_one, jnp.ones(4 * n), 1),
-        "products": on_each(product, jnp.ones((n * SIZE, SIZE)), TURNS["products"]),
+        "short": on_each(product, jnp.ones((n * short, short)), TURNS["short"]),
+        "long": on_each(product, jnp.ones((n * long, long)), TURNS["long"]),
         "small": on_each(total, jnp.ones(n * SMALL), TURNS["small"]),
+        "hop": on_each(lambda x: lax.ppermute(x, "d", around), jnp.ones(n * SMALL), TURNS["hop"]),
         "large": on_each(total, jnp.ones(n * LARGE), TURNS["large"]),
     }
 
 
-def _shared(n: int, spent: Mapping[str, float], one: float) -> tuple[float, float, float, float]:
-    """How many devices' work is done at once, what a message takes, and what a call takes for each device more."""
+def _shared(machine: Machine, n: int, spent: Mapping[str, float]) -> Machine:
+    """The machine with how many devices' work is done at once, what a collective takes, and what a call takes for each device more."""
     each = spent["each"]
     turn = {name: max(1e-9, spent[name] - each) / times for name, times in TURNS.items()}
-    share = min(float(n), max(1.0, n * one / turn["products"]))
+    shares = []
+    for name, side in zip(("short", "long"), _sides()):
+        alone = product_seconds(machine.rates, side)
+        shares.append((1e6 * alone, min(float(n), max(1.0, n * alone / turn[name]))))
+    # A permutation sends one message after all have come together, a sum by a ring many.
     steps = 2 * (n - 1)
-    alpha = 1e6 * turn["small"] / steps
-    beta = (4 * LARGE / n) / max(1e-3, 1e6 * turn["large"] / steps - alpha)
-    return share, alpha, beta, max(0.0, 1e6 * (each - spent["call"]) / (n - 1))
+    small, hop = 1e6 * turn["small"], 1e6 * turn["hop"]
+    alpha = max(0.01, (small - hop) / (steps - 1) if n > 2 else 0.0)
+    start = max(0.0, min(small - steps * alpha, hop - alpha))
+    bytes_each = 4 * LARGE / n
+    beta = bytes_each / max(1e-3, (1e6 * turn["large"] - start) / steps - alpha)
+    return machine.replace(
+        dispatch_device_us=max(0.0, 1e6 * (each - spent["call"]) / (n - 1)),
+        share=shares[-1][1],
+        shares=tuple(shares),
+        start_us=start,
+        alpha=alpha,
+        beta=beta,
+    )

@@ -2,7 +2,8 @@
 
 Programs that are called once are part of their caller, as they are for the compiler; the bodies of loops and branches stand by themselves.
 What is fused is guessed: elementwise operations with what they read and what reads them, reductions with what they read. A value between
-two that are fused is neither written nor read.
+two that are fused is neither written nor read, and what several of them read is read once. The transpose of a matrix is part of the product that
+makes or reads it, where compilers can exchange operands for it; else it is a loop that reads across rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
 from xlab.core.source_info import is_internal
 from xlab.interpreters.communication import collective_rules
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
-from xlab.interpreters.costs import Cost, bytes_of, cost_of, cost_rules
+from xlab.interpreters.costs import FREE, Cost, bytes_of, cost_of, cost_rules
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import argument_specs, propagated_specs, spec_of
 from xlab.observe.programs.stages import ProgramStages
@@ -30,13 +31,21 @@ _READS_FUSED = frozenset(("elementwise", "reduction"))
 
 @dataclass
 class FlatValue:
-    """A value of the program on one device: its bytes, and who reads it."""
+    """A value of the program on one device: its bytes, and who reads it.
+
+    Attributes:
+        boundary: whether it is an argument or a result of a program that stands by itself, as the body of a loop.
+        result: whether it is a result of the whole program.
+        inner: the same value as a program inside of this one has it.
+    """
 
     nbytes: float
     axes: tuple[str, ...] = ()
     made_by: FlatEquation | None = None
     read_by: list[FlatEquation] = field(default_factory=list)
     boundary: bool = False
+    result: bool = False
+    inner: FlatValue | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -55,8 +64,11 @@ class FlatEquation:
 
     Attributes:
         alone: bytes read and written if nothing is fused.
-        nbytes, written: bytes read and written after fusion, and those of them that are written.
+        nbytes, given: bytes read and written after fusion, and those of them that are written into results of the whole program.
         stands_alone: whether it is an operation of its own in the compiled program.
+        across: elements that are read across rows.
+        form: of a product, whether it is one of many that are done as one (`batched`) or sums over the rows of its left operand (`over rows`).
+        group: the position of the first operation that it is fused with, its own for one that is not.
     """
 
     number: int
@@ -73,8 +85,11 @@ class FlatEquation:
     writes: list[FlatValue] = field(default_factory=list)
     alone: float = 0.0
     nbytes: float = 0.0
-    written: float = 0.0
+    given: float = 0.0
     stands_alone: bool = False
+    across: float = 0.0
+    form: str = ""
+    group: int = -1
 
     @property
     def communicates(self) -> bool:
@@ -88,18 +103,30 @@ class FlatEquation:
         dtype = getattr(of[0].aval, "dtype", None) if of else None
         return dtypes.short_name(dtype) if dtype is not None else ""
 
-    def settle(self) -> None:
-        """Says what is read and written, once all readers of all values are known."""
+    @property
+    def product(self) -> bool:
+        """Whether it is a product of matrices."""
+        return self.eqn.primitive.name == "dot_general"
+
+    @property
+    def reduced(self) -> float:
+        """How many elements a reduction makes one of."""
+        given, made = _shape(self.eqn.invars[0]), _shape(self.eqn.outvars[0])
+        return math.prod(given) / max(1, math.prod(made))
+
+    def settle(self, known: set[int]) -> None:
+        """Says what is read and written, once all readers of all values are known; `known` are the values that its group has read before."""
         cost = self.cost
         self.alone = (
             cost.nbytes / self.ways
             if cost.nbytes is not None
             else sum([v.nbytes for v in (*self.reads, *self.writes)])
         )
-        read = {id(v): v.nbytes for v in self.reads if v.in_memory}
+        read = {id(v): v.nbytes for v in self.reads if v.in_memory and id(v) not in known}
+        known.update(read)
         written = [v.nbytes for v in self.writes if v.in_memory]
         self.nbytes = min(self.alone, sum(read.values()) + sum(written))
-        self.written = min(self.nbytes, sum(written))
+        self.given = min(self.nbytes, sum(v.nbytes for v in self.writes if v.result))
         self.stands_alone = cost.unit != "free" and (cost.unit != "elementwise" or bool(written))
 
 
@@ -142,8 +169,14 @@ class _Flattener:
         outs = self.program(jaxpr, values, _Place(1, (), False, None, "", (), 1.0, True, False))
         for v in outs:
             v.boundary = True
+            inside: FlatValue | None = v
+            while inside is not None:
+                inside.result, inside = True, inside.inner
+        _join_transposes(self.operations)
+        _group(self.operations)
+        known: dict[int, set[int]] = {}
         for op in self.operations:
-            op.settle()
+            op.settle(known.setdefault(op.group, set()))
         return self.operations
 
     def value(self, aval: Any, spec: Any, local: bool = False, boundary: bool = False) -> FlatValue:
@@ -244,9 +277,10 @@ class _Flattener:
             values |= {v: self.value(v.aval, None, local, True) for v in inner.constvars}
             outs = self.program(inner, values, at)
             if local and eqn.primitive.name == "shard_map":
-                for v in outs:
-                    v.boundary = True
-                return self.results(eqn, number, False)
+                made = self.results(eqn, number, False)
+                for v, inside in zip(made, outs):
+                    inside.boundary, v.inner = True, inside
+                return made
             return outs
         outs = self.results(eqn, number, at.local)
         for v in outs:
@@ -283,3 +317,87 @@ class _Flattener:
         values |= {v: self.value(v.aval, None, at.local, True) for v in jaxpr.constvars}
         for result in self.program(jaxpr, values, at):
             result.boundary = True
+
+
+# -- what is fused -----------------------------------------------------------------------------------------------
+
+
+def _group(operations: Sequence[FlatEquation]) -> None:
+    """Says which operations are one loop: those that a value goes between without lying in memory."""
+    first = list(range(len(operations)))
+    position = {id(op): n for n, op in enumerate(operations)}
+
+    def root(n: int) -> int:
+        while first[n] != n:
+            first[n] = first[first[n]]
+            n = first[n]
+        return n
+
+    for n, op in enumerate(operations):
+        for v in op.reads:
+            if v.made_by is not None and not v.in_memory:
+                a, b = root(n), root(position[id(v.made_by)])
+                first[max(a, b)] = min(a, b)
+    for n, op in enumerate(operations):
+        op.group = root(n)
+
+
+def _join_transposes(operations: Sequence[FlatEquation]) -> None:
+    """Makes transposes of matrices part of products, and counts what the others read across rows."""
+    for op in operations:
+        if op.product:
+            op.form = _form(op)
+            (_, _), batch = op.eqn.params["dimension_numbers"]
+            for a, dims in zip(op.eqn.invars, batch):
+                if tuple(sorted(dims)) != tuple(range(len(dims))):  # they are brought to the front
+                    op.across += math.prod(_shape(a)) / op.ways
+    for op in operations:
+        if op.eqn.primitive.name != "transpose":
+            continue
+        (given,), (made,) = op.reads, op.writes
+        maker, readers = given.made_by, made.read_by
+        matrix = len(_shape(op.eqn.invars[0])) == 2
+        if (
+            matrix
+            and maker is not None
+            and maker.product
+            and given.read_by == [op]
+            and not given.boundary
+            and not _sums_over_devices(maker)
+        ):  # (a b)^T = b^T a^T
+            maker.writes, made.made_by, op.cost = [made], maker, FREE
+        elif matrix and readers and not made.boundary and all(r.product for r in readers):
+            op.cost = FREE
+            for reader in readers:
+                if reader.reads[0] is made and reader.form != "batched":
+                    reader.form = "" if reader.form else "over rows"
+                reader.reads = [given if v is made else v for v in reader.reads]
+            given.read_by = [r for r in given.read_by if r is not op] + readers
+        elif _leaves_rows(op.eqn):
+            op.across = math.prod(_shape(op.eqn.invars[0])) / op.ways
+
+
+def _shape(a: Any) -> tuple[int, ...]:
+    return getattr(a.aval, "shape", ())
+
+
+def _form(op: FlatEquation) -> str:
+    """How a product is done that is not one of two matrices along the rows of the left one."""
+    (contracted, _), (batch, _) = op.eqn.params["dimension_numbers"]
+    if batch:
+        return "batched"
+    ndim = len(_shape(op.eqn.invars[0]))
+    return "over rows" if len(contracted) < ndim and ndim - 1 not in contracted else ""
+
+
+def _sums_over_devices(op: FlatEquation) -> bool:
+    """Whether each device has a part of a product's sum, so that a collective stands behind it."""
+    left = {a for v in op.writes for a in v.axes}
+    return any(a not in left for v in op.reads for a in v.axes)
+
+
+def _leaves_rows(eqn: JaxprEqn) -> bool:
+    """Whether a transpose takes its last dimension from another one."""
+    shape = _shape(eqn.invars[0])
+    order = [d for d in eqn.params["permutation"] if shape[d] > 1]
+    return bool(order) and order[-1] != max(order)

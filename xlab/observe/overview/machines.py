@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from xlab.backend import caches
-from xlab.interpreters.communication_costs import LINKS
+from xlab.interpreters.communication_costs import LINKS, Interconnect
 from xlab.observe.comparison.targets import topology
 from xlab.observe.kernel_runs.rooflines import ROOFLINES, rooflines
 from xlab.observe.records.base import Record
@@ -56,6 +56,11 @@ def remember(machine: Machine) -> Machine:
     """Makes a machine the one that steps on this CPU are predicted for."""
     _calibrated[:] = [machine]
     return machine
+
+
+def link_of(machine: Machine) -> Interconnect:
+    """What lies between the devices of a machine."""
+    return Interconnect(machine.name, machine.alpha, machine.beta, machine.start_us)
 
 
 def machine(what: Any = "cpu") -> Machine:

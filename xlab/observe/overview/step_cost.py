@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from xlab.interpreters.communication_costs import LINKS, Interconnect
+from xlab.interpreters.communication_costs import LINKS
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.call_tree import Figures, call_tree
 from xlab.observe.overview.flattened import FlatEquation, flattened
+from xlab.observe.overview.machines import link_of
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Memory, Transfer
@@ -27,8 +28,9 @@ def cost(
 ) -> StepCost:
     """What one run of a program costs on a machine: a roofline of every equation, loop trips multiplied, and their sums.
 
-    An equation takes the longest of its arithmetic at the machine's rate and its bytes at the bandwidth of the memory, after elementwise
-    operations are fused with their neighbours, and what it takes to start it; a collective what the alpha-beta model says.
+    Elementwise operations are fused with their neighbours. Such a loop, or an equation that is not fused, takes the longest of its arithmetic at
+    the machine's rate and its bytes at the bandwidth of the memory, what its functions as `exp` add to that, and what it takes to start it; a
+    collective what the alpha-beta model says. Devices that share the cores of a host do so.
 
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr.
@@ -66,7 +68,7 @@ def brief_cost(
     if not all(isinstance(d, int) for a in stages.closed.in_avals for d in getattr(a, "shape", ())):
         return None
     machine = _machine()
-    if (machine.alpha, machine.beta) != (LINKS["cpu"].alpha, LINKS["cpu"].beta):
+    if link_of(machine) != LINKS["cpu"]:
         transfers = None  # predicted for another link
     made = step_cost(stages, machine, program=program, transfers=transfers, memory=memory)
     return made.replace(
@@ -98,12 +100,11 @@ def step_cost(
     devices = max(1, devices)
     operations = flattened(stages)
     if transfers is None:
-        link = Interconnect(machine.name, machine.alpha, machine.beta)
-        transfers = _transfers(stages, link=link, compile=compile, tries=0)
+        transfers = _transfers(stages, link=link_of(machine), compile=compile, tries=0)
     else:
         transfers = tuple(t for t in transfers if t.program == program)
     communication = _by_equation(transfers)
-    priced = [(op, *_priced(op, machine, devices)) for op in operations]
+    priced = _priced(operations, machine, devices)
     costs = [
         (op, _figures(op, us, communication.pop(op.number, ())), us, bound)
         for op, us, bound in priced
@@ -147,35 +148,86 @@ def _often(op: FlatEquation) -> float:
     return (1 if op.times is None else op.times) * op.probability
 
 
-def _priced(op: FlatEquation, machine: Machine, devices: int) -> tuple[float, str]:
-    """Microseconds of one run of one operation without what it sends, and what bounds it."""
-    compute, memory, start = operation_us(op, machine, devices)
-    parts = {"compute": compute, "memory": memory, "overhead": start}
-    return max(compute, memory) + start, max(parts, key=lambda name: parts[name])
+SHORT_REDUCTION = 64
+"""Elements that are reduced to one, from which on it is as of many; half way, as ratios go, between those that are measured."""
 
 
-def operation_us(op: FlatEquation, machine: Machine, devices: int) -> tuple[float, float, float]:
-    """Microseconds of one run of one operation: its arithmetic, its bytes, and what it takes to start it."""
+class Parts(NamedTuple):
+    """Microseconds of one run of one operation that has a device for itself: its arithmetic, what its functions add, its bytes, its start."""
+
+    arithmetic: float = 0.0
+    functions: float = 0.0
+    memory: float = 0.0
+    start: float = 0.0
+
+
+def _priced(
+    operations: Sequence[FlatEquation], machine: Machine, devices: int
+) -> list[tuple[FlatEquation, float, str]]:
+    """The operations with the microseconds of one run of each without what it sends, and what bounds it.
+
+    Of a loop of several, arithmetic and bytes go on at once: its operations have their parts of the one that takes longer.
+    """
+    fused = {op.group for n, op in enumerate(operations) if op.group != n}
+    parts = [operation_parts(op, machine, op.group in fused) for op in operations]
+    sums: dict[int, list[Parts]] = {}
+    for op, p in zip(operations, parts):
+        sums.setdefault(op.group, []).append(p)
+    loops = {group: Parts(*map(sum, zip(*of))) for group, of in sums.items()}
+    made = []
+    for op, p in zip(operations, parts):
+        loop = loops[op.group]
+        alone = max(loop.arithmetic, loop.memory) + loop.functions + loop.start
+        computes = loop.arithmetic >= loop.memory
+        bounds = {
+            "compute": p.arithmetic * computes + p.functions,
+            "memory": p.memory * (not computes),
+            "overhead": p.start,
+        }
+        us = sum(bounds.values()) / machine.part(devices, alone)
+        made.append((op, us, max(bounds, key=lambda name: bounds[name])))
+    return made
+
+
+def operation_parts(op: FlatEquation, machine: Machine, fused: bool = True) -> Parts:
+    """What takes its time in one run of one operation, which is fused with others or stands alone."""
     if op.communicates or op.cost.unit == "free":
-        return 0.0, 0.0, 0.0
-    part = machine.part(devices)
-    compute = 1e6 * op.cost.flops / op.ways / (_rate(op, machine) * part)
-    compute += 1e6 * op.cost.transcendentals / op.ways / (machine.transcendental * part)
-    memory = machine.moved_us(op.nbytes - op.written, op.written) / part
-    return compute, memory, machine.operation_us / part if op.stands_alone else 0.0
+        return Parts()
+    arithmetic = functions = 0.0
+    if op.cost.flops:
+        work = op.cost.flops / op.ways
+        arithmetic = 1e6 * work / _rate(op, machine, work)
+    if op.cost.transcendentals:
+        work = op.cost.transcendentals / op.ways
+        adds = machine.rate_of(op.eqn.primitive.name, work)
+        if adds is None:
+            arithmetic += 1e6 * work / machine.transcendental
+        else:
+            functions = 1e6 * work / adds
+    if op.across:
+        across = machine.rate_of("transpose" if fused else "transpose alone", op.across)
+        arithmetic += 0.0 if across is None else 1e6 * op.across / across
+    memory = machine.moved_us(op.nbytes - op.given, op.given)
+    return Parts(arithmetic, functions, memory, machine.operation_us if op.stands_alone else 0.0)
 
 
-def _rate(op: FlatEquation, machine: Machine) -> float:
-    """Operations a second of a machine in what an operation does."""
+def _rate(op: FlatEquation, machine: Machine, work: float) -> float:
+    """Operations a second of a machine in what an operation does, of which it does so many."""
     unit = op.cost.unit
+    if op.product:
+        return machine.product_rate(op.dtype, work, op.form)
+    own = machine.rate_of(op.eqn.primitive.name, work)
+    if own is not None:
+        return own
     if op.eqn.primitive.name == "conv_general_dilated" and machine.convolution:
         return machine.convolution
     if unit == "decomposition" and machine.decomposition:
         return machine.decomposition
     if unit in ("matrix", "decomposition"):
         return machine.rate(op.dtype)
+    reduces = "reduction of few" if op.reduced < SHORT_REDUCTION else "reduction"
     known = {
-        "reduction": machine.reduction,
+        "reduction": machine.rate_of(reduces, work) or machine.reduction,
         "transform": machine.transform,
         "serial": machine.serial,
     }

@@ -14,10 +14,11 @@ import numpy as np
 
 from xlab.backend.factors import FactorOp, Region, factored
 from xlab.interpreters.communication import collective_rules
-from xlab.interpreters.communication_costs import Interconnect, price, sent_per_device
+from xlab.interpreters.communication_costs import price, sent_per_device
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe.overview.flattened import flattened
-from xlab.observe.overview.step_cost import operation_us
+from xlab.observe.overview.machines import link_of
+from xlab.observe.overview.step_cost import operation_parts
 from xlab.observe.placing.partition_model import (
     Partitioned,
     PartitionModel,
@@ -70,7 +71,7 @@ class Estimator:
         if made is None:
             raise ValueError(f"how {stages.name} would be divided cannot be predicted")
         self.program, self.machine = made, machine
-        self.link = Interconnect(machine.name, machine.alpha, machine.beta)
+        self.link = link_of(machine)
         self.bare = ProgramStages(low.closed, low.name)
         self.leading = len(stages.before_arguments)
         self.model = PartitionModel(made, self._length, self._sent_by)
@@ -101,10 +102,10 @@ class Estimator:
         rows: dict[int, np.ndarray] = {}
         for op in self.operations:
             often = (1 if op.times is None else op.times) * op.probability
-            us = often * np.array(operation_us(op, self.machine, 1))
+            us = often * np.array(operation_parts(op, self.machine))
             rows[op.number] = rows.get(op.number, 0.0) + us
         number = {e: n for n, e in enumerate(rows)}
-        self.costs = np.array(list(rows.values())).reshape(-1, 3)
+        self.costs = np.array(list(rows.values())).reshape(-1, 4)
         ops = self.model.ops
         counted = [n for n, op in enumerate(ops) if op.equation in number and op.name not in _FREE]
         self.carried = np.array(counted, dtype=np.int64)
@@ -172,7 +173,7 @@ class Estimator:
             made = price(m.kind, n, int(m.nbytes)) if n > 1 else None
             us = made.us(self.link) if made is not None else 0.0
             if m.kind == "collective_permute" and n > 1:
-                us = self.link.alpha + m.nbytes / self.link.beta
+                us = self.link.start + self.link.alpha + m.nbytes / self.link.beta
             sent = sent_per_device(m.kind, n, int(m.nbytes))
             found = self._prices[key] = (us, sent)
         return found
@@ -191,8 +192,9 @@ class Estimator:
             )
             for k in (0, 1)
         ]
-        compute, memory, start = self.costs.T
-        return float((np.maximum(compute * means[0], memory * means[1]) + start).sum())
+        arithmetic, functions, memory, start = self.costs.T
+        longer = np.maximum(arithmetic * means[0], memory * means[1])
+        return float((longer + functions * means[0] + start).sum())
 
     def _peak(self, placed: Partitioned, sizes: Mapping[str, int], devices: int) -> float:
         ways: dict[Spec | None, float] = {None: float(devices)}

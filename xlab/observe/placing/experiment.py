@@ -7,6 +7,7 @@ from typing import Any
 
 from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.buffers.memory import memory as _memory
+from xlab.observe.overview.machines import link_of
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.overview.step_cost import step_cost
 from xlab.observe.placing.estimate import Estimator
@@ -95,7 +96,7 @@ class Experiment(_Experiment):
         used = machine or self.machine
         with analysis_only():
             stages = self.placed(specs, axes, free) if specs or axes else self.stages
-            found = self.report(stages, Interconnect(used.name, used.alpha, used.beta))
+            found = self.report(stages, link_of(used))
             cost = step_cost(stages, used, memory=_memory(stages), transfers=found.transfers)
         made = self.placement_from(found, title)
         return made.replace(step_us=cost.us, compute_us=cost.compute_us)
