@@ -70,9 +70,9 @@ def test_walk(browser, tmp_path, scheme):
     place = page.locator(".xl-place")
     page.keyboard.press("8")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.xl-place').textContent.startsWith('step 2 ')")
+    page.locator(".xl-place", has_text=re.compile("^step 2 ")).first.wait_for()
     page.locator("text=first NaN").click()
-    page.wait_for_function("document.querySelector('.xl-place').textContent.startsWith('step 62 ')")
+    page.locator(".xl-place", has_text=re.compile("^step 62 ")).first.wait_for()
     assert "5 NaN" in page.locator(".xl-value").first.inner_text()
     assert place.is_visible()
     red, green, blue = page.evaluate(
@@ -293,6 +293,23 @@ def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
     page.close()
 
 
+RUNGS = """() => {
+  let before = document.querySelector(".xl-rungs").getBoundingClientRect().top;
+  return [...document.querySelectorAll(".xl-rung")].map((rung) => {
+    const { top, bottom } = rung.getBoundingClientRect();
+    const rows = rung.querySelector(".xl-rows");
+    const words = document.createRange();
+    const rule = [...rung.querySelectorAll(".xl-rule")].find((r) => r.textContent);
+    words.selectNodeContents(rule);
+    const far = rule.nextSibling.getBoundingClientRect().left - words.getBoundingClientRect().right;
+    const found = [rung.getAttribute("aria-label"), top, bottom, before, rows.offsetHeight, Number(rung.querySelector(".xl-row").getAttribute("aria-setsize")), far];
+    before = bottom;
+    return found;
+  });
+}"""
+"""Of each rung its name, where it is, where the one above it ends, how tall its lines are, how many, and how far a rule's words are from its equation."""
+
+
 def test_a_ladder_and_passes(browser, tmp_path):
     made = observe.ladder(
         programs.dense,
@@ -302,6 +319,14 @@ def test_a_ladder_and_passes(browser, tmp_path):
     )
     page = visit(browser, write_html(made, tmp_path / "ladder.html"))
     page.wait_for_selector(".xl-live .xl-rung .xl-row")
+    for width in (700, 1400):
+        page.set_viewport_size({"width": width, "height": 760})
+        rungs = page.evaluate(RUNGS)
+        assert [name for name, *_ in rungs] == ["f", "jvp", "vmap"]
+        for name, top, bottom, before, shown, lines, far in rungs:
+            assert abs(top - before) < 1, f"{name} stands right under what is above it"
+            assert shown == min(290, 18 * lines + 2) and bottom - top < shown + 60, name
+            assert 0 <= far < 30, f"{name}: a rule's words end at its equation"
     page.locator(".xl-rung").nth(1).locator(".xl-row", has_text="tanh").first.click()
     for rung in range(3):
         lit = page.locator(".xl-rung").nth(rung).locator(".xl-sel, .xl-lnk")

@@ -226,7 +226,7 @@ def test_walk_through_a_saved_page(browser, tmp_path, scheme):
     place = page.locator(".xl-place")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('.xl-place').textContent.startsWith('step 3 ')")
+    page.locator(".xl-place", has_text=re.compile("^step 3 ")).first.wait_for()
     page.get_by_label("unit of a step").select_option("accesses")
     assert place.inner_text().startswith("t = ")
     assert page.locator(".xl-kernel-touch").count() == 1

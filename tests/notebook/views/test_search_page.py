@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -21,6 +22,13 @@ from xlab.notebook.views.base import answer
 pytestmark = pytest.mark.browser
 
 
+@xlab.tree_util.register_dataclass
+@dataclass
+class Layer:
+    wq: object
+    down: object
+
+
 @pytest.fixture
 def searching(page, tmp_path, monkeypatch):
     """The What if tab of a report of two programs; turns of a search are short, so that it takes many."""
@@ -36,6 +44,11 @@ def searching(page, tmp_path, monkeypatch):
     with observe.record() as session:
         xlab.jit(layers)(ws, put(np.ones((128, 256)), "data", None))
         xlab.jit(lambda y: programs.matmul(y, y.T))(put(np.ones((64, 64)), "data", None))
+    return what_if(page, tmp_path, session)
+
+
+def what_if(page, tmp_path, session):
+    """The What if tab of what was recorded, and what it asked."""
     report = observe.report(session)
     view = view_for(report)
     handlers = experiments.handlers(session.subjects)
@@ -127,3 +140,31 @@ def test_a_search_ends_where_another_program_is_chosen(searching):
     assert {m["arguments"]["program"] for m in asked if m.get("ask") == "search"} == {0}
     assert panel.locator(".xl-error, .xl-found").count() == 0
     assert panel.get_by_role("button", name="search the best").is_enabled()
+
+
+def test_arguments_of_repeated_layers_are_one_row_and_move_together(page, tmp_path):
+    put = programs.put
+    layers = [
+        Layer(put(np.ones((16, 32)), None, "model"), put(np.ones((32, 16)), "model", None))
+        for _ in range(13)
+    ]
+
+    def model(layers, x):
+        for layer in layers:
+            x = programs.matmul(jnp.tanh(programs.matmul(x, layer.wq)), layer.down)
+        return x
+
+    with observe.record() as session:
+        xlab.jit(model)(layers, put(np.ones((8, 16)), "data", None))
+    panel, asked = what_if(page, tmp_path, session)
+    rows = panel.locator(".xl-whatif-arguments tbody tr")
+    named = [row.locator("td").nth(1).inner_text() for row in rows.all()]
+    assert named == ["layers[*].wq ×13", "layers[*].down ×13", "x"]
+    rows.first.get_by_label("dimension 1 of layers[*].wq").select_option("")
+    assert rows.first.locator("td").last.inner_text() == "P(None, None)"
+    panel.get_by_role("button", name="compile and compare").click()
+    panel.locator(".xl-weighed").wait_for()
+    given = json.loads(asked[-1]["arguments"]["placement"])["specs"]
+    assert given == {str(2 * n): [[], []] for n in range(13)}
+    assert "\"layers[*].down\": P('model', None)" in panel.locator(".xl-pasted pre").inner_text()
+    assert "layers[*].wq" not in panel.locator(".xl-pasted pre").inner_text(), "it is whole"

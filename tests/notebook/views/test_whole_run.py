@@ -63,7 +63,7 @@ def test_a_whole_run_in_a_page(browser, tmp_path):
     maker = page.locator(".xl-nan-maker")
     assert "sqrt" in maker.inner_text() and "1 number below 0" in maker.inner_text()
     maker.click()
-    page.wait_for_function("document.querySelector('.xl-path').textContent.includes('scan 3/5')")
+    page.locator(".xl-path", has_text="scan 3/5").first.wait_for()
     assert page.locator(".xl-nan-path [role=button] code").count() > 4
     alive = page.locator(".xl-value-head > code > b")
     assert set(alive.all_text_contents()) >= {"c₂", "g", "c", "t"}, (
@@ -79,7 +79,7 @@ def test_a_whole_run_in_a_page(browser, tmp_path):
     assert page.locator(".xl-series tbody tr").count() == 5
     assert "scan 2/5" in page.locator(".xl-series tbody tr").nth(1).inner_text()
     page.locator(".xl-series svg").click(position={"x": 3, "y": 20})
-    page.wait_for_function("document.querySelector('.xl-path').textContent.includes('scan 1/5')")
+    page.locator(".xl-path", has_text="scan 1/5").first.wait_for()
     page.get_by_role("button", name="close").click()
     assert page.locator(".xl-series").count() == 0
     assert page.complaints == []

@@ -145,6 +145,11 @@ export function makeRows({ label, paint, bin }) {
       el.setAttribute("aria-activedescendant", prefix + line);
       later();
     },
+    /** Open at a line: it is the first in sight, as far as there are lines below. */
+    begin(line) {
+      el.scrollTop = (placeOf(line) * rowHeight) / ratio();
+      later();
+    },
     get first() {
       return first;
     },

@@ -184,14 +184,33 @@ export function makeGraph(program, bus, bin) {
   let zoom = 1;
   let size = { width: 0, height: 0 };
   let drawn = { items: [], links: [], lanes: [] };
-  let chosen = new Map();
+  let wanted = [];           // equations to be marked, and how
+  let chosen = new Map();    // the boxes that are
   let pending = 0;
 
   function lay() {
     size = place(level, (box) => opened.get(box.key) ?? few);
     drawn = flatten(level, 16, 12, 0, { items: [], links: [], lanes: [] });
+    mark();
     canvas.setAttribute("aria-label", `graph of ${program.data.name}: ${drawn.items.length} boxes; the text shows the same as lines`);
     resize();
+  }
+  /** Marks the boxes that stand for what is wanted; the last of the chosen. */
+  function mark() {
+    const how = new Map(wanted);
+    let first = null;
+    chosen = new Map();
+    for (const item of drawn.items) {
+      const { box } = item;
+      if (!box.eqs) continue;
+      for (const [k, look] of how) {
+        // A closed box stands for all that is in it.
+        if (box.made ? box.kind === "group" || box.eqs[0] !== k : k < box.eqs[0] || k >= box.end) continue;
+        chosen.set(box, Math.max(chosen.get(box) || 0, look));
+        if (look === 2) first = item;
+      }
+    }
+    return first;
   }
   function resize() {
     sheet.style.width = `${Math.ceil((size.width + 32) * zoom)}px`;
@@ -233,10 +252,30 @@ export function makeGraph(program, bus, bin) {
     }
     return null;
   };
+  const inSight = ({ x, y }) => x * zoom >= el.scrollLeft && x * zoom < el.scrollLeft + el.clientWidth && y * zoom >= el.scrollTop && y * zoom < el.scrollTop + el.clientHeight;
+  /** What a person looks at: the chosen box, or what stands nearest the middle; at the beginning of the program that, so nothing. */
+  function lookedAt() {
+    const shown = drawn.items.filter((item) => item.box.eqs && inSight(item));
+    const picked = shown.findLast((item) => chosen.get(item.box) === 2);
+    if (picked || el.scrollTop < 1) return picked;
+    const middle = [(el.scrollLeft + el.clientWidth / 2) / zoom, (el.scrollTop + el.clientHeight / 2) / zoom];
+    const far = ({ box, x, y }) => Math.abs(x + box.w / 2 - middle[0]) + Math.abs(y - middle[1]);
+    return shown.reduce((best, item) => (!best || far(item) < far(best) ? item : best), null);
+  }
+  /** Lays out anew, and leaves what is looked at where it is in the pane; where that is open or closed now, what is in it or holds it. */
+  function layAround(item) {
+    const { box, x, y } = item;
+    const [left, above, lit] = [x * zoom - el.scrollLeft, y * zoom - el.scrollTop, chosen.get(box) === 2];
+    lay();
+    const now = (lit && drawn.items.findLast((i) => chosen.get(i.box) === 2)) || drawn.items.find((i) => i.box.key === box.key) || drawn.items.findLast((i) => i.box.eqs?.[0] <= box.eqs[0] && box.eqs[0] < i.box.end);
+    el.scrollLeft = now.x * zoom - left;
+    el.scrollTop = now.y * zoom - above;
+  }
   const turn = (box) => {
     if (!box?.inner) return;
+    const item = drawn.items.find((i) => i.box === box);
     opened.set(box.key, !box.made);
-    lay();
+    layAround(item);
   };
   const zoomBy = (by) => {
     const middle = (el.scrollTop + el.clientHeight / 2) / zoom;
@@ -299,24 +338,15 @@ export function makeGraph(program, bus, bin) {
         if (on && box.count < 5000) visit(box.made || (box.made = box.inner()));
       });
       visit(level);
+      const item = lookedAt();
+      if (item) return layAround(item);
       lay();
       graph.begin();
     },
     /** Mark the boxes of these equations: 2 the chosen, 1 linked. */
     light(ids, near, from) {
-      chosen = new Map();
-      const wanted = new Map([...near.map((id) => [id, 1]), ...ids.map((id, i) => [id, i ? 1 : 2])].map(([id, how]) => [program.at.get(id), how]));
-      let first = null;
-      for (const item of drawn.items) {
-        const { box } = item;
-        if (!box.eqs) continue;
-        for (const [k, how] of wanted) {
-          // A closed box stands for all that is in it.
-          if (box.made ? box.kind === "group" || box.eqs[0] !== k : k < box.eqs[0] || k >= box.end) continue;
-          chosen.set(box, Math.max(chosen.get(box) || 0, how));
-          if (how === 2) first = item;
-        }
-      }
+      wanted = [...near.map((id) => [id, 1]), ...ids.map((id, i) => [id, i ? 1 : 2])].map(([id, how]) => [program.at.get(id), how]);
+      const first = mark();
       if (first && from !== graph && el.clientHeight) {
         const y = first.y * zoom;
         const x = first.x * zoom;

@@ -142,7 +142,7 @@ export function mountLadder(host, programs, rungs, bus, bin) {
         c.start();
         // Where many arguments come first, what is made of them is in sight all the same.
         const first = programs[r].data.eqs.row[0] ?? 0;
-        if (first > 8) c.rows.reveal(first - 2, 1e9);
+        if (first > 8) c.rows.begin(first - 2);
       });
       if (python) python.start();
     },

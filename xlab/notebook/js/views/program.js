@@ -146,7 +146,7 @@ export function jaxprColumn(program, bus, bin) {
   const begin = column.start;
   column.start = () => {
     begin();
-    if (eqs.row[0] > 12 && !bus.keys.length) column.rows.reveal(eqs.row[0] - 3, 1e9);
+    if (eqs.row[0] > 12 && !bus.keys.length) column.rows.begin(eqs.row[0] - 3);
   };
   // Of a name its state, of a rank with its numbers; of an equation that casts what was and what is: the colors change, and nothing moves.
   chipsUnderPointer(column, bin, (i, name) => {
@@ -204,7 +204,7 @@ function levelColumn(program, level, bus, bin) {
   const begin = column.start;
   column.start = () => {
     begin();
-    if (level.start && !bus.keys.length) column.rows.reveal(level.start, 1e9);
+    if (level.start && !bus.keys.length) column.rows.begin(level.start);
   };
   return column;
 }
@@ -308,7 +308,10 @@ export function mountProgram(host, program, bus, bin) {
     if (on) {
       const first = !graph.el.parentNode && !graph.begun;
       jaxpr.rows.el.replaceWith(graph.el);
-      if (first) requestAnimationFrame(() => graph.fit(0.62));
+      if (first) requestAnimationFrame(() => {
+        graph.fit(0.62);
+        light(bus.keys);
+      });
       graph.begun = true;
       jaxpr.bar.append(graph.tools);
       graph.later();
