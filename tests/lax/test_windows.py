@@ -66,3 +66,53 @@ def test_derivatives_of_huge_windows_say_so():
             (np.ones(3, np.float32),),
             (np.ones(3, np.float32),),
         )
+
+
+_ENDS = [
+    (lax.max, "int32", -np.inf),
+    (lax.max, "int32", np.float32(-np.inf)),
+    (lax.max, "int32", False),
+    (lax.max, "float32", np.iinfo(np.int32).min),
+    (lax.max, "bool", -np.inf),
+    (lax.min, "int32", np.inf),
+    (lax.min, "bfloat16", True),
+    (lax.add, "int32", 0.0),
+]
+
+
+@pytest.mark.parametrize(("of", "dtype", "init"), _ENDS)
+def test_an_identity_of_any_type_starts_a_reduction(of, dtype, init):
+    x = np.asarray([3, 1, 2]).astype(xlab.dtypes.canonicalize_dtype(dtype))
+    two = {lax.max: np.maximum, lax.min: np.minimum, lax.add: np.add}[of]
+    for run in (lambda f: f, xlab.jit):
+        windows = run(lambda x: lax.reduce_window(x, init, of, (2,), (1,)))(x)
+        whole = run(lambda x: lax.reduce(x, init, of, (0,)))(x)
+        assert windows.dtype == whole.dtype == x.dtype
+        np.testing.assert_array_equal(windows, two(x[:-1], x[1:]))
+        np.testing.assert_array_equal(whole, two.reduce(x))
+
+
+@pytest.mark.parametrize(
+    ("of", "dtype", "init"),
+    [
+        (lax.max, "bool", 0),
+        (lax.min, "bool", 1.0),
+        (lax.max, "int32", np.inf),
+        (lax.min, "float32", 3),
+    ],
+)
+def test_another_number_has_the_type_of_the_operand(of, dtype, init):
+    x = np.asarray([1, 0, 1]).astype(dtype)
+    with pytest.raises(TypeError, match="inconsistent dtypes"):
+        lax.reduce_window(x, init, of, (2,), (1,))
+    with pytest.raises(TypeError, match="inconsistent dtypes"):
+        lax.reduce(x, init, of, (0,))
+
+
+@pytest.mark.parametrize(
+    ("of", "init"), [(lax.bitwise_or, 0.0), (lax.bitwise_xor, 0.0), (lax.bitwise_and, 1.0)]
+)
+def test_floats_are_no_identities_of_bits(of, init):
+    with pytest.raises(TypeError, match="inconsistent dtypes"):
+        lax.reduce(np.int32([1, 2]), init, of, (0,))
+    assert lax.reduce(np.int32([6, 3]), True, lax.bitwise_and, (0,)) == 2

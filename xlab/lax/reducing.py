@@ -48,15 +48,22 @@ from xlab.lax.slicing import slice_in_dim
 
 __all__ = ["reduce"]
 
+
+def _of_bits(identity: Callable) -> Callable:
+    """The identity of an operation on bits, of types that have bits to operate on."""
+    bits = (np.bool_, np.integer)
+    return lambda d: identity(d) if any(dtypes.issubdtype(d, t) for t in bits) else None
+
+
 _NUMBER = np.number
 _KNOWN = {
     _a.add: (reduce_sum, lambda d: 0, _NUMBER),
     _a.mul: (reduce_prod, lambda d: 1, _NUMBER),
     _a.max: (reduce_max, lowest, None),
     _a.min: (reduce_min, highest, None),
-    _b.bitwise_and: (reduce_and, _all_ones, None),
-    _b.bitwise_or: (reduce_or, lambda d: 0, None),
-    _b.bitwise_xor: (reduce_xor, lambda d: 0, None),
+    _b.bitwise_and: (reduce_and, _of_bits(_all_ones), None),
+    _b.bitwise_or: (reduce_or, _of_bits(lambda d: 0), None),
+    _b.bitwise_xor: (reduce_xor, _of_bits(lambda d: 0), None),
 }
 
 
@@ -143,17 +150,22 @@ def check_inits(name: str, flat, inits) -> None:
 
 
 def is_identity(init, operand, identity: Callable, kind=None) -> bool:
-    """Whether an initial value is known to be the one an operation starts from by itself."""
+    """Whether an initial value is known to be the one an operation starts from by itself.
+
+    It is so among the numbers of its own type: minus infinity is where the maximum of integers may start too.
+    """
     if isinstance(init, Tracer):
         return False
     aval, dtype = aval_of(init), aval_of(operand).dtype
     if (
         aval.shape
         or dtypes.is_extended(dtype)
+        or dtypes.is_extended(aval.dtype)
         or (kind is not None and not dtypes.issubdtype(dtype, kind))
     ):
         return False
-    return bool(np.asarray(init) == np.asarray(identity(dtype)))
+    start = identity(aval.dtype)
+    return start is not None and bool(np.asarray(init) == np.asarray(start))
 
 
 _programs: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
