@@ -7,6 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
+from tests.parallel.workers import run_two
 from xlab.experimental.colocated_python import (
     colocated_cpu_devices,
     colocated_python,
@@ -120,3 +121,39 @@ def test_cpu_devices_beside_devices():
     assert colocated_cpu_devices(tuple(xlab.devices())) == xlab.devices()
     mesh = xlab.make_mesh((4, 2), ("x", "y"))
     assert colocated_cpu_devices(mesh) == mesh
+
+
+@pytest.mark.slow
+def test_each_process_runs_on_its_own_devices():
+    """With arguments that span processes: what the function makes lies on a device of the process that it runs in."""
+    run_two(
+        """
+        import sys
+        import numpy as np
+        import xlab
+        import xlab.numpy as jnp
+        from xlab.experimental.colocated_python import colocated_python
+        from xlab.sharding import NamedSharding, P
+
+        xlab.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]), initialization_timeout=60)
+        mine, theirs = xlab.local_devices(), xlab.local_devices(1 - int(sys.argv[2]))
+        rows = NamedSharding(xlab.make_mesh((4,), ("x",)), P("x"))
+        whole = np.arange(8.0, dtype=np.float32)
+        x = xlab.make_array_from_callback((8,), rows, lambda at: whole[at])
+
+        @colocated_python
+        def doubled(x):
+            made = jnp.arange(8.0) * 2
+            assert made.devices() == {mine[0]}, made.devices()
+            return xlab.make_array_from_callback(x.shape, x.sharding, lambda at: made[at])
+
+        for s in doubled(x).addressable_shards:
+            assert np.asarray(s.data).tolist() == (whole[s.index] * 2).tolist()
+        make = colocated_python(lambda: jnp.zeros(2))
+        for devices, first in ((xlab.devices(), mine[0]), (mine[1:] + theirs, mine[1]), (theirs, mine[0])):
+            assert make.specialize(devices=devices)().devices() == {first}
+        with xlab.default_device(mine[1]):
+            assert make.specialize(devices=theirs)().devices() == {mine[1]}
+        print("done")
+        """
+    )

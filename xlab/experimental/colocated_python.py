@@ -24,7 +24,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend.client import devices as _devices
 from xlab.compile.stages import ShapeDtypeStruct
-from xlab.config import flag_context
+from xlab.config import config, flag_context
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.trace import Tracer
 from xlab.sharding import Mesh
@@ -199,7 +199,10 @@ class _Colocated:
                 f"No devices found. colocated_python function without input arguments must be first specialized with devices: call "
                 f"{self._name()}.specialize(devices=xlab.devices()[:1])()"
             )
-        with flag_context("default_device", min(devices, key=lambda d: d.id)):
+        # What the function makes lies where it runs: on the first of the devices that are this process's.
+        mine = [d for d in devices if d.process_index == d.client.process_index()]
+        first = min(mine, key=lambda d: d.id) if mine else config.default_device
+        with flag_context("default_device", first):
             out = self.find(devices)(*args, **kwargs)
         self._check_arrays(_tree.leaves(out), "results")
         if self.out_specs_fn is not None:
