@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import tomllib
 import zlib
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 KEPT = Path(os.environ.get("XLAB_LIBRARY_SOURCES") or ROOT / "build" / "libraries")
 MOST_LINES = 60  # of tests in a text
+ENDINGS = (0, 1, 5)  # of pytest, after all tests: passed, some failed, none there
 
 
 def names() -> tuple[str, ...]:
@@ -55,7 +59,9 @@ class Suite:
         distribution: its name on the package index.
         tests: files and folders inside its source distribution.
         options: more arguments of pytest.
-        devices: how many CPU devices its tests are written for.
+        devices: how many CPU devices its tests are written for, in each process.
+        processes: how many processes join and run each test at once; 0 where none joins any.
+        cases: a file of ours in `cases/` that is laid beside a library's own, for test classes that it ships to be derived from.
         left_out: tests that are not run, and why.
         different: tests that pass on JAX and not on xlab, and why.
         part: the files and folders that are run, with commas between them, where it is not all of them.
@@ -66,6 +72,8 @@ class Suite:
     tests: tuple[str, ...]
     options: tuple[str, ...] = ()
     devices: int = 1
+    processes: int = 0
+    cases: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     different: dict[str, str] = field(default_factory=dict)
     part: str = ""
@@ -103,7 +111,10 @@ class Suite:
                 if packed.exists():
                     with tarfile.open(packed) as archive:
                         archive.extractall(KEPT, filter="data")
-        return next(path for path in spelled if path.is_dir())
+        found = next(path for path in spelled if path.is_dir())
+        if self.cases:
+            shutil.copy(HERE / "cases" / self.cases, found)
+        return found
 
     def base(self, side: str, given: tuple[str, ...] = ()) -> Path:
         """How the names of a run's files begin; parts and shards of a library run beside each other."""
@@ -117,26 +128,61 @@ class Suite:
         check_installed(self.distribution)
         folder = self.folder()
         base = self.base(side, given)
-        listed, written = (Path(f"{base}.{kind}") for kind in ("tests", "jsonl"))
+        listed = Path(f"{base}.tests")
         listed.write_text("\n".join(tests))
         command = [sys.executable, "-m", "pytest", "-q", "-p", "library_outcomes", "-p", "no:cacheprovider", "-o", "addopts=",
                    "--tb=short", "--no-header", "--continue-on-collection-errors", f"--timeout={timeout:g}", *self.options, *given, f"@{listed}"]  # fmt: skip
         if side == "xlab":
             # A suite is one process, whose programs are let go of in time; some suites take warnings for failures.
             command[4:4] = ["-p", "xlab.as_jax", "-W", "ignore:this process has:RuntimeWarning"]
+        if self.processes and any(word.startswith("-n") for word in given):
+            command += ["-n", "0"]  # each of the processes runs the tests itself
         for name in self.left_out:
             command += ["--deselect", name] if "::" in name else [f"--ignore={name}"]
         env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE))),
-            "LIBRARY_OUTCOMES": str(written),
             "XLAB_NUM_CPU_DEVICES": str(self.devices),
             "JAX_NUM_CPU_DEVICES": str(self.devices),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        with open(f"{base}.log", "w") as log:
-            subprocess.run(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT)
-        return outcomes(written)
+        written = [
+            Path(f"{base}{f'-{k}' if k else ''}.jsonl") for k in range(max(1, self.processes))
+        ]
+        with ExitStack() as stack:
+            if self.processes:
+                # absl's folder of temporary files, the same in every process.
+                env["TEST_TMPDIR"] = stack.enter_context(tempfile.TemporaryDirectory())
+                address = _free_address()
+            runs = []
+            for k, path in enumerate(written):
+                path.unlink(missing_ok=True)
+                log = stack.enter_context(open(path.with_suffix(".log"), "w"))
+                mine = {"LIBRARY_OUTCOMES": str(path)}
+                if self.processes:
+                    mine["LIBRARY_PROCESS"] = f"{address} {k} {self.processes}"
+                runs.append(subprocess.Popen(command, cwd=folder, env={**env, **mine}, stdout=log, stderr=subprocess.STDOUT))  # fmt: skip
+            ended = [run.wait() for run in runs]
+        for path, code in zip(written, ended):
+            if code not in ENDINGS:
+                raise RuntimeError(
+                    f"{self.library} on {side} was cut short, pytest ended with {code}: see {path.with_suffix('.log')}"
+                )
+        return together([outcomes(path) for path in written])
+
+
+def together(found: list[dict[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
+    """What became of tests that several processes ran: a failure in one of them is one."""
+    first, *others = found
+    for other in others:
+        first = {**first, **{name: said for name, said in other.items() if said[0] == "failed"}}
+    return first
+
+
+def _free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 def _slug(part: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from tests.libraries import __main__ as command
 from tests.libraries import library_outcomes, suites
-from tests.libraries.suites import Suite, compare, names, outcomes, pinned
+from tests.libraries.suites import Suite, compare, names, outcomes, pinned, together
 
 
 @pytest.mark.parametrize("library", names())
@@ -84,3 +86,82 @@ def test_draws_without_a_seed_are_those_of_the_test():
         library_outcomes.pytest_runtest_setup(SimpleNamespace(nodeid=name))
         drawn.setdefault(name, []).append((np.random.random(), random.random()))
     assert len(set(drawn["t.py::a"])) == 1 and drawn["t.py::a"][0] != drawn["t.py::b"][0]
+
+
+def test_a_failure_in_one_of_several_processes_is_one():
+    good, bad, skip = ("passed", ""), ("failed", "words"), ("skipped", "")
+    first = {"a": good, "b": good, "c": bad, "d": skip}
+    second = {"a": good, "b": bad, "c": good, "d": skip, "e": bad}
+    assert together([first]) == first
+    assert together([first, second]) == {"a": good, "b": bad, "c": bad, "d": skip, "e": bad}
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    """Starts of a suite's runs, in the place of processes: what was asked of each, and how each is said to end."""
+    started, codes = [], {}
+
+    class Started:
+        def __init__(self, command, env, **_):
+            k = len(started)
+            started.append((command, env))
+            with open(env["LIBRARY_OUTCOMES"], "w") as written:
+                written.write(json.dumps(["t.py::one", "failed" if k else "passed", ""]) + "\n")
+            self.wait = lambda: codes.get(k, 0)
+
+    monkeypatch.setattr(suites, "KEPT", tmp_path)
+    monkeypatch.setattr(suites, "check_installed", lambda distribution: None)
+    monkeypatch.setattr(Suite, "folder", lambda self: tmp_path)
+    monkeypatch.setattr(suites.subprocess, "Popen", Started)
+    return started, codes
+
+
+def test_processes_join_and_share_a_folder(runs):
+    started, _ = runs
+    suite = Suite("some", "some", ("t.py",), devices=4, processes=2)
+    assert suite.run("xlab", ("t.py",), ("-n", "2")) == {"t.py::one": ("failed", "")}
+    (first, one), (second, two) = started
+    assert first == second and first[-2:] == ["-n", "0"]
+    assert one["TEST_TMPDIR"] == two["TEST_TMPDIR"] and one["JAX_NUM_CPU_DEVICES"] == "4"
+    address, *said = one["LIBRARY_PROCESS"].split()
+    assert said == ["0", "2"] and two["LIBRARY_PROCESS"].split() == [address, "1", "2"]
+    assert one["LIBRARY_OUTCOMES"] != two["LIBRARY_OUTCOMES"]
+    started.clear()
+    Suite("some", "some", ("t.py",)).run("jax", ("t.py",), ("-n", "2"))
+    ((command, env),) = started
+    assert "LIBRARY_PROCESS" not in env and "-n" in command and command[-1] != "0"
+
+
+def test_a_process_joins_before_anything_is_collected(monkeypatch):
+    joined = []
+    initialize = lambda *args, **_: joined.append(args)
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace(initialize=initialize)))  # fmt: skip
+    monkeypatch.delenv("LIBRARY_OUTCOMES", raising=False)
+    library_outcomes.pytest_configure(SimpleNamespace())
+    assert not joined
+    monkeypatch.setenv("LIBRARY_PROCESS", "127.0.0.1:5 1 2")
+    library_outcomes.pytest_configure(SimpleNamespace())
+    assert joined == [("127.0.0.1:5", 2, 1)]
+
+
+@pytest.mark.parametrize("code", [-11, 3, 4])
+def test_a_run_that_is_cut_short_is_no_result(runs, monkeypatch, capsys, code):
+    """A crash would else count as few tests that all pass."""
+    _, codes = runs
+    codes.update({0: code, 1: code})
+    with pytest.raises(
+        RuntimeError, match=rf"optax on xlab was cut short, .* {code}: see .*optax-xlab"
+    ):
+        Suite.of("optax").run("xlab", ("t.py",))
+    assert command.main(["optax"]) == 1 and "was cut short" in capsys.readouterr().out
+
+
+def test_cases_of_ours_are_laid_beside_the_librarys_own(monkeypatch, tmp_path):
+    suite = Suite.of("orbax")
+    monkeypatch.setattr(suites, "KEPT", tmp_path)
+    folder = tmp_path / f"{suite.distribution}-{pinned()[suite.distribution]}"
+    folder.mkdir()
+    assert suite.folder() == folder
+    (laid,) = folder.iterdir()
+    assert laid.read_text() == (suites.HERE / "cases" / suite.cases).read_text()
+    assert all(name.partition("::")[0] == laid.name for name in (*suite.tests, *suite.left_out))
