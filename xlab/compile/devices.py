@@ -152,8 +152,7 @@ def _abstract(sharding) -> bool:
 
 def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
     """Shardings fixed inside a program with the equation that fixes each, nested programs last; memories that something moves to as well."""
-    find, nested = sharding_sources.get, []
-    eqns = jaxpr.eqns
+    find, eqns = sharding_sources.get, jaxpr.eqns
     sources = {p for p in set(map(attrgetter("primitive"), eqns)) if find(p) is not None}
     if sources:
         for eqn in eqns:
@@ -161,11 +160,9 @@ def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
                 for sharding in find(eqn.primitive)(eqn):
                     if sharding is not None:
                         yield sharding, eqn
-    for eqn in eqns:
-        if eqn.params:
-            nested += inner_jaxprs(eqn.params)
-    for inner in nested:
-        yield from intermediate_shardings(inner)
+    for _, inner in jaxpr.calls:
+        for one in inner:
+            yield from intermediate_shardings(one)
 
 
 def meeting(jaxpr: Jaxpr, sides: Sequence) -> JaxprEqn | None:

@@ -82,12 +82,7 @@ def needs_devices_to_lower(jaxpr: Jaxpr | ClosedJaxpr) -> bool:
     jaxpr = open_jaxpr(jaxpr)
     if not lowered_with_devices.isdisjoint({eqn.primitive for eqn in jaxpr.eqns}):
         return True
-    return any(
-        needs_devices_to_lower(inner)
-        for eqn in jaxpr.eqns
-        if eqn.params
-        for inner in inner_jaxprs(eqn.params)
-    )
+    return any(needs_devices_to_lower(one) for _, inner in jaxpr.calls for one in inner)
 
 
 def devices_needed(jaxpr: Jaxpr | ClosedJaxpr) -> int:

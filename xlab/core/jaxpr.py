@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, final
 
 from xlab.backend.values import value_class
@@ -176,6 +175,7 @@ class Jaxpr:
 
     __slots__ = (
         "__weakref__",
+        "_calls",
         "_closed",
         "constvars",
         "debug_info",
@@ -192,6 +192,7 @@ class Jaxpr:
         self.eqns: list[JaxprEqn] = list(eqns)
         self.effects = effects_of(self) if effects is None else effects
         self.debug_info: DebugInfo = debug_info or DebugInfo()
+        self._calls: tuple[int, list] | None = None
 
     def replace(self, **changes: Any) -> Jaxpr:
         fields = {
@@ -215,6 +216,18 @@ class Jaxpr:
     @property
     def out_avals(self):
         return [v.aval for v in self.outvars]
+
+    @property
+    def calls(self) -> list[tuple[JaxprEqn, Sequence[Jaxpr]]]:
+        """The equations with programs inside, each with its `inner_jaxprs`: looked for once, as long as there are as many equations."""
+        if self._calls is None or self._calls[0] != len(self.eqns):
+            found = (
+                (eqn, inner)
+                for eqn in self.eqns
+                if eqn.params and (inner := inner_jaxprs(eqn.params))
+            )
+            self._calls = (len(self.eqns), list(found))
+        return self._calls[1]
 
     def pretty_print(self, **options: Any) -> str:
         return _printer.jaxpr_text(self, **options)
@@ -421,21 +434,18 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
         if id(j) in done:
             return
         done.add(id(j))
-        if not numbers and not any(map(_params, j.eqns)):
+        calls = {id(eqn): inner for eqn, inner in j.calls}
+        if not numbers and not calls:
             # Nothing is inside anything: they are numbered at once.
             numbers.update(zip(map(id, j.eqns), itertools.count()))
             return
         for eqn in j.eqns:
             number(id(eqn), len(numbers))
-            if eqn.params:
-                for inner in inner_jaxprs(eqn.params):
-                    visit(inner)
+            for inner in calls.get(id(eqn), ()):
+                visit(inner)
 
     visit(jaxpr)
     return numbers
-
-
-_params = attrgetter("params")
 
 
 def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:

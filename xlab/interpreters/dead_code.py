@@ -10,7 +10,7 @@ from itertools import chain
 from operator import attrgetter
 
 from xlab.core import effects as _effects
-from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var, inner_jaxprs, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var, open_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
 from xlab.interpreters.control_flow import LoopFlow, flow_of
@@ -93,15 +93,12 @@ def _reads_everything(jaxpr: Jaxpr, read: set, seen: set[int]) -> bool:
     return (
         read.issuperset(jaxpr.constvars)
         and read.issuperset(chain.from_iterable(map(_outvars, jaxpr.eqns)))
-        and not any(eqn.params and _passes_over(eqn, seen) for eqn in jaxpr.eqns)
+        and not any(_passes_over(eqn, inner, seen) for eqn, inner in jaxpr.calls)
     )
 
 
-def _passes_over(eqn: JaxprEqn, seen: set[int]) -> bool:
+def _passes_over(eqn: JaxprEqn, inner: Sequence[Jaxpr], seen: set[int]) -> bool:
     """Whether the programs inside an equation do not read an operand, or leave something unread themselves."""
-    inner = inner_jaxprs(eqn.params)
-    if not inner:
-        return False
     flow = flow_of(eqn)
     if type(flow) is LoopFlow:  # the condition passes over what only the body needs
         given = [open_jaxpr(flow.body)]

@@ -72,14 +72,13 @@ def prefetch(closed: ClosedJaxpr, hoisted: Sequence) -> None:
     def visit(program):
         for c in getattr(program, "consts", ()):
             start(c)
-        eqns = open_jaxpr(program).eqns
-        for v in chain.from_iterable(map(attrgetter("invars"), eqns)):
+        jaxpr = open_jaxpr(program)
+        for v in chain.from_iterable(map(attrgetter("invars"), jaxpr.eqns)):
             if type(v) is Literal and type(v.val) not in _PLAIN:
                 start(v.val)
-        for eqn in eqns:
-            if eqn.params:
-                for _, inner in subjaxprs_of_params(eqn.params):
-                    visit(inner)
+        for eqn, _ in jaxpr.calls:
+            for _, inner in subjaxprs_of_params(eqn.params):
+                visit(inner)
 
     visit(closed)
 
