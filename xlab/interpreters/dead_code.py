@@ -10,7 +10,7 @@ from itertools import chain
 from operator import attrgetter
 
 from xlab.core import effects as _effects
-from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Var, inner_jaxprs, open_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.rules import RuleTable
 from xlab.interpreters.control_flow import LoopFlow, flow_of
@@ -46,7 +46,9 @@ def dce_jaxpr(
             continue
         rule = dce_rules.get(eqn.primitive)
         # Nearly all: nothing in it can go.
-        if rule is None or (live.issuperset(outvars) and not _passes_over(eqn, set())):
+        if rule is None or (
+            live.issuperset(outvars) and not _passes_over(eqn, inner_jaxprs(eqn.params), set())
+        ):
             eqns.append(eqn)
             for v in eqn.invars:
                 if type(v) is Var:
@@ -99,6 +101,8 @@ def _reads_everything(jaxpr: Jaxpr, read: set, seen: set[int]) -> bool:
 
 def _passes_over(eqn: JaxprEqn, inner: Sequence[Jaxpr], seen: set[int]) -> bool:
     """Whether the programs inside an equation do not read an operand, or leave something unread themselves."""
+    if not inner:
+        return False
     flow = flow_of(eqn)
     if type(flow) is LoopFlow:  # the condition passes over what only the body needs
         given = [open_jaxpr(flow.body)]
