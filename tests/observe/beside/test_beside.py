@@ -127,7 +127,7 @@ def test_a_jaxpr_over_a_mesh_takes_it_from_its_arguments(seen):
 
 def test_every_other_view_of_a_function_of_jaxs(seen):
     v = seen["views"]
-    assert v["findings"] == ["removable collective"] and v["cost"] == [
+    assert v["findings"] == ["removable collective", "resharding"] and v["cost"] == [
         True,
         "<lambda> on 8 devices of cpu",
     ]

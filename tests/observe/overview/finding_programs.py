@@ -399,6 +399,15 @@ def sharded():
     )
     yield case(kind, "sorted tokens", lambda x: jnp.argsort(x), (put(ones(64), "data"),), None, (put(ones(64)),))  # fmt: skip
 
+    kind, alike = "resharding", lambda x: jnp.tanh(x @ x.T) + 9 * jnp.eye(len(x))
+    for name, f in (
+        ("factorization of a kernel", jnp.linalg.cholesky),
+        ("inverse of a covariance", jnp.linalg.inv),
+        ("log determinant", lambda a: jnp.linalg.slogdet(a)[1]),
+    ):
+        whole = lambda x, f=f: f(alike(x))
+        yield case(kind, name, whole, (put(ones(32, 8), "data"),), None, (put(ones(32, 8)),))
+
     kind = "full rematerialization"
     scores, mask = put(ones(16, 64), "data"), put(ones(16, 64), "model")
     same = put(ones(16, 64), "data")

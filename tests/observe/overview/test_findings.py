@@ -90,7 +90,10 @@ def test_a_collective_that_another_sharding_removes_was_tried(put):
     assert found.kind == "removable collective" and "it is gone" in found.proof
     assert "give `w` the sharding P('model', None)" in found.change
     assert found.us > 0 and found.nbytes > 0 and found.tab == "collectives"
-    assert observe.findings(xlab.jit(lambda x, w: x @ w), x, w, tries=0) == ()
+    # What was not tried is told without a change.
+    (untried,) = observe.findings(xlab.jit(lambda x, w: x @ w), x, w, tries=0)
+    assert (untried.kind, untried.change, untried.collectives) == ("resharding", "", 1)
+    assert (untried.nbytes, untried.us) == (found.nbytes, found.us)
 
 
 def test_a_change_that_was_compiled_is_run_where_that_is_asked_for(put):

@@ -135,8 +135,13 @@ def proved(stages: ProgramStages, asked: Finding) -> Finding:
         stages, _transfers(stages, program=asked.program), asked.program, CHANGES, measure=True
     )
     at.only = asked.kind, asked.equation
-    alike = [f for f in kinds[asked.kind](at) if (f.kind, f.equation) == at.only]
+    same = [f for f in kinds[asked.kind](at) if f.equation == asked.equation]
+    alike = [f for f in same if f.kind == asked.kind]
+    if not any(f.change for f in alike):  # what it was told as, while no change was known
+        alike = [f for f in same if f.change and f.collectives and asked.collectives] or alike
     found = next((f for f in alike if f.text == asked.text), alike[0] if len(alike) == 1 else None)
+    if found is not None and not found.change:
+        found = None
     return asked.replace(change="", proof=NOTHING_LESS) if found is None else found
 
 

@@ -167,6 +167,18 @@ class Inspection:
         return found
 
     @functools.cached_property
+    def results(self) -> dict[Var, list[Var]]:
+        """Of a result of a program that is called, what it is outside."""
+        found: dict[Var, list[Var]] = {}
+        for p in self.places:
+            flow = flow_of(p.eqn)
+            if type(flow) is CallFlow:
+                for v, outer in zip(open_jaxpr(flow.jaxpr).outvars, p.eqn.outvars):
+                    if type(v) is Var:
+                        found.setdefault(v, []).append(outer)
+        return found
+
+    @functools.cached_property
     def names(self) -> dict[Var, str]:
         """What the user calls values: arguments, and what was assigned to a name."""
         from_programs = dict(_all_names(self.stages.closed.jaxpr))
@@ -273,7 +285,10 @@ class Inspection:
         return found.replace(measured_us=(before, now))
 
     def _wanted(self, found: Finding) -> bool:
-        return self.only is None or self.only == (found.kind, found.equation)
+        if self.only is None:
+            return True
+        kind, equation = self.only
+        return equation == found.equation and kinds.get(kind) is kinds.get(found.kind)
 
     @property
     def _too_large(self) -> bool:

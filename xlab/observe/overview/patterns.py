@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlab.core.jaxpr import JaxprEqn, Var
+from xlab.core.jaxpr import JaxprEqn, Var, open_jaxpr
+from xlab.interpreters.communication import reduces
+from xlab.interpreters.control_flow import CallFlow, flow_of
 from xlab.observe.overview.inspection import Inspection
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.stages import ProgramStages
@@ -19,6 +21,9 @@ from xlab.observe.sharding.matching import operand_equations
 
 _PRODUCTS = frozenset(("dot_general", "conv_general_dilated", "ragged_dot_general"))
 _LOSS = "sum of a loss over devices"
+_GRADIENT = "data-parallel gradient sum"
+_REDUCTION = "reduction over devices"
+"""What has no name of its own and is part of the work: each device reduces the part it has, and these are reduced."""
 _NEIGHBORS = frozenset(
     ("conv_general_dilated", "reduce_window", "reduce_window_sum", "reduce_window_max", "cumsum")
 )
@@ -38,9 +43,11 @@ def known_patterns(transfers: Sequence[Transfer], stages: ProgramStages) -> dict
 def pattern_of(t: Transfer, stages: ProgramStages, at: Inspection | None = None) -> str:
     """The name of the way to divide work that a collective belongs to; empty for one that belongs to none."""
     eqn = stages.equations.get(t.equation)
-    if eqn is None:
-        return ""
-    at = at or Inspection(stages, (t,), ())
+    known = "" if eqn is None else _named(t, eqn, stages, at or Inspection(stages, (t,), ()))
+    return known or (_REDUCTION if t.origin == "partitioner" and reduces(t.kind) else "")
+
+
+def _named(t: Transfer, eqn: JaxprEqn, stages: ProgramStages, at: Inspection) -> str:
     if t.kind == "all_reduce" and t.reduction == "add":
         name = _sum(t, eqn, stages, at)
         return _of_most(t, stages, at) if name == _LOSS and t.origin != "user" else name
@@ -72,25 +79,58 @@ def _sum(t: Transfer, eqn: JaxprEqn, stages: ProgramStages, at: Inspection) -> s
         if all(not getattr(v.aval, "shape", (1,)) for v in eqn.outvars):
             return _LOSS
         if _names.is_transposed(eqn) or any(_backward(at, v) for v in eqn.invars):
-            return "data-parallel gradient sum"
+            return _GRADIENT
         made = [at.makers[v].primitive.name for v in eqn.invars if v in at.makers]
         return "row-parallel product" if "dot_general" in made else ""
     if eqn.primitive.name == "dot_general":
         if not _names.is_transposed(eqn):
             return "row-parallel product"
-        return (
-            "data-parallel gradient sum"
-            if _is_gradient(eqn, stages)
-            else "column-parallel product, backward"
-        )
+        return _GRADIENT if _is_gradient(eqn, stages) else "column-parallel product, backward"
     if eqn.primitive.name == "reduce_sum":
-        if _names.is_transposed(eqn) and _is_gradient(eqn, stages):
-            return "data-parallel gradient sum"
+        backward = _names.is_transposed(eqn) or _backward(at, eqn.invars[0])
         if not getattr(eqn.outvars[0].aval, "shape", (1,)):
-            return _LOSS
-        if _over_batch(t, eqn, at):
-            return "expert combine" if _by_experts(at, eqn.invars[0]) else "batch statistics"
+            # A norm, which the same examples are divided by, is none.
+            return "" if _meets_its_batch(eqn, at, backward) else _LOSS
+        over_batch = _over_batch(t, eqn, at)
+        if over_batch and _by_experts(at, eqn.invars[0]):
+            return "expert combine"
+        if over_batch and _meets_its_batch(eqn, at, backward):
+            return "batch statistics"
+        if (backward and over_batch) or (_names.is_transposed(eqn) and _is_gradient(eqn, stages)):
+            return _GRADIENT
     return ""
+
+
+def _meets_its_batch(eqn: JaxprEqn, at: Inspection, backward: bool) -> bool:
+    """Whether a sum over a batch comes back to its examples, as a mean that is subtracted from each: the gradient of a bias, or a loss for
+    each entry, never does. That a parameter is moved by it, and used again, is no way back."""
+    whole: Any = eqn.invars[0].aval
+    todo: list[Any] = list(eqn.outvars)
+    seen: set[Any] = set()
+    while todo and len(seen) < 256:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        for reader in at.readers.get(v, ()):
+            if backward and _moves_an_argument(reader, at):
+                continue
+            flow = flow_of(reader)
+            if isinstance(flow, CallFlow):
+                inner = open_jaxpr(flow.jaxpr)
+                todo += [i for i, a in zip(inner.invars, reader.invars) if a is v]
+            elif flow is None and reader.primitive.name not in _PRODUCTS:
+                if any(getattr(o.aval, "size", 0) == whole.size for o in reader.outvars):
+                    return True
+                todo += reader.outvars
+        todo += at.results.get(v, ())
+    return False
+
+
+def _moves_an_argument(eqn: JaxprEqn, at: Inspection) -> bool:
+    return eqn.primitive.name in ("add", "sub", "add_any") and any(
+        at.argument_of(a) >= 0 for a in eqn.invars
+    )
 
 
 def _over_batch(t: Transfer, eqn: JaxprEqn, at: Inspection) -> bool:
@@ -254,7 +294,7 @@ def _reached(at: Inspection, outs: Sequence[Any], depth: int = 3) -> set[str]:
 def _scatter(t: Transfer, eqn: JaxprEqn, at: Inspection) -> str:
     backward = _names.is_transposed(eqn) or any(_backward(at, v) for v in eqn.invars)
     if backward:
-        return "data-parallel gradient sum" if _is_gradient(eqn, at.stages) else "sequence parallelism"  # fmt: skip
+        return _GRADIENT if _is_gradient(eqn, at.stages) else "sequence parallelism"  # fmt: skip
     made = {at.makers[v].primitive.name for v in eqn.invars if v in at.makers}
     return "sequence parallelism" if eqn.primitive.name == "dot_general" or "dot_general" in made else ""  # fmt: skip
 

@@ -25,6 +25,7 @@ class Finding(Record):
         tab: the tab of a report that shows it.
         source, equation, program: where.
         call: the function it is in, or the named scopes.
+        collectives: how many collectives that nobody wrote it is about; over all findings of a program these are its surprises.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Finding(Record):
     program: int = 0
     call: str = ""
     measured_us: tuple[float, ...] = ()
+    collectives: int = 0
 
     @property
     def provable(self) -> bool:
@@ -75,10 +77,11 @@ class Finding(Record):
     def amount(self) -> str:
         """What it costs, in words.
 
-        >>> Finding("", "", nbytes=2048).amount
-        '2.05 KB'
+        >>> Finding("", "", nbytes=2048).amount, Finding("", "", nbytes=2048, collectives=2).amount
+        ('2.05 KB', '2 collectives, 2.05 KB')
         """
-        parts = [time_text(self.us)] * bool(self.us) + [size_text(self.nbytes)] * bool(self.nbytes)
+        parts = [plural(self.collectives, "collective")] * (self.collectives > 1)
+        parts += [time_text(self.us)] * bool(self.us) + [size_text(self.nbytes)] * bool(self.nbytes)
         return ", ".join(parts)
 
 

@@ -13,6 +13,9 @@ from xlab.observe.sharding.advice import compiled_as_advised
 from xlab.observe.sharding.experiment import BaseExperiment, placements_of
 from xlab.observe.sharding.reasons import spec_text
 
+MOST_SMALLER = 2
+"""Collectives for which other placements are tried."""
+
 MOST = 6
 """Placements that are tried for one collective."""
 
@@ -20,9 +23,9 @@ LESS = 0.9
 """The part of what is sent that may be left of it for a word on it."""
 
 
-@kind("removable collective", "full rematerialization", "smaller collective")
+@kind("removable collective", "full rematerialization", "smaller collective", "resharding")
 def removable(at: Inspection) -> Iterable[Finding]:
-    """Collectives that a sharding removes, as it was compiled."""
+    """Collectives that a sharding removes, as it was compiled; and those that nobody wrote and for which no better is known."""
     left: list[Transfer] = []
     told: dict[tuple, Finding] = {}
     for t in sorted(at.surprises, key=lambda t: not t.full_rematerialization):
@@ -30,19 +33,46 @@ def removable(at: Inspection) -> Iterable[Finding]:
             found = _finding(at, t)
             # What one change takes away is one finding.
             key = t.equation, found.change or t.instruction
-            first = told.get(key)
-            told[key] = (
-                found
-                if first is None
-                else first.replace(nbytes=first.nbytes + found.nbytes, us=first.us + found.us)
-            )
-        elif t.reshards:
+            told[key] = _joined(told.get(key), found)
+        else:
             left.append(t)
     for (_, change), found in told.items():
         yield at.timed(found, compiled_as_advised(at.stages, change) if found.proof else None)
-    left = [t for t in left if not any(t.equation == equation for equation, *_ in told)]
-    for t in sorted(left, key=lambda t: -t.sent_in_run)[:2]:
-        yield from _smaller(at, t)
+    groups: dict[int, list[Transfer]] = {}
+    for t in left:
+        groups.setdefault(t.equation if t.equation >= 0 else -1 - len(groups), []).append(t)
+    tried = [g for g in groups if not any(g == equation for equation, *_ in told)]
+    tried = sorted(tried, key=lambda g: -sum(t.sent_in_run for t in groups[g]))
+    for g, of in groups.items():
+        largest = max(of, key=lambda t: t.sent_in_run)
+        smaller = next(iter(_smaller(at, largest)), None) if g in tried[:MOST_SMALLER] else None
+        whole: Finding | None = None
+        for t in of:
+            whole = _joined(whole, _resharding(at, t))
+        if whole is not None:
+            yield (
+                whole
+                if smaller is None
+                else smaller.replace(
+                    nbytes=whole.nbytes, us=whole.us, collectives=whole.collectives
+                )
+            )
+
+
+def _joined(first: Finding | None, more: Finding) -> Finding:
+    """A finding with what another one is about too."""
+    if first is None:
+        return more
+    return first.replace(
+        nbytes=first.nbytes + more.nbytes,
+        us=first.us + more.us,
+        collectives=first.collectives + more.collectives,
+    )
+
+
+def _resharding(at: Inspection, t: Transfer) -> Finding:
+    """A collective for which no change is known."""
+    return _finding(at, t).replace(kind="resharding", change="", proof="")
 
 
 def _finding(at: Inspection, t: Transfer) -> Finding:
@@ -60,6 +90,7 @@ def _finding(at: Inspection, t: Transfer) -> Finding:
         tab="collectives",
         source=t.source,
         equation=t.equation,
+        collectives=1,
     )
 
 
