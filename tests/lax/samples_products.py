@@ -19,6 +19,24 @@ def ragged(*numbers, **kwargs):
 A, B, SIZES = floats(8, 4), floats(3, 4, 5), np.int32([2, 0, 5])
 ROWS = ((((1,), (1,)), ((), ())), (0,), (0,))
 SUMMANDS = ((((0,), (0,)), ((), ())), [0], [])
+# The product of two types is in the wider one.
+ROUGH = ("eager", "jit", "grad", "vmap")    # quotients of differences are noise where an operand is rounded and the result is not
+PRODUCT = lambda n, x, y: n.lax.dot_general(x, y, (((1,), (0,)), ((), ())))
+W8 = floats(4, 3).astype(F8)
+MIXED = [
+    *(Sample(f"dot_mixed_{name}", PRODUCT, [x, y], transforms, tol=tol) for name, x, y, transforms, tol in (
+        ("float_bfloat16", A, floats(4, 3).astype(BF16), ROUGH, 2e-2), ("bfloat16_float", A.astype(BF16), floats(4, 3), ROUGH, 2e-2),
+        ("halves", A.astype(BF16), floats(4, 3).astype(np.float16), ALL, 5e-2), ("float_int", A, ints(4, 3), ("eager", "jit"), None),
+        ("complex_float", (A + 1j * A).astype(np.complex64), floats(4, 3), ("eager", "jit", "jvp"), None), ("int8_uint8", ints(8, 4).astype(np.int8),
+        ints(4, 3).astype(np.uint8), ("eager", "jit"), None), ("float8", A.astype(BF16), W8, ("eager", "jit"), 5e-2),
+        ("float8s", W8.T, W8.astype(ml_dtypes.float8_e5m2), ("eager", "jit"), 0.3), ("bool_int", bools(8, 4), ints(4, 3), ("eager", "jit"), None),
+    )),
+    Sample("dot_mixed_preferred", lambda n, x, y: n.lax.dot(x, y, preferred_element_type=np.float32), [A.astype(BF16), ints(4, 3)],
+           ("eager", "jit"), tol=2e-2),
+    *(Sample(f"dot_narrower_{name}", lambda n, x, y, t=t: n.lax.dot(x, y, preferred_element_type=t), [x, y], error="TypeError")
+      for name, x, y, t in (("int", bools(8, 4), ints(4, 3), BF16), ("complex", A, (floats(4, 3) * 1j).astype(np.complex64), np.float16))),
+    Sample("dot_neither", PRODUCT, [W8.T.astype(ml_dtypes.float8_e5m2), W8.astype(ml_dtypes.float8_e5m2fnuz)], error="TypeError"),
+]
 RAGGED = [
     Sample("ragged_dot", lambda n, x, y, s: n.lax.ragged_dot(x, y, s), [A, B, SIZES], (*SOME, "text")),
     Sample("ragged_dot_group_offset", lambda n, x, y, s: n.lax.ragged_dot(x, y, s, group_offset=n.jnp.zeros(1, int)), [A, B, SIZES],
@@ -142,4 +160,4 @@ SLIDING = [
     Sample("convolve_precision", slide("convolve", "full", precision="highest"), [floats(5), floats(3)], VALUE),
 ]
 
-SAMPLES = [*RAGGED, *SCALED, *APPROXIMATE, *HIGH, *SLIDING]
+SAMPLES = [*MIXED, *RAGGED, *SCALED, *APPROXIMATE, *HIGH, *SLIDING]

@@ -42,7 +42,8 @@ def dot_general(
     """Generalized product: contract and batch any dimensions.
 
     Args:
-        lhs, rhs: operands.
+        lhs, rhs: operands. Of two types the wider is that of the result: floats before integers, then the one that
+            reaches further.
         dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`.
         precision: see `Precision`.
         preferred_element_type: dtype to accumulate and return.
@@ -147,6 +148,40 @@ def _remaining(ndim, *used):
     return [i for i in range(ndim) if i not in taken]
 
 
+def _range_of(dtype) -> tuple:
+    """What orders types by the numbers they hold: the kind first, then how far they reach."""
+    if dtype == np.bool_:
+        return (0,)
+    if dtypes.issubdtype(dtype, np.integer):
+        return 1, dtypes.iinfo(dtype).bits, dtypes.issubdtype(dtype, np.signedinteger)
+    return 2 + dtypes.issubdtype(dtype, np.complexfloating), float(dtypes.finfo(dtype).max)
+
+
+def _type_of_both(a, b):
+    """The wider of two types, in which their product is; None where both reach as far."""
+    if a == b:
+        return a
+    first, second = _range_of(a), _range_of(b)
+    return None if first == second else a if first > second else b
+
+
+def _check_not_narrower(preferred, dtype) -> None:
+    """Integers would wrap in fewer bits, and complex numbers need the bits of their parts."""
+    if dtype is None or dtype == np.bool_ or dtypes.issubdtype(dtype, np.floating):
+        return
+    bits = [
+        1
+        if d == np.bool_
+        else (dtypes.iinfo if dtypes.issubdtype(d, np.integer) else dtypes.finfo)(d).bits
+        for d in (preferred, dtype)
+    ]
+    if bits[0] < bits[1]:
+        raise TypeError(
+            f"`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
+            f"{dtypes.name(preferred)} for result type of {dtypes.name(dtype)}."
+        )
+
+
 def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
     (lc, rc), (lb, rb) = dimension_numbers
     if len(lc) != len(rc) or len(lb) != len(rb):
@@ -161,28 +196,23 @@ def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type,
                 f"dot_general requires {kind} dimensions to have equal sizes, got {sizes[0]} and {sizes[1]} for "
                 f"{lhs} and {rhs}"
             )
-    if (
-        preferred_element_type is not None
-        and dtypes.issubdtype(lhs.dtype, np.integer)
-        and preferred_element_type.itemsize < lhs.dtype.itemsize
-    ):
+    dtype = _type_of_both(lhs.dtype, rhs.dtype)
+    if preferred_element_type is not None:
+        _check_not_narrower(preferred_element_type, dtype)
+    elif dtype is None:
         raise TypeError(
-            f"`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
-            f"{dtypes.name(preferred_element_type)} for result type of {dtypes.name(lhs.dtype)}."
-        )
-    if lhs.dtype != rhs.dtype and preferred_element_type is None:
-        raise TypeError(
-            f"lax.dot_general requires arguments to have equal dtypes, got {dtypes.name(lhs.dtype)}, "
-            f"{dtypes.name(rhs.dtype)}; convert one, or give preferred_element_type"
+            f"lax.dot_general: neither of {dtypes.name(lhs.dtype)} and {dtypes.name(rhs.dtype)} is the wider type; convert "
+            f"one, or give preferred_element_type"
         )
     shape = (
         [lhs.shape[i] for i in lb]
         + [lhs.shape[i] for i in _remaining(lhs.ndim, lc, lb)]
         + [rhs.shape[i] for i in _remaining(rhs.ndim, rc, rb)]
     )
-    dtype = preferred_element_type or lhs.dtype
     return ShapedArray(
-        shape, dtype, lhs.weak_type and rhs.weak_type and preferred_element_type is None
+        shape,
+        preferred_element_type or dtype,
+        lhs.weak_type and rhs.weak_type and preferred_element_type is None,
     )
 
 
