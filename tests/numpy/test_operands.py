@@ -60,3 +60,38 @@ def test_an_axis_that_is_not_there_is_numpys_own_error(fun):
     """Programs catch it as an IndexError or as a ValueError."""
     with pytest.raises(np.exceptions.AxisError, match="axis 3 is out of bounds .* dimension 2"):
         fun(jnp.ones((2, 4)), axis=3)
+
+
+@pytest.mark.parametrize("exponent", [np.int8(2), np.uint16(2), np.array(2), "int32", "uint8"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int32", "bfloat16", "float32", "complex64"]
+)
+def test_powers_with_a_known_integer_have_the_type_of_the_base(dtype, exponent):
+    if isinstance(exponent, str):
+        exponent = jnp.asarray(2, exponent)
+    x = jnp.asarray([1, 0], dtype)
+    for out in (x**exponent, jnp.power(x, exponent), xlab.jit(lambda x: x**exponent)(x)):
+        assert out.dtype == (np.int32 if dtype == "bool" else x.dtype)
+        np.testing.assert_array_equal(np.asarray(out, complex), [1, 0])
+
+
+@pytest.mark.parametrize("exponent", [-1, np.int8(-1), np.array(-1), "array"])
+def test_integers_are_not_raised_to_known_negative_powers(exponent):
+    if isinstance(exponent, str):
+        exponent = jnp.asarray(-1)
+    for run in (lambda f: f, xlab.jit):
+        with pytest.raises(TypeError, match="negative powers"):
+            run(lambda x: x**exponent)(jnp.asarray([2, 3]))
+        np.testing.assert_array_equal(
+            run(lambda x: x**exponent)(jnp.asarray([2.0, 4.0])), [0.5, 0.25]
+        )
+
+
+def test_a_weak_base_stays_weak_under_a_known_integer():
+    half = jnp.ones(2, jnp.bfloat16)
+    for step in (2, np.int32(2), jnp.asarray(2)):
+        assert (half * jnp.power(0.5, step)).dtype == half.dtype
+        assert (jnp.full(2, 0.5) ** step).weak_type
+    # Whole powers of complex numbers are products, without a logarithm's rounding.
+    np.testing.assert_array_equal(jnp.asarray([2j]) ** jnp.asarray(2), [-4])
+    np.testing.assert_array_equal(jnp.asarray([2j]) ** True, [2j])

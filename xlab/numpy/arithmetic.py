@@ -11,6 +11,7 @@ from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Tracer
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.comparison import select
+from xlab.lax.convert import convert
 from xlab.lax.cumulative import log_add_exp
 from xlab.lax.reshard import reshard
 from xlab.numpy.jit_when_eager import jit_when_eager
@@ -284,9 +285,25 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     if type(x2) is int:
         return _integer_power(x1, n=x2)
+    if isinstance(x2, Tracer):
+        out = _power(x1, x2)
+        # Powers of integers with an exponent known only later are of the dtype itself.
+        return out if inexact(out.dtype) else strip_weak_type(out)
+    if not _is_known_integer(x1, x2):
+        return _power(x1, x2)
+    if not isinstance(x2, Array) or not dtypes.issubdtype(dtype_of(x1), np.floating):
+        return _integer_power(x1, n=int(x2))
+    # Real floats come out the same without waiting for the exponent, and without a program for each.
     out = _power(x1, x2)
-    # Powers of integers with an exponent known only later are of the dtype itself.
-    return strip_weak_type(out) if isinstance(x2, Tracer) and not inexact(out.dtype) else out
+    return convert(out, out.dtype, aval_of(x1).weak_type)
+
+
+def _is_known_integer(x, y) -> bool:
+    """Whether an exponent that is known counts as an integer: powers are then of the type of the base, and never of 1 / 0."""
+    if type(y) is bool:
+        return inexact(dtype_of(x))
+    (y,) = check("power", y)
+    return not shape_of(y) and dtypes.issubdtype(dtype_of(y), np.integer)
 
 
 pow = alias(power, "pow")
