@@ -39,6 +39,7 @@ from xlab.compile.placement import (
     shard_arg,
 )
 from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
+from xlab.compile.argument_paths import paths_of_user
 from xlab.compile.tracing import TracedProgram, function_name, made_of, own, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array
@@ -155,6 +156,7 @@ class _Jit(JitArguments):
                     f"jit({self.name}, {static_option(self.fun, path)})"
                 ) from e
         names = functools.partial(self.names, in_tree, len(flat), static)
+        given_names = lambda: paths_of_user(flat, names())
         kinds = set(map(type, avals))
         refs = AbstractRef in kinds or AvalQDD in kinds
         if refs:
@@ -166,11 +168,11 @@ class _Jit(JitArguments):
                 avals,
                 static=static,
                 rebuild=functools.partial(put_back, static),
-                names=names,
+                names=given_names,
                 label=self.name,
             )
         else:
-            program = trace_program(self.fun, in_tree, avals, label=self.name)
+            program = trace_program(self.fun, in_tree, avals, names=given_names, label=self.name)
         if refs:
             check_captured(self.name, program.closed.consts, flat, names)
         return program

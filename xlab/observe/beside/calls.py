@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -55,6 +56,7 @@ class JaxProgram:
         lowered: Any = None,
         compiled: Any = None,
         held: Held | None = None,
+        code: Any = None,
     ):
         self.name, self.traced, self.version = name, traced, recognize.version()
         self.held = held
@@ -62,7 +64,7 @@ class JaxProgram:
         self.closed: ClosedJaxpr
         self.equations: dict[int, tuple[Any, JaxprEqn]] = {}
         if traced is not None:
-            self.closed, self.equations = convert.converted(traced.jaxpr)
+            self.closed, self.equations = convert.converted(traced.jaxpr, code)
         else:
             self.closed = self._one_equation()
 
@@ -322,12 +324,15 @@ def program_of(what: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     name = getattr(fun, "__name__", type(fun).__name__)
     with events.span("trace", name=name):
         traced = what.trace(*args, **kwargs)
-    return _of_traced(traced, held)
+    written = getattr(inspect.unwrap(fun), "__code__", None)
+    return _of_traced(traced, held, written)
 
 
-def _of_traced(traced: Any, held: Held | None = None) -> JaxProgram:
+def _of_traced(traced: Any, held: Held | None = None, code: Any = None) -> JaxProgram:
     key = (id(traced.jaxpr), str(getattr(traced, "_meta_tys_flat", "")), traced.in_tree)
-    return _programs.get_or_make(key, lambda: JaxProgram(str(traced.fun_name), traced, held=held))
+    return _programs.get_or_make(
+        key, lambda: JaxProgram(str(traced.fun_name), traced, held=held, code=code)
+    )
 
 
 def _of_stage(kind: str, what: Any, given: tuple[tuple, dict[str, Any]]) -> JaxProgram:

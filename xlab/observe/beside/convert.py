@@ -57,14 +57,18 @@ def closed_jaxpr(theirs: Any) -> ClosedJaxpr:
     return converted(theirs)[0]
 
 
-def converted(theirs: Any) -> tuple[ClosedJaxpr, dict[int, tuple[Any, JaxprEqn]]]:
+def converted(
+    theirs: Any, code: Any = None
+) -> tuple[ClosedJaxpr, dict[int, tuple[Any, JaxprEqn]]]:
     """The same, with our equation of each of JAX's by its id, nested ones included.
+
+    `code` is of the user's function, where it is known: the place of what only a library's own lines led to.
 
     Raises:
         TypeError: the types of its arguments or results have nothing like them here.
     """
     try:
-        made = _Converter()
+        made = _Converter(code)
         return made.closed(theirs), made.equations
     except Untranslatable as error:
         raise TypeError(
@@ -74,12 +78,15 @@ def converted(theirs: Any) -> tuple[ClosedJaxpr, dict[int, tuple[Any, JaxprEqn]]
 
 
 class _Converter:
-    def __init__(self) -> None:
+    def __init__(self, code: Any) -> None:
         self.done: dict[int, tuple[Any, Jaxpr]] = {}
         self.closed_done: dict[int, tuple[Any, ClosedJaxpr]] = {}
         self.equations: dict[int, tuple[Any, JaxprEqn]] = {}
         # JAX traces some bodies once and for all, with no frame of the user's: they have the place of the equation around them.
-        self.around: tuple = _source_info.UNKNOWN
+        self.around: tuple = _source_info.SourceInfo(code, 0, "", ((), None) if code else None)
+        # What the user calls the arguments, for the program inside that a library made of them.
+        self.named: dict[Any, str] = {}
+        self.handed_on: list[str] = []
 
     def closed(self, theirs: Any) -> ClosedJaxpr:
         """The same object for the same program, so that what is shared stays shared."""
@@ -97,6 +104,12 @@ class _Converter:
 
     def _jaxpr(self, theirs: Any) -> Jaxpr:
         env: dict[Any, Var] = {}
+        info = _debug_info(theirs.debug_info)
+        names, self.handed_on = self.handed_on, []
+        if len(names) == len(info.arg_names) == len(theirs.invars):
+            info.arg_names = tuple(n or own for n, own in zip(names, info.arg_names))
+        if len(info.arg_names) == len(theirs.invars):
+            self.named.update(zip(theirs.invars, info.arg_names))
 
         def atom(a: Any) -> Any:
             if type(a).__name__ == "Literal":
@@ -110,11 +123,13 @@ class _Converter:
         eqns = [self.equation(e, atom) for e in theirs.eqns]
         self.equations.update((id(e), (e, made)) for e, made in zip(theirs.eqns, eqns))
         outs = [atom(v) for v in theirs.outvars]
-        return Jaxpr(consts, ins, outs, eqns, debug_info=_debug_info(theirs.debug_info))
+        return Jaxpr(consts, ins, outs, eqns, debug_info=info)
 
     def equation(self, e: Any, atom: Callable[[Any], Any]) -> JaxprEqn:
         ins, outs = [atom(a) for a in e.invars], [atom(v) for v in e.outvars]
         place = source(e.source_info, self.around)
+        if e.primitive.name == "jit" and place[:2] == self.around[:2]:  # no line of the user's
+            self.handed_on = [self.named.get(v, "") if _is_var(v) else "" for v in e.invars]
         outside, self.around = self.around, place
         try:
             return self._equation(e, ins, outs, place)
@@ -178,6 +193,10 @@ class _Converter:
         return values.param(value)
 
 
+def _is_var(atom: Any) -> bool:
+    return type(atom).__name__ != "Literal"
+
+
 def _effects_of(
     primitive: Primitive, ins: list, outs: list, params: dict, axes: list
 ) -> frozenset[_effects.Effect]:
@@ -222,7 +241,8 @@ def source(info: Any, around: tuple) -> tuple:
     """
     scope, backward = _scope(info.name_stack)
     frames = _frames(info.traceback)
-    if not frames:
+    known = around[0] is not None and not _source_info.is_library(around[0].co_filename)
+    if not frames or (known and all(_source_info.is_library(c.co_filename) for c, _ in frames)):
         found: tuple = (*around[:2], scope, *around[3:])
     else:
         found = (*frames[0], scope, (tuple(x for f in frames[1:] for x in f), None))
@@ -234,9 +254,7 @@ def _frames(traceback: Any) -> list[tuple[Any, int]]:
         return []
     codes, lasti = traceback.raw_frames()
     frames = list(zip(codes, lasti))
-    own = [f for f in frames if not _theirs(f[0].co_filename)]
-    theirs = [f for f in own if not _source_info.is_library(f[0].co_filename)]
-    return theirs or own[:1]
+    return [f for f in frames if not _theirs(f[0].co_filename)]
 
 
 @functools.lru_cache(maxsize=4096)

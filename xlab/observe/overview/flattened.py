@@ -20,6 +20,7 @@ from xlab.interpreters.communication import collective_rules
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.interpreters.costs import FREE, Cost, bytes_of, cost_of, cost_rules
 from xlab.observe.programs import names as _names
+from xlab.observe.programs.modules import modules_of, scope_of
 from xlab.observe.programs.program import argument_specs, propagated_specs, spec_of
 from xlab.observe.programs.stages import ProgramStages
 
@@ -138,6 +139,7 @@ class _Place(NamedTuple):
     backward: bool
     source: Any
     scope: str
+    modules: tuple[str, ...]  # those that the scope names by their calls
     segments: tuple
     probability: float
     theirs: bool  # the function of this program is the user's, and none of the package's
@@ -166,7 +168,7 @@ class _Flattener:
             v: self.value(v.aval, given.get(i), boundary=True) for i, v in enumerate(jaxpr.invars)
         }
         values |= {v: self.value(v.aval, None, boundary=True) for v in jaxpr.constvars}
-        outs = self.program(jaxpr, values, _Place(1, (), False, None, "", (), 1.0, True, False))
+        outs = self.program(jaxpr, values, _Place(1, (), False, None, "", (), (), 1.0, True, False))
         for v in outs:
             v.boundary = True
             inside: FlatValue | None = v
@@ -254,11 +256,13 @@ class _Flattener:
         else:
             own = False
         source = _names.source_of(eqn) if own else at.source
-        scope = info.scope or at.scope
-        if at.scope and info.scope and info.scope != at.scope:
-            scope = info.scope if info.scope.startswith(at.scope) else f"{at.scope}/{info.scope}"
+        own_scope = scope_of(eqn, at.modules)
+        scope = own_scope or at.scope
+        if at.scope and own_scope and not own_scope.startswith(at.scope):
+            inside = at.scope.endswith(f"/{own_scope}")
+            scope = at.scope if inside else f"{at.scope}/{own_scope}"
         return _Place(
-            at.times, path, at.backward or _names.is_transposed(eqn), source or at.source, str(scope),
+            at.times, path, at.backward or _names.is_transposed(eqn), source or at.source, str(scope), modules_of(eqn),
             segments, at.probability, at.theirs, at.local,
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.memoize import memoize
+from xlab.observe.programs.modules import scope_of
 from xlab.observe.programs.rewriting import shardings_of
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Memory, Transfer
@@ -222,7 +223,7 @@ class Inspection:
         """A finding at the line of an equation."""
         source = _names.source_of(eqn) if eqn is not None else None
         number = self.stages.numbers.get(id(eqn), -1) if eqn is not None else -1
-        scope = eqn.source_info.name_stack if eqn is not None else ""
+        scope = scope_of(eqn) if eqn is not None else ""
         given = {
             "source": source,
             "equation": number,

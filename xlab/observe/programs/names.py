@@ -90,7 +90,8 @@ def _parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _source_tree(file: str) -> ast.Module | None:
+def source_tree(file: str) -> ast.Module | None:
+    """The parsed source of a file; None where there is none."""
     return _parsed("".join(linecache.getlines(file)))
 
 
@@ -109,7 +110,7 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, str]]
 @functools.lru_cache(maxsize=2048)
 def _assigned_by_place(code: Any, file: str) -> dict[int, str]:
     """As `_assigned`, for values that go into variables by their place in a tuple: read from the source, for the instructions differ."""
-    tree = _source_tree(file)
+    tree = source_tree(file)
     places = {}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Assign):
@@ -129,7 +130,7 @@ def _assigned_by_place(code: Any, file: str) -> dict[int, str]:
 def _unpacked(code: Any, file: str) -> dict[int, tuple[tuple[str, ...], bool]]:
     """For the instructions of calls whose results go into several variables, `(u, v), w = f(x)`, these, and whether it is a `fori_loop`,
     which has results of its own in front; its only result may go into one variable."""
-    tree = _source_tree(file)
+    tree = source_tree(file)
     places = {}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -158,7 +159,7 @@ def _returned(jaxpr: Jaxpr) -> dict[Var, str]:
     info = jaxpr.debug_info
     file, _, line = info.position.rpartition(":")
     tree = (
-        _source_tree(file)
+        source_tree(file)
         if line.isdigit() and info.around is not None and set(info.around) <= _KEEP_RESULTS
         else None
     )

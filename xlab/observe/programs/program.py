@@ -27,6 +27,7 @@ from xlab.interpreters import communication
 from xlab.interpreters.control_flow import flow_of
 from xlab.observe.programs import hlo as _hlo
 from xlab.observe.programs import names as _names
+from xlab.observe.programs.modules import modules_of, scope_of
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Equation, Level, MeshInfo, Program, Type, Variable
 from xlab.observe.records.repeats import repeats
@@ -100,7 +101,8 @@ class _Maker:
             self.variable(v, n, specs.get(i))
             for i, (v, n) in enumerate(zip(jaxpr.invars, arg_names))
         )
-        equations = tuple(self.equation(e, notes) for e in jaxpr.eqns)
+        modules = modules_of(outer) if outer is not None else ()
+        equations = tuple(self.equation(e, notes, modules) for e in jaxpr.eqns)
         return Program(
             name,
             inputs,
@@ -113,7 +115,9 @@ class _Maker:
             ),
         )
 
-    def equation(self, eqn: JaxprEqn, notes: dict[Var, str]) -> Equation:
+    def equation(
+        self, eqn: JaxprEqn, notes: dict[Var, str], modules: tuple[str, ...]
+    ) -> Equation:
         number = self.stages.numbers[id(eqn)]
         nested, labels = [], []
         flow = flow_of(eqn)
@@ -138,7 +142,7 @@ class _Maker:
             tuple(outputs),
             params,
             _names.source_of(eqn),
-            eqn.source_info.scope,
+            scope_of(eqn, modules),
             tuple(nested),
             tuple(labels),
             equation_line(eqn, self.names, params),
