@@ -6,12 +6,13 @@ refused with what to write instead; and ours answer the questions that functions
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from xlab.backend import import_guard
 from xlab.backend.native import neighbor_present
 
-__all__ = ["answer_jax", "is_jaxs", "refusal"]
+__all__ = ["answer_jax", "asked_for", "is_jaxs", "refusal", "refuse_to_jax"]
 
 
 def is_jaxs(x: Any) -> bool:
@@ -42,14 +43,38 @@ def refusal(x: Any) -> str:
             f"a value that JAX traces, of type {x.aval}, was given to a function of xlab: each package traces its own functions. "
             "Call the function of the same name in jax, or let xlab trace the whole: xlab.jit(f), xlab.grad(f)."
         )
+    if kind == "KeyTy":
+        return (
+            f"the type of random keys of JAX's ({x}) was given to a function of xlab. The one of xlab's is that of its keys: "
+            "xlab.random.key(0).dtype."
+        )
     what = (
         "Make one of xlab's over as many devices: xlab.make_mesh(mesh.axis_sizes, mesh.axis_names)."
         if "Mesh" in kind
         else "Make one of xlab's: xlab.NamedSharding(mesh, xlab.P(*spec)), with a mesh of xlab.make_mesh(sizes, names)."
-        if "Sharding" in kind or kind in ("P", "PartitionSpec")
+        if "Sharding" in kind
+        else "Write it as xlab.P(*spec)."
+        if kind in ("P", "PartitionSpec")
         else "Take the one of the same name in xlab, or hand over what it holds as NumPy arrays."
     )
     return f"a {kind} of JAX's was given to a function of xlab. {what}"
+
+
+def asked_for(aval: Any) -> TypeError:
+    """What is raised where a function of JAX's asks about the type of an array of ours."""
+    return TypeError(
+        f"a function of JAX was given an xlab array of type {aval}: in one process each package computes with its own arrays. "
+        f"Hand it over with jax.numpy.from_dlpack(x), which shares the memory, or jax.numpy.asarray(numpy.asarray(x)); "
+        f"or call the function of the same name in xlab, which takes arrays of both."
+    )
+
+
+def refuse_to_jax(aval: Any) -> None:
+    """Raises for what JAX and we ask of types alike, where the function that asks for it is JAX's."""
+    if neighbor_present():
+        asking = sys._getframe(2).f_globals.get("__name__") or ""
+        if asking.partition(".")[0] == "jax":
+            raise asked_for(aval)
 
 
 def answer_jax(cls: type, names: tuple[str, ...], what: str, how: str) -> None:

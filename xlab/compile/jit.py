@@ -18,6 +18,7 @@ from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.backend.neighbors import is_jaxs
 from xlab.compile import hi_boundary, layouts, memory_cache, runtime_checks, stages
+from xlab.compile.argument_paths import paths_of_user
 from xlab.compile.arguments import (
     JitArguments,
     check_addressable,
@@ -39,7 +40,6 @@ from xlab.compile.placement import (
     shard_arg,
 )
 from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
-from xlab.compile.argument_paths import paths_of_user
 from xlab.compile.tracing import TracedProgram, function_name, made_of, own, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array

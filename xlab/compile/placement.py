@@ -15,6 +15,7 @@ import numpy as np
 
 from xlab import events
 from xlab.backend import arrays as _arrays
+from xlab.backend import neighbors
 from xlab.backend.arrays import ArrayImpl
 from xlab.backend.client import default_device
 from xlab.backend.transfer_guards import between_devices
@@ -103,7 +104,8 @@ def as_sharding(x):
             )
         return NamedSharding(mesh, x)
     raise TypeError(
-        f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}"
+        neighbors.refusal(x)
+        or f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}"
     )
 
 

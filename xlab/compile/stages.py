@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
@@ -68,7 +66,7 @@ class ShapeDtypeStruct:
             )
         self.manual_axis_type, self.is_ref = manual_axis_type, is_ref
         self.shape = dim_indices(shape)
-        self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
+        self.dtype = dtypes.to_dtype(dtype)
         self.sharding, self.weak_type, self._layout = (
             as_sharding(sharding),
             weak_type,

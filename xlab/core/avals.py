@@ -273,15 +273,12 @@ class ShapedArray(AbstractValue):
     @property
     def has_qdd(self):
         """JAX asks this of the types of arrays of the shared native class, so ours have to answer."""
-        raise TypeError(
-            f"a function of JAX was given an xlab array of type {self}: in one process each package computes with its own arrays. "
-            f"Hand it over with jax.numpy.from_dlpack(x), which shares the memory, or jax.numpy.asarray(numpy.asarray(x)); "
-            f"or call the function of the same name in xlab, which takes arrays of both."
-        )
+        raise neighbors.asked_for(self)
 
     @property
     def sharding(self) -> NamedSharding:
         """How the value lies over the Explicit axes of the mesh; over the current mesh where nothing shards it."""
+        neighbors.refuse_to_jax(self)
         explicit, mat = self.explicit_sharding, self.mat
         spec = explicit.spec if explicit is not None else PartitionSpec(*(None,) * self.ndim)
         mesh = explicit.mesh if explicit is not None else get_abstract_mesh()
@@ -334,6 +331,7 @@ class ShapedArray(AbstractValue):
     normalize = strip_weak_type
 
     def to_tangent_aval(self) -> ShapedArray:
+        neighbors.refuse_to_jax(self)
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
         if type(self.dtype) is dtypes.PrimalTangentDType:

@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from xlab.backend import neighbors
 from xlab.config import config
 from xlab.core import promotion
 from xlab.core.dims import SymbolicDim
@@ -62,6 +63,13 @@ class prng_key(extended):
     """Category of random key types."""
 
 
+class NotOfNumPyError(TypeError, RecursionError):
+    """NumPy was asked for arrays of a dtype that it does not have.
+
+    It is a `RecursionError` too, the only class that NumPy does not replace by words of its own while it asks what an object is.
+    """
+
+
 class ExtendedDType:
     """Base of element types NumPy does not know.
 
@@ -81,6 +89,16 @@ class ExtendedDType:
     @property
     def kind(self) -> str:
         return "O"
+
+    @property
+    def __numpy_dtype__(self) -> Any:
+        """NumPy asks for it (from its version 2.4) where it is given an object as a dtype, and so does JAX, which asks NumPy."""
+        raise NotOfNumPyError(
+            f"{self} is a type of xlab's, which neither NumPy nor JAX has. {self._instead()}"
+        )
+
+    def _instead(self) -> str:
+        return f"Its arrays are made of numbers of type {self.base_dtype}: convert them with x.astype({self.base_dtype})."
 
 
 def _is_custom(impl: Any) -> bool:
@@ -102,6 +120,13 @@ class KeyDType(ExtendedDType):
         self.base_shape, self.base_dtype = self.key_shape, np.dtype(np.uint32)
         self.name = f"key<{tag}>"
         self.itemsize = 4 * int(np.prod(self.key_shape, dtype=int))
+
+    def _instead(self) -> str:
+        impl = getattr(self.impl, "name", None) or self.tag
+        return (
+            f"Take the numbers that the keys are made of, xlab.random.key_data(keys), of type uint32{list(self.key_shape)} each; for keys "
+            f"of JAX's, write jax.random.wrap_key_data(numpy.asarray(xlab.random.key_data(keys)), impl={impl!r})."
+        )
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -217,7 +242,12 @@ def to_dtype(x: Any) -> Any:
         found = np.dtype(getattr(ml_dtypes, x))
     else:
         inner = getattr(x, "dtype", None)
-        found = inner if isinstance(inner, (np.dtype, ExtendedDType)) else np.dtype(x)
+        if isinstance(inner, (np.dtype, ExtendedDType)):
+            found = inner
+        elif words := neighbors.refusal(inner) or neighbors.refusal(x):
+            raise TypeError(words)
+        else:
+            found = np.dtype(x)
     if isinstance(x, (str, type, np.dtype, ExtendedDType)):
         _dtypes[x] = found
     return found

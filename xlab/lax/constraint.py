@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab import tree as _tree
+from xlab.backend import neighbors
 from xlab.compile.devices import sharding_sources
 from xlab.compile.dispatch import apply_primitive
 from xlab.compile.placement import physical_sharding, place
@@ -78,7 +79,8 @@ def _constrained(x, sharding):
         sharding = NamedSharding(_as_typed_here(mesh), sharding)
     if not isinstance(sharding, Sharding):
         raise ValueError(
-            f"with_sharding_constraint takes shardings, PartitionSpecs or None, got {sharding!r} of type "
+            neighbors.refusal(sharding)
+            or f"with_sharding_constraint takes shardings, PartitionSpecs or None, got {sharding!r} of type "
             f"{type(sharding).__name__}"
         )
     aval = aval_of(x)

@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
+from xlab.backend import neighbors
 from xlab.compile.placement import physical_sharding
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
@@ -52,7 +53,8 @@ def make_array_from_single_device_arrays(
     shape = tuple(shape)
     if not isinstance(sharding, Sharding):
         raise TypeError(
-            f"make_array_from_single_device_arrays takes a sharding, got {sharding!r} of type {type(sharding).__name__}"
+            neighbors.refusal(sharding)
+            or f"make_array_from_single_device_arrays takes a sharding, got {sharding!r} of type {type(sharding).__name__}"
         )
     if isinstance(arrays, np.ndarray) or not isinstance(arrays, (list, tuple)):
         raise TypeError(
@@ -140,7 +142,8 @@ def make_array_from_callback(
         return made if sharding.layout is None else device_put(made, sharding)
     if not isinstance(sharding, Sharding):
         raise TypeError(
-            f"make_array_from_callback takes a sharding, got {sharding!r} of type {type(sharding).__name__}"
+            neighbors.refusal(sharding)
+            or f"make_array_from_callback takes a sharding, got {sharding!r} of type {type(sharding).__name__}"
         )
     return _assembled(
         "make_array_from_callback: the callback returned", shape, sharding, data_callback, dtype

@@ -6,6 +6,7 @@ import math
 from contextlib import contextmanager, nullcontext
 
 from xlab import tree as _tree
+from xlab.backend import neighbors
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, state
@@ -165,7 +166,8 @@ def resolve_mesh(mesh, axis_names):
 def check_mesh(mesh) -> None:
     if mesh is not None and not isinstance(mesh, (Mesh, AbstractMesh)):
         raise TypeError(
-            f"shard_map requires a Mesh or AbstractMesh for its second argument, got {mesh!r} of type "
+            neighbors.refusal(mesh)
+            or f"shard_map requires a Mesh or AbstractMesh for its second argument, got {mesh!r} of type "
             f"{type(mesh).__name__}"
         )
 
@@ -178,7 +180,8 @@ def check_spec_types(which: str, specs) -> None:
     for path, spec in _tree.flatten_with_path(specs, is_leaf=is_spec)[0]:
         if not is_spec(spec):
             raise TypeError(
-                f"shard_map {which} argument must be a pytree of PartitionSpec instances, but "
+                neighbors.refusal(spec)
+                or f"shard_map {which} argument must be a pytree of PartitionSpec instances, but "
                 f"{which}{_tree.keystr(path)} is {spec!r} of type {type(spec).__name__}. Write P({spec!r})."
             )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.backend import neighbors
 from xlab.backend.native import is_tracing
 from xlab.config import config
 from xlab.sharding.mesh import ENTERED, AbstractMesh, Mesh
@@ -46,7 +47,8 @@ class set_mesh:
     def __init__(self, mesh: Mesh):
         if not isinstance(mesh, Mesh):
             raise ValueError(
-                f"set_mesh expects a Mesh, such as make_mesh((2,), ('x',)); got {mesh!r} of type {type(mesh).__name__}."
+                neighbors.refusal(mesh)
+                or f"set_mesh expects a Mesh, such as make_mesh((2,), ('x',)); got {mesh!r} of type {type(mesh).__name__}."
             )
         if is_tracing():
             raise ValueError(

@@ -363,7 +363,8 @@ class SingleDeviceSharding(Sharding):
             return found
         if not isinstance(device, _client.Device):
             raise TypeError(
-                f"SingleDeviceSharding expects a device, such as xlab.devices()[0]; got {device!r}."
+                neighbors.refusal(device)
+                or f"SingleDeviceSharding expects a device, such as xlab.devices()[0]; got {device!r}."
             )
         kind = _memory_kind((device,), memory_kind)
         self = _single.get((device, kind))

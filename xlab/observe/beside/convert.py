@@ -57,9 +57,7 @@ def closed_jaxpr(theirs: Any) -> ClosedJaxpr:
     return converted(theirs)[0]
 
 
-def converted(
-    theirs: Any, code: Any = None
-) -> tuple[ClosedJaxpr, dict[int, tuple[Any, JaxprEqn]]]:
+def converted(theirs: Any, code: Any = None) -> tuple[ClosedJaxpr, dict[int, tuple[Any, JaxprEqn]]]:
     """The same, with our equation of each of JAX's by its id, nested ones included.
 
     `code` is of the user's function, where it is known: the place of what only a library's own lines led to.

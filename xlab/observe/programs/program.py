@@ -115,9 +115,7 @@ class _Maker:
             ),
         )
 
-    def equation(
-        self, eqn: JaxprEqn, notes: dict[Var, str], modules: tuple[str, ...]
-    ) -> Equation:
+    def equation(self, eqn: JaxprEqn, notes: dict[Var, str], modules: tuple[str, ...]) -> Equation:
         number = self.stages.numbers[id(eqn)]
         nested, labels = [], []
         flow = flow_of(eqn)
