@@ -26,6 +26,7 @@ PROGRAMS = {
     "diffrax_solvers": ("diffrax", "equinox", "optimistix"),
     "equinox_layers": ("equinox",),
     "equinox_mlp": ("equinox", "optax"),
+    "flax_jits": ("flax",),
     "haiku_transformer": ("haiku", "optax"),
     "lineax_solvers": ("lineax", "equinox"),
     "linen_sharded": ("flax",),
