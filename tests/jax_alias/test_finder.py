@@ -22,6 +22,7 @@ def run(text: str, *args: str, folder=None, **environment: str) -> subprocess.Co
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *([str(folder)] if folder else [])]),
         "XLAB_NUM_CPU_DEVICES": "8",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
         "PYTHONWARNINGS": "error",
         **environment,
     }

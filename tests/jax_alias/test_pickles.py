@@ -12,12 +12,21 @@ from tests.jax_alias.test_finder import printed
 from xlab.jax_alias import pickles
 
 THINGS = """
+import numpy as np
 from jax.sharding import PartitionSpec as P
 made = {
     "array": jnp.arange(6, dtype="bfloat16").reshape(2, 3), "weak": jnp.asarray(2.0), "old": jax.random.PRNGKey(3),
     "key": jax.random.key(3), "keys": jax.random.split(jax.random.key(5, impl="rbg"), 2), "urbg": jax.random.key(1, impl="unsafe_rbg"),
     "type": jax.random.key(0).dtype, "treedef": jax.tree.structure({"a": [1, (2, None)], "b": 3}),
     "struct": jax.ShapeDtypeStruct((2, 3), "float32", weak_type=True), "spec": P("d", None, unreduced={"e"}),
+    "options": [jax.lax.Precision.HIGHEST, jax.lax.DotAlgorithmPreset.TF32_TF32_F32, jax.lax.RandomAlgorithm.RNG_PHILOX, jax.lax.GatherScatterMode.CLIP,
+                jax.lax.FftType.IRFFT, jax.sharding.AxisType.Manual, *jax.memory.Space],
+    "dimensions": [jax.lax.ConvDimensionNumbers((0, 1, 2), (2, 1, 0), (0, 2, 1)), jax.lax.GatherDimensionNumbers((0,), (1,), (1,)),
+                   jax.lax.ScatterDimensionNumbers((0,), (1,), (1,))],
+    "paths": [*map(jax.tree_util.keystr, [[jax.tree_util.DictKey("a")]]), jax.tree_util.GetAttrKey("b"), jax.tree_util.SequenceKey(2)],
+    "partial": jax.tree_util.Partial(max, jnp.float32(2)), "dtypes": [jnp.bfloat16, jnp.dtype("float8_e4m3fn"), jax.dtypes.float0],
+    "sharded": jax.device_put(jnp.arange(8.0), jax.NamedSharding(jax.make_mesh((8,), ("x",)), P("x"))),
+    "batch": [np.float64(2), np.arange(3)], "none": jax.tree.structure([None, {"b": (), "a": 1}]),
 }
 """
 FACTS = """
@@ -29,6 +38,11 @@ def facts(v):
         jax.random.normal(v["old"], (2,)).tolist(), str(v["type"]), v["type"] == k.dtype,
         v["treedef"].unflatten([1, 2, 3]), v["treedef"] == jax.tree.structure({"a": [0, (0, None)], "b": 0}),
         (v["struct"].shape, str(v["struct"].dtype), v["struct"].weak_type, v["struct"].sharding), (v["spec"].partitions, v["spec"].unreduced),
+        [(type(o).__name__, o.name, [o is one for one in type(o)]) for o in v["options"]], [(type(d).__name__, *d) for d in v["dimensions"]],
+        v["options"][0] is jax.lax.Precision.HIGHEST, v["options"][5] is jax.sharding.AxisType.Manual, v["options"][6] is jax.memory.Space.Device,
+        list(map(str, v["paths"])), float(v["partial"](1.0)), [jax.numpy.dtype(d).name for d in v["dtypes"]],
+        v["sharded"].tolist(), (v["batch"][0], v["batch"][1].tolist()), v["none"].unflatten([7]), v["none"] == jax.tree.structure([None, {"b": (), "a": 1}]),
+        jax.numpy.dot(v["old"] * 1.0, v["old"] * 1.0, precision=v["options"][0]).tolist(),
         jax.jit(lambda k, x: jax.random.fold_in(k, 1) if x is None else x * 2)(k, v["array"]).tolist(),
     ])
 """

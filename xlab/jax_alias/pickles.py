@@ -11,9 +11,10 @@ from typing import Any
 
 from xlab.core.array import KeyArray, _rebuild_array
 from xlab.core.dtypes import KeyDType
+from xlab.memory import Space
 from xlab.random.bits import Implementation, implementations
 
-__all__ = ["Key", "KeyImplementation", "KeyType", "reconstruct_array"]
+__all__ = ["Key", "KeyImplementation", "KeyType", "memory_space", "reconstruct_array"]
 
 
 def reconstruct_array(fun: Callable, args: tuple, state: Any, aval: dict[str, Any]) -> Any:
@@ -21,6 +22,11 @@ def reconstruct_array(fun: Callable, args: tuple, state: Any, aval: dict[str, An
     value = fun(*args)
     value.__setstate__(state)
     return _rebuild_array(value, bool(aval.get("weak_type", False)))
+
+
+def memory_space(number: int) -> Space:
+    """The space of memory that has a number under JAX."""
+    return (Space.Device, Space.Host, Space.Any)[number - 1]
 
 
 class KeyImplementation:
