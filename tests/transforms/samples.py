@@ -122,6 +122,9 @@ DERIVATIVES = [
     Sample("jvp_dtype_error", lambda n, x: n.jax.jvp(lambda x: x, (x,), (x.astype(np.int32),)), [X],
            error="TypeError"),
     Sample("allow_int", lambda n, x: n.jax.grad(lambda x: (x * 2.0).sum(), allow_int=True)(x), [ints(3)], ("eager",)),
+    Sample("allow_int_keys", lambda n, x: n.jax.grad(lambda t: (t["x"] * n.jax.random.normal(t["k"][0], (3,))).sum(), allow_int=True)(
+        {"x": x, "k": n.jax.random.split(n.jax.random.key(0))}), [floats(3)], ("eager",)),
+    Sample("grad_key_error", lambda n, x: n.jax.grad(lambda k: x)(n.jax.random.key(0)), [np.float32(2)], error="TypeError"),
     Sample("where_gradient", lambda n, p, x: n.jnp.where(p, n.jnp.sqrt(n.jnp.abs(x)), x), [bools(4), floats(4)]),
 ]
 

@@ -1,8 +1,8 @@
 """From traced programs to executables, and calling them.
 
 Reading order: `jit.py` (a call, from the first to the warm one), `arguments.py` (which are static or donated, where they lie),
-`tracing.py` (a Python function to a jaxpr, cached), `resolve.py` (its devices, shardings and layouts), `queries.py` (what is in a program), `lowering.py` (the
-module), `executable.py` (compiled, bound and called), `history/` (why a program was traced and compiled). May import interpreters
+`tracing.py` (a Python function to a jaxpr, cached), `argument_paths.py` (what the user calls what a library hands on),
+`resolve.py` (its devices, shardings and layouts), `queries.py` (what is in a program), `lowering.py` (the module), `executable.py` (compiled, bound and called), `history/` (why a program was traced and compiled). May import interpreters
 and below.
 
 Also: `ahead.py` (checks calls of ahead-of-time compiled programs), `devices.py` (which devices a program runs on, and the

@@ -125,7 +125,7 @@ def check_inexact(
             aval.to_tangent_aval().dtype != dtypes.float0
         ):  # extended, with tangents of another dtype
             continue
-        if not allow_int or dtypes.is_extended(aval.dtype):
+        if not allow_int:
             raise TypeError(
                 f"{api} of {function_name(fun)} requires real- or complex-valued {what} (a sub-dtype of np.inexact), got "
                 f"{dtypes.name(aval.dtype)}. Convert with x.astype(float), choose other argnums, or pass allow_int=True "

@@ -110,7 +110,7 @@ class Equation(Record):
 
     `inputs` are variable names, or the text of literals (`1.0:f32[]`). `params` is their text without nested
     programs, which are in `nested` with one label each in `nested_labels` (`body`, `branch 0`). `scope` is the
-    name stack joined by `/`. `text` is the equation's line in the jaxpr, without indentation. `axes` are the mesh axes of a
+    name stack joined by `/`, or the modules whose calls led to the equation where it says none. `text` is the equation's line in the jaxpr, without indentation. `axes` are the mesh axes of a
     collective, None for anything else. `rule` names the rule that produced it (`jvp(sin)`), if known.
     """
 
