@@ -12,7 +12,7 @@ from typing import Any
 from xlab.backend import import_guard
 from xlab.backend.native import neighbor_present
 
-__all__ = ["answer_jax", "asked_for", "is_jaxs", "refusal", "refuse_to_jax"]
+__all__ = ["answer_jax", "array_refusal", "is_jaxs", "refusal", "refuse_to_jax"]
 
 
 def is_jaxs(x: Any) -> bool:
@@ -60,7 +60,7 @@ def refusal(x: Any) -> str:
     return f"a {kind} of JAX's was given to a function of xlab. {what}"
 
 
-def asked_for(aval: Any) -> TypeError:
+def array_refusal(aval: Any) -> TypeError:
     """What is raised where a function of JAX's asks about the type of an array of ours."""
     return TypeError(
         f"a function of JAX was given an xlab array of type {aval}: in one process each package computes with its own arrays. "
@@ -74,7 +74,7 @@ def refuse_to_jax(aval: Any) -> None:
     if neighbor_present():
         asking = sys._getframe(2).f_globals.get("__name__") or ""
         if asking.partition(".")[0] == "jax":
-            raise asked_for(aval)
+            raise array_refusal(aval)
 
 
 def answer_jax(cls: type, names: tuple[str, ...], what: str, how: str) -> None:

@@ -273,7 +273,7 @@ class ShapedArray(AbstractValue):
     @property
     def has_qdd(self):
         """JAX asks this of the types of arrays of the shared native class, so ours have to answer."""
-        raise neighbors.asked_for(self)
+        raise neighbors.array_refusal(self)
 
     @property
     def sharding(self) -> NamedSharding:
