@@ -38,7 +38,7 @@ def full(report: r.Report) -> r.Report:
         findings=sample.findings(),
         patterns=sample.patterns(),
         timelines=(sample.timeline(report),),
-        processes=(sample.processes(),),
+        processes=sample.processes(),
         targets=(sample.scheduled(),),
         kernels=(sample.kernel(report),),
     )

@@ -1,11 +1,14 @@
 """Every view of a page as a figure: SVG whose text is text, PNG, and a page to print, for a column and a slide."""
 
+import re
 import struct
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
-from tests.notebook.views import sample
+from tests.notebook.views import sample, sample_kernel
+from tests.notebook.views.each import full
 from tests.notebook.views.test_browser import visit
 from tests.observe import sample_programs as programs
 from xlab import observe
@@ -96,6 +99,69 @@ def test_a_figure_of_collectives_has_its_lines_and_its_labels(browser, tmp_path)
     assert any((t.text or "").startswith("6 ×") for t in texts)
     edged = [t for t in texts if t.get("stroke", "none") != "none"]
     assert edged and all(t.get("paint-order") == "stroke" for t in edged)
+    assert page.complaints == []
+    page.close()
+
+
+LABELS = {
+    "Overview": "2 findings|compute 50 %|communication 7.25 µs|memory 3.4 MB of 2 GB|attention|share",
+    "Timings": "train_step|compile 1.18 s|500 ms|cold (first call)|log: 3 lines|Ledger|3.10 ms ± 80.0 µs",
+    "Timeline": "device 0|device 1|20 µs|computes|in a collective|all-reduce.1",
+    "Memory": "arguments 1.4 MB|alive|address|1.51 MB|peak 3.4 MB, step 12|buffer.3|step 0",
+    "Kernels": "2 races ⚠|written|padding|cores over time|core 2|accesses|core 0 writes",
+    "Processes": "process 0|process 1|400 µs",
+}
+"""Words that a figure of a tab has, of heads, axes, bars and legends."""
+COLORS = {
+    "Overview": "rgb(43, 124, 184) rgb(184, 69, 10) rgb(138, 97, 0)",
+    "Timings": "rgb(185, 198, 211) rgb(143, 176, 205) rgb(15, 95, 158)",
+    "Timeline": "rgb(15, 95, 158) color(srgb 0.655882 0.535294 0.25)",
+    "Memory": "rgb(185, 198, 211) rgb(143, 176, 205) rgb(230, 159, 0)",
+    "Kernels": "rgb(0, 114, 178) rgb(230, 159, 0) rgb(204, 121, 167)",
+    "Processes": "rgb(15, 95, 158) rgb(74, 140, 194)",
+}
+OUTSIDE = """() => [...document.querySelectorAll("text")].filter((text) => {
+  const box = text.getBoundingClientRect();
+  return box.left < 0 || box.right > document.documentElement.getBoundingClientRect().right + 1;
+}).map((text) => text.textContent)"""
+
+
+def test_figures_have_their_labels_and_their_colors(browser, tmp_path):
+    """Those of charts too, whole, and nothing of what is folded or of the controls."""
+    report = full(sample.report()).replace(kernels=(sample_kernel.race(),))
+    page = visit(browser, write_html(report, tmp_path / "r.html"), color_scheme="dark")
+    drawn = browser.new_page(viewport={"width": 1000, "height": 600})
+    for tab, labels in LABELS.items():
+        page.get_by_role("tab", name=tab).click()
+        text = kept(page, "SVG, slide").path().read_text()
+        root = ElementTree.fromstring(text)
+        words = " ".join((t.text or "").strip() for t in root.iter(f"{SVG}text"))
+        assert [w for w in labels.split("|") if w not in words] == [], (tab, words)
+        fills = {e.get("fill") for e in root.iter()} | {e.get("stroke") for e in root.iter()}
+        assert set(re.findall(r"\w+\([^)]*\)", COLORS[tab])) - fills == set(), (tab, fills)
+        file = tmp_path / f"{tab}.svg"
+        file.write_text(text)
+        drawn.goto(file.as_uri())
+        assert drawn.evaluate(OUTSIDE) == [], tab
+        assert "come closer" not in words and "drag to move" not in words, "no controls"
+        assert "somebody's own line" not in words, "what is folded is not drawn over the rest"
+        if tab == "Kernels":
+            assert "url(#xl-hatch" in text, "padding is hatched in the legend"
+    drawn.close()
+    page.close()
+
+
+def test_a_figure_of_a_ladder_names_its_rungs_and_rules(browser, tmp_path):
+    operands = np.ones((8, 16), np.float32), np.ones((16, 4), np.float32)
+    made = observe.ladder(programs.dense, *operands, rungs=("jvp", "vmap"))
+    page = visit(browser, write_html(made, tmp_path / "ladder.html"))
+    page.wait_for_selector(".xl-live .xl-rung .xl-row")
+    root = ElementTree.fromstring(kept(page, "SVG, column").path().read_text())
+    words = [(t.text or "").strip() for t in root.iter(f"{SVG}text")]
+    assert [w for w in words if w in ("f", "jvp", "vmap")] == ["f", "jvp", "vmap"]
+    assert {"jvp of tanh", "batch of tanh", "∂"} <= set(words) and "find" not in words
+    fills = {e.get("fill") for e in root.iter(f"{SVG}text")}
+    assert {"rgb(138, 63, 143)", "rgb(90, 101, 114)", "rgb(27, 31, 36)"} <= fills
     assert page.complaints == []
     page.close()
 

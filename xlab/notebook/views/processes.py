@@ -249,7 +249,7 @@ def members_node(p: Processes) -> Node:
         ("clock", ""),
         ("error", ""),
     )
-    return table(head, rows, "xl-ps-members")
+    return h("div", {"class": "xl-scroll"}, table(head, rows, "xl-ps-members"))
 
 
 def waiting_node(p: Processes) -> Node | None:
@@ -275,7 +275,7 @@ def waiting_node(p: Processes) -> Node | None:
         ("waiting", "n"),
         ("moving", "n"),
     )
-    return table(head, rows, "xl-longest") if rows else None
+    return h("div", {"class": "xl-scroll"}, table(head, rows, "xl-longest")) if rows else None
 
 
 def legend(keys: Iterable[tuple[str, str]]) -> Node:

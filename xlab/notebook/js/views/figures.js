@@ -6,7 +6,7 @@ import { definePanel } from "../kit/panels.js";
 /** Inches across, and the pixels that the view is laid out in: letters of 13 pixels are 6.5 points in a column, 13 on a slide. */
 export const figureSizes = { column: { inches: 3.3, layout: 460, dpi: 300 }, slide: { inches: 10, layout: 720, dpi: 150 } };
 
-const notDrawn = ".xl-save, .xl-flat, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold:not(.xl-pick), .xl-tabs, .xl-defs, .xl-pricing, input, select, [hidden]";
+const notDrawn = ".xl-save, button:not(.xl-rung-name), .xl-tl-bar, .xl-scrubber, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold:not(.xl-pick), .xl-tabs, .xl-defs, .xl-pricing, input, select, [hidden]";
 const figureSpace = "http://www.w3.org/2000/svg";
 const lookOf = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "paint-order", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
 const borderSides = ["Top", "Right", "Bottom", "Left"];
@@ -45,7 +45,7 @@ function laidLines(node) {
 }
 
 /** Elements as nodes of one drawing. Nothing outside `clip`, what scrolls is cut where its frame ends. */
-function drawnParts(root, out, from) {
+function drawnParts(root, out, from, hatch) {
   const make = (tag, properties, ...inside) => {
     const node = document.createElementNS(figureSpace, tag);
     for (const name in properties) if (properties[name] !== null) node.setAttribute(name, properties[name]);
@@ -66,6 +66,7 @@ function drawnParts(root, out, from) {
       }
       for (const name of ["class", "style", "tabindex", "data-eq"]) node.removeAttribute(name);
     });
+    copy.setAttribute("overflow", "visible");     // as in the page: what is written beside an axis
     const box = boxOf(svg.getBoundingClientRect());
     if (!copy.getAttribute("viewBox")) copy.setAttribute("viewBox", `0 0 ${svg.getAttribute("width") || box.width} ${svg.getAttribute("height") || box.height}`);
     for (const name in box) copy.setAttribute(name, box[name]);
@@ -84,6 +85,7 @@ function drawnParts(root, out, from) {
     if (rect.width && rect.height && within(rect, clip)) {
       const box = boxOf(rect);
       if (!seeThrough(style.backgroundColor)) into.append(make("rect", { ...box, rx: parseFloat(style.borderTopLeftRadius) || null, fill: style.backgroundColor, opacity: style.opacity === "1" ? null : style.opacity }));
+      if (hatch && style.backgroundImage.startsWith("repeating-linear-gradient")) into.append(make("rect", { ...box, fill: `url(#${hatch.id})` }));
       for (const side of borderSides) {
         const width = parseFloat(style[`border${side}Width`]);
         const color = style[`border${side}Color`];
@@ -101,7 +103,9 @@ function drawnParts(root, out, from) {
       inside = make("g", { "clip-path": `url(#xl-clip${clips})` });
       into.append(make("clipPath", { id: `xl-clip${clips}` }, make("rect", boxOf(clip))), inside);
     }
+    const folded = el.tagName === "DETAILS" && !el.open;
     for (const child of el.childNodes) {
+      if (folded && child.tagName !== "SUMMARY") continue;
       if (child.nodeType === 1) walk(child, inside, clip);
       else if (child.nodeType === 3 && child.data.trim()) {
         for (const [text, r] of laidLines(child)) {
@@ -135,8 +139,10 @@ export function figureOf(root, parts, size) {
       if (over > 1) root.style.width = `${(width = Math.min(2 * layout, width + over))}px`;
     }
     const boxes = parts.map((p) => p.getBoundingClientRect());
-    const wide = Math.max(layout, ...boxes.map((r) => r.width));
-    const from = { left: Math.min(...boxes.map((r) => r.left)), top: Math.min(...boxes.map((r) => r.top)) };
+    // The margins of the page are those of the figure: labels of axes reach into them.
+    const margin = parseFloat(getComputedStyle(root).paddingLeft) || 0;
+    const wide = Math.max(layout, ...boxes.map((r) => r.width + 2 * margin));
+    const from = { left: Math.min(...boxes.map((r) => r.left)) - margin, top: Math.min(...boxes.map((r) => r.top)) };
     const tall = Math.max(...boxes.map((r) => r.bottom)) - from.top;
     const out = document.createElementNS(figureSpace, "svg");
     for (const [name, value] of Object.entries({ width: `${inches}in`, height: `${((inches * tall) / wide).toFixed(3)}in`, viewBox: `0 0 ${one(wide)} ${one(tall)}` })) out.setAttribute(name, value);
@@ -155,7 +161,7 @@ export function figureOf(root, parts, size) {
       out.append(document.createElementNS(figureSpace, "defs"));
       out.lastChild.append(copy);
     }
-    drawnParts(parts, out, from);
+    drawnParts(parts, out, from, hatch);
     return new XMLSerializer().serializeToString(out);
   } finally {
     if (was[0] === undefined) delete root.dataset.theme;
