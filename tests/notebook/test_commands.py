@@ -102,6 +102,19 @@ def test_changes_are_proved_where_that_is_asked(script, tmp_path, capsys):
     assert re.search(said, capsys.readouterr().out)
 
 
+def test_a_step_is_predicted_for_the_machine_that_is_named(script, tmp_path, capsys):
+    words = [f"{script}:twice", "--args", "f32[256,256]", "--machine", "tpu:v5e"]
+    assert report_command.main([*words, "--repeat", "0", "-o", str(tmp_path / "out.html")]) == 0
+    page = (tmp_path / "out.html").read_text()
+    assert "1 device of tpu:v5e" in page and "predicted, counting with: " in page
+    capsys.readouterr()
+    costs = []
+    for machine in (words[3:], []):
+        assert report_command.main([*words[:3], *machine, "--check"]) == 1
+        costs.append(float(re.search(r"\(([\d.]+) µs, 262 KB\)", capsys.readouterr().out)[1]))
+    assert costs[0] < costs[1]
+
+
 def test_a_check_names_the_line(script, tmp_path, capsys):
     file = str(tmp_path / "found.sarif")
     assert report_command.main([f"{script}:talks", "--args", "f32[4]", "--check", file]) == 1
@@ -193,6 +206,7 @@ BAD = {
     "a large mesh": (["{script}:step", "--args", "1", "1", "--mesh", "data=99"], 2, "XLAB_NUM_CPU_DEVICES=99"),
     "a folder that is not there": (["{script}:step", "--args", "1", "1", "-o", "no/such/out.html"], 2, "there is no folder no/such"),
     "records where nothing is": (["{script}:step", "--args", "1", "1", "--json", "no/such.json"], 2, "--json no/such.json: there is no folder no"),
+    "a machine that is none": (["{script}:step", "--args", "1", "1", "--machine", "tpu:v99"], 2, "'tpu:v99'; there are tpu:v4"),
     "fewer than no runs": (["{script}:step", "--args", "1", "1", "--repeat", "-3"], 2, "--repeat -3"),
     "shapes that do not fit": (["{script}:step", "--args", "f32[4,2]", "f32[8,5]"], 1, "step failed: TypeError"),
     "control flow": (["{script}:broken", "--args", "f32[4]"], 1, "broken failed: TracerBoolConversionError"),

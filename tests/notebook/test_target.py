@@ -5,7 +5,7 @@ import pytest
 from tests.notebook.views import sample
 from xlab import observe
 from xlab.backend import tpu_target
-from xlab.notebook import export
+from xlab.notebook import export, recording
 
 SETUP = "from xlab import numpy as jnp\nfrom xlab.sharding import PartitionSpec as P\nx = jnp.ones((16, 8)); w = jnp.ones((8, 4))"
 
@@ -114,3 +114,15 @@ def test_the_page_has_the_module_beside_the_others():
         )
     )
     assert "Targets" in page and "tpu:v5e:2x4" in page and "waited for at once" in page
+
+
+@pytest.mark.parametrize("magic", ["%%xjit {}\ny = x @ w", "%xjit {} f(x, w)"])
+def test_a_step_is_predicted_for_a_machine_that_is_named(lab, magic):
+    """It runs here and needs no extra; a machine that is none is refused before anything runs."""
+    assert lab.run_cell("def f(x, w): return x @ w").success
+    result, _, _ = run(lab, magic.format("--machine tpu:v5e"))
+    assert result.success and recording.last.costs[0].machine.name == "tpu:v5e"
+    lab.user_ns.pop("y", None)
+    result, *_ = run(lab, magic.format("--machine tpu:v99"))
+    assert not result.success and "y" not in lab.user_ns
+    assert "'tpu:v99'; there are tpu:v4" in str(result.error_before_exec or result.error_in_exec)

@@ -42,10 +42,12 @@ class Recording:
         self.doing = "running"
         self.failed: Failure | None = None
         self.prove = False
+        self.machine: Any = "cpu"
 
     def report(self, parts: frozenset[str] = frozenset(PARTS)) -> Report:
         """Everything recorded, without the parts that are not wanted."""
-        made = observe.report(self.session, prove=self.prove).replace(title=self.title)
+        made = observe.report(self.session, prove=self.prove, machine=self.machine)
+        made = made.replace(title=self.title)
         if self.failed is not None:
             made = made.replace(error=self.failed)
         return only(called(made, self.title) if self.title.startswith("In[") else made, parts)

@@ -24,6 +24,7 @@ from xlab.notebook.tracebacks import failure, shorten
 from xlab.observe.beside.calls import JaxFunction, program_of
 from xlab.observe.beside.recognize import belongs_to_jax, is_stage
 from xlab.observe.overview.findings import kinds
+from xlab.observe.overview.machines import predicting_for
 from xlab.observe.records import Record, Report
 from xlab.observe.records.text import text
 from xlab.sharding import PartitionSpec, set_mesh
@@ -282,6 +283,11 @@ def main(argv: list[str] | None = None) -> int:
         action="store_true",
         help="compile the change of each finding, and tell what a run takes before and after it",
     )
+    parser.add_argument(
+        "--machine",
+        default="cpu",
+        help="predict the step, and what its findings cost, for this machine, such as tpu:v5e",
+    )
     given = parser.parse_args(argv)
     if bool(given.merge) == (given.function is not None):
         parser.error("give FILE.py:FUNCTION, or the files of several processes behind --merge")
@@ -297,6 +303,7 @@ def main(argv: list[str] | None = None) -> int:
                 )
         if given.repeat < 0:
             raise UsageError(f"--repeat {given.repeat}: a number of runs, or 0 for none")
+        observe.machine(given.machine)
         check_folder(given.output, "-o")
         if given.json and given.json != "-":
             check_folder(given.json, "--json")
@@ -320,9 +327,10 @@ def main(argv: list[str] | None = None) -> int:
         jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
     if given.check is not None:
         stage = is_stage(fun)
-        return check(
-            jitted, [] if stage else args, mesh, name, given.check, given.allow, given.prove
-        )
+        with predicting_for(given.machine):
+            return check(
+                jitted, [] if stage else args, mesh, name, given.check, given.allow, given.prove
+            )
     error = None
     with (
         set_mesh(mesh),
@@ -335,7 +343,7 @@ def main(argv: list[str] | None = None) -> int:
                 observe.time(jitted, *args, repeat=given.repeat, **kwargs)
         except Exception as caught:
             error = session.error = shorten(caught)
-    report = observe.report(session, prove=given.prove).replace(
+    report = observe.report(session, prove=given.prove, machine=given.machine).replace(
         title=name if is_stage(fun) else getattr(fun, "__name__", given.function)
     )
     if error is not None:

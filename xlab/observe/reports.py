@@ -11,13 +11,13 @@ import numpy as np
 
 from xlab.backend import version
 from xlab.core.source_info import is_internal
-from xlab.interpreters.communication_costs import Interconnect
+from xlab.interpreters.communication_costs import LINKS, Interconnect
 from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
 from xlab.observe.arrays.live import bytes_on_devices
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.findings import findings_of
-from xlab.observe.overview.machines import machine
+from xlab.observe.overview.machines import current_machine, link_of, predicting_for
 from xlab.observe.overview.step_cost import brief_cost
 from xlab.observe.overview.timeline import timelines
 from xlab.observe.programs.memoize import memoize
@@ -40,6 +40,7 @@ from xlab.observe.records import (
 from xlab.observe.records.cost import StepCost
 from xlab.observe.records.finding import Finding, Pattern
 from xlab.observe.records.kernel import PRIMITIVES, KernelRun
+from xlab.observe.records.machine import Machine
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.timeline import Timeline
@@ -68,6 +69,7 @@ def report(
     trace: StepTrace | None = None,
     passes: Sequence[Pass] = (),
     prove: bool = False,
+    machine: str | Machine = "cpu",
 ) -> Report:
     """The report of a recording: programs with their levels, layouts, collectives, phases, memory, compiles and kernels.
 
@@ -76,10 +78,11 @@ def report(
         title: what to call it; the session's title, or its only function's name.
         parts: which parts to make; others stay empty.
         levels: the later forms of each program to include, as for `program`.
-        link: the interconnect that transfers are predicted for.
+        link: the interconnect that transfers are predicted for; that of `machine` where it is another than this CPU.
         measured: steady timings, from `observe.time`.
         trace, passes: a recorded run, and the compiler's passes, to go along.
         prove: compile the changes of findings, and run the programs with and without them, so that each says what it would bring.
+        machine: what steps and findings are predicted for, as for `cost`: `cpu`, a target such as `tpu:v5e`, or a `Machine`.
 
     Example:
         >>> import numpy as np, xlab
@@ -92,6 +95,24 @@ def report(
     unknown = set(parts) - set(PARTS)
     if unknown:
         raise ValueError(f"unknown parts {sorted(unknown)}; there are {', '.join(PARTS)}")
+    with predicting_for(machine) as found:
+        if machine != "cpu" and link == "cpu":
+            link = link_of(found)
+        return _report(session, title, parts, levels, link, measured, trace, passes, prove)
+
+
+def _report(
+    session: Session,
+    title: str,
+    parts: Sequence[str],
+    levels: Any,
+    link: str | Interconnect,
+    measured: Sequence[Timing],
+    trace: StepTrace | None,
+    passes: Sequence[Pass],
+    prove: bool,
+) -> Report:
+    """What `report` returns, with steps predicted for the current machine."""
     subjects = session.subjects
     programs: list[Program] = []
     layouts: list[ArrayLayout] = []
@@ -103,6 +124,8 @@ def report(
     patterns: list[Pattern] = []
     notices: list[Notice] = []
     unknown_collectives = False
+    of_machine = link_of(current_machine())
+    same_link = LINKS.get(link, link) == of_machine
     for index, stages in enumerate(subjects):
         if "programs" in parts:
             made = _guard(
@@ -154,14 +177,14 @@ def report(
         if "costs" in parts:
             known = (
                 [t for t in moved if t.program == index]
-                if link == "cpu" and "transfers" in parts and not unknown_collectives
+                if same_link and "transfers" in parts and not unknown_collectives
                 else None
             )
             kept = next((m for m in used if m.program == index), None)
             one_cost = _guard(
                 lambda stages=stages, index=index, known=known, kept=kept: memoize(
                     stages,
-                    ("cost", index, machine()),
+                    ("cost", index, current_machine()),
                     lambda: brief_cost(stages, index, known, kept),
                 ),
                 notices,

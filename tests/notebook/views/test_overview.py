@@ -60,6 +60,17 @@ def test_parts_are_predicted_until_they_are_measured():
     assert "predicted, counting with: round numbers" in said and "is measured" not in said
 
 
+def test_what_was_measured_here_is_not_the_bar_of_another_machine():
+    there = COST.replace(machine=observe.machine("tpu:v5e"))
+    line = sample.timeline(PLAIN)
+    program = PLAIN.programs[0].replace(heat=((1, 5.0),))
+    parts, origin = parts_of(there, program, PLAIN.transfers, 3100.0, line)
+    assert origin == "predicted" and sum(parts.values()) == COST.us
+    said = words(overview_panel(REPORT.replace(costs=(there,), timelines=(line,))))
+    assert "of tpu:v5e" in said and "measured on this machine" in said
+    assert f"predicted, counting with: {there.machine.note}" in said
+
+
 def test_measured_parts_add_up_to_the_step_that_was_measured():
     """Times of every device's slowest collectives would add up to more than the step has."""
     line = sample.timeline(PLAIN)

@@ -269,6 +269,29 @@ def test_machines_by_name():
         observe.machine(3)
 
 
+def test_a_report_predicts_for_the_machine_that_is_chosen():
+    """Costs, collectives and findings count with it, of programs that were reported for this CPU before, and nothing is left of it afterwards."""
+    mesh = make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
+    split = NamedSharding(mesh, P("x"))
+    x = xlab.device_put(np.ones((1024, 64), np.float32), split)
+    with observe.record() as session:
+        xlab.jit(lambda x: (x @ x.T).sum())(x)
+    here = observe.report(session)
+    tpu = observe.report(session, machine="tpu:v5e")
+    again = observe.report(session)
+    named = [r.costs[0].machine.name for r in (here, tpu, again)]
+    assert named == ["cpu", "tpu:v5e", "cpu"] and again.costs == here.costs
+    assert tpu.costs[0].us == observe.cost(session.subjects[0], machine="tpu:v5e").us
+    assert tpu.costs[0].memory == machines.CHIP_MEMORY["v5e"] * 10**9
+    assert all(a.predicted_us != b.predicted_us for a, b in zip(here.transfers, tpu.transfers))
+    assert len(tpu.transfers) == len(here.transfers) > 0
+    with pytest.raises(ValueError, match="unknown machine 'tpu9'"):
+        observe.report(session, machine="tpu9")
+    with pytest.raises(KeyError), machines.predicting_for("tpu:v5e"):
+        raise KeyError
+    assert machines.current_machine().name == "cpu"
+
+
 def test_open_sizes_are_refused_with_the_way_out():
     from xlab.export import symbolic_shape
 

@@ -78,6 +78,12 @@ class Xjit(Magics):
             "also compile for a TPU that need not be there, and set the two side by side (needs the extra tpu)",
             "tpu:v5e:4x4",
         ),
+        Option(
+            "machine",
+            "predict the step, and what its findings cost, for another machine",
+            "tpu:v5e",
+            default="cpu",
+        ),
         Option("save", "write the report to a file", "report.html"),
         Option("quiet", "run, but show no report"),
         Option("processes", "in the processes of %xprocesses, as by itself once there are some"),
@@ -89,14 +95,15 @@ class Xjit(Magics):
         The names it reads that hold arrays, or containers of arrays, are the inputs; the names it assigns are the outputs.
         Everything else behaves as in an ordinary cell. With an error all names are as they were.
         """
+        observe.machine(given.machine)  # refused before anything runs
         if cell is None:
-            if unfit := [name for name in given.used if name not in ("static", "prove")]:
+            if unfit := [name for name in given.used if name not in ("static", "prove", "machine")]:
                 raise ValueError(
-                    f"--{unfit[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call, --static and --prove"
+                    f"--{unfit[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call, --static, --prove and --machine"
                 )
             fun, args, kwargs, _ = call_of(self.shell, given.rest, "xjit")
             with recording(given.rest, self.shell) as run:
-                run.prove = bool(given.prove)
+                run.prove, run.machine = bool(given.prove), given.machine
                 result = xlab.block_until_ready(
                     jitted(self.shell, fun, given.static, args, kwargs)(*args, **kwargs)
                 )
@@ -112,7 +119,7 @@ class Xjit(Magics):
         try:
             flagged = not given.quiet and bool(parts & {"shardings", "collectives"})
             with recording(f"In[{place.number}]", self.shell, place.file, flagged) as run:
-                run.prove = bool(given.prove)
+                run.prove, run.machine = bool(given.prove), given.machine
                 result = run_cell(run, given, self.shell.user_ns, place)
         except SyntaxError as error:
             raise present(error, self.shell) from None

@@ -42,17 +42,19 @@ def parts_of(
     """Where a step goes, in microseconds, and whether that was measured or predicted.
 
     A timeline has what became of each device's time in one step: the mean of the devices is the bar, and its parts add up to that step. Without one, a
-    profile gives the time of every equation and how long collectives waited; what is left of a measured call was spent around them.
+    profile gives the time of every equation and how long collectives waited; what is left of a measured call was spent around them. What was measured
+    here says nothing of another machine.
 
     >>> from xlab.observe.records.machine import Machine
     >>> parts_of(StepCost("f", Machine("m"), compute_us=3.0, dispatch_us=1.0), None, (), None)
     ({'compute': 3.0, 'communication': 0.0, 'waiting': 0.0, 'dispatch': 1.0}, 'predicted')
     """
-    if line is not None and line.shares:
+    elsewhere = cost.machine.name != "cpu"
+    if line is not None and line.shares and not elsewhere:
         mean = lambda part: sum(getattr(s, part) for s in line.shares) / len(line.shares)
         taken = map(mean, ("compute_us", "communication_us", "waiting_us", "idle_us"))
         return dict(zip(PARTS, taken)), "measured"
-    if program is None or not program.heat:
+    if program is None or not program.heat or elsewhere:
         found = cost.compute_us, cost.communication_us, 0.0, cost.dispatch_us
         return dict(zip(PARTS, found)), "predicted"
     sends = {t.equation for t in transfers if t.instruction}
@@ -296,6 +298,7 @@ def step_node(cost: StepCost, report: Report | None = None) -> Node:
         line = next((t for t in report.timelines if t.program == cost.program and t.shares), None)
     parts, origin = parts_of(cost, program, transfers, warm, line)
     predicted = f"{time_text(cost.us)} predicted"
+    here = "" if cost.machine.name == "cpu" else " on this machine"
     return h(
         "div",
         {"class": "xl-step"},
@@ -304,8 +307,8 @@ def step_node(cost: StepCost, report: Report | None = None) -> Node:
             {"class": "xl-step-sentence"},
             h("strong", None, cost.title),
             f"   {predicted} on {plural(cost.devices, 'device')} of {cost.machine.name}, {bound_text(cost)}",
-            f"   {time_text(warm)} measured" if warm
-            else f"   {time_text(line.duration_us)} under the profiler" if line is not None else None,
+            f"   {time_text(warm)} measured{here}" if warm
+            else f"   {time_text(line.duration_us)} under the profiler{here}" if line is not None else None,
         ),
         bar_node(parts, origin),
         legend_node(parts),

@@ -13,7 +13,7 @@ from xlab.backend import compiling as _compiling
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.observe.buffers.memory import memory as _memory
-from xlab.observe.overview.machines import machine as _machine
+from xlab.observe.overview.machines import current_machine
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.memoize import memoize
@@ -125,7 +125,7 @@ class Inspection:
     @functools.cached_property
     def machine(self) -> Any:
         """What times are predicted for."""
-        return _machine()
+        return current_machine()
 
     @functools.cached_property
     def places(self) -> tuple[EquationPlace, ...]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from xlab.backend import caches
@@ -56,6 +59,30 @@ def remember(machine: Machine) -> Machine:
     """Makes a machine the one that steps on this CPU are predicted for."""
     _calibrated[:] = [machine]
     return machine
+
+
+_chosen: ContextVar[Machine | None] = ContextVar("machine", default=None)
+
+
+@contextmanager
+def predicting_for(what: Any) -> Iterator[Machine]:
+    """Within it steps are predicted for a machine, as `machine` takes it, where none is named.
+
+    >>> with predicting_for("tpu:v5e"):
+    ...     current_machine().name
+    'tpu:v5e'
+    """
+    found = machine(what)
+    token = _chosen.set(None if what == "cpu" else found)
+    try:
+        yield found
+    finally:
+        _chosen.reset(token)
+
+
+def current_machine() -> Machine:
+    """The machine that steps are predicted for where none is named: the chosen one, else this CPU."""
+    return _chosen.get() or machine()
 
 
 def link_of(machine: Machine) -> Interconnect:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xlab.interpreters.communication_costs import LINKS
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.call_tree import Figures, call_tree
 from xlab.observe.overview.flattened import FlatEquation, flattened
-from xlab.observe.overview.machines import link_of
+from xlab.observe.overview.machines import current_machine, link_of
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Memory, Transfer
@@ -63,13 +62,11 @@ def brief_cost(
 ) -> StepCost | None:
     """The cost of a program as reports have it, without its single equations; None for a program with open sizes.
 
-    `transfers` and `memory` are what is known of it already.
+    `transfers`, predicted for the machine's own link, and `memory` are what is known of it already.
     """
     if not all(isinstance(d, int) for a in stages.closed.in_avals for d in getattr(a, "shape", ())):
         return None
-    machine = _machine()
-    if link_of(machine) != LINKS["cpu"]:
-        transfers = None  # predicted for another link
+    machine = current_machine()
     made = step_cost(stages, machine, program=program, transfers=transfers, memory=memory)
     return made.replace(
         equations=(), lines=made.lines[:MOST_LINES], scopes=made.scopes[:MOST_LINES]
