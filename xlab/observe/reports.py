@@ -124,8 +124,8 @@ def _report(
     patterns: list[Pattern] = []
     notices: list[Notice] = []
     unknown_collectives = False
-    of_machine = link_of(current_machine())
-    same_link = LINKS.get(link, link) == of_machine
+    assumed = LINKS[link] if isinstance(link, str) and link in LINKS else link
+    same_link = assumed == link_of(current_machine())
     for index, stages in enumerate(subjects):
         if "programs" in parts:
             made = _guard(
