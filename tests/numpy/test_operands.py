@@ -95,3 +95,18 @@ def test_a_weak_base_stays_weak_under_a_known_integer():
     # Whole powers of complex numbers are products, without a logarithm's rounding.
     np.testing.assert_array_equal(jnp.asarray([2j]) ** jnp.asarray(2), [-4])
     np.testing.assert_array_equal(jnp.asarray([2j]) ** True, [2j])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
+@pytest.mark.parametrize(
+    "value", [np.inf, -np.inf, np.nan, 1e20, -300.5, 7.9, np.float32(np.inf), np.float32(-np.inf)]
+)
+def test_arrays_of_integers_full_of_a_float_hold_what_a_program_converts_it_to(dtype, value):
+    converted = xlab.jit(lambda v: v.astype(dtype))(np.float32(value))
+    like = jnp.zeros(2, dtype)
+    for out in (
+        jnp.full(2, value, dtype), jnp.full_like(like, value), lax.full((2,), value, dtype), lax.full_like(like, value),
+        xlab.jit(lambda: jnp.full(2, value, dtype))(),
+    ):  # fmt: skip
+        assert out.dtype == dtype
+        np.testing.assert_array_equal(out, [converted, converted])

@@ -14,6 +14,7 @@ from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShapeLike,
 from xlab.lax.convert import convert
 from xlab.lax.creation import over_mesh_like
 from xlab.lax.device_put import in_memory
+from xlab.lax.elementwise import scalar_like
 from xlab.numpy.conversion import (
     array,
     asarray,
@@ -64,7 +65,7 @@ def _shape(shape, name: str):
 
 
 def _filled(shape, value, dtype, weak: bool = False, sharding=None):
-    scalar = value if dtypes.is_extended(dtype) else np.asarray(value).astype(dtype)[()]
+    scalar = value if dtypes.is_extended(dtype) else scalar_like(value, ShapedArray((), dtype))
     if weak:
         return (
             convert(lax.full(shape, scalar, dtype), dtype, True)
@@ -241,6 +242,8 @@ def _like(name, x, value, dtype, shape, device, out_sharding=None):
             shape, 0 if value is None else _truncate(value, out_dtype), out_dtype, weak, explicit
         )
     else:
+        if kind_of(value) == "host" and not np.ndim(value) and not dtypes.is_extended(out_dtype):
+            value = scalar_like(value, ShapedArray((), out_dtype))
         out = convert(
             asarray(spread_to(cast_operand(value, out_dtype, weak), shape)), out_dtype, weak
         )
