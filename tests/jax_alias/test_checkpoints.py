@@ -46,3 +46,41 @@ def test_saved_on_one_opened_on_the_other(tmp_path, saved_on):
         for side, text in ((saved_on, SAVE), (opened_on, OPEN))
     )
     assert saved == opened and saved.startswith("['x', 2, [[0.0, 1.0]")
+
+
+# What a checkpoint says of its own shardings, axis types among it.
+AS_SAVED = """
+import jax, jax.numpy as jnp, orbax.checkpoint as ocp
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((2, 1, 1), ("x", "y", "z"), axis_types=(AxisType.Explicit, AxisType.Auto, AxisType.Explicit))
+state = {"w": jax.device_put(jnp.arange(8.0), NamedSharding(mesh, P("x"))), "one": jnp.ones(2)}
+c = ocp.StandardCheckpointer()
+"""
+READ_AS_SAVED = """
+w = c.restore({folder!r})["w"]
+metadata = c.metadata({folder!r}).item_metadata["w"].sharding.to_jax_sharding()
+print([str(t) for t in w.sharding.mesh.axis_types], w.sharding.spec[0], w.tolist(), metadata == w.sharding)
+"""
+
+
+@pytest.mark.reference
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("orbax") is None,
+    reason="orbax not installed: pip install '.[libraries]'",
+)
+@pytest.mark.parametrize("saved_on", ["jax", "xlab"])
+def test_opened_on_the_other_as_it_was_saved(tmp_path, saved_on):
+    folder = os.path.join(tmp_path, "checkpoint")
+    start = {"jax": "", "xlab": "import xlab.as_jax\n"}
+    two = {"XLAB_NUM_CPU_DEVICES": "2", "JAX_NUM_CPU_DEVICES": "2", "XLA_FLAGS": ""}
+    printed(
+        start[saved_on] + AS_SAVED + f"c.save({folder!r}, state); c.wait_until_finished()",
+        PYTHONWARNINGS="ignore",
+        **two,
+    )
+    opened_on = "xlab" if saved_on == "jax" else "jax"
+    text = start[opened_on] + AS_SAVED + READ_AS_SAVED.format(folder=folder)
+    said = printed(text, PYTHONWARNINGS="ignore", **two).splitlines()[-1]
+    kinds = "['AxisType.Explicit', 'AxisType.Auto', 'AxisType.Explicit']"
+    assert said == f"{kinds} x [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0] True"

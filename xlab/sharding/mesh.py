@@ -32,8 +32,6 @@ class AxisType(enum.Enum):
     def __repr__(self) -> str:
         return self.name
 
-    __str__ = __repr__
-
 
 @value_class
 class AbstractDevice:
