@@ -14,9 +14,12 @@ import statistics
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
+from tests.benchmarks.cells import SETUP, body
 from tests.conftest import _BROWSERS
+from tests.notebook.labs import LONG, kernel_is_ready, prompt_to_line, started, until
 from tests.notebook.views import sample
 from tests.notebook.views.sample_kernel import long_run
 from xlab.notebook import assets
@@ -198,7 +201,31 @@ def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
     out.append(("5,000 nodes: layout of a gradient graph", statistics.median(layout), 100, "ms"))
     out += kernel_pages(page, folder)
     page.close()
+    if find_spec("jupyterlab"):
+        out.append(in_lab(browser, folder))
     return out
+
+
+def in_lab(browser, folder: Path, count: int = 1_000) -> tuple[str, float, float, str]:
+    """From the prompt to the lines of a report, in one piece: a real cell in JupyterLab, on the page's clock; the best of five."""
+    cells = [SETUP, *("%%xjit\n" + body(count, n) for n in range(2, 9))]
+    with started(folder) as lab:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        name = lab.write("report.ipynb", cells)
+        page.goto(f"{lab}/lab/tree/{name}?reset")
+        page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=LONG)
+        until(page, lambda: kernel_is_ready(lab, name), "there is no idle kernel")
+        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(
+            timeout=LONG
+        )
+        page.evaluate(
+            "(jupyterapp.shell.currentWidget.content.activeCellIndex = 0, jupyterapp.commands.execute('notebook:run-cell').then(() => null))"
+        )
+        page.locator(".jp-CodeCell").first.locator("text=[1]").wait_for(timeout=LONG)
+        waited = [prompt_to_line(page, i)[1] for i in range(1, len(cells))]
+        page.close()
+    what = f"{count:,} equations in JupyterLab: from the prompt to its lines"
+    return what, min(waited[2:]) / 1000, 0.3, "s"
 
 
 STEPS = """() => {

@@ -175,6 +175,29 @@ def command(page, name, **arguments):
     )
 
 
+PROMPT_TO_LINE = r"""(i) => new Promise((done) => {
+  const notebook = jupyterapp.shell.currentWidget.content;
+  const { node } = notebook.widgets[i];
+  notebook.activeCellIndex = i;
+  notebook.deselectAll();
+  const began = performance.now();
+  jupyterapp.commands.execute("notebook:run-cell");
+  let prompt = 0;
+  const look = () => {
+    const now = performance.now();
+    if (!prompt && /^\[\d+\]/.test(node.querySelector(".jp-InputArea-prompt").textContent)) prompt = now;
+    if (prompt && node.querySelector(".xl-report.xl-live .xl-panel:not([hidden])")?.innerText) done([prompt - began, now - prompt]);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+
+
+def prompt_to_line(page, i):
+    """Runs a cell that is new; milliseconds on the page's clock until its prompt had a number, and from there until the lines of its report stood below, alive."""
+    return page.evaluate(PROMPT_TO_LINE, i)
+
+
 def until(page, condition, otherwise):
     """Lets the page live until `condition()` holds; fails with `otherwise` when it never does."""
     end = time.monotonic() + LONG / 1000
