@@ -76,6 +76,10 @@ class _Written:
         if report.outcome != "passed":
             self.write(report.nodeid, report.outcome, _words(report))
 
+    def pytest_sessionfinish(self, exitstatus):
+        """A last line, of no test, says how it ended: without it the run was cut short."""
+        self.file.write(json.dumps(["", "ended", str(int(exitstatus))]) + "\n")
+
     def pytest_unconfigure(self):
         self.file.close()
 

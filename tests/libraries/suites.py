@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 KEPT = Path(os.environ.get("XLAB_LIBRARY_SOURCES") or ROOT / "build" / "libraries")
 MOST_LINES = 60  # of tests in a text
-ENDINGS = (0, 1, 5)  # of pytest, after all tests: passed, some failed, none there
+ENDINGS = ("0", "1", "5")  # of pytest, after all tests: passed, some failed, none there
 
 
 def names() -> tuple[str, ...]:
@@ -164,11 +164,17 @@ class Suite:
                 runs.append(subprocess.Popen(command, cwd=folder, env={**env, **mine}, stdout=log, stderr=subprocess.STDOUT))  # fmt: skip
             ended = [run.wait() for run in runs]
         for path, code in zip(written, ended):
-            if code not in ENDINGS:
+            last = outcomes(path).pop("", ("", ""))
+            log = path.with_suffix(".log")
+            if last[1] not in ENDINGS:
                 raise RuntimeError(
-                    f"{self.library} on {side} was cut short, pytest ended with {code}: see {path.with_suffix('.log')}"
+                    f"{self.library} on {side} was cut short, pytest ended with {code}: see {log}"
                 )
-        return together([outcomes(path) for path in written])
+            if code != int(last[1]):
+                print(f"{self.library} on {side}: the process ended with {code} after its tests, see {log}")  # fmt: skip
+        found = together([outcomes(path) for path in written])
+        del found[""]
+        return found
 
 
 def together(found: list[dict[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
@@ -195,11 +201,9 @@ def _slug(part: str) -> str:
 
 
 def outcomes(written: Path) -> dict[str, tuple[str, str]]:
-    """Outcome and words by test, of a file that `library_outcomes` wrote."""
-    return {
-        name: (outcome, words)
-        for name, outcome, words in map(json.loads, written.read_text().splitlines())
-    }
+    """Outcome and words by test, of a file that `library_outcomes` wrote; by "" how it ended, where it did."""
+    lines = written.read_text().splitlines() if written.exists() else ()
+    return {name: (outcome, words) for name, outcome, words in map(json.loads, lines)}
 
 
 @dataclass(frozen=True)

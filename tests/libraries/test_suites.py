@@ -107,7 +107,12 @@ def runs(monkeypatch, tmp_path):
             started.append((command, env))
             with open(env["LIBRARY_OUTCOMES"], "w") as written:
                 written.write(json.dumps(["t.py::one", "failed" if k else "passed", ""]) + "\n")
-            self.wait = lambda: codes.get(k, 0)
+                last, self.code = codes.get(k, ("0", 0))
+                if last:
+                    written.write(json.dumps(["", "ended", last]) + "\n")
+
+        def wait(self):
+            return self.code
 
     monkeypatch.setattr(suites, "KEPT", tmp_path)
     monkeypatch.setattr(suites, "check_installed", lambda distribution: None)
@@ -144,16 +149,29 @@ def test_a_process_joins_before_anything_is_collected(monkeypatch):
     assert joined == [("127.0.0.1:5", 2, 1)]
 
 
-@pytest.mark.parametrize("code", [-11, 3, 4])
-def test_a_run_that_is_cut_short_is_no_result(runs, monkeypatch, capsys, code):
+@pytest.mark.parametrize(("last", "code"), [("", -11), ("3", 3), ("", 4)])
+def test_a_run_that_is_cut_short_is_no_result(runs, capsys, last, code):
     """A crash would else count as few tests that all pass."""
     _, codes = runs
-    codes.update({0: code, 1: code})
-    with pytest.raises(
-        RuntimeError, match=rf"optax on xlab was cut short, .* {code}: see .*optax-xlab"
-    ):
+    codes.update({0: (last, code), 1: (last, code)})
+    with pytest.raises(RuntimeError, match=rf"optax on xlab was cut short, .* {code}: see .*optax-xlab"):  # fmt: skip
         Suite.of("optax").run("xlab", ("t.py",))
     assert command.main(["optax"]) == 1 and "was cut short" in capsys.readouterr().out
+
+
+def test_a_crash_after_the_last_test_is_told_and_loses_none(runs, capsys):
+    runs[1][0] = "0", -6
+    assert Suite.of("optax").run("xlab", ("t.py",)) == {"t.py::one": ("passed", "")}
+    assert "ended with -6 after its tests" in capsys.readouterr().out
+
+
+def test_the_last_line_of_outcomes_says_how_it_ended(tmp_path):
+    written = library_outcomes._Written(tmp_path / "written")
+    written.write("t.py::one", "passed")
+    written.pytest_sessionfinish(exitstatus=pytest.ExitCode.TESTS_FAILED)
+    written.pytest_unconfigure()
+    assert outcomes(tmp_path / "written") == {"t.py::one": ("passed", ""), "": ("ended", "1")}
+    assert outcomes(tmp_path / "none") == {}
 
 
 def test_cases_of_ours_are_laid_beside_the_librarys_own(monkeypatch, tmp_path):
