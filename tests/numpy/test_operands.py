@@ -110,3 +110,19 @@ def test_arrays_of_integers_full_of_a_float_hold_what_a_program_converts_it_to(d
     ):  # fmt: skip
         assert out.dtype == dtype
         np.testing.assert_array_equal(out, [converted, converted])
+
+
+def test_exponents_and_steps_are_whole():
+    with pytest.raises(TypeError, match="whole exponent, got 1.5"):
+        lax.integer_pow(jnp.ones(2), 1.5)
+    assert lax.integer_pow(jnp.asarray(3.0), 2.0) == 9
+    key = xlab.random.key(0)
+    with pytest.raises(OverflowError, match="infinity"):
+        xlab.random.fold_in(key, np.inf)
+    with pytest.raises(TypeError, match="complex"):
+        xlab.random.fold_in(key, 1j)
+    same = [
+        xlab.random.key_data(xlab.random.fold_in(key, step)) for step in (1, 1.5, np.float32(1))
+    ]
+    np.testing.assert_array_equal(same[0], same[1])
+    np.testing.assert_array_equal(same[0], same[2])

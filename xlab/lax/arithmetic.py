@@ -393,6 +393,8 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
         raise TypeError(
             f"integer_pow takes its exponent from the program's text, an integer, got {y!r}: use pow for an array"
         )
+    if int(y) != y:
+        raise TypeError(f"integer_pow takes a whole exponent, got {y!r}: use pow")
     return integer_pow_p.bind(x, y=int(y))
 
 

@@ -240,6 +240,9 @@ def fold_in(key: Array, data: ArrayLike) -> Array:
     if isinstance(data, (bool, int)):
         data = np.uint32(operator.index(data))
     aval = aval_of(data)
+    if isinstance(data, (complex, float, np.inexact)):
+        data = np.uint32(int(data) % 2**32)  # says itself what is no number of a step
+        aval = aval_of(data)
     if aval.shape:
         raise TypeError(
             f"fold_in accepts a scalar, but was given an array of shape {aval.shape}: vmap fold_in over the data"

@@ -273,6 +273,9 @@ def linear_transpose(
     # Calls and loops may mix linear values and others: only the linear part is transposed.
     known, linear, _, _ = pe.split_jaxpr(closed, [True] * len(avals), True)
     residuals = eval_jaxpr(known.jaxpr, known.consts)
+    # Integers have no derivative, and a linear function from integers to integers its transpose.
+    whole = all(dtypes.issubdtype(a.dtype, np.integer) for a in (*avals, *out_avals))
+    wanted = [a.dtype if whole else a.to_tangent_aval().dtype for a in out_avals]
 
     def transposed(cotangent):
         cts, tree = _tree.flatten(cotangent)
@@ -281,10 +284,11 @@ def linear_transpose(
                 f"the transpose of {function_name(fun)} takes cotangents with the structure of its output, "
                 f"{out_tree}; got {tree}"
             )
-        for ct, aval in zip(cts, out_avals):
-            if (aval_of(ct).shape, aval_of(ct).dtype) != (aval.shape, aval.to_tangent_aval().dtype):
+        for ct, aval, dtype in zip(cts, out_avals, wanted):
+            if (aval_of(ct).shape, aval_of(ct).dtype) != (aval.shape, dtype):
                 raise TypeError(
-                    f"the transpose of {function_name(fun)} takes a cotangent of type {aval}, got {aval_of(ct)}"
+                    f"the transpose of {function_name(fun)} takes a cotangent of type {dtypes.name(dtype)}{list(aval.shape)}, "
+                    f"got {aval_of(ct)}"
                 )
         inputs = [*residuals, *map(ad.UndefinedPrimal, avals)]
         given = ad.backward_pass(linear.jaxpr, linear.consts, inputs, cts)[len(residuals) :]

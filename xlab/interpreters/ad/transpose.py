@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, inner_jaxprs
@@ -284,7 +287,14 @@ def transpose_jaxpr(
 def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
     aux = {}
     values_in = [a for a, lin in zip(closed.in_avals, linear_in) if not lin]
-    cts_in = [a.to_tangent_aval().to_ct_aval() for a, nz in zip(closed.out_avals, nonzero_ct) if nz]
+    # Derivatives are linear in no integers: of those alone the function itself is transposed.
+    linear = [a for a, lin in zip(closed.in_avals, linear_in) if lin]
+    whole = bool(linear) and all(map(_is_integer, linear))
+    cts_in = [
+        a if whole and _is_integer(a) else a.to_tangent_aval().to_ct_aval()
+        for a, nz in zip(closed.out_avals, nonzero_ct)
+        if nz
+    ]
 
     def run(*args):
         values, cts = iter(args[: len(values_in)]), iter(args[len(values_in) :])
@@ -304,6 +314,10 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
 
     new = pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], closed.jaxpr.debug_info)
     return new, aux["nonzero"]
+
+
+def _is_integer(aval) -> bool:
+    return isinstance(aval, ShapedArray) and dtypes.issubdtype(aval.dtype, np.integer)
 
 
 def collecting(primals, refs) -> list:
