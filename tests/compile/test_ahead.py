@@ -278,3 +278,57 @@ def test_what_is_known_of_results():
     assert info["r"].sharding.is_equivalent_to(x.sharding, 2) and info["r"].shape == (4, 4)
     assert info["s"][0].sharding.is_fully_replicated
     assert lowered.compile().call(x)["s"][0] == 16
+
+
+def test_results_have_the_shardings_that_are_known():
+    """Of a traced and of a lowered program, and of `eval_shape`: those asked for, and those of types."""
+    line = Mesh(np.array(xlab.devices()), ("i",))
+    whole, split = NamedSharding(line, P()), NamedSharding(line, P("i"))
+    open_ = NamedSharding(line, P(P.UNCONSTRAINED))
+    x = np.ones(8, np.float32)
+
+    def f(v, n):
+        return {"r": v * n, "s": (v, v.sum())}
+
+    asked = {"r": split, "s": (None, whole)}
+    jitted = xlab.jit(f, static_argnums=1, out_shardings=asked)
+    for found in (
+        jitted.trace(x, 3).out_info,
+        jitted.lower(x, 3).out_info,
+        jitted.eval_shape(x, 3),
+        xlab.eval_shape(jitted, x, 3),
+    ):
+        assert found["r"].sharding == split and found["s"][1].sharding == whole
+        assert found["s"][0].sharding is None
+        assert found["r"].shape == (8,) and found["s"][1].shape == ()
+    assert xlab.jit(lambda v: v, out_shardings=open_).trace(x).out_info.sharding is None
+    assert xlab.jit(lambda v: v).lower(xlab.device_put(x, split)).out_info.sharding is None
+    typed = xlab.make_mesh((8,), ("e",), axis_types=(AxisType.Explicit,))
+    on_typed = xlab.jit(lambda v: v * 2).trace(xlab.device_put(x, NamedSharding(typed, P("e"))))
+    assert on_typed.out_info.sharding.spec == on_typed.lower().out_info.sharding.spec == P("e")
+    assert on_typed.lower().out_info.sharding.mesh == typed
+
+
+def test_functions_that_are_compiled_already_keep_their_options_in_eval_shape():
+    f = xlab.jit(lambda x, n, how: x.reshape(n, -1), static_argnums=1, static_argnames="how")
+    assert xlab.eval_shape(f, np.ones(6), 2, how="any").shape == (2, 3)
+    got = xlab.eval_shape(f, xlab.ShapeDtypeStruct((8,), np.float32), 4, how=None)
+    assert (got.shape, got.dtype) == ((4, 2), np.float32)
+
+
+def test_a_program_says_how_its_arguments_and_results_are_called():
+    info = xlab.jit(lambda a, k: {"r": a * k["z"]}).trace(1.0, {"z": 2.0}).jaxpr.jaxpr.debug_info
+    assert info.arg_names == ("a", "k['z']") and info.result_paths == ("result['r']",)
+    assert info.func_name == "<lambda>"
+    assert info.func_src_info.startswith("<lambda> at ") and info.func_src_info.count(".py:") == 1
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, xlab.jit], ids=["plain", "jit"])
+def test_what_has_a_shape_and_a_dtype_stands_for_an_array_in_eval_shape(wrap):
+    class Described:
+        shape, dtype = (3, 2), np.dtype(np.int16)
+
+    got = xlab.eval_shape(wrap(lambda d: d["x"].sum(0) * d["y"]), {"x": Described(), "y": 2})
+    assert (got.shape, got.dtype) == ((2,), np.int32)
+    with pytest.raises(xlab.errors.InvalidInputException, match="'text'|of type str"):
+        xlab.eval_shape(wrap(lambda x: x), "text")

@@ -61,6 +61,33 @@ LAYERS = {
 }
 
 
+LAYERS |= {
+    "conv_transpose_first": (lambda s: s.GeneralConvTranspose(("NCHW", "OIHW", "NCHW"), 3, (2, 2), (2, 2), "SAME"), (2, 2, 5, 4)),
+    "elementwise": (lambda s: s.elementwise(lambda x, k: x * k + 1, k=3), ROWS),
+    "logsoftmax": (lambda s: s.elementwise(s.logsoftmax, axis=0), ROWS),
+    "initializers": (lambda s: s.Dense(3, s.glorot(), s.randn(0.5)), ROWS),
+}
+
+
+def joined(n, params):
+    """What is between the states of two optimizers, and around them in one structure."""
+    o = optimizers(n)
+    state = o.unpack_optimizer_state(o.adam(0.1).init_fn(params))
+    point = state["a"]
+    return isinstance(point, o.JoinPoint), point.subtree, isinstance(o.adam(0.1), o.Optimizer), isinstance(o.adam(0.1).init_fn(params), o.OptimizerState)
+
+
+def own(n, params, grads):
+    """An optimizer of one's own, made by the decorator."""
+    def make(size):
+        return (lambda x: (x, 0 * x)), (lambda i, g, s: (s[0] - size * g / (i + 1), s[1] + g)), (lambda s: s[0] + s[1])
+    init, update, get = optimizers(n).optimizer(make)(0.1)
+    state = init(params)
+    for i in range(3):
+        state = update(i, grads, state)
+    return get(state)
+
+
 def dropout(s):
     return s.serial(s.Dense(3), s.Dropout(0.5), s.FanOut(2), s.parallel(s.Dropout(0.7), s.Identity), s.FanInSum)
 
@@ -69,6 +96,7 @@ SAMPLES = [
     *(Sample(name, steps(name, 0.1, *options), [PARAMS, GRADS], ("eager",), tol=1e-5) for name, options in [
         ("sgd", ()), ("momentum", (0.9,)), ("nesterov", (0.9,)), ("adagrad", ()), ("rmsprop", ()), ("rmsprop_momentum", ()), ("adam", ()),
         ("adamax", ()), ("sm3", ())]),
+    Sample("own", own, [PARAMS, GRADS], ("eager", "jit"), tol=1e-5), Sample("joined", joined, [PARAMS], ("eager",)),
     Sample("adam_compiled", steps("adam", 0.1), [PARAMS, GRADS], ("jit",), tol=1e-5),
     Sample("scheduled", lambda n, p, g: steps("sgd", optimizers(n).exponential_decay(0.1, 10, 0.5))(n, p, g), [PARAMS, GRADS], ("eager",)),
     Sample("wrong_tree", lambda n, p: optimizers(n).sgd(0.1).update_fn(0, p["a"], optimizers(n).sgd(0.1).init_fn(p)), [PARAMS], error="TypeError"),

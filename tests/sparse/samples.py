@@ -182,6 +182,46 @@ SAMPLES = [
         for name, kw in (("coo_fromdense_p", {}), ("csr_fromdense_p", {}), ("bcsr_fromdense_p", {"n_batch": 0, "n_dense": 0}))
     ],
     row("coo_matmat", lambda n, sp, m, y: sp.coo_matmat(sp.COO.fromdense(m, nse=6), y[:3], transpose=True), M, Y, how=[]),
+    # what methods and operators do, called as functions
+    row("as_function_todense", lambda n, sp, A: sp.bcoo_todense(A), B, how=[BATCHED], transforms=("jit.grad",)),
+    row("as_function_fromdense", lambda n, sp, m: sp.bcoo_fromdense(m, nse=6, n_batch=1, index_dtype=np.int16).indices, B, how=[]),
+    row("as_function_transpose", lambda n, sp, A: sp.bcoo_transpose(A, permutation=(0, 2, 1)), B, how=[BATCHED], transforms=DERIVED),
+    row("as_function_reshape", lambda n, sp, A: sp.bcoo_reshape(A, new_sizes=(4, 3), dimensions=(1, 0)), M),
+    row("as_function_sort", lambda n, sp, A: sp.bcoo_sort_indices(sp.bcoo_transpose(A, permutation=(1, 0))).indices, M),
+    row("as_function_duplicates", lambda n, sp, A, C: sp.bcoo_sum_duplicates(A + C, nse=7).data, M, N, how=TWO),
+    row("as_function_layout", lambda n, sp, A: sp.bcoo_update_layout(A, n_batch=0), B, how=[BATCHED]),
+    row("as_function_times_dense", lambda n, sp, A, v: sp.bcoo_multiply_dense(A, v), M, X, transforms=("jit.grad", "jvp")),
+    row("as_function_times_dense_batched", lambda n, sp, A, v: sp.bcoo_multiply_dense(A, v), B, B[0], how=[BATCHED]),
+    row("as_function_times_sparse", lambda n, sp, A, C: sp.bcoo_multiply_sparse(A, C), M, N, how=TWO, transforms=DERIVED),
+    row("gathered_rows", lambda n, sp, A, i: sp.bcoo_gather(
+        A, i[:, None], n.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)), (1, 4)),
+        M, np.int32([2, 0, 2])),
+    row("gathered_window", lambda n, sp, A, i: sp.bcoo_gather(
+        A, i, n.lax.GatherDimensionNumbers(offset_dims=(0, 1), collapsed_slice_dims=(), start_index_map=(0, 1)), (2, 3)),
+        M, np.int32([1, 1])),
+    row("bcsr_todense", lambda n, sp, m: sp.bcsr_todense(sp.bcsr_fromdense(m, nse=6, n_batch=1)), B, how=[], transforms=DERIVED),
+    row("bcsr_dot", lambda n, sp, m, y: sp.bcsr_dot_general(sp.BCSR.fromdense(m, nse=8), y, dimension_numbers=(((1,), (0,)), ((), ()))),
+        M, Y, how=[], transforms=("jit.grad", "jvp")),
+    row("bcsr_dot_batched", lambda n, sp, m, y: sp.bcsr_dot_general(
+        sp.BCSR.fromdense(m, nse=6, n_batch=1), y, dimension_numbers=(((2,), (1,)), ((0,), (0,)))), B, B[:, 0], how=[]),
+    row("bcsr_repeated", lambda n, sp, m: (lambda R: (R.n_batch, R.indptr, R.todense()))(
+        sp.bcsr_broadcast_in_dim(sp.BCSR.fromdense(m, nse=8), shape=(2, 3, 4), broadcast_dimensions=(1, 2))), M, how=[]),
+    row("bcsr_joined", lambda n, sp, m, k: (lambda R: (R.indices, R.indptr, R.todense()))(
+        sp.bcsr_concatenate([sp.BCSR.fromdense(m), sp.BCSR.fromdense(k)], dimension=0)), M, N, how=[]),
+    row("bcsr_joined_with_room", lambda n, sp, m, k: (lambda R: (R.nse, R.todense()))(
+        sp.bcsr_concatenate([sp.BCSR.fromdense(m, nse=8), sp.BCSR.fromdense(k, nse=9)], dimension=0)), M, N, how=[]),
+    *[
+        row(f"{kind}_as_functions_{t}", lambda n, sp, m, x, y, kind=kind, t=t: (lambda A: (
+            getattr(sp, f"{kind}_todense")(A), getattr(sp, f"{kind}_matvec")(A, x[:3] if t else x, transpose=t),
+            getattr(sp, f"{kind}_matmat")(A, y[:3] if t else y, transpose=t)))(getattr(sp, f"{kind}_fromdense")(m, nse=6)),
+            M, X, Y, how=[])
+        for kind in ("coo", "csr") for t in (False, True)
+    ],
+    *[
+        row(f"{kind}_kinds", lambda n, sp, m, kind=kind: (lambda A: (
+            isinstance(A, sp.JAXSparse), A.shape, str(A.dtype), A.size, A.ndim, A.nse))(getattr(sp, kind).fromdense(m)), M, how=[])
+        for kind in ("BCOO", "BCSR", "COO", "CSR", "CSC")
+    ],
     # new arrays
     *[
         row(f"eye_{i}", lambda n, sp, x, a=args, kw=kw: sp.eye(*a, **kw), X, how=[])

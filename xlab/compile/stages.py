@@ -14,7 +14,7 @@ from xlab.backend.values import replaced
 from xlab.compile import ahead, layouts, runtime_checks, tracing
 from xlab.compile.executable import Executable
 from xlab.compile.lowering import MeshComputation, on_devices
-from xlab.compile.placement import arg_sharding, as_sharding, shard_arg
+from xlab.compile.placement import arg_sharding, as_sharding, is_open, shard_arg
 from xlab.compile.ref_discharge import copied, discharge_refs
 from xlab.compile.tracing import TracedProgram
 from xlab.core import dtypes
@@ -187,11 +187,23 @@ class Traced:
 
     @property
     def out_info(self):
+        """Shapes and dtypes of the results, with the shardings that `out_shardings` asks for or their types have."""
+        return self._results(self._owner.of_results(self._program, as_sharding))
+
+    def _results(self, shardings):
+        """Types of the results over `shardings`, of which None is for one that only the compiler knows."""
         return _tree.unflatten(
             self.out_tree,
             [
-                a if is_high(a) else ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
-                for a in self.jaxpr.out_avals
+                a
+                if is_high(a)
+                else ShapeDtypeStruct(
+                    a.shape,
+                    a.dtype,
+                    weak_type=a.weak_type,
+                    sharding=a.explicit_sharding if s is None or is_open(s) else s,
+                )
+                for a, s in zip(self.jaxpr.out_avals, shardings, strict=True)
             ],
         )
 
@@ -270,9 +282,16 @@ class Lowered:
     in_tree = property(lambda self: self._traced.in_tree)
     out_tree = property(lambda self: self._traced.out_tree)
     in_avals = property(lambda self: self._traced.in_avals)
-    out_info = property(lambda self: self._traced.out_info)
     kept_var_idx = property(lambda self: frozenset(self._lowered.kept))
     traced = property(lambda self: self._traced)
+
+    @property
+    def out_info(self):
+        """Shapes and dtypes of the results, with the shardings that are known before the program is compiled."""
+        if any(map(is_high, self._traced.jaxpr.out_avals)):
+            return self._traced.out_info
+        n = len(self._traced.jaxpr.out_avals)
+        return self._traced._results(self._lowered.out_shardings[:n])
 
     @property
     def args_info(self):

@@ -157,6 +157,12 @@ class DebugInfo:
             self._result_names = self._result_names()
         return self._result_names
 
+    result_paths = property(lambda self: self.result_names)
+    func_name = property(lambda self: self.name)
+    func_src_info = property(
+        lambda self: f"{self.name} at {self.position}" if self.position else self.name
+    )
+
     def named_by(self, result_names: Callable[[], tuple]) -> None:
         """What `result_names` are, asked when they are needed: the structure of results is known after tracing."""
         self._result_names = result_names

@@ -9,6 +9,7 @@ from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.config import idle_argument
+from xlab.errors import InvalidInputException
 from xlab.interpreters.constants import hoist_scalars
 from xlab.transforms.arguments import check_callable, wraps
 
@@ -50,7 +51,7 @@ def make_jaxpr(
 
 
 def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Shapes and dtypes of the results of `fun`, without computing them.
+    """Shapes and dtypes of the results of `fun`, and shardings as far as they are known, without computing them.
 
     Args:
         fun: the function.
@@ -66,7 +67,11 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     from xlab.core.hi_states import typed
     from xlab.core.hi_types import is_high
 
+    if hasattr(fun, "_xlab_jit"):  # its options count: static arguments, shardings of results
+        args, kwargs = _tree.map(_described, (args, kwargs))
+        return fun.eval_shape(*args, **kwargs)
     flat, in_tree = _tree.flatten((args, kwargs))
+    flat = list(map(_described, flat))
     program = trace_program(fun, in_tree, [typed(x) for x in flat])
     return _tree.unflatten(
         program.out_tree,
@@ -79,3 +84,15 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
             for a in program.closed.out_avals
         ],
     )
+
+
+def _described(x: Any) -> Any:
+    """A leaf, or the type that one describes which is no array: an object with a shape and a dtype."""
+    from xlab.core.hi_states import typed
+
+    try:
+        typed(x)
+    except InvalidInputException:
+        if hasattr(x, "shape") and hasattr(x, "dtype"):
+            return ShapeDtypeStruct(tuple(x.shape), x.dtype)
+    return x
