@@ -185,9 +185,9 @@ def _somebody_looks(shell: Any) -> bool:
 
     Front ends name the cell they run; nbconvert, papermill and consoles do not.
     """
-    import sys
+    from xlab.notebook.views.saved import in_colab
 
-    return "cellId" in asked(shell) or "google.colab" in sys.modules
+    return "cellId" in asked(shell) or in_colab()
 
 
 def asked(shell: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ assert.equal(frames.length, 1);
 const attributes = Object.fromEntries(frames[0].attributes);
 assert.deepEqual(Object.keys(attributes).sort(), ["loading", "sandbox", "srcdoc", "style", "title"]);
 assert.equal(attributes.sandbox, "allow-scripts");
-assert.equal(attributes.style, "width:100%;height:300px;border:0");
+assert.equal(attributes.style, "width:100%;height:300px;border:0;display:block");
 assert.ok(attributes.srcdoc.includes(`${page}<script type="application/octet-stream" id="xl-code">Y29kZQ==</script><script>(async`), "the script of another output brings it to life");
 assert.match(attributes.srcdoc, /^<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none';/);
 

@@ -2,12 +2,12 @@
 (() => {
   let code;
   globalThis.xlab_XLAB_VERSION ??= () => {
-    code ??= document.querySelector("script[data-xl-code=XLAB_VERSION]")?.textContent;
+    code ??= document.querySelector("[data-xl-code=XLAB_VERSION]")?.textContent;
     for (const root of code ? document.querySelectorAll("[data-xl=XLAB_VERSION]") : []) {
       const frame = document.createElement("iframe");
       delete root.dataset.xl;
       Object.assign(frame, { title: root.getAttribute("aria-label"), loading: "lazy" });
-      frame.style.cssText = `width:100%;height:${root.dataset.tall}px;border:0`;
+      frame.style.cssText = `width:100%;height:${root.dataset.tall}px;border:0;display:block`;
       frame.srcdoc = `XLAB_HEAD${root.innerHTML}<script type="application/octet-stream" id="xl-code">${code}</` + `script><script>XLAB_UNPACK</` + `script>`;
       root.replaceChildren(frame);
     }

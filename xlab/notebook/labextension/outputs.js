@@ -14,7 +14,7 @@ const read=(id)=>new Response(new Blob([Uint8Array.from(atob(document.getElement
 if(document.getElementById("xl-data").textContent.startsWith("H4sI"))globalThis.xlabPage=JSON.parse(await read("xl-data"));
 document.body.append(Object.assign(document.createElement("script"),{textContent:await read("xl-code")}));
 })()`;
-  const fit = `new ResizeObserver(([seen])=>parent.postMessage({xlabHeight:Math.ceil(seen.target.getBoundingClientRect().height)+2},"*")).observe(document.querySelector(".xl"))`;
+  const fit = `new ResizeObserver(([seen])=>parent.postMessage({xlabHeight:Math.ceil(seen.target.getBoundingClientRect().height)},"*")).observe(document.querySelector(".xl"))`;
   const script = (text) => `<script>${text}</` + "script>";
 
   /** The script of a version of the views, which stands in some outputs of a notebook. */
@@ -51,12 +51,33 @@ document.body.append(Object.assign(document.createElement("script"),{textContent
     if (!trusted) frame.setAttribute("sandbox", "allow-scripts");
     frame.setAttribute("title", root.getAttribute("aria-label") ?? "");
     frame.setAttribute("loading", "lazy");
-    frame.setAttribute("style", `width:100%;height:${Math.min(Number(root.dataset.tall) || 640, 1000)}px;border:0`);
+    frame.setAttribute("style", `width:100%;height:${Math.min(Number(root.dataset.tall) || 640, 1000)}px;border:0;display:block`);
     const light = document.body.dataset.jpThemeLight === "false" ? "false" : "true";
     const end = code ? `${script("").replace(">", ' type="application/octet-stream" id="xl-code">').replace("></", `>${code}</`)}${script(start)}` : script(fit);
     frame.setAttribute("srcdoc", `<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">` +
       `<body class="xl-page" data-jp-theme-light="${light}">${root.innerHTML}${end}`);
     return frame;
+  }
+
+  /** Opens in the live view the tab that is open in the saved one. */
+  function sameTab(drawn, live) {
+    const open = drawn.querySelector(".xl-tabs [aria-selected=true]")?.textContent;
+    for (const tab of open ? live.querySelectorAll(".xl-tabs [role=tab]") : []) if (tab.textContent === open && tab.ariaSelected !== "true") tab.click();
+  }
+
+  /** A live view is as tall as the saved one in whose place it comes, so that nothing moves under a reader; until it is used or gets another width. */
+  function keepTall(node, tall) {
+    const wide = node.clientWidth;
+    const kinds = ["click", "input", "keydown"];
+    Object.assign(node.style, { height: `${tall}px`, overflow: "hidden auto", scrollbarWidth: "none" });
+    const watch = new ResizeObserver(() => node.clientWidth !== wide && free());
+    const free = () => {
+      watch.disconnect();
+      for (const kind of kinds) node.removeEventListener(kind, free);
+      Object.assign(node.style, { height: "", overflow: "", scrollbarWidth: "" });
+    };
+    for (const kind of kinds) node.addEventListener(kind, free);
+    watch.observe(node);
   }
 
   const outputOf = (Panel) => class extends Panel {
@@ -88,8 +109,12 @@ document.body.append(Object.assign(document.createElement("script"),{textContent
       this.seen = new MutationObserver(() => {
         if (!live.node.querySelector(".xl-live")) return;
         this.stop();
+        const drawn = page.querySelector("iframe")?.contentDocument?.querySelector(".xl-live");
+        const tall = drawn ? page.getBoundingClientRect().height : 0;
+        if (drawn) sameTab(drawn, live.node);
         page.remove();
         Object.assign(live.node.style, { height: "", overflow: "", visibility: "" });
+        if (tall) keepTall(live.node, tall);
       });
       this.seen.observe(live.node, { childList: true, subtree: true, attributes: true, attributeFilter: ["class"] });
       const named = { version_major: 2, version_minor: 0, model_id: model.data[OURS]?.model_id };

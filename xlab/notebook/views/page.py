@@ -62,9 +62,9 @@ const from=getComputedStyle(host);
 for(const n of ["layout-color0","layout-color1","ui-font-color1","ui-font-color2","border-color2","ui-font-family","code-font-family"])root.style.setProperty("--jp-"+n,from.getPropertyValue("--jp-"+n));
 document.body.style.background=from.getPropertyValue("--jp-layout-color0");};
 if(host&&host.dataset.jpThemeLight){look();new MutationObserver(look).observe(host,{attributes:true,attributeFilter:["data-jp-theme-light"]});}
-if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingClientRect().height)+2+"px";}).observe(root);
+if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingClientRect().height)+"px";}).observe(root);
 }catch{root.dataset.frame="foreign";
-new ResizeObserver(()=>parent.postMessage({xlabHeight:Math.ceil(root.getBoundingClientRect().height)+2},"*")).observe(root);}
+new ResizeObserver(()=>parent.postMessage({xlabHeight:Math.ceil(root.getBoundingClientRect().height)},"*")).observe(root);}
 })();"""
 """All the script of a picture that needs none: the host's theme, and a frame as tall as the picture."""
 

@@ -2,13 +2,15 @@
 
 The picture stands there as plain markup, so it reads where a host drops scripts, styles or frames. Where scripts run it gets a
 frame of its own. The script of all views is long, so it stands in the notebook a few times and not in every output: whoever has
-it draws all pictures of its version, those above and those that come later.
+it draws all pictures of its version, those above and those that come later. Colab shows the outputs of each cell in a page of their own,
+where no script of another cell is: there every output has it.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from itertools import chain
 from typing import Any
 
@@ -27,13 +29,20 @@ _carriers: dict[str, dict[str, int]] = {}
 def carries_code(view: Any, payload: dict[str, Any], cell: str) -> bool:
     """Whether a cell's picture carries its script for others: that of the first cell of a kernel's session, the tenth, the hundredth.
 
-    So a notebook of any length has it, and keeps it when the first of these cells is deleted.
+    So a notebook of any length has it, and keeps it when the first of these cells is deleted. In Colab every cell's picture does.
     """
     if not view.scripted:
         return False
+    if in_colab():
+        return True
     cells = _carriers.setdefault(_version(_tabs(payload)), {})
     at = cells.setdefault(cell, len(cells)) + 1
     return at == 10 ** (len(str(at)) - 1)
+
+
+def in_colab() -> bool:
+    """Whether this is a kernel of Colab."""
+    return "google.colab" in sys.modules
 
 
 def saved_html(
@@ -48,9 +57,11 @@ def saved_html(
             tabs = _tabs(payload)
             version = _version(tabs)
             asks = f' data-xl="{version}"'
-            data = f'<script type="application/octet-stream" id="xl-data">{packed}</script>'
+            # Colab takes scripts out of an output before it runs them, so one does not find another: there a style of no known type has it.
+            inert = "style" if in_colab() else "script"
+            data = f'<{inert} type="application/octet-stream" id="xl-data">{packed}</{inert}>'
             end = (
-                f'<script type="application/octet-stream" data-xl-code="{version}">{page.packed_code(_code(tabs))}</script>'
+                f'<{inert} type="application/octet-stream" data-xl-code="{version}">{page.packed_code(_code(tabs))}</{inert}>'
                 f"<script>{_starter(version)}</script>"
                 if code
                 else f"<script>globalThis.xlab_{version}?.()</script>"
@@ -84,7 +95,7 @@ def framed_html(view: Any, record: Any) -> str:
     tall = min(view.height, page.estimate(payload["tree"]))
     return (
         f'<iframe title="{escape(clean(view.title(record)))}" srcdoc="{inside}" '
-        f'style="width:100%;height:{tall}px;border:0"></iframe>'
+        f'style="width:100%;height:{tall}px;border:0;display:block"></iframe>'
     )
 
 

@@ -60,7 +60,7 @@ function fitFrame(root) {
     const frame = window.frameElement;
     if (!frame && parent === window) return;
     const fit = () => {
-      const tall = Math.min(1000, Math.ceil(root.getBoundingClientRect().height) + 2);
+      const tall = Math.ceil(root.getBoundingClientRect().height);
       if (frame) frame.style.height = `${tall}px`;
       else parent.postMessage({ xlabHeight: tall }, "*");
     };
@@ -155,7 +155,7 @@ export function enliven(root, data, model) {
     });
     list.append(h("span", { class: "xl-dim xl-right" }, !model && data.title ? "saved report  " : "", menu()));
     panels[0].before(list);
-  } else if (mountOf("figures") && !root.closest(".xl-inline")) root.prepend(h("div", { class: "xl-figure-alone" }, menu()));
+  } else if (!root.closest(".xl-inline")) root.prepend(h("div", { class: "xl-figure-alone" }, menu() ?? h("span", { class: "xl-room" })));
   if (panels.length) open(panels.some((p) => p.dataset.tab === data.opens) ? data.opens : panels[0].dataset.tab);
 
   linkDevices(root, say, bin);

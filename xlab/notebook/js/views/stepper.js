@@ -336,7 +336,8 @@ export function mountStepper(host, data, model, bin, outer, page) {
   const bar = h("div", { class: "xl-transport", role: "toolbar", "aria-label": "stepper" },
     button("", "first step", "first"), button("", "one step back (left)", "back"), button("", "one step (right)", "next"), button("", "last step", "last"),
     button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN", "nan"),
-    live ? h("button", { type: "button", title: "who made the first NaN: the equations from its cause to the result", click: () => ofWholeRun("blame", {}, (found) => nanPathNode(found, go, program.shown)) }, "who made it") : "", place, where);
+    // A saved page has the room of what only a kernel can answer: nothing moves when one does.
+    live ? h("button", { type: "button", title: "who made the first NaN: the equations from its cause to the result", click: () => ofWholeRun("blame", {}, (found) => nanPathNode(found, go, program.shown)) }, "who made it") : h("button", { style: "visibility:hidden" }, "who made it"), place, where);
   const field = h("input", { type: "search", class: "xl-break-field", placeholder: "nan · abs > 9 · line 12 · var h · sin", "aria-label": "new breakpoint", keydown: (event) => { if (event.key === "Enter") addBreak(field.value); } });
   const chips = h("span", { class: "xl-chips" });
   const stopped = h("span", { class: "xl-stopped", role: "status" });
