@@ -10,8 +10,10 @@ import xlab.numpy as jnp
 from xlab import lax
 from xlab.experimental.roofline import (
     RooflineResult,
+    RooflineRuleContext,
     RooflineShape,
     register_roofline,
+    register_standard_roofline,
     roofline,
     roofline_and_grad,
 )
@@ -108,6 +110,22 @@ def test_rules_of_ones_own():
         == 3 * 512
         == 3 * RooflineShape((8, 16), np.float32).bytes
     )
+
+
+def test_a_primitive_may_count_as_others_that_are_fused():
+    from xlab.core.primitive import Primitive
+
+    fused_p, seen = Primitive("fused_as_others", hidden=True), []
+    fused_p.def_abstract_eval(lambda x: x)
+    register_standard_roofline(fused_p)
+    counted = roofline(fused_p.bind)(X)[1]
+    assert (counted.flops, counted.unfused_flops) == (0, X.size)
+    assert (counted.hbm_bytes, counted.unfused_hbm_bytes) == (0, 2 * X.nbytes)
+    register_roofline(fused_p)(lambda ctx, x: seen.append(ctx) or RooflineResult(flops=7))
+    assert roofline(fused_p.bind)(X)[1].flops == 7
+    (ctx,) = seen
+    assert type(ctx) is RooflineRuleContext and ctx.primitive is fused_p
+    assert [a.shape for a in (*ctx.avals_in, *ctx.avals_out)] == [X.shape] * 2
 
 
 def test_results_add_up():

@@ -53,6 +53,13 @@ def test_nothing_is_to_be_found():
     assert found.success and found.x.shape == (0,) and float(found.fun) == 3
 
 
+def test_what_was_found_is_a_tree():
+    found = minimize(lambda v: (v**2).sum(), jnp.ones(2), method="BFGS")
+    assert type(found) is xlab.scipy.optimize.OptimizeResults
+    assert type(xlab.jit(lambda r: r)(found)) is type(found)
+    assert xlab.tree.map(jnp.shape, found).x == (2,)
+
+
 def test_complex_unknowns():
     fun = lambda z: jnp.sum(jnp.abs(z - (1 + 2j)) ** 2)
     found = minimize(fun, jnp.zeros(2, complex), method="BFGS")
