@@ -256,6 +256,20 @@ def test_x20_x36_programs_of_maps_go_by_that_name():
     assert xlab.observe.program(f, X[:4], np.float32(2)).name == "pmap(double)"
 
 
+def test_x36_types_of_results_say_where_they_lie():
+    """Before anything is compiled, and as it is compiled then: mapped along any dimension, not mapped, over two axes, in other parts of the result."""
+    f = xlab.pmap(lambda x: {"a": (x * 2, x.sum()), "b": 3}, out_axes={"a": (1, 0), "b": None})
+    nested = xlab.pmap(xlab.pmap(lambda x: x * 2))
+    rows = np.ones((4, 3), np.float32)
+    for g, x in ((f, rows), (nested, np.ones((2, 4, 3), np.float32))):
+        stages = g.trace(x), g.lower(x)
+        compiled = stages[1].compile()
+        places = xlab.tree.map(lambda o: o.sharding, compiled.out_info)
+        assert places == compiled.output_shardings
+        for stage in stages:
+            assert xlab.tree.map(lambda o: o.sharding, stage.out_info) == places, stage
+
+
 class TestReplicaMode:
     """X29: a map inside a larger program takes and returns whole arrays."""
 

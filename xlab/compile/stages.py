@@ -170,6 +170,9 @@ def set_lowered_on_arrays(lowered: Callable[..., Lowered]) -> None:
 class Traced:
     """A function traced for given argument types."""
 
+    known_shardings: tuple = ()
+    """Of the results, where whoever made the function knows them and did not ask for them: a `pmap` does."""
+
     def __init__(self, owner, program: TracedProgram, flat, in_tree, static=()):
         self._owner, self._program, self._flat, self._in_tree, self._static = (
             owner,
@@ -188,7 +191,8 @@ class Traced:
     @property
     def out_info(self):
         """Shapes and dtypes of the results, with the shardings that `out_shardings` asks for or their types have."""
-        return self._results(self._owner.of_results(self._program, as_sharding))
+        asked = self._owner.of_results(self._program, as_sharding)
+        return self._results(self.known_shardings or asked)
 
     def _results(self, shardings):
         """Types of the results over `shardings`, of which None is for one that only the compiler knows."""
@@ -291,7 +295,8 @@ class Lowered:
         if any(map(is_high, self._traced.jaxpr.out_avals)):
             return self._traced.out_info
         n = len(self._traced.jaxpr.out_avals)
-        return self._traced._results(self._lowered.out_shardings[:n])
+        known = self._traced.known_shardings
+        return self._traced._results(known or self._lowered.out_shardings[:n])
 
     @property
     def args_info(self):

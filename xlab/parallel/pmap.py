@@ -26,6 +26,7 @@ from xlab.compile.tracing import function_name
 from xlab.config import config, idle_argument
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
+from xlab.core.jaxpr import Jaxpr, Var
 from xlab.core.trace import check_axis_name, state
 from xlab.errors import ForbiddenMapError, IncompatibleDevices, InvalidInputException
 from xlab.interpreters.followed import following
@@ -42,6 +43,7 @@ from xlab.parallel.replica_mode import (
     warn_of_jit,
 )
 from xlab.parallel.shard_map import Mapped
+from xlab.parallel.shard_map_primitive import shard_map_p
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 from xlab.transforms.vmap import vmap
 
@@ -128,12 +130,26 @@ def pmap(
     def staged(stage):
         def run(*args, **kwargs):
             args, kwargs = mapped.staged(fun, args, kwargs)
-            return stage(*args, **kwargs)
+            made = stage(*args, **kwargs)
+            traced = getattr(made, "traced", made)
+            traced.known_shardings = _result_shardings(traced.jaxpr.jaxpr)
+            return made
 
         return run
 
     pmap_fun.lower, pmap_fun.trace = staged(mapped.compiled.lower), staged(mapped.compiled.trace)
     return pmap_fun
+
+
+def _result_shardings(jaxpr: Jaxpr) -> tuple:
+    """Where the results lie that a map over devices makes; None for others."""
+    made = {
+        v: NamedSharding(eqn.params["mesh"], spec)
+        for eqn in jaxpr.eqns
+        if eqn.primitive is shard_map_p
+        for v, spec in zip(eqn.outvars, eqn.params["out_specs"])
+    }
+    return tuple(made.get(v) if type(v) is Var else None for v in jaxpr.outvars)
 
 
 _known: weakref.WeakKeyDictionary[Callable, dict[Any, _Pmapped]] = weakref.WeakKeyDictionary()
