@@ -142,11 +142,12 @@ def pmap(
 
 
 def _result_shardings(jaxpr: Jaxpr) -> tuple:
-    """Where the results lie that a map over devices makes; None for others."""
+    """Where the results lie that a map over devices makes; None for others, and with a map inside, which places them too."""
     made = {
         v: NamedSharding(eqn.params["mesh"], spec)
         for eqn in jaxpr.eqns
         if eqn.primitive is shard_map_p
+        and len(eqn.params["newly_manual_axes"]) == len(eqn.params["mesh"].axis_names)
         for v, spec in zip(eqn.outvars, eqn.params["out_specs"])
     }
     return tuple(made.get(v) if type(v) is Var else None for v in jaxpr.outvars)
