@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
-import traceback
 from contextlib import redirect_stdout
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
@@ -15,6 +13,7 @@ import numpy as np
 
 import xlab
 import xlab.numpy as xnp
+from tests.observe.beside.running import run_sections
 from xlab import observe
 from xlab.notebook.export import to_html
 
@@ -561,17 +560,5 @@ def section_pages():
     return "<img src=x" in to_html(p)
 
 
-def main():
-    chosen = sys.argv[1:]
-    out = {}
-    for name, section in globals().copy().items():
-        if name.startswith("section_") and (not chosen or name[8:] in chosen):
-            try:
-                out[name[8:]] = section()
-            except Exception:
-                out[name[8:]] = {"failed": traceback.format_exc()}
-    print("\n" + json.dumps(out))
-
-
 if __name__ == "__main__":
-    main()
+    run_sections(globals().copy())

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.observe.beside.running import found_in
+
 pytestmark = pytest.mark.reference
-ROOT = Path(__file__).parents[3]
 EQUAL = "the results equal those of jax 0.10.2 bit for bit"
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("beside")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "8", "IPYTHONDIR": str(folder)}  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.observe.beside.sections"],
-        capture_output=True, text=True, timeout=240, env=environment, cwd=folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    for name, value in found.items():
-        assert not (isinstance(value, dict) and "failed" in value), f"{name}: {value['failed']}"
-    return found
+    return found_in("sections", tmp_path_factory.mktemp("beside"))
 
 
 def test_jax_is_imported_only_if_the_user_did(seen):
@@ -132,7 +117,8 @@ def test_every_other_view_of_a_function_of_jaxs(seen):
         "<lambda> on 8 devices of cpu",
     ]
     assert v["diff"] == [["changed", "b:f32[8@data,4] = log a", "b:f32[8@data,4] = exp a"]]
-    assert "made 32 NaNs" in v["nan"] and v["no nan"] == "<lambda>: no NaN"
+    by = "  traced and compiled by jax 0.10.2, stepped by the rules of xlab"
+    assert "made 32 NaNs" in v["nan"] and v["no nan"] == f"<lambda>: no NaN\n{by}"
     assert v["trace"] == 2 and v["series"] == 3
     assert "all-reduce" in v["profile"] and v["timeline"] == [8, "<lambda>"]
     stages = ["trace", "lower", "compile", "execute"]

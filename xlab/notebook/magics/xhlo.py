@@ -35,7 +35,7 @@ class Xhlo(Magics):
         )
         if given.passes:
             passes = observe.passes(compiled, *args, all=True, **kwargs)
-            by = f"{program.made_by}, a second time for these passes" if program.made_by else ""
+            by = passes.made_by
             formatters.show(
                 Report(
                     f"passes of {text}",

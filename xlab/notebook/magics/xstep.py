@@ -207,6 +207,6 @@ class Xstep(Magics):
             )
         stepper = observe.Stepper(fun, *args, budget=BUDGET, **kwargs)
         if said := stepper.compared():
-            print(f"{stepper.stages.made_by}, stepped by the rules of xlab; {said}")
+            print(said)  # what is shown says whose rules they are
             stepper.goto(0)
         formatters.show(stepper.trace(), handlers=handlers(stepper))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from xlab.notebook import assets
-from xlab.notebook.views.draw import Node, clean_json
+from xlab.notebook.views.draw import Node, clean_json, h
 from xlab.notebook.views.saved import saved_html
 from xlab.notebook.views.static_svg import static_svg
 from xlab.observe.records import Record
@@ -92,7 +92,11 @@ class View:
 
     def payload(self, record: Any) -> dict[str, Json]:
         """Everything a live page is given."""
-        return {"view": self.name, "tree": self.tree(record), "data": self.data(record)}
+        tree = self.tree(record)
+        if by := getattr(record, "made_by", ""):
+            place = 3 if len(tree) > 2 and tree[2][0] == "header" else 2
+            tree.insert(place, h("p", {"class": "xl-dim"}, by))
+        return {"view": self.name, "tree": tree, "data": self.data(record)}
 
     def static_html(
         self, record: Any, payload: dict[str, Json] | None = None, code: bool = True

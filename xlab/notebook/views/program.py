@@ -156,8 +156,6 @@ def _columns(program: Program) -> dict[str, Any]:
     closed: list[int] = []
     folds: dict[str, list[list[Any]]] = {}
     results: list[list[int]] = []
-    if program.made_by:
-        row(clean(program.made_by), -1, 0)
     if program.effects:
         row(f"effects {', '.join(program.effects)}", -1, 0)
     for word, variables in (("in ", program.inputs), ("const ", program.constants)):

@@ -75,8 +75,7 @@ class TransposedView(View):
                     "p",
                     {"class": "xl-sentence"},
                     h("strong", None, record.title),
-                    f"   {count} forwards, {len(record.backward)} backwards"
-                    + (f"   {record.made_by}" if record.made_by else ""),
+                    f"   {count} forwards, {len(record.backward)} backwards",
                 ),
             ),
             panel(

@@ -251,9 +251,14 @@ class JaxExecutable(Executable):
 
 
 class JaxFunction:
-    """A function of JAX's whose calls are recorded like ours."""
+    """A function of JAX's whose calls are recorded like ours.
+
+    Attributes:
+        made_by: who traced and compiled what was called last.
+    """
 
     _xlab_beside = True
+    made_by = ""
 
     def __init__(self, fun: Any):
         self.fun = fun
@@ -270,6 +275,7 @@ class JaxFunction:
 
     def _program(self, args: tuple, kwargs: dict[str, Any]) -> JaxProgram:
         made = program_of(self.fun, args, kwargs)
+        self.made_by = made.made_by
         if recognize.is_stage(self.fun):  # which JAX would run without a word on what is missing
             made.flat(args, kwargs)
         return made

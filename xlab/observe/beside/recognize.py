@@ -176,7 +176,8 @@ def packages(fun: Any) -> set[str]:
         if whose:
             found.add(whose)
         if whose != "xlab" or one is fun:
-            waiting.extend(_used(one))
+            # What a function of either package names is its own affair; what it holds, such as the function that it maps, is the user's.
+            waiting.extend(_used(one, named=not whose))
     return found
 
 
@@ -189,8 +190,8 @@ def _package(x: Any) -> str:
     return root if root in ("jax", "xlab") and not home.startswith("xlab.notebook.tour") else ""
 
 
-def _used(x: Any) -> Iterator[Any]:
-    """What a function holds or names: its inner function, its closure, its globals and their attributes."""
+def _used(x: Any, named: bool) -> Iterator[Any]:
+    """What a function holds: its inner function and its closure; where `named` also its globals and the methods of a class."""
     x = getattr(x, "__func__", x)
     owner = getattr(x, "__self__", None)
     if owner is not None and not isinstance(owner, types.ModuleType):
@@ -200,7 +201,8 @@ def _used(x: Any) -> Iterator[Any]:
         if callable(inner):
             yield inner
     if isinstance(x, type):
-        yield from (v for v in vars(x).values() if isinstance(v, types.FunctionType))
+        if named:
+            yield from (v for v in vars(x).values() if isinstance(v, types.FunctionType))
         return
     if not isinstance(x, types.FunctionType):
         call = vars(type(x)).get("__call__")
@@ -214,7 +216,7 @@ def _used(x: Any) -> Iterator[Any]:
             continue
         if callable(held) or isinstance(held, types.ModuleType):
             yield held
-    for name in _names(x.__code__):
+    for name in _names(x.__code__) if named else ():
         value = x.__globals__.get(name)
         if callable(value) or isinstance(value, types.ModuleType):
             yield value

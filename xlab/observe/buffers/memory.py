@@ -65,6 +65,7 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
         donated,
         refused,
         program,
+        stages.made_by,
     )
 
 

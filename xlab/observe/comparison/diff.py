@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from xlab.observe.buffers.memory import memory
 from xlab.observe.comparison.align import align
 from xlab.observe.programs.program import program
-from xlab.observe.programs.stages import ProgramStages, program_stages
+from xlab.observe.programs.stages import ProgramStages, is_specialized, program_stages
 from xlab.observe.records import Equation, Memory, Program, Transfer, Variable
 from xlab.observe.records.diff import Diff, Figure, Pair
 from xlab.observe.records.program import equation_text
@@ -22,12 +23,12 @@ _MEMORY = ("arguments", "outputs", "temporaries", "peak")
 
 
 def diff(
-    left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"), repeat: int = 0
+    left: Any, right: Any, *, names: tuple[str, str] = ("left", "right"), repeat: int = 0
 ) -> Diff:
     """Compares two calls: equations, collectives, memory, and with `repeat` the time of warm runs.
 
     Args:
-        left, right: a function and its arguments, `(f, x, y)`, or a stage of `jit` alone, `(compiled,)`.
+        left, right: a function and its arguments, `(f, x, y)`, or a stage of `jit` alone; with arguments it can be run too.
         names: what to call them.
         repeat: number of warm runs of each; takes functions that may be called twice with the same arguments.
 
@@ -39,7 +40,10 @@ def diff(
         >>> [(p.state, p.left, p.right) for p in made.pairs]
         [('same', 'in a:f32[3]  x', 'in a:f32[3]  x'), ('changed', 'b:f32[3] = sin a', 'b:f32[3] = cos a')]
     """
-    stages = [program_stages(call[0], call[1:]) for call in (left, right)]
+    calls = [call if isinstance(call, tuple) else (call,) for call in (left, right)]
+    stages = [
+        program_stages(call[0], () if is_specialized(call[0]) else call[1:]) for call in calls
+    ]
     programs = [program(a, levels=("propagated",)) for a in stages]
     figures = [
         *_equations(programs),
@@ -47,12 +51,21 @@ def diff(
         *memory_figures(memory(stages[0]), memory(stages[1])),
     ]
     if repeat:
-        measured = [time(*call, repeat=repeat) for call in (left, right)]
+        measured = [time(*call, repeat=repeat) for call in calls]
         a, b = (t.warm_us or 0.0 for t in measured)
         figures.append(
             Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), ratio(a, b))
         )
-    return Diff(*names, tuple(figures), tuple(_pairs(*programs)), tuple(_communication(stages)))
+    told = tuple(figures), tuple(_pairs(*programs)), tuple(_communication(stages))
+    return Diff(*names, *told, _made_by(names, stages))
+
+
+def _made_by(names: tuple[str, str], stages: list[ProgramStages]) -> str:
+    """Who traced and compiled both programs, or each."""
+    by = [s.made_by or "traced and compiled by xlab" for s in stages]
+    if not any(s.made_by for s in stages):
+        return ""
+    return by[0] if by[0] == by[1] else f"{names[0]} {by[0]}, {names[1]} {by[1]}"
 
 
 def ratio(left: float, right: float) -> str:

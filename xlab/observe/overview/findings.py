@@ -17,6 +17,7 @@ from xlab.observe.overview.patterns import known_patterns, patterns_of
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Finding, Pattern, finding_line
+from xlab.observe.records.text import OneProgram
 from xlab.observe.sharding.transfers import TRIES
 from xlab.observe.sharding.transfers import transfers as _transfers
 
@@ -33,8 +34,8 @@ IN_REPORTS = 400
 """Equations up to which a report compiles a change."""
 
 
-class Findings(tuple):
-    """Findings, the most expensive first.
+class Findings(OneProgram):
+    """Findings of a program, the most expensive first.
 
     Attributes:
         patterns: the known patterns that the program's other collectives belong to.
@@ -88,7 +89,8 @@ def inspected(
     for look in dict.fromkeys(kinds.values()):
         for f in look(at):
             found.setdefault((f.kind, f.text, f.equation), f)
-    made = Findings(sorted(found.values(), key=lambda f: (-f.us, -f.nbytes, f.kind)))
+    ordered = sorted(found.values(), key=lambda f: (-f.us, -f.nbytes, f.kind))
+    made = Findings(ordered, stages.made_by)
     made.patterns = patterns_of(mine, known, program)
     made.known = known
     made.collectives, made.surprises = len(mine), len(surprises)

@@ -138,6 +138,7 @@ def step_cost(
         sum(e.flops + e.transcendentals for e in equations),
         sum(e.nbytes for e in equations),
         sum(e.sent for e in equations),
+        stages.made_by,
     )
 
 

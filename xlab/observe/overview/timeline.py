@@ -27,11 +27,12 @@ def timeline(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Timeline:
     """Runs a program a few times under the profiler; the step of median length, with what each device did in it.
 
     Args:
-        what: a function, a `jit` or a `Compiled`, with its arguments.
+        what: a function with its arguments, a stage of `jit`, or a jaxpr; of the latter two without arguments it runs on those that it was
+            traced with where they are kept, else on ones.
         repeat: steps to measure.
 
     Raises:
-        TypeError: `what` cannot be called.
+        TypeError: nothing of `what` can run.
         ValueError: `repeat` is less than 1.
 
     Example:
@@ -40,12 +41,10 @@ def timeline(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Timeline:
         >>> t.devices, t.steps, [o.equation for o in t.operations]
         ((0,), 3, [0])
     """
-    if not callable(what):
-        raise TypeError(f"timeline takes a function and its arguments, given {what!r}")
     if repeat < 1:
         raise ValueError(f"timeline measures at least one step, given repeat={repeat}")
     with paused():
-        return timeline_of(*runs_of(what, args, kwargs, repeat))
+        return timeline_of(*runs_of(what, args, kwargs, repeat, "timeline"))
 
 
 def timeline_of(taken: Any, stages: ProgramStages, program: int = 0) -> Timeline:
@@ -57,7 +56,7 @@ def timeline_of(taken: Any, stages: ProgramStages, program: int = 0) -> Timeline
         if event.hlo_op in known and event.hlo_module in (module.name, ""):
             runs[event.run].append(event)
     if not runs:
-        return Timeline(stages.name, 0.0, program=program)
+        return Timeline(stages.name, 0.0, program=program, made_by=stages.made_by)
     by_length = sorted(runs.values(), key=_length)
     events = by_length[(len(by_length) - 1) // 2]
     origin = min(e.start_ns for e in events)
@@ -110,6 +109,7 @@ def timeline_of(taken: Any, stages: ProgramStages, program: int = 0) -> Timeline
         len(runs),
         max(0, len(placed) - MOST_OPERATIONS),
         program,
+        stages.made_by,
     )
 
 

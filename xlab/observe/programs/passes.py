@@ -18,6 +18,7 @@ from xlab.observe.programs.pass_times import PassPlace, timed
 from xlab.observe.programs.recorder import paused
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records.passes import Pass, line_edits
+from xlab.observe.records.text import OneProgram
 
 MOST_LINES = 8_000
 """Lines of a module that is kept whole; of a longer one the changed lines are."""
@@ -60,7 +61,8 @@ def passes(
         found = list(keeper.passes("xla", _xla(Path(folder), named)))
     every = timed(found, keeper.places[len(shardy) :], list(taken.compiler_passes()))
     # The profiler sees the partitioner's stages as one pass, `shardy-xla`.
-    return tuple(p for p in (*shardy, *every) if all or p.changed)
+    by = stages.made_by and f"{stages.made_by}, a second time for these passes"
+    return OneProgram((p for p in (*shardy, *every) if all or p.changed), by)
 
 
 def _compile(stages: ProgramStages, folder: str) -> None:

@@ -391,6 +391,20 @@ def program_stages(
     )
 
 
+def is_specialized(what: Any) -> bool:
+    """Whether it is a stage of `jit`, of either package or of a library's own, which was made for its arguments.
+
+    >>> is_specialized(jit(lambda x: x + 1).trace(1.0)), is_specialized(len)
+    (True, False)
+    """
+    what = held_stage(what)
+    return isinstance(what, Traced | Lowered | Compiled) or kind_of(what) in (
+        "Traced",
+        "Lowered",
+        "Compiled",
+    )
+
+
 def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Traced:
     """A function traced with its arguments; a library's own form of `jit` traces in its way, with what it makes of the arguments.
 
@@ -405,7 +419,7 @@ def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) 
 
 def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStages:
     """The stages of a call of JAX's, or of one of JAX's stages."""
-    if kind_of(what) in ("Traced", "Lowered", "Compiled") and (args or kwargs):
+    if is_specialized(what) and (args or kwargs):
         raise TypeError(
             f"a {type(what).__name__} of JAX's is already specialized to its arguments; given {len(args)} more. "
             "Pass it alone, or pass the function with arguments."

@@ -77,6 +77,7 @@ class StepCost(Record):
         peak, memory: bytes of one device that it needs, and that the device has; None where not known.
         notes: sentences on what is not known.
         program: index of the program.
+        made_by: who traced and compiled it, where that was not this package.
     """
 
     title: str
@@ -99,6 +100,7 @@ class StepCost(Record):
     flops: float = 0.0
     nbytes: float = 0.0
     sent: float = 0.0
+    made_by: str = ""
 
 
 def count_text(n: float) -> str:

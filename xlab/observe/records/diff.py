@@ -48,13 +48,17 @@ class Pair(Record):
 
 @record_type
 class Diff(Record):
-    """Two programs: their names, their numbers, their arguments and equations line by line, and their collectives."""
+    """Two programs: their names, their numbers, their arguments and equations line by line, and their collectives.
+
+    `made_by` says who traced and compiled them, where that was not this package for both.
+    """
 
     left: str
     right: str
     figures: tuple[Figure, ...] = ()
     pairs: tuple[Pair, ...] = ()
     collectives: tuple[Pair, ...] = ()
+    made_by: str = ""
 
 
 def diff_text(c: Diff, o: Any) -> str:

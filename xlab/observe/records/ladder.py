@@ -79,7 +79,6 @@ def signature(program: Program) -> str:
 def ladder_text(ladder: Ladder, o: Any) -> str:
     """The text form: per rung its equations, each with the equation it came from and the rule that made it."""
     lines = [f"{ladder.title}   " + " → ".join(r.name for r in ladder.rungs)]
-    lines += [f"  {ladder.made_by}"] * bool(ladder.made_by)
     for n, rung in enumerate(ladder.rungs):
         lines += ["", rung_text(rung, o, first=n == 0)]
     return "\n".join(lines + [f"left out: {name}: {why}" for name, why in ladder.left_out])

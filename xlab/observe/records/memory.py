@@ -13,7 +13,10 @@ MOST_STEPS = 1 << 22
 
 @record_type
 class Memory(Record):
-    """Bytes per device of one compiled program. `donated` and `refused` are argument names; `refused` carry their reason."""
+    """Bytes per device of one compiled program. `donated` and `refused` are argument names; `refused` carry their reason.
+
+    `made_by` says who traced and compiled it, where that was not this package.
+    """
 
     function: str = ""
     arguments: int = 0
@@ -27,6 +30,7 @@ class Memory(Record):
     donated: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     program: int = 0
+    made_by: str = ""
 
     @property
     def total(self) -> int:

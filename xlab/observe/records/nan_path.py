@@ -14,6 +14,7 @@ class NanPath(Record):
 
     `maker` is the place in `steps` of the first whose result has a NaN that no operand has; those before it made what it could not take: an infinity,
     a zero; -1 where none did, as an argument came with the NaN. `origin` names the arguments and constants the path begins at.
+    `made_by` says who traced and compiled the program, and who stepped, where that was not this package alone.
     """
 
     function: str
@@ -22,6 +23,7 @@ class NanPath(Record):
     maker: int = -1
     origin: str = ""
     result: str = ""
+    made_by: str = ""
 
 
 @record_type
@@ -35,11 +37,15 @@ class SeriesPoint(Record):
 
 @record_type
 class Series(Record):
-    """One variable in the order of its values over a run: over iterations, and with its shards over devices. `total` may exceed the points kept."""
+    """One variable in the order of its values over a run: over iterations, and with its shards over devices. `total` may exceed the points kept.
+
+    `made_by` is as of a `NanPath`.
+    """
 
     name: str
     points: tuple[SeriesPoint, ...] = ()
     total: int = 0
+    made_by: str = ""
 
 
 def _nan_path(p: NanPath, o: Options) -> str:

@@ -36,7 +36,10 @@ class Phase(Record):
 
 @record_type
 class Timing(Record):
-    """Cold and warm time of one function, never mixed: `warm_us` is the median of `runs` steady runs. `note` says why a time is not there."""
+    """Cold and warm time of one function, never mixed: `warm_us` is the median of `runs` steady runs. `note` says why a time is not there.
+
+    `made_by` says who traced and compiled it, where that was not this package.
+    """
 
     function: str
     cold_us: float | None = None
@@ -44,6 +47,7 @@ class Timing(Record):
     spread_us: float | None = None
     runs: int = 0
     note: str = ""
+    made_by: str = ""
 
 
 def phase_text(p: Phase, o: Options) -> str:

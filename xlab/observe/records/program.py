@@ -279,8 +279,6 @@ def _program(p: Program, o: Options) -> str:
     if p.mesh:
         head += f"   mesh {p.mesh.text}"
     lines = [head]
-    if p.made_by:
-        lines.append(f"  {p.made_by}")
     if p.effects:
         lines.append(f"  effects  {', '.join(p.effects)}")
     for word, names in (("in", p.inputs), ("const", p.constants)):

@@ -136,7 +136,11 @@ def _report(report: Report, o: Options) -> str:
         # Predictions are times, and as different from machine to machine.
         (
             "Overview",
-            ["  " + text(c, times=True).replace("\n", "\n  ") for c in report.costs if o.times],
+            [
+                "  " + text(c.replace(made_by=""), times=True).replace("\n", "\n  ")
+                for c in report.costs
+                if o.times
+            ],
         ),
         (
             "Findings",

@@ -65,6 +65,7 @@ class StepTrace(Record):
     """A recorded run of one program: its steps in order, for scrubbing. `total` may exceed `len(steps)` when cut.
 
     `kernels` are the runs of its kernel calls, as far as they were recorded. `failure` is the error that ended the run early.
+    `made_by` says who traced and compiled the program, and who stepped, where that was not this package alone.
     """
 
     program: Program
@@ -73,6 +74,7 @@ class StepTrace(Record):
     total: int = 0
     kernels: tuple[KernelRun, ...] = ()
     failure: str = ""
+    made_by: str = ""
 
 
 def writes_nan(step: Step) -> bool:

@@ -11,7 +11,7 @@ f32[8@data,4@model] over data=4 model=2: shard f32[2,2], 1 copy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,14 +45,17 @@ def text(record: Any, *, times: bool = False, limit: int | None = LIMIT) -> str:
     >>> print(text(Source("cell", 3, function="f", text="  y = sin(x)")))
     cell:3 (f)  y = sin(x)
     """
-    options = Options(times, limit)
+    return signed(_unsigned(record, Options(times, limit)), record)
+
+
+def _unsigned(record: Any, options: Options) -> str:
     if isinstance(record, tuple):
         if not record:
             return "nothing recorded"
         table = _tables.get(type(record[0]))
         if table is not None:
             return table(record, options)
-        return "\n".join(text(item, times=times, limit=limit) for item in record)
+        return "\n".join(text(x, times=options.times, limit=options.limit) for x in record)
     form = _forms.get(type(record))
     if form is None and isinstance(record, Record):
         return fields_text(record)
@@ -61,6 +64,42 @@ def text(record: Any, *, times: bool = False, limit: int | None = LIMIT) -> str:
             f"text() takes a record of xlab.observe or a tuple of them; given {type(record).__name__}."
         )
     return form(record, options)
+
+
+def signed(body: str, record: Any) -> str:
+    """A text with the line that says who traced and who compiled what it is about, where that was not this package.
+
+    It stands under the heading; over a table or a listing, which have none.
+
+    >>> signed("nothing recorded", OneProgram((), made_by="compiled by another"))
+    'compiled by another\\nnothing recorded'
+    """
+    by = getattr(record, "made_by", "")
+    if not by:
+        return body
+    if isinstance(record, tuple) or body.startswith(" "):
+        return f"{by}\n{body}"
+    head, *rest = body.split("\n", 1)
+    return "\n".join([head, f"  {by}", *rest])
+
+
+class OneProgram(tuple):
+    """Records of one program.
+
+    Attributes:
+        made_by: who traced and who compiled it, where that was not this package.
+    """
+
+    made_by: str = ""
+
+    def __new__(cls, records: Iterable[Any] = (), made_by: str = "") -> OneProgram:
+        made = super().__new__(cls, records)
+        if made_by:
+            made.made_by = made_by
+        return made
+
+    def __repr__(self) -> str:
+        return signed(super().__repr__(), self)
 
 
 def add_form(kind: type, form: Callable[[Any, Options], str]) -> None:

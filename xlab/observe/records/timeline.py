@@ -80,7 +80,7 @@ class Timeline(Record):
     """One step of a program as the profiler saw it: the one of median length among `steps`.
 
     `operations` are in order of their start; `dropped` more are not kept. `memory` is per device `(time, bytes)`: the bytes that the compiler's plan
-    keeps from the moment on at which the device began that operation.
+    keeps from the moment on at which the device began that operation. `made_by` says who traced and compiled it, where that was not this package.
     """
 
     function: str
@@ -92,6 +92,7 @@ class Timeline(Record):
     steps: int = 1
     dropped: int = 0
     program: int = 0
+    made_by: str = ""
 
 
 def timeline_sentence(t: Timeline) -> str:

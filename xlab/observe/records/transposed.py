@@ -62,7 +62,7 @@ def _text(r: Transposed, o: Options) -> str:
     head = (
         f"{r.title}: {plural(len(r.forward), 'collective')} forwards, {len(r.backward)} backwards"
     )
-    lines = [head, *[f"  {r.made_by}"] * bool(r.made_by)]
+    lines = [head]
     if len(rows) > 1:
         lines.append(table(rows, "rll"))
     for word, moves in (("forwards", r.forward), ("backwards", r.backward)):

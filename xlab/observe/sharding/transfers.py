@@ -10,6 +10,7 @@ from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.figures.placements import plot_transfers
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Transfer
+from xlab.observe.records.text import OneProgram
 from xlab.observe.records.transfers import advice_word
 from xlab.observe.sharding.advice import followed
 from xlab.observe.sharding.collectives import collectives
@@ -19,10 +20,8 @@ TRIES = 4
 """Programs compiled to see whether advice holds."""
 
 
-class Transfers(tuple):
+class Transfers(OneProgram):
     """The collectives of a program, which can be drawn as one."""
-
-    __slots__ = ()
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the bytes each device sends in each of them, loop trips multiplied; returns the Axes."""
@@ -57,7 +56,8 @@ def transfers(
     stages = program_stages(what, args, kwargs)
     found, tries_of = collectives(stages, link, algorithm, compile, program)
     found = with_overlaps(found, stages, link)
-    return Transfers(followed(stages, found, tries_of, link, tries) if tries_of else found)
+    found = followed(stages, found, tries_of, link, tries) if tries_of else found
+    return Transfers(found, stages.made_by)
 
 
 def totals(found: tuple[Transfer, ...]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from xlab.observe.records import MeshInfo
 from xlab.observe.stepping.frames import Frame
 from xlab.parallel.pmap import PRIVATE_AXIS
 from xlab.parallel.shard_map_primitive import shard_map_p
-from xlab.sharding import PartitionSpec
+from xlab.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 
 class Devices:
@@ -210,3 +210,19 @@ def mesh_of(equations: Iterable[JaxprEqn], values: list) -> MeshInfo | None:
     meshes += [x.sharding.mesh for x in values if hasattr(getattr(x, "sharding", None), "mesh")]
     real = [m for m in meshes if hasattr(m, "devices_in_order")]
     return mesh_info(max(real, key=lambda m: m.size)) if real else None
+
+
+def mesh_in_effect(equations: Iterable[JaxprEqn], values: list) -> Mesh | None:
+    """The arguments' mesh where the program places values over an abstract one like it; None for any other program.
+
+    >>> mesh_in_effect((), []) is None
+    True
+    """
+    asked = {
+        s.mesh.shape_tuple
+        for e in equations
+        for s in (e.params.get("sharding"), e.params.get("dst_sharding"))
+        if isinstance(s, NamedSharding) and isinstance(s.mesh, AbstractMesh)
+    }
+    meshes = [getattr(getattr(x, "sharding", None), "mesh", None) for x in values] if asked else []
+    return next((m for m in meshes if isinstance(m, Mesh) and m.shape_tuple in asked), None)

@@ -71,9 +71,8 @@ def path_in(stepper: Stepper) -> NanPath:
     )
     if end < 0:
         infinite = sum(any(map(_infinite, m.done.outputs)) for m in made)
-        return NanPath(
-            name, origin=f"{plural(infinite, 'equation')} gave infinities" if infinite else ""
-        )
+        said = f"{plural(infinite, 'equation')} gave infinities" if infinite else ""
+        return NanPath(name, origin=said, made_by=stepper.made_by)
     # The result that has it; of a program that lost its NaN on the way, the latest that had one.
     found = [made[end]]
     origin = ""
@@ -106,6 +105,7 @@ def path_in(stepper: Stepper) -> NanPath:
         maker,
         origin,
         f"`{result}`",
+        stepper.made_by,
     )
 
 

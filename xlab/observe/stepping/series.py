@@ -68,4 +68,4 @@ def series(fun: Any, *args: Any, name: str, by_letter: bool = False, **kwargs: A
     named = totals[True] > 0
     if not totals[named]:
         raise KeyError(f"no equation reads or gives a variable {name!r}")
-    return Series(name, tuple(found[named]), totals[named])
+    return Series(name, tuple(found[named]), totals[named], stepper.made_by)

@@ -7,6 +7,7 @@ the same bits. Effects of repeated equations are repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from xlab.interpreters.followed import follow
 from xlab.kernels.machine import KernelRunError
 from xlab.kernels.machine import Machine as KernelMachine
 from xlab.observe.beside.checking import compared, given_by_jax
-from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
+from xlab.observe.beside.recognize import belongs_to_jax, held_stage
 from xlab.observe.kernel_runs.recording import kernel_run
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import equation_line, params_text
@@ -33,17 +34,19 @@ from xlab.observe.programs.program import program as _program
 from xlab.observe.programs.stages import (
     ProgramStages,
     beside_stages,
+    is_specialized,
     program_stages,
     traced_by,
 )
 from xlab.observe.records import Program, Step, StepTrace, Value
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.stepping.breakpoints import Breakpoint, holds
-from xlab.observe.stepping.devices import mesh_of
+from xlab.observe.stepping.devices import mesh_in_effect, mesh_of
 from xlab.observe.stepping.kernels import Point
 from xlab.observe.stepping.machine import Executed, JaxprMachine, can_run
 from xlab.observe.stepping.snapshots import Snapshots
 from xlab.observe.stepping.values import summarize
+from xlab.sharding import set_mesh
 
 BUDGET = 1 << 30
 MOST_CALLS = 4
@@ -79,6 +82,7 @@ class Stepper:
         self.into, self.budget = into, budget
         closed = self.stages.closed
         self._machine = JaxprMachine(closed, self._flat, self.stages.name)
+        self._over = mesh_in_effect(self.stages.equations.values(), self._flat)
         self._letters = Names(_names.letter_names(closed.jaxpr))
         self._notes: dict[int, dict[Var, str]] = {}
         self._summaries: dict[int, tuple[Any, Value]] = {}
@@ -89,6 +93,12 @@ class Stepper:
         self._wholes: set[int] = set()
         self._edits: dict[int, tuple] = {}
         self.breakpoints: list[Breakpoint | Callable[[Stepper], bool]] = []
+
+    @property
+    def made_by(self) -> str:
+        """Who traced and compiled the program, and who steps, where that was not this package alone."""
+        by = self.stages.made_by
+        return by and f"{by}, stepped by the rules of xlab"
 
     # -- where we are ----------------------------------------------------------------------------------
 
@@ -344,7 +354,8 @@ class Stepper:
             if len(steps) < limit and (step := self._record_of(done)) is not None:
                 steps.append(step)
         kernels = tuple(calls[i] for i in range(len(calls)) if i in calls)
-        return StepTrace(self.program, self.inputs(), tuple(steps), self.index, kernels, failure)
+        found = self.program, self.inputs(), tuple(steps), self.index, kernels, failure
+        return StepTrace(*found, self.made_by)
 
     def _keep_call(self, call: int, calls: dict[int, KernelRun]) -> None:
         """Records the run of a kernel that is being walked through, for the first few of them."""
@@ -393,7 +404,9 @@ class Stepper:
             return None
         if self._snapshots.is_due(machine.count):
             self._snapshots.add(machine.snapshot(), self._last)
-        self._last = machine.step(into)
+        # Outside of a trace only arrays and the mesh in effect have devices.
+        with nullcontext() if self._over is None else set_mesh(self._over):
+            self._last = machine.step(into)
         if machine.count in self._edits:  # what the user replaced here stays replaced
             machine.restore(self._edits[machine.count])
         return self._last
@@ -495,7 +508,7 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
             raise TypeError(f"the jaxpr takes {len(fun.in_avals)} values, given {len(args)}")
         return program_stages(fun, as_traced=True), list(args), None
     if belongs_to_jax(fun, args, kwargs):
-        has_them = kind_of(fun) in ("Traced", "Lowered", "Compiled")
+        has_them = is_specialized(fun)
         stages = beside_stages(fun, () if has_them else args, {} if has_them else kwargs)
         assert stages.beside is not None
         return stages, *given_by_jax(stages.beside, args, kwargs)

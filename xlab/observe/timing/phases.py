@@ -15,13 +15,14 @@ from xlab.compile.history import ledger as _ledger
 from xlab.compile.tracing import own
 from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.beside.calls import JaxFunction
-from xlab.observe.beside.recognize import belongs_to_jax, is_stage
+from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.figures.plots import plot_phases
 from xlab.observe.programs.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Phase, Report, Timing
 from xlab.observe.records.processes import Processes
 from xlab.observe.records.timeline import Timeline
 from xlab.observe.timing.process_tracks import process_tracks
+from xlab.observe.timing.runnable import callable_of
 from xlab.observe.timing.trace_events import trace_events, write_trace
 
 
@@ -161,10 +162,10 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
     """
     if repeat < 1:
         raise ValueError(f"repeat must be at least 1, given {repeat}")
-    fun = fun if callable(fun) or is_stage(fun) else _uncallable(fun)
+    fun, theirs = callable_of(fun, "time"), None
     if belongs_to_jax(fun, args, kwargs):
-        made_by_jax = fun if isinstance(fun, JaxFunction) else JaxFunction(fun)
-        fun = made_by_jax.prepared(args, kwargs)
+        theirs = fun if isinstance(fun, JaxFunction) else JaxFunction(fun)
+        fun = theirs.prepared(args, kwargs)
     with paused():
         before = len(_ledger.entries), _ledger.entries[-1].number if _ledger.entries else -1
         start = events.clock()
@@ -187,7 +188,13 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
     )
     note = "compiled before" if not compiled and own(fun, "lower") is not None else ""
     made = Timing(
-        name, first if compiled else None, statistics.median(spent), high - low, repeat, note
+        name,
+        first if compiled else None,
+        statistics.median(spent),
+        high - low,
+        repeat,
+        note,
+        theirs.made_by if theirs is not None else "",
     )
     for session in active():
         session.measured.append(made)
@@ -225,12 +232,6 @@ def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[
         return trace_events("xlab", what, (), path)
     raise TypeError(
         f"chrome_trace takes a recording, a report, or the phases of one; given {type(what).__name__}"
-    )
-
-
-def _uncallable(fun):
-    raise TypeError(
-        f"time takes a function and its arguments, given {fun!r} of type {type(fun).__name__}"
     )
 
 

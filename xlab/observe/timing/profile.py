@@ -11,10 +11,12 @@ from typing import Any
 from xlab.backend import profiling as _profiling
 from xlab.compile import launching
 from xlab.observe.programs.recorder import Session, paused
-from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
+from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import Program, Transfer
+from xlab.observe.records.text import signed
 from xlab.observe.timing.costs import fused_shares
 from xlab.observe.timing.phases import wait
+from xlab.observe.timing.runnable import measured_call
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,30 @@ class Measured:
 @dataclass
 class Times:
     """Measured times of one program. Of several equations in one instruction each has a part of its time, by what it computes; these are
-    `shared`, and estimates."""
+    `shared`, and estimates. `made_by` says who traced and compiled the program, where that was not this package."""
 
     instructions: dict[str, Measured] = field(default_factory=dict)
     equations: dict[int, float] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)
     module: str = field(default="", repr=False)
     taken: Any = field(default=None, repr=False)
+    made_by: str = field(default="", repr=False)
+
+    def __repr__(self) -> str:
+        shown = (f"{k}={getattr(self, k)!r}" for k in ("instructions", "equations", "shared"))
+        return signed(f"Times({', '.join(shown)})", self)
 
 
 def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
     """Runs a program under the profiler and joins what it measured to instructions and equations.
+
+    Args:
+        what: a function with its arguments, a stage of `jit`, or a jaxpr; of the latter two without arguments it runs on those that it was
+            traced with where they are kept, else on ones.
+        repeat: runs to measure.
+
+    Raises:
+        TypeError: nothing of `what` can run.
 
     Example:
         >>> import numpy as np, xlab
@@ -50,19 +65,15 @@ def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
         >>> list(times.equations)
         [0]
     """
-    if not callable(what):
-        raise TypeError(f"profile takes a function and its arguments, given {what!r}")
     with paused():
-        return times_of(*runs_of(what, args, kwargs, repeat))
+        return times_of(*runs_of(what, args, kwargs, repeat, "profile"))
 
 
-def runs_of(what: Any, args: tuple, kwargs: dict, repeat: int) -> tuple[Any, ProgramStages]:
+def runs_of(
+    what: Any, args: tuple, kwargs: dict, repeat: int, asker: str
+) -> tuple[Any, ProgramStages]:
     """What the profiler saw of some runs of a program that is compiled and warm, and its stages."""
-    if hasattr(what, "_executable"):
-        stages = program_stages(what)
-    else:
-        what = jitted(what)
-        stages = program_stages(what, args, kwargs)
+    what, args, kwargs, stages = measured_call(what, args, kwargs, asker)
     stages.executable  # noqa: B018  (compiled before the profile begins)
     for _ in range(2):
         wait(what(*args, **kwargs))
@@ -97,7 +108,7 @@ def times_of(taken: Any, stages: ProgramStages) -> Times:
             here[0] += event.duration_ns / 1e3
             here[1] += event.wait_ns / 1e3
             here[2] += 1
-    out = Times(module=module.text, taken=taken)
+    out = Times(module=module.text, taken=taken, made_by=stages.made_by)
     for name, found in spans.items():
         runs: dict[int, tuple[float, float, int]] = {}
         for (run, _), (us, waited, times) in found.items():

@@ -1,0 +1,86 @@
+"""What is run to be measured: a function, or the program of a stage or a jaxpr, with arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.compile.jit import jit
+from xlab.compile.stages import Compiled, Lowered, ShapeDtypeStruct, Traced
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+from xlab.observe.beside.calls import JaxFunction, program_of
+from xlab.observe.beside.recognize import held_stage, is_stage
+from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
+
+
+def callable_of(what: Any, asker: str) -> Any:
+    """What runs when it is called with arguments: a stage is compiled, a jaxpr is compiled at its first call, a function stays as it is.
+
+    Raises:
+        TypeError: nothing of it can run.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> low = xlab.jit(lambda x: x + 1).lower(np.float32(1))
+        >>> float(callable_of(low, "profile")(np.float32(2)))
+        3.0
+    """
+    what = held_stage(what)
+    if is_stage(what):
+        return JaxFunction(what)
+    if isinstance(what, Traced):
+        what = what.lower()
+    if isinstance(what, Lowered):
+        return what.compile()
+    if isinstance(what, Jaxpr):
+        what = ClosedJaxpr(what, ())
+    if isinstance(what, ClosedJaxpr):
+        return jit(jaxpr_as_fun(what), name=what.jaxpr.debug_info.name)
+    if not callable(what):
+        raise TypeError(
+            f"{asker} takes a function and its arguments, given {what!r} of type {type(what).__name__}"
+        )
+    return what
+
+
+def measured_call(
+    what: Any, args: tuple, kwargs: dict[str, Any], asker: str
+) -> tuple[Any, tuple, dict[str, Any], ProgramStages]:
+    """What is called, the arguments, and the stages of the program that then runs.
+
+    A stage or a jaxpr without arguments runs on those that it was traced with where it still has them, else on ones.
+    """
+    what = held_stage(what)
+    call = callable_of(what, asker)
+    if not args and not kwargs:
+        args, kwargs = _own_arguments(what, call)
+    if isinstance(call, Compiled):
+        return call, args, kwargs, program_stages(call)
+    call = jitted(call, None, args, kwargs)
+    return call, args, kwargs, program_stages(call, args, kwargs)
+
+
+def _own_arguments(what: Any, call: Any) -> tuple[tuple, dict[str, Any]]:
+    if is_stage(what):
+        given, named = program_of(what).ones()
+        return tuple(given), named
+    if isinstance(what, Jaxpr | ClosedJaxpr):
+        closed = what if isinstance(what, ClosedJaxpr) else ClosedJaxpr(what, ())
+        return tuple(map(_ones, closed.in_avals)), {}
+    if not isinstance(call, Compiled):
+        return (), {}
+    traced = what if isinstance(what, Traced) else getattr(call.lowered, "traced", None)
+    flat = [_ones(x) if isinstance(x, ShapeDtypeStruct) else x for x in traced._flat]
+    args, kwargs = _tree.unflatten(call.in_tree, flat)
+    return args, kwargs
+
+
+def _ones(aval: Any) -> Any:
+    if not hasattr(aval.dtype, "impl"):
+        return np.ones(aval.shape, aval.dtype)
+    from xlab import random
+
+    key = random.key(1, impl=aval.dtype.impl.name)
+    return random.split(key, aval.shape) if aval.shape else key
