@@ -56,8 +56,13 @@ def diff(
         figures.append(
             Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), ratio(a, b))
         )
-    told = tuple(figures), tuple(_pairs(*programs)), tuple(_communication(stages))
-    return Diff(*names, *told, _made_by(names, stages))
+    return Diff(
+        *names,
+        tuple(figures),
+        tuple(_pairs(*programs)),
+        tuple(_communication(stages)),
+        _made_by(names, stages),
+    )
 
 
 def _made_by(names: tuple[str, str], stages: list[ProgramStages]) -> str:

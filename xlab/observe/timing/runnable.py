@@ -9,6 +9,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.stages import Compiled, Lowered, ShapeDtypeStruct, Traced
+from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from xlab.observe.beside.calls import JaxFunction, program_of
 from xlab.observe.beside.recognize import held_stage, is_stage
@@ -71,8 +72,9 @@ def _own_arguments(what: Any, call: Any) -> tuple[tuple, dict[str, Any]]:
         return tuple(map(_ones, closed.in_avals)), {}
     if not isinstance(call, Compiled):
         return (), {}
-    traced = what if isinstance(what, Traced) else getattr(call.lowered, "traced", None)
-    flat = [_ones(x) if isinstance(x, ShapeDtypeStruct) else x for x in traced._flat]
+    traced: Any = what if isinstance(what, Traced) else getattr(call.lowered, "traced", None)
+    given = traced._flat if traced is not None else _tree.leaves(call.in_avals)
+    flat = [_ones(x) if isinstance(x, ShapeDtypeStruct | ShapedArray) else x for x in given]
     args, kwargs = _tree.unflatten(call.in_tree, flat)
     return args, kwargs
 
