@@ -33,6 +33,27 @@ def test_transpose_of_integers_is_that_of_the_matrix(name):
     np.testing.assert_array_equal(ct, np.stack(columns) @ cotangent.reshape(-1))
 
 
+X_FLOAT = np.float32([1, 2, 3])
+MIXED = {
+    "inner_jit_of_integers": (lambda x, i: (x * 2, xlab.jit(lambda i: i * 2)(i)), (X_FLOAT, X)),
+    "inner_cond_of_integers": (
+        lambda x, i: (x * 2, lax.cond(True, lambda i: i * 2, lambda i: i, i)),
+        (X_FLOAT, X),
+    ),
+    "to_float": (lambda i: (i * 2).astype(jnp.float32), (X,)),
+    "to_integer": (xlab.jit(lambda x: x.astype(jnp.int32)), (X_FLOAT,)),
+    "bool": (lambda b: b, (np.array([True]),)),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_a_function_of_integers_and_floats_has_no_transpose(name):
+    """Its cotangents would be floats for integers, or of float0 where a jitted part was taken for one of integers."""
+    fun, args = MIXED[name]
+    with pytest.raises(TypeError, match="floats or complex numbers to such, or from integers to"):
+        xlab.linear_transpose(fun, *args)
+
+
 def test_an_unused_integer_gets_zeros_and_a_float_is_no_cotangent():
     transpose = xlab.linear_transpose(lambda x, y: x, X, X)
     np.testing.assert_array_equal(transpose(X)[1], [0, 0, 0])

@@ -6,7 +6,6 @@ adapts to nothing: `xlab.numpy` promotes, `lax` does not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -173,19 +172,21 @@ def scalar_like(value, aval):
         scalar = dtypes.scalar_type_of(aval.dtype)
         if dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(scalar)) == aval.dtype:
             return scalar(value)
+    return convert_on_host(value, aval.dtype)[()]
+
+
+def convert_on_host(value, dtype) -> np.ndarray:
+    """A host value in a dtype, as compiled programs convert it: floats beyond an integer dtype become its nearest end, NaN 0."""
     value = np.asarray(value)
-    if dtypes.issubdtype(aval.dtype, np.integer) and dtypes.issubdtype(value.dtype, np.floating):
-        value = _whole(float(value), dtypes.iinfo(aval.dtype))
-    return np.asarray(value).astype(aval.dtype)[()]
-
-
-def _whole(value: float, info) -> int:
-    """A float as an integer of a dtype, as compiled programs convert it: the nearest end where it lies beyond, 0 for NaN."""
-    if math.isnan(value):
-        return 0
-    if math.isinf(value):
-        return int(info.max if value > 0 else info.min)
-    return min(max(int(value), int(info.min)), int(info.max))
+    if not (dtypes.issubdtype(dtype, np.integer) and dtypes.issubdtype(value.dtype, np.floating)):
+        return value.astype(dtype)
+    info = dtypes.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+    wide = value.astype(np.float64)
+    below, above = wide <= float(low), wide >= float(high)
+    out = np.where(below | above | np.isnan(wide), 0.0, wide).astype(dtype)
+    out[below], out[above] = low, high
+    return out
 
 
 def operand_aval(x):

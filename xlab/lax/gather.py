@@ -125,8 +125,8 @@ def gather(
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill(aval_of(operand).dtype)
-    elif hasattr(fill_value, "shape"):
-        fill_value = np.asarray(fill_value).item()
+    else:
+        fill_value = _fill_number(fill_value, aval_of(operand).dtype)
     return gather_p.bind(
         operand,
         in_memory(start_indices, aval_of(operand)),
@@ -137,6 +137,29 @@ def gather(
         mode=mode,
         fill_value=fill_value,
     )
+
+
+def _fill_number(fill_value, dtype):
+    """A fill value as a Python number, which becomes part of the program. Arrays have to be of the operand's kind."""
+    if hasattr(fill_value, "shape"):
+        if np.shape(fill_value):
+            raise ValueError(f"fill_value has to be a scalar, got {aval_of(fill_value)}")
+        if (
+            hasattr(fill_value, "aval")
+            and dtypes.issubdtype(dtype, np.integer)
+            and dtypes.issubdtype(aval_of(fill_value).dtype, np.inexact)
+        ):
+            raise TypeError(
+                f"fill_value is of type {aval_of(fill_value)}, and the array of {dtypes.name(dtype)}: convert it first"
+            )
+        fill_value = np.asarray(fill_value).item()
+    if isinstance(fill_value, complex) and not (
+        dtypes.is_extended(dtype) or dtypes.issubdtype(dtype, np.complexfloating)
+    ):
+        raise TypeError(
+            f"fill_value is the complex number {fill_value}, and the array is of {dtypes.name(dtype)}: give its real part"
+        )
+    return fill_value
 
 
 def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:

@@ -18,6 +18,7 @@ from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShardingLike
 from xlab.interpreters.constants import made_while_traced
 from xlab.lax.convert import convert
+from xlab.lax.elementwise import convert_on_host
 from xlab.lax.reshard import reshard
 from xlab.numpy.operands import cast_operand, check, kind_of
 from xlab.sharding import (
@@ -186,15 +187,11 @@ def host_number(x, dtype):
     """A Python number of a dtype asked for, which an integer has to fit in."""
     if type(x) is not int:
         _refuse_complex([x], dtype)
+        _check_range([x], dtype)
         return _host_convert(np.asarray(x), dtype)
     if not dtypes.issubdtype(dtype, np.integer):
         return np.asarray(x != 0 if dtype == np.bool_ else float(x)).astype(dtype)
-    info = dtypes.iinfo(dtype)
-    if not info.min <= x <= info.max:
-        raise OverflowError(
-            f"Python integer {x} out of bounds for {dtypes.name(dtype)}, which holds {info.min} to {info.max}; "
-            f"use a wider dtype or a float"
-        )
+    _check_range([x], dtype)
     return np.asarray(x).astype(dtype)
 
 
@@ -278,14 +275,20 @@ def _from_list(x, dtype):
             # Joining arrays whose shapes differ is a mistake of type, as it is for concatenate.
             kind = TypeError if any(hasattr(leaf, "aval") for leaf in leaves) else ValueError
             raise kind(f"{e} An array needs rows of one length.") from None
+        if value.dtype.kind == "O" and dtype is not None and dtypes.issubdtype(dtype, np.inexact):
+            value = value.astype(np.complex128 if dtype.kind == "c" else np.float64)
         if value.dtype.kind == "O" and found is not None:
             raise OverflowError(
                 f"a Python integer of {x!r} is out of bounds for {found}; use a float, or enable 64-bit types"
             )
         if found is not None:
-            _check_range(leaves, value, found)
             _refuse_complex(leaves, found)
-            value = _host_convert(value, found)
+            if _may_leave(value, found):
+                _check_range(leaves, found)
+                # What is left beyond the range are elements of arrays.
+                value = convert_on_host(value, found)
+            else:
+                value = _host_convert(value, found)
         return _from_host(value, None)
     parts = [_from_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in x]
     if any(isinstance(p, KeyArray) or dtypes.is_extended(aval_of(p).dtype) for p in parts):
@@ -293,6 +296,8 @@ def _from_list(x, dtype):
         return lax.concatenate(expanded, 0)
     if dtype is None:
         dtype = dtypes.result_type(*parts)
+    else:
+        _check_range(leaves, dtype)
     parts = [cast_operand(p, dtype) for p in parts]
     shapes = {aval_of(p).shape for p in parts}
     if len(shapes) > 1:
@@ -309,15 +314,39 @@ def _plain(x):
     return np.asarray(x) if hasattr(x, "aval") else x
 
 
-def _check_range(leaves, value, dtype):
-    if dtypes.issubdtype(dtype, np.integer) and value.dtype.kind in "iu" and value.size:
-        info = dtypes.iinfo(dtype)
-        if (value.max() > info.max or value.min() < info.min) and all(
-            type(v) is int for v in leaves
-        ):
+def _may_leave(value, dtype) -> bool:
+    """Whether some element of a host array may lie beyond an integer dtype: a quick look, before each is asked."""
+    if not dtypes.issubdtype(dtype, np.integer) or value.dtype == np.bool_:
+        return False
+    if not (
+        dtypes.issubdtype(value.dtype, np.integer) or dtypes.issubdtype(value.dtype, np.floating)
+    ):
+        return False
+    info = dtypes.iinfo(dtype)
+    return not np.all((value >= int(info.min)) & (value <= int(info.max)))
+
+
+def _check_range(leaves, dtype):
+    """Numbers that are asked for in an integer dtype fit in it, once cut to an integer; elements of arrays are converted."""
+    if not dtypes.issubdtype(dtype, np.integer):
+        return
+    info = dtypes.iinfo(dtype)
+    for leaf in leaves:
+        if isinstance(leaf, bool) or not isinstance(leaf, (int, float, np.integer, np.floating)):
+            continue
+        if leaf != leaf:
+            raise ValueError(
+                f"cannot convert float NaN to integer, here {dtypes.name(dtype)}: ask for a float dtype, or replace it first"
+            )
+        if leaf in (float("inf"), -float("inf")):
             raise OverflowError(
-                f"Python integer {value.max() if value.max() > info.max else value.min()} out of bounds for "
-                f"{dtype}; use a float dtype, or enable 64-bit types"
+                f"cannot convert float infinity to integer, here {dtypes.name(dtype)}, which holds {info.min} to {info.max}: "
+                f"ask for a float dtype, or give one of these ends"
+            )
+        if not int(info.min) <= int(leaf) <= int(info.max):
+            raise OverflowError(
+                f"Python integer {int(leaf)} out of bounds for {dtypes.name(dtype)}, which holds {info.min} to {info.max}; "
+                f"use a wider dtype or a float"
             )
 
 

@@ -18,6 +18,7 @@ from xlab.numpy.operands import (
     cast_operand,
     check,
     host,
+    index_dtype,
     kind_of,
     known_axis,
     ndim_of,
@@ -131,15 +132,13 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: AxisLike | None =
     ):
         shift = as_array(shift)
     if not hasattr(shift, "aval") or kind_of(shift) == "host":
-        if np.asarray(shift).dtype.kind not in "biuf":
+        given = np.asarray(shift)
+        huge = given.dtype == object and all(isinstance(s, int) for s in given.flat)
+        if given.dtype.kind not in "biuf" and not huge:
             raise TypeError(
                 f"roll takes a number of places as shift, or one per axis, got {shift!r}"
             )
-        shifts = (
-            np.broadcast_to(np.asarray(shift), (len(axes),))
-            if np.size(shift) == 1
-            else np.asarray(shift)
-        )
+        shifts = np.broadcast_to(given, (len(axes),)) if given.size == 1 else given
         if len(shifts) != len(axes):
             raise ValueError(
                 f"Mismatched lengths between shifts and axes: {len(shifts)} and {len(axes)}"
@@ -149,6 +148,14 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: AxisLike | None =
             shifts=tuple(int(s) for s in shifts),
             axes=tuple(canonical_axis(i, ndim_of(a)) for i in axes),
         )
+    by = aval_of(shift).dtype
+    if not (dtypes.issubdtype(by, np.integer) and dtypes.itemsize_bits(by) >= 32):
+        # Floats are cut, as on the host, and sizes have to fit in the dtype.
+        if dtypes.is_extended(by) or dtypes.issubdtype(by, np.complexfloating):
+            raise TypeError(
+                f"roll takes a number of places as shift, or one per axis, got {aval_of(shift)}"
+            )
+        shift = lax.convert_element_type(shift, index_dtype())
     return _roll_dynamic(a, shift, axes=tuple(canonical_axis(i, ndim_of(a)) for i in axes))
 
 

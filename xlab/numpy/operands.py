@@ -20,6 +20,7 @@ from xlab.core.dims import dim_index, dim_indices
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError, TokenError
 from xlab.lax.convert import convert
+from xlab.lax.elementwise import convert_on_host
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import broadcast_in_dim
 
@@ -104,7 +105,7 @@ def cast_operand(x, dtype, weak: bool = False):
         (x,) = check("this function", x)
         return cast_operand(x, dtype, weak)
     if x.dtype != dtype:
-        x = x.astype(dtype)
+        x = convert_on_host(x, dtype)[()]
     return x
 
 
@@ -136,6 +137,8 @@ def python_number(x, dtype, weak: bool):
         info = dtypes.iinfo(dtype)
         if not info.min <= x <= info.max:
             return np.asarray(x, index_dtype()).astype(dtype)[()]
+    if isinstance(x, float) and dtypes.issubdtype(dtype, np.integer):
+        return convert_on_host(x, dtype)[()]
     return dtype.type(x)
 
 

@@ -19,6 +19,7 @@ from xlab.lax.arithmetic import pow
 from xlab.lax.complexes import real
 from xlab.lax.convert import convert, convert_element_type
 from xlab.lax.creation import full_like
+from xlab.lax.elementwise import real_part_dtype
 from xlab.lax.reshard import auto_axes
 from xlab.lax.scatter import (
     ScatterDimensionNumbers,
@@ -108,7 +109,7 @@ class Updater:
             return _with_out_sharding(
                 "get", tuple(options.items()), out_sharding, self.array, self.index
             )
-        if state.trace is EVAL and not hasattr(fill_value, "aval"):
+        if state.trace is EVAL and not hasattr(fill_value, "aval") and not np.ndim(fill_value):
             return eager_getitem(self.array, self.index, **options)
         return getitem(self.array, self.index, **options)
 
@@ -393,6 +394,14 @@ def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indice
     entries, flags = parsed
     own = aval_of(x)
     common = _common(own, values)
+    if (
+        op in ("min", "max")
+        and dtypes.issubdtype(common, np.complexfloating)
+        and not dtypes.issubdtype(own.dtype, np.complexfloating)
+    ):
+        # Complex numbers are ordered by their real parts first, and only these are kept.
+        values = _as(values, real_part_dtype(dtypes.dtype_and_weak(values)[0]))
+        common = dtypes.result_type(own.dtype, aval_of(values).dtype)
     x, values = _as(x, common), _as(values, common)
     if flags:
         x = expand_dims(x, flags)

@@ -21,6 +21,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, state
+from xlab.lax.elementwise import convert_on_host
 from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p, random_wrap_p
@@ -113,9 +114,9 @@ def joint_shape(name: str, shape, *params) -> tuple[int, ...]:
 def as_dtype(x, dtype):
     """A parameter in the dtype of the draw."""
     if isinstance(x, (bool, int, float, complex, np.generic)):
-        return np.asarray(x).astype(dtype)[()]
+        return convert_on_host(x, dtype)[()]
     if isinstance(x, np.ndarray):
-        return x.astype(dtype)
+        return convert_on_host(x, dtype)
     return lax.convert_element_type(x, dtype)
 
 

@@ -248,9 +248,12 @@ def linear_transpose(
     """The transpose of a function that is linear in all its arguments; primals give only shapes and dtypes.
 
     Args:
-        fun: a linear function.
+        fun: a linear function, from floats or complex numbers to such, or from integers to integers.
         primals: arguments, of which shapes and dtypes alone count.
         reduce_axes: has no effect.
+
+    Raises:
+        TypeError: the function mixes integers or bools with floats.
 
     Example:
         >>> import xlab
@@ -274,7 +277,18 @@ def linear_transpose(
     known, linear, _, _ = pe.split_jaxpr(closed, [True] * len(avals), True)
     residuals = eval_jaxpr(known.jaxpr, known.consts)
     # Integers have no derivative, and a linear function from integers to integers its transpose.
-    whole = all(dtypes.issubdtype(a.dtype, np.integer) for a in (*avals, *out_avals))
+    kinds = (np.inexact, np.integer)
+    fits = [
+        all(dtypes.issubdtype(a.dtype, kind) for a in (*avals, *out_avals) if hasattr(a, "dtype"))
+        for kind in kinds
+    ]
+    if not any(fits):
+        raise TypeError(
+            f"linear_transpose takes functions from floats or complex numbers to such, or from integers to integers; "
+            f"{function_name(fun)} maps {', '.join(map(str, avals))} to {', '.join(map(str, out_avals))}. Close over "
+            f"the arguments of the other kind, or transpose the two parts apart."
+        )
+    whole = not fits[0]
     wanted = [a.dtype if whole else a.to_tangent_aval().dtype for a in out_avals]
 
     def transposed(cotangent):

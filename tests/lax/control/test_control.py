@@ -366,3 +366,18 @@ def test_one_operand_by_name():
     ):
         with pytest.raises(TypeError, match=r"got operand=2\.0 and 1 by position"):
             wrong()
+
+
+@pytest.mark.parametrize("pred", [1j, np.complex64(0), jnp.complex64(1)])
+def test_a_complex_number_is_no_predicate(pred):
+    def choose(p):
+        return lax.cond(p, lambda: 1, lambda: 2)
+
+    for run in (choose, xlab.jit(choose), lambda p: xlab.vmap(choose)(jnp.asarray([p]))):
+        with pytest.raises(TypeError, match="Pred type must be either boolean or number"):
+            run(pred)
+
+
+@pytest.mark.parametrize("pred", [2**40, -(2**31) - 1, 2**70])
+def test_an_integer_of_any_size_is_a_predicate(pred):
+    assert lax.cond(pred, lambda: 1, lambda: 2) == 1

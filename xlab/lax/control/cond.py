@@ -134,6 +134,8 @@ def cond(
             pred, lambda t, _: when_true(t), lambda _, f: when_false(f), true_operand, false_operand
         )
     check_callables("cond", true_fun=true_fun, false_fun=false_fun)
+    if type(pred) is int and not -(2**31) <= pred < 2**31:
+        pred = pred != 0
     try:
         aval = aval_of(pred)
     except TypeError:
@@ -146,8 +148,9 @@ def cond(
             f"Pred must be a scalar, got {aval}. Reduce it with .all() or .any(), or use "
             f"xlab.numpy.where for an elementwise choice."
         )
-    if not (aval.dtype == np.bool_ or dtypes.issubdtype(aval.dtype, np.number)):
-        raise TypeError(f"Pred type must be either boolean or number, got {aval}")
+    real = dtypes.issubdtype(aval.dtype, np.integer) or dtypes.issubdtype(aval.dtype, np.floating)
+    if not (aval.dtype == np.bool_ or real):
+        raise TypeError(f"Pred type must be either boolean or number, a real one, got {aval}")
     if config.disable_jit and not is_abstract(pred):
         known = pred.known() if is_tracer(pred) else pred
         if known is not None:
