@@ -207,7 +207,7 @@ def test_the_environment_variable():
 
 def test_the_table_of_private_names_leads_somewhere():
     libraries = {name.removeprefix("dm-").partition("-")[0] for name in pinned()}
-    asking = {*libraries, "pickles", "tensorflow_probability"}
+    asking = {*libraries, "pickles", "flax tests", "tensorflow_probability"}
     for module, name, here, users in private.TABLE:
         home, _, found = here.partition(":")
         assert getattr(importlib.import_module(home), found.removesuffix("()")), (module, name)

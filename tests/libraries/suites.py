@@ -59,8 +59,9 @@ class Suite:
         distribution: its name on the package index.
         tests: files and folders inside its source distribution.
         options: more arguments of pytest.
-        devices: how many CPU devices its tests are written for, in each process.
+        devices: how many CPU devices its tests are written for, in each process; files that are run apart say it themselves.
         processes: how many processes join and run each test at once; 0 where none joins any.
+        apart: files that are run in a process of their own each, for what they do to the process.
         cases: a file of ours in `cases/` that is laid beside a library's own, for test classes that it ships to be derived from.
         left_out: tests that are not run, and why.
         different: tests that pass on JAX and not on xlab, and why.
@@ -73,6 +74,7 @@ class Suite:
     options: tuple[str, ...] = ()
     devices: int = 1
     processes: int = 0
+    apart: tuple[str, ...] = ()
     cases: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     different: dict[str, str] = field(default_factory=dict)
@@ -85,10 +87,12 @@ class Suite:
         A file that the whole leaves out is run where it is named itself.
         """
         said = tomllib.loads((HERE / f"{library}.toml").read_text())
-        for key in ("tests", "options"):
+        for key in ("tests", "options", "apart"):
             said[key] = tuple(said.get(key, ()))
         if part:
-            said["tests"] = paths = tuple(part.split(","))
+            paths = tuple(part.split(","))
+            said["apart"] = tuple(name for name in said["apart"] if name.startswith(paths))
+            said["tests"] = tuple(path for path in paths if path not in said["apart"])
             for key in ("different", "left_out"):
                 said[key] = {n: why for n, why in said.get(key, {}).items() if n.startswith(paths)}
             for path in paths:
@@ -116,18 +120,42 @@ class Suite:
             shutil.copy(HERE / "cases" / self.cases, found)
         return found
 
-    def base(self, side: str, given: tuple[str, ...] = ()) -> Path:
-        """How the names of a run's files begin; parts and shards of a library run beside each other."""
-        words = self.library, _slug(self.part), _slug(",".join(given)), side
+    def base(self, side: str, given: tuple[str, ...] = (), home: str = "") -> Path:
+        """How the names of a run's files begin; parts and shards of a library run beside each other, and each file that is run apart writes its own."""
+        words = self.library, _slug(self.part), _slug(",".join(given)), _slug(home), side
         return KEPT / "-".join(filter(None, words))
 
     def run(
         self, side: str, tests: tuple[str, ...], given: tuple[str, ...] = (), timeout: float = 300
     ) -> dict[str, tuple[str, str]]:
-        """What became of tests on one side, `xlab` or `jax`: outcome and words, by name."""
+        """What became of tests on one side, `xlab` or `jax`: outcome and words, by name.
+
+        Those of a file that is run apart have their process after the others had theirs.
+        """
         check_installed(self.distribution)
+        if side == "jax":  # the names of parametrized tests may hold those of classes
+            asked = {name.replace("<class 'xlab.", "<class 'jax."): name for name in tests}
+        else:
+            asked = dict(zip(tests, tests))
+        homes = {name: name.partition("::")[0] for name in asked}
+        found: dict[str, tuple[str, str]] = {}
+        for home in ("", *self.apart):
+            mine = tuple(n for n, h in homes.items() if h == home or (not home and h not in self.apart))  # fmt: skip
+            if mine:
+                base = self.base(side, given, home)
+                found |= self._run(side, mine, given, timeout, base, apart=bool(home))
+        return {asked.get(name, name): said for name, said in found.items()}
+
+    def _run(
+        self,
+        side: str,
+        tests: tuple[str, ...],
+        given: tuple[str, ...],
+        timeout: float,
+        base: Path,
+        apart: bool,
+    ) -> dict[str, tuple[str, str]]:
         folder = self.folder()
-        base = self.base(side, given)
         listed = Path(f"{base}.tests")
         listed.write_text("\n".join(tests))
         command = [sys.executable, "-m", "pytest", "-q", "-p", "library_outcomes", "-p", "no:cacheprovider", "-o", "addopts=",
@@ -135,17 +163,19 @@ class Suite:
         if side == "xlab":
             # A suite is one process, whose programs are let go of in time; some suites take warnings for failures.
             command[4:4] = ["-p", "xlab.as_jax", "-W", "ignore:this process has:RuntimeWarning"]
-        if self.processes and any(word.startswith("-n") for word in given):
+        if (self.processes or apart) and any(word.startswith("-n") for word in given):
             command += ["-n", "0"]  # each of the processes runs the tests itself
-        for name in self.left_out:
+        for name in (*self.left_out, *(() if apart else self.apart)):
             command += ["--deselect", name] if "::" in name else [f"--ignore={name}"]
         env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE))),
-            "XLAB_NUM_CPU_DEVICES": str(self.devices),
-            "JAX_NUM_CPU_DEVICES": str(self.devices),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+        for name in ("XLAB_NUM_CPU_DEVICES", "JAX_NUM_CPU_DEVICES"):
+            env[name] = str(self.devices)
+            if apart:  # such a file may say itself how many there are
+                del env[name]
         written = [
             Path(f"{base}{f'-{k}' if k else ''}.jsonl") for k in range(max(1, self.processes))
         ]
@@ -252,7 +282,7 @@ def compare(
     kinds = {name: outcome for name, (outcome, _) in ours.items()}
     passed = [name for name, outcome in kinds.items() if outcome == "passed"]
     alone = {
-        name: _said_of(name, ours)
+        name: _said_of(name, ours) or "is skipped here"
         for name, (outcome, _) in theirs.items()
         if outcome == "passed" and kinds.get(name) != "passed"
     }
@@ -277,5 +307,6 @@ def _said_of(name: str, ours: dict[str, tuple[str, str]]) -> str:
     return ours.get(name, ours.get(name.partition("::")[0], ("", "was not collected")))[1]
 
 
-def failed(ours: dict[str, tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(name for name, (outcome, _) in ours.items() if outcome == "failed")
+def missed(ours: dict[str, tuple[str, str]]) -> tuple[str, ...]:
+    """What JAX is asked about: tests that fail, and those that skip themselves, which may be for want of something here."""
+    return tuple(name for name, (outcome, _) in ours.items() if outcome != "passed")

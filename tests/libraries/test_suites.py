@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,13 +13,14 @@ import pytest
 
 from tests.libraries import __main__ as command
 from tests.libraries import library_outcomes, suites
-from tests.libraries.suites import Suite, compare, names, outcomes, pinned, together
+from tests.libraries.suites import Suite, compare, missed, names, outcomes, pinned, together
 
 
 @pytest.mark.parametrize("library", names())
 def test_a_library_is_pinned_and_its_differences_have_reasons(library):
     suite = Suite.of(library)
     assert suite.distribution in pinned() and suite.tests
+    assert all(name.startswith(suite.tests) for name in suite.apart)
     for name, reason in {**suite.different, **suite.left_out}.items():
         assert name.startswith(suite.tests) and len(reason.split()) > 2, name
 
@@ -55,10 +57,15 @@ def test_another_version_than_the_pinned_one_is_not_tested(monkeypatch):
 def test_a_part_of_a_suite():
     part = Suite.of("linen", "tests/linen/linen_test.py,tests/linen/partitioning_test.py")
     assert part.tests == ("tests/linen/linen_test.py", "tests/linen/partitioning_test.py")
-    assert part.different and not Suite.of("linen", "tests/linen/partitioning_test.py").different
-    alone, *_ = Suite.of("distrax").left_out
-    assert Suite.of("distrax", "distrax/_src/bijectors").left_out.keys() == {alone}
-    assert not Suite.of("distrax", alone).left_out
+    known = Suite.of("numpyro", "test/test_transforms.py").different
+    assert known and not Suite.of("numpyro", "test/infer").different
+    file, *_ = Suite.of("distrax").apart
+    folder = Suite.of("distrax", "distrax/_src/bijectors")
+    assert folder.apart == (file,) and folder.tests == ("distrax/_src/bijectors",)
+    alone = Suite.of("distrax", file)
+    assert alone.apart == (file,) and not alone.tests
+    left, *_ = Suite.of("flax").left_out
+    assert left not in Suite.of("flax", left).left_out
 
 
 def test_the_shards_of_a_suite_are_all_of_it():
@@ -135,6 +142,45 @@ def test_processes_join_and_share_a_folder(runs):
     Suite("some", "some", ("t.py",)).run("jax", ("t.py",), ("-n", "2"))
     ((command, env),) = started
     assert "LIBRARY_PROCESS" not in env and "-n" in command and command[-1] != "0"
+
+
+def test_files_that_are_run_apart(runs):
+    started, _ = runs
+    suite = Suite("some", "some", ("t",), apart=("t/own.py", "t/other.py"), devices=4)
+    assert len(suite.run("xlab", (*suite.tests, *suite.apart), ("-n", "2"))) == 1
+    (rest, first), (own, second), (other, _) = started
+    assert {"--ignore=t/own.py", "--ignore=t/other.py"} <= set(rest) and rest[-2:] != ["-n", "0"]
+    assert own[-2:] == other[-2:] == ["-n", "0"] and not any("--ignore" in word for word in own)
+    listed = [next(w[1:] for w in c if w[0] == "@") for c in (rest, own, other)]
+    assert [Path(name).read_text() for name in listed] == ["t", "t/own.py", "t/other.py"]
+    assert first["JAX_NUM_CPU_DEVICES"] == "4" and "JAX_NUM_CPU_DEVICES" not in second
+    started.clear()
+    suite.run("jax", ("t/a.py::b", "t/own.py::c"))
+    assert len(started) == 2
+    started.clear()
+    suite.run("jax", ("t/own.py::c",))
+    assert len(started) == 1
+
+
+def test_names_that_hold_classes_are_asked_for_as_jax_has_them(runs, monkeypatch):
+    started, _ = runs
+    name = "t.py::test_<class 'xlab.numpy.float64'>"
+    suite = Suite("some", "some", ("t.py",))
+    suite.run("jax", (name,))
+    ((command, _),) = started
+    (listed,) = (word[1:] for word in command if word[0] == "@")
+    assert Path(listed).read_text() == "t.py::test_<class 'jax.numpy.float64'>"
+    found = {"t.py::test_<class 'jax.numpy.float64'>": ("passed", "")}
+    monkeypatch.setattr(Suite, "_run", lambda *_, **__: found)
+    assert suite.run("jax", (name,)) == {name: ("passed", "")}
+
+
+def test_what_skips_itself_here_alone_is_a_difference():
+    suite = Suite("some", "some", ("t",))
+    ours = {"t.py::a": ("skipped", ""), "t.py::b": ("skipped", ""), "t.py::c": ("passed", ""), "u.py": ("skipped", "")}  # fmt: skip
+    assert missed(ours) == ("t.py::a", "t.py::b", "u.py")
+    found = compare(suite, ours, {"t.py::a": ("passed", ""), "t.py::b": ("skipped", ""), "u.py::d": ("passed", "")})  # fmt: skip
+    assert found.new == {"t.py::a": "is skipped here", "u.py::d": "is skipped here"}
 
 
 def test_a_process_joins_before_anything_is_collected(monkeypatch):

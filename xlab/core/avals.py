@@ -334,7 +334,7 @@ class ShapedArray(AbstractValue):
         neighbors.refuse_to_jax(self)
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
-        if type(self.dtype) is dtypes.PrimalTangentDType:
+        if dtypes.is_extended(self.dtype) and self.dtype.tangent_dtype is not None:
             return self.update(dtype=self.dtype.tangent_dtype)
         return ShapedArray(self.shape, dtypes.float0, sharding=self.explicit_sharding, mat=self.mat)
 

@@ -22,10 +22,11 @@ from xlab.backend import neighbors
 from xlab.config import config
 from xlab.core import promotion
 from xlab.core.dims import SymbolicDim
+from xlab.core.extended_dtypes import ExtendedDType, KeyDType, NotOfNumPyError, extended, prng_key
 from xlab.core.promotion import TypePromotionError
 
 __all__ = [
-    "ExtendedDType", "KeyDType", "TypePromotionError", "bfloat16", "canonicalize_dtype", "check_user_dtype",
+    "ExtendedDType", "KeyDType", "NotOfNumPyError", "TypePromotionError", "bfloat16", "canonicalize_dtype", "check_user_dtype",
     "extended", "finfo", "float0", "iinfo", "inexact_dtype", "is_dtype", "is_extended", "issubdtype", "itemsize", "itemsize_bits",
     "lattice_result_type", "mlir_type", "name", "prng_key", "promote_types", "python_scalar_dtype", "result_type",
     "scalar_type_of", "short_name", "to_dtype",
@@ -55,91 +56,6 @@ float0 = np.dtype([("float0", np.void, 0)])
 bool_ = np.dtype(bool)
 
 
-class extended(np.generic):
-    """Category of types that have no NumPy counterpart."""
-
-
-class prng_key(extended):
-    """Category of random key types."""
-
-
-class NotOfNumPyError(TypeError, RecursionError):
-    """NumPy was asked for arrays of a dtype that it does not have.
-
-    It is a `RecursionError` too, the only class that NumPy does not replace by words of its own while it asks what an object is.
-    """
-
-
-class ExtendedDType:
-    """Base of element types NumPy does not know.
-
-    Subclasses set `type` (the category), `name`, `itemsize`, and what programs compute with: each element is an array
-    of `base_shape` and `base_dtype`.
-    """
-
-    type: type
-    name: str
-    itemsize: int
-    base_shape: tuple[int, ...]
-    base_dtype: np.dtype
-
-    def __repr__(self) -> str:
-        return self.name
-
-    @property
-    def kind(self) -> str:
-        return "O"
-
-    @property
-    def __numpy_dtype__(self) -> Any:
-        """NumPy asks for it (from its version 2.4) where it is given an object as a dtype, and so does JAX, which asks NumPy."""
-        raise NotOfNumPyError(
-            f"{self} is a type of xlab's, which neither NumPy nor JAX has. {self._instead()}"
-        )
-
-    def _instead(self) -> str:
-        return f"Its arrays are made of numbers of type {self.base_dtype}: convert them with x.astype({self.base_dtype})."
-
-
-def _is_custom(impl: Any) -> bool:
-    return getattr(impl, "custom", False)
-
-
-class KeyDType(ExtendedDType):
-    """Type of random keys of one implementation; `tag` is its short name and `key_shape` its bits' shape.
-
-    Example:
-        >>> KeyDType("fry", (2,))
-        key<fry>
-    """
-
-    type = prng_key
-
-    def __init__(self, tag: str, key_shape: tuple[int, ...], impl: Any = None):
-        self.tag, self.key_shape, self.impl = tag, tuple(key_shape), impl
-        self.base_shape, self.base_dtype = self.key_shape, np.dtype(np.uint32)
-        self.name = f"key<{tag}>"
-        self.itemsize = 4 * int(np.prod(self.key_shape, dtype=int))
-
-    def _instead(self) -> str:
-        impl = getattr(self.impl, "name", None) or self.tag
-        return (
-            f"Take the numbers that the keys are made of, xlab.random.key_data(keys), of type uint32{list(self.key_shape)} each; for keys "
-            f"of JAX's, write jax.random.wrap_key_data(numpy.asarray(xlab.random.key_data(keys)), impl={impl!r})."
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            type(other) is KeyDType
-            and (self.tag, self.key_shape) == (other.tag, other.key_shape)
-            # Of the user's own, two may have one tag; others are the same by name, also those that a file brought.
-            and (self.impl is other.impl or not (_is_custom(self.impl) or _is_custom(other.impl)))
-        )
-
-    def __hash__(self) -> int:
-        return hash((KeyDType, self.tag, self.key_shape))
-
-
 class primal_tangent_dtype_scalar(extended):
     """Category of the types of `primal_tangent_dtype`."""
 
@@ -153,6 +69,11 @@ class PrimalTangentDType(ExtendedDType):
     def __init__(self, primal_dtype: np.dtype, tangent_dtype: np.dtype, name: str):
         self.primal_dtype, self.tangent_dtype, self.name = primal_dtype, tangent_dtype, name
         self.base_dtype, self.itemsize = primal_dtype, primal_dtype.itemsize
+
+    def is_made_of(self, other: Any) -> bool:
+        return other == self.primal_dtype
+
+    opens_as = is_made_of
 
     def _what(self) -> tuple:
         return PrimalTangentDType, self.primal_dtype, self.tangent_dtype, self.name

@@ -27,10 +27,9 @@ __all__ = [
     "value",
 ]
 
-# (module, name, "module:name" here, users); `pickles` are those that were made under JAX
+# (module, name, "module:name" here, users); `pickles` are those that were made under JAX, and `flax tests` are in its source distribution alone
 TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax.core", "pytype_aval_mappings", "xlab.jax_alias.shims:ArrayTypes()", "tensorflow_probability"),
-    ("jax.experimental.array_serialization.serialization", "GlobalAsyncCheckpointManagerBase", "xlab.jax_alias.shims:AsyncCheckpointManager", "orbax"),
     ("jax.experimental.colocated_python.func", "func", "xlab.experimental:colocated_python", "orbax"),
     ("jax.experimental.colocated_python.serialization", "DeviceList", "xlab.backend.client:DeviceList", "orbax"),
     ("jax.extend.ifrt_programs", "ifrt_programs", "xlab.jax_alias.shims:Pathways()", "orbax"),
@@ -46,6 +45,7 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax._src.compiler", "backend_compile_and_load", "xlab.backend.compiling:_backend_compile", "chex"),
     ("jax._src.core", "MemorySpace", "xlab.jax_alias.pickles:memory_space", "pickles"),
     ("jax._src.core", "ShapedArray", "xlab.core.avals:ShapedArray", "flax"),
+    ("jax._src.core", "physical_aval", "xlab.interpreters.mlir.values:physical_aval", "flax"),
     ("jax._src.core", "trace_state_clean", "xlab.jax_alias.shims:trace_state_clean", "numpyro"),
     ("jax._src.dispatch", "wait_for_tokens", "xlab.compile.effects:wait_for_tokens", "equinox"),
     ("jax._src.distributed", "global_state", "xlab.jax_alias.shims:GlobalState()", "orbax"),
@@ -55,7 +55,9 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax._src.dtypes", "extended", "xlab.core.dtypes:extended", "flax"),
     ("jax._src.dtypes", "finfo", "xlab.core.dtypes:finfo", "flax"),
     ("jax._src.dtypes", "supports_inf", "xlab.jax_alias.shims:supports_inf", "flax"),
+    ("jax._src.earray", "EArray", "xlab.core.key_array:EArray", "flax"),
     ("jax._src.flatten_util", "ravel_pytree", "xlab.flatten_util:ravel_pytree", "blackjax"),
+    ("jax._src.interpreters.pxla", "global_result_handlers", "xlab.jax_alias.shims:ResultHandlers()", "flax"),
     ("jax._src.lax.convolution", "ConvDimensionNumbers", "xlab.lax:ConvDimensionNumbers", "pickles"),
     ("jax._src.lax.fft", "FftType", "xlab.lax:FftType", "pickles"),
     ("jax._src.lax.lax", "DotAlgorithmPreset", "xlab.lax:DotAlgorithmPreset", "pickles"),
@@ -79,13 +81,15 @@ TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("jax._src.random.threefry2x32", "threefry_seed", "xlab.random.threefry:seed", "pickles"),
     ("jax._src.random.threefry2x32", "threefry_split", "xlab.random.threefry:split", "pickles"),
     ("jax._src.state.types", "AbstractRef", "xlab.core.refs:AbstractRef", "flax"),
+    ("jax._src.traceback_util", "UnfilteredStackTrace", "xlab.jax_alias.boundaries:UnfilteredStackTrace", "flax tests"),
     ("jax._src.traceback_util", "_exclude_paths", "xlab.jax_alias.shims:ExcludedPaths()", "flax"),
-    ("jax._src.traceback_util", "api_boundary", "xlab.jax_alias.shims:api_boundary", "flax"),
+    ("jax._src.traceback_util", "api_boundary", "xlab.jax_alias.boundaries:api_boundary", "flax"),
     ("jax._src.traceback_util", "include_frame", "xlab.jax_alias.shims:include_frame", "equinox"),
     ("jax._src.traceback_util", "register_exclusion", "xlab.jax_alias.shims:register_exclusion", "flax, equinox"),
     ("jax._src.tree_util", "_registry", "xlab.jax_alias.shims:RegisteredTypes()", "flax"),
     ("jax._src.tree_util", "default_registry", "xlab.backend.pytree:registry", "pickles"),
     ("jax._src.tree_util", "flatten_one_level", "xlab.tree:flatten_one_level", "orbax"),
+    ("jax._src.tree_util", "prefix_errors", "xlab.tree:prefix_errors", "flax"),
     ("jax._src.xla_bridge", "_backends", "xlab.jax_alias.shims:Backends()", "chex"),
 )  # fmt: skip
 

@@ -12,28 +12,23 @@ import numpy as np
 from xlab.backend import client, processes
 from xlab.core import avals, dtypes, source_info
 from xlab.core.trace import EVAL, state
+from xlab.parallel.assemble import make_array_from_single_device_arrays
 
 __all__ = [
     "ArrayTypes",
-    "AsyncCheckpointManager",
     "Backends",
     "ExcludedPaths",
     "GlobalState",
     "Pathways",
     "RegisteredTypes",
+    "ResultHandlers",
     "addressable_devices",
-    "api_boundary",
     "include_frame",
     "register_exclusion",
     "supports_inf",
     "tangent_type_of",
     "trace_state_clean",
 ]
-
-
-def api_boundary(fun: Callable, **_: Any) -> Callable:
-    """The function as it is: tracebacks are shortened by the files that they go through, not by marks on functions."""
-    return fun
 
 
 def register_exclusion(path: str) -> None:
@@ -76,6 +71,17 @@ class Pathways:
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError(
             "this needs a Pathways cluster, and xlab runs on the devices of its own processes"
+        )
+
+
+class ResultHandlers:
+    """What makes a whole array of those of the devices, by kind of type; arrays are the only one."""
+
+    def __getitem__(self, kind: type) -> Callable[..., Any]:
+        if kind is not avals.ShapedArray:
+            raise KeyError(kind)
+        return lambda aval, sharding, committed: (
+            lambda parts: make_array_from_single_device_arrays(aval.shape, sharding, list(parts))
         )
 
 
@@ -147,7 +153,3 @@ def addressable_devices(sharding: Any) -> tuple[Any, ...]:
 def tangent_type_of(aval: Any) -> Callable[[], Any]:
     """What asks a type for that of its tangents, under the name that it had before."""
     return aval.to_tangent_aval
-
-
-class AsyncCheckpointManager:
-    """The base of checkpoint managers that orbax tells its own from; nothing here derives from it."""

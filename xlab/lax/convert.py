@@ -39,16 +39,16 @@ def convert(operand, new_dtype=None, weak_type: bool = False):
         dtype = dtypes.canonicalize_dtype(dtype)
     if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(operand, HOST_VALUES):
         return operand
-    for extended, other in ((dtype, aval.dtype), (aval.dtype, dtype)):
-        if type(extended) is dtypes.PrimalTangentDType:
-            if other != extended.primal_dtype:
-                raise ValueError(
-                    f"cannot convert {aval} to {dtypes.name(dtype)}: values of {extended} are {extended.primal_dtype}, and are converted to and "
-                    f"from that alone. Convert to {extended.primal_dtype} first, and then to others"
-                )
-            return convert_element_type_p.bind(
-                operand, new_dtype=dtype, weak_type=False, sharding=None
+    both = dtype, aval.dtype
+    own = next((d for d in both if dtypes.is_extended(d) and type(d) is not dtypes.KeyDType), None)
+    if own is not None:
+        known = own.is_made_of(aval.dtype) if own is dtype else own.opens_as(dtype)
+        if not known and dtype != aval.dtype:
+            raise ValueError(
+                f"cannot convert {aval} to {dtypes.name(dtype)}: values of {own} are {own.base_dtype}, and are converted to and "
+                f"from that alone. Convert to {own.base_dtype} first, and then to others"
             )
+        return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=False, sharding=None)
     if dtypes.is_extended(dtype) != dtypes.is_extended(aval.dtype):
         raise TypeError(
             f"cannot convert {aval} to {dtypes.name(dtype)}: keys are made with xlab.random.wrap_key_data and "
@@ -68,9 +68,8 @@ def _convert_jvp(primals, tangents, *, new_dtype, weak_type, sharding):
     out = convert_element_type_p.bind(
         x, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding
     )
-    if type(new_dtype) is dtypes.PrimalTangentDType and type(t) is not Zero:
-        new_dtype = new_dtype.tangent_dtype
-    if type(t) is Zero or not dtypes.issubdtype(new_dtype, np.inexact):
+    new_dtype = ShapedArray((), new_dtype).to_tangent_aval().dtype
+    if type(t) is Zero or new_dtype == dtypes.float0:
         return out, Zero.of(out)
     return out, convert_element_type_p.bind(
         t, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding

@@ -62,7 +62,10 @@ def _filled(shape, fill_value, dtype, weak, sharding):
             f"full cannot put the complex number {fill_value} into an array of {dtypes.name(dtype)}: give its real part, or "
             f"a complex dtype"
         )
-    if dtypes.is_extended(dtype) and type(fill_value) in (bool, int, float):
+    own = dtypes.is_extended(dtype) and dtype._rules is not None
+    if own and not dtypes.is_extended(aval_of(fill_value).dtype):
+        value = dtype.rule("full")((), fill_value, dtype)
+    elif dtypes.is_extended(dtype) and type(fill_value) in (bool, int, float):
         value = key_of_words(fill_value, dtype)
     elif isinstance(fill_value, HOST_VALUES):
         value = scalar_like(fill_value, ShapedArray((), dtype, weak))
@@ -261,7 +264,8 @@ def zeros_like_aval(aval):
         return raise_value(aval, list(map(zeros_like_aval, aval.lo_ty())))
     if aval.memory_space is not None:
         return in_memory(zeros_like_aval(aval.update(memory_space=None)), aval)
-    value = np.zeros((), aval.dtype)[()]
+    own = dtypes.is_extended(aval.dtype)
+    value = aval.dtype.rule("zero")(aval.dtype) if own else np.zeros((), aval.dtype)[()]
     if aval.shape:
         return state.match(
             broadcast_in_dim_p.bind(
@@ -271,6 +275,8 @@ def zeros_like_aval(aval):
         )
     if state.trace is not EVAL and not aval.weak_type and not aval.mat:
         return value  # becomes a literal of the program
+    if own:
+        return state.match(value, aval)
     return state.match(convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type), aval)
 
 

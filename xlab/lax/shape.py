@@ -528,7 +528,7 @@ def _pad_aval(x, value, *, padding_config):
             f"pad takes a scalar value and one (low, high, interior) per dimension of {x}; got {value} and "
             f"{padding_config}"
         )
-    if dtypes.is_extended(x.dtype):
+    if dtypes.is_extended(x.dtype) and x.dtype.base_shape:
         raise TypeError(
             f"pad does not take random keys such as {x}: join keys with xlab.numpy.concatenate"
         )

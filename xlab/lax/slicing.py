@@ -97,13 +97,23 @@ def _inside(a, b, d) -> bool:
     return not any(known_negative(x) for x in (a, b - a, d - b))
 
 
+def _zero_like(x):
+    """The zero of an array's dtype, where a library's own may say what that is."""
+    aval = aval_of(x)
+    return (
+        zeros_like_aval(ShapedArray((), aval.dtype))
+        if dtypes.is_extended(aval.dtype)
+        else np.zeros((), aval.dtype)[()]
+    )
+
+
 def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
     shape = x.aval.shape
     config = []
     for d, a, s, n in zip(shape, start_indices, strides or (1,) * len(shape), aval_of(ct).shape):
         covered = max_dim((n - 1) * s + 1, 0)
         config.append((a, d - a - covered, s - 1))
-    return [pad(ct, np.zeros((), x.aval.dtype)[()], config)]
+    return [pad(ct, _zero_like(ct), config)]
 
 
 def _slice_batch(xs, dims, *, start_indices, limit_indices, strides):
@@ -273,7 +283,7 @@ def _concatenate_transpose(ct, *xs, dimension):
 
 def _pad_transpose(ct, x, value, *, padding_config):
     undone = [(-lo, -hi, 0) for lo, hi, _ in padding_config]
-    zero = np.zeros((), aval_of(ct).dtype)[()]
+    zero = _zero_like(ct)
     trimmed = pad_p.bind(ct, zero, padding_config=tuple(undone))
     strides = [i + 1 for _, _, i in padding_config]
     inner = slice(trimmed, [0] * len(strides), aval_of(trimmed).shape, strides)
@@ -298,7 +308,7 @@ def _pad_batch(xs, dims, *, padding_config):
     n = aval_of(value).shape[0]
     x = batching.move_batch_dim_to(x, dims[0], n, 0)
     config = ((0, 0, 0), *padding_config)
-    zero = np.zeros((), aval_of(x).dtype)[()]
+    zero = _zero_like(x)
     padded = pad_p.bind(x, zero, padding_config=config)
     mask = pad_p.bind(
         full(aval_of(x).shape, True, np.dtype(bool)), np.False_, padding_config=config

@@ -122,7 +122,7 @@ def placed(x, where):
         isinstance(where, NamedSharding) and isinstance(x, Tracer) and where.mesh.explicit_axes
     ):
         return reshard(x, where)
-    if isinstance(x, Tracer):
+    if isinstance(x, (Tracer, KeyArray)):
         from xlab.parallel.put import device_put
 
         return device_put(x, where)
@@ -136,7 +136,7 @@ def _array(x, dtype, copy: bool):
         return _from_host(x if dtype is None else _host_convert(np.asarray(x), dtype), None)
     if kind == "array":
         if isinstance(x, KeyArray) or dtypes.is_extended(x.aval.dtype):
-            own = type(x.aval.dtype) is dtypes.PrimalTangentDType
+            own = type(x.aval.dtype) is not dtypes.KeyDType
             return convert(x, dtype, False) if own and dtype is not None else x
         if dtype is not None and (dtype != x.aval.dtype or x.aval.weak_type):
             return convert(x, dtype, False)

@@ -276,12 +276,12 @@ def _jvp_jaxpr(closed, nonzeros, force):
 
 # `lax` registers what makes arrays of zeros and adds them.
 _zeros_like_aval = None
-_add = None
+_add = _add_primitive = None
 
 
-def set_arithmetic(zeros_like_aval, add):
-    global _zeros_like_aval, _add
-    _zeros_like_aval, _add = zeros_like_aval, add
+def set_arithmetic(zeros_like_aval, add, primitive):
+    global _zeros_like_aval, _add, _add_primitive
+    _zeros_like_aval, _add, _add_primitive = zeros_like_aval, add, primitive
 
 
 def instantiate_zeros(t):
@@ -315,7 +315,7 @@ vector_space.update(zero=lambda aval: instantiate_zeros(Zero(aval)), add=add_jax
 
 def add_jaxvals_primitive():
     """The primitive of `add_jaxvals`."""
-    return _add.__self__
+    return _add_primitive
 
 
 def add_tangents(x, y):
