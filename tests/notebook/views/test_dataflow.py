@@ -10,9 +10,11 @@ import pytest
 
 import xlab
 from tests.notebook.views import sample
+from tests.notebook.views.test_browser import visit
 from xlab import P, observe
 from xlab.interpreters import communication, communication_costs
 from xlab.notebook import assets
+from xlab.notebook.export import write_html
 from xlab.notebook.views import dataflow, dataflow_data, resharding
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.mesh import mesh_places
@@ -314,3 +316,31 @@ def test_the_names_of_axes_stand_inside_the_picture(names, sizes):
     ends = re.findall(r"x='([\d.]+)'[^>]*>([^<]+)<", to_the_left)
     assert len(ends) > sizes[-2 if len(sizes) > 1 else -1] * (len(sizes) > 1)
     assert all(float(x) >= 6 * len(words) for x, words in ends)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("devices", "numbers"), [(4, True), (8, False), (16, False)])
+def test_the_caption_names_a_number_only_where_one_is_drawn(browser, tmp_path, devices, numbers):
+    """Blocks of many devices are too narrow for a number: then only the color says where a block comes from."""
+    mesh = r.MeshInfo(("data",), (devices,), tuple(range(devices)))
+    groups = (tuple(range(devices)),)
+    gather = r.Transfer(
+        "all_gather",
+        "",
+        ("data",),
+        groups,
+        (),
+        1024,
+        1024 * devices,
+        operand="f32[16,16]",
+        rounds=sample.ring(groups, 1024),
+        mesh=mesh,
+    )
+    path = write_html(r.Report("f", (sample.program(),), transfers=(gather,)), tmp_path / "c.html")
+    page = visit(browser, path)
+    page.locator("[role=tab]", has_text="Collectives").click()
+    said = page.locator(".xl-panel:visible").inner_text()
+    assert ("its color and number say" in said) == numbers
+    assert ("its color says" in said) != numbers
+    assert bool(page.locator(".xl-chunk").count()) == numbers
+    page.close()

@@ -224,3 +224,25 @@ def test_a_program_opens_at_its_first_equation_and_names_are_whole(browser, tmp_
     )
     assert cut == 0
     page.close()
+
+
+@pytest.mark.parametrize("width", [1400, 1100])
+def test_names_of_arguments_are_whole_where_there_is_room(browser, tmp_path, width):
+    """At both widths every name of a tree's arguments is shown from its first to its last letter."""
+    kind = Type("f32", (8, 4))
+    names = [f"params['layers'][{i}]['down']" for i in range(12)]
+    inputs = tuple(Variable(f"v{i}", kind, name) for i, name in enumerate(names))
+    program = Program(
+        "f", inputs, ("z",), equations=(Equation(0, "sin", ("v0",), (Variable("z", kind),)),)
+    )
+    layout = observe.layout(NamedSharding(programs.mesh(), P("data")), (8, 4))
+    layouts = tuple(layout.replace(name=v.note, role="argument") for v in inputs)
+    page = visit(browser, write_html(Report("f", (program,), layouts), tmp_path / "p.html"))
+    page.set_viewport_size({"width": width, "height": 800})
+    page.locator("[role=tab]", has_text="Shardings").click()
+    seen = page.locator(".xl-layout-row > :nth-child(2)").evaluate_all(
+        "(all) => all.map((n) => [n.textContent, n.scrollWidth - n.clientWidth])"
+    )
+    assert all(any(name in words for words, _ in seen) for name in names)
+    assert not [row for row in seen if row[1] > 0]
+    page.close()

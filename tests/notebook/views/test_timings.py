@@ -166,3 +166,12 @@ def test_why_a_cold_time_is_missing_stands_in_the_table_alone():
         waterfall(phases, (timing,))
     ) and "compiled before" in html(timings_table((timing,)))
     assert "compiled before" not in html(timings_table((timing.replace(note="", cold_us=4.0),)))
+
+
+def test_the_head_says_cold_only_where_something_was_compiled():
+    """A run that found everything compiled has no cold time: its rows say what they took in all."""
+    heads = [
+        re.findall(r"<span class='xl-lane-end[^']*'>([^<]+)</span>", html(waterfall(phases, ())))[0]
+        for phases in (PHASES, tuple(p for p in PHASES if p.kind != "compile"))
+    ]
+    assert heads == ["cold", "in all"]

@@ -75,6 +75,9 @@ export function mountLayouts(section, data, bus, bin) {
         h("b", { class: "xl-sign" }, flagged ? "⚠" : ""));
     },
   });
+  // Names come before types where there is not room for both, for names of a tree differ at their ends.
+  let nameWide = 3;
+  for (let i = 0; i < all.count; i += 1) nameWide = Math.min(34, Math.max(nameWide, all.name(i).length));
   const count = h("span", { class: "xl-dim" });
   const list = () => {
     shown = [];
@@ -144,7 +147,7 @@ export function mountLayouts(section, data, bus, bin) {
     choose(0, false);
     return { rows };
   }
-  host.replaceChildren(all.count > 6 ? h("div", { class: "xl-bar-top" }, filter, search, count) : null || "", h("div", { class: "xl-layouts-live" }, h("div", { class: "xl-layout-list" }, rows.el), stage));
+  host.replaceChildren(all.count > 6 ? h("div", { class: "xl-bar-top" }, filter, search, count) : null || "", h("div", { class: "xl-layouts-live", style: `--xl-name:${nameWide}ch` }, h("div", { class: "xl-layout-list" }, rows.el), stage));
   list();
   choose(Math.min(...Object.keys(data.warned).map(Number), all.count) % all.count, false);
   return { rows };
