@@ -174,3 +174,56 @@ def test_views_are_alive_where_cells_leave_the_page(browser, tmp_path):
             until(page, lambda shown=shown: shown.count() >= 1, "no view in sight is alive")
             assert not page.locator(".jp-OutputArea", has_text="Error displaying widget").count()
         page.close()
+
+
+def test_with_no_kernel_every_display_is_read(lab, browser):
+    """One that the reader ran, opened for no kernel to start; and somebody else's, whose kernel is not installed and none is chosen."""
+    page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    faults: list[str] = []  # Lab itself has some where no kernel is
+    page.on("pageerror", lambda error: faults.append(f"{error} {error.stack}"))
+    name = lab.write("none.ipynb", [*CELLS, "mesh", "print('the end of', 'the run')"])
+    text = (lab.work / name).read_text().replace('"mesh"', "\"xlab.make_mesh((2,), ('data',))\"")
+    (lab.work / name).write_text(text)
+    open_and_run(page, lab, name, "the end of the run")
+    live = page.locator(".jp-OutputArea .xl-live")
+    until(page, lambda: live.count() == VIEWS, "not all views are drawn")
+    command(page, "docmanager:save")
+    given = json.loads((lab.work / name).read_text())
+    given["metadata"] = {
+        "kernelspec": {"name": "gone", "display_name": "Gone", "language": "of-no-kernel"},
+        "language_info": {"name": "of-no-kernel"},
+    }
+    (lab.work / "gone.ipynb").write_text(json.dumps(given))
+    page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
+    until(page, lambda: not kernel_of(lab, name).get("connections"), "the kernel does not end")
+
+    def reads(opened):
+        kernel = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-KernelName")
+        until(page, lambda: kernel.inner_text() == "No Kernel", f"{opened}: it has a kernel")
+        notebook = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+        frames = notebook.locator(".jp-OutputArea .xl-saved iframe")
+        until(page, lambda: frames.count() >= VIEWS, f"{opened}: not all saved pages stand there")
+        for i in range(frames.count()):
+            frames.nth(i).scroll_into_view_if_needed(timeout=SHORT)
+            drawn = frames.nth(i).content_frame.locator(".xl")
+            drawn.wait_for(timeout=SHORT)
+            assert len(drawn.inner_text()) > 10
+        frames.nth(0).content_frame.locator(".xl-live [role=tab]", has_text="Memory").click()
+        frames.nth(0).content_frame.locator("[data-tab=memory]:visible").wait_for(timeout=SHORT)
+        page.wait_for_timeout(1000)
+        assert kernel.inner_text() == "No Kernel"
+        said = notebook.locator(".jp-OutputArea").all_inner_texts()
+        wrong = ("Error", "Traceback", "✕", "could not start", "answers")
+        assert not [words for words in said if any(w in words for w in wrong)], opened
+
+    page.goto(f"{lab}/lab?reset")
+    page.wait_for_function("globalThis.jupyterapp?.restored.then(() => true)")
+    command(page, "docmanager:open", path=name, kernelPreference={"shouldStart": False})
+    reads(name)
+    page.goto(f"{lab}/lab/tree/gone.ipynb?reset")
+    dialog = page.locator(".jp-Dialog", has_text="Select Kernel")
+    dialog.locator("select").select_option(label="No Kernel")
+    dialog.locator("button.jp-mod-accept").click()
+    reads("gone.ipynb")
+    assert not [fault for fault in faults if "xlab" in fault]
+    page.close()
