@@ -17,15 +17,21 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.benchmarks import cells, stepping
 from tests.benchmarks.cells import SETUP, body
 from tests.conftest import _BROWSERS
+from tests.notebook.kernels import kernel
 from tests.notebook.labs import LONG, kernel_is_ready, prompt_to_line, started, until
 from tests.notebook.views import sample
 from tests.notebook.views.sample_kernel import long_run
+from xlab import numpy as jnp
+from xlab import observe
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
+from xlab.notebook.magics.xstep import handlers
 from xlab.notebook.views import page as pages
 from xlab.notebook.views import view_for
+from xlab.notebook.views.base import answer
 from xlab.observe import records as r
 
 FRAME = 17.2
@@ -200,6 +206,8 @@ def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
     )
     out.append(("5,000 nodes: layout of a gradient graph", statistics.median(layout), 100, "ms"))
     out += kernel_pages(page, folder)
+    out += live_steps(page, folder)
+    out += first_report(page)
     page.close()
     if find_spec("jupyterlab"):
         out.append(in_lab(browser, folder))
@@ -263,6 +271,108 @@ def kernel_pages(page, folder: Path) -> list[tuple[str, float, float, str]]:
         ("10,000 steps of a kernel: a step", statistics.median(page.evaluate(STEPS)), 50, "ms")
     )
     return out
+
+
+PRESSES = """async (count) => {
+  const times = [];
+  const place = () => document.querySelector(".xl-place").textContent;
+  for (let i = 0; i < count; i += 1) {
+    const was = place();
+    const began = performance.now();
+    document.querySelector(".xl-report").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+    await new Promise((done) => {
+      const look = () => requestAnimationFrame(() => (place() === was ? look() : done()));
+      look();
+    });
+    times.push(performance.now() - began);
+  }
+  return times;
+}"""
+"""Milliseconds from a key to the frame in which the step that it asked for stands there, of many."""
+
+
+def live_steps(page, folder: Path) -> list[tuple[str, float, float, str]]:
+    """A live stepper of 20,000 equations in one piece: the key, the question, the kernel's step, its answer, the page drawn again."""
+    stepper = observe.Stepper(stepping.long, jnp.ones((64, 64)))
+    trace = stepper.trace()
+    view = view_for(trace)
+    ask = {**view.handlers(trace), **handlers(stepper)}
+    payload = view.payload(trace)
+    message = json.dumps(
+        {"view": payload["view"], "tree": payload["tree"], "packed": pages.packed_data(payload)}
+    )
+    text = LIVE.format(
+        css=assets.styles(),
+        module=pages.script_json(assets.module()),
+        message=pages.script_json(message),
+    )
+    asked = "on() {}, off() {}, send() {}"
+    assert asked in text
+    heard = "on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f), send: (m) => m.ask && kernel(JSON.stringify(m)).then((a) => heard.forEach((f) => f(JSON.parse(a))))"
+    text = text.replace(asked, heard).replace(
+        "globalThis.ready", "const heard = new Set();\nglobalThis.ready"
+    )
+    text = text.replace('.xl-live .xl-row")', '.xl-live .xl-place")')
+    path = folder / "steps.html"
+    path.write_text(text, "utf-8")
+    page.expose_function("kernel", lambda text: json.dumps(answer(view, ask, json.loads(text))))
+    page.goto(path.as_uri())
+    page.wait_for_function("globalThis.ready")
+    page.evaluate("show()")
+    times = []
+    for place in ("first step", "last step"):  # from its beginning, and from near its end
+        page.get_by_label(place).first.click()
+        if place == "last step":
+            page.wait_for_timeout(1000)
+            for _ in range(40):
+                page.keyboard.press("ArrowLeft")
+            page.wait_for_timeout(1000)
+        times += page.evaluate(PRESSES, 30)
+    count = f"{stepping.EQUATIONS:,} steps, live: from a key to the step drawn"
+    return [
+        (f"{count}, half of them", statistics.median(times), 50, "ms"),
+        (f"{count}, nineteen of twenty", sorted(times)[int(0.95 * len(times))], 50, "ms"),
+    ]
+
+
+FIRST = """async ([module, css, payload]) => {
+  document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+  const view = (await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })))).default;
+  view.render({ model: { get: () => payload, on() {}, off() {}, send() {} }, el: document.body });
+  return new Promise((done) => {
+    // A report opens at its overview; the lines of its program are one tab further.
+    let seen = 0;
+    const look = () => {
+      if (document.querySelector(".xl-live .xl-panel:not([hidden])")) seen ||= performance.now();
+      [...document.querySelectorAll("[role=tab][aria-selected=false]")].find((tab) => tab.textContent.startsWith("Program"))?.click();
+      requestAnimationFrame(document.querySelector(".xl-live .xl-row") ? (now) => done(now - seen) : look);
+    };
+    look();
+  });
+}"""
+
+
+def first_report(page) -> list[tuple[str, float, float, str]]:
+    """From the end of the first cell of a kernel, of 1,000 equations, to its report in a page that has seen none, and to the lines one tab further; best of three."""
+    times = []
+    for _ in range(3):
+        page.goto("about:blank")
+        with tempfile.TemporaryDirectory() as folder, kernel(Path(folder)) as k:
+            k.run(cells.SETUP.replace("_ =", "#"))
+            time.sleep(3)  # what a person takes to write a cell
+            begin = time.perf_counter()
+            found = k.run("%%xjit\n" + cells.body(1000, 1))
+            states = [c["data"]["state"] for c in found.comms if c["kind"] == "comm_open"]
+            front = next(state for state in states if "module" in state)
+            payload = next(state["payload"] for state in states if "payload" in state)
+            later = page.evaluate(FIRST, [front["module"], front["css"], payload]) / 1000
+            lines = time.perf_counter() - begin - found.seconds
+            times.append((lines - later, lines))
+    what = "1,000 equations, first cell: from its end to its report"
+    return [
+        (what, min(first for first, _ in times), 0.3, "s"),
+        (f"{what}, and the lines of its program", min(lines for _, lines in times), 0.5, "s"),
+    ]
 
 
 def main(argv: list[str] | None = None) -> int:
