@@ -14,6 +14,7 @@ import xlab.numpy as jnp
 from xlab import P, observe
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.report import ReportView
+from xlab.observe.overview.findings import proved
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records.text import text
 from xlab.observe.timing.warm_runs import warm_us
@@ -50,6 +51,27 @@ def test_arguments_that_nothing_reads_and_that_come_back():
 def put():
     mesh = make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
     return lambda x, *spec: xlab.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+def test_what_is_the_case_at_many_equations_of_a_line_is_one_finding(put):
+    """Layers that Python unrolls, forwards and backwards; amounts are of all, and so they are once a change of one is asked for."""
+
+    def net(w, x):
+        for _ in range(5):
+            x = jnp.tanh(x @ w)
+        return x.sum()
+
+    w, x = put(np.ones((16, 16), np.float32), None, "model"), put(X, "data")
+    stages = program_stages(xlab.jit(xlab.grad(net)), (w, x))
+    found = observe.findings(stages, tries=0)
+    said = [(f.kind, f.text, f.source.line if f.source else 0) for f in found]
+    assert len(set(said)) == len(said) < found.surprises
+    assert sum(f.collectives for f in found) == found.surprises
+    most = max(found, key=lambda f: f.times)
+    assert most.times >= 4 and most.collectives == most.times and most.us > 0
+    assert f"{most.collectives} collectives" in most.amount
+    again = proved(stages, most)
+    assert (again.times, again.us, again.collectives) == (most.times, most.us, most.collectives)
 
 
 def test_the_sum_of_gradients_over_devices_is_no_finding(put):

@@ -73,6 +73,12 @@ def map_node(m: Memory) -> Node | None:
     ]
     top = CURVE_HEIGHT + 22
     peak = GUTTER + (m.peak_step + 0.5) * wide
+    # The words stand where there is more room.
+    beside = (
+        {"x": decimal(peak - 4), "text-anchor": "end"}
+        if peak > WIDTH / 2
+        else {"x": decimal(peak + 4)}
+    )
     marks = (
         [
             h(
@@ -87,7 +93,7 @@ def map_node(m: Memory) -> Node | None:
             ),
             h(
                 "text",
-                {"x": decimal(min(peak + 4, WIDTH - 150)), "y": 13, "class": "xl-peak-word"},
+                beside | {"y": 13, "class": "xl-peak-word"},
                 f"peak {size_text(m.peak)}, step {m.peak_step}",
             ),
         ]

@@ -89,12 +89,29 @@ def inspected(
     for look in dict.fromkeys(kinds.values()):
         for f in look(at):
             found.setdefault((f.kind, f.text, f.equation), f)
-    ordered = sorted(found.values(), key=lambda f: (-f.us, -f.nbytes, f.kind))
+    ordered = sorted(_joined(found.values()), key=lambda f: (-f.us, -f.nbytes, f.kind))
     made = Findings(ordered, stages.made_by)
     made.patterns = patterns_of(mine, known, program)
     made.known = known
     made.collectives, made.surprises = len(mine), len(surprises)
     return made
+
+
+def _joined(found: Iterable[Finding]) -> list[Finding]:
+    """What is the case at many equations of a line, as in a loop that Python unrolled, is one finding: it stands where a change is known, else where it is first."""
+    groups: dict[tuple, list[Finding]] = {}
+    for f in found:
+        place = (f.source.file, f.source.line) if f.source else None
+        groups.setdefault((f.kind, f.text, f.call, place), []).append(f)
+    return [
+        next((f for f in of if f.change), of[0]).replace(
+            nbytes=sum(f.nbytes for f in of),
+            us=sum(f.us for f in of),
+            collectives=sum(f.collectives for f in of),
+            times=len(of),
+        )
+        for of in groups.values()
+    ]
 
 
 def inspection(
@@ -144,7 +161,10 @@ def proved(stages: ProgramStages, asked: Finding) -> Finding:
     found = next((f for f in alike if f.text == asked.text), alike[0] if len(alike) == 1 else None)
     if found is not None and not found.change:
         found = None
-    return asked.replace(change="", proof=NOTHING_LESS) if found is None else found
+    if found is None:
+        return asked.replace(change="", proof=NOTHING_LESS)
+    whole = {name: getattr(asked, name) for name in ("nbytes", "us", "collectives", "times")}
+    return found.replace(**whole)  # of all its equations
 
 
 def assert_no_findings(

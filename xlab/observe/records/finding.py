@@ -26,6 +26,7 @@ class Finding(Record):
         source, equation, program: where.
         call: the function it is in, or the named scopes.
         collectives: how many collectives that nobody wrote it is about; over all findings of a program these are its surprises.
+        times: at how many equations of the line it is the case; `nbytes`, `us` and `collectives` are of all.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Finding(Record):
     call: str = ""
     measured_us: tuple[float, ...] = ()
     collectives: int = 0
+    times: int = 1
 
     @property
     def provable(self) -> bool:
@@ -79,8 +81,11 @@ class Finding(Record):
 
         >>> Finding("", "", nbytes=2048).amount, Finding("", "", nbytes=2048, collectives=2).amount
         ('2.05 KB', '2 collectives, 2.05 KB')
+        >>> Finding("", "", nbytes=2048, times=3).amount
+        '3 times, 2.05 KB'
         """
         parts = [plural(self.collectives, "collective")] * (self.collectives > 1)
+        parts = parts or [f"{self.times} times"] * (self.times > 1)
         parts += [time_text(self.us)] * bool(self.us) + [size_text(self.nbytes)] * bool(self.nbytes)
         return ", ".join(parts)
 
