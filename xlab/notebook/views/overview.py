@@ -169,7 +169,7 @@ def _line_row(cost: StepCost, s: CostSum) -> Node:
     place = s.source.text.strip() if s.source else s.name
     return h(
         "tr",
-        {"title": f"{count_text(s.flops)}, {size_text(s.nbytes)} moved, {size_text(s.sent)} sent"},
+        {"title": f"{count_text(s.flops)}, {size_text(s.nbytes)} moved" + (f", {size_text(s.sent)} sent" if s.sent else "")},
         h("td", {"class": "n"}, s.source.line if s.source else ""),
         h("td", {"class": "xl-line"}, h("code", None, _link(place, "program", cost.program, min(s.equations, default=-1)))),
         _share(s.us, s.backward_us, cost.us),

@@ -170,7 +170,8 @@ def _bar(p: Phase, itself: float, begin: float, total: float, number: int | None
         "span",
         {
             "class": f"xl-bar {kind}" + (" xl-failed" if p.error else ""),
-            "style": f"left:{decimal(left, 2)}%;width:{decimal(width, 2)}%",
+            "style": f"left:{decimal(left, 2)}%"
+            + (f";width:{decimal(width, 2)}%" if width else ""),
             "title": tip,
             "data-fn": p.function,
             "data-phase": number,
