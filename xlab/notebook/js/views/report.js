@@ -60,7 +60,7 @@ function fitFrame(root) {
     const frame = window.frameElement;
     if (!frame && parent === window) return;
     const fit = () => {
-      const tall = Math.ceil(root.getBoundingClientRect().height);
+      const tall = Math.min(1000, Math.ceil(root.getBoundingClientRect().height)); // what is taller scrolls in itself
       if (frame) frame.style.height = `${tall}px`;
       else parent.postMessage({ xlabHeight: tall }, "*");
     };
