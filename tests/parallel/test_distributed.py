@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+import types
 
 import pytest
 
 import xlab
 from tests.parallel.workers import run_two, start_two
+from xlab.backend.native import _jax
 
 WORKER = """
     import sys
@@ -79,6 +83,43 @@ def test_processes_end_by_themselves_in_any_order(late, how, codes):
     assert tuple(code for code, _ in ended) == codes, ended
     assert "4.0\ndone" in ended[late][1], ended
     assert how != "raises" or "its own mistake" in ended[1 - late][1]
+
+
+def test_no_thread_is_left_in_native_code_when_the_interpreter_ends(monkeypatch):
+    """One that asks who lives would come back while the interpreter ends, and abort it; leaving sends it home before."""
+    from xlab.backend import processes
+
+    gone, asked = threading.Event(), threading.Event()
+
+    class Link:
+        """Process 1 ends while it is asked whether it lives."""
+
+        def get_live_nodes(self, _):
+            asked.set()
+            gone.wait(20)
+            time.sleep(0.2)
+            raise RuntimeError("cancelled")
+
+        def key_value_try_get(self, key):
+            if not asked.is_set():
+                raise _jax.JaxRuntimeError("NOT_FOUND")
+            return "1"
+
+        def key_value_set(self, *_, **__):
+            pass
+
+        def shutdown(self):
+            gone.set()
+
+    service = types.SimpleNamespace(shutdown=lambda: None)
+    monkeypatch.setattr(processes, "_link", Link())
+    monkeypatch.setattr(processes, "_service", service)
+    monkeypatch.setattr(processes, "_count", 2)
+    monkeypatch.setattr(processes, "_shutdown_s", 20)
+    monkeypatch.setattr(processes, "_index", 0)
+    before = set(threading.enumerate())
+    processes.leave()
+    assert asked.is_set() and set(threading.enumerate()) <= before
 
 
 SILENT = """

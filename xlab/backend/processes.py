@@ -123,21 +123,26 @@ def leave() -> None:
     atexit.unregister(leave)
     # What was started may be what the others wait for.
     _within(min(_shutdown_s, 10), _arrays.block_until_idle)
+    watcher: threading.Thread | None = None
     with contextlib.suppress(_jax.JaxRuntimeError):  # they may be gone
         if service is not None:
-            _await_others(link)
+            watcher = _await_others(link)
         link.key_value_set(_ended(_index), "1", allow_overwrite=True)
         link.shutdown()
     if service is not None:
         service.shutdown()  # itself waits for those that are about to disconnect
+    if watcher is not None:
+        watcher.join(
+            2
+        )  # a thread that comes back from native code while the interpreter ends would abort it
 
 
 def _ended(index: int) -> str:
     return f"xlab/ended/{index}"
 
 
-def _await_others(link: Any) -> None:
-    """Waits until every other process has ended or died."""
+def _await_others(link: Any) -> threading.Thread | None:
+    """Waits until every other process has ended or died; returns the thread that still asks who lives, if one was needed."""
     dead: set[int] = set()
 
     def watch():  # answered when those that live have asked too, which they do not, or are no more
@@ -164,6 +169,7 @@ def _await_others(link: Any) -> None:
                 flush=True,
             )
         time.sleep(0.02 if waited < 2 else 0.2)
+    return watcher
 
 
 def _unset(link: Any, key: str) -> bool:
