@@ -107,7 +107,7 @@ class ShapeDtypeStruct:
         """The same with other values of what the constructor takes.
 
         Example:
-            >>> ShapeDtypeStruct((8, 4), np.float32).update(shape=(3,))
+            >>> ShapeDtypeStruct((8, 4), "float32").update(shape=(3,))
             ShapeDtypeStruct(shape=(3,), dtype=float32)
         """
         kept = {
