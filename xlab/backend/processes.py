@@ -132,9 +132,8 @@ def leave() -> None:
     if service is not None:
         service.shutdown()  # itself waits for those that are about to disconnect
     if watcher is not None:
-        watcher.join(
-            2
-        )  # a thread that comes back from native code while the interpreter ends would abort it
+        # A thread that comes back from native code while the interpreter ends would abort it.
+        watcher.join(2)
 
 
 def _ended(index: int) -> str:

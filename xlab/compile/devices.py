@@ -11,7 +11,7 @@ import numpy as np
 
 from xlab.backend import client
 from xlab.compile.placement import default_sharding
-from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, inner_jaxprs
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, inner_jaxprs, subjaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
 from xlab.sharding import (
@@ -160,9 +160,8 @@ def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
                 for sharding in find(eqn.primitive)(eqn):
                     if sharding is not None:
                         yield sharding, eqn
-    for _, inner in jaxpr.calls:
-        for one in inner:
-            yield from intermediate_shardings(one)
+    for inner in subjaxprs(jaxpr):
+        yield from intermediate_shardings(inner)
 
 
 def meeting(jaxpr: Jaxpr, sides: Sequence) -> JaxprEqn | None:

@@ -16,7 +16,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from xlab.compile.devices import intermediate_shardings
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    inner_jaxprs,
+    open_jaxpr,
+    subjaxprs,
+)
 from xlab.core.source_info import SourceInfo
 from xlab.interpreters.mlir import lowered_with_devices
 from xlab.sharding import AbstractMesh, NamedSharding, Sharding
@@ -82,7 +90,7 @@ def needs_devices_to_lower(jaxpr: Jaxpr | ClosedJaxpr) -> bool:
     jaxpr = open_jaxpr(jaxpr)
     if not lowered_with_devices.isdisjoint({eqn.primitive for eqn in jaxpr.eqns}):
         return True
-    return any(needs_devices_to_lower(one) for _, inner in jaxpr.calls for one in inner)
+    return any(map(needs_devices_to_lower, subjaxprs(jaxpr)))
 
 
 def devices_needed(jaxpr: Jaxpr | ClosedJaxpr) -> int:

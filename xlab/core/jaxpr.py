@@ -417,8 +417,8 @@ def inner_jaxprs(params: dict) -> Sequence[Jaxpr]:
 
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The jaxprs directly inside a jaxpr, in equation order."""
-    for eqn in jaxpr.eqns:
-        yield from inner_jaxprs(eqn.params)
+    for _, inner in open_jaxpr(jaxpr).calls:
+        yield from inner
 
 
 def open_jaxpr(j: Jaxpr | ClosedJaxpr) -> Jaxpr:
