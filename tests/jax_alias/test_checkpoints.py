@@ -9,6 +9,16 @@ import pytest
 
 from tests.jax_alias.test_finder import printed
 
+pytestmark = [
+    pytest.mark.reference,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("orbax") is None,
+        reason="orbax not installed: pip install '.[libraries]'",
+    ),
+]
+OTHER = {"jax": "xlab", "xlab": "jax"}
+
 STATE = """
 import jax, jax.numpy as jnp, numpy as np, optax, orbax.checkpoint as ocp
 from jax.sharding import NamedSharding, PartitionSpec as P
@@ -27,24 +37,18 @@ OPEN = (
 )
 
 
-@pytest.mark.reference
-@pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("orbax") is None,
-    reason="orbax not installed: pip install '.[libraries]'",
-)
-@pytest.mark.parametrize("saved_on", ["jax", "xlab"])
+def said(side: str, text: str) -> str:
+    """The last line that a program of two devices prints under JAX, or with xlab in its place."""
+    start = {"jax": "", "xlab": "import xlab.as_jax\n"}[side]
+    two = {"XLAB_NUM_CPU_DEVICES": "2", "JAX_NUM_CPU_DEVICES": "2", "XLA_FLAGS": ""}
+    return (printed(start + text, PYTHONWARNINGS="ignore", **two).splitlines() or [""])[-1]
+
+
+@pytest.mark.parametrize("saved_on", OTHER)
 def test_saved_on_one_opened_on_the_other(tmp_path, saved_on):
     folder = os.path.join(tmp_path, "checkpoint")
-    start = {"jax": "", "xlab": "import xlab.as_jax\n"}
-    opened_on = "xlab" if saved_on == "jax" else "jax"
-    two = {"XLAB_NUM_CPU_DEVICES": "2", "JAX_NUM_CPU_DEVICES": "2", "XLA_FLAGS": ""}
-    saved, opened = (
-        printed(
-            start[side] + STATE + text.format(folder=folder), PYTHONWARNINGS="ignore", **two
-        ).splitlines()[-1]
-        for side, text in ((saved_on, SAVE), (opened_on, OPEN))
-    )
+    saved = said(saved_on, STATE + SAVE.format(folder=folder))
+    opened = said(OTHER[saved_on], STATE + OPEN.format(folder=folder))
     assert saved == opened and saved.startswith("['x', 2, [[0.0, 1.0]")
 
 
@@ -63,24 +67,10 @@ print([str(t) for t in w.sharding.mesh.axis_types], w.sharding.spec[0], w.tolist
 """
 
 
-@pytest.mark.reference
-@pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("orbax") is None,
-    reason="orbax not installed: pip install '.[libraries]'",
-)
-@pytest.mark.parametrize("saved_on", ["jax", "xlab"])
+@pytest.mark.parametrize("saved_on", OTHER)
 def test_opened_on_the_other_as_it_was_saved(tmp_path, saved_on):
     folder = os.path.join(tmp_path, "checkpoint")
-    start = {"jax": "", "xlab": "import xlab.as_jax\n"}
-    two = {"XLAB_NUM_CPU_DEVICES": "2", "JAX_NUM_CPU_DEVICES": "2", "XLA_FLAGS": ""}
-    printed(
-        start[saved_on] + AS_SAVED + f"c.save({folder!r}, state); c.wait_until_finished()",
-        PYTHONWARNINGS="ignore",
-        **two,
-    )
-    opened_on = "xlab" if saved_on == "jax" else "jax"
-    text = start[opened_on] + AS_SAVED + READ_AS_SAVED.format(folder=folder)
-    said = printed(text, PYTHONWARNINGS="ignore", **two).splitlines()[-1]
+    said(saved_on, AS_SAVED + f"c.save({folder!r}, state); c.wait_until_finished()")
+    opened = said(OTHER[saved_on], AS_SAVED + READ_AS_SAVED.format(folder=folder))
     kinds = "['AxisType.Explicit', 'AxisType.Auto', 'AxisType.Explicit']"
-    assert said == f"{kinds} x [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0] True"
+    assert opened == f"{kinds} x [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0] True"
