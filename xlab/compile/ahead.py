@@ -10,7 +10,7 @@ from xlab.compile import layouts
 from xlab.compile.executable import Executable
 from xlab.compile.history.parts import short
 from xlab.compile.placement import arg_sharding
-from xlab.compile.structures import missing_and_more, other_containers
+from xlab.compile.structures import around_difference, missing_and_more, other_containers
 from xlab.core.array import is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
@@ -84,7 +84,8 @@ def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
         changed = list(other_containers(in_tree, given_tree, names))
         if changed:
             return f"{text}: the same values in other containers, where {listed(changed)}. The type of a container is part of the structure"
-        return f"{text}: the same values by keyword and not by position, or the other way around. It was compiled for {in_tree} and called with {given_tree}"
+        was, now = around_difference(str(in_tree), str(given_tree))
+        return f"{text}: the same values by keyword and not by position, or the other way around. It was compiled for {was} and called with {now}"
     passed = {n.split("[")[0].split(".")[0] for n in missing} & {
         n.split("[")[0].split(".")[0] for n in more
     }

@@ -8,6 +8,31 @@ from typing import Any
 SHOWN = 3
 """Differences that a sentence spells out."""
 
+WIDTH = 120
+"""Characters that are shown of a text that is longer."""
+
+
+def around_difference(was: str, now: str) -> tuple[str, str]:
+    """Two texts, each on one line; of long ones what stands around their first difference, with dots for the rest.
+
+    Libraries keep whole models in their structures, of which a switch is what changed.
+
+    >>> was, now = around_difference("net " * 99 + "train=1" + " layer" * 99, "net " * 99 + "train=0" + " layer" * 99)
+    >>> now[:80]
+    '…et net net net net net net net net net net net net train=0 layer layer layer lay'
+    """
+    texts = [" ".join(text.split()) for text in (was, now)]
+    if max(map(len, texts)) <= WIDTH:
+        return texts[0], texts[1]
+    pairs = enumerate(zip(*texts))
+    first = next((n for n, (a, b) in pairs if a != b), min(map(len, texts)))
+    start = max(0, first - WIDTH // 2 + 9)  # and of the word that differs what stands before
+    cut = [
+        f"{'…' * (start > 0)}{text[start : start + WIDTH]}{'…' * (len(text) > start + WIDTH)}"
+        for text in texts
+    ]
+    return cut[0], cut[1]
+
 
 def structures_differ(was: Any, were: Sequence[str], now: Any, names: Sequence[str]) -> str:
     """The differences of two structures `(args, kwargs)` in words.
@@ -59,7 +84,9 @@ def _differing(was: Any, now: Any, path: str) -> Iterator[str]:
     if a[0] is not b[0]:
         yield f"`{path}` was of type {a[0].__name__}, and is of type {b[0].__name__}"
     elif a[1] != b[1]:
-        yield f"`{path}`, of type {a[0].__name__}, was made with {a[1]!r}, and is with {b[1]!r}"
+        made, is_made = around_difference(repr(a[1]), repr(b[1]))
+        alike = ", which prints alike and is not equal" if made == is_made else ""
+        yield f"`{path}`, of type {a[0].__name__}, was made with {made}, and is with {is_made}{alike}"
     else:
         keys = a[1] if a[0] is dict else range(len(was.children()))
         for key, old, new in zip(keys, was.children(), now.children()):

@@ -19,6 +19,7 @@ from jax.sharding import PartitionSpec as P
 from tests.observe.beside.running import run_sections
 from xlab import observe
 from xlab.notebook.export import to_html
+from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.recognize import packages
 
 sys.path.insert(0, os.getcwd())
@@ -152,6 +153,22 @@ def section_empty():
         "findings": observe.text(observe.findings(f, Q)),
         "ours": [getattr(observe.transfers(lambda x: x + 1, Q), "made_by", None), repr(observe.findings(lambda x: x + 1, Q))],
     }  # fmt: skip
+
+
+def section_kept():
+    """Records of what JAX compiled, in the report of one call and of the next: those that the first report made."""
+    calls = JaxFunction(jax.jit(lambda x: jnp.cos(x).sum()))
+    made = []
+    for _ in range(2):
+        with observe.record() as session:
+            calls(Q)
+        made.append(observe.report(session))
+    first, second = made
+    return [
+        first.programs[0] is second.programs[0],
+        first.memory[0] is second.memory[0],
+        [n.text for n in second.notices].count(first.programs[0].made_by),
+    ]
 
 
 def section_owners():

@@ -81,6 +81,10 @@ def test_of_nothing_it_is_said_too(seen):
     assert e["ours"] == ["", "()"]
 
 
+def test_records_are_made_once(seen):
+    assert seen["kept"] == [True, True, 1]
+
+
 def test_functions_made_by_jaxs_own_are_jaxs(seen):
     o = seen["owners"]
     assert all(found == ["jax"] for found in o["packages"].values()), o["packages"]

@@ -12,7 +12,7 @@ from xlab.compile.history import parts
 from xlab.compile.history.parts import describe, platform
 from xlab.compile.history.parts import short as _short
 from xlab.compile.history.provenance import Provenance, provenance
-from xlab.compile.structures import structures_differ
+from xlab.compile.structures import around_difference, structures_differ
 from xlab.config import config
 from xlab.core import source_info
 from xlab.core.avals import ShapedArray
@@ -70,7 +70,7 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
         differ = structures_differ(old_tree, were, in_tree, arg_names)
         return (
             f"the structure of the arguments of `{name}` changed: {differ}",
-            (("structure", name, str(old_tree), str(in_tree)),),
+            (("structure", name, *around_difference(str(old_tree), str(in_tree))),),
         )
     changes = []
     for i, (old, new) in enumerate(zip(old_avals, avals)):

@@ -47,7 +47,7 @@ def memoize(stages: ProgramStages, key: Hashable, make: Callable[[], T]) -> T:
             del kept[old]
         made = make()
         if (
-            stages.unknown
+            stages.unfinished
         ):  # not cached: trying again may succeed, since the worker process may have been killed
             return made
         kept[whole] = made

@@ -240,6 +240,11 @@ class ProgramStages:
 
     @property
     def unknown(self) -> tuple[str, ...]:
+        """Sentences on who made the program where that was another, and on analyses that did not finish."""
+        return (*filter(None, (self.made_by,)), *self.unfinished)
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
         """Sentences on analyses that did not finish."""
         failed = self._propagation.failed if self._propagation is not None else ""
         # This stage exists although the analysis failed later.
@@ -248,7 +253,6 @@ class ProgramStages:
             filter(
                 None,
                 (
-                    self.made_by,
                     ended,
                     failed and f"how the values inside were decided to lie is not known: {failed}",
                 ),
