@@ -19,7 +19,7 @@ def around_difference(was: str, now: str) -> tuple[str, str]:
 
     >>> was, now = around_difference("net " * 99 + "train=1" + " layer" * 99, "net " * 99 + "train=0" + " layer" * 99)
     >>> now[:80]
-    '…et net net net net net net net net net net net net train=0 layer layer layer lay'
+    '… net net net net net net net net net net net train=0 layer layer layer layer la'
     """
     texts = [" ".join(text.split()) for text in (was, now)]
     if max(map(len, texts)) <= WIDTH:
