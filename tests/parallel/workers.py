@@ -14,12 +14,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start_two(source: str, *arguments: str, limit: float = 150) -> list[tuple[int, str]]:
-    """Runs a program in two processes of two devices each, as `program ADDRESS INDEX ...`; how each ended, and what it said."""
+def start_two(
+    source: str, *arguments: str, limit: float = 150, devices: int = 2
+) -> list[tuple[int, str]]:
+    """Runs a program in two processes of so many devices each, as `program ADDRESS INDEX ...`; how each ended, and what it said."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": str(devices)}
     workers = [
         subprocess.Popen(
             [

@@ -185,22 +185,26 @@ class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
         number = next(_meetings)
 
         def write() -> None:
+            writes = [
+                store.result()[index].write(part)
+                for store, pieces in zip(stores, parts)
+                for index, part in pieces
+            ]
+            for each in writes:
+                each.copy.result() if transaction is not None else each.result()
+
+        def commit() -> None:
+            if on_commit_callback is not None and client.process_index() == 0:
+                on_commit_callback()
+
+        def run() -> None:
             try:
-                writes = [
-                    store.result()[index].write(part)
-                    for store, pieces in zip(stores, parts)
-                    for index, part in pieces
-                ]
-                for each in writes:
-                    each.copy.result() if transaction is not None else each.result()
-                self._meet(f"{number} written")
-                if on_commit_callback is not None and client.process_index() == 0:
-                    on_commit_callback()
-                self._meet(f"{number} committed")
+                self._together(f"{number} written", write)
+                self._together(f"{number} committed", commit)
             except Exception as error:
                 self._error = error
 
-        self._thread = threading.Thread(target=write, name="xlab-tensorstore-files")
+        self._thread = threading.Thread(target=run, name="xlab-tensorstore-files")
         self._thread.start()
 
     def serialize_with_paths(
@@ -273,10 +277,27 @@ class GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
             self._thread = None
         self.check_for_errors()
 
-    def _meet(self, word: str) -> None:
-        if client.process_count() > 1:
-            service, *_ = processes.coordination()
-            service.wait_at_barrier(f"tensorstore_files {word}", int(self._timeout * 1000))
+    def _together(self, word: str, act: Callable[[], None]) -> None:
+        """Acts, and waits until every process has; an error in one of them is one in all, and none waits for what will not come."""
+        if client.process_count() == 1:
+            return act()
+        service, mine, count = processes.coordination()
+        key = f"xlab/tensorstore_files/{word}/"
+        error: Exception | None = None
+        try:
+            act()
+        except Exception as raised:
+            error = raised
+            service.key_value_set(f"{key}{mine}", f"{type(raised).__name__}: {raised}"[:2000])
+        service.wait_at_barrier(key, int(self._timeout * 1000))
+        if error is not None:
+            raise error
+        said = dict(service.key_value_dir_get(key))
+        failed = [i for i in range(count) if f"{key}{i}" in said]
+        if failed:
+            raise RuntimeError(
+                f"the arrays are not saved: process {failed[0]} of {count} failed with {said[f'{key}{failed[0]}']}"
+            )
 
 
 def _same_number(name: str, given: Sequence[Any], other: str, others: Sequence[Any]) -> None:
