@@ -118,5 +118,7 @@ def test_what_one_cannot_write_is_an_error_in_both(tmp_path, wrong):
 def test_what_cannot_be_committed_is_an_error_in_both(tmp_path):
     (first, second) = told(ERRORS, str(tmp_path), "0", "commit")
     assert first == [["OSError: the folder cannot be renamed", ""], True]
-    said = "the arrays are not saved: process 0 of 2 failed with OSError: the folder cannot be renamed"
+    said = (
+        "the arrays are not saved: process 0 of 2 failed with OSError: the folder cannot be renamed"
+    )
     assert second == [[f"RuntimeError: {said}", ""], True]
