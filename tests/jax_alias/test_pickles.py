@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xlab
-from tests.jax_alias.test_finder import printed
+from tests.jax_alias.test_finder import printed, run
 from xlab.jax_alias import pickles
 
 THINGS = """
@@ -103,6 +103,57 @@ print(jax.random.bits(jax.random.wrap_key_data(numpy.asarray(xlab.random.key_dat
     assert said[6:11] == ["True", "True", "True True", "True", "True"]
     ours, theirs = said[11].split()
     assert ours == theirs
+
+
+LIBRARY = """
+import jax
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    def __init__(self, a, b): self.a, self.b = a, b
+    def tree_flatten(self): return (self.a, self.b), "pair"
+    @classmethod
+    def tree_unflatten(cls, aux, xs): return cls(*xs)
+"""
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("made_on", ["jax", "xlab"])
+def test_structures_of_a_librarys_classes(tmp_path, made_on):
+    """Made on either side, opened on either side and beside JAX; of no use where the library registers them with nobody."""
+    (tmp_path / "somelib.py").write_text(LIBRARY)
+    sides = {"jax": "", "xlab": "import xlab.as_jax\n", "beside": "import xlab\n"}
+    file = tmp_path / "structure.pkl"
+    printed(
+        sides[made_on]
+        + f"import jax, pathlib, pickle, somelib\npathlib.Path({str(file)!r}).write_bytes(pickle.dumps(jax.tree.structure([somelib.Pair(1, {{'x': 2}}), 3])))",
+        folder=tmp_path,
+    )
+    opened = f"""
+import jax, pathlib, pickle, copy, somelib
+t = pickle.loads(pathlib.Path({str(file)!r}).read_bytes())
+pair, three = t.unflatten([1, 2, 3])
+print(type(pair) is somelib.Pair, pair.b, three, t == jax.tree.structure([pair, 4]), pickle.loads(pickle.dumps(t)) == t == copy.deepcopy(t))
+print(jax.tree.leaves(jax.tree.map(lambda x: x + 1, [pair, three])), jax.tree.unflatten(t, [5, 6, 7])[0].a)
+"""
+    for side, start in sides.items():
+        said = printed(start + opened, folder=tmp_path)
+        assert said == "True {'x': 2} 3 True True\n[2, 3, 4] 5", side
+
+
+def test_a_structure_of_a_class_that_nobody_registered(tmp_path):
+    (tmp_path / "somelib.py").write_text(LIBRARY)
+    file = tmp_path / "structure.pkl"
+    printed(
+        f"import xlab.as_jax, jax, pathlib, pickle, somelib\npathlib.Path({str(file)!r}).write_bytes(pickle.dumps(jax.tree.structure(somelib.Pair(1, 2))))",
+        folder=tmp_path,
+    )
+    (tmp_path / "somelib.py").write_text("class Pair: pass\n")
+    for start in ("", "import xlab.as_jax\n"):
+        done = run(
+            start + f"import pathlib, pickle; pickle.loads(pathlib.Path({str(file)!r}).read_bytes())", folder=tmp_path
+        )  # fmt: skip
+        assert "UnpicklingError: this pickle holds the structure of a somelib.Pair" in done.stderr
+        assert "start with `import xlab.as_jax`" in done.stderr
 
 
 def test_an_array_of_a_pickle_is_the_first_that_is_asked_for(tmp_path):

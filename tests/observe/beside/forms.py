@@ -308,6 +308,26 @@ def section_bodies():
     return out
 
 
+def section_examples():
+    """Loops that end at another turn for each example, and for each of each; what JAX's links say of their equations."""
+    run = lambda n, x, k: lax.while_loop(lambda s: s[0] < n * k, lambda s: (s[0] + 1, jnp.sin(s[1]) * k), (0, x))[1]  # fmt: skip
+    n, x = jnp.array([1, 4, 0]), jnp.linspace(0.1, 2, 6, dtype=jnp.float32).reshape(3, 2)
+    calls = {
+        "one": (jax.vmap(run, (0, 0, None)), n, x, 2),
+        "two": (jax.vmap(jax.vmap(run, (0, None, None)), (None, 0, None)), n, x, 2),
+        "tangents": (jax.vmap(jax.jacfwd(run, 1), (0, 0, None)), n, x[:, 0], 2),
+        "in another": (jax.vmap(lambda n, x: lax.fori_loop(0, n, lambda i, y: run(i, y, 2), x)), n, x),
+    }  # fmt: skip
+    found = {}
+    for name, (f, *args) in calls.items():
+        p = observe.program(f, *args, levels=True)
+        linked = {i for level in p.levels if level.name == "stablehlo" for _, ids in level.links for i in ids}  # fmt: skip
+        sines = [e.id for e, _ in p.walk() if e.primitive == "sin"]
+        kinds = [e.primitive for e, _ in p.walk()]
+        found[name] = [observe.Stepper(f, *args).compared(), "reduce_or" in kinds and "select_n" in kinds, bool(sines) and set(sines) <= linked]  # fmt: skip
+    return found
+
+
 def section_magics():
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output

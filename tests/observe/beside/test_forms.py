@@ -8,6 +8,7 @@ from tests.observe.beside.running import found_in
 
 pytestmark = pytest.mark.reference
 TRACED = "traced and compiled by jax 0.10.2"
+EQUAL = "the results equal those of jax 0.10.2 bit for bit"
 LATER = "lowered and compiled by jax 0.10.2, which keeps no equations of it"
 STEPPED = ", stepped by the rules of xlab"
 FORMS = ("function", "jit", "traced", "lowered", "compiled", "jaxpr", "open jaxpr")
@@ -79,6 +80,12 @@ def test_of_nothing_it_is_said_too(seen):
     assert e["transfers"] == [f"{TRACED}\nnothing recorded", f"{TRACED}\n()"]
     assert e["findings"] == f"{TRACED}\nnothing recorded"
     assert e["ours"] == ["", "()"]
+
+
+@pytest.mark.parametrize("name", ["one", "two", "tangents", "in another"])
+def test_loops_that_end_at_another_turn_for_each_example(seen, name):
+    said, masked, linked = seen["examples"][name]
+    assert said.endswith(EQUAL) and masked and linked
 
 
 def test_records_are_made_once(seen):

@@ -20,7 +20,7 @@ from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var
 from xlab.core.primitive import Primitive, all_primitives
 from xlab.interpreters import communication
-from xlab.observe.beside import opaque, rules, values
+from xlab.observe.beside import loops, opaque, rules, values
 from xlab.observe.beside.recognize import jax
 from xlab.observe.beside.values import Untranslatable
 
@@ -80,6 +80,7 @@ class _Converter:
         self.done: dict[int, tuple[Any, Jaxpr]] = {}
         self.closed_done: dict[int, tuple[Any, ClosedJaxpr]] = {}
         self.equations: dict[int, tuple[Any, JaxprEqn]] = {}
+        self.loops_done: dict[tuple[int, int], dict[str, Any]] = {}
         # JAX traces some bodies once and for all, with no frame of the user's: they have the place of the equation around them.
         self.around: tuple = _source_info.SourceInfo(code, 0, "", ((), None) if code else None)
         # What the user calls the arguments, for the program inside that a library made of them.
@@ -139,6 +140,8 @@ class _Converter:
         if primitive is not None:
             try:
                 params = self.params(e)
+                if e.primitive.name == "while" and loops.has_examples(params):
+                    ins, params = self.with_one_truth(ins, params, place)
                 axes = [f.name for f in e.effects if type(f).__name__ == "NamedAxisEffect"]
                 effects = _effects_of(primitive, ins, outs, params, axes)
                 return JaxprEqn(ins, outs, primitive, params, effects, place)
@@ -151,6 +154,13 @@ class _Converter:
         name = e.primitive.name if primitive is None else f"jax.{e.primitive.name}"
         primitive, params = opaque.primitive(e, name, [v.aval for v in outs], why)
         return JaxprEqn(ins, outs, primitive, params, _effects.NO_EFFECTS, place)
+
+    def with_one_truth(self, ins: list, params: dict[str, Any], place: tuple) -> tuple[list, dict]:
+        """A loop over examples; the same programs for the same loop, so that what is shared stays shared."""
+        key = id(params["cond_jaxpr"]), id(params["body_jaxpr"])
+        if key not in self.loops_done:
+            self.loops_done[key] = loops.with_one_truth(params, place)
+        return [*ins[: params["cond_nconsts"]], *ins], self.loops_done[key]
 
     def params(self, e: Any) -> dict[str, Any]:
         name, given = e.primitive.name, dict(e.params)
