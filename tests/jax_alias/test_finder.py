@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import subprocess
@@ -113,6 +114,74 @@ def test_names_that_are_not_here_say_who_asks_and_what_is_nearest(tmp_path):
     assert module.endswith("jax.experimental.nothing_such")
     assert "has no jax._src.core.eval_jaxpr_effects" in private_name
     assert absent == "False 3"
+
+
+# How programs ask for a name: what stands for `jax...` in the sentence, and what is nearest.
+ASKED = {
+    "jax.nump": ("jax.nump", "xlab.numpy"),
+    "jnp.linalg.svdd": ("jax.numpy.linalg.svdd", "xlab.numpy.linalg.svd"),
+    "jax.nn.initializers.gloro_uniform": ("jax.nn.initializers.gloro_uniform", "xlab.nn.initializers.glorot_uniform"),
+    "jax.interpreters.ad.Zeroo": ("jax.interpreters.ad.Zeroo", "xlab.interpreters.ad.Zero"),
+    "getattr(jax.lax, 'dot_generel')": ("jax.lax.dot_generel", "xlab.lax.dot_general"),
+    "operator.attrgetter('lax.linalg.choleski')(jax)": ("jax.lax.linalg.choleski", "xlab.lax.linalg.cholesky"),
+    "jax.random.PRNGKeys(0)": ("jax.random.PRNGKeys", "xlab.random.PRNGKey"),
+    "from jax.experimental import palas": ("jax.experimental.palas", "xlab.experimental.pallas"),
+    "from jax.experimental import pallas as pl; pl.BlockSpecc": ("jax.experimental.pallas.BlockSpecc", "xlab.experimental.pallas.BlockSpec"),
+    "import jax.experimental.shard_mapp": ("module jax.experimental.shard_mapp", "xlab.experimental.shard_map"),
+    "import jax.scipyy.stats": ("module jax.scipyy", "xlab.scipy"),
+    "importlib.import_module('jax.experimental.shart')": ("module jax.experimental.shart", ""),
+    "from jax._src.core import ShapedArrays": ("jax._src.core.ShapedArrays", "jax._src.core.ShapedArray"),
+    "import jax._src.tree_utils": ("module jax._src.tree_utils", "jax._src.tree_util"),
+    "jax._src.tree_utils": ("jax._src.tree_utils", "jax._src.tree_util"),
+}  # fmt: skip
+
+
+def test_each_way_of_asking_says_which_name_who_asks_and_what_is_nearest(tmp_path):
+    lines = ["import importlib, operator, jax, jax.numpy as jnp", "said = []"]
+    where = {}
+    for text in ASKED:
+        where[text] = len(lines) + 2
+        lines += ["try:", f"    {text}", "except (ImportError, AttributeError) as e:", "    said.append((type(e).__name__, str(e)))"]  # fmt: skip
+    (tmp_path / "somelib.py").write_text("\n".join(lines))
+    said = ast.literal_eval(
+        printed("import xlab.as_jax, somelib; print(somelib.said)", folder=tmp_path)
+    )
+    for (text, (name, near)), (kind, words) in zip(ASKED.items(), said, strict=True):
+        assert words.startswith(f"xlab stands in for JAX and has no {name}, which somelib ({tmp_path}/somelib.py:{where[text]}) asks for. "), (text, words)  # fmt: skip
+        assert (f"Nearest: {near}" in words) if near else ("Nearest" not in words), (text, words)
+        module = "import" in text.split("; ")[-1]
+        assert kind == ({True: "ModuleNotFoundError", False: "ImportError"}[name.startswith("module")] if module else "AttributeError")  # fmt: skip
+
+
+@pytest.mark.reference
+def test_modules_that_are_there_after_import_jax_are_here(tmp_path):
+    """As attributes, without an import of their own; each says what it lacks."""
+    (tmp_path / "walk.py").write_text("""
+import jax, types
+found, left = {}, [("jax", jax)]
+while left:
+    name, module = left.pop()
+    for attribute, value in vars(module).items():
+        whole = f"{name}.{attribute}"
+        if isinstance(value, types.ModuleType) and value.__name__ == whole and not attribute.startswith("_") and whole not in found:
+            found[whole] = value
+            left.append((whole, value))
+print(sorted(found))
+""")
+    names = ast.literal_eval(printed("import walk", folder=tmp_path))
+    assert {"jax.numpy.linalg", "jax.nn.initializers", "jax.interpreters.ad"} <= set(names)
+    said = printed(f"""
+import xlab.as_jax, jax
+for name in {names}:
+    found = jax
+    for part in name.split(".")[1:]:
+        found = getattr(found, part)
+    try:
+        found.nothing_such
+    except AttributeError as error:
+        print(f"has no {{name}}.nothing_such, " in str(error))
+""")
+    assert said.splitlines() == ["True"] * len(names)
 
 
 def test_off_before_the_first_import_and_not_after(tmp_path):

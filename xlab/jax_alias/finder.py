@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -83,6 +83,8 @@ class _Finder:
     """Answers for `jax` and everything below it."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name.startswith("xlab."):
+            return _explained(name, path)
         if name != "jax" and not name.startswith("jax."):
             return None
         if not requested_by_python(
@@ -114,6 +116,32 @@ class _Loader:
         if module is sys.modules.get("jax"):
             for name in _WITH_JAX:
                 importlib.import_module(f"jax.{name}")
+
+
+def _explained(name: str, path: Any) -> ModuleSpec | None:
+    """How a module of ours is imported that programs will reach as an attribute of one that has JAX's name."""
+    stands_for = missing.stands_for(name)
+    spec = PathFinder.find_spec(name, path) if stands_for else None
+    if spec is not None and spec.loader is not None:
+        spec.loader = _Explaining(spec.loader, stands_for)
+    return spec
+
+
+class _Explaining:
+    """Loads as another loader does, which the module then has, and makes the module say what it lacks."""
+
+    def __init__(self, loader: Any, name: str):
+        self.loader, self.name = loader, name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        missing.explain(module, self.name)
 
 
 def _ours(name: str) -> ModuleType | None:

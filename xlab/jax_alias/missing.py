@@ -12,10 +12,11 @@ from typing import Any
 
 from xlab.jax_alias import private
 
-__all__ = ["explain", "module", "users_of_jax"]
+__all__ = ["explain", "module", "stands_for", "users_of_jax"]
 
 _FROM = dis.opmap["IMPORT_FROM"]
-_explained: set[int] = set()
+_explained: dict[str, str] = {}
+"""The name of JAX's that each module of ours stands for, by its own."""
 
 
 def module(name: str) -> ModuleNotFoundError:
@@ -26,10 +27,13 @@ def module(name: str) -> ModuleNotFoundError:
 
 
 def explain(found: ModuleType, name: str) -> None:
-    """Makes a module say what it lacks in terms of `name`, the name of JAX's that it stands for."""
-    if id(found) in _explained:
+    """Makes a module say what it lacks in terms of `name`, the name of JAX's that it stands for; and the modules that are attributes of it."""
+    if found.__name__ in _explained:
         return
-    _explained.add(id(found))
+    _explained[found.__name__] = name
+    for attribute, value in tuple(vars(found).items()):
+        if _inside(found, attribute, value) and stands_for(value.__name__):
+            explain(value, f"{name}.{attribute}")
     before: Callable[[str], Any] | None = vars(found).get("__getattr__")
 
     def __getattr__(attribute: str) -> Any:
@@ -39,9 +43,13 @@ def explain(found: ModuleType, name: str) -> None:
             return importlib.import_module(f"{name}.{attribute}")
         if before is not None:
             try:
-                return before(attribute)
+                value = before(attribute)
             except AttributeError:
                 pass
+            else:
+                if _inside(found, attribute, value):
+                    explain(value, f"{name}.{attribute}")
+                return value
         asked = sys._getframe(1)
         text = _sentence(f"{name}.{attribute}", attribute, found)
         # `from m import a` makes its own, shorter message of an AttributeError.
@@ -50,6 +58,20 @@ def explain(found: ModuleType, name: str) -> None:
         raise AttributeError(text, name=attribute, obj=found)
 
     found.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+def stands_for(name: str) -> str:
+    """The name of JAX's for a module of ours that may not be imported yet: one inside of a module that has one, and public there."""
+    parent, _, last = name.rpartition(".")
+    if parent not in _explained:
+        return ""
+    public = getattr(sys.modules.get(parent), "__all__", None)
+    return f"{_explained[parent]}.{last}" if public is None or last in public else ""
+
+
+def _inside(found: ModuleType, attribute: str, value: Any) -> bool:
+    """Whether a value is a module inside of another, as most programs reach `jax.numpy.linalg`."""
+    return isinstance(value, ModuleType) and value.__name__ == f"{found.__name__}.{attribute}"
 
 
 def _is_from_import(frame: FrameType) -> bool:

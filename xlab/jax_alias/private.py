@@ -140,7 +140,8 @@ def module(name: str) -> ModuleType | None:
         return sys.modules[name]
     made = _StandIn(name, f"Names of {name} that libraries use; see xlab.jax_alias.private.")
     made.__path__ = []  # type: ignore[attr-defined]
-    made.__dir__ = lambda: sorted({*vars(made), *_SHOWN.get(name, {})})  # type: ignore[method-assign]
+    inner = {m.removeprefix(f"{name}.").partition(".")[0] for m in _SHOWN if m.startswith(f"{name}.")}  # fmt: skip
+    made.__dir__ = lambda: sorted({*vars(made), *_SHOWN.get(name, {}), *inner})  # type: ignore[method-assign]
     return made
 
 
