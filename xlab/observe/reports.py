@@ -304,6 +304,8 @@ def _report(
         with_targets(p, [t for t in session.targets if t.program == n])
         for n, p in enumerate(programs)
     ]
+    calls = {c.program: c.tree for c in costs}
+    programs = [p.replace(calls=calls[n]) if calls.get(n) else p for n, p in enumerate(programs)]
     spent = phases(session) if "phases" in parts else ()
     compiled = ledger(session) if "ledger" in parts else None
     together = _guard(

@@ -6,6 +6,7 @@ The page draws only the lines in sight, so a program is sent as columns: one lis
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
@@ -16,7 +17,15 @@ from xlab.notebook.views.levels import level_columns
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.records.program import screen_names
-from xlab.observe.records.repeats import layer_text, layers
+from xlab.observe.records.repeats import layers
+from xlab.observe.records.structure import (
+    Heading,
+    Place,
+    Structure,
+    headings,
+    more_layers_text,
+    structure_of,
+)
 from xlab.observe.records.units import plural
 
 SHOWN = 200
@@ -25,6 +34,8 @@ SHOWN = 200
 FOLDED = 400
 """Lines of Python and jaxpr that are there without a script, those beyond `SHOWN` folded."""
 
+LONG_PROGRAM = 200
+"""Equations of a program whose calls that call nothing are shut at first: what stands open is its structure."""
 
 # By the ids of the programs, which are kept alive with their columns.
 _made: caches.Latest[int, tuple[Program, dict[str, Any]]] = caches.Latest(16)
@@ -44,8 +55,11 @@ def _columns(program: Program) -> dict[str, Any]:
     `eqs` are per equation: id, row, program number (for name scopes), names in and out, line in `python`, and `args`: per
     input the position of the equation that made it, -1 for a literal or constant, -2 - n for argument n of its own program.
     `layers` are by program number: the first equation of repeated layers, how many are in one, how many times, and a name.
-    `names` are the user's own names of variables, as the page shows them.
+    `names` are the user's own names of variables, as the page shows them. Of a program with a structure, `heads` are its headings: row, calls,
+    1 for the backward pass, the first equation and the one after the last; `deep` is per equation how deep its program lies, `calls` what is
+    said of each call. `closed` are the rows that are folded at first.
     """
+    structure = structure_of(program)
     lines, places = _python_lines(program)
     text: list[str] = []
     ids: list[int] = []
@@ -57,6 +71,8 @@ def _columns(program: Program) -> dict[str, Any]:
     eq_id, eq_row, eq_prog, eq_ins, eq_outs, eq_args, eq_src, eq_op, eq_scope, eq_extra = (
         column.append for column in eqs.values()
     )
+    if structure is not None:
+        eqs["deep"] = []
     notes: dict[str, str] = {}
     letters: set[str] = set()
     numbers = iter(range(1 << 60))
@@ -92,25 +108,59 @@ def _columns(program: Program) -> dict[str, Any]:
             if v.note:
                 notes[v.name] = "" if notes.get(v.name, v.note) != v.note else v.note
 
-    def put(p: Program, level: int) -> None:
+    def begin(heading: Heading, level: int) -> int:
+        """The row of a heading, which its equations fold under; those of the last calls are shut in a long program."""
+        said = structure.words(heading.place) if structure is not None else ""
+        at = row("   ".join(filter(None, (heading.title, said))), -1, level)
+        heads.append([at, list(heading.calls), int(heading.place.backward), len(eqs["id"]), 0])
+        return at
+
+    def finish(at: int) -> None:
+        fold[at] = len(text) - 1 - at
+
+    def put(p: Program, level: int, deep: int, around: Place) -> None:
         number = next(numbers)
         made = {v.name: -2 - n for n, v in enumerate(p.inputs)}
         note(p.inputs)
         find = made.get
         # One layer stands open; those like it are one line, which opens.
-        found = layers(p)
-        after_first = {r.start + r.length: r for r in found}
+        top = (
+            headings(p, structure, around)
+            if structure is not None
+            else Heading("", around, (), 0, len(p.equations), (), tuple(layers(p)))
+        )
+        found = [(r, h.named) for h in top.walk() for r in h.layers]
+        after_first = {r.start + r.length: (r, shown) for r, shown in found}
         if found:
-            folds[str(number)] = [[r.start, r.length, r.times, clean(r.name)] for r in found]
-        ends: dict[int, int] = {}
+            folds[str(number)] = [[r.start, r.length, r.times, clean(r.name)] for r, _ in found]
+        begins: dict[int, list[Heading]] = {}
+        for heading in top.walk():
+            if heading.calls:
+                begins.setdefault(heading.start, []).append(heading)
+        opened: list[tuple[int, int, int]] = []  # where they end, their rows, their numbers
+
+        def end(place: int) -> None:
+            while opened and opened[-1][0] <= place:
+                _, head, which = opened.pop()
+                finish(head)
+                if which >= 0:
+                    heads[which][4] = len(eqs["id"])
+
+        under = level
         for place, e in enumerate(p.equations):
-            if place in ends:
-                head = ends[place]
-                fold[head] = len(text) - 1 - head
+            if opened and opened[-1][0] <= place:
+                end(place)
+                under = level + sum(which >= 0 for _, _, which in opened)
             if place in after_first:
-                layer = after_first[place]
-                closed.append(row(layer_text(layer), -1, level))
-                ends[layer.end] = closed[-1]
+                layer, shown = after_first[place]
+                closed.append(row(more_layers_text(layer, shown), -1, under))
+                opened.append((layer.end, closed[-1], -1))
+            for heading in begins.get(place, ()):
+                head = begin(heading, under)
+                if long and not heading.parts and not heading.layers:
+                    closed.append(head)
+                opened.append((heading.end, head, len(heads) - 1))
+                under += 1
             outs = named(e.outputs)
             line = equation_row(e, outs)
             ins = " ".join(e.inputs)
@@ -123,7 +173,7 @@ def _columns(program: Program) -> dict[str, Any]:
             at = len(text)
             text.append(line)
             ids.append(e.id)
-            depth.append(level)
+            depth.append(under)
             fold.append(0)
             scope = short(e.scope)
             eq_id(e.id)
@@ -139,20 +189,24 @@ def _columns(program: Program) -> dict[str, Any]:
             for v in e.outputs:
                 made[v.name] = len(eqs["id"]) - 1
             note(e.outputs)
+            if structure is not None:
+                eqs["deep"].append(deep)
             if not e.nested:
                 continue
+            inside = structure.at(e.id, around) if structure is not None else around
             labels = e.nested_labels or ("",) * len(e.nested)
             for label, inner in zip(labels, e.nested, strict=False):
-                head = row(f"{label or inner.name} {_names(inner.inputs)}".rstrip(), -1, level + 1)
-                put(inner, level + 2)
-                row("→ " + " ".join(inner.outputs), -1, level + 2)
-                fold[head] = len(text) - 1 - head
-            fold[at] = len(text) - 1 - at
-        for head in ends.values():
-            fold[head] = fold[head] or len(text) - 1 - head
+                head = row(f"{label or inner.name} {_names(inner.inputs)}".rstrip(), -1, under + 1)
+                put(inner, under + 2, deep + 2, inside)
+                row("→ " + " ".join(inner.outputs), -1, under + 2)
+                finish(head)
+            finish(at)
+        end(len(p.equations))
         letters.update(made)
         results.append([made.get(name, -1) for name in p.outputs] if number == 0 else [])
 
+    long = structure is not None and sum(n for _, n in program.counts) > LONG_PROGRAM
+    heads: list[list[Any]] = []
     closed: list[int] = []
     folds: dict[str, list[list[Any]]] = {}
     results: list[list[int]] = []
@@ -168,10 +222,11 @@ def _columns(program: Program) -> dict[str, Any]:
                 0,
             )
     note(program.constants)
-    put(program, 0)
+    put(program, 0, 0, Place(0, False))
     row("out " + " ".join(program.outputs), -1, 0)
     mesh = program.mesh
-    return {
+    more = {"heads": heads, "calls": _calls(structure)} if structure is not None else {}
+    return more | {
         "name": clean(program.name),
         "mesh": {"names": [clean(n) for n in mesh.axis_names], "sizes": list(mesh.axis_sizes)}
         if mesh
@@ -188,6 +243,14 @@ def _columns(program: Program) -> dict[str, Any]:
         "heat": [list(x) for x in program.heat],
         "shared": list(program.shared),
     }
+
+
+def _calls(s: Structure) -> list[list[Any]]:
+    """Of each call what it is called, its line, and the predicted microseconds of its forward and of its backward pass."""
+    return [
+        [clean(c.label), c.source.line if c.source else 0, round(c.forward_us, 2), round(c.backward_us, 2)]
+        for c in s.calls
+    ]  # fmt: skip
 
 
 SHARED = "Of equations that were fused and measured together, each time is an estimate: a part of theirs, by what it computes."
@@ -259,7 +322,8 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
     listing = [
         f"{n or '':>{width}}  {t}" for n, t in zip(python["number"], python["text"], strict=True)
     ]
-    body = ["  " * d + t for t, d in zip(rows["text"], rows["depth"], strict=True)]
+    within = _depths_within(rows, data.get("heads", ()))
+    body = ["  " * d + t for t, d in zip(rows["text"], within, strict=True)]
     if data["heat"]:
         by_line, by_row = heat_shares(data)
         listing = [by_line.get(i, "").rjust(5) + " │ " + line for i, line in enumerate(listing)]
@@ -276,7 +340,8 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
         parts.append(h("p", {"class": "xl-dim"}, SHARED))
     if listing:
         parts.append(h("details", {"open": ""}, h("summary", None, "Python"), *_listing(listing)))
-    parts.append(h("details", {"open": ""}, h("summary", None, "jaxpr"), *_listing(body)))
+    made = _called(body, rows, data["heads"]) if data.get("heads") else _listing(body)
+    parts.append(h("details", {"open": ""}, h("summary", None, "jaxpr"), *made))
     for level in data["levels"][-1:]:
         lines = level["lines"]
         parts.append(
@@ -353,6 +418,49 @@ def _listing(lines: list[str]) -> list[Node | None]:
         else None
     )
     return [_pre(lines[:SHOWN]), folded]
+
+
+def _depths_within(rows: dict[str, Any], heads: Sequence[list[Any]]) -> list[int]:
+    """How deep each line stands in the heading that it is under: headings themselves are drawn within one another."""
+    made = list(rows["depth"])
+    for row, *_ in heads:
+        less = rows["depth"][row] + 1 - made[row]
+        for i in range(row + 1, row + 1 + rows["fold"][row]):
+            made[i] = rows["depth"][i] - less
+    return made
+
+
+def _called(
+    lines: list[str], rows: dict[str, Any], heads: Sequence[list[Any]]
+) -> list[Node | None]:
+    """The lines under the headings of calls, which fold; of repeated layers one, and no more lines than `FOLDED`."""
+    titles = {head[0] for head in heads}
+    closed, fold = set(rows["closed"]), rows["fold"]
+    left = FOLDED
+    cut = 0
+
+    def part(at: int, end: int) -> list[Node | None]:
+        nonlocal left, cut
+        made: list[Node | None] = []
+        plain: list[str] = []
+        while at < end:
+            after = at + 1 + (fold[at] if at in titles or at in closed else 0)
+            if left <= 0:
+                cut += end - at
+                break
+            left -= 1
+            if at in titles:
+                made += [_pre(plain)] if plain else []
+                plain = []
+                shut = {"class": "xl-calls"} | ({} if at in closed else {"open": ""})
+                made.append(h("details", shut, h("summary", None, lines[at]), *part(at + 1, after)))
+            else:
+                plain.append(lines[at])
+            at = after
+        made += [_pre(plain)] if plain else []
+        return made
+
+    return [*part(0, len(lines)), _more(cut)]
 
 
 def programs_panel(programs: tuple[Program, ...], data: list[dict[str, Any]]) -> Node:

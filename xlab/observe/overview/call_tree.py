@@ -55,16 +55,23 @@ class _Node:
         return max(counts, key=lambda n: (counts[n], -n), default=None)
 
 
-def call_tree(operations: Iterable[tuple[FlatEquation, Figures]], title: str) -> Call:
+def call_tree(
+    operations: Iterable[tuple[FlatEquation, Figures]],
+    title: str,
+    others: Iterable[FlatEquation] = (),
+) -> Call:
     """The tree of calls of a program.
 
     Args:
         operations: what is in the program, with what each costs.
         title: of the program, for one whose operations have no function in common.
+        others: equations that are no operations, which have their place too.
     """
     root = _Node(title)
     for op, figures in operations:
         _add(root, op, figures)
+    for op in others:
+        _add(root, op, Figures())
     if len(root.children) == 1 and not root.own:
         (root,) = root.children.values()
     return _record(root, 1)
@@ -153,7 +160,8 @@ def _sum(a: Call, b: Call) -> Call:
     return a.replace(
         times=add(a.times, b.times),
         calls=add(a.calls, b.calls),
-        equations=(*a.equations, *b.equations),
+        equations=tuple(sorted({*a.equations, *b.equations})),
+        backward=tuple(sorted({*a.backward, *b.backward})),
         flops=a.flops + b.flops,
         nbytes=a.nbytes + b.nbytes,
         sent=a.sent + b.sent,
@@ -184,7 +192,7 @@ def _record(node: _Node, around: int | None) -> Call:
         sum(f.nbytes for _, f in node.own),
         sum(f.sent for _, f in node.own),
     )
-    numbers = tuple(dict.fromkeys(op.number for op, _ in node.own))
+    numbers = tuple(sorted({op.number for op, _ in node.own}))
     firsts: Sequence[int] = [*numbers[:1], *(c.first for c in children if c.first >= 0)]
     return Call(
         node.name,
@@ -199,4 +207,5 @@ def _record(node: _Node, around: int | None) -> Call:
         back + sum(c.backward_us for c in children),
         children,
         min(firsts, default=-1),
+        backward=tuple(sorted({op.number for op, _ in node.own if op.backward})),
     )

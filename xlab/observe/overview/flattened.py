@@ -151,6 +151,12 @@ def flattened(stages: ProgramStages) -> list[FlatEquation]:
     return _Flattener(stages).whole()
 
 
+def all_flattened(stages: ProgramStages) -> tuple[list[FlatEquation], list[FlatEquation]]:
+    """The same, and the equations that are no operation: those that cost nothing, and those around other programs, as a loop is."""
+    made = _Flattener(stages)
+    return made.whole(), made.others
+
+
 class _Flattener:
     def __init__(self, stages: ProgramStages):
         self.stages = stages
@@ -160,6 +166,7 @@ class _Flattener:
         )
         self.specs = propagated_specs(stages) if self.sizes and stages.is_lowered else {}
         self.operations: list[FlatEquation] = []
+        self.others: list[FlatEquation] = []
 
     def whole(self) -> list[FlatEquation]:
         jaxpr = self.stages.closed.jaxpr
@@ -220,16 +227,16 @@ class _Flattener:
         if eqn.primitive not in cost_rules and eqn.primitive not in collective_rules:
             flow = flow_of(eqn)
             if flow is not None:
+                self.others.append(_flat(eqn, number, here, Cost(unit="free"), 1))
                 return self.inside(eqn, flow, number, ins, here)
         outs = self.results(eqn, number, at.local)
         cost = cost_of(eqn) or Cost(unit="other")
         if cost.unit == "free" and ins and len(outs) == 1:
+            self.others.append(_flat(eqn, number, here, cost, 1))
             return [ins[0] if ins[0].nbytes >= outs[0].nbytes else outs[0]]
         ways = 1 if at.local else self.ways([a for v in (*ins, *outs) for a in v.axes])
-        op = FlatEquation(
-            number, eqn, cost, ways, here.times, here.path, here.backward, here.source,
-            here.scope, here.probability, ins, outs,
-        )  # fmt: skip
+        op = _flat(eqn, number, here, cost, ways)
+        op.reads, op.writes = ins, outs
         for v in ins:
             v.read_by.append(op)
         for v in outs:
@@ -321,6 +328,12 @@ class _Flattener:
         values |= {v: self.value(v.aval, None, at.local, True) for v in jaxpr.constvars}
         for result in self.program(jaxpr, values, at):
             result.boundary = True
+
+
+def _flat(eqn: JaxprEqn, number: int, here: _Place, cost: Cost, ways: int) -> FlatEquation:
+    return FlatEquation(
+        number, eqn, cost, ways, here.times, here.path, here.backward, here.source, here.scope, here.probability
+    )  # fmt: skip
 
 
 # -- what is fused -----------------------------------------------------------------------------------------------

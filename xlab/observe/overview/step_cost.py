@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.call_tree import Figures, call_tree
-from xlab.observe.overview.flattened import FlatEquation, flattened
+from xlab.observe.overview.flattened import FlatEquation, all_flattened
 from xlab.observe.overview.machines import current_machine, link_of
 from xlab.observe.overview.machines import machine as _machine
 from xlab.observe.programs.stages import ProgramStages, program_stages
@@ -95,7 +95,7 @@ def step_cost(
         stages.executable  # noqa: B018  (where values lie is known from what is compiled)
     devices = len(stages.lowered.devices) if stages.is_lowered else 1
     devices = max(1, devices)
-    operations = flattened(stages)
+    operations, others = all_flattened(stages)
     if transfers is None:
         transfers = _transfers(stages, link=link_of(machine), compile=compile, tries=0)
     else:
@@ -124,7 +124,7 @@ def step_cost(
         equations,
         _sums(equations, lambda e: _line(e)),
         _sums(equations, lambda e: (e.scope, None) if e.scope else None),
-        call_tree([(op, f) for op, f, _, _ in costs], stages.name) if costs else None,
+        call_tree([(op, f) for op, f, _, _ in costs], stages.name, others) if costs else None,
         compute,
         exposed,
         dispatch,

@@ -28,6 +28,7 @@ class Call(Record):
         children: what it calls.
         first: the number of its first equation.
         places: from how many lines it is called.
+        backward: those of `equations` that belong to the backward pass.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Call(Record):
     children: tuple[Call, ...] = ()
     first: int = -1
     places: int = 1
+    backward: tuple[int, ...] = ()
 
     @property
     def forward_us(self) -> float:

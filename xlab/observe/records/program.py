@@ -10,6 +10,7 @@ from typing import Any
 
 from xlab.observe.pictures import picture
 from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.call_tree import Call
 from xlab.observe.records.source import Listing, Source, line_text
 from xlab.observe.records.text import Options, add_form, limited
 from xlab.observe.records.units import plural
@@ -149,7 +150,8 @@ class Program(Record):
     `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`;
     those in `shared` were measured together with others, and have an estimated part of that time. `effects` are what running it does
     besides giving results. `made_by` says who traced and compiled it, where that was not this package. `layer_names` are the functions that
-    its repeated layers stand in, in the order in which `repeats.repeats` finds them.
+    its repeated layers stand in, in the order in which `repeats.repeats` finds them. `calls` is the program by its own structure, where its cost
+    was asked for.
     """
 
     name: str
@@ -165,6 +167,7 @@ class Program(Record):
     effects: tuple[str, ...] = ()
     made_by: str = ""
     layer_names: tuple[str, ...] = ()
+    calls: Call | None = None
 
     def walk(self) -> Iterator[tuple[Equation, int]]:
         """Yield `(equation, depth)` in reading order, nested programs included.

@@ -1,12 +1,15 @@
-/** One selection for the whole report. A key is "program:equation"; the first key is the one chosen. */
+/** One selection for the whole report. A key is "program:equation"; the first key is the one chosen. Where it is all that a call made, `call` says
+ * which: "program:call" with f or b for one of its passes. */
 
-/** @returns {{keys: string[], select(keys: string[], from?: any): void, on(run: Function): void}} */
+/** @returns {{keys: string[], call: string, select(keys: string[], from?: any, call?: string): void, on(run: Function): void}} */
 export function makeBus() {
   const hearers = [];
   const bus = {
     keys: [],
-    select(keys, from) {
+    call: "",
+    select(keys, from, call = "") {
       bus.keys = keys;
+      bus.call = call;
       for (const run of hearers) run(keys, from);
     },
     on(run) {
@@ -28,6 +31,11 @@ export function lightElements(root, bus, functionOf = () => "", seen = () => {})
         lit.push(node);
       }
     });
+    const named = bus.call && (/\d$/.test(bus.call) ? [bus.call, `${bus.call}f`, `${bus.call}b`] : [bus.call, bus.call.slice(0, -1)]);
+    for (const node of named ? root.querySelectorAll(named.map((call) => `[data-call="${call}"]`).join()) : []) {
+      node.classList.add("xl-sel");
+      lit.push(node);
+    }
     const name = keys.length ? functionOf(keys[0]) : "";
     for (const node of name ? root.querySelectorAll("[data-fn]") : []) {
       if (node.dataset.fn !== name) continue;

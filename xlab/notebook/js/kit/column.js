@@ -11,9 +11,10 @@ function heatShare(share) {
 
 /**
  * @param {any} options `paint(row, i, needle)` puts the text of line i into its row; `ids(i)` are the equations of a line and `rowsOf(id)` its
- *   lines; `fold[i]` (list or Map) counts the lines that fold under i, `closed` lists those folded at first; `matches(i, needle)` where text is not all.
+ *   lines; `fold[i]` (list or Map) counts the lines that fold under i, `closed` lists those folded at first; `matches(i, needle)` where text is not all; `call(i)` the call that
+ *   line i is the heading of, and `rowOfCall(call)` where its heading is.
  */
-export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, number, depth, fold, closed, heat, paint, matches, note }) {
+export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, number, depth, fold, closed, heat, paint, matches, note, call, rowOfCall }) {
   const foldOf = fold instanceof Map ? (i) => fold.get(i) || 0 : fold ? (i) => fold[i] : () => 0;
   const hidden = new Set(closed || []);
   let lit = new Map();
@@ -59,7 +60,7 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
     const i = +node.dataset.i;
     // The first of two clicks paints the row anew: the second says that it is one.
     if (event.target.closest(".xl-fold") || (event.detail === 2 && foldOf(i))) toggle(i);
-    else bus.select(ids(i, event.target.dataset?.v).map(program.key), column);
+    else bus.select(ids(i, event.target.dataset?.v).map(program.key), column, call?.(i));
   });
   if (note) {
     listen(bin, rows.el, "mouseover", (event) => {
@@ -95,7 +96,9 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
       wanted.forEach((id, n) => {
         for (const i of rowsOf(id)) if (lit.get(i) !== "xl-sel") lit.set(i, n ? "xl-lnk" : "xl-sel");
       });
-      const places = wanted.length ? rowsOf(wanted[0]) : [];
+      const head = bus.call && rowOfCall ? rowOfCall(bus.call) : -1;
+      if (head >= 0) lit.set(head, "xl-sel");
+      const places = head >= 0 ? [head] : wanted.length ? rowsOf(wanted[0]) : [];
       absent.textContent = wanted.length && !wanted.some((id) => rowsOf(id).length) ? "  no line of its own" : "";
       if (places.length) {
         let first = places.find((i) => rows.placeOf(i) >= 0);

@@ -27,7 +27,7 @@ function boxesOf(program, list, inputs, scope, top, layers = []) {
   const lone = list.length && part(list[0]) && list.every((k) => part(k) === part(list[0]));
   const groupOf = (run, label, key, inner) => {
     let end = run[run.length - 1] + 1;
-    while (end < eqs.id.length && program.data.rows.depth[eqs.row[end]] > program.data.rows.depth[eqs.row[run[0]]]) end += 1;
+    while (end < eqs.id.length && program.deep(end) > program.deep(run[0])) end += 1;
     return { kind: "group", end, label, type: `${run.length.toLocaleString("en")} equations`, count: run.length, key, eqs: run, args: run.flatMap((k) => eqs.args[k]), inner };
   };
   /** Layers from the one numbered `first` on, one box each; of very many, boxes of some of them. */
@@ -110,18 +110,20 @@ function equationBox(program, k, scope) {
   const made = eqs.outs[k].slice(0, Math.max(0, eqs.outs[k].indexOf(":")));
   const user = program.shown(made);
   const box = { kind: "eq", label: eqs.op[k], type, user: user !== made && user[0] !== "_" ? user : "", eqs: [k], key: `e${eqs.id[k]}`, args: eqs.args[k], over: / over /.test(` ${eqs.extra[k]}`) };
-  const deep = rows.depth[eqs.row[k]];
+  const deep = program.deep(k);
   let end = k + 1;
-  while (end < eqs.id.length && rows.depth[eqs.row[end]] > deep) end += 1;
+  while (end < eqs.id.length && program.deep(end) > deep) end += 1;
   box.end = end;
   if (end > k + 1) {
     box.count = end - k - 1;
     box.inner = () => {
       const bodies = new Map();
-      for (let i = k + 1; i < end; i += 1) if (rows.depth[eqs.row[i]] === deep + 2) bodies.has(eqs.prog[i]) ? bodies.get(eqs.prog[i]).push(i) : bodies.set(eqs.prog[i], [i]);
+      for (let i = k + 1; i < end; i += 1) if (program.deep(i) === deep + 2) bodies.has(eqs.prog[i]) ? bodies.get(eqs.prog[i]).push(i) : bodies.set(eqs.prog[i], [i]);
       const all = { boxes: [], from: [], to: [] };
       for (const list of bodies.values()) {
-        const pieces = jaxprPieces(rows.text[eqs.row[list[0]] - 1], false);
+        let head = eqs.row[list[0]] - 1;
+        while (program.head(head)) head -= 1;
+        const pieces = jaxprPieces(rows.text[head], false);
         const inputs = pieces.flatMap(([kind, text], i) => (kind === "v" ? [[text, pieces[i + 2]?.[1] || ""]] : []));
         const one = boxesOf(program, list, inputs, 0, false, layersOf(program, list[0]));
         const base = all.boxes.length;
@@ -176,7 +178,7 @@ export function makeGraph(program, bus, bin) {
   const opened = new Map();
   const few = eqs.id.length <= openBelow;
   const inputs = program.data.inputs.map((text) => [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)]);
-  const top = eqs.row.flatMap((row, k) => (program.data.rows.depth[row] === 0 ? [k] : []));
+  const top = eqs.row.flatMap((_, k) => (program.deep(k) === 0 ? [k] : []));
   const level = boxesOf(program, top, inputs, 0, true, top.length ? layersOf(program, top[0]) : []);
   const canvas = h("canvas", { class: "xl-graph-canvas", role: "img" });
   const sheet = h("div", { class: "xl-graph-sheet" });

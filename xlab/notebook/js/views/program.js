@@ -12,6 +12,48 @@ import { makeGraph } from "./graph.js";
 
 const madeNames = (outs) => outs.split(" ").filter((t) => t.includes(":") && t[0] !== "(").map((t) => t.slice(0, t.indexOf(":")));
 
+/** Equations by which a call is chosen. */
+const mostChosen = 500;
+
+/** What is looked up of the calls of a program, by keys as "0:5", or "0:5f" and "0:5b" for one pass. */
+function callsOf(data, index) {
+  const { eqs } = data;
+  const heads = (data.heads || []).map(([row, calls, back, from, to]) => ({ row, calls, from, to, side: back ? "b" : "f" }));
+  const byRow = new Map(heads.map((head) => [head.row, head]));
+  const read = (key) => {
+    const [, call, side] = /:(\d+)([fb]?)$/.exec(key) || [];
+    return [+call, side || ""];
+  };
+  const found = (key) => {
+    const [call, side] = read(key);
+    return heads.filter((head) => head.calls.includes(call) && (!side || head.side === side));
+  };
+  const keyOf = (head) => `${index}:${head.calls.at(-1)}${head.side}`;
+  return {
+    head: (row) => byRow.get(row),
+    callOf: (row) => (byRow.has(row) ? keyOf(byRow.get(row)) : ""),
+    /** The heading of a call, the first where it has several. */
+    rowOfCall: (key) => (key.startsWith(`${index}:`) ? found(key)[0]?.row ?? -1 : -1),
+    /** The keys of its equations; a few hundred stand for more. */
+    callKeys(key) {
+      const keys = [];
+      for (const { from, to } of found(key)) for (let k = from; k < to && keys.length < mostChosen; k += 1) keys.push(`${index}:${eqs.id[k]}`);
+      return keys;
+    },
+    /** One line of words about a call: its equations, its line, what it should take. */
+    describeCall(key) {
+      const [call, side] = read(key);
+      const [name, line, forward, back] = data.calls?.[call] || [];
+      if (name === undefined) return "";
+      const count = found(key).reduce((sum, head) => sum + head.to - head.from, 0);
+      const whole = data.calls[0][2] + data.calls[0][3];
+      const us = (side !== "b" ? forward : 0) + (side !== "f" ? back : 0);
+      return [name, back && side ? (side === "b" ? "backward" : "forward") : "", `${count.toLocaleString("en")} equation${count === 1 ? "" : "s"}`, line ? `called at line ${line}` : "",
+        us ? `${micros(us)} predicted, ${Math.round((100 * us) / whole)} % of the program` : ""].filter(Boolean).join("   ");
+    },
+  };
+}
+
 /** Read the columns of one program into what the page looks up. */
 export function readProgram(data, index) {
   const { eqs } = data;
@@ -40,6 +82,9 @@ export function readProgram(data, index) {
     names,
     shown: (name) => (program.named && names.get(name)) || name,
     key: (id) => `${index}:${id}`,
+    /** How deep in other programs the one of the k-th equation lies. */
+    deep: (k) => (eqs.deep || data.rows.depth)[eqs.deep ? k : eqs.row[k]],
+    ...callsOf(data, index),
     id: (key) => (key && key.startsWith(`${index}:`) ? +key.slice(String(index).length + 1) : -1),
     /** Equations that use what the k-th one made, in its own program. */
     uses: (k) => ids(usersOf(k)),
@@ -96,6 +141,14 @@ export function describe(program, id) {
   return parts.join("   ");
 }
 
+/** The heading of a call: its name, and which pass. */
+function paintHead(row, text, needle) {
+  const [name, pass] = text.split("   ");
+  row.classList.add("xl-call-row");
+  marked(row.appendChild(h("b", {})), name, needle);
+  if (pass) row.append(h("span", { class: pass === "backward" ? "xl-pass xl-back" : "xl-pass" }, pass));
+}
+
 const casts = new Set(["pvary", "preduced", "vary_unreduced_cast", "reduced_vary_cast"]);
 
 /** The jaxpr column, shared with the stepper. */
@@ -118,17 +171,19 @@ export function jaxprColumn(program, bus, bin) {
   };
   const column = makeColumn({
     title: "jaxpr", lines: rows.text, program, bus, bin, depth: rows.depth, fold: rows.fold, closed: rows.closed, heat,
-    paint: (row, i, needle) => paintJaxpr(row, rows.text[i], rows.id[i] >= 0, { axes: program.axes, shown: program.shown, whole: column.whole, needle, same: column.same }),
+    call: program.callOf, rowOfCall: program.rowOfCall,
+    paint: (row, i, needle) => program.head(i) ? paintHead(row, rows.text[i], needle) : paintJaxpr(row, rows.text[i], rows.id[i] >= 0, { axes: program.axes, shown: program.shown, whole: column.whole, needle, same: column.same }),
     ids(i, name) {
       const k = kOf(i);
       column.same = name || "";
       if (k >= 0) return name ? program.variable(k, name) : [rows.id[i]];
-      return name ? eqs.id.filter((_, at) => (i < (eqs.row[0] ?? 0) ? eqs.prog[at] === 0 : eqs.row[at] > i && rows.depth[eqs.row[at]] === rows.depth[i] + 1) && eqs.ins[at].split(" ").includes(name)) : [];
+      if (program.head(i)) return program.callKeys(program.callOf(i)).map(program.id);
+      return name ? eqs.id.filter((_, at) => (i < (eqs.row[0] ?? 0) ? eqs.prog[at] === 0 : eqs.row[at] > i && eqs.row[at] <= i + rows.fold[i] && (eqs.deep || rows.depth[eqs.row[at]] === rows.depth[i] + 1)) && eqs.ins[at].split(" ").includes(name)) : [];
     },
     rowsOf: (id) => (rowOf.has(id) ? [rowOf.get(id)] : []),
     note(i, name) {
       const k = kOf(i);
-      if (!name) return k >= 0 ? describe(program, eqs.id[k]) : "";
+      if (!name) return k >= 0 ? describe(program, eqs.id[k]) : program.head(i) ? program.describeCall(program.callOf(i)) : "";
       const type = typeAt(i, name);
       const user = program.names.get(name);
       const states = statesAt(i, name);
@@ -146,7 +201,8 @@ export function jaxprColumn(program, bus, bin) {
   const begin = column.start;
   column.start = () => {
     begin();
-    if (eqs.row[0] > 12 && !bus.keys.length) column.rows.begin(eqs.row[0] - 3);
+    const first = Math.min(eqs.row[0], program.data.heads?.[0]?.[0] ?? Infinity);
+    if (first > 12 && !bus.keys.length) column.rows.begin(first - 3);
   };
   // Of a name its state, of a rank with its numbers; of an equation that casts what was and what is: the colors change, and nothing moves.
   chipsUnderPointer(column, bin, (i, name) => {
@@ -383,7 +439,7 @@ export function mountProgram(host, program, bus, bin) {
     move(how) {
       const { eqs, rows } = data;
       const now = program.at.get(program.id(bus.keys[0])) ?? -1;
-      const deep = (k) => rows.depth[eqs.row[k]];
+      const { deep } = program;
       let k = now;
       if (how === "next") for (k = now + 1; now >= 0 && k < eqs.id.length && deep(k) > deep(now); k += 1);
       else if (how === "back") for (k = now - 1; now >= 0 && k > 0 && deep(k) > deep(now); k -= 1);

@@ -95,7 +95,7 @@ export function enliven(root, data, model) {
     const program = programOf(bus.keys[0]);
     const id = program ? program.id(bus.keys[0]) : -1;
     const more = bus.keys.length > 1 ? `   and ${bus.keys.length - 1} more` : "";
-    return program ? describe(program, id) + more : programs.length ? "Choose a line, block, collective or bar.   ← → ↓ ↑ step   / find   Esc clears" : "";
+    return program && bus.call ? program.describeCall(bus.call) : program ? describe(program, id) + more : programs.length ? "Choose a line, block, collective or bar.   ← → ↓ ↑ step   / find   Esc clears" : "";
   };
   const say = (text) => {
     status.textContent = text || words();
@@ -159,14 +159,22 @@ export function enliven(root, data, model) {
   if (panels.length) open(panels.some((p) => p.dataset.tab === data.opens) ? data.opens : panels[0].dataset.tab);
 
   linkDevices(root, say, bin);
+  /** Choose all that a call made, where an element stands for one. */
+  const choose = (node) => {
+    const { call } = node?.dataset || {};
+    const made = call && programOf(call)?.callKeys(call);
+    if (made?.length) bus.select(made, root, call);
+    return Boolean(made?.length);
+  };
   listen(bin, root, "click", (event) => {
     const link = event.target.closest("[data-go]");
     if (link) {
       event.preventDefault();
       open(link.dataset.go);
-      if (link.dataset.key) bus.select([link.dataset.key], root);
+      if (!choose(link) && link.dataset.key) bus.select([link.dataset.key], root);
       return;
     }
+    if (choose(event.target.closest("[data-call]"))) return;
     const timed = event.target.closest("[data-fn]");
     const named = timed && programs.find((p) => p.data.name === timed.dataset.fn && p.data.eqs.id.length);
     if (named) bus.select([named.key(named.data.eqs.id[0])], root);

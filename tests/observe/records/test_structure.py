@@ -1,0 +1,170 @@
+"""The calls of a program as headings over its equations: the same tree as the overview's, and every equation in one place of it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import pytest
+
+import xlab
+from tests.observe import structured_programs as programs
+from xlab import observe
+from xlab.notebook.views.program import columns
+from xlab.observe.records import Equation, Program
+from xlab.observe.records.call_tree import Call
+from xlab.observe.records.structure import Place, Structure, headings, structure_of
+
+
+@functools.cache
+def report(name):
+    f, args = programs.PROGRAMS[name]()
+    with observe.record() as session:
+        xlab.jit(f)(*args)
+    return observe.report(session)
+
+
+every = pytest.mark.parametrize("name", programs.PROGRAMS)
+
+
+def made(name):
+    (program,) = report(name).programs
+    s = structure_of(program)
+    assert s is not None
+    return program, s
+
+
+@every
+def test_every_equation_is_in_one_call_and_one_pass(name):
+    program, s = made(name)
+    counted: dict[Place, int] = {}
+
+    def visit(p, around):
+        for e in p.equations:
+            place = s.at(e.id, around)
+            counted[place] = counted.get(place, 0) + 1
+            for inner in e.nested:
+                visit(inner, place)
+
+    visit(program, Place(0, False))
+    assert sum(counted.values()) == sum(1 for _ in program.walk())
+    own = [set(c.equations) for c in s.calls]
+    assert all(not a & b for a, b in itertools.combinations(own, 2))
+    assert all(set(c.backward) <= set(c.equations) for c in s.calls)
+    for place, n in counted.items():
+        call = s.calls[place.call]
+        of = len(call.backward) if place.backward else len(call.equations) - len(call.backward)
+        assert n >= of  # those of a reduction's own program stand with it
+
+
+@every
+def test_the_tree_of_the_jaxpr_is_that_of_the_overview(name):
+    program, s = made(name)
+    (cost,) = report(name).costs
+    assert s.calls == [c for c, _ in cost.tree.walk()]
+    shown = set()
+
+    def visit(p, around):
+        top = headings(p, s, around)
+        for h in top.walk():
+            for outer, inner in itertools.pairwise(h.calls):
+                assert s.parents[inner] == outer
+            shown.update((c, h.place.backward) for c in h.calls)
+            for part in h.parts:
+                assert h.start <= part.start < part.end <= h.end
+                assert s.parents[part.calls[0]] == (h.calls[-1] if h.calls else around.call)
+        for e in p.equations:
+            for inner in e.nested:
+                visit(inner, s.at(e.id, around))
+
+    visit(program, Place(0, False))
+    has = {
+        (n, back)
+        for n, c in enumerate(s.calls)
+        for back in (False, True)
+        if n and any(bool(set(x.equations) & set(x.backward) if back else set(x.equations) - set(x.backward)) for x, _ in c.walk())
+    }  # fmt: skip
+    assert shown == has
+
+
+@every
+def test_counts_of_headings_sum_to_the_whole(name):
+    program, s = made(name)
+    data = columns(program)
+    eqs, heads = data["eqs"], data["heads"]
+    own = dict.fromkeys(eqs["id"], ())
+    for row, calls, backward, first, last in heads:
+        for number in eqs["id"][first:last]:
+            own[number] = (calls[-1], bool(backward))  # the innermost comes last
+        assert data["rows"]["fold"][row] >= last - first
+    for n, call in enumerate(s.calls[1:], 1):
+        assert {e for e, at in own.items() if at and at[0] == n} >= set(call.equations)
+        for e in call.equations:
+            assert own[e] == (n, e in call.backward)
+    assert {e for e, at in own.items() if not at} == set(s.calls[0].equations)
+
+
+def test_forward_and_backward_are_told_apart_by_a_word():
+    text = columns(report("transformer").programs[0])["rows"]["text"]
+    shown = [t for t in text if t.endswith("ward")]
+    assert shown[:2] == ["loss   forward", "tower ▸ block ×6   forward"]
+    assert "tower ▸ block ×6   backward" in shown
+    assert [t for t in text if t.startswith("update ×")] == ["update ×38 ▸ a lambda"]
+    assert [t for t in text if "more like" in t] == [
+        "5 more like these 81 equations",
+        "5 more like these 99 equations",
+    ]
+
+
+def test_layers_that_are_scanned_stand_in_the_loop():
+    rows = columns(report("scanned transformer").programs[0])["rows"]
+    (at, back) = (i for i, t in enumerate(rows["text"]) if t.startswith("a lambda ×6 ▸ block   "))
+    assert rows["text"][at].endswith("forward") and rows["text"][back].endswith("backward")
+    assert rows["text"][at - 1].startswith("body") and "scan[" in rows["text"][at - 2]
+
+
+def test_the_last_layer_may_be_shorter():
+    """No gradient goes on from the first convolution: its equations stand behind the layers, under the same heading."""
+    data = columns(report("convolutions").programs[0])
+    (back,) = (h for h in data["heads"] if h[2] and data["rows"]["text"][h[0]].startswith("conv_block ×4"))  # fmt: skip
+    assert [t for t in data["rows"]["text"] if "more like" in t] == [
+        "3 more like these 4 equations",
+        "2 more like these 5 equations",
+    ]
+    assert back[4] - back[3] == 3 * 5 + 3
+
+
+def test_layers_begin_where_their_call_does():
+    """Before the first layer stands what every layer ends with."""
+    layer = ("dot", "add", "tanh", "mul")
+    equations = tuple(Equation(i, op) for i, op in enumerate((layer[-1], *layer * 3)))
+    block = Call("block", 3, 3, equations=tuple(range(1, 13)))
+    calls = Call("f", equations=(0,), children=(block,))
+    top = headings(Program("f", equations=equations, calls=calls), Structure(calls))
+    assert [(h.title, h.start, h.end, [(r.start, r.times) for r in h.layers]) for h in top.walk()] == [
+        ("", 0, 13, []), ("block ×3", 1, 13, [(1, 3)]),
+    ]  # fmt: skip
+
+
+def test_small_programs_have_no_headings():
+    def g(x):
+        return x + 1
+
+    with observe.record() as session:
+        xlab.jit(lambda x: g(x) * 2)(1.0)
+    (program,) = observe.report(session).programs
+    assert program.calls is not None and structure_of(program) is None
+    assert "heads" not in columns(program) and "deep" not in columns(program)["eqs"]
+
+
+def test_a_program_that_two_functions_call_stands_where_it_is_called():
+    inner = Program("inner", equations=(Equation(5, "sin"),))
+    calls = Call("f", children=(
+        Call("first", equations=(0,), children=(Call("inner", equations=(5,)),)),
+        Call("second", equations=(1,), children=(Call("inner", equations=(5,)),)),
+    ))  # fmt: skip
+    s = Structure(calls)
+    assert s.at(5, Place(1, False)) == Place(2, False)
+    assert s.at(5, Place(3, True)) == Place(4, True)
+    assert s.at(99, Place(3, True)) == Place(3, True)
+    assert headings(inner, s, Place(3, False)).title == "inner"
