@@ -15,7 +15,7 @@ from xlab import P, observe
 from xlab.interpreters import communication, communication_costs
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
-from xlab.notebook.views import dataflow, dataflow_data, resharding
+from xlab.notebook.views import collective_rows, dataflow, dataflow_data, resharding
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe import records as r
@@ -235,14 +235,14 @@ def test_collectives_of_repeated_layers_say_so():
         layer_names=("block",),
     )
     found = tuple(r.Transfer("all_reduce", bytes_in=8, equation=n) for n in (1, 5, 9))
-    drawn = html(dataflow.transfers_panel(found, None, dataflow_data.layers_of((program,))))
+    drawn = html(dataflow.transfers_panel(found, None, collective_rows.layers_of((program,))))
     assert "3 × line</span><small class='xl-of-layers'>block ×3</small>" in drawn
     assert "block" not in html(
         dataflow.transfers_panel((*found, found[0].replace(equation=99)), None)
     )
     elsewhere = (*found, found[0].replace(equation=99))
     assert "block" not in html(
-        dataflow.transfers_panel(elsewhere, None, dataflow_data.layers_of((program,)))
+        dataflow.transfers_panel(elsewhere, None, collective_rows.layers_of((program,)))
     )
 
 

@@ -10,10 +10,14 @@ import pytest
 import xlab
 from tests.observe import structured_programs as programs
 from xlab import observe
+from xlab.notebook.views import collective_rows
+from xlab.notebook.views.draw import html
 from xlab.notebook.views.program import columns
+from xlab.observe import records as r
 from xlab.observe.records import Equation, Program
 from xlab.observe.records.call_tree import Call
 from xlab.observe.records.structure import Place, Structure, headings, structure_of
+from xlab.observe.records.units import size_text
 
 
 @functools.cache
@@ -168,3 +172,47 @@ def test_a_program_that_two_functions_call_stands_where_it_is_called():
     assert s.at(5, Place(3, True)) == Place(4, True)
     assert s.at(99, Place(3, True)) == Place(3, True)
     assert headings(inner, s, Place(3, False)).title == "inner"
+
+
+def test_collectives_stand_under_the_calls_of_the_program():
+    """Each once, in the call and the pass of its equation; sums of headings are those of the whole."""
+    for name in ("transformer", "scanned transformer"):
+        found = report(name).transfers
+        s = made(name)[1]
+        lines = collective_rows.lines_of(found, {0: s})
+        assert sorted(x.transfer for x in lines if x.heading is None) == list(range(len(found)))
+        open_: list = []
+        for x in lines:
+            open_ = [h for h in open_ if h.depth < x.depth]
+            if x.heading is not None:
+                assert [*(c for h in open_ for c in h.heading.calls), *x.heading.calls] == list(
+                    s.chain(x.heading.calls[-1])
+                )
+                open_.append(x)
+                continue
+            place = s.at(found[x.transfer].equation)
+            assert (open_[-1].heading.calls[-1] if open_ else 0) == place.call
+            assert not open_ or open_[-1].heading.word == s.words(place)
+        tops = [x for x in lines if x.depth == 0]
+        held = [n for x in tops for n in (x.heading.items if x.heading else (x.transfer,))]
+        assert sorted(held) == list(range(len(found)))
+        costs = [
+            sum(r.transfers.transfer_cost(found[n]) for n in x.heading.items)
+            for x in tops
+            if x.heading
+        ]
+        assert len(costs) > 1 and costs == sorted(costs, reverse=True)
+        drawn = html(
+            collective_rows.heading_row(
+                [found[n] for n in tops[-1].heading.items], tops[-1], s, False
+            )
+        )
+        assert (
+            size_text(sum(found[n].sent_in_run for n in tops[-1].heading.items)) + " sent" in drawn
+        )
+        assert f"data-call='0:{tops[-1].heading.calls[-1]}" in drawn
+
+
+def test_few_collectives_have_no_headings():
+    found = report("transformer").transfers[:3]
+    assert not any(x.heading for x in collective_rows.lines_of(found, {0: made("transformer")[1]}))

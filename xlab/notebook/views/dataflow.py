@@ -7,23 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xlab.notebook.views.animated import MovingView
-from xlab.notebook.views.dataflow_data import (
+from xlab.notebook.views.collective_rows import (
     HEAD,
     Layers,
-    flow_data,
     layers_of,
+    lines_of,
     listed,
-    mesh_of,
-    rounds_of,
     rows,
-    transfers_data,
     was_measured,
 )
+from xlab.notebook.views.dataflow_data import flow_data, mesh_of, rounds_of, transfers_data
 from xlab.notebook.views.draw import HUES, Node, decimal, h, panel, table, unshown
 from xlab.notebook.views.layout import MOST_DEVICES
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
 from xlab.observe.records import MeshInfo, Report, Transfer
+from xlab.observe.records.structure import Structure, structures_of
 from xlab.observe.records.transfers import (
     transfer_cost,
     transfer_name,
@@ -254,32 +253,37 @@ def _edge(x: float, y: float, cx: float, cy: float) -> tuple[float, float]:
 
 
 def transfers_panel(
-    transfers: tuple[Transfer, ...], mesh: MeshInfo | None, layers: Layers | None = None
+    transfers: tuple[Transfer, ...],
+    mesh: MeshInfo | None,
+    layers: Layers | None = None,
+    structures: Mapping[int, Structure] | None = None,
 ) -> Node:
-    """The Collectives tab: the table, totals, and one frame of the largest; `layers` say which stand in repeated layers."""
+    """The Collectives tab: the table, totals, and one frame of the largest; `layers` say which stand in repeated layers, `structures` in which calls."""
     if not transfers:
         return panel(
             "collectives",
             "Collectives",
             h("p", {"class": "xl-dim"}, "No device sends anything to another."),
         )
-    still, later = listed(transfers)
+    lines = lines_of(transfers, structures)
+    still, added = listed(transfers, lines)
     measured = was_measured(transfers)
-    lighter = len(transfers) - len(still) - len(later)
+    shown, later = (sum(x.heading is None for x in part) for part in (still, added))
+    lighter = len(transfers) - shown - later
     children: list[Any] = [
         h(
             "div",
             {"class": "xl-scroll"},
             table(
                 [c for c in HEAD if measured or c[0] not in MEASURED],
-                rows(transfers, still, layers),
+                rows(transfers, still, lines, layers, structures),
                 "xl-transfers",
             ),
         ),
         h(
             "p",
             {"class": "xl-dim xl-later"},
-            f"{plural(len(later), 'lighter collective')} listed by the page's script",
+            f"{plural(later, 'lighter collective')} listed by the page's script",
         )
         if later
         else None,
@@ -343,7 +347,9 @@ def _report_data(report: Report) -> dict[str, Any]:
     mesh = report_mesh(report)
     return {
         "transfers": transfers_data(report.transfers, mesh, arguments_of(report)),
-        "flow": flow_data(report.transfers, mesh, layers_of(report.programs)),
+        "flow": flow_data(
+            report.transfers, mesh, layers_of(report.programs), structures_of(report.programs)
+        ),
     }
 
 
@@ -352,7 +358,12 @@ add_tab(
     "Collectives",
     30,
     lambda report: (
-        transfers_panel(report.transfers, report_mesh(report), layers_of(report.programs))
+        transfers_panel(
+            report.transfers,
+            report_mesh(report),
+            layers_of(report.programs),
+            structures_of(report.programs),
+        )
         if report.transfers
         else None
     ),

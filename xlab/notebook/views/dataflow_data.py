@@ -14,46 +14,16 @@ from xlab.interpreters.communication_costs import (
     permute_price,
     price,
 )
-from xlab.notebook.views.draw import Node, clean, finite, h, key
+from xlab.notebook.views.collective_rows import Layers, lines_of, listed, rows
+from xlab.notebook.views.draw import clean, finite, key
 from xlab.notebook.views.layout import mesh_data
-from xlab.observe.records import ArrayLayout, MeshInfo, Program, Transfer
-from xlab.observe.records.overlap import overlap_mark
-from xlab.observe.records.repeats import LayerPlace, places
-from xlab.observe.records.transfers import (
-    advice_word,
-    alike,
-    reason_key,
-    sentences,
-    transfer_name,
-    transfer_origin,
-    transfer_over,
-    why_of,
-)
-from xlab.observe.records.units import plural, size_text, time_text
-
-MOST_ROWS = 300
-"""Collectives listed; of more, the heaviest."""
-
-
-STILL_ROWS = 40
-"""Those of them, the heaviest, that stand in a page before its script runs: the script adds the others."""
-
+from xlab.observe.records import ArrayLayout, MeshInfo, Transfer
+from xlab.observe.records.structure import Structure
+from xlab.observe.records.transfers import transfer_name, transfer_over
+from xlab.observe.records.units import plural
 
 MOST_MESSAGES = 4000
 """Messages per collective that are sent to the page; a longer schedule is cut and says so."""
-
-
-HEAD = (
-    ("op", ""),
-    ("over", ""),
-    ("in → out per device", "n"),
-    ("× times", "n"),
-    ("predicted", "n"),
-    ("measured", "n"),
-    ("wait", "n"),
-    ("origin", ""),
-    ("line", "n"),
-)
 
 
 GIVE = re.compile(r"^give `([^`]+)` the sharding (P\(((?:[^`])*)\)) where")
@@ -89,157 +59,6 @@ def rounds_of(t: Transfer) -> tuple[list[list[list[int]]], str]:
     return (
         ([ring[:MOST_MESSAGES]], "groups drawn as rings; no schedule known") if ring else ([], "")
     )
-
-
-def listed(transfers: Sequence[Transfer]) -> tuple[list[int], list[int]]:
-    """The collectives that a page lists from the start, and those that its script adds: what costs most first, those alike together.
-
-    >>> [len(part) for part in listed([Transfer("all_reduce", bytes_in=n) for n in range(1000)])]
-    [40, 260]
-    """
-    order = [n for g in alike(transfers) for n in g]
-    return order[:STILL_ROWS], order[STILL_ROWS:MOST_ROWS]
-
-
-Layers = Mapping[tuple[int, int], LayerPlace]
-"""Where in repeated layers an equation stands, by program and number."""
-
-
-def layers_of(programs: Sequence[Program]) -> dict[tuple[int, int], LayerPlace]:
-    """The places of the equations of some programs that stand in repeated layers."""
-    return {(n, at): place for n, p in enumerate(programs) for at, place in places(p).items()}
-
-
-def rows(
-    transfers: Sequence[Transfer], listed: Sequence[int], layers: Layers | None = None
-) -> list[Node]:
-    """The table rows of some of a report's collectives; a reason that several have is told once."""
-    measured = was_measured(transfers)
-    first: dict[tuple, int] = {}
-    within: dict[int, list[int]] = {}
-    for g in alike(transfers):
-        within.update(dict.fromkeys(g, g))
-        for n in g:
-            first.setdefault(reason_key(transfers[n]), n)
-    return [
-        r
-        for i in listed
-        for r in row(
-            transfers[i],
-            i,
-            measured,
-            within[i],
-            first[reason_key(transfers[i])] == i,
-            _layers([transfers[n] for n in within[i]], layers or {}),
-        )
-    ]
-
-
-def _layers(group: Sequence[Transfer], layers: Layers) -> str:
-    """The layers that collectives of one row stand in, where they all stand in the same."""
-    found = {layers.get((t.program, t.equation)) for t in group}
-    names = {p.layers.label if p else "" for p in found}
-    return names.pop() if len(names) == 1 else ""
-
-
-def was_measured(transfers: Sequence[Transfer]) -> bool:
-    """Whether a profile was taken, so that the columns of what was measured are there."""
-    return any(t.measured_us is not None for t in transfers)
-
-
-def row(
-    t: Transfer,
-    index: int,
-    measured: bool = True,
-    group: Sequence[int] = (),
-    tell: bool = True,
-    layers: str = "",
-) -> list[Node]:
-    """The table rows of one collective: its line and, where it is to be told, why it is there.
-
-    Of several that are alike, the `group`, the first one's row says how many, and the page's script folds the others under it.
-    """
-    found = key(t.program, t.equation)
-    line = str(t.source.line) if t.source else ""
-    leads = len(group) > 1 and group[0] == index
-    folded = len(group) > 1 and not leads
-    cells = [
-        h(
-            "td",
-            None,
-            h(
-                "span",
-                {
-                    "class": "xl-pick",
-                    "data-transfer": index,
-                    "aria-label": f"show {transfer_name(t)} {index + 1} on the mesh",
-                },
-                transfer_name(t),
-            ),
-            h("small", None, " " + t.operand) if t.operand else None,
-            h("small", {"class": "xl-overlap-mark"}, overlap_mark(t.overlap))
-            if t.overlap
-            else None,
-        ),
-        h("td", None, transfer_over(t)),
-        h(
-            "td",
-            {"class": "n", "title": f"{t.bytes_in:,} B → {t.bytes_out:,} B"},
-            f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
-        ),
-        h(
-            "td",
-            {"class": "n"},
-            (f"? ({t.runs} measured)" if t.runs else "?") if t.times is None else t.times,
-        ),
-        h(
-            "td",
-            {"class": "n", "title": None if folded else t.formula or None},
-            time_text(t.predicted_us),
-        ),
-        *(
-            h("td", {"class": "n"}, time_text(us) if us is not None else "–")
-            for us in ((t.measured_us, t.wait_us) if measured else ())
-        ),
-        h(
-            "td",
-            {
-                "class": "xl-added" if t.reshards else None,
-                "title": None if folded else t.reason or None,
-            },
-            transfer_origin(t, "⚠"),
-        ),
-        h(
-            "td",
-            {"class": "n", "title": t.source.text.strip() if t.source and not folded else None},
-            h("span", {"class": "xl-pick xl-fold"}, f"{len(group)} × line {line}".strip())
-            if leads
-            else line,
-            h("small", {"class": "xl-of-layers"}, layers) if leads and layers else None,
-        ),
-    ]
-    about = {"data-in": group[0] if folded else None, "data-origin": t.origin}
-    rows = [h("tr", {"data-eq": found, "data-row": index, **about}, *cells)]
-    if tell and (t.reason or t.fix):
-        rows.append(
-            h(
-                "tr",
-                {"class": "xl-reason", "data-of": index, **about},
-                h(
-                    "td",
-                    {"colspan": len(HEAD)},
-                    h(
-                        "div",
-                        None,
-                        why_of(t.replace(fix="")) + " " * bool(t.fix),
-                        h("span", None, h("b", None, advice_word(t.tried)), sentences(t.fix, ""))
-                        if t.fix and not t.pattern
-                        else None,
-                    ),
-                ),
-            )
-        )
-    return rows
 
 
 def mesh_of(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> MeshInfo | None:
@@ -358,13 +177,20 @@ def attempt(t: Transfer, arguments: Sequence[ArrayLayout]) -> dict[str, Any] | N
 
 
 def flow_data(
-    transfers: tuple[Transfer, ...], mesh: MeshInfo | None, layers: Layers | None = None
+    transfers: tuple[Transfer, ...],
+    mesh: MeshInfo | None,
+    layers: Layers | None = None,
+    structures: Mapping[int, Structure] | None = None,
 ) -> dict[str, Any]:
-    """The rows that the script adds, the mesh, the interconnects to choose from, and what the predictions in the records assume."""
+    """The rows that the script adds, and where, the mesh, the interconnects to choose from, and what the predictions in the records assume."""
     found = mesh_of(transfers, mesh)
     alpha, beta, way = assumed(transfers)
+    lines = lines_of(transfers, structures)
     return {
-        "later": rows(transfers, listed(transfers)[1], layers),
+        "later": rows(transfers, listed(transfers, lines)[1], lines, layers, structures),
+        "order": [x.transfer if x.heading is None else -1 - x.number for x in lines]
+        if any(x.heading for x in lines)
+        else [],
         "mesh": mesh_data(found) if found else None,
         "links": [[link.name, link.alpha, link.beta] for link in LINKS.values()],
         "alpha": alpha,

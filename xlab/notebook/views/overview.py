@@ -128,6 +128,7 @@ def tree_node(cost: StepCost) -> Node | None:
     whole = cost.tree.us
     rows: list[Node] = []
     left = 0
+    numbers = {id(call): n for n, (call, _) in enumerate(cost.tree.walk())}
 
     def visit(call: Call, depth: int) -> None:
         nonlocal left
@@ -138,7 +139,7 @@ def tree_node(cost: StepCost) -> Node | None:
         rows.append(
             h(
                 "tr",
-                None,
+                {"data-call": f"{cost.program}:{numbers[id(call)]}"},
                 h(
                     "td",
                     {"class": "xl-call", "style": f"padding-left:{8 + 12 * depth}px"},

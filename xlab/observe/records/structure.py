@@ -238,6 +238,11 @@ def more_layers_text(layer: Repeat, named: bool) -> str:
     return text if named else f"{layer.label}, {text}"
 
 
+def structures_of(programs: Sequence[Program]) -> dict[int, Structure]:
+    """The structures of those of some programs that have one, by their numbers."""
+    return {n: s for n, p in enumerate(programs) if (s := structure_of(p)) is not None}
+
+
 class CallGroup(NamedTuple):
     """Things under a call and a word, as the rows of a table: those of the call itself, the groups within it, and the sum of all."""
 
@@ -247,6 +252,12 @@ class CallGroup(NamedTuple):
     items: tuple[int, ...]
     parts: tuple[CallGroup, ...]
     total: float
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[CallGroup, int]]:
+        """This group and those within it, with their depth."""
+        yield self, depth
+        for part in self.parts:
+            yield from part.walk(depth + 1)
 
     @property
     def all_items(self) -> list[int]:

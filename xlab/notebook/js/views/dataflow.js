@@ -99,6 +99,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
   if (!body) return;
   addRows(section, body, data.later);
   const rows = [...body.querySelectorAll("tr[data-row]")];
+  const calls = callRows(body, rows, data.order || [], bin, () => filter());
   const reason = (row) => body.querySelector(`tr[data-of="${row.dataset.row}"]`);
   const heads = [...section.querySelectorAll(".xl-transfers th")];
   const at = (name) => heads.findIndex((th) => th.textContent === name);
@@ -114,6 +115,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
     if (!value) return;
     let down = head.classList.contains("n");
     const sort = () => {
+      calls?.show(false);
       const sign = down ? -1 : 1;
       const sorted = rows.filter((row) => !row.dataset.in).sort((a, b) => { const [x, y] = [value(transfers[+a.dataset.row]), value(transfers[+b.dataset.row])]; return (x < y ? -1 : x > y ? 1 : 0) * sign; });
       for (const other of heads) other.setAttribute("aria-sort", "none");
@@ -124,6 +126,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
         body.append(row);
         if (why) body.append(why);
       }
+      filter();
     };
     head.tabIndex = 0;
     head.title = "sort";
@@ -141,10 +144,11 @@ export function mountDataflow(section, data, bus, bin, attempt) {
     for (const row of rows) {
       const why = reason(row);
       const text = `${row.textContent} ${why?.textContent || ""}`.toLowerCase();
-      row.hidden = Boolean((origin && row.dataset.origin !== origin) || (needle ? !text.includes(needle) : row.dataset.in && !open.has(row.dataset.in)));
+      row.hidden = Boolean((!needle && calls?.shut(row)) || (origin && row.dataset.origin !== origin) || (needle ? !text.includes(needle) : row.dataset.in && !open.has(row.dataset.in)));
       if (why) why.hidden = row.hidden;
       shown += !row.hidden || (!needle && (!origin || row.dataset.origin === origin));
     }
+    calls?.light();
     hidden.textContent = shown < rows.length ? `${shown} of ${rows.length}` : "";
   };
   for (const button of body.querySelectorAll(".xl-fold")) {
@@ -165,6 +169,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
     bar.append(h("select", { "aria-label": "filter by origin", change: (e) => { origin = e.target.value; filter(); } }, options.map(([text, value]) => h("option", { value }, text))));
   }
   if (rows.length > 3) bar.append(h("input", { type: "search", placeholder: "filter: op, axis, line", "aria-label": "filter collectives", input: (e) => { needle = e.target.value.trim().toLowerCase(); filter(); } }));
+  if (calls) bar.append(calls.button);
   bar.append(hidden, pricing(links, model, () => price(true)));
   section.querySelector(".xl-scroll").before(bar);
 
@@ -182,6 +187,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
       const t = transfers[+row.dataset.row];
       row.children[k].textContent = t.us === null || t.us === undefined ? "?" : micros(t.us);
     }
+    calls?.price(k, transfers);
     for (const row of section.querySelectorAll("tr[data-over]")) row.querySelector(".xl-predicted").textContent = micros(sums.get(row.dataset.over) || 0);
     stage?.again();
   }
@@ -194,6 +200,64 @@ export function mountDataflow(section, data, bus, bin, attempt) {
       if (place) place.append(" ", h("button", { type: "button", class: "xl-try", title: `compile with ${t.attempt.text}; nothing runs`, click: (e) => { e.stopPropagation(); attempt(t.attempt); } }, "try it"));
     }
   }
+}
+
+/** The headings of calls: they fold, follow the prices, and go where a column sorts the rows. `order` has rows, and headings as -1, -2, … */
+function callRows(body, rows, order, bin, change) {
+  const heads = new Map([...body.querySelectorAll("tr[data-head]")].map((row) => [+row.dataset.head, row]));
+  if (!heads.size) return null;
+  const byRow = new Map(rows.map((row) => [+row.dataset.row, row]));
+  const deep = (row) => +row.style.getPropertyValue("--d") || 0;
+  const within = new Map(); // the headings that a row stands under, the innermost last
+  const open = [];
+  for (const at of order) {
+    const row = at < 0 ? heads.get(-1 - at) : byRow.get(at);
+    if (!row) continue;
+    while (open.length && deep(open.at(-1)) >= deep(row)) open.pop();
+    within.set(row, [...open]);
+    if (at < 0) open.push(row);
+  }
+  const whys = new Map([...body.querySelectorAll("tr[data-of]")].map((row) => [+row.dataset.of, row]));
+  const arrange = () => body.append(...order.flatMap((at) => (at < 0 ? [heads.get(-1 - at)] : [byRow.get(at), whys.get(at)])).filter(Boolean));
+  const folded = new Set();
+  let on = true;
+  const state = {
+    shut: (row) => on && within.get(row)?.some((head) => folded.has(head)),
+    /** Headings with nothing to see below them are not seen. */
+    light() {
+      const seen = new Set(rows.flatMap((row) => (row.hidden && !state.shut(row) ? [] : within.get(row) || [])));
+      for (const head of heads.values()) head.hidden = !on || !seen.has(head) || within.get(head).some((outer) => folded.has(outer));
+    },
+    price(column, transfers) {
+      for (const head of heads.values()) {
+        const sum = rows.reduce((all, row) => (within.get(row)?.includes(head) ? all + (transfers[+row.dataset.row].us || 0) * (transfers[+row.dataset.row].times ?? 1) : all), 0);
+        head.children[column - 1].textContent = micros(sum);
+      }
+    },
+    show(now) {
+      on = now;
+      state.button.setAttribute("aria-pressed", String(on));
+      body.classList.toggle("xl-flat-list", !on);
+      if (on) arrange();
+      change();
+    },
+    button: h("button", { type: "button", class: "xl-flat", title: "under the calls of the program, or in one list", "aria-pressed": "true", click: () => state.show(!on) }, "by call"),
+  };
+  for (const head of heads.values()) {
+    const fold = h("span", { class: "xl-fold", role: "button", tabindex: "0", "aria-expanded": "true", title: "show or hide what is in it" }, "▾");
+    const turn = (event) => {
+      event.stopPropagation();
+      if (!folded.delete(head)) folded.add(head);
+      fold.textContent = folded.has(head) ? "▸" : "▾";
+      fold.setAttribute("aria-expanded", String(!folded.has(head)));
+      change();
+    };
+    listen(bin, fold, "click", turn);
+    listen(bin, fold, "keydown", (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), turn(event)));
+    head.firstChild.prepend(fold);
+  }
+  arrange(); // what the script added stands where it belongs
+  return state;
 }
 
 /** Rows that a saved page leaves to its script, each with its reason: what costs less than those that are there. */

@@ -171,7 +171,7 @@ export function enliven(root, data, model) {
     if (link) {
       event.preventDefault();
       open(link.dataset.go);
-      if (!choose(link) && link.dataset.key) bus.select([link.dataset.key], root);
+      if (!choose(link.closest("[data-call]")) && link.dataset.key) bus.select([link.dataset.key], root);
       return;
     }
     if (choose(event.target.closest("[data-call]"))) return;
