@@ -55,8 +55,10 @@ class Lab(str):
 
 
 @contextmanager
-def started(home: Path, windowing: str = "none", extension: bool = True) -> Iterator[Lab]:
-    """A JupyterLab of its own in a folder; by default all cells of a notebook are in its page, and xlab is installed beside it."""
+def started(
+    home: Path, windowing: str = "none", extension: bool = True, app: str = "jupyterlab"
+) -> Iterator[Lab]:
+    """A JupyterLab of its own in a folder, or a Notebook 7; by default all cells of a notebook are in its page, and xlab is installed beside it."""
     work = home / "work"
     work.mkdir()
     settings = home / "settings" / "@jupyterlab"
@@ -91,7 +93,7 @@ def started(home: Path, windowing: str = "none", extension: bool = True) -> Iter
     command = [
         sys.executable,
         "-m",
-        "jupyterlab",
+        app,
         "--no-browser",
         "--allow-root",
         f"--port={port}",
@@ -100,7 +102,7 @@ def started(home: Path, windowing: str = "none", extension: bool = True) -> Iter
         "--ServerApp.password=",
         f"--ServerApp.root_dir={work}",
         "--LabApp.news_url=None",
-        "--LabApp.expose_app_in_browser=True",
+        f"--{'LabApp' if app == 'jupyterlab' else 'JupyterNotebookApp'}.expose_app_in_browser=True",
     ]
     with (home / "log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=work)
@@ -127,13 +129,15 @@ def started(home: Path, windowing: str = "none", extension: bool = True) -> Iter
             server.kill()
 
 
-def open_and_run(page, url, name, words):
+def open_and_run(page, url, name, words, at="lab/tree"):
     """Opens a notebook, runs all its cells, waits for what the last one prints."""
-    page.goto(f"{url}/lab/tree/{name}?reset")
+    page.goto(f"{url}/{at}/{name}?reset")
     page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=LONG)
     # The page shows an idle kernel before it has one: run then, and it asks which kernel to take.
     until(page, lambda: kernel_is_ready(url, name), f"{name} has no idle kernel")
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=LONG)
+    if at == "lab/tree":
+        idle = page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+        idle.first.wait_for(timeout=LONG)
     choose(page, "Run", "Run All Cells")
     first = page.locator(".jp-CodeCell .jp-InputArea-prompt").first
     accept = page.locator(".jp-Dialog", has_text="Select Kernel").locator("button.jp-mod-accept")

@@ -287,10 +287,20 @@ def tile(
                     "y": top + (i // columns + 0.75) * CELL[1],
                     "class": "xl-entry",
                 },
-                clean(word),
+                *entry(clean(word)),
             )
         )
     return made
+
+
+def entry(word: str) -> list[Node]:
+    """A word that fits into a cell; of a longer one the beginning, and all of it where one points.
+
+    >>> entry("1.5"), entry("params0")
+    (['1.5'], ['par…', ['title', {}, 'params0']])
+    """
+    most = int(CELL[0] / 6.3)
+    return [word[: most - 1] + "…", h("title", None, word)] if len(word) > most else [word]
 
 
 class ReplayView(MovingView):

@@ -52,6 +52,9 @@ definePanel("replay", (section, { data, bin }) => {
   const nobody = new Set(data.events.filter(([, src]) => src < 0).map(([, , dst]) => dst));
   const [cellWide, cellTall] = data.cell;
 
+  const most = Math.floor(cellWide / 6.3);
+  const entry = (word) => (word.length > most ? [`${word.slice(0, most - 1)}…`, h("title", {}, word)] : [word]);
+
   function drawTiles(frame) {
     data.devices.forEach((device, k) => {
       const [x, y] = center(device);
@@ -67,7 +70,7 @@ definePanel("replay", (section, { data, bin }) => {
       contents[k].replaceChildren(...entries.flatMap((word, i) => {
         const [cx, cy] = [left + (i % columns) * cellWide, top + Math.floor(i / columns) * cellTall];
         return [written.has(i) ? h("rect", { x: cx + 0.5, y: cy + 0.5, width: cellWide - 1, height: cellTall - 1, class: "xl-written" }) : null,
-          h("text", { x: cx + cellWide / 2, y: cy + cellTall * 0.75, class: "xl-entry" }, word)].filter(Boolean);
+          h("text", { x: cx + cellWide / 2, y: cy + cellTall * 0.75, class: "xl-entry" }, ...entry(word))].filter(Boolean);
       }));
     });
   }
