@@ -10,12 +10,15 @@ import pytest
 import xlab
 from tests.observe import structured_programs as programs
 from xlab import observe
-from xlab.notebook.views import collective_rows
+from xlab.notebook.views import collective_rows, peak_calls
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.program import columns
+from xlab.notebook.views.report import ReportView
 from xlab.observe import records as r
 from xlab.observe.records import Equation, Program
+from xlab.observe.records.buffers import alive_at
 from xlab.observe.records.call_tree import Call
+from xlab.observe.records.peak import RESIDUALS, at_peak, sizes_by_word
 from xlab.observe.records.structure import Place, Structure, headings, structure_of
 from xlab.observe.records.units import size_text
 
@@ -216,3 +219,54 @@ def test_collectives_stand_under_the_calls_of_the_program():
 def test_few_collectives_have_no_headings():
     found = report("transformer").transfers[:3]
     assert not any(x.heading for x in collective_rows.lines_of(found, {0: made("transformer")[1]}))
+
+
+@every
+def test_memory_at_the_peak_by_calls_sums_to_the_whole(name):
+    """Bytes of groups are those of what they hold, each buffer once; in the call and the pass of its equation."""
+    (m,) = report(name).memory
+    s = made(name)[1]
+    alive = at_peak(m, s)
+    whole = sum(size for _, size in alive_at(m.buffers, m.peak_step))
+    assert sum(a.size for a in alive) == sum(sizes_by_word(alive).values()) == whole > 0
+    items, groups = peak_calls.held_by_calls(alive, s)
+    assert sum(g.total for g in groups) == sum(x.size for x in items) == whole
+    assert [g.total for g in groups] == sorted((g.total for g in groups), reverse=True)
+    held = [id(b) for g in groups for n in g.all_items for b in items[n].group.members]
+    assert sorted(held) == sorted(id(a.buffer) for a in alive if a.size)
+    for top in groups:
+        if not top.calls:
+            assert {items[n].place.call for n in top.items} == {0}
+            continue
+        for g, _ in top.walk():
+            assert s.chain(g.calls[-1])[-len(g.calls) :] == g.calls
+            for n in g.items:
+                assert items[n].place.call == g.calls[-1] and items[n].word == g.word
+                assert "backward" not in g.word or items[n].place.backward
+
+
+def test_residuals_of_the_forward_pass_are_told_apart_from_temporaries():
+    """What each block keeps is alive from its forward to its backward equations; and most of what is alive when the loss is known."""
+    (m,) = report("transformer").memory
+    s = made("transformer")[1]
+    alive = at_peak(m, s)
+    kept = [a for a in alive if a.word == RESIDUALS]
+    assert kept and not any(a.place.backward for a in kept)
+    began = min(b.start for b in m.buffers if b.kind == "temporary" and b.equation >= 0 and s.at(b.equation).backward)  # fmt: skip
+    assert all(a.buffer.end > began - 1 for a in kept)
+    page = html(peak_calls.peak_by_calls(m, s))
+    assert "forward residuals" in page and "kept until the backward pass reads them" in page
+    assert "<b>arguments</b>" in page and "block ×6</a>" in page
+    assert sizes_by_word(alive)[RESIDUALS] > 0.3 * m.peak
+
+
+def test_hostile_names_of_functions_stay_text():
+    name = "<script>alert(1)</script>"
+    calls = Call("f", children=(Call(name, 2, 2, equations=tuple(range(30)), backward=tuple(range(20, 30))),))  # fmt: skip
+    program = Program("f", equations=tuple(Equation(i, "sin") for i in range(30)), calls=calls)
+    moved = tuple(r.Transfer("all_gather", equation=n, bytes_in=n + 1) for n in range(5, 30, 5))
+    buffers = tuple(r.Buffer(f"b{n}", 8, end=40, equation=n) for n in (1, 25))
+    used = r.Memory("f", peak=16, peak_step=25, buffers=buffers)
+    whole = r.Report("f", (program,), transfers=moved, memory=(used,))
+    drawn = html(ReportView().tree(whole))
+    assert drawn.count("&lt;script>alert(1)&lt;/script>") >= 5 and "<script" not in drawn

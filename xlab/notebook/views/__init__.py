@@ -7,7 +7,7 @@ A view is a file here and the `.js` and `.css` of its name in `js/views`; there 
 Also: `buffers.py` (the buffers of a program drawn), `caches.py` (the caches of programs), `effects.py` (pending effects), `settings.py`
 (the settings), `dataflow.py` (the collectives view), `dataflow_data.py` (what it is drawn from), `collective_rows.py` (its list), `headings.py` (calls as headings), `diff.py` (the comparison
 view), `kernel.py` (the kernel view; its pictures in `kernel_figures.py`), `ladder.py` (the ladder view), `layout.py` (the sharding view), `ledger.py` (the ledger), `levels.py` (later
-forms of a program as columns for the page), `live.py` (live arrays), `memory.py` (the memory view), `mesh.py` (the
+forms of a program as columns for the page), `live.py` (live arrays), `memory.py` (the memory view), `peak_calls.py` (its peak by calls), `mesh.py` (the
 mesh in its own coordinates), `overlap.py` (collectives that are started and waited for), `overview.py` (the first tab of a report: where a step goes), `page_codec.py` (how a page's data travels), `passes.py` (the passes of the compiler),
 `processes.py` (several processes on one clock), `program.py` (the program view), `replay.py` (a collective step by step; its pictures of sums and exchanges in `collective_figures.py`), `report.py` (the report of one cell), `resharding.py` (the comparison of two layouts
 of one array), `sharding_tree.py` (a pytree on devices), `static_svg.py` (the first drawing of a view as an SVG file of its own), `stepper.py` (the stepper),

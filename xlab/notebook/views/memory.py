@@ -17,9 +17,11 @@ from xlab.notebook.views.buffers import (
     peak_node,
 )
 from xlab.notebook.views.draw import Node, decimal, h, panel, table, unshown
+from xlab.notebook.views.peak_calls import peak_by_calls
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Buffer, Memory, Program
 from xlab.observe.records.repeats import LayerPlace, places
+from xlab.observe.records.structure import Structure, structures_of
 from xlab.observe.records.units import plural, size_text
 
 PARTS = (
@@ -31,7 +33,11 @@ PARTS = (
 MOST_BUFFERS = 40
 
 
-def memory_node(m: Memory, places: Mapping[int, LayerPlace] | None = None) -> Node:
+def memory_node(
+    m: Memory,
+    places: Mapping[int, LayerPlace] | None = None,
+    structure: Structure | None = None,
+) -> Node:
     """One program: a bar of its parts, donations, and the largest buffers over the schedule."""
     total = max(1, sum(getattr(m, name) for name, _ in PARTS))
     bars = [
@@ -75,7 +81,7 @@ def memory_node(m: Memory, places: Mapping[int, LayerPlace] | None = None) -> No
             "div",
             {"class": "xl-pair"},
             table((("per device", ""), ("size", "n")), numbers),
-            peak_node(m, places),
+            peak_node(m, places) if structure is None else peak_by_calls(m, structure, places),
             donations_node(m),
         ),
         h(
@@ -147,14 +153,17 @@ def _life(b: Buffer, m: Memory, end: int) -> Node:
 
 
 def memory_panel(memory: tuple[Memory, ...], programs: Sequence[Program] = ()) -> Node:
-    """The Memory tab; `programs` say which buffers are those of repeated layers."""
+    """The Memory tab; `programs` say which buffers are those of repeated layers, and which call made each."""
+    structures = structures_of(programs)
     return panel(
         "memory",
         "Memory",
         *(
             (
                 memory_node(
-                    m, places(programs[m.program]) if 0 <= m.program < len(programs) else None
+                    m,
+                    places(programs[m.program]) if 0 <= m.program < len(programs) else None,
+                    structures.get(m.program),
                 )
                 for m in memory
             )

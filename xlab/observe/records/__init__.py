@@ -2,7 +2,7 @@
 
 `base.py` (the base class), `text.py` and `units.py` (text forms); then records, each with its text form: `source.py`, `program.py` (its layers in `repeats.py`),
 `layout.py`, `sharding_tree.py`, `transfers.py`, `overlap.py`, `phases.py`, `processes.py`, `timeline.py`, `log.py`, `ledger.py`, `memory.py`, `buffers.py`, `stepper.py`, `nan_path.py`, `passes.py`, `ladder.py`, `diff.py`,
-`targets.py`, `whatif.py`, `replay.py`, `transposed.py`, `resharding.py`, `live.py`, `settings.py`, `caches.py`, `effects.py`, `drawing.py`, `kernel.py` (its text in `kernel_text.py`), `machine.py` (what a device can do), `cost.py` (what a step costs on it), `call_tree.py` (a program by its calls), `structure.py` (these as headings of every view), `finding.py` (what could be otherwise), `report.py`. A new file in this folder is found by itself.
+`targets.py`, `whatif.py`, `replay.py`, `transposed.py`, `resharding.py`, `live.py`, `settings.py`, `caches.py`, `effects.py`, `drawing.py`, `kernel.py` (its text in `kernel_text.py`), `machine.py` (what a device can do), `cost.py` (what a step costs on it), `call_tree.py` (a program by its calls), `structure.py` (these as headings of every view), `peak.py` (what is alive at the peak, by calls), `finding.py` (what could be otherwise), `report.py`. A new file in this folder is found by itself.
 
 A record is built of str, int, float, bool, None, tuples and other records, so it can be saved, compared in a test or sent to a browser.
 Three conventions join the records of one program to each other:

@@ -1,5 +1,6 @@
 import { build, h, listen, still } from "../kit/dom.js";
 import { bytes, micros, significant } from "../kit/format.js";
+import { deepOf, foldOf } from "../kit/calls.js";
 import { makePlayer } from "./player.js";
 import { definePanel } from "../kit/panels.js";
 import { axisHues, axisShade, coordinatesOf, deviceAt, meshPlaces, meshSize } from "./mesh.js";
@@ -207,13 +208,12 @@ function callRows(body, rows, order, bin, change) {
   const heads = new Map([...body.querySelectorAll("tr[data-head]")].map((row) => [+row.dataset.head, row]));
   if (!heads.size) return null;
   const byRow = new Map(rows.map((row) => [+row.dataset.row, row]));
-  const deep = (row) => +row.style.getPropertyValue("--d") || 0;
   const within = new Map(); // the headings that a row stands under, the innermost last
   const open = [];
   for (const at of order) {
     const row = at < 0 ? heads.get(-1 - at) : byRow.get(at);
     if (!row) continue;
-    while (open.length && deep(open.at(-1)) >= deep(row)) open.pop();
+    while (open.length && deepOf(open.at(-1)) >= deepOf(row)) open.pop();
     within.set(row, [...open]);
     if (at < 0) open.push(row);
   }
@@ -244,17 +244,11 @@ function callRows(body, rows, order, bin, change) {
     button: h("button", { type: "button", class: "xl-flat", title: "under the calls of the program, or in one list", "aria-pressed": "true", click: () => state.show(!on) }, "by call"),
   };
   for (const head of heads.values()) {
-    const fold = h("span", { class: "xl-fold", role: "button", tabindex: "0", "aria-expanded": "true", title: "show or hide what is in it" }, "▾");
-    const turn = (event) => {
-      event.stopPropagation();
-      if (!folded.delete(head)) folded.add(head);
-      fold.textContent = folded.has(head) ? "▸" : "▾";
-      fold.setAttribute("aria-expanded", String(!folded.has(head)));
+    foldOf(head, bin, (shut) => {
+      if (shut) folded.add(head);
+      else folded.delete(head);
       change();
-    };
-    listen(bin, fold, "click", turn);
-    listen(bin, fold, "keydown", (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), turn(event)));
-    head.firstChild.prepend(fold);
+    });
   }
   arrange(); // what the script added stands where it belongs
   return state;

@@ -3,6 +3,7 @@ import { build, h, listen } from "../kit/dom.js";
 import { followTheme } from "./host.js";
 import { swell } from "./swell.js";
 import { lightElements, makeBus } from "../kit/bus.js";
+import { foldTables } from "../kit/calls.js";
 import { letMark } from "../kit/marking.js";
 import { mountOf } from "../kit/panels.js";
 import { usual } from "../kit/usual.js";
@@ -159,6 +160,7 @@ export function enliven(root, data, model) {
   if (panels.length) open(panels.some((p) => p.dataset.tab === data.opens) ? data.opens : panels[0].dataset.tab);
 
   linkDevices(root, say, bin);
+  foldTables(root, bin);
   /** Choose all that a call made, where an element stands for one. */
   const choose = (node) => {
     const { call } = node?.dataset || {};
