@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -221,7 +222,25 @@ found = {"by": p.made_by, **said(p), "memory": str(observe.memory(step, *args)),
 with observe.record() as session:
     step(*args)
 found["called"] = [said(one)["inputs"] for one in observe.report(session).programs]
+# more
 print(json.dumps(found))
+"""
+# What is seen through where xlab runs the program: each step, other placements, what was compiled and why.
+SEEN_THROUGH_STATE = """
+from jax.sharding import AxisType, PartitionSpec as P
+mesh = jax.make_mesh((4,), ("data",), axis_types=(AxisType.Auto,))
+stepper = observe.Stepper(step, *args)
+stepper.run_to_nan()
+arrays = lambda tree: sorted(float(abs(x.astype("float32")).sum()) for x in jax.tree.leaves(tree) if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.number))
+stepped, ran = arrays(stepper.result()), arrays(step(*args))
+# Of nnx's own jit the program also returns the model as it is afterwards.
+found["steps"] = stepper.finished and all(min(abs(a - b) for b in stepped) <= 1e-4 * max(1, abs(a)) for a in ran)
+lies = lambda spec: observe.what_if(step, args, in_shardings=(*[P()] * (len(args) - 1), spec), mesh=mesh)
+found["moved"] = [len(lies(P()).transfers), sorted({t.kind for t in lies(P("data")).transfers})]
+found["moving lines"] = sorted({t.source.file for t in lies(P("data")).transfers if t.source is not None})
+found["searched"] = len(observe.search_shardings(step, args, mesh, limit=2))
+step(*args[:-1], args[-1][:2])
+found["ledger"] = str(observe.ledger())
 """
 
 SEEN = {
@@ -256,7 +275,8 @@ SEEN = {
 def test_a_model_with_state_is_seen_as_its_author_wrote_it(library, door, tmp_path):
     """Batch statistics, dropout, layers in a list, layers that are made of layers; jitted by the library's own `jit`."""
     text, needed, wanted = SEEN[library]
-    seen, file = seen_through(door, text + LOOK, tmp_path, *needed)
+    look = LOOK.replace("# more", SEEN_THROUGH_STATE) if door == "one" else LOOK
+    seen, file = seen_through(door, text + look, tmp_path, *needed)
     # The backward pass too. What JAX names after a formula is in the module that asked for it.
     plain = [scope for scope in seen["scopes"] if "->" not in scope]
     assert set(plain) - {"Net/attention"} == set(wanted["scopes"])
@@ -271,3 +291,46 @@ def test_a_model_with_state_is_seen_as_its_author_wrote_it(library, door, tmp_pa
     assert seen["nan"] == wanted["nan"]
     if door == "one":  # the call that was recorded, too
         assert seen["inputs"] in seen["called"]
+        assert seen["steps"] is True and seen["searched"] == 2
+        assert seen["moved"][0] == 0 and "all_reduce" in seen["moved"][1]
+        assert seen["moving lines"] == [file]
+        # One compile for each shape of the batch, and why.
+        assert re.search(
+            r"step\)?, compile 2: `(step )?x` went from f32\[4,8\] to f32\[2,8\]", seen["ledger"]
+        )
+
+
+PLAIN = """
+import json
+import equinox as eqx, jax, jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+from xlab import observe
+
+net = eqx.nn.MLP(8, 4, 8, 1, key=jax.random.key(0))
+
+def loss(net, x, how):
+    return {"loss": (jax.vmap(net)(x) ** 2).mean(), "how": how, "act": net.activation}
+
+args = net, jnp.ones((4, 8)), "train"
+stepper = observe.Stepper(loss, *args)
+stepper.run_to_nan()
+p = observe.program(loss, *args)
+print(json.dumps({
+    "by": p.made_by, "inputs": [v.note for v in p.inputs], "steps": abs(float(stepper.result()["loss"]) - float(loss(*args)["loss"])) < 1e-6,
+    "kinds": [type(stepper.result()[k]).__name__ for k in ("how", "act")], "time": observe.time(loss, *args, repeat=2).runs,
+    "moved": len(observe.what_if(loss, args, in_shardings=(P(), P("d"), None), mesh=jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))).transfers),
+    "again": str(observe.program(loss, *args)) == str(p),
+}))
+"""
+
+
+@pytest.mark.reference
+@pytest.mark.slow
+@pytest.mark.parametrize("door", ["one", "two"])
+def test_a_plain_function_of_a_model_that_holds_functions(door, tmp_path):
+    """Which `jax.jit` would refuse: what is no array stays what it is."""
+    seen, _ = seen_through(door, PLAIN, tmp_path, "equinox")
+    names = [f"net.layers[{i}].{n}" for i in (0, 1) for n in ("weight", "bias")]
+    assert seen["inputs"] == [*names, "x"]
+    assert seen["steps"] and seen["again"] and seen["time"] == 2 and seen["moved"] > 0
+    assert seen["kinds"] == ["NoneType", "NoneType"]  # no results of the program

@@ -221,21 +221,27 @@ def position(code: CodeType, lasti: int) -> Position:
 
 
 def is_internal(filename: str) -> bool:
-    """Whether a file belongs to the package, so that its frames are not the user's."""
+    """Whether a file belongs to the package, or is left out as a library asked, so that its frames are not the user's."""
     known = _internal_files.get(filename)
     if known is None:
         name = os.path.abspath(filename) if not filename.startswith("<") else filename
-        known = (
-            (
-                name.startswith(_PACKAGE)
-                and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour")
-            )
-            or filename.startswith("<frozen")
-            or any(name == path or name.startswith(path + os.sep) for path in _excluded)
-            or (os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name)
+        known = is_own(name) or any(
+            name == path or name.startswith(path + os.sep) for path in _excluded
         )
         _internal_files[filename] = known
     return known
+
+
+def is_own(filename: str) -> bool:
+    """Whether a file belongs to the package, or to the few of Python's that call for it."""
+    return (
+        (
+            filename.startswith(_PACKAGE)
+            and not filename.startswith(_PACKAGE + "notebook" + os.sep + "tour")
+        )
+        or filename.startswith("<frozen")
+        or (os.path.basename(filename) in ("functools.py", "contextlib.py") and "lib" in filename)
+    )
 
 
 def is_library(filename: str) -> bool:

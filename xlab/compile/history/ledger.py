@@ -72,7 +72,7 @@ def add(
     if (
         position
         and not eager
-        and (notes.made_by or source_info.is_internal(position.rpartition(":")[0] or position))
+        and (notes.made_by or source_info.is_own(position.rpartition(":")[0] or position))
     ):
         called = _library_call(name)
         if called is not None:
@@ -125,11 +125,11 @@ def _library_call(name: str) -> tuple[str, str] | None:
     outer = frame
     if (
         outer is None
-        or not source_info.is_internal(outer.f_code.co_filename)
+        or not source_info.is_own(outer.f_code.co_filename)
         or _shows(outer.f_globals.get("__name__", ""))
     ):
         return None
-    while outer.f_back is not None and source_info.is_internal(outer.f_back.f_code.co_filename):
+    while outer.f_back is not None and source_info.is_own(outer.f_back.f_code.co_filename):
         outer = outer.f_back
     user = outer.f_back
     code = outer.f_code

@@ -1,4 +1,4 @@
-"""Arguments that hold what is no array, as a model of equinox holds its activation: they stay what they are, and JAX traces the arrays among them.
+"""Arguments that hold what is no array, as a model of equinox holds its activation: they stay what they are, and the arrays among them are traced.
 
 That is what equinox's `filter_jit` does with its arguments; of a plain function it is what the views do, where `jax.jit` would refuse them.
 """
@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from xlab import tree as _tree
 from xlab.compile.tracing import own
-from xlab.core.avals import HOST_VALUES
+from xlab.core.avals import HOST_VALUES, aval_of
 from xlab.observe.beside import recognize
 
 HOLD_NUMBERS = ("equinox",)
@@ -30,12 +31,20 @@ class Held:
     """
 
     def __init__(self, args: tuple, kwargs: dict[str, Any], numbers: bool):
-        flat, self.tree = _flatten((args, kwargs))
+        flat, self.tree = self.flatten((args, kwargs))
         self.numbers = numbers
         self.leaves = [None if self.is_dynamic(x) else x for x in flat]
 
     def __bool__(self) -> bool:
         return any(x is not None for x in self.leaves)
+
+    def flatten(self, tree: Any) -> tuple[list[Any], Any]:
+        """The parts of a tree of JAX's, None among them."""
+        return recognize.jax().tree_util.tree_flatten(tree, is_leaf=lambda x: x is None)
+
+    def is_result(self, x: Any) -> bool:
+        """Whether a part of what is returned is a result of the program."""
+        return recognize.is_theirs(x) or recognize.is_traced(x) or isinstance(x, HOST_VALUES)
 
     def is_dynamic(self, x: Any) -> bool:
         """Whether JAX traces a part of the arguments: arrays, and Python's numbers where they are not held."""
@@ -49,12 +58,12 @@ class Held:
 
     def dynamic(self, args: tuple, kwargs: dict[str, Any]) -> Split:
         """The arguments with None in the place of what is held."""
-        flat, tree = _flatten((args, kwargs))
+        flat, tree = self.flatten((args, kwargs))
         return tree.unflatten([x if self.is_dynamic(x) else None for x in flat])
 
     def whole(self, args: tuple, kwargs: dict[str, Any]) -> Split:
         """The arguments of a call from what `dynamic` left of them."""
-        flat, _ = _flatten((args, kwargs))
+        flat, _ = self.flatten((args, kwargs))
         return self.tree.unflatten(
             [x if held is None else held for x, held in zip(flat, self.leaves, strict=True)]
         )
@@ -68,10 +77,42 @@ class Held:
         return id(what), self.tree, parts
 
 
+class OurHeld(Held):
+    """The same of a call that is traced here."""
+
+    def flatten(self, tree: Any) -> tuple[list[Any], Any]:
+        return _tree.flatten(tree, is_leaf=lambda x: x is None)
+
+    def is_dynamic(self, x: Any) -> bool:
+        if isinstance(x, (bool, int, float, complex)):
+            return not self.numbers
+        try:
+            aval_of(x)
+        except TypeError:
+            return False
+        return True
+
+    def is_result(self, x: Any) -> bool:
+        try:
+            aval_of(x)
+        except TypeError:
+            return False
+        return True
+
+
 def held_of(what: Any, args: tuple, kwargs: dict[str, Any]) -> Held:
-    """What a call holds."""
+    """What a call of JAX's holds."""
+    return Held(args, kwargs, _holds_numbers(what))
+
+
+def our_held_of(what: Any, args: tuple, kwargs: dict[str, Any]) -> Held:
+    """What a call that is traced here holds."""
+    return OurHeld(args, kwargs, _holds_numbers(what))
+
+
+def _holds_numbers(what: Any) -> bool:
     library = type(what).__module__.partition(".")[0]
-    return Held(args, kwargs, library in HOLD_NUMBERS and own(what, "lower") is not None)
+    return library in HOLD_NUMBERS and own(what, "lower") is not None
 
 
 def without(what: Callable, held: Held) -> Callable:
@@ -80,17 +121,8 @@ def without(what: Callable, held: Held) -> Callable:
     @functools.wraps(what)
     def run(*args: Any, **kwargs: Any) -> Any:
         whole, named = held.whole(args, kwargs)
-        flat, tree = _flatten(what(*whole, **named))
-        return tree.unflatten([x if _is_result(x) else None for x in flat])
+        flat, tree = held.flatten(what(*whole, **named))
+        return tree.unflatten([x if held.is_result(x) else None for x in flat])
 
     run.__name__ = getattr(what, "__name__", type(what).__name__)
     return run
-
-
-def _is_result(x: Any) -> bool:
-    return recognize.is_theirs(x) or recognize.is_traced(x) or isinstance(x, HOST_VALUES)
-
-
-def _flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The parts of a tree of JAX's, None among them."""
-    return recognize.jax().tree_util.tree_flatten(tree, is_leaf=lambda x: x is None)

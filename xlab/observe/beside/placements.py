@@ -10,6 +10,7 @@ import numpy as np
 
 from xlab.observe.beside import recognize
 from xlab.observe.beside.calls import JaxFunction, JaxProgram, program_of
+from xlab.observe.beside.held import held_of
 from xlab.sharding import Mesh, PartitionSpec, Sharding, get_mesh
 
 
@@ -112,7 +113,11 @@ def placed_program(
     alone = not isinstance(in_shardings, tuple) or is_leaf(in_shardings)
     given = (in_shardings,) * len(args) if alone else in_shardings
     specs = _broadcast(given, args)
-    typed = [_typed(x, sharding_of(s, mesh)) for x, s in zip(leaves, specs, strict=True)]
+    held = held_of(fun, args, {})
+    typed = [
+        _typed(x, sharding_of(s, mesh)) if held.is_dynamic(x) else x
+        for x, s in zip(leaves, specs, strict=True)
+    ]
     if out_shardings is not None:
         fun = _constrained(fun, out_shardings, mesh)
     return program_of(fun, tree.unflatten(typed)), mesh

@@ -33,6 +33,7 @@ from xlab.core.jaxpr import (
 )
 from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.observe.beside.calls import JaxExecutable, JaxFunction, JaxProgram, program_of, readable
+from xlab.observe.beside.held import our_held_of, without
 from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
 from xlab.observe.programs import hlo, names
 
@@ -284,7 +285,9 @@ class ProgramStages:
 
 # By the ids of the functions, which their jits keep alive.
 _jits: caches.Latest[int, Any] = caches.Latest(64)
+_holding: caches.Latest[tuple, Any] = caches.Latest(64)
 caches.register(_jits.clear)
+caches.register(_holding.clear)
 
 
 def jitted(
@@ -292,7 +295,8 @@ def jitted(
 ) -> Any:
     """The jitted form of a function: itself, an existing `jit` of it without options, or a new one for viewing.
 
-    A function that JAX is to trace, as its names or the arguments say, is one whose calls JAX compiles.
+    A function that JAX is to trace, as its names or the arguments say, is one whose calls JAX compiles. What the arguments hold that is no array
+    stays as it is.
 
     A new one is cached per named function, so that a second view does not compile again. `names` are those of the
     function's module where none are given.
@@ -301,6 +305,8 @@ def jitted(
         return fun if isinstance(fun, JaxFunction) else JaxFunction(fun)
     if own(fun, "lower") is not None:
         return fun
+    if our_held_of(fun, args, kwargs or {}):
+        return HoldingJit(fun)
     names = names if names is not None else getattr(fun, "__globals__", {})
     values = list(names.values())
     for value in values:
@@ -310,6 +316,31 @@ def jitted(
     if any(value is fun for value in values):
         return _jits.get_or_make(id(fun), lambda: _for_view(fun))
     return _jits.pop(id(fun), None) or _for_view(fun)
+
+
+class HoldingJit:
+    """A function jitted for the arrays among its arguments; what else they hold is part of the program."""
+
+    def __init__(self, fun: Any):
+        self.fun = fun
+        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        made, args, kwargs = self.of_arrays(args, kwargs)
+        return made.trace(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        return self.trace(*args, **kwargs).lower()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        made, args, kwargs = self.of_arrays(args, kwargs)
+        return made(*args, **kwargs)
+
+    def of_arrays(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
+        """The jitted function of the arrays alone, and the arrays."""
+        held = our_held_of(self.fun, args, kwargs)
+        made = _holding.get_or_make(held.key(self.fun), lambda: _for_view(without(self.fun, held)))
+        return made, *held.dynamic(args, kwargs)
 
 
 def _for_view(fun: Any) -> Any:
@@ -330,6 +361,8 @@ def fresh(jitted: Any) -> Any:
             f"{jitted.__name__} is compiled by JAX, which gives no fresh copy of a jitted function: for a cold call, run jax.clear_caches() "
             "first and measure what it then does"
         )
+    if isinstance(jitted, HoldingJit):
+        return HoldingJit(_copy(jitted.fun))
     of = jitted._xlab_jit
     made = jit(
         _copy(of.fun),
@@ -418,7 +451,7 @@ def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) 
     trace = own(fun, "trace")
     if trace is None and own(fun, "lower") is not None:
         return held_stage(fun.lower(*args, **(kwargs or {})))._traced
-    return held_stage((trace or jitted(fun).trace)(*args, **(kwargs or {})))
+    return held_stage((trace or jitted(fun, None, args, kwargs).trace)(*args, **(kwargs or {})))
 
 
 def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStages:

@@ -10,8 +10,9 @@ from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import own
-from xlab.core.avals import aval_of
+from xlab.core.avals import ShapedArray, aval_of
 from xlab.interpreters.communication_costs import Interconnect
+from xlab.observe.beside.held import our_held_of, without
 from xlab.observe.beside.placements import mesh_of, placed_program, tree_of
 from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.beside.values import mesh as mesh_of_jax
@@ -72,22 +73,27 @@ def what_if(
     )
     specs = _tree.broadcast_prefix(given, args, is_leaf=_is_leaf)
     leaves, treedef = _tree.flatten(args)
-    avals: list[Any] = [aval_of(x) for x in leaves]
-    typed = [
-        ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type)
-        for a, s in zip(avals, specs)
-    ]
+    held = our_held_of(fun, args, {})
+    typed = [_typed(x, s, mesh) if held.is_dynamic(x) else x for x, s in zip(leaves, specs)]
     outs = (
         out_shardings
         if out_shardings is None
         else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
     )
     inner = getattr(own(fun, "_xlab_jit"), "fun", fun)
+    given = _tree.unflatten(treedef, typed)
+    if held:
+        inner, (given, _) = without(inner, held), held.dynamic(given, {})
     with analysis_only():
-        stages = program_stages(
-            jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile()
-        )
+        stages = program_stages(jit(inner, out_shardings=outs).lower(*given).compile())
     return _costs(stages, mesh, link, title)
+
+
+def _typed(x: Any, s: Any, mesh: Any) -> ShapeDtypeStruct:
+    aval: Any = aval_of(x)
+    return ShapeDtypeStruct(
+        aval.shape, aval.dtype, sharding=_sharding(s, mesh), weak_type=aval.weak_type
+    )
 
 
 def _costs(stages: ProgramStages, mesh: Any, link: Any, title: str) -> Report:
@@ -160,7 +166,7 @@ def search_shardings(
             "search_shardings needs a mesh: pass one, or set it with "
             + ("jax.set_mesh(mesh)" if beside else "xlab.set_mesh(mesh)")
         )
-    chosen = range(len(leaves)) if arguments is None else arguments
+    chosen = [i for i, x in enumerate(leaves) if _is_array(x)] if arguments is None else arguments
     options = [_specs(aval_of(x), mesh) if i in chosen else [None] for i, x in enumerate(leaves)]
     combinations = itertools.product(*options)
     found = []
@@ -170,6 +176,7 @@ def search_shardings(
             if s is None
             else spec_text(tuple(_axes(s, d) for d in range(len(getattr(aval_of(x), "shape", ())))))
             for s, x in zip(specs, leaves)
+            if s is not None or _is_array(x)
         )
         own = [s if s is not None else getattr(x, "sharding", None) for s, x in zip(specs, leaves)]
         try:
@@ -192,6 +199,14 @@ def search_shardings(
             title=f"{found[-1].title} (and {left} combinations not tried: limit={limit})"
         )
     return tuple(found)
+
+
+def _is_array(x: Any) -> bool:
+    """Whether an argument can be placed: no function that a model holds."""
+    try:
+        return isinstance(aval_of(x), ShapedArray)
+    except TypeError:
+        return False
 
 
 def _axes(spec: PartitionSpec, d: int) -> tuple:
