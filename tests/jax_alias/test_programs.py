@@ -27,6 +27,7 @@ PROGRAMS = {
     "equinox_layers": ("equinox",),
     "equinox_mlp": ("equinox", "optax"),
     "flax_jits": ("flax",),
+    "forms_that_libraries_use": (),
     "haiku_transformer": ("haiku", "optax"),
     "lineax_solvers": ("lineax", "equinox"),
     "linen_sharded": ("flax",),
