@@ -15,6 +15,7 @@ from xlab.notebook.views.draw import html
 from xlab.notebook.views.program import columns
 from xlab.notebook.views.report import ReportView
 from xlab.observe import records as r
+from xlab.observe.figures.graph import graph
 from xlab.observe.records import Equation, Program
 from xlab.observe.records.buffers import alive_at
 from xlab.observe.records.call_tree import Call
@@ -270,3 +271,45 @@ def test_hostile_names_of_functions_stay_text():
     whole = r.Report("f", (program,), transfers=moved, memory=(used,))
     drawn = html(ReportView().tree(whole))
     assert drawn.count("&lt;script>alert(1)&lt;/script>") >= 5 and "<script" not in drawn
+
+
+@every
+def test_boxes_of_the_graph_are_nested_as_the_calls_are(name):
+    program, s = made(name)
+    found = []
+
+    def visit(g, around):
+        for box in g.boxes:
+            inner = around
+            label, _, side = box.label.partition(" · ")
+            layers = box.type.endswith("each") and not side
+            if box.kind == "scope" and not layers:
+                inner = (*around, *(part.split(" ×")[0] for part in label.split(" ▸ ")))
+                found.append((inner, side))
+            if box.inside is not None:
+                visit(box.inside, inner)
+
+    visit(graph(program, 9), ())
+    names = lambda n: tuple(s.calls[c].name for c in s.chain(n))
+    calls = {names(n) for n in range(1, len(s.calls))}
+    drawn = {path[:k] for path, _ in found for k in range(1, len(path) + 1)}
+    assert drawn <= calls
+    large = {
+        names(n) for n, c in enumerate(s.calls) if n and len(c.equations) - len(c.backward) > 1
+    }
+    assert large <= drawn
+    sides = {side for _, side in found}
+    assert {"forward", "backward"} <= sides
+    tops = [b for b in graph(program, 0).boxes if b.kind == "scope"]
+    counts = [b.type for b in tops]
+    loose = sum(b.kind == "equation" for b in graph(program, 0).boxes)
+    assert sum(int(c.split()[0].replace(",", "")) for c in counts) + loose == len(program.equations)
+
+
+def test_the_graph_of_many_layers_has_one_box_for_them():
+    program, _ = made("transformer")
+    page = program.to_svg(3)
+    assert page.count("tower ▸ block ×6 · forward") == page.count("×6 · backward") == 1
+    given = len(program.inputs) - len(program.unused)
+    assert f"{given} inputs" in page and f"{len(program.outputs)} results" in page
+    assert "99 equations each" in program.to_svg(1)

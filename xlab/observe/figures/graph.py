@@ -15,6 +15,11 @@ from xlab.observe.figures.sugiyama import GraphLayout, sugiyama_layout
 from xlab.observe.pictures import set_picture
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.records.repeats import layers, repeats
+from xlab.observe.records.structure import Heading, Place, Structure, headings, structure_of
+from xlab.observe.records.units import plural
+
+MOST_ENDS = 16
+"""Inputs or results with a box of their own beside the boxes of calls; more share one."""
 
 
 @dataclass
@@ -59,6 +64,9 @@ def graph(program: Program, depth: int = 1) -> Graph:
     (['x', 'sin', 'out 0'], [(0, 1), (1, 2)])
     """
     ends = tuple(Box("output", f"out {i}", uses=(name,)) for i, name in enumerate(program.outputs))
+    structure = structure_of(program)
+    if structure is not None:
+        return _called(program, ends, structure, Place(0, False), depth)
     return _level(program.inputs, program.equations, ends, 0, depth, _layer_names(program))
 
 
@@ -69,6 +77,65 @@ def _layer_names(program: Program) -> dict[int, str]:
         for inner in e.nested:
             found.update(_layer_names(inner))
     return found
+
+
+def _called(
+    program: Program, ends: Sequence[Box], s: Structure, around: Place, depth: int
+) -> Graph:
+    """The boxes of a program whose equations stand under the calls that made them; one of repeated layers stands for all."""
+    equations = program.equations
+
+    def boxes_of(heading: Heading, start: int, end: int, depth: int) -> list[Box]:
+        parts = {part.start: part for part in heading.parts if start <= part.start < end}
+        of_layers = {r.start: r for r in heading.layers if start <= r.start and r.end <= end}
+        boxes = []
+        at = start
+        while at < end:
+            part, r = parts.get(at), of_layers.get(at)
+            if r is not None:
+                once = at + r.length
+                inside = boxes_of(heading, at, once, depth - 1) if depth > 0 else []
+                boxes.append(_group(equations[at : r.end], r.label, f"{r.length} equations each", inside))  # fmt: skip
+                at = r.end
+            elif part is not None and (part.end - part.start > 1 or equations[at].nested):
+                boxes.append(box_of(part, depth))
+                at = part.end
+            else:
+                boxes.append(_equation(equations[at], depth, {}, (s, s.at(equations[at].id, around))))  # fmt: skip
+                at += 1
+        return boxes
+
+    def box_of(heading: Heading, depth: int) -> Box:
+        run = equations[heading.start : heading.end]
+        layer = heading.layers[0] if heading.named else None
+        whole = layer is not None and layer.end == heading.end
+        end = heading.start + layer.length if layer is not None and whole else heading.end
+        one = heading._replace(layers=()) if whole else heading
+        inside = boxes_of(one, heading.start, end, depth - 1) if depth > 0 else []
+        count = f"{end - heading.start:,} equations" + " each" * whole
+        label = " · ".join(filter(None, (heading.title, s.words(heading.place))))
+        return _group(run, label, count, inside)
+
+    used = {name for e in equations for name in e.inputs} | {name for b in ends for name in b.uses}
+    inputs = [
+        Box("input", v.note or v.name, v.type.text, v.name, makes=(v.name,))
+        for v in program.inputs
+        if v.name in used
+    ]
+    if len(inputs) > MOST_ENDS:
+        inputs = [Box("input", plural(len(inputs), "input"), makes=tuple(n for b in inputs for n in b.makes))]  # fmt: skip
+    if len(ends) > MOST_ENDS:
+        ends = [Box("output", plural(len(ends), "result"), uses=tuple(n for b in ends for n in b.uses))]  # fmt: skip
+    top = headings(program, s, around)
+    made = [box_of(top, depth)] if top.calls else boxes_of(top, 0, len(equations), depth)
+    return _joined([*inputs, *made, *ends])
+
+
+def _group(run: Sequence[Equation], label: str, words: str, inside: Sequence[Box]) -> Box:
+    """A box of several equations, closed where nothing is given to stand inside."""
+    made = {v.name for e in run for v in e.outputs}
+    needs = tuple(dict.fromkeys(n for e in run for n in e.inputs if n not in made))
+    return Box("scope", label, words, "", needs, tuple(made), _joined(list(inside)) if inside else None)  # fmt: skip
 
 
 def _level(
@@ -134,10 +201,20 @@ def _level(
     return _joined([*boxes, *ends])
 
 
-def _equation(e: Equation, depth: int, names: Mapping[int, str]) -> Box:
+def _equation(
+    e: Equation,
+    depth: int,
+    names: Mapping[int, str],
+    called: tuple[Structure, Place] | None = None,
+) -> Box:
     inside = None
     if e.nested and depth > 0:
-        inner = [_level(p.inputs, p.equations, (), 0, depth - 1, names) for p in e.nested]
+        inner = [
+            _called(p, (), *called, depth - 1)
+            if called is not None
+            else _level(p.inputs, p.equations, (), 0, depth - 1, names)
+            for p in e.nested
+        ]
         inside = Graph([], [], [])
         for g in inner:
             base = len(inside.boxes)

@@ -14,8 +14,9 @@ const mostEnds = 16;
 /** Whether a box starts a collective: what it makes comes later. */
 const isPending = (box) => (box?.type || "").startsWith("Todo{");
 
-/** The boxes of one level: `{label, type, key, eq, args, inner}`; `inner` makes the boxes inside, which are made when it is opened. */
-function boxesOf(program, list, inputs, scope, top, layers = []) {
+/** The boxes of one level: `{label, type, key, eq, args, inner}`; `inner` makes the boxes inside, which are made when it is opened. What stands
+ * under headings of calls, below the heading `under`, is one box for each; `starts` are layers by their first equations. */
+function boxesOf(program, list, inputs, scope, top, starts = new Map(), under = null) {
   const { eqs } = program.data;
   const boxes = [];
   const holder = new Map();
@@ -31,7 +32,7 @@ function boxesOf(program, list, inputs, scope, top, layers = []) {
     return { kind: "group", end, label, type: `${run.length.toLocaleString("en")} equations`, count: run.length, key, eqs: run, args: run.flatMap((k) => eqs.args[k]), inner };
   };
   /** Layers from the one numbered `first` on, one box each; of very many, boxes of some of them. */
-  const layerBoxes = (run, length, name, first, key) => {
+  const layerBoxes = (run, length, name, first, key, below = under) => {
     const each = length * (run.length / length > mostLayers ? Math.ceil(run.length / length / mostLayers) : 1);
     const pieces = Array.from({ length: Math.ceil(run.length / each) }, (_, n) => run.slice(n * each, (n + 1) * each));
     const holder = new Map(pieces.flatMap((piece, n) => piece.map((k) => [k, n])));
@@ -39,14 +40,46 @@ function boxesOf(program, list, inputs, scope, top, layers = []) {
       const at = first + (n * each) / length;
       const last = at + piece.length / length - 1;
       return groupOf(piece, at === last ? `${name} ${at}` : `${name} ${at} … ${last}`, `${key}.${at}`,
-        () => (at === last ? boxesOf(program, piece, inputs, scope, false) : layerBoxes(piece, length, name, at, `${key}.${at}`)));
+        () => (at === last ? boxesOf(program, piece, inputs, scope, false, below ? starts : new Map(), below) : layerBoxes(piece, length, name, at, `${key}.${at}`, below)));
     }), holder);
   };
-  const starts = new Map(layers.map((layer) => [layer[0], layer]));
-  const folded = layers.reduce((sum, [, length, times]) => sum + length * times, 0);
+  /** The box of a call: of repeated layers one for each, else what is in it. */
+  const headBox = (run, head) => {
+    const [name, pass] = program.data.rows.text[head.row].split("   ");
+    const [, length, times] = starts.get(run[0]) || [];
+    const all = length * times === run.length;
+    const one = name.split(" ▸ ").at(-1).replace(/ ×[\d,?]+$/, "");
+    const box = groupOf(run, [name, pass].filter(Boolean).join(" · "), `h${head.row}.${run[0]}`, () => (all ? layerBoxes(run, length, one, 1, `h${head.row}`, head) : boxesOf(program, run, inputs, scope, false, starts, head)));
+    if (all) box.type = `${length.toLocaleString("en")} equations each`;
+    box.call = program.callOf(head.row);
+    return box;
+  };
+  const heads = list.length ? program.headsIn(list[0], under) : [];
+  let next = 0; // of the headings, the first that does not end before
+  const headAt = (k) => {
+    while (next < heads.length && heads[next].to <= k) next += 1;
+    return next < heads.length && heads[next].from <= k ? heads[next] : null;
+  };
+  /** The layers that begin at a place of the list: whole, and not all of them below one heading. */
+  const layerAt = (i, head = headAt(list[i])) => {
+    const [, length, times] = starts.get(list[i]) || [];
+    return length && i + length * times <= list.length && !(head && list[i + length * times - 1] < head.to) ? starts.get(list[i]) : null;
+  };
+  const folded = list.reduce((sum, k, i) => sum + (headAt(k) ? 1 : (layerAt(i)?.[1] ?? 0) * (layerAt(i)?.[2] ?? 0)), 0);
+  next = 0;
   const size = list.length - folded > crowd * 4 ? Math.ceil((list.length - folded) / crowd) : 0;
   for (let i = 0; i < list.length; ) {
-    const layer = starts.get(i);
+    const head = headAt(list[i]);
+    const layer = layerAt(i, head);
+    if (head && !layer) {
+      let end = i + 1;
+      while (end < list.length && list[end] < head.to) end += 1;
+      const run = list.slice(i, end);
+      if (head.to - head.from > 1) put(headBox(run, head), ...run);
+      else put(equationBox(program, run[0], lone ? scope + 1 : scope), run[0]);
+      i = end;
+      continue;
+    }
     if (layer) {
       const [, length, times, name] = layer;
       const run = list.slice(i, i + length * times);
@@ -58,8 +91,9 @@ function boxesOf(program, list, inputs, scope, top, layers = []) {
     }
     let j = i + 1;
     const name = size || lone ? "" : part(list[i]);
-    if (size) while (j < list.length && j < i + size && !starts.has(j)) j += 1;
-    else if (name) while (j < list.length && part(list[j]) === name && !starts.has(j)) j += 1;
+    const apart = (at) => Boolean(headAt(list[at]) || layerAt(at));
+    if (size) while (j < list.length && j < i + size && !apart(j)) j += 1;
+    else if (name) while (j < list.length && part(list[j]) === name && !apart(j)) j += 1;
     const run = list.slice(i, j);
     if (run.length > 1) put(groupOf(run, name || `${i} … ${j - 1}`, `s${run[0]}.${scope}`, () => boxesOf(program, run, inputs, scope + (size ? 0 : 1), false)), ...run);
     else put(equationBox(program, run[0], lone ? scope + 1 : scope), run[0]);
@@ -101,8 +135,14 @@ function edged(boxes, holder) {
   return { boxes, from, to };
 }
 
-/** The repeated layers of the program that an equation stands in: `[first, length, times, name]`. */
-const layersOf = (program, k) => program.data.layers?.[program.data.eqs.prog[k]] || [];
+/** The repeated layers of the program that an equation stands in, by their first equations: `[first, length, times, name]`. */
+function layersOf(program, k) {
+  const { eqs, layers } = program.data;
+  const found = layers?.[eqs.prog[k]];
+  if (!found) return new Map();
+  const own = eqs.prog.flatMap((of, at) => (of === eqs.prog[k] ? [at] : []));
+  return new Map(found.map((layer) => [own[layer[0]], layer]));
+}
 
 function equationBox(program, k, scope) {
   const { eqs, rows } = program.data;
@@ -179,7 +219,7 @@ export function makeGraph(program, bus, bin) {
   const few = eqs.id.length <= openBelow;
   const inputs = program.data.inputs.map((text) => [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)]);
   const top = eqs.row.flatMap((_, k) => (program.deep(k) === 0 ? [k] : []));
-  const level = boxesOf(program, top, inputs, 0, true, top.length ? layersOf(program, top[0]) : []);
+  const level = boxesOf(program, top, inputs, 0, true, top.length ? layersOf(program, top[0]) : new Map());
   const canvas = h("canvas", { class: "xl-graph-canvas", role: "img" });
   const sheet = h("div", { class: "xl-graph-sheet" });
   const el = h("div", { class: "xl-graph", tabindex: "0", role: "group", "aria-label": "graph; Enter opens or closes the chosen box, plus and minus zoom" }, canvas, sheet);
@@ -290,7 +330,7 @@ export function makeGraph(program, bus, bin) {
   listen(bin, canvas, "click", (event) => {
     const found = at(event);
     if (found?.box.inner && event.offsetX !== undefined && found.box.made && (event.clientY - canvas.getBoundingClientRect().top + el.scrollTop) / zoom - found.y < 24) turn(found.box);
-    else if (found?.box.eqs) bus.select(found.box.eqs.slice(0, 200).map((k) => program.key(eqs.id[k])), graph);
+    else if (found?.box.eqs) bus.select(found.box.eqs.slice(0, 200).map((k) => program.key(eqs.id[k])), graph, found.box.call);
   });
   listen(bin, canvas, "dblclick", (event) => turn(at(event)?.box));
   listen(bin, canvas, "mousemove", (event) => {

@@ -28,9 +28,23 @@ function callsOf(data, index) {
     const [call, side] = read(key);
     return heads.filter((head) => head.calls.includes(call) && (!side || head.side === side));
   };
+  // Below a heading, or at the top of a program, in order.
+  const below = new Map();
+  const opened = new Map();
+  for (const head of heads) {
+    const own = eqs.prog[head.from];
+    const open = opened.get(own) || opened.set(own, []).get(own);
+    while (open.length && open.at(-1).to <= head.from) open.pop();
+    const above = open.at(-1) ?? own;
+    if (below.has(above)) below.get(above).push(head);
+    else below.set(above, [head]);
+    open.push(head);
+  }
   const keyOf = (head) => `${index}:${head.calls.at(-1)}${head.side}`;
   return {
     head: (row) => byRow.get(row),
+    /** The headings below one, or at the top of the program that the k-th equation stands in. */
+    headsIn: (k, within) => below.get(within ?? eqs.prog[k]) || [],
     callOf: (row) => (byRow.has(row) ? keyOf(byRow.get(row)) : ""),
     /** The heading of a call, the first where it has several. */
     rowOfCall: (key) => (key.startsWith(`${index}:`) ? found(key)[0]?.row ?? -1 : -1),
