@@ -68,12 +68,11 @@ class Measures:
 def measured(stages: ProgramStages) -> Measures:
     """The measures of a program, which is compiled for it."""
 
-    def make() -> Measures:
+    def make() -> tuple:
         counts = _compiling.cost_analysis(stages.executable.native)
         found = collectives(stages)[0] if len(stages.lowered.devices) > 1 else []
         held = _memory(stages)
-        return Measures(
-            stages,
+        return (
             held,
             held.peak,
             float(counts.get("flops", 0.0)),
@@ -83,7 +82,8 @@ def measured(stages: ProgramStages) -> Measures:
         )
 
     stages.executable  # noqa: B018  (what is compiled is what is kept for)
-    return memoize(stages, "measures", make)
+    # What is kept as long as the executable lives cannot hold the stages, which hold the executable.
+    return Measures(stages, *memoize(stages, "measures", make))
 
 
 @dataclass(frozen=True)
