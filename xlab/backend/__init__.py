@@ -6,7 +6,7 @@ Reading order: `version` and `native` (what is imported, in which order, which n
 `errors`, `config`, `events`, jaxlib and numpy. Promises that no other room needs a private name of jaxlib, that importing it starts no
 client, and that JAX is never imported.
 
-Also: `collection_guard.py` (arrays freed by the garbage collector), `deprecated_host_names.py` (older names of
+Also: `calling.py` (what host callbacks may start), `collection_guard.py` (arrays freed by the garbage collector), `deprecated_host_names.py` (older names of
 `process_index`), `failures.py` (exceptions of host callbacks), `ffi.py` (calls into foreign compiled code),
 `inlining.py` (inlines calls before partitioning), `lapack.py` (routines of SciPy's library), `module_passes.py` (passes of the user's own in the compiler), `native_warnings.py` (suppresses
 native warnings), `partitioners.py` (operations that Python partitions), `parts.py` (native calls that take arrays apart),

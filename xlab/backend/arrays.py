@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from xlab.backend import class_sharing, watchdog
+from xlab.backend import calling, class_sharing, watchdog
 from xlab.backend import parts as _parts
 from xlab.backend.failures import RuntimeFailure, reraise
 from xlab.backend.native import _jax
@@ -154,7 +154,7 @@ def to_numpy(arr: ArrayImpl) -> np.ndarray:
     if watchdog.current() is not None:
         _await([arr])
     try:
-        return _parts.read(arr)
+        return _waiting(_parts.read, arr)
     except RuntimeFailure as e:
         reraise(e)
 
@@ -421,20 +421,24 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
     """As `execute` or `execute_in_turn`; also returns the completion token of the run."""
     global _running
     if not needs_serial_launch:
-        results = exe.execute_sharded(flat_args, with_tokens=True)
+        with calling.eagerly():
+            results = exe.execute_sharded(flat_args, with_tokens=True)
         done = results.consume_token()
         return _notify_made(results.consume_with_handlers(handlers)), done
-    if called_back.depth:
-        raise RuntimeError(
-            "A program in which devices wait for one another was started inside a host callback. The program that calls "
-            "back holds threads which these devices need, and both would wait forever: compute on one device there, or "
-            "start that program before and pass its result."
-        )
-    with _turn:
+    in_callback = calling.is_inside()
+    if in_callback:
+        calling.admit()
+        calling.wait_patiently(lambda seconds: _turn.acquire(timeout=seconds))
+    else:
+        _turn.acquire()
+    try:
         watchdog.wait()
         if _running is not None:
-            with contextlib.suppress(Exception):  # the caller of that program gets its error
-                _running.block_until_ready()
+            if in_callback:
+                calling.wait_for_token(_running)
+            else:
+                with contextlib.suppress(Exception):  # the caller of that program gets its error
+                    _running.block_until_ready()
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = _running = results.consume_token()
         outs = _notify_made(results.consume_with_handlers(handlers))
@@ -442,6 +446,8 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
             watched = [x for x in outs if type(x) is ArrayImpl]
             watchdog.watch(watchdog.Watched(watched[:1] or outs[:1], describe))
         return outs, done
+    finally:
+        _turn.release()
 
 
 def _await(arrays: Sequence[Any]) -> None:
@@ -451,11 +457,18 @@ def _await(arrays: Sequence[Any]) -> None:
     )
 
 
+def _waiting(wait: Callable[[Any], Any], what: Any) -> Any:
+    if watchdog.calling:
+        with watchdog.waiting():
+            return wait(what)
+    return wait(what)
+
+
 def wait_until_ready(arr: ArrayImpl) -> ArrayImpl:
     """Waits for one array, and returns it."""
     if watchdog.current() is not None:
         _await([arr])
-    return NATIVE["block_until_ready"](arr)
+    return _waiting(NATIVE["block_until_ready"], arr)
 
 
 def block_until_idle() -> None:
@@ -472,30 +485,12 @@ def block_until_idle() -> None:
             raise
 
 
-class _CalledBack(threading.local):
-    """How many host callbacks the current thread is inside of."""
-
-    depth = 0
-
-    def enter(self) -> None:
-        self.depth += 1
-        watchdog.calling.add(threading.get_ident())
-
-    def leave(self) -> None:
-        self.depth -= 1
-        if not self.depth:
-            watchdog.calling.discard(threading.get_ident())
-
-
-called_back = _CalledBack()
-
-
 def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:
     """Waits for all of them, raising the first error."""
     if watchdog.current() is not None:
         _await(arrays)
     try:
-        _jax.batched_block_until_ready(list(arrays))
+        _waiting(_jax.batched_block_until_ready, list(arrays))
     except RuntimeFailure as e:
         for x in arrays:
             if x.is_deleted():

@@ -67,6 +67,8 @@ X64 = _jax.config.Config("xlab_enable_x64", False)
 _DISABLE_JIT = _jax.config.Config("xlab_disable_jit", False)
 POST_HOOK = _jax.config.Config("xlab_post_hook", None)
 WATCHED = _jax.config.Config("xlab_watched", False, include_in_jit_key=True)
+# Whether this thread is inside a host callback of a program of several devices: then Python starts every program, and refuses some.
+CALLED_BACK = _jax.config.Config("xlab_called_back", False, include_in_jit_key=True)
 
 if _state_is_ours:
     _jax.jax_jit.set_enable_x64_state(X64)

@@ -81,7 +81,24 @@ def _ready(x) -> bool:
 
 _current: Watched | None = None
 calling: set[int] = set()
-"""Threads that are inside a host callback: while there is one, waiting is no sign of anything."""
+"""Native threads that are inside a host callback and do not wait: while there is one, waiting is no sign of anything."""
+_waiting: set[int] = set()  # their ids in the system, while they do
+
+
+class waiting:
+    """Context manager: the current thread waits, even if it is inside a host callback."""
+
+    def __enter__(self):
+        self.me = threading.get_ident()
+        self.in_callback = self.me in calling
+        if self.in_callback:
+            calling.discard(self.me)
+            _waiting.add(threading.get_native_id())
+
+    def __exit__(self, *exc_info):
+        if self.in_callback:
+            _waiting.discard(threading.get_native_id())
+            calling.add(self.me)
 
 
 def watch(run: Watched) -> None:
@@ -102,14 +119,15 @@ def wait(ready: Callable[[], bool] | None = None) -> None:
         return
     if ready is None or run.over():
         ready = run.over
-    pause, work = 2e-5, _Work()
-    while not ready():
-        limit = config.collective_timeout
-        if run.given_up or 0 < limit <= work.idle():
-            run.given_up = True
-            raise run.error(limit)
-        time.sleep(pause)
-        pause = min(1.5 * pause, 0.005)
+    pause = 2e-5
+    with waiting():
+        stood_still = Stillness()
+        while not ready():
+            if run.given_up or stood_still():
+                run.given_up = True
+                raise run.error(config.collective_timeout)
+            time.sleep(pause)
+            pause = min(1.5 * pause, 0.005)
     if run.over() and _current is run:
         _current = None
 
@@ -118,14 +136,18 @@ def current() -> Watched | None:
     return _current
 
 
-class _Work:
-    """Measures how long the native threads of the process have been idle."""
+class Stillness:
+    """Called now and then, says whether the native threads of the process have been idle for `config.collective_timeout` seconds."""
 
     def __init__(self):
         self.looked = self.since = time.monotonic()
         self.used = _processor_seconds()
 
-    def idle(self) -> float:
+    def __call__(self) -> bool:
+        limit = config.collective_timeout
+        return 0 < limit <= self._idle()
+
+    def _idle(self) -> float:
         now = time.monotonic()
         step = max(0.02, min(0.5, config.collective_timeout / 8))
         if now - self.looked < step:
@@ -145,8 +167,8 @@ class _Work:
 
 
 def _processor_seconds() -> float | None:
-    """Processor time of all threads that are not Python's; None when one of them runs at this moment."""
-    ours = {str(t.native_id) for t in threading.enumerate()}
+    """Processor time of all threads that are not Python's and do not wait; None when one of them runs at this moment."""
+    ours = {str(t.native_id) for t in threading.enumerate()} | set(map(str, _waiting))
     try:
         threads = os.listdir("/proc/self/task")
     except (

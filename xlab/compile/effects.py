@@ -170,7 +170,8 @@ def run(executable, args) -> list:
             executable.native,
             [*tokens, *args],
             handlers,
-            needs_serial_launch=executable.needs_serial_launch,
+            # What callbacks of several devices start may come after their own program: that is seen where each has its turn.
+            needs_serial_launch=len(devices) > 1,
             describe=executable.describe_stuck,
         )
     except failures.RuntimeFailure as e:

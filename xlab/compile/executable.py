@@ -17,7 +17,7 @@ import numpy as np
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
-from xlab.backend import caches, module_passes
+from xlab.backend import caches, calling, module_passes
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.pytree import dispatch_registry
@@ -137,7 +137,7 @@ class Executable:
         if self.needs_serial_launch and not self.across_processes:
             self.describe_stuck = divergence.watched(closed, self.name, self.devices)
         for callback in self.callbacks:
-            callback.continues_after_failure = self.needs_serial_launch
+            callback.joint, callback.continues_after_failure = several, self.needs_serial_launch
         consts = self._bind_shardings() if several else self._bind_to_one_device()
         if not is_unlisted():
             if config.distributed_debug:
@@ -401,6 +401,7 @@ class Executable:
 
     def _start(self, args) -> list:
         """Runs on arrays that already have the program's input shardings."""
+        calling.check(len(self.devices))
         if self.donated:
             donation.check_apart(self.name, args, self.donated, self._kept_names)
         given = [*self.consts, *args] if self.consts else args

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
-from xlab.backend import failures
+from xlab.backend import calling, failures
 from xlab.backend.client import default_device
 from xlab.backend.transfer_guards import explicit_transfer
 from xlab.compile.placement import default_sharding, place, put_host
@@ -132,17 +132,14 @@ def results(values: Sequence[np.ndarray], avals: Sequence, sharding=None) -> lis
 
 
 @contextmanager
-def _called():
+def _called(joint: bool = False):
     """A callback may use the runtime: concretely, whatever this thread was tracing, and without waiting for its own program."""
-    _arrays.called_back.enter()
-    try:
+    with calling.inside(joint):
         if state.trace is EVAL:
             yield
         else:
             with set_trace(EVAL):
                 yield
-    finally:
-        _arrays.called_back.leave()
 
 
 def _failed(callback: FlatCallback, where: str, error: BaseException) -> tuple[str, str]:
@@ -163,7 +160,7 @@ def call_eagerly(
 ) -> list[np.ndarray]:
     """Runs the callback eagerly on concrete values; its exception becomes the cause of the error."""
     try:
-        with _called():
+        with calling.eagerly(), _called():
             outs = callback(*args)
         return check_results(callback, outs, result_avals, config.enable_x64)
     except Exception as e:
@@ -183,7 +180,7 @@ def _report(callback: FlatCallback, error: BaseException) -> None:
 
 
 class HostCall:
-    """What the compiled program calls: host arrays in, host arrays out, on a thread of the runtime.
+    """What the compiled program, which is `joint` if it has several devices, calls: host arrays in, host arrays out, on a thread of the runtime.
 
     In a program whose devices wait for one another, a device that stopped would keep the others waiting until the runtime
     ends the process. There (`continues_after_failure`) a failed call gives zeros, and the failure is kept for the end of the run.
@@ -194,6 +191,7 @@ class HostCall:
         "callback",
         "continues_after_failure",
         "failures",
+        "joint",
         "ordered",
         "result_avals",
         "where",
@@ -203,14 +201,14 @@ class HostCall:
     def __init__(self, callback: FlatCallback, avals_in, result_avals, ordered: bool, where: str):
         self.callback, self.avals_in, self.result_avals = callback, avals_in, result_avals
         self.ordered, self.where, self.x64 = ordered, where, config.enable_x64
-        self.continues_after_failure, self.failures = False, []
+        self.joint, self.continues_after_failure, self.failures = False, False, []
 
     def __call__(self, *given):
         if self.ordered:
             given = given[1:]
         try:
             values = [_from_host(v, a) for v, a in zip(given, self.avals_in)]
-            with _called():
+            with _called(self.joint):
                 outs = self.callback(*values)
             outs = check_results(self.callback, outs, self.result_avals, self.x64)
         except BaseException as e:
