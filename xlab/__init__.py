@@ -4,6 +4,7 @@ Every public name, by the module that defines it. Names are imported when they a
 little more than jaxlib itself.
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
 
 from xlab.collector import paused as _paused
@@ -114,3 +115,9 @@ def load_ipython_extension(shell):
 def unload_ipython_extension(shell):
     """`%unload_ext xlab`: takes them back."""
     _import_module("xlab.notebook").unload_ipython_extension(shell)
+
+
+if (
+    "marimo" in _sys.modules
+):  # its notebooks load no extension: what has a view shows it from here on
+    _import_module("xlab.notebook")

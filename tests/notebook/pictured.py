@@ -117,7 +117,22 @@ def _times(part: Report, times: int) -> Report:
         layouts=moved(part.layouts),
         transfers=moved(part.transfers),
         findings=moved(part.findings),
-        memory=tuple(m.replace(buffers=moved(m.buffers)) for m in part.memory),
+        memory=tuple(
+            m.replace(buffers=_in_turn(moved(m.buffers), len(m.buffers))) for m in part.memory
+        ),
+    )
+
+
+def _in_turn(buffers, count: int):
+    """Buffers of a program and, after them, those of the next part: temporaries in its turn, all else during the whole."""
+    steps = 1 + max(b.end for b in buffers)
+    far = max(b.offset + b.size for b in buffers)
+    last = steps * len(buffers) // count - 1
+    return tuple(
+        b.replace(start=b.start + n // count * steps, end=b.end + n // count * steps)
+        if b.kind == "temporary"
+        else b.replace(start=0, end=last, offset=b.offset + n // count * far)
+        for n, b in enumerate(buffers)
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import json
 import shutil
 import sys
 import tempfile
@@ -71,12 +72,16 @@ def payloads(records: Mapping[Any, Record], views: Sequence[str] = ()) -> dict[s
     named = {view.name: (view, records[view.record_type]) for view in VIEWS}
     named["error"] = (named["report"][0], failed(records[Report]))
     return {
-        name: pages.script_json(
-            {k: v for k, v in view.payload(record).items() if k in ("view", "tree", "data")}
-        )
+        name: _sent(view.payload(record))
         for name, (view, record) in named.items()
         if not views or name in views
     }
+
+
+def _sent(payload: Mapping[str, Any]) -> str:
+    """A payload as a live output is sent it."""
+    packed = pages.packed_data(payload)
+    return json.dumps({"view": payload["view"], "tree": payload["tree"], "packed": packed})
 
 
 def shots(

@@ -215,7 +215,6 @@ marimo.output = types.SimpleNamespace(append=shown.append)
 sys.modules["marimo"] = marimo
 import xlab
 from xlab import numpy as jnp, observe
-from xlab.notebook import show
 from xlab.sharding import AxisType, NamedSharding, PartitionSpec as P
 mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
 x = xlab.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("data")))
@@ -226,6 +225,7 @@ for value in (mesh, NamedSharding(mesh, P("data")), x, jaxpr, xlab.jit(jnp.sin).
     assert "srcdoc=" in data and data.count('"') == 6 and data.endswith("></iframe>")
 assert jnp.ones(3)._mime_() == ("text/plain", repr(jnp.ones(3)))
 assert observe.layout(x).mesh._mime_()[0] == "text/html" and observe.layout(x).type._mime_()[0] == "text/plain"
+from xlab.notebook import show
 show(mesh)
 show(observe.layout(x))
 assert [type(record).__name__ for record in shown] == ["MeshInfo", "ArrayLayout"]

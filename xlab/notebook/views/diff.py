@@ -103,7 +103,7 @@ class DiffView(View):
         different = sum(p.state not in ("same", "placed") for p in record.pairs)
         placed = sum(p.state == "placed" for p in record.pairs)
         said = [
-            f"{plural(different, 'line')} of {len(record.pairs)} differ{'s' if different == 1 else ''}"
+            f"{plural(different, 'line')} of {len(record.pairs):,} differ{'s' if different == 1 else ''}"
             if different
             else "the same program",
             f"{plural(placed, 'value')} {'lies' if placed == 1 else 'lie'} on the devices otherwise"

@@ -57,11 +57,11 @@ const root=document.querySelector(".xl");
 try{
 const frame=window.frameElement,host=parent!==window&&parent.document.body;
 const look=()=>{
-root.dataset.theme=host.dataset.jpThemeLight==="false"?"dark":"light";
+root.dataset.theme=host.matches("[data-jp-theme-light=false],.dark")?"dark":"light";
 const from=getComputedStyle(host);
 for(const n of ["layout-color0","layout-color1","ui-font-color1","ui-font-color2","border-color2","ui-font-family","code-font-family"])root.style.setProperty("--jp-"+n,from.getPropertyValue("--jp-"+n));
 document.body.style.background=from.getPropertyValue("--jp-layout-color0");};
-if(host&&host.dataset.jpThemeLight){look();new MutationObserver(look).observe(host,{attributes:true,attributeFilter:["data-jp-theme-light"]});}
+if(host&&host.matches("[data-jp-theme-light],.dark,.light")){look();new MutationObserver(look).observe(host,{attributes:true,attributeFilter:["data-jp-theme-light","class"]});}
 if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingClientRect().height)+"px";}).observe(root);
 }catch{root.dataset.frame="foreign";
 new ResizeObserver(()=>parent.postMessage({xlabHeight:Math.ceil(root.getBoundingClientRect().height)},"*")).observe(root);}

@@ -18,11 +18,11 @@ export function followTheme(root, bin) {
     host = document.body;
   }
   const look = () => {
-    // JupyterLab says it in an attribute of the body, VS Code in a class, Colab in an attribute of the root.
+    // JupyterLab says it in an attribute of the body, VS Code and marimo in a class, Colab in an attribute of the root.
     const light = host.dataset.jpThemeLight;
     const dark = light === "false" || host.classList.contains("vscode-dark") || host.classList.contains("dark") || host.closest("[theme=dark]");
     if (dark) root.dataset.theme = "dark";
-    else if (light === "true" || host.classList.contains("vscode-light") || host.closest("[theme=light]")) root.dataset.theme = "light";
+    else if (light === "true" || host.classList.contains("vscode-light") || host.classList.contains("light") || host.closest("[theme=light]")) root.dataset.theme = "light";
     if (host !== document.body && light) hostColors(root, host);
   };
   look();
