@@ -40,7 +40,11 @@ class Structure:
     def __init__(self, root: Call):
         self.calls: list[Call] = []
         self.parents: list[int] = []
-        self._places: dict[int, list[Place]] = {}
+        self._passes: list[
+            tuple[Place, Place]
+        ] = []  # one record for each, so that they are compared at once
+        self._places: dict[int, Place] = {}
+        self._others: dict[int, list[Place]] = {}  # of programs that are called at several places
         self._chains: dict[int, tuple[int, ...]] = {}
         self._add(root)
         self.two_sided = [False] * len(self.calls)
@@ -57,9 +61,13 @@ class Structure:
             number = len(self.calls)
             self.calls.append(call)
             self.parents.append(parent)
+            forward, back = Place(number, False), Place(number, True)
+            self._passes.append((forward, back))
             backward = set(call.backward)
             for e in call.equations:
-                self._places.setdefault(e, []).append(Place(number, e in backward))
+                place = back if e in backward else forward
+                if self._places.setdefault(e, place) is not place:
+                    self._others.setdefault(e, []).append(place)
             todo += [(child, number) for child in reversed(call.children)]
 
     def chain(self, call: int) -> tuple[int, ...]:
@@ -72,12 +80,18 @@ class Structure:
 
     def at(self, equation: int, around: Place | None = None) -> Place:
         """Where an equation stands. One of a program inside of another equation stands where that does, or in what is called there."""
-        outer = around or Place(0, False)
-        prefix = self.chain(outer.call)
-        for place in self._places.get(equation, ()):
+        if around is None or around == (0, False):
+            return self._places.get(equation, self._passes[0][0])
+        prefix = self.chain(around.call)
+        first = self._places.get(equation)
+        for place in (first, *self._others.get(equation, ())) if first is not None else ():
             if self.chain(place.call)[: len(prefix)] == prefix:
-                return Place(place.call, place.backward or outer.backward)
-        return outer
+                return self.place(place.call, place.backward or around.backward)
+        return around
+
+    def place(self, call: int, backward: bool) -> Place:
+        """A call in one of its passes."""
+        return self._passes[call][backward]
 
     def words(self, place: Place) -> str:
         """`forward` or `backward`; nothing for what has one pass alone."""
@@ -163,12 +177,13 @@ class _Fold:
         chains = {place: self.s.chain(place.call) for place in dict.fromkeys(self.places[start:end])}  # fmt: skip
         # What stands in the call itself has no heading of its own.
         below = {
-            p: Place(c[level], p.backward) if len(c) > level else None for p, c in chains.items()
+            p: self.s.place(c[level], p.backward) if len(c) > level else None
+            for p, c in chains.items()
         }
         runs: list[tuple[Place, int, int]] = []
         n = start
-        for place, same in itertools.groupby(below[p] for p in self.places[start:end]):
-            first, n = n, n + sum(1 for _ in same)
+        for place, same in itertools.groupby(map(below.get, self.places[start:end])):
+            first, n = n, n + len(list(same))
             if place is not None:
                 runs.append((place, first, n))
         if len(runs) == 1 and runs[0][1:] == (start, end):
