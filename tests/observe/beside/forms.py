@@ -165,7 +165,7 @@ def section_kept():
         made.append(observe.report(session))
     first, second = made
     return [
-        first.programs[0] is second.programs[0],
+        first.programs[0].equations is second.programs[0].equations,
         first.memory[0] is second.memory[0],
         [n.text for n in second.notices].count(first.programs[0].made_by),
     ]
@@ -325,6 +325,26 @@ def section_examples():
         sines = [e.id for e, _ in p.walk() if e.primitive == "sin"]
         kinds = [e.primitive for e, _ in p.walk()]
         found[name] = [observe.Stepper(f, *args).compared(), "reduce_or" in kinds and "select_n" in kinds, bool(sines) and set(sines) <= linked]  # fmt: skip
+    return found
+
+
+def section_mapped():
+    """What `jax.pmap` returns, which JAX gives no `trace`, and a `shard_map` of arrays that nobody has placed."""
+    x = jnp.arange(16.0).reshape(8, 2)
+    mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+    calls = {
+        "pmap": (jax.pmap(lambda x, y: (lax.psum(x, "i") * y, x), axis_name="i"), x, x),
+        "pmap static": (jax.pmap(lambda x, n: x * n, static_broadcasted_argnums=1), x, 3),
+        "shard_map": (jax.jit(jax.shard_map(lambda x: lax.psum(x, "i") * x, mesh=mesh, in_specs=P("i"), out_specs=P("i"))), x),
+    }  # fmt: skip
+    found = {}
+    for name, (f, *args) in calls.items():
+        with observe.record() as session:
+            JaxFunction(f)(*args)
+        (p,) = observe.report(session).programs
+        transfers = [t.kind for t in observe.transfers(f, *args)]
+        kinds = [e.primitive for e, _ in p.walk()]
+        found[name] = [p.made_by, observe.Stepper(f, *args).compared(), transfers, "shard_map" in kinds, observe.time(f, *args, repeat=2).runs]  # fmt: skip
     return found
 
 

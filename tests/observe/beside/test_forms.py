@@ -88,6 +88,16 @@ def test_loops_that_end_at_another_turn_for_each_example(seen, name):
     assert said.endswith(EQUAL) and masked and linked
 
 
+@pytest.mark.parametrize(
+    ("name", "moves"),
+    [("pmap", ["all_reduce"]), ("pmap static", []), ("shard_map", ["all_reduce"])],
+)
+def test_what_is_mapped_over_devices(seen, name, moves):
+    by, said, transfers, inside, runs = seen["mapped"][name]
+    assert by == TRACED and said.endswith(EQUAL)
+    assert transfers == moves and inside and runs == 2
+
+
 def test_records_are_made_once(seen):
     assert seen["kept"] == [True, True, 1]
 

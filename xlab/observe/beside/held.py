@@ -111,8 +111,12 @@ def our_held_of(what: Any, args: tuple, kwargs: dict[str, Any]) -> Held:
 
 
 def _holds_numbers(what: Any) -> bool:
-    library = type(what).__module__.partition(".")[0]
-    return library in HOLD_NUMBERS and own(what, "lower") is not None
+    lower = own(what, "lower")
+    if lower is None:
+        return False
+    # Of what `jax.pmap` returns, which has no `trace`, a number can only be an argument that it holds too.
+    mapped = own(what, "trace") is None and (lower.__module__ or "").startswith("jax.")
+    return mapped or type(what).__module__.partition(".")[0] in HOLD_NUMBERS
 
 
 def without(what: Callable, held: Held) -> Callable:

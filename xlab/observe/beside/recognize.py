@@ -45,9 +45,9 @@ def kind_of(what: Any) -> str:
         return name
     # Functions of both packages have it, on objects of the same classes: whose it is decides.
     lower = own(what, "lower")
-    return (
-        "jit" if getattr(lower, "__module__", None) and lower.__module__.startswith("jax.") else ""
-    )
+    jitted = getattr(lower, "__module__", None) and lower.__module__.startswith("jax.")
+    # What `jax.pmap` returns has no `trace`, and is traced as any other function.
+    return "jit" if jitted and own(what, "trace") is not None else ""
 
 
 def is_stage(what: Any) -> bool:

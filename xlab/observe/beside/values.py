@@ -177,7 +177,10 @@ def array(x: Any) -> Any:
         where = None
     if x.dtype == jax().dtypes.float0:
         return np.zeros(x.shape, dtypes.float0)
-    return device_put(np.asarray(x), where) if where is not None else np.asarray(x)
+    if where is None:
+        return np.asarray(x)
+    # What nobody has placed is moved to where a program runs, as by JAX.
+    return device_put(np.asarray(x), where if x.committed else None)
 
 
 def back(x: Any) -> Any:
