@@ -167,3 +167,16 @@ def test_a_cell_that_is_busy_takes_no_widget_away(monkeypatch):
     asyncio.run(live())
     assert widget.is_open
     widget.close()
+
+
+def test_which_inputs_are_read_is_asked_once(monkeypatch):
+    """And not of every input: a train step of 100,000 equations has thousands of them."""
+    asked = []
+    unused = r.Program.unused.fget
+    monkeypatch.setattr(r.Program, "unused", property(lambda p: asked.append(1) or unused(p)))
+    made = r.Type("f32", (2,))
+    inputs = tuple(r.Variable(f"v{i}", made) for i in range(50))
+    program = r.Program("many", inputs, ("v0",))
+    said = view_for(program).payload(program)
+    assert "(not used)" in str(said)
+    assert len(asked) < 5

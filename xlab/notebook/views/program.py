@@ -212,12 +212,13 @@ def _columns(program: Program) -> dict[str, Any]:
     results: list[list[int]] = []
     if program.effects:
         row(f"effects {', '.join(program.effects)}", -1, 0)
+    unused = set(program.unused)
     for word, variables in (("in ", program.inputs), ("const ", program.constants)):
         for v in variables:
             row(
                 f"{word} {v.name}:{v.type.text}"
                 + (f"  {v.note}" if v.note and v.note != v.name else "")
-                + ("  (not used)" if word == "in " and v.name in program.unused else ""),
+                + ("  (not used)" if word == "in " and v.name in unused else ""),
                 -1,
                 0,
             )
