@@ -141,6 +141,7 @@ class Heading(NamedTuple):
 def headings(program: Program, s: Structure, around: Place | None = None) -> Heading:
     """A program's own equations under headings; `around` is where the equation that holds it stands.
 
+    >>> from xlab.observe.records.program import Equation
     >>> block = lambda at: [Equation(at + i, op) for i, op in enumerate(("dot", "add", "tanh", "mul"))]
     >>> calls = Call("f", equations=(8,), children=(Call("block", calls=2, equations=tuple(range(8))),))
     >>> made = headings(Program("f", equations=(*block(0), *block(4), Equation(8, "sum")), calls=calls), Structure(calls))
