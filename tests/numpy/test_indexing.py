@@ -125,6 +125,31 @@ def test_every_update(op, expected):
     np.testing.assert_allclose(getattr(x.at[1], op)(3.0), [2, expected, 2], rtol=1e-6)
 
 
+@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_extrema_of_complex_numbers_compare_real_parts_first(op, dtype):
+    choose = {"max": max, "min": min}[op]
+    with xlab.enable_x64(dtype == np.complex128):
+        x = np.array([1 + 2j, 3 - 1j, -2, 1 + 5j], dtype)
+        given, where = np.array([1 + 3j, 3 - 2j, 4 + 1j, 1 + 1j], dtype), [0, 1, 1, 3]
+        expected = x.copy()
+        for i, v in zip(where, given):
+            expected[i] = choose(expected[i], v, key=lambda z: (z.real, z.imag))
+
+        def update(x, given):
+            return getattr(x.at[jnp.array(where)], op)(given)
+
+        for f in (update, xlab.jit(update)):
+            out = f(jnp.asarray(x), given)
+            assert out.dtype == dtype
+            np.testing.assert_array_equal(out, expected)
+        stacked = xlab.vmap(update)(jnp.stack([x, x + 1]), np.stack([given, given + 1]))
+        np.testing.assert_array_equal(stacked, [expected, expected + 1])
+        kept = (expected == x).astype(dtype)  # no two are equal here
+        _, back = xlab.vjp(lambda x: update(x, given), jnp.asarray(x))
+        np.testing.assert_array_equal(back(jnp.ones(4, dtype))[0], kept)
+
+
 def test_apply():
     np.testing.assert_array_equal(
         jnp.arange(4.0).at[jnp.array([1, 3, 3])].apply(lambda v: v * 10), [0, 10, 2, 300]

@@ -122,3 +122,23 @@ def test_roll_by_a_narrow_integer_of_a_longer_array(dtype):
     for n in (300, 70_000):
         shift = jnp.asarray(100, dtype)
         np.testing.assert_array_equal(jnp.roll(jnp.arange(n), shift), np.roll(np.arange(n), 100))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
+@pytest.mark.parametrize("ends", [300, -5, (300, -200), 1e10, -1.7, 70000.5])
+def test_ramps_start_from_ends_that_their_values_cannot_reach(dtype, ends):
+    limits = np.iinfo(dtype)
+    x = np.array([0, 1, 2], dtype)
+    first, last = np.broadcast_to(ends, 2).astype(np.float64)
+    ramps = [
+        np.linspace(first, 0, 4, endpoint=False),
+        np.linspace(last, 2, 4, endpoint=False)[::-1],
+    ]
+    before, after = (np.clip(np.floor(r), limits.min, limits.max).astype(np.int64) for r in ramps)
+    for pad in (jnp.pad, xlab.jit(jnp.pad, static_argnames=("pad_width", "mode", "end_values"))):
+        out = pad(x, pad_width=4, mode="linear_ramp", end_values=ends)
+        assert out.dtype == dtype
+        # float32 may miss a whole number by one step, and the largest int32 by its own.
+        np.testing.assert_allclose(out[:4], before, atol=1, rtol=1e-6)
+        np.testing.assert_allclose(out[-4:], after, atol=1, rtol=1e-6)
+        np.testing.assert_array_equal(out[4:7], x)

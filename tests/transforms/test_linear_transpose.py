@@ -19,6 +19,21 @@ FUNCTIONS = {
     "scan": lambda x: lax.scan(lambda c, a: (c + a, c + 2 * a), x[0], x)[1],
     "narrower": lambda x: x.astype(np.int8) * np.int8(2),
     "cond": lambda x: lax.cond(True, lambda x: x * 5, lambda x: x, x),
+    "cond_with_floats": lambda x: lax.cond(
+        jnp.array(1) > 0, lambda x: (x * 2.0).astype(int), lambda x: x * 3, x
+    ),
+    "cond_of_floats": lambda x: lax.cond(
+        jnp.array(1) > 0,
+        lambda x: (x * 2.0).astype(int),
+        lambda x: x.astype(int) * 3,
+        x.astype(float),
+    ),
+    "cond_of_floats_multiplied": lambda x: lax.cond(
+        jnp.array(0) > 0,
+        lambda x: (x * 2.0).astype(int),
+        lambda x: x.astype(int) * 3,
+        x.astype(float),
+    ),
 }
 
 

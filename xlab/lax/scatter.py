@@ -22,7 +22,7 @@ from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.interpreters.mlir.values import dims_text, physical_aval
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
-from xlab.lax.arithmetic import add_p, max_p, min_p, mul_p, sub_p
+from xlab.lax.arithmetic import add_p, complex_extremum, max_p, min_p, mul_p, sub_p
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full
 from xlab.lax.device_put import in_memory
@@ -538,7 +538,10 @@ def _scatter_lowering(op: str | None, clipped):
         )
         scalar = mlir.tensor_type(src.update(shape=(), weak_type=False))
         a, b = ctx.fresh(), ctx.fresh()
-        if op is not None:
+        of_parts = op in ("stablehlo.maximum", "stablehlo.minimum") and _e.complexes(src.dtype)
+        if of_parts:  # the native operation does not know complex numbers
+            body = ""
+        elif op is not None:
             c = ctx.fresh()
             body = f"      {c} = {op} {a}, {b} : {scalar}\n      stablehlo.return {c} : {scalar}\n    }}"
         elif update_jaxpr is None:
@@ -547,12 +550,19 @@ def _scatter_lowering(op: str | None, clipped):
             body = ctx.region(
                 lambda inner, args: inner.jaxpr(update_jaxpr, args), [a, b], types_out=[scalar]
             )[2:]
+        region = f"{{\n    ^bb0({a}: {scalar}, {b}: {scalar}):\n{body}"
+        if of_parts:
+            plain = src.update(shape=(), weak_type=False)
+            region = ctx.block(
+                [scalar, scalar],
+                lambda names: [complex_extremum(ctx, op, *names, plain)],
+                [scalar],
+            )
         t = mlir.tensor_type(src)
         return ctx.op(
             f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{scatter_dimension_numbers = {numbers}, '
             f"indices_are_sorted = {str(indices_are_sorted).lower()}, "
-            f"unique_indices = {str(unique_indices).lower()}}}> ({{\n"
-            f"    ^bb0({a}: {scalar}, {b}: {scalar}):\n{body}) : "
+            f"unique_indices = {str(unique_indices).lower()}}}> ({region}) : "
             f"({t}, {ctx.type_in(1)}, {mlir.tensor_type(ups)}) -> {t}"
         )
 
@@ -585,8 +595,8 @@ scatter_add_p.linear_in_unreduced = ((0, 2),)
 scatter_sub_p = _family("scatter-sub", _e.numeric, sub_p, "stablehlo.subtract")
 scatter_sub_p.linear_in_unreduced = ((0, 2),)
 scatter_mul_p = _family("scatter-mul", _e.numeric, mul_p, "stablehlo.multiply")
-scatter_min_p = _family("scatter-min", _e.ordered, min_p, "stablehlo.minimum")
-scatter_max_p = _family("scatter-max", _e.ordered, max_p, "stablehlo.maximum")
+scatter_min_p = _family("scatter-min", _e.sortable, min_p, "stablehlo.minimum")
+scatter_max_p = _family("scatter-max", _e.sortable, max_p, "stablehlo.maximum")
 
 
 def _scatter_cost(avals_in, avals_out, **_):

@@ -221,9 +221,10 @@ def _ramp(array, value, widths):
 
     x = as_array(array)
     value = _values(value) if isinstance(value, (tuple, list)) else value
-    ends = lax.broadcast_in_dim(
-        cast_operand(value, x.dtype), (x.ndim, 2), range(2 - ndim_of(value), 2)
-    )
+    # Ends that integers cannot hold are kept, since the ramp starts from them: its own values are cut off where they leave the range.
+    whole = dtypes.issubdtype(x.dtype, np.integer) or x.dtype == bool
+    value = as_array(value) if whole else cast_operand(value, x.dtype)
+    ends = lax.broadcast_in_dim(value, (x.ndim, 2), range(2 - ndim_of(value), 2))
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
         edges = [lax.squeeze(_cut(x, i, i + 1, axis), (axis,)) for i in (0, n - 1)]

@@ -37,6 +37,7 @@ from xlab.interpreters.ad.transpose import (
     deflinear,
     deflinear2,
     get_primitive_transpose,
+    has_integers,
     is_undefined_primal,
     open_cotangents,
     primitive_transposes,
@@ -48,7 +49,7 @@ from xlab.interpreters.ad.transpose import (
 __all__ = [
     "JVPTrace", "JVPTracer", "RefCotangent", "SymbolicZero", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "answers_zeros", "backward_pass",
     "check_one_side", "collecting", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "drop_zeros", "get_primitive_transpose",
-    "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "nonzero_mask", "not_differentiable", "open_cotangents",
+    "has_integers", "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "nonzero_mask", "not_differentiable", "open_cotangents",
     "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "set_reshard", "transpose_jaxpr",
     "zeros_like_aval",
 ]  # fmt: skip

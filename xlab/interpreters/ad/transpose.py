@@ -267,8 +267,11 @@ def transpose_jaxpr(
     linear_in: Sequence[bool],
     nonzero_ct: Sequence[bool],
     refs: Sequence[bool] = (),
+    of_integers: bool = False,
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The program that maps non-linear inputs and nonzero cotangents to cotangents of the linear inputs.
+
+    `of_integers` says that cotangents of integers are integers: the program is part of one of integers alone.
 
     Inputs marked in `refs` are linear references; the new program takes in their place those that collect their cotangents.
     Returns it with the list of which linear inputs get a cotangent (the others stay zero).
@@ -279,17 +282,17 @@ def transpose_jaxpr(
         tuple(refs) if any(refs) else (),
     )
     return closed.memo(
-        ("transpose", linear_in, nonzero_ct, refs),
-        lambda: _transpose_jaxpr(closed, linear_in, nonzero_ct, refs),
+        ("transpose", linear_in, nonzero_ct, refs, of_integers),
+        lambda: _transpose_jaxpr(closed, linear_in, nonzero_ct, refs, of_integers),
     )
 
 
-def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
+def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs, of_integers):
     aux = {}
     values_in = [a for a, lin in zip(closed.in_avals, linear_in) if not lin]
     # Derivatives are linear in no integers: of those alone the function itself is transposed.
     linear = [a for a, lin in zip(closed.in_avals, linear_in) if lin]
-    whole = bool(linear) and all(map(_is_integer, linear))
+    whole = of_integers or (bool(linear) and all(map(_is_integer, linear)))
     cts_in = [
         a if whole and _is_integer(a) else a.to_tangent_aval().to_ct_aval()
         for a, nz in zip(closed.out_avals, nonzero_ct)
@@ -318,6 +321,11 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
 
 def _is_integer(aval) -> bool:
     return isinstance(aval, ShapedArray) and dtypes.issubdtype(aval.dtype, np.integer)
+
+
+def has_integers(cts: Sequence) -> bool:
+    """Whether cotangents are integers, as those of functions of integers alone."""
+    return any(type(ct) is not Zero and _is_integer(aval_of(ct)) for ct in cts)
 
 
 def collecting(primals, refs) -> list:

@@ -355,7 +355,8 @@ def _cond_transpose(cts, index, *ops, branches, **params):
     linear = [ad.is_undefined_primal(x) for x in ops]
     nonzero = ad.nonzero_mask(cts)
     refs, ops = ad.open_cotangents(ops)
-    transposed = [ad.transpose_jaxpr(b, linear, nonzero, refs) for b in branches]
+    of_integers = ad.has_integers(cts)
+    transposed = [ad.transpose_jaxpr(b, linear, nonzero, refs, of_integers) for b in branches]
     union = tuple(map(any, zip(*(nz for _, nz in transposed)))) if any(linear) else ()
     lin_avals = [
         a.to_tangent_aval().to_ct_aval() for a, lin in zip(branches[0].in_avals, linear) if lin
