@@ -133,17 +133,9 @@ def check(
         raise TypeError(
             f"{name} is compiled: it runs on concrete arrays, not under a transformation"
         )
-    called = [f"`{names[i]}`" if i < len(names) else f"`argument {i}`" for i in range(len(flat))]
+    check_types(name, executable.in_avals, names, flat)
+    called = _called(names, len(flat))
     wrong: list[tuple[str, str]] = []
-    for x, want, path in zip(flat, executable.in_avals, called):
-        got = aval_of(x)
-        if _placed_anywhere(got) is not _placed_anywhere(want):
-            wrong.append((path, f"compiled for {want.str_short()}, called with {got.str_short()}"))
-    if wrong:
-        raise TypeError(
-            f"{name} was called with arguments of other types than it was compiled for: {_together(wrong, len(flat))}. "
-            f"If a dtype is off by its width, compare enable_x64."
-        )
     kinds = set()
     asked = executable.lowered.in_layouts or (None,) * len(executable.kept)
     for i, s, layout in zip(executable.kept, executable.in_shardings, asked):
@@ -170,6 +162,25 @@ def check(
             f"{_together(wrong, len(flat))}. Move them with xlab.device_put(x, compiled.input_{'formats' if 'layouts' in kinds else 'shardings'}"
             f"...), or compile it for these"
         )
+
+
+def check_types(name: str, avals: Sequence, names: Sequence[str], flat: Sequence) -> None:
+    """Raises unless the values have the types that a program was made for."""
+    called = _called(names, len(flat))
+    wrong: list[tuple[str, str]] = []
+    for x, want, path in zip(flat, avals, called):
+        got = aval_of(x)
+        if _placed_anywhere(got) is not _placed_anywhere(want):
+            wrong.append((path, f"compiled for {want.str_short()}, called with {got.str_short()}"))
+    if wrong:
+        raise TypeError(
+            f"{name} was called with arguments of other types than it was compiled for: {_together(wrong, len(flat))}. "
+            f"If a dtype is off by its width, compare enable_x64."
+        )
+
+
+def _called(names: Sequence[str], count: int) -> list[str]:
+    return [f"`{names[i]}`" if i < len(names) else f"`argument {i}`" for i in range(count)]
 
 
 def _together(wrong: Sequence[tuple[str, str]], n: int) -> str:

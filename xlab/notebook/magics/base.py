@@ -16,6 +16,7 @@ from xlab.notebook import options
 from xlab.notebook.magics.arguments import Option
 from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.recognize import belongs_to_jax
+from xlab.observe.programs.stages import function_of
 from xlab.observe.programs.stages import jitted as _jitted
 
 
@@ -64,7 +65,9 @@ def _with_numbers(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
     `sampler(key, 20)` runs as it is written: what is shown of it takes no other number of steps.
     """
-    if own(fun, "lower") is not None or not callable(fun) or belongs_to_jax(fun, args, kwargs):
+    if function_of(fun) is not fun or own(fun, "lower") is not None or not callable(fun):
+        return fun
+    if belongs_to_jax(fun, args, kwargs):
         return fun
     try:
         given = inspect.signature(fun).bind(*args, **kwargs).arguments
@@ -112,9 +115,10 @@ def jitted(
         fun = _held.get(fun, fun)
     if not names:
         return _jitted(fun, shell.user_ns, args, kwargs)
-    if own(fun, "lower") is not None:
+    if own(fun, "lower") is not None or function_of(fun) is not fun:
         raise ValueError(
-            f"--static {static} is for a function that is not compiled yet; {getattr(fun, '__name__', fun)!r} is jitted, with its own static_argnames"
+            f"--static {static} is for a function that is not compiled yet; {getattr(fun, '__name__', type(fun).__name__)!r} is jitted, with its "
+            "own static_argnames"
         )
     if belongs_to_jax(fun, args, kwargs):
         return _of_static.get_or_make((fun, names), lambda: JaxFunction.of(fun, names))

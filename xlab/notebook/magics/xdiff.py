@@ -15,6 +15,8 @@ from xlab import observe
 from xlab.notebook import formatters, inputs, options
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import call_of, jitted
+from xlab.observe.programs.stage_function import StageFunction
+from xlab.observe.programs.stages import function_of
 from xlab.sharding import Mesh
 
 
@@ -58,7 +60,7 @@ class Xdiff(Magics):
             if specs:
                 args, kwargs = _placed(fun, args, kwargs, specs[n], options.mesh(given.mesh))
                 text = f"{text} with {specs[n]}"
-            elif kwargs:
+            elif kwargs and function_of(fun) is fun:
                 bound = inspect.signature(fun).bind(*args, **kwargs)
                 args, kwargs = bound.args, bound.kwargs
             compiled = jitted(self.shell, fun, None, args, kwargs)
@@ -92,7 +94,9 @@ def _is_call(text: str) -> bool:
 
 
 def _with(compiled: Any, kwargs: dict[str, Any]) -> Any:
-    """A jitted function with its keyword-only arguments given."""
+    """A jitted function with its keyword-only arguments given, or a stage with all that are by keyword."""
+    if isinstance(compiled, StageFunction):
+        return StageFunction(compiled.stage, kwargs)
     return xlab.jit(functools.partial(compiled, **kwargs))
 
 

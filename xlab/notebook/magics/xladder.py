@@ -14,6 +14,7 @@ from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of
 from xlab.observe.programs.ladder import RUNGS
+from xlab.observe.programs.stages import function_of
 
 
 def positions(example: str) -> Callable[[str], Any]:
@@ -64,7 +65,12 @@ class Xladder(Magics):
         )
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xladder")
         made = observe.ladder(
-            fun, *args, rungs=rungs, argnums=given.argnums, in_axes=given.in_axes, **kwargs
+            function_of(fun),
+            *args,
+            rungs=rungs,
+            argnums=given.argnums,
+            in_axes=given.in_axes,
+            **kwargs,
         )
         if given.rungs is not None and len(made.rungs) == 1:
             raise ValueError("; ".join(f"{name}: {why}" for name, why in made.left_out))

@@ -13,6 +13,7 @@ from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.notebook.recording import recording, show_report
 from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.stage_function import StageFunction
 from xlab.observe.programs.stages import fresh
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
@@ -59,7 +60,9 @@ class Xtime(Magics):
         run.session.measured = [
             t.replace(cold_us=first, note="")
             if anew and t.cold_us is None
-            else t.replace(note=f"{t.note}; %xtime --cold measures anew" if t.note else "")
+            else t.replace(note=f"{t.note}; %xtime --cold measures anew")
+            if t.note and not isinstance(compiled, StageFunction)
+            else t
             for t in run.session.measured
         ]
         show_report(run, _PARTS, opens="timeline" if given.profile else "timings")

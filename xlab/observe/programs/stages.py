@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from xlab import events
 from xlab.backend import caches, compiling
 from xlab.backend import partitioning as _partitioning
 from xlab.backend import propagation as _propagation
@@ -27,6 +28,7 @@ from xlab.core.jaxpr import (
     Jaxpr,
     JaxprEqn,
     Var,
+    jaxpr_as_fun,
     number_equations,
     open_jaxpr,
     subjaxprs_of_params,
@@ -36,6 +38,7 @@ from xlab.observe.beside.calls import JaxExecutable, JaxFunction, JaxProgram, pr
 from xlab.observe.beside.held import our_held_of, without
 from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
 from xlab.observe.programs import hlo, names
+from xlab.observe.programs.stage_function import StageFunction
 
 # Where the compiler's words are about.
 _PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')
@@ -63,6 +66,7 @@ class ProgramStages:
         beside: JaxProgram | None = None,
     ):
         self.closed, self.name = closed, name
+        self._compiled_by: Callable[[], Executable] | None = None
         self.beside = beside  # what JAX traced, lowers and compiles
         # The jitted function it was traced from, with the structure of its arguments, where these are known.
         self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
@@ -94,7 +98,9 @@ class ProgramStages:
     def executable(self) -> Executable:
         if self._executable is None:
             traced = self._traced
-            if self.beside is not None:
+            if self._compiled_by is not None:
+                self._executable = self._compiled_by()
+            elif self.beside is not None:
                 self._executable = self.beside.executable
                 self._lowered = self._executable.lowered
             elif traced is not None and not any(
@@ -299,8 +305,11 @@ def jitted(
     stays as it is.
 
     A new one is cached per named function, so that a second view does not compile again. `names` are those of the
-    function's module where none are given.
+    function's module where none are given. A stage is called as it is, a jaxpr is compiled.
     """
+    fun = function_of(fun)
+    if isinstance(fun, StageFunction):
+        return fun
     if belongs_to_jax(fun, args, kwargs):
         return fun if isinstance(fun, JaxFunction) else JaxFunction(fun)
     if own(fun, "lower") is not None:
@@ -343,6 +352,30 @@ class HoldingJit:
         return made, *held.dynamic(args, kwargs)
 
 
+# By the ids of jaxprs, which their jits keep alive.
+_of_jaxprs: caches.Latest[int, Any] = caches.Latest(64)
+caches.register(_of_jaxprs.clear)
+
+
+def function_of(what: Any) -> Any:
+    """What a call of a stage of ours, or of a jaxpr of ours, calls; anything else is given back.
+
+    >>> low = jit(lambda x: x + 1).lower(1.0)
+    >>> float(function_of(low)(2.0)), float(function_of(low.traced.jaxpr)(2.0)[0]), function_of(len) is len
+    (3.0, 3.0, True)
+    """
+    what = held_stage(what)
+    if isinstance(what, Traced | Lowered | Compiled):
+        return StageFunction(what)
+    if isinstance(what, Jaxpr | ClosedJaxpr):
+        closed = what if isinstance(what, ClosedJaxpr) else ClosedJaxpr(what, ())
+        name = closed.jaxpr.debug_info.name
+        return _of_jaxprs.get_or_make(
+            id(open_jaxpr(what)), lambda: jit(jaxpr_as_fun(closed), name=name)
+        )
+    return what
+
+
 def _for_view(fun: Any) -> Any:
     made = jit(fun)
     made._xlab_jit.for_view = True
@@ -356,6 +389,11 @@ def fresh(jitted: Any) -> Any:
     >>> int(fresh(f)(1)), fresh(f) is f
     (2, False)
     """
+    if isinstance(jitted, StageFunction):
+        raise TypeError(
+            f"{jitted.__name__} is a {type(jitted.stage).__name__}, whose function was traced before: for a cold call, measure that of the "
+            "function itself"
+        )
     if isinstance(jitted, JaxFunction):
         raise TypeError(
             f"{jitted.__name__} is compiled by JAX, which gives no fresh copy of a jitted function: for a cold call, run jax.clear_caches() "
@@ -408,6 +446,9 @@ def program_stages(
     if isinstance(what, ProgramStages):
         return what
     what = held_stage(what)
+    if isinstance(what, StageFunction):
+        what.check(args, kwargs)
+        return _of_function(what, as_traced)
     if belongs_to_jax(what, args, kwargs):
         return beside_stages(what, args, kwargs)
     stage = _stage(what, as_traced)
@@ -448,6 +489,9 @@ def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) 
     >>> traced_by(lambda x: x + 1, (1.0,)).jaxpr.in_avals
     [ShapedArray(float32[], weak_type=True)]
     """
+    if isinstance(fun, StageFunction):
+        fun.check(args, kwargs or {})
+        return fun.traced
     trace = own(fun, "trace")
     if trace is None and own(fun, "lower") is not None:
         return held_stage(fun.lower(*args, **(kwargs or {})))._traced
@@ -463,6 +507,24 @@ def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStag
         )
     found = program_of(what, args, kwargs)
     return ProgramStages(found.closed, found.name, beside=found)
+
+
+def _of_function(what: StageFunction, as_traced: bool) -> ProgramStages:
+    """The stages of a stage that is called; it is compiled once for all who look and for the call, and a recording hears of it."""
+
+    def compiled() -> Executable:
+        known = what.is_compiled
+        found = what.compiled._executable
+        if known:
+            events.emit("cache_hit", name=what.__name__, cache="memory", executable=found)
+        return found
+
+    if as_traced:
+        return program_stages(what.traced, as_traced=True)
+    made = _stage(what.stage if isinstance(what.stage, Compiled) else what.lowered, False)
+    assert made is not None
+    made._executable, made._compiled_by = None, compiled
+    return made
 
 
 def _stage(what: Any, as_traced: bool) -> ProgramStages | None:

@@ -12,12 +12,14 @@ from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.compile import launching
 from xlab.compile.history import ledger as _ledger
+from xlab.compile.stages import Compiled
 from xlab.compile.tracing import own
 from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.figures.plots import plot_phases
 from xlab.observe.programs.recorder import Session, active, is_eager, paused
+from xlab.observe.programs.stage_function import StageFunction
 from xlab.observe.records import Phase, Report, Timing
 from xlab.observe.records.processes import Processes
 from xlab.observe.records.timeline import Timeline
@@ -186,7 +188,8 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
         getattr(fun, "__name__", None)
         or getattr(getattr(fun, "_lowered", None), "name", "function")
     )
-    note = "compiled before" if not compiled and own(fun, "lower") is not None else ""
+    known = own(fun, "lower") is not None or isinstance(fun, Compiled | StageFunction)
+    note = "compiled before" if not compiled and known else ""
     made = Timing(
         name,
         first if compiled else None,

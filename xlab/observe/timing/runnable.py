@@ -13,6 +13,7 @@ from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from xlab.observe.beside.calls import JaxFunction, program_of
 from xlab.observe.beside.recognize import held_stage, is_stage
+from xlab.observe.programs.stage_function import StageFunction
 from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
 
 
@@ -31,6 +32,8 @@ def callable_of(what: Any, asker: str) -> Any:
     what = held_stage(what)
     if is_stage(what):
         return JaxFunction(what)
+    if isinstance(what, StageFunction):
+        return what.compiled if not what.given else what
     if isinstance(what, Traced):
         what = what.lower()
     if isinstance(what, Lowered):
