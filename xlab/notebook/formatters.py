@@ -45,6 +45,10 @@ def show(
         session = KernelSession(value)
         value, handlers = session.run, {**session.handlers(), **(handlers or {})}
     record = record_of(value, shape)
+    if _are_findings(value):
+        plain = plain or repr(
+            value
+        )  # the text of a report leaves out what differs between machines
     if collected is not None:
         collected.append(record)
         return
@@ -106,11 +110,30 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
         return observe.program(value)
     if isinstance(value, Machine):
         return observe.kernel_run(value)
+    if _are_findings(value):
+        return _found_report(value)
     if isinstance(value, (dict, list, tuple)) or not xlab.tree.all_leaves([value]):
         return observe.sharding_tree(value)
     raise TypeError(
         f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a pytree of arrays, a jaxpr, a stage of jit or "
         f"a kernel's machine; given {type(value).__name__}. For a function: show(observe.program(f, *args))."
+    )
+
+
+def _are_findings(value: Any) -> bool:
+    return isinstance(value, tuple) and type(value).__name__ == "Findings"
+
+
+def _found_report(found: Any) -> Any:
+    """What `observe.findings` returned, as a report of nothing else."""
+    from xlab.observe.records import Notice, Report
+
+    said = [found.made_by] * bool(found.made_by) + ["no findings"] * (not found)
+    return Report(
+        "findings",
+        findings=tuple(found),
+        patterns=found.patterns,
+        notices=tuple(Notice("info", words, "overview") for words in said),
     )
 
 

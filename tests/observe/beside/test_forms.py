@@ -79,7 +79,7 @@ def test_of_nothing_it_is_said_too(seen):
     e = seen["empty"]
     assert e["transfers"] == [f"{TRACED}\nnothing recorded", f"{TRACED}\n()"]
     assert e["findings"] == f"{TRACED}\nnothing recorded"
-    assert e["ours"] == ["", "()"]
+    assert e["ours"] == ["", "no findings"]
 
 
 @pytest.mark.parametrize("name", ["one", "two", "tangents", "in another"])

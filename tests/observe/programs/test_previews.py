@@ -146,6 +146,21 @@ def test_the_cell_magic(shell, capsys):
         assert isinstance(shell.user_ns["y"], xlab.Array) and collective in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["lookup", "gradient of lookup", "Explicit lookup"])
+def test_other_ways_to_look(shell, name):
+    """An experiment, a compiled program as the value of a cell, and an assertion of a test."""
+    f, *args = previews.PROGRAMS[name]()
+    f = xlab.jit(f)
+    tried = observe.Experiment(f, *args)
+    assert (tried.now().collectives and "table" in repr(tried)) or "t P(" in repr(tried)
+    observe.assert_collectives(f, args, allow={"all_reduce": 1})
+    with pytest.raises(AssertionError, match=r"gather \(line \d+\)"):
+        observe.assert_collectives(f, args)
+    shell.run_line_magic("load_ext", "xlab")
+    data, _ = shell.display_formatter.format(f.lower(*args).compile())
+    assert "all_reduce" in data["text/html"] or "all-reduce" in data["text/html"]
+
+
 # ------------------------------------------------------------------------------------------------ Fourier transforms
 
 

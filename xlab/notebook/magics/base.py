@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
 import weakref
 from typing import Any, NamedTuple
@@ -46,6 +47,8 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     file = f"<%{magic} in {number}>"
     shown_names[file] = f"In[{number}]"
     ast.increment_lineno(node, line - 1)
+    # Of no length and time, it is in no file: tracebacks read its lines here.
+    linecache.cache[file] = (0, None, [*"\n" * (line - 1), *text.splitlines(keepends=True)], file)
 
     def value(of: ast.expr) -> Any:
         return eval(compile(ast.Expression(of), file, "eval"), shell.user_ns)

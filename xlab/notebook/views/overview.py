@@ -326,13 +326,16 @@ def step_node(cost: StepCost, report: Report | None = None) -> Node:
 
 def overview_panel(report: Report) -> Node | None:
     """The Overview tab: of several programs the most expensive in full, of the others a line."""
-    if not report.costs or ended_before_a_program(report):
+    found = findings_node(report.findings, report.patterns, report.transfers)
+    if ended_before_a_program(report) or not (report.costs or report.findings or report.patterns):
         return None
+    if not report.costs:
+        return panel("overview", "Overview", found)
     first, *others = sorted(report.costs, key=lambda c: -c.us)
     return panel(
         "overview",
         "Overview",
-        findings_node(report.findings, report.patterns, report.transfers),
+        found,
         step_node(first, report),
         *(
             h(

@@ -16,8 +16,14 @@ from xlab.observe.overview.inspection import Inspection, kinds
 from xlab.observe.overview.patterns import known_patterns, patterns_of
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Transfer
-from xlab.observe.records.finding import Finding, Pattern, finding_line
-from xlab.observe.records.text import OneProgram
+from xlab.observe.records.finding import (
+    Finding,
+    Pattern,
+    finding_line,
+    pattern_text,
+    surprise_text,
+)
+from xlab.observe.records.text import OneProgram, signed
 from xlab.observe.sharding.transfers import TRIES
 from xlab.observe.sharding.transfers import transfers as _transfers
 
@@ -47,6 +53,17 @@ class Findings(OneProgram):
     collectives = 0
     surprises = 0
     known: Mapping[int, str] = {}
+
+    def __repr__(self) -> str:
+        """The findings, what is known by a name, and how many collectives surprise.
+
+        >>> Findings([Finding("unused argument", "`s` is given and not used")]), Findings()
+        (unused argument: `s` is given and not used, no findings)
+        """
+        lines = [finding_line(f) for f in self] or ["no findings"]
+        lines += [f"known: {pattern_text(p)}" for p in self.patterns]
+        lines += [surprise_text(self.collectives, self.surprises)] * bool(self.collectives)
+        return signed("\n".join(lines), self)
 
 
 def findings(

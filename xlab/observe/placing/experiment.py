@@ -18,7 +18,11 @@ from xlab.observe.records.machine import Machine
 from xlab.observe.records.whatif import Placement, Ranking, WhatIf
 from xlab.observe.sharding.experiment import BaseExperiment as _Experiment
 from xlab.observe.sharding.experiment import Spec
+from xlab.observe.sharding.reasons import spec_text
 from xlab.observe.timing.warm_runs import warm_us
+
+MOST_NAMED = 8
+"""Arguments that an experiment names."""
 
 
 class Experiment(_Experiment):
@@ -54,6 +58,21 @@ class Experiment(_Experiment):
         self.machine = _machine(machine)
         self._estimators: dict[tuple, Estimator] = {}
         self.call = ""
+
+    def __repr__(self) -> str:
+        """The program, its mesh, and where each argument lies; those of repeated layers are one.
+
+        >>> import numpy as np, xlab
+        >>> from xlab.sharding import NamedSharding, PartitionSpec as P
+        >>> from xlab.observe.sharding.experiment import mesh_of
+        >>> Experiment(xlab.jit(lambda x: x + 1, name="f"), xlab.device_put(np.ones(8), NamedSharding(mesh_of({"i": 1}), P("i"))))
+        Experiment(f over i=1: x P('i'))
+        """
+        groups = self.groups
+        lies = [f"{g.pattern} {spec_text(self.present(g.members[0]))}" for g in groups[:MOST_NAMED]]
+        lies += [f"{len(groups) - MOST_NAMED} more"] * (len(groups) > MOST_NAMED)
+        axes = " ".join(f"{name}={size}" for name, size in self.mesh.shape.items())
+        return f"Experiment({self.stages.name} over {axes}: {', '.join(lies)})"
 
     @property
     def groups(self) -> list[ArgumentGroup]:
