@@ -11,6 +11,7 @@ from tests.notebook.views import sample, sample_kernel
 from tests.notebook.views.each import full
 from tests.notebook.views.test_browser import visit
 from tests.observe import sample_programs as programs
+from xlab import numpy as jnp
 from xlab import observe
 from xlab.notebook.export import write_html
 from xlab.notebook.views import view_for
@@ -100,6 +101,47 @@ def test_a_figure_of_collectives_has_its_lines_and_its_labels(browser, tmp_path)
     edged = [t for t in texts if t.get("stroke", "none") != "none"]
     assert edged and all(t.get("paint-order") == "stroke" for t in edged)
     assert page.complaints == []
+    page.close()
+
+
+def places(root):
+    """The size of a figure, and of each text its words, its right end and its line."""
+    _, _, wide, tall = map(float, root.get("viewBox").split())
+    words = [t for t in root.iter(f"{SVG}text") if t.get("textLength")]
+    ends = [float(t.get("x")) + float(t.get("textLength")) for t in words]
+    return wide, tall, [(t.text, end, float(t.get("y"))) for t, end in zip(words, ends)]
+
+
+def test_controls_that_are_not_drawn_leave_no_room(browser, tmp_path):
+    """The bars above a run and below a collective, and the frame of its variables where it has few; the page is as it was."""
+    run = observe.Stepper(lambda x: jnp.sin(x) * 2, jnp.ones(3)).trace()
+    page = visit(browser, write_html(run, tmp_path / "run.html"))
+    page.wait_for_selector(".xl-live .xl-place")
+    before = page.locator(".xl-live").bounding_box()["height"]
+    root = ElementTree.fromstring(kept(page, "SVG, column").path().read_text())
+    _, tall, words = places(root)
+    lines = sorted(y for _, _, y in words)
+    assert lines[0] < 45 and tall - lines[-1] < 60, (lines[0], lines[-1], tall)
+    assert max(b - a for a, b in zip(lines, lines[1:])) < 60
+    page.locator(".xl-place").wait_for()
+    assert page.locator(".xl-live").bounding_box()["height"] == before
+    assert page.complaints == []
+    page.close()
+
+
+def test_no_column_of_a_table_is_cut(browser, tmp_path):
+    page = visit(browser, write_html(sample.report(), tmp_path / "r.html"))
+    page.wait_for_selector(".xl-live")
+    page.get_by_role("tab", name="Collectives").click()
+    for choice in ("SVG, column", "SVG, slide"):
+        root = ElementTree.fromstring(kept(page, choice).path().read_text())
+        wide, _, words = places(root)
+        last = max(end for text, end, _ in words if text.strip() == "line")
+        assert last < wide, (choice, last, wide)
+        for clip in root.iter(f"{SVG}clipPath"):
+            (box,) = clip
+            if float(box.get("x")) < 30:  # the table's
+                assert float(box.get("x")) + float(box.get("width")) > last - 1
     page.close()
 
 

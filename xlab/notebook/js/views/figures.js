@@ -7,6 +7,8 @@ import { definePanel } from "../kit/panels.js";
 export const figureSizes = { column: { inches: 3.3, layout: 460, dpi: 300 }, slide: { inches: 10, layout: 720, dpi: 150 } };
 
 const notDrawn = ".xl-save, button:not(.xl-rung-name), .xl-tl-bar, .xl-scrubber, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold:not(.xl-pick), .xl-tabs, .xl-defs, .xl-pricing, input, select, [hidden]";
+/** Bars of controls, which are not drawn: without them what is below moves up. */
+const controlBars = ".xl-transport, .xl-scrubber, .xl-player, .xl-pricing, .xl-tl-bar, .xl-save";
 const figureSpace = "http://www.w3.org/2000/svg";
 const lookOf = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "paint-order", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
 const borderSides = ["Top", "Right", "Bottom", "Left"];
@@ -128,15 +130,24 @@ export function figureOf(root, parts, size) {
   const { inches, layout } = figureSizes[size];
   const was = [root.dataset.theme, root.getAttribute("style"), document.body.dataset.jpThemeLight];
   const scrolled = document.scrollingElement?.scrollTop ?? 0;
+  const styled = [];
+  const style = (selector, values) => {
+    for (const el of parts.flatMap((p) => [...p.querySelectorAll(selector)])) {
+      styled.push([el, el.getAttribute("style")]);
+      for (const name in values) el.style.setProperty(name, values[name], "important");
+    }
+  };
   try {
+    style(controlBars, { display: "none" });
+    style(".xl-values", { height: "auto", "max-height": "440px" });
     root.dataset.theme = "light";
     if (was[2] !== undefined) document.body.dataset.jpThemeLight = "true";
     root.setAttribute("style", `width:${layout}px;max-width:none;--jp-layout-color0:#fff;--jp-layout-color1:#f5f7f9;--jp-ui-font-color1:#1b1f24;--jp-ui-font-color2:#5a6572;--jp-border-color2:#dde2e8;--vscode-editor-foreground:#1b1f24;--vscode-editor-background:#fff;${/--xl-hatch:[^;]*/.exec(was[1] ?? "")?.[0] ?? ""}`);
     // A table that is wider gets its room, at the price of smaller letters: a figure cannot be scrolled.
     // Once more, for with more room a table may have wider columns.
-    for (let width = layout, turn = 0; turn < 2; turn += 1) {
+    for (let width = layout, turn = 0; turn < 3; turn += 1) {
       const over = Math.max(0, ...parts.flatMap((p) => [...p.querySelectorAll(".xl-scroll")]).map((el) => el.scrollWidth - el.clientWidth));
-      if (over > 1) root.style.width = `${(width = Math.min(2 * layout, width + over))}px`;
+      if (over > 1) root.style.width = `${(width = Math.min(3 * layout, width + over))}px`;
     }
     const boxes = parts.map((p) => p.getBoundingClientRect());
     // The margins of the page are those of the figure: labels of axes reach into them.
@@ -164,6 +175,10 @@ export function figureOf(root, parts, size) {
     drawnParts(parts, out, from, hatch);
     return new XMLSerializer().serializeToString(out);
   } finally {
+    for (const [el, before] of styled) {
+      if (before === null) el.removeAttribute("style");
+      else el.setAttribute("style", before);
+    }
     if (was[0] === undefined) delete root.dataset.theme;
     else root.dataset.theme = was[0];
     if (was[1] === null) root.removeAttribute("style");
