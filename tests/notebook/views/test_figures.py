@@ -1,5 +1,6 @@
 """Every view of a page as a figure: SVG whose text is text, PNG, and a page to print, for a column and a slide."""
 
+import itertools
 import re
 import struct
 from xml.etree import ElementTree
@@ -119,10 +120,12 @@ def test_controls_that_are_not_drawn_leave_no_room(browser, tmp_path):
     page.wait_for_selector(".xl-live .xl-place")
     before = page.locator(".xl-live").bounding_box()["height"]
     root = ElementTree.fromstring(kept(page, "SVG, column").path().read_text())
-    _, tall, words = places(root)
+    wide, tall, words = places(root)
+    drawn = [float(e.get("x")) + float(e.get("width")) for e in root.iter(f"{SVG}rect") if "%" not in e.get("width")]  # fmt: skip
+    assert wide - max(drawn) < 20, "nor beside what is drawn"
     lines = sorted(y for _, _, y in words)
     assert lines[0] < 45 and tall - lines[-1] < 60, (lines[0], lines[-1], tall)
-    assert max(b - a for a, b in zip(lines, lines[1:])) < 60
+    assert max(b - a for a, b in itertools.pairwise(lines)) < 60
     page.locator(".xl-place").wait_for()
     assert page.locator(".xl-live").bounding_box()["height"] == before
     assert page.complaints == []

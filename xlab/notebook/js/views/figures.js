@@ -8,7 +8,7 @@ export const figureSizes = { column: { inches: 3.3, layout: 460, dpi: 300 }, sli
 
 const notDrawn = ".xl-save, button:not(.xl-rung-name), .xl-tl-bar, .xl-scrubber, .xl-player, .xl-edge, .xl-transport, .xl-scrub, .xl-status, .xl-fold:not(.xl-pick), .xl-tabs, .xl-defs, .xl-pricing, input, select, [hidden]";
 /** Bars of controls, which are not drawn: without them what is below moves up. */
-const controlBars = ".xl-transport, .xl-scrubber, .xl-player, .xl-pricing, .xl-tl-bar, .xl-save";
+const controlBars = ".xl-transport, .xl-scrubber, .xl-player, .xl-pricing, .xl-tl-bar, .xl-figure-alone";
 const figureSpace = "http://www.w3.org/2000/svg";
 const lookOf = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "paint-order", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline"];
 const borderSides = ["Top", "Right", "Bottom", "Left"];
@@ -132,7 +132,7 @@ export function figureOf(root, parts, size) {
   const scrolled = document.scrollingElement?.scrollTop ?? 0;
   const styled = [];
   const style = (selector, values) => {
-    for (const el of parts.flatMap((p) => [...p.querySelectorAll(selector)])) {
+    for (const el of root.querySelectorAll(selector)) {
       styled.push([el, el.getAttribute("style")]);
       for (const name in values) el.style.setProperty(name, values[name], "important");
     }
