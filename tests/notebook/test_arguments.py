@@ -130,6 +130,19 @@ def test_a_comment_ends_a_line_of_python_only():
     assert declared("xreport").parse("out#1.html").rest == "out#1.html"
 
 
+def test_a_semicolon_at_the_end_silences_the_value(shell, capsys):
+    assert declared("xtime").parse("f(x);").rest == "f(x)"
+    assert declared("xtime").parse("f(x) --repeat 3; ").repeat == 3
+    assert declared("xreport").parse("out.html;").rest == "out.html;", "a name of a file has its own"
+    shell.run_cell("%load_ext xlab\nimport xlab\nx = xlab.numpy.ones(3)")
+    capsys.readouterr()
+    for end, shown in (("", True), (";", False)):
+        ran = shell.run_cell(f"%xjit (lambda x: x + 41)(x){end}")
+        ran.raise_error()
+        assert (ran.result is not None) == shown
+        assert "equation" in capsys.readouterr().out, "the report is there"
+
+
 @pytest.mark.parametrize(
     ("magic", "option"), OPTIONS, ids=[f"{name}-{option.name}" for name, option in OPTIONS]
 )

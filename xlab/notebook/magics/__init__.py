@@ -65,6 +65,9 @@ def declared(name: str) -> Any:
 class Magic:
     """A lazy stand-in for a magic; its help is that of the real one."""
 
+    _ipython_magic_output_can_be_silenced = True
+    """IPython's own name for a magic whose value a `;` at the end keeps from being shown."""
+
     def __init__(self, name: str, shell: Any):
         self.__name__, self._shell, self._method = name, shell, None
 

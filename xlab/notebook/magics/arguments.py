@@ -146,6 +146,9 @@ class Arguments:
         ...
         ValueError: %xtime has no option --repaet; did you mean --repeat? Its options are --repeat 20, --cold
         """
+        whole = line
+        if self.python:  # as behind any expression, it only silences the value
+            line = line.rstrip().removesuffix(";")
         given: dict[str, list[Any]] = {}
         expressions: dict[str, list[str]] = {}
         rest = into = [""]
@@ -196,7 +199,7 @@ class Arguments:
             raise ValueError(
                 f"%{self.name} takes {'only options' if self.options else 'nothing'}; given {text!r}{self._known()}"
             )
-        return SimpleNamespace(**values, rest=text, used=tuple(given), line=line)
+        return SimpleNamespace(**values, rest=text, used=tuple(given), line=whole)
 
     def _named(self, name: str, bound: Mapping[str, Any] | Iterable[str]) -> Option | None:
         """The option of a name, None if the text is Python."""
