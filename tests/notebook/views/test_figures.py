@@ -158,7 +158,7 @@ LABELS = {
 }
 """Words that a figure of a tab has, of heads, axes, bars and legends."""
 COLORS = {
-    "Overview": "rgb(43, 124, 184) rgb(184, 69, 10) rgb(138, 97, 0)",
+    "Overview": "rgb(42, 121, 180) rgb(184, 69, 10) rgb(138, 97, 0)",
     "Timings": "rgb(185, 198, 211) rgb(143, 176, 205) rgb(15, 95, 158)",
     "Timeline": "rgb(15, 95, 158) color(srgb 0.655882 0.535294 0.25)",
     "Memory": "rgb(185, 198, 211) rgb(143, 176, 205) rgb(230, 159, 0)",
