@@ -133,7 +133,9 @@ def test_a_comment_ends_a_line_of_python_only():
 def test_a_semicolon_at_the_end_silences_the_value(shell, capsys):
     assert declared("xtime").parse("f(x);").rest == "f(x)"
     assert declared("xtime").parse("f(x) --repeat 3; ").repeat == 3
-    assert declared("xreport").parse("out.html;").rest == "out.html;", "a name of a file has its own"
+    assert declared("xreport").parse("out.html;").rest == "out.html;", (
+        "a name of a file has its own"
+    )
     shell.run_cell("%load_ext xlab\nimport xlab\nx = xlab.numpy.ones(3)")
     capsys.readouterr()
     for end, shown in (("", True), (";", False)):
