@@ -140,12 +140,14 @@ def surprise_text(collectives: int, surprises: int) -> str:
 
     >>> surprise_text(25, 2)
     '2 of 25 collectives are surprises'
+    >>> surprise_text(7600, 1900)
+    '1,900 of 7,600 collectives are surprises'
     >>> surprise_text(1, 0)
     'no surprise: 1 collective'
     """
     if not surprises:
         return f"no surprise: {plural(collectives, 'collective')}"
-    return f"{surprises} of {plural(collectives, 'collective')} {'is a surprise' if surprises == 1 else 'are surprises'}"
+    return f"{surprises:,} of {plural(collectives, 'collective')} {'is a surprise' if surprises == 1 else 'are surprises'}"
 
 
 add_form(Finding, lambda f, o: finding_line(f))

@@ -112,7 +112,7 @@ def report_header(
     if report.transfers:
         least = "≥ " if any(t.times is None for t in report.transfers) else ""
         collectives += f" · {least}{size_text(moved)} sent per device" + (
-            f" · {added} added by the partitioner"
+            f" · {added:,} added by the partitioner"
             + (f" {caution}" if any(t.reshards for t in report.transfers) else "")
             if added
             else ""
