@@ -12,6 +12,7 @@ from xlab.observe.records import Program, Report, Transfer
 from xlab.observe.records.call_tree import Call
 from xlab.observe.records.cost import BOUNDS, CostSum, StepCost, bound_text, count_text
 from xlab.observe.records.finding import Finding, Pattern, pattern_text, surprise_text
+from xlab.observe.records.structure import structure_of
 from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.units import plural, size_text, time_text
 
@@ -121,13 +122,14 @@ def _link(text: str, tab: str, program: int, equation: int) -> Node:
     return h("a", {"data-go": tab, "data-key": key(program, equation)}, text)
 
 
-def tree_node(cost: StepCost) -> Node | None:
-    """The calls with their parts of the step."""
+def tree_node(cost: StepCost, program: Program | None = None) -> Node | None:
+    """The calls with their parts of the step; each leads to its headings, in a program that has some."""
     if cost.tree is None:
         return None
     whole = cost.tree.us
     rows: list[Node] = []
     left = 0
+    headed = program is not None and structure_of(program) is not None
     numbers = {id(call): n for n, (call, _) in enumerate(cost.tree.walk())}
 
     def visit(call: Call, depth: int) -> None:
@@ -139,7 +141,7 @@ def tree_node(cost: StepCost) -> Node | None:
         rows.append(
             h(
                 "tr",
-                {"data-call": f"{cost.program}:{numbers[id(call)]}"},
+                {"data-call": f"{cost.program}:{numbers[id(call)]}"} if headed else None,
                 h(
                     "td",
                     {"class": "xl-call", "style": f"padding-left:{8 + 12 * depth}px"},
@@ -318,7 +320,7 @@ def step_node(cost: StepCost, report: Report | None = None) -> Node:
         h(
             "div",
             {"class": "xl-two"},
-            tree_node(cost),
+            tree_node(cost, program),
             h("div", {"class": "xl-lines"}, lines_node(cost)),
         ),
     )  # fmt: skip
