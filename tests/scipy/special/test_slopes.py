@@ -299,3 +299,23 @@ def test_beside_the_reference(name, dtype):
             close |= DELIBERATE[name][0](other, *args)
         rows = [tuple(float(v[k]) for v in (*args, one, other)) for k in np.flatnonzero(~close)]
         assert not rows, (which, len(rows), rows[:12])
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value", "by_each"),
+    [
+        ("hyp1f1", (-2, 1.5, 0.5), 0.4, (0.236599455, 0.373333333, -1.066666667)),
+        ("hyp2f1", (0.3, 1.2, 2, -3), 0.750787484, (-0.702734302, -0.140094626, 0.077597541, 0.0434468391)),
+        ("hyp2f1", (2, 0.5, 1.5, 0.95), 11.1174301, (22.3750924, 44.5095242, -25.7048016, 204.675037)),
+        ("zeta", (2.5, 1.5), 0.590256385, (-0.464812348, -0.767740411)),
+        ("zeta", (1.5, 0.3), 8.237761671, (3.29203776, -31.6038588)),
+    ],
+)  # fmt: skip
+def test_slopes_in_thirty_digits(name, at, value, by_each):
+    """Quotients of differences in arithmetic of thirty digits; the reference gives others for the first three, or NaN."""
+    with xlab.enable_x64(True):
+        at = tuple(map(float, at))
+        fun = getattr(special, name)
+        np.testing.assert_allclose(fun(*at), value, rtol=1e-8)
+        slopes = xlab.grad(fun, tuple(range(len(at))))(*at)
+        np.testing.assert_allclose(slopes, by_each, rtol=1e-8)
