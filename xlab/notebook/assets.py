@@ -13,7 +13,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+
+from xlab.events import KINDS
 
 ROOT = Path(__file__).parent / "js"
 ENTRY = "views/report.js"
@@ -43,7 +48,7 @@ def remove(view: str) -> None:
 
 
 def _forget() -> None:
-    for made in (panels, body, styles, styles_for, module, script, loader, digest):
+    for made in (panels, body, styles, styles_for, common_rules, module, script, loader, digest):
         made.cache_clear()
 
 
@@ -144,6 +149,74 @@ def styles_for(used: frozenset[str]) -> str:
     True
     """
     return needed_colors(_needed_rules(styles(), used | {"body", "*", ""}))
+
+
+def rules_for(used: frozenset[str]) -> list[Rule]:
+    """The same, one by one, with all custom properties."""
+    return list(rules(_needed_rules(styles(), used | {"body", "*", ""})))
+
+
+Rule = tuple[str, str, str]
+"""Of a sheet: the condition around a rule, one selector, and what it says."""
+
+
+def rules(sheet: str, around: str = "") -> Iterator[Rule]:
+    """The rules of a sheet, one for each selector.
+
+    >>> list(rules("a,b{x:1}@media print{a{y:2}}"))
+    [('', 'a', 'x:1'), ('', 'b', 'x:1'), ('@media print', 'a', 'y:2')]
+    """
+    for head, inside in _BLOCK.findall(sheet):
+        if head.startswith("@"):
+            yield from rules(inside, head)
+        else:
+            yield from ((around, selector, inside) for selector in _LIST.split(head))
+
+
+def sheet_of(found: Iterable[Rule]) -> str:
+    """The text of rules.
+
+    >>> sheet_of([("", "a", "x:1"), ("", "b", "x:1"), ("@media print", "a", "y:2")])
+    'a,b{x:1}@media print{a{y:2}}'
+    """
+    out = []
+    for around, group in groupby(found, key=itemgetter(0)):
+        said = "".join(
+            f"{','.join(rule[1] for rule in same)}{{{inside}}}"
+            for inside, same in groupby(group, key=itemgetter(2))
+        )
+        out.append(f"{around}{{{said}}}" if around else said)
+    return "".join(out)
+
+
+@functools.lru_cache(16)
+def common_rules(tabs: frozenset[str], rare: frozenset[str]) -> tuple[Rule, ...]:
+    """The rules that pictures of these tabs may need as long as no script has changed them, by the names that their files in Python have.
+
+    Files whose scripts bring rare tabs to life do not count.
+    """
+    apart = {path.stem for path, brings in panels().items() if brings & rare}
+    files = (ROOT.parent / "views").glob("*.py")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files if path.stem not in apart)
+    begun = tuple(found for found in _BEGUN.findall(text) if found != "xl-")
+    called = tabs.union(KINDS)
+    used = frozenset(
+        name
+        for name in class_names(tabs)
+        if re.search(rf"{name}(?![\w-])", text) or name.startswith(begun) or name[3:] in called
+    )
+    used |= frozenset(re.findall(r"[a-z]\w*", styles(tabs=tabs))) - {"button", "select", "input"}
+    sheet = _needed_rules(styles(tabs=tabs), used | {"body", "*", "", "xl"})
+    return tuple(rules(sheet))
+
+
+_BEGUN = re.compile(r"(xl-[\w-]*)\{")
+CLASS = re.compile(r"(?<=\.)xl-[\w-]+")
+
+
+def class_names(tabs: frozenset[str]) -> tuple[str, ...]:
+    """The classes that the styles of a page of these tabs name, in order; a saved picture calls them by their numbers."""
+    return tuple(dict.fromkeys(CLASS.findall(styles(tabs=tabs))))
 
 
 def needed_colors(sheet: str) -> str:

@@ -1,10 +1,10 @@
 """Views draw records: a tree that reads without a script, and what a page needs to make it answer.
 
-In reading order: `draw.py` (trees), `base.py` (what a view is), `animated.py` (what moves as a GIF), `tabs.py` (what it adds to a report), `page.py` (a tree as a document), `saved.py` (a tree as the HTML of an output), then
+In reading order: `draw.py` (trees), `base.py` (what a view is), `animated.py` (what moves as a GIF), `tabs.py` (what it adds to a report), `page.py` (a tree as a document), `saved.py` (a tree as the HTML of an output; `shared.py`: what the outputs of a notebook share), then
 one file per view, and `widget.py` (the live form, imported only when used). A view imports `xlab.observe` and nothing of the runtime.
 A view is a file here and the `.js` and `.css` of its name in `js/views`; there is no list of them.
 
-Also: `buffers.py` (the buffers of a program drawn), `caches.py` (the caches of programs), `effects.py` (pending effects), `settings.py`
+Also: `buffers.py` (the buffers of a program drawn), `caches.py` (the caches of programs), `effects.py` (pending effects), `grids.py` (arrays and meshes as tables), `settings.py`
 (the settings), `dataflow.py` (the collectives view), `dataflow_data.py` (what it is drawn from), `collective_rows.py` (its list), `headings.py` (calls as headings), `diff.py` (the comparison
 view), `kernel.py` (the kernel view; its pictures in `kernel_figures.py`), `ladder.py` (the ladder view), `layout.py` (the sharding view), `ledger.py` (the ledger), `levels.py` (later
 forms of a program as columns for the page), `live.py` (live arrays), `memory.py` (the memory view), `peak_calls.py` (its peak by calls), `mesh.py` (the

@@ -82,6 +82,25 @@ def h(tag: str, attributes: dict[str, Any] | None = None, *children: Any) -> Nod
     return node
 
 
+class Drawn(list[Any]):
+    """A node that stands in a saved page as another, which is shorter: there the script draws it again."""
+
+    def __init__(self, node: Node, saved: Node):
+        super().__init__(node)
+        self.saved = saved
+
+
+def saved_form(tree: Node) -> Node:
+    """A tree as it stands in a saved page.
+
+    >>> saved_form(h("div", None, Drawn(h("svg"), h("table"))))
+    ['div', {}, ['table', {}]]
+    """
+    if isinstance(tree, Drawn):
+        return saved_form(tree.saved)
+    return [*tree[:2], *(c if isinstance(c, str) else saved_form(c) for c in tree[2:])]
+
+
 def _extend(node: Node, children: Iterable[Any]) -> None:
     for child in children:
         if child is None:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, unshown, warning
+from xlab.notebook.views.draw import HUES, Drawn, Node, clean, h, key, panel, unshown, warning
+from xlab.notebook.views.grids import tables
 from xlab.notebook.views.mesh import (
     CELL,
     Cells,
@@ -128,8 +129,22 @@ def blocks_svg(layout: ArrayLayout) -> Node:
     )
 
 
-def layout_node(layout: ArrayLayout, opened: bool = True) -> Node:
-    """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it."""
+def _pair(layout: ArrayLayout, mesh: MeshInfo, again: bool) -> Node:
+    """The blocks beside the mesh; tables in a saved page whose script draws them `again`."""
+    pictures = blocks_svg(layout), mesh_svg(mesh, layout)
+    if again and (shorter := tables(layout)):
+        pictures = tuple(map(Drawn, pictures, shorter))  # type: ignore[assignment]
+    array, place = pictures
+    return h(
+        "div",
+        {"class": "xl-pair"},
+        h("figure", None, h("figcaption", None, "array"), array),
+        h("figure", None, h("figcaption", None, "mesh"), place),
+    )
+
+
+def layout_node(layout: ArrayLayout, opened: bool = True, again: bool = False) -> Node:
+    """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it. A script may draw it `again`."""
     body: list[Any] = []
     mesh = layout.mesh
     if mesh and mesh.size > MOST_DEVICES:
@@ -137,14 +152,7 @@ def layout_node(layout: ArrayLayout, opened: bool = True) -> Node:
             h("p", {"class": "xl-dim"}, f"{mesh.size:,} devices: the page's script draws them")
         )
     elif mesh and mesh.size > 1 and layout.blocks:
-        body.append(
-            h(
-                "div",
-                {"class": "xl-pair"},
-                h("figure", None, h("figcaption", None, "array"), blocks_svg(layout)),
-                h("figure", None, h("figcaption", None, "mesh"), mesh_svg(mesh, layout)),
-            )
-        )
+        body.append(_pair(layout, mesh, again))
     if layout.why:
         chains = [h("div", None, chain) for chain in layout.why]
         body.append(h("div", {"class": "xl-why"}, h("b", None, "why "), h("div", None, *chains)))
@@ -199,7 +207,7 @@ def layouts_panel(layouts: tuple[ArrayLayout, ...], mesh: MeshInfo | None) -> No
             h("h3", None, _TITLES.get(role, role), h("small", None, f" {len(found):,}"))
         )
         pictures = [
-            layout_node(layouts[i], bool(layouts[i].warnings) or n < MOST_OPEN)
+            layout_node(layouts[i], bool(layouts[i].warnings) or n < MOST_OPEN, again=True)
             for n, i in enumerate(found)
             if i in drawn
         ]

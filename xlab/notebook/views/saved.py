@@ -2,7 +2,8 @@
 
 The picture stands there as plain markup, so it reads where a host drops scripts, styles or frames. Where scripts run it gets a
 frame of its own. The script of all views is long, so it stands in the notebook a few times and not in every output: whoever has
-it draws all pictures of its version, those above and those that come later. Colab shows the outputs of each cell in a page of their own,
+it draws all pictures of its version, those above and those that come later, and has the styles of those that no script
+draws (`shared.py`). Colab shows the outputs of each cell in a page of their own,
 where no script of another cell is: there every output has it.
 """
 
@@ -15,8 +16,8 @@ from itertools import chain
 from typing import Any
 
 from xlab.notebook import assets
-from xlab.notebook.views import page
-from xlab.notebook.views.draw import clean, escape, lean_html, tags_and_classes
+from xlab.notebook.views import page, shared
+from xlab.notebook.views.draw import Node, clean, escape, lean_html, saved_form, tags_and_classes
 
 RARE = frozenset(
     ("figures", "kernels", "ladder", "passes", "replay", "resharding", "steps", "timeline")
@@ -50,40 +51,55 @@ def saved_html(
 ) -> str:
     """The HTML of an output; with `code`, also what others of its notebook need to live."""
     payload = payload or view.payload(record)
-    tree, data, end, asks = payload["tree"], "", "", ""
-    if view.scripted:
-        packed = page.packed_data(payload)
-        if len(packed) <= page.LARGEST:
-            tabs = _tabs(payload)
-            version = _version(tabs)
-            asks = f' data-xl="{version}"'
-            # Colab takes scripts out of an output before it runs them, so one does not find another: there a style of no known type has it.
-            inert = "style" if in_colab() else "script"
-            data = f'<{inert} type="application/octet-stream" id="xl-data">{packed}</{inert}>'
-            end = (
-                f'<{inert} type="application/octet-stream" data-xl-code="{version}">{page.packed_code(_code(tabs))}</{inert}>'
-                f"<script>{_starter(version)}</script>"
-                if code
-                else f"<script>globalThis.xlab_{version}?.()</script>"
-            )
-        else:
-            tree = [*tree, page.too_large(packed)]
+    tree = payload["tree"]
+    title = escape(clean(view.title(record)))
+    tall = min(view.height, page.estimate(tree))
+    begin = f'<div class="xl-saved" aria-label="{title}" data-tall="{tall}"'
+    packed = page.packed_data(payload) if view.scripted else ""
+    if len(packed) > page.LARGEST:
+        tree, packed = [*tree, page.too_large(packed)], ""
+    tree = saved_form(tree) if packed else tree
     used = frozenset(tags_and_classes(tree))
     if "xl-hatch" in used:
         used |= frozenset(tags_and_classes(page.HATCH))
-    picture = lean_html(tree)
-    signs = ""
-    if (
-        data or "xl-hatch" in used
-    ):  # its own: one of another output may be hidden, and then nothing has it
-        name = f"xl-hatch-{hashlib.sha256(picture.encode()).hexdigest()[:8]}"
-        signs = lean_html(page.HATCH).replace("id=xl-hatch ", f"id={name} ", 1)
-        picture = picture.replace("<article ", f"<article style='--xl-hatch:url(#{name})' ", 1)
-    tall = min(view.height, page.estimate(payload["tree"]))
-    return (
-        f'<div class="xl-saved" aria-label="{escape(clean(view.title(record)))}" data-tall="{tall}"{asks}>'
-        f"<style>{assets.styles_for(used)}</style>{signs}{picture}{data}</div>{end}"
+    if not packed:
+        return f"{begin}><style>{assets.styles_for(used)}</style>{_picture(tree, used)}</div>"
+    tabs = _tabs(payload)
+    version = _version(tabs)
+    # Colab takes scripts out of an output before it runs them, so one does not find another: there a style of no known type has it.
+    inert = "style" if in_colab() else "script"
+    octets = f'<{inert} type="application/octet-stream"'
+    if shared.can_be_short(used):
+        names, common = shared.numbered(tabs), shared.common_sheet(tabs, RARE)
+        own = shared.own_sheet(used, tabs, RARE)
+        sheet, alone = (common, own) if code else ("", shared.alone(tabs) + own)
+    else:
+        names, sheet, alone = {}, "", assets.styles_for(used)
+    end = (
+        f'{octets} data-xl-code="{version}">{page.packed_code(_code(tabs))}</{inert}><script>{_starter(version)}</script>'
+        if code
+        else f"<script>globalThis.xlab_{version}?.()</script>"
     )
+    return (
+        (f"<style>{sheet}</style>" if sheet else "")
+        + f'{begin} data-xl="{version}">'
+        + (f"<style>{alone}</style>" if alone else "")
+        + _picture(tree, used, names)
+        + f'{octets} id="xl-data">{packed}</{inert}></div>{end}'
+    )
+
+
+def _picture(tree: Node, used: frozenset[str], names: dict[str, str] | None = None) -> str:
+    """A picture as HTML, with its own hatch where it has one: that of another output may be hidden, and then nothing has it."""
+    signs = page.HATCH
+    if names:
+        tree, signs = shared.shortened(tree, names), shared.shortened(signs, names)
+    picture = lean_html(tree)
+    if "xl-hatch" not in used:
+        return picture
+    name = f"xl-hatch-{hashlib.sha256(picture.encode()).hexdigest()[:8]}"
+    picture = picture.replace("<article ", f"<article style='--xl-hatch:url(#{name})' ", 1)
+    return lean_html(signs).replace("id=xl-hatch ", f"id={name} ", 1) + picture
 
 
 def framed_html(view: Any, record: Any) -> str:

@@ -48,9 +48,22 @@ async function unpack(text) {
   return swell(JSON.parse((await new Response(stream).text()).slice(size)));
 }
 
+/** The classes of a saved picture have their names again: a letter and a digit are a number, by which the style sheet names them. */
+export function nameClasses(root, sheet) {
+  const names = [...new Set(sheet.match(/(?<=\.)xl-[\w-]+/g))];
+  for (const node of root.querySelectorAll("[class]")) {
+    const called = node.getAttribute("class");
+    const whole = called.replace(/(?<!\S)([A-Z])([0-9a-z])(?!\S)/g, (_, letter, digit) => names[(letter.charCodeAt(0) - 65) * 36 + parseInt(digit, 36)]);
+    if (whole !== called) node.setAttribute("class", whole);
+  }
+}
+
 /** A saved page: picture and data stand in the page. */
 export async function start() {
   const root = document.querySelector(".xl-report");
+  if (!document.querySelector("pattern")) root.before(build(hatch("xl-hatch"))); // a picture that hatches nothing is saved without it
+  for (const style of document.body.querySelectorAll("style")) style.remove(); // what it has where it is alone
+  nameClasses(document, document.head.querySelector("style").textContent);
   enliven(root, await unpack(document.getElementById("xl-data").textContent), null);
   fitFrame(root);
 }
