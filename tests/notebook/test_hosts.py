@@ -101,12 +101,12 @@ def thirty(specs: tuple[P, ...] = ()) -> int:
 
 def test_thirty_reports_are_small():
     """What a notebook of thirty cells of a line each takes on disk."""
-    assert thirty() < 800_000
+    assert thirty() < 770_000
 
 
 def test_thirty_reports_on_a_mesh_are_not_large():
     """With pictures of three arguments and of a collective in each."""
-    assert thirty((P(None, "model"), P("data", None), P("data", "model"))) < 1_330_000
+    assert thirty((P(None, "model"), P("data", None), P("data", "model"))) < 1_290_000
 
 
 class Elements(html.parser.HTMLParser):

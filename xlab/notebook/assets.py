@@ -199,12 +199,8 @@ def common_rules(tabs: frozenset[str], rare: frozenset[str]) -> tuple[Rule, ...]
     files = (ROOT.parent / "views").glob("*.py")
     text = "\n".join(path.read_text(encoding="utf-8") for path in files if path.stem not in apart)
     begun = tuple(found for found in _BEGUN.findall(text) if found != "xl-")
-    called = tabs.union(KINDS)
-    used = frozenset(
-        name
-        for name in class_names(tabs)
-        if re.search(rf"{name}(?![\w-])", text) or name.startswith(begun) or name[3:] in called
-    )
+    written = frozenset(re.findall(r"xl-[\w-]+", text)).union(f"xl-{x}" for x in tabs.union(KINDS))
+    used = frozenset(x for x in class_names(tabs) if x in written or x.startswith(begun))
     used |= frozenset(re.findall(r"[a-z]\w*", styles(tabs=tabs))) - {"button", "select", "input"}
     sheet = _needed_rules(styles(tabs=tabs), used | {"body", "*", "", "xl"})
     return tuple(rules(sheet))

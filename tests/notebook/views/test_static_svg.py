@@ -44,9 +44,9 @@ def test_an_array_is_drawn_beside_its_mesh():
 def test_every_class_that_has_a_style_brings_it():
     text = image(mesh_info(mesh()))
     style = ElementTree.fromstring(text).find(f"{SVG}style").text
-    assert {".xl-block", ".xl-band", ".xl-tint", ".xl-axis", ".xl-mid"} <= set(
-        re.findall(r"\.xl-[\w-]+", style)
-    )
+    called = {name for at in re.findall(r" class='([^']*)'", text) for name in at.split()}
+    assert len(called) >= 6 and called == set(re.findall(r"\.([a-p]+)\b", style))
+    assert "xl-" not in text, "blocks, bands, tints, axes: a letter each"
     defined, asked = (
         set(re.findall(pattern, text)) for pattern in (r"(--[\w-]+):", r"var\((--[\w-]+)")
     )

@@ -17,7 +17,7 @@ from xlab.notebook.views.collective_rows import (
     was_measured,
 )
 from xlab.notebook.views.dataflow_data import flow_data, mesh_of, rounds_of, transfers_data
-from xlab.notebook.views.draw import HUES, Node, decimal, h, panel, table, unshown
+from xlab.notebook.views.draw import HUES, Drawn, Node, decimal, h, merged, panel, table, unshown
 from xlab.notebook.views.layout import MOST_DEVICES
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
@@ -139,23 +139,24 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
         for a, b, size in (rounds[number] if rounds else [])
         if a in centers and b in centers and a != b
     ]
+    picture = h(
+        "svg",
+        {
+            "viewBox": f"0 -16 {width:g} {height + 24:g}",
+            "width": width,
+            "height": height + 24,
+            "role": "img",
+            "aria-label": f"{transfer_name(t)} on the mesh, round 1",
+            "style": f"--hue:{hue}",
+        },
+        arrows_node(arrows),
+        *labels,
+        h("g", {"class": "xl-devs"}, *nodes),
+    )
     return h(
         "div",
         {"class": "xl-frame"},
-        h(
-            "svg",
-            {
-                "viewBox": f"0 -16 {width:g} {height + 24:g}",
-                "width": width,
-                "height": height + 24,
-                "role": "img",
-                "aria-label": f"{transfer_name(t)} on the mesh, round 1",
-                "style": f"--hue:{hue}",
-            },
-            arrows_node(arrows),
-            *labels,
-            h("g", {"class": "xl-devs"}, *nodes),
-        ),
+        Drawn(picture, merged(picture)),
         h(
             "div",
             {"class": "xl-about"},

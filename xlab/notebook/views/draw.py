@@ -101,6 +101,49 @@ def saved_form(tree: Node) -> Node:
     return [*tree[:2], *(c if isinstance(c, str) else saved_form(c) for c in tree[2:])]
 
 
+ALIKE = frozenset(("xl-block", "xl-arrow", "xl-dev"))
+"""Groups of a drawing that never lie on one another."""
+
+
+def merged(node: Node) -> Node:
+    """A drawing without what is for pointers and scripts; groups that are alike are one, and in it paths that are alike.
+
+    >>> one, two = (h("g", {"class": "xl-block", "data-dev": n}, h("path", {"d": f"M{n},0h9"}), h("text", None, n)) for n in (1, 2))
+    >>> html(merged(h("svg", None, one, two)))
+    "<svg><g class='xl-block'><path d='M1,0h9M2,0h9'/><text>1</text><text>2</text></g></svg>"
+    """
+    tag, attributes, *children = node
+    kept = {k: v for k, v in attributes.items() if not k.startswith("data-")}
+    inside: list[Any] = []
+    for child in children:
+        if isinstance(child, str) or child[0] == "title":
+            inside += [child] if isinstance(child, str) else []
+            continue
+        made = merged(child)
+        last = inside[-1] if inside else ""
+        if made[0] == "g" and made[1].get("class") in ALIKE and last and last[:2] == made[:2]:
+            last += made[2:]
+        else:
+            inside.append(made)
+    return [tag, kept, *(_joined(x) if x[0] == "g" else x for x in inside)]
+
+
+def _joined(group: Node) -> Node:
+    """A group of what is alike, its paths of one look as one path, behind all else."""
+    if group[1].get("class") not in ALIKE:
+        return group
+    paths: dict[tuple, list[str]] = {}
+    others = []
+    for child in group[2:]:
+        if child[0] == "path":
+            look = tuple((k, v) for k, v in child[1].items() if k != "d")
+            paths.setdefault(look, []).append(child[1]["d"])
+        else:
+            others.append(child)
+    made = [["path", {"d": "".join(d), **dict(look)}] for look, d in paths.items()]
+    return [*group[:2], *made, *others]
+
+
 def _extend(node: Node, children: Iterable[Any]) -> None:
     for child in children:
         if child is None:

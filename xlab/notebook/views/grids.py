@@ -119,7 +119,8 @@ def _mesh(layout: ArrayLayout, mesh: MeshInfo) -> Node:
     )
     body = []
     for i in range(mesh.size // wide):
-        words = "" if len(mesh.axis_names) == 1 else f"{mesh.axis_names[0]} {i}" if not i else i
-        name = h("th", {"class": "xl-of-0" if words != "" else None}, words)
+        number = i or f"{mesh.axis_names[0]} 0"
+        words = number if len(mesh.axis_names) == 2 else ""
+        name = h("th", {"class": "xl-of-0" if words else None}, words)
         body.append(_row(mesh, name, [(d, str(d)) for d in ids[i * wide : (i + 1) * wide]]))
     return _table(layout, mesh, "xl-cells-mesh", head, *body)

@@ -127,8 +127,10 @@ def _scripted() -> frozenset[str]:
 
 def prepare() -> None:
     """Makes what nearly all pictures share, so that the first of them does not wait for it."""
-    code = _code(_scripted() - RARE)
+    tabs = _scripted() - RARE
+    code = _code(tabs)
     page.packed_code(code)
+    shared.common_sheet(tabs, RARE)
     _starter(_version_of(code))
     assets.module()
     assets.loader()

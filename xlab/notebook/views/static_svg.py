@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from xlab.notebook import assets
-from xlab.notebook.views.draw import Node, h, html
+from xlab.notebook.views.draw import Node, h, html, merged
 from xlab.notebook.views.page import HATCH
+from xlab.notebook.views.shared import shortened
 
 LARGEST = 60_000
 """Bytes of a drawing above which it is left to the page."""
@@ -21,6 +22,7 @@ LARGEST = 60_000
 GAP = 24
 
 _CLASS = re.compile(r"\.([\w-]+)")
+_LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _CONDITIONAL = re.compile(r"@[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")
 _NAMED = re.compile(r"(?<=[{;])(--[\w-]+):([^;{}]*)")
@@ -43,7 +45,7 @@ def static_svg(tree: Node) -> str | None:
         return None
     across, parts = 0.0, []
     for _, attributes, *children in drawings:
-        parts.append(_still(h("svg", {**attributes, "x": f"{across:g}"}, children)))
+        parts.append(merged(h("svg", {**attributes, "x": f"{across:g}"}, children)))
         across += float(attributes["width"]) + GAP
     tall = max(float(attributes["height"]) for _, attributes, *_ in drawings)
     if any("xl-hatch" in node[1].get("class", "").split() for node in _nodes(parts)):
@@ -55,20 +57,11 @@ def static_svg(tree: Node) -> str | None:
         "height": tall,
         "style": "background:#fff",
     }
-    text = html(h("svg", size, h("style", None, _styles(frozenset(used))), parts))
+    names = {name: f"{n:x}".translate(_LETTERS) for n, name in enumerate(sorted(used))}
+    sheet = _CLASS.sub(lambda m: f".{names.get(m[1], m[1])}", _styles(frozenset(used)))
+    drawn = [shortened(node, names) for node in parts]
+    text = html(h("svg", size, h("style", None, sheet), drawn))
     return text if len(text) <= LARGEST else None
-
-
-def _still(node: Node) -> Node:
-    """A drawing without what is for pointers and scripts."""
-    tag, attributes, *children = node
-    kept = {k: v for k, v in attributes.items() if not k.startswith("data-")}
-    inside = [
-        c if isinstance(c, str) else _still(c)
-        for c in children
-        if isinstance(c, str) or c[0] != "title"
-    ]
-    return [tag, kept, *inside]
 
 
 def _first(node: Any) -> list[Node]:

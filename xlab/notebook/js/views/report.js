@@ -62,7 +62,7 @@ export function nameClasses(root, sheet) {
 export async function start() {
   const root = document.querySelector(".xl-report");
   if (!document.querySelector("pattern")) root.before(build(hatch("xl-hatch"))); // a picture that hatches nothing is saved without it
-  for (const style of document.body.querySelectorAll("style")) style.remove(); // what it has where it is alone
+  for (const style of document.body.querySelectorAll("style:not([type])")) style.remove(); // what it has where it is alone
   nameClasses(document, document.head.querySelector("style").textContent);
   enliven(root, await unpack(document.getElementById("xl-data").textContent), null);
   fitFrame(root);
