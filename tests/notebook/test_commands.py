@@ -83,6 +83,16 @@ def test_a_check_says_what_could_be_otherwise(script, tmp_path, capsys):
     assert [r["ruleId"] for r in run["results"]] == ["unused-argument"]
     suite = ElementTree.parse(files[1]).getroot()[0]
     assert suite.get("failures") == "1" and "mask" in suite[0].get("name")
+    # Both files have what the change does, as it was compiled: in words, and as numbers.
+    said = "given at a call 48 B → 16 B"
+    (result,) = run["results"]
+    assert said in result["message"]["text"] and said in suite[0].find("failure").get("message")
+    assert result["properties"] == {
+        "change": "leave it out of the call",
+        "outcome": [{"name": "given at a call", "before": 48, "after": 16, "unit": "B"}],
+    }
+    numbers = {p.get("name"): p.get("value") for p in suite[0].iter("property")}
+    assert numbers == {"given at a call, before": "48", "given at a call, after": "16"}
     assert report_command.main([*words, "--allow", "unused argument"]) == 0
     assert "spare: no findings" in capsys.readouterr().out
     assert report_command.main([*words, "--allow", "nonsense"]) == 2

@@ -39,6 +39,14 @@ def sarif(found: Sequence[Finding]) -> dict[str, Any]:
             "level": "warning",
             "message": {"text": finding_line(f)},
         }
+        if f.outcome:
+            result["properties"] = {
+                "change": f.change,
+                "outcome": [
+                    {"name": a.name, "before": a.before, "after": a.after, "unit": a.unit}
+                    for a in f.outcome
+                ],
+            }
         if f.source is not None:
             region: dict[str, int] = {"startLine": max(1, f.source.line)}
             if f.source.end_column > f.source.column:
@@ -75,7 +83,7 @@ def junit(name: str, found: Sequence[Finding]) -> str:
         at = f" file={_quoted(_path(f))} line={_quoted(str(f.source.line))}" if f.source else ""
         cases.append(
             f"<testcase classname={_quoted(name)} name={_quoted(f'{f.kind}: {f.text}')}{at}>"
-            f"<failure message={_quoted(finding_line(f))}/></testcase>"
+            f"{_properties(f)}<failure message={_quoted(finding_line(f))}/></testcase>"
         )
     cases = cases or [f'<testcase classname={_quoted(name)} name="no findings"/>']
     return (
@@ -84,6 +92,16 @@ def junit(name: str, found: Sequence[Finding]) -> str:
         + "\n".join(cases)
         + "\n</testsuite></testsuites>"
     )
+
+
+def _properties(f: Finding) -> str:
+    """The amounts of a finding's change, before and after."""
+    rows = [
+        f"<property name={_quoted(f'{a.name}, {when}')} value={_quoted(f'{n:.12g}')}/>"
+        for a in f.outcome
+        for when, n in (("before", a.before), ("after", a.after))
+    ]
+    return f"<properties>{''.join(rows)}</properties>" if rows else ""
 
 
 def _quoted(text: str) -> str:

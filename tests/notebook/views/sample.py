@@ -14,7 +14,7 @@ from xlab.observe.records.call_tree import Call
 from xlab.observe.records.cost import CostSum, EquationCost, StepCost
 from xlab.observe.records.diff import Figure
 from xlab.observe.records.effects import PendingEffect, PendingEffects
-from xlab.observe.records.finding import Finding, Pattern
+from xlab.observe.records.finding import Amount, Finding, Pattern
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.live import Live, LiveArray
 from xlab.observe.records.machine import Machine
@@ -479,6 +479,7 @@ def findings() -> tuple[Finding, ...]:
         Finding(
             "removable collective", "`w` is gathered whole over model", 786_432, 31.0, "give w P('model', None)",
             "25 → 24 collectives", "collectives", source(3), 3, 0, "attention",
+            outcome=(Amount("sent per device", 786_432, 0),),
         ),
         Finding("unused argument", "`rng` is given and not used", 8),
     )  # fmt: skip

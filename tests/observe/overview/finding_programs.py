@@ -1,4 +1,4 @@
-"""Programs that have a finding, each beside the same with the finding's change; and programs of all sorts that have none.
+"""Programs that have a finding, each beside the same with the finding's change.
 
 Kept apart from their test so that each is compiled once.
 """
@@ -6,52 +6,14 @@ Kept apart from their test so that each is compiled once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 
 import xlab
 import xlab.numpy as jnp
-from xlab import P, lax
-from xlab.sharding import AxisType, NamedSharding, make_mesh
-
-
-def ones(*shape):
-    return np.full(shape, 0.01, np.float32)
-
-
-def narrow(*shape):
-    return jnp.full(shape, 0.01, jnp.bfloat16)
-
-
-@functools.cache
-def mesh():
-    return make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
-
-
-def put(x, *spec):
-    return xlab.device_put(x, NamedSharding(mesh(), P(*spec)))
-
-
-def held(x, *spec):
-    return lax.with_sharding_constraint(x, NamedSharding(mesh(), P(*spec)))
-
-
-class Case(NamedTuple):
-    """A program with a finding, and the same as the finding says: without it."""
-
-    kind: str
-    name: str
-    program: Callable[..., Any]
-    args: tuple
-    mended: Callable[..., Any]
-    mended_args: tuple
-
-
-def case(kind, name, program, args, mended=None, mended_args=None):
-    return Case(kind, name, program, args, mended or program, mended_args or args)
-
+from tests.observe.overview.finding_cases import Case, case, narrow, ones
+from tests.observe.overview.sharded_finding_programs import sharded
+from xlab import lax
 
 # -- state, caches and their memory ------------------------------------------------------------------------------------
 
@@ -132,7 +94,7 @@ def results():
         del norm
         return x * 2
 
-    yield case("unused result", "product", with_norm, (x, x), lambda x, w: (x * 2, w.sum()))
+    yield case("unused result", "product", with_norm, (x, x), lambda x, w: x * 2)
 
     def with_table(x):
         table = jnp.sin(x)
@@ -192,7 +154,8 @@ def widened():
         ("bias", biased, (narrow(256, 64), narrow(64, 256), s)),
     ):
         mended = (*args[:-1], jnp.asarray(args[-1], jnp.bfloat16))
-        yield case("widened type", name, f, args, f, mended)
+        within = lambda x, *more, f=f: f(x, *more[:-1], more[-1].astype(x.dtype))
+        yield case("widened type", name, f, args, f, mended, applied=within)
 
 
 def layer(x, w):
@@ -217,14 +180,15 @@ def by_hand(x, u):
 
 
 def simulated(x, u):
-    turn = lambda _, x: x + 0.1 * (jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1)) * u
-    return lax.fori_loop(0, 6, turn, x)
+    turn = lambda x, _: (x + 0.1 * (jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1)) * u, None)
+    return lax.scan(turn, x, None, length=6)[0]
 
 
 def unrolled():
     ws, x = [ones(8, 8)] * 6, ones(4, 8)
     stacked = np.stack(ws)
-    yield case("unrolled loop", "layers", network, (ws, x), scanned, (stacked, x))
+    within = lambda ws, x: scanned(jnp.stack(ws), x)
+    yield case("unrolled loop", "layers", network, (ws, x), scanned, (stacked, x), applied=within)
     yield case("unrolled loop", "simulation", by_hand, (ones(32), ones(32)), simulated)
     total = lambda f: lambda ws, x: f(ws, x).sum()
     yield case(
@@ -234,6 +198,8 @@ def unrolled():
         (ws, x),
         xlab.grad(total(scanned)),
         (stacked, x),
+        applied=xlab.grad(total(within)),
+        bound=True,
     )
 
 
@@ -243,19 +209,24 @@ def convolved(dims):
 
 def layouts():
     filters = ones(3, 3, 16, 16)
+    first = convolved(("NCHW", "HWIO", "NCHW"))
     yield case(
         "layout copy",
         "channels first",
-        convolved(("NCHW", "HWIO", "NCHW")),
+        first,
         (ones(8, 16, 16, 16), filters),
         convolved(("NHWC", "HWIO", "NHWC")),
         (ones(8, 16, 16, 16), filters),
+        applied=lambda x, f: first(jnp.transpose(x, (0, 3, 1, 2)), f),
     )
     scores = lambda s: lambda q, k: jnp.einsum(s, q, k)
     heads = ones(8, 32, 4, 32), ones(8, 32, 4, 32)
     ordered = ones(8, 4, 32, 32), ones(8, 4, 32, 32)
+    apart = scores("bqhd,bkhd->bhqk")
     yield case(
-        "layout copy", "attention", scores("bqhd,bkhd->bhqk"), heads, scores("bhqd,bhdk->bhqk"), ordered
+        "layout copy", "attention", apart, heads, scores("bhqd,bhdk->bhqk"), ordered,
+        applied=lambda q, k: apart(jnp.transpose(q, (0, 2, 1, 3)), k),
+        applied_args=(ordered[0], heads[1]),
     )  # fmt: skip
     yield case(
         "layout copy",
@@ -264,6 +235,7 @@ def layouts():
         (ones(32, 32, 32), ones(32, 32, 32)),
         scores("bim,bmj->bij"),
         (ones(32, 32, 32), ones(32, 32, 32)),
+        applied=lambda q, k: scores("imb,mjb->bij")(jnp.transpose(q, (1, 2, 0)), k),
     )
 
 
@@ -292,6 +264,10 @@ def residuals():
             return x.sum()
 
         again = xlab.checkpoint(block, policy=dots)
+
+        def as_said(x, w, act=xlab.checkpoint(act, policy=dots)):
+            return act(x @ w)
+
         args = [ones(64, 64)] * 3, ones(512, 64)
         yield case(
             "cheap residual",
@@ -299,134 +275,8 @@ def residuals():
             xlab.grad(functools.partial(loss, block=block)),
             args,
             xlab.grad(functools.partial(loss, block=again)),
+            applied=xlab.grad(functools.partial(loss, block=as_said)),
         )
-
-
-# -- many devices --------------------------------------------------------------------------------------------------------
-
-
-def product(x, w):
-    return jnp.tanh(x @ w)
-
-
-def micro_batches(ws, xs):
-    """Gradient accumulation: every round goes through all layers."""
-    layer = lambda h, w: (held(jnp.tanh(h @ w), "data"), None)
-    turn = lambda acc, x: (acc + lax.scan(layer, x, ws)[0].sum(), None)
-    return lax.scan(turn, 0.0, xs)[0]
-
-
-def gathered_first(ws, xs):
-    return micro_batches(held(ws), xs)
-
-
-def two_passes(ws, x):
-    """The same layers several times over, as a recurrent transformer."""
-    layer = lambda h, w: (held(jnp.tanh(h @ w), "data"), None)
-    return lax.fori_loop(0, 3, lambda i, h: lax.scan(layer, h, ws)[0], x)
-
-
-def sampled(ws, x):
-    layer = lambda h, w: (held(xlab.nn.relu(h @ w) + h, "data"), None)
-    turn = lambda h, _: (lax.scan(layer, h, ws)[0], None)
-    return lax.scan(turn, x, None, length=4)[0]
-
-
-def sharded():
-    ws = put(ones(3, 64, 64), None, "data")
-    whole = put(ones(3, 64, 64))
-    xs, x = put(ones(4, 256, 64), None, "data"), put(ones(256, 64), "data")
-    kind = "gather in a loop"
-    yield case(kind, "micro batches", micro_batches, (ws, xs), gathered_first)
-    yield case(kind, "layers again", two_passes, (ws, x), two_passes, (whole, x))
-    yield case(kind, "sampler", sampled, (ws, x), sampled, (whole, x))
-
-    kind, wide = "replicated value", ones(512, 256)
-    w, table = put(ones(256, 64)), put(ones(512, 8))
-    yield case(kind, "batch", product, (put(wide), w), product, (put(wide, "data", "model"), w))
-    yield case(
-        kind,
-        "elementwise",
-        lambda x, y: jnp.sin(x) + y,
-        (put(wide), put(wide, "data", "model")),
-        None,
-        (put(wide, "data", "model"), put(wide, "data", "model")),
-    )
-    yield case(
-        kind,
-        "kernel of a Gaussian process",
-        lambda x, y: jnp.exp(-((x[:, None] - y[None]) ** 2).sum(-1)).sum(1),
-        (put(ones(2048, 8)), table),
-        None,
-        (put(ones(2048, 8), "data", "model"), table),
-    )
-
-    kind, odd = "uneven split", put(ones(10, 16))
-    first = lambda x: held(x * 2, "data") + 1
-    second = lambda x: held(x * 2, None, "data") + 1
-    yield case(kind, "rows", first, (odd,), second)
-    yield case(
-        kind,
-        "heads",
-        lambda x, w: held(jnp.tanh(x @ w), None, "data"),
-        (put(ones(16, 8)), put(ones(8, 6))),
-        lambda x, w: held(jnp.tanh(x @ w), "data", None),
-    )
-    yield case(
-        kind,
-        "tokens",
-        lambda x: jnp.sin(held(x, "data", None, None)),
-        (put(ones(5, 8, 8)),),
-        lambda x: jnp.sin(held(x, None, "data", None)),
-    )
-
-    kind = "removable collective"
-    yield case(
-        kind,
-        "product",
-        lambda x, w: x @ w,
-        (put(ones(8, 16), "data", "model"), put(ones(16, 4), None, "model")),
-        None,
-        (put(ones(8, 16), "data", "model"), put(ones(16, 4), "model")),
-    )
-    x, apart = put(ones(16, 32), "data"), P("data", None)
-    yield case(
-        kind,
-        "transforms of a batch",
-        lambda x: jnp.fft.fft(x),
-        (x,),
-        xlab.shard_map(jnp.fft.fft, mesh=mesh(), in_specs=apart, out_specs=apart),
-    )
-    yield case(kind, "sorted tokens", lambda x: jnp.argsort(x), (put(ones(64), "data"),), None, (put(ones(64)),))  # fmt: skip
-
-    kind, alike = "resharding", lambda x: jnp.tanh(x @ x.T) + 9 * jnp.eye(len(x))
-    for name, f in (
-        ("factorization of a kernel", jnp.linalg.cholesky),
-        ("inverse of a covariance", jnp.linalg.inv),
-        ("log determinant", lambda a: jnp.linalg.slogdet(a)[1]),
-    ):
-        whole = lambda x, f=f: f(alike(x))
-        yield case(kind, name, whole, (put(ones(32, 8), "data"),), None, (put(ones(32, 8)),))
-
-    kind = "full rematerialization"
-    scores, mask = put(ones(16, 64), "data"), put(ones(16, 64), "model")
-    same = put(ones(16, 64), "data")
-    yield case(kind, "mask of a sampler", lambda x, m: jnp.argmax(x + m, -1), (scores, mask), None, (scores, same))  # fmt: skip
-    yield case(kind, "tokens and experts", lambda x, e: jnp.where(x > 0, x, e).sum(-1), (scores, mask), None, (scores, same))  # fmt: skip
-    layers = lambda ws, x: lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, ws)[0]
-    deep, x = ones(4, 64, 64), put(ones(16, 64))
-    yield case(kind, "layers of an RNN", layers, (put(deep, "data"), x), None, (put(deep, None, "data"), x))  # fmt: skip
-
-    kind, square = "smaller collective", ones(32, 32)
-    both = ("data", "model")
-    yield case(kind, "symmetric", lambda x: jnp.sin(x + x.T), (put(square, "data"),), None, (put(square, None, both),))  # fmt: skip
-    relaxed = lambda x: lax.fori_loop(0, 3, lambda i, x: (x + x.T) / 2, x)
-    yield case(
-        kind, "relaxation", relaxed, (put(square, "data"),), None, (put(square, None, both),)
-    )
-    near = lambda x: jnp.exp(-((x[:, None] - x[None]) ** 2).sum(-1))
-    points = ones(32, 8)
-    yield case(kind, "kernel of a Gaussian process", near, (put(points, "data"),), None, (put(points, both),))  # fmt: skip
 
 
 def captured():
@@ -441,12 +291,12 @@ def captured():
         ("mask", lambda x, mask: x @ x, (ones(4, 4), ones(4, 4)), lambda x: x @ x),
     ):
         yield case("unused argument", name, f, args, less, args[:1])
-    for name, f in (
-        ("parameters", lambda p, x: (p, x * 2)),
-        ("in a dict", lambda p, x: {"p": p, "y": x + 1}),
-        ("of a loop", lambda p, x: (p, lax.fori_loop(0, 3, lambda i, x: x * 2, x))),
+    turned = lambda x: lax.fori_loop(0, 3, lambda i, x: x * 2, x)
+    for name, f, less in (
+        ("parameters", lambda p, x: (p, x * 2), lambda p, x: x * 2),
+        ("in a dict", lambda p, x: {"p": p, "y": x + 1}, lambda p, x: {"y": x + 1}),
+        ("of a loop", lambda p, x: (p, turned(x)), lambda p, x: turned(x)),
     ):
-        less = lambda p, x, f=f: f(p * 1, x)
         yield case("returned argument", name, f, (ones(4), ones(4)), less)
 
 
@@ -455,76 +305,3 @@ def cases() -> list[Case]:
     return [
         *captured(), *donations(), *results(), *host(), *widened(), *unrolled(), *layouts(), *residuals(), *sharded(),
     ]  # fmt: skip
-
-
-# -- programs without -------------------------------------------------------------------------------------------------
-
-
-def transformer():
-    """A training step, parameters donated, layers scanned, blocks that keep their products, data parallel."""
-
-    @functools.partial(xlab.checkpoint, policy=xlab.checkpoint_policies.dots_saveable)
-    def block(x, p):
-        q, k, v = (jnp.reshape(x @ p[n], (*x.shape[:2], 2, 16)) for n in "qkv")
-        w = xlab.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) / 4)
-        x = x + jnp.reshape(jnp.einsum("bhqk,bkhd->bqhd", w, v), x.shape)
-        return x + gelu(x @ p["up"]) @ p["down"], None
-
-    def step(params, x):
-        loss = lambda p: jnp.mean(lax.scan(block, x, p)[0] ** 2)
-        return xlab.tree.map(lambda p, g: p - 0.1 * g, params, xlab.grad(loss)(params))
-
-    shapes = {"q": (32, 32), "k": (32, 32), "v": (32, 32), "up": (32, 128), "down": (128, 32)}
-    params = {n: put(ones(4, *s)) for n, s in shapes.items()}
-    return xlab.jit(step, donate_argnums=0), (params, put(ones(8, 32, 32), "data"))
-
-
-def conv_net():
-    def net(filters, x):
-        for f in filters:
-            x = jnp.maximum(convolved(("NHWC", "HWIO", "NHWC"))(x, f), 0)
-        return x.mean((1, 2))
-
-    return net, ([ones(3, 3, 16, 16)] * 3, ones(8, 16, 16, 16))
-
-
-def rnn():
-    return rows, (ones(20, 8, 128), ones(128, 128))
-
-
-def experts():
-    def layer(x, w):
-        sent = held(jnp.einsum("gsd->sgd", x), "data")
-        made = jnp.einsum("egd,edh->egh", sent, w)
-        return jnp.tanh(made).sum((0, 1))
-
-    return layer, (put(ones(32, 32, 64), "data"), put(ones(32, 64, 16), "data"))
-
-
-def sampler():
-    return xlab.jit(sample, donate_argnums=0), (ones(128, 256), ones(256, 4))
-
-
-def gaussian_process():
-    def fit(x, y):
-        distance = jnp.sum((x[:, None] - x[None]) ** 2, -1)
-        k = jnp.exp(-distance / 2) + 1e-1 * jnp.eye(len(x))
-        factor = jnp.linalg.cholesky(k)
-        return lax.linalg.triangular_solve(factor, y[:, None], left_side=True, lower=True)
-
-    return fit, (ones(160, 8), ones(160))
-
-
-def images_over_devices():
-    net, (filters, x) = conv_net()
-    return net, ([put(f) for f in filters], put(x, ("data", "model")))
-
-
-def sequences_over_devices():
-    f, (xs, w) = rnn()
-    return f, (put(xs, None, ("data", "model")), put(w))
-
-
-CLEAN = {f.__name__: f for f in (transformer, conv_net, rnn, experts, sampler, gaussian_process)}
-CLEAN_OVER_DEVICES = {f.__name__: f for f in (images_over_devices, sequences_over_devices)}
-"""Here changes are tried too: there is something to send, and no better way."""

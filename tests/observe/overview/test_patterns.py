@@ -7,7 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from tests.observe.overview.finding_programs import held, put
+from tests.observe.overview.finding_cases import held, put
 from xlab import observe
 from xlab.observe.overview.findings import proved
 from xlab.observe.programs.stages import program_stages

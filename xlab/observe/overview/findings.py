@@ -1,6 +1,6 @@
 """`findings`: what a program does that costs something and need not be so; and the patterns that are known by a name.
 
-A change is offered only where it is sure, or where the program was compiled with it. What belongs to a known way of dividing work (the gradient
+A change is offered only where the program was compiled with it. What belongs to a known way of dividing work (the gradient
 sum of data parallelism, the sum of a row-parallel product) is a `Pattern` and no finding.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xlab.observe.overview import kinds as _folder
-from xlab.observe.overview.inspection import Inspection, kinds
+from xlab.observe.overview.inspection import Inspection, kinds, looks
 from xlab.observe.overview.patterns import known_patterns, patterns_of
 from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Transfer
@@ -103,7 +103,7 @@ def inspected(
     at, known = inspection(stages, transfers, program, tries, measure)
     mine, surprises = at.transfers, at.surprises
     found: dict[tuple, Finding] = {}
-    for look in dict.fromkeys(kinds.values()):
+    for look in looks():
         for f in look(at):
             found.setdefault((f.kind, f.text, f.equation), f)
     ordered = sorted(_joined(found.values()), key=lambda f: (-f.us, -f.nbytes, f.kind))

@@ -1,28 +1,27 @@
-"""`Inspection`: a program as the kinds of findings look at it, the register of these kinds, and the proof of a change by compiling it."""
+"""`Inspection`: a program as the kinds of findings look at it, the register of these kinds, and the offer of a change once it was compiled."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xlab.backend import compiling as _compiling
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
-from xlab.observe.buffers.memory import memory as _memory
 from xlab.observe.overview.machines import current_machine
+from xlab.observe.overview.measures import Measures, Proof, Prover, measured
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.analysis_only import analysis_only
-from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.modules import scope_of
 from xlab.observe.programs.rewriting import shardings_of
+from xlab.observe.programs.signatures import same_compiled
 from xlab.observe.programs.stages import ProgramStages
-from xlab.observe.records import Memory, Transfer
+from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Finding
-from xlab.observe.sharding.collectives import collectives
 from xlab.observe.timing.warm_runs import warm_us
 
 LEAST = 1 << 16
@@ -36,54 +35,24 @@ Kind = Callable[["Inspection"], Iterable[Finding]]
 kinds: dict[str, Kind] = {}
 """What looks for findings, by the name of its kind."""
 
+_last: set[Kind] = set()
 
-def kind(*names: str) -> Callable[[Kind], Kind]:
-    """Registers what looks for findings of these kinds."""
+
+def kind(*names: str, last: bool = False) -> Callable[[Kind], Kind]:
+    """Registers what looks for findings of these kinds; `last` where others have more to win from the programs that may be compiled."""
 
     def register(look: Kind) -> Kind:
         kinds.update(dict.fromkeys(names, look))
+        if last:
+            _last.add(look)
         return look
 
     return register
 
 
-@dataclass(frozen=True)
-class Measures:
-    """What is read from a compiled program, to hold it against another."""
-
-    stages: ProgramStages
-    memory: Memory
-    peak: int
-    flops: float
-    nbytes: float
-    instructions: int
-    transfers: tuple[Transfer, ...]
-
-    @property
-    def sent(self) -> int:
-        """Bytes that a device sends in one run."""
-        return sum(t.sent_in_run for t in self.transfers)
-
-
-def measured(stages: ProgramStages) -> Measures:
-    """The measures of a program, which is compiled for it."""
-
-    def make() -> tuple:
-        counts = _compiling.cost_analysis(stages.executable.native)
-        found = collectives(stages)[0] if len(stages.lowered.devices) > 1 else []
-        held = _memory(stages)
-        return (
-            held,
-            held.peak,
-            float(counts.get("flops", 0.0)),
-            float(counts.get("bytes accessed", 0.0)),
-            sum(len(c.instructions) for c in stages.hlo.computations.values()),
-            tuple(t for t in found if t.instruction),
-        )
-
-    stages.executable  # noqa: B018  (what is compiled is what is kept for)
-    # What is kept as long as the executable lives cannot hold the stages, which hold the executable.
-    return Measures(stages, *memoize(stages, "measures", make))
+def looks() -> list[Kind]:
+    """What looks for findings, in the order in which they may compile."""
+    return sorted(dict.fromkeys(kinds.values()), key=_last.__contains__)
 
 
 @dataclass(frozen=True)
@@ -116,6 +85,10 @@ class Inspection:
     only: tuple[str, int] | None = None
     _known: dict[Any, Measures | None] = field(default_factory=dict)
     _spent: tuple[float | None] | None = None  # what a run takes as it is, once measured
+    _proves: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._proves = self.tries > 0
 
     @functools.cached_property
     def before(self) -> Measures:
@@ -202,6 +175,11 @@ class Inspection:
         made = self.makers.get(v)
         return f"the result of {made.primitive.name}" if made is not None else "a value"
 
+    def heads(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """The arguments of the function that arrays are a part of."""
+        info = self.stages.closed.jaxpr.debug_info
+        return tuple(dict.fromkeys(re.split(r"[\[.]", info.arg_name(i))[0] for i in numbers))
+
     def argument_of(self, v: Any) -> int:
         """The argument that a value is, seen through programs, reshapes and conversions; -1 where it is none."""
         for _ in range(64):
@@ -232,42 +210,65 @@ class Inspection:
         }
         return Finding(kind, text, **{**given, **more})
 
-    def tried(self, key: Any, make: Callable[[], ProgramStages]) -> Measures | None:
-        """The program with a change, compiled; None where it cannot be, or no more may be compiled."""
+    def tried(
+        self, key: Any, make: Callable[[], ProgramStages], *, lowers: bool = False
+    ) -> Measures | None:
+        """The program with a change, compiled; None where it cannot be, or no more may be compiled.
+
+        Args:
+            lowers: the change is expected to leave what is compiled as it is, so that lowering tells and no more is compiled.
+        """
         if key not in self._known:
-            if self.tries < 1 or self._too_large:
+            if not self._may_try(lowers):
                 return None
-            self.tries -= 1
-            self._known[key] = None
             with (
                 contextlib.suppress(ValueError, TypeError, NotImplementedError, KeyError),
                 analysis_only(),
             ):
-                self._known[key] = measured(make())
+                made = make()
+                if same_compiled(made, self.stages):
+                    self._known[key] = replace(self.before, stages=made)
+                elif self.tries > 0:
+                    self.tries -= 1
+                    self._known[key] = None
+                    self._known[key] = measured(made)
+                else:
+                    return None
+            if key not in self._known:  # it could not be made
+                self.tries -= self.tries > 0
+                self._known[key] = None
         return self._known[key]
+
+    def _may_try(self, lowers: bool) -> bool:
+        return (self._proves if lowers else self.tries > 0) and not self._too_large
 
     def offered(
         self,
         found: Finding,
         change: str,
         make: Callable[[], ProgramStages],
-        proof: Callable[[Measures, Measures], str],
+        proof: Prover,
+        *,
+        lowers: bool = False,
+        holds: bool = False,
     ) -> Iterable[Finding]:
         """A finding with its change if that does what it says, without a change if no more may be compiled, and nothing if it does not help.
 
         Args:
             make: the changed program.
-            proof: of the program before and after, what has become less, as text; empty where nothing has.
+            proof: of the program before and after, what has become less; None where nothing has.
+            lowers: as in `tried`.
+            holds: it is a finding although the change makes nothing less or cannot be made; then it is told without.
         """
-        key = found.kind, change
-        if not self._wanted(found) or (
-            key not in self._known and (self.tries < 1 or self._too_large)
-        ):
+        key = found.kind, change, found.text
+        if not self._wanted(found) or (key not in self._known and not self._may_try(lowers)):
             yield found
             return
-        after = self.tried(key, make)
+        after = self.tried(key, make, lowers=lowers)
         if after is not None and (said := proof(self.before, after)):
-            yield self.timed(found.replace(change=change, proof=said), after.stages)
+            yield self.timed(proven(found, change, said), after.stages)
+        elif holds:
+            yield found
 
     def timed(self, found: Finding, after: ProgramStages | None) -> Finding:
         """A finding with what a run takes before and after its change, where that is wanted and both can be run."""
@@ -312,6 +313,11 @@ class Inspection:
         return dict(zip(mesh.axis_names, mesh.axis_sizes)) if mesh is not None else {}
 
 
+def proven(found: Finding, change: str, proof: Proof) -> Finding:
+    """A finding with its change and what that does."""
+    return found.replace(change=change, proof=proof.text, outcome=proof.outcome)
+
+
 _VIEWS = frozenset(
     ("convert_element_type", "copy", "reshape", "transpose", "squeeze", "expand_dims", "broadcast_in_dim", "sharding_constraint", "slice",
      "dynamic_slice", "optimization_barrier", "pvary", "reshard")
@@ -340,9 +346,3 @@ def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Va
         flow = flow_of(eqn)
         for _, inner in flow.jaxprs if flow is not None else ():
             yield from _all_names(open_jaxpr(inner), eqn)
-
-
-def one_program(how: str, times: int, before: Measures, after: Measures) -> str:
-    """That one program does what several did, and what it costs beside the present one."""
-    more = f", {after.flops:.3g} operations a call where this one has {before.flops:.3g}" if after.flops > before.flops else ""  # fmt: skip
-    return f"compiled {how}: one program in the place of {times}{more}"

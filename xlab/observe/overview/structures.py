@@ -8,7 +8,8 @@ from typing import Any
 
 from xlab.compile.structures import other_containers
 from xlab.compile.tracing import structures_of
-from xlab.observe.overview.inspection import Inspection, one_program
+from xlab.observe.overview.inspection import Inspection
+from xlab.observe.overview.measures import one_program
 from xlab.observe.programs.rewriting import called_with, shardings_of
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records.finding import Finding

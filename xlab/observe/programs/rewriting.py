@@ -11,7 +11,7 @@ from xlab import tree as _tree
 from xlab.compile.history.provenance import provenance
 from xlab.compile.jit import jit
 from xlab.compile.lowering import lower
-from xlab.compile.resolve import LoweringRequest
+from xlab.compile.resolve import LoweringRequest, needed
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.jaxpr import (
     ClosedJaxpr,
@@ -50,10 +50,16 @@ def lowered(
             shardings_of(stages) if shardings is None else shardings,
             out_shardings=asked_of(stages) if outs is None else outs,
             donated=low.donated if donated is None else donated,
+            keep_unused=_keeps_unused(stages),
             compiler_options=low.compiler_options,
         ),
     )
     return ProgramStages(made.closed, low.name, lowered=made)
+
+
+def _keeps_unused(stages: ProgramStages) -> bool:
+    """Whether it was asked for that arguments which nothing reads stay."""
+    return stages.beside is None and len(stages.lowered.kept) > len(needed(stages.closed)[1])
 
 
 def asked_of(stages: ProgramStages) -> list[Any]:

@@ -11,6 +11,32 @@ from xlab.observe.records.units import plural, size_text, time_text
 
 
 @record_type
+class Amount(Record):
+    """An amount of a program before and after a change, as both were compiled.
+
+    Args:
+        name: `peak per device`, `sent per device`, `instructions`, ….
+        unit: `B` of bytes, `operations`, or empty of a count.
+    """
+
+    name: str
+    before: float
+    after: float
+    unit: str = "B"
+
+
+def amount_text(a: Amount) -> str:
+    """An amount in words.
+
+    >>> amount_text(Amount("peak per device", 2048, 16)), amount_text(Amount("instructions", 1200, 40, ""))
+    ('peak per device 2.05 KB → 16 B', 'instructions 1,200 → 40')
+    """
+    spelled = {"B": size_text, "": lambda n: f"{n:,.0f}"}
+    shown = spelled.get(a.unit, lambda n: f"{n:.4g}")
+    return f"{a.name} {shown(a.before)} → {shown(a.after)}"
+
+
+@record_type
 class Finding(Record):
     """One thing that could be otherwise.
 
@@ -20,7 +46,8 @@ class Finding(Record):
         nbytes: bytes on each device that it takes, 0 if not known or none.
         us: predicted time that it takes in one run, 0 if not known or none.
         change: what to write instead; empty if nothing is known.
-        proof: what changed when the program was compiled with the change, before → after; empty where a change needs no compile to be sure of.
+        proof: what changed when the program was compiled with the change, before → after.
+        outcome: the amounts of the proof; empty only where there is none.
         measured_us: what a run took before and after the change, where both were run; empty where they were not.
         tab: the tab of a report that shows it.
         source, equation, program: where.
@@ -43,10 +70,11 @@ class Finding(Record):
     measured_us: tuple[float, ...] = ()
     collectives: int = 0
     times: int = 1
+    outcome: tuple[Amount, ...] = ()
 
     @property
     def provable(self) -> bool:
-        """Whether something is left to compile or to run: of a change without a proof one is sure already.
+        """Whether something is left to compile or to run.
 
         >>> Finding("", "").provable, Finding("", "", change="drop it").provable
         (True, False)
@@ -150,6 +178,7 @@ def surprise_text(collectives: int, surprises: int) -> str:
     return f"{surprises:,} of {plural(collectives, 'collective')} {'is a surprise' if surprises == 1 else 'are surprises'}"
 
 
+add_form(Amount, lambda a, o: amount_text(a))
 add_form(Finding, lambda f, o: finding_line(f))
 add_table(Finding, _findings)
 add_form(Pattern, lambda p, o: pattern_text(p))

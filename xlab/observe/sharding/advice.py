@@ -66,17 +66,17 @@ def followed(
                 and (note := _gone(t, found, before, made, given.apart is None)) is not None
             ):
                 out[n] = t.replace(fix=advice(stages, given) + note, tried=True)
-                kept[out[n].fix] = made.stages
+                kept[out[n].fix] = made
                 break
     return out
 
 
-def compiled_as_advised(stages: ProgramStages, fix: str) -> ProgramStages | None:
-    """The program with a change that was compiled for advice; None where it was not."""
+def compiled_as_advised(stages: ProgramStages, fix: str) -> CompiledAdvice | None:
+    """What is known of the program with a change that was compiled for advice; None where it was not."""
     return _advised(stages).get(fix)
 
 
-def _advised(stages: ProgramStages) -> dict[str, ProgramStages]:
+def _advised(stages: ProgramStages) -> dict[str, CompiledAdvice]:
     return memoize(stages, "advised", dict)
 
 
@@ -87,6 +87,11 @@ class CompiledAdvice(NamedTuple):
     flops: float
     peak: int
     stages: ProgramStages
+
+    @property
+    def sent(self) -> int:
+        """Bytes that a device sends in one run."""
+        return sum(t.sent_in_run for t in self.transfers)
 
 
 def _untried(stages: ProgramStages, t: Transfer, ways: tuple[Try, ...] | None) -> Transfer:
@@ -135,10 +140,9 @@ def _gone(
     old, now = (Counter(map(what, some)) for some in (there, after))
     new = list((now - old).elements())
     added = [x for x in after if what(x) in new]
-    sent = sum(x.sent_in_run for x in after)
     if (
         now[what(t)] >= old[what(t)]
-        or sent >= sum(x.sent_in_run for x in there)
+        or made.sent >= sum(x.sent_in_run for x in there)
         or flops > 1.02 * before[0] + 64
     ):
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from xlab.observe.overview.inspection import Inspection, Measures, kind
+from xlab.observe.overview.inspection import Inspection, kind, proven
+from xlab.observe.overview.measures import Measures, Proof, grown_peak, sent
 from xlab.observe.records import Transfer
-from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import size_text
+from xlab.observe.records.finding import Amount, Finding, amount_text
 from xlab.observe.sharding.advice import compiled_as_advised
 from xlab.observe.sharding.experiment import BaseExperiment, placements_of
 from xlab.observe.sharding.reasons import spec_text
@@ -37,7 +37,11 @@ def removable(at: Inspection) -> Iterable[Finding]:
         else:
             left.append(t)
     for (_, change), found in told.items():
-        yield at.timed(found, compiled_as_advised(at.stages, change) if found.proof else None)
+        made = compiled_as_advised(at.stages, change) if found.proof else None
+        if made is not None:
+            less = Amount("sent per device", at.before.sent, made.sent)
+            found = found.replace(proof=f"{found.proof}; {amount_text(less)}", outcome=(less,))
+        yield at.timed(found, made.stages if made is not None else None)
     groups: dict[int, list[Transfer]] = {}
     for t in left:
         groups.setdefault(t.equation if t.equation >= 0 else -1 - len(groups), []).append(t)
@@ -128,14 +132,9 @@ def _smaller(at: Inspection, t: Transfer) -> Iterable[Finding]:
         eqn,
         nbytes=t.sent_in_run,
         us=(t.predicted_us or 0.0) * (t.times or 1),
-        change=f"give `{trying.names[number]}` the sharding {spec_text(spec)} where it is made",
-        proof=f"compiled like that: sent per device {size_text(at.before.sent)} → {size_text(made.sent)}"
-        + (
-            f", peak {size_text(at.before.peak)} → {size_text(made.peak)}"
-            if made.peak > 1.02 * at.before.peak
-            else ""
-        ),
         tab="collectives",
         source=t.source,
     )
-    yield at.timed(found, made.stages)
+    outcome = sent(at.before, made), *grown_peak(at.before, made, 1.02)
+    change = f"give `{trying.names[number]}` the sharding {spec_text(spec)} where it is made"
+    yield at.timed(proven(found, change, Proof("compiled like that", outcome)), made.stages)

@@ -9,7 +9,8 @@ from typing import Any
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
 from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
 from xlab.interpreters.costs import bytes_of
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
+from xlab.observe.overview.inspection import LEAST, Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof, peak
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.rewriting import lowered
 from xlab.observe.records.finding import Finding
@@ -43,7 +44,7 @@ def donations(at: Inspection) -> Iterable[Finding]:
     total = sum(sizes.values())
     if total < LEAST:
         return
-    names = _heads(at, list(taken))
+    names = at.heads(taken)
     said = listed([f"`{n}`" for n in names], 4, "argument")
     found = at.finding(
         "missed donation",
@@ -60,10 +61,10 @@ def donations(at: Inspection) -> Iterable[Finding]:
     )
 
 
-def _less_memory(before: Measures, after: Measures) -> str:
+def _less_memory(before: Measures, after: Measures) -> Proof | None:
     if after.peak >= before.peak:
-        return ""
-    return f"compiled like that: peak per device {size_text(before.peak)} → {size_text(after.peak)}"
+        return None
+    return Proof("compiled like that", (peak(before, after),))
 
 
 def _on_device(at: Inspection, i: int) -> int:
@@ -77,13 +78,6 @@ def _size(shape: Iterable[int]) -> int:
     for d in shape:
         n *= int(d)
     return n
-
-
-def _heads(at: Inspection, numbers: list[int]) -> tuple[str, ...]:
-    """The arguments of the function that the arrays are a part of."""
-    info = at.stages.closed.jaxpr.debug_info
-    cut = lambda s: s.split("[")[0].split(".")[0]
-    return tuple(dict.fromkeys(cut(info.arg_name(i)) for i in numbers))
 
 
 def _makers_of(at: Inspection, taken: dict[int, int]) -> JaxprEqn | None:
@@ -193,7 +187,10 @@ def _unused(at: Inspection) -> Iterable[Finding]:
         )
 
 
-def _no_more_memory(before: Measures, after: Measures) -> str:
+def _no_more_memory(before: Measures, after: Measures) -> Proof | None:
     if after.peak > before.peak:
-        return ""
-    return f"compiled without: the peak stays at {size_text(after.peak)}"
+        return None
+    if after.peak < before.peak:
+        return Proof("compiled without", (peak(before, after),))
+    instead = f"the peak stays at {size_text(after.peak)}"
+    return Proof("compiled without", (peak(before, after),), instead=instead)

@@ -9,10 +9,11 @@ import numpy as np
 
 from xlab.core.jaxpr import JaxprEqn, Var
 from xlab.interpreters.costs import bytes_of
-from xlab.observe.overview.inspection import EquationPlace, Inspection, Measures, kind
+from xlab.observe.overview.inspection import EquationPlace, Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof
 from xlab.observe.programs.rewriting import changed
 from xlab.observe.programs.stages import ProgramStages
-from xlab.observe.records.finding import Finding
+from xlab.observe.records.finding import Amount, Finding
 from xlab.observe.records.units import size_text
 
 CALL_US = 50.0
@@ -75,11 +76,12 @@ def _without(at: Inspection, eqn: JaxprEqn) -> ProgramStages:
     return changed(at.stages, lambda _eqn, _given: zeros, [eqn])
 
 
-def _fewer_calls(before: Measures, after: Measures) -> str:
+def _fewer_calls(before: Measures, after: Measures) -> Proof | None:
     count = lambda m: sum(
         i.opcode in ("custom-call", "outfeed", "send", "infeed") and "callback" in i.attributes.lower()
         for c in m.stages.hlo.computations.values()
         for i in c.instructions
     )  # fmt: skip
     b, a = count(before), count(after)
-    return f"compiled like that: calls of the host {b} → {a}" if a < b else ""
+    calls = Amount("calls of the host", b, a, "")
+    return Proof("compiled like that", (calls,)) if a < b else None

@@ -11,12 +11,12 @@ from typing import Any
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.lax.shape import transpose
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
+from xlab.observe.overview.inspection import LEAST, Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof
 from xlab.observe.programs.hlo import Instruction
 from xlab.observe.programs.rewriting import retraced, types_of
 from xlab.observe.programs.stages import ProgramStages
-from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import size_text
+from xlab.observe.records.finding import Amount, Finding
 
 _ORDER = re.compile(r"\{([\d,]*)[}:]")
 
@@ -143,7 +143,7 @@ def _kept_in_order(at: Inspection, argument: int, order: tuple, back: tuple) -> 
     return retraced(at.stages, body, types=types)
 
 
-def _fewer_copies(before: Measures, after: Measures) -> str:
+def _fewer_copies(before: Measures, after: Measures) -> Proof | None:
     count = lambda m: sum(
         i.bytes
         for c in m.stages.hlo.computations.values()
@@ -151,4 +151,4 @@ def _fewer_copies(before: Measures, after: Measures) -> str:
         if i.opcode == "copy" and i.bytes >= LEAST
     )
     b, a = count(before), count(after)
-    return f"compiled like that: copied in a step {size_text(b)} → {size_text(a)}" if a < b else ""
+    return Proof("compiled like that", (Amount("copied in a step", b, a),)) if a < b else None

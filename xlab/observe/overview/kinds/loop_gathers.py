@@ -9,11 +9,11 @@ from typing import Any
 from xlab.core.jaxpr import JaxprEqn, Var
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.lax.constraint import with_sharding_constraint
-from xlab.observe.overview.inspection import EquationPlace, Inspection, Measures, kind
+from xlab.observe.overview.inspection import EquationPlace, Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof, grown_peak, sent
 from xlab.observe.programs.rewriting import changed
 from xlab.observe.records import Transfer
 from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import size_text
 from xlab.sharding import NamedSharding, PartitionSpec
 
 
@@ -94,8 +94,7 @@ def _whole_before(at: Inspection, loop: JaxprEqn, number: int) -> Any:
     return changed(at.stages, instead, [loop])
 
 
-def _less_sent(before: Measures, after: Measures) -> str:
+def _less_sent(before: Measures, after: Measures) -> Proof | None:
     if after.sent >= before.sent:
-        return ""
-    grown = f", peak {size_text(before.peak)} → {size_text(after.peak)}" if after.peak > before.peak else ""  # fmt: skip
-    return f"compiled like that: sent per device {size_text(before.sent)} → {size_text(after.sent)}{grown}"
+        return None
+    return Proof("compiled like that", (sent(before, after), *grown_peak(before, after)))

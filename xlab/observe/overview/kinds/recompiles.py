@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from xlab.core.avals import ShapedArray
-from xlab.observe.overview.inspection import Inspection, Measures, kind, one_program
+from xlab.observe.overview.inspection import Inspection, kind, proven
+from xlab.observe.overview.measures import Measures, Proof, kept_one, one_program
 from xlab.observe.overview.patterns import split_of
 from xlab.observe.overview.structures import structured
 from xlab.observe.programs.rewriting import called_with, with_ordinary
@@ -78,7 +79,7 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
             continue
         if cause not in _TYPES:
             # The same function and the same objects at every call have one key: nothing is there to be compiled.
-            yield found.replace(change=last.fix)
+            yield proven(found, last.fix, kept_one("as it is now", len(compiled) + 1))
             continue
         number = _argument(at, what)
         one = _TYPES[cause](at, number, compiled) if number >= 0 else None
@@ -116,10 +117,8 @@ def _placed(at: Inspection, found: Finding, what: str, times: int) -> Finding:
     if not isinstance(sharding, NamedSharding):
         return found
     where = f"NamedSharding(mesh, {sharding.spec})"
-    return found.replace(
-        change=f"place `{what}` in one way before every call: {what} = xlab.device_put({what}, {where})",
-        proof=f"compiled for {aval.str_short()} as {sharding.spec}: one program in the place of {times}",
-    )
+    change = f"place `{what}` in one way before every call: {what} = xlab.device_put({what}, {where})"  # fmt: skip
+    return proven(found, change, kept_one(f"for {aval.str_short()} as {sharding.spec}", times))
 
 
 def _argument(at: Inspection, what: str) -> int:
@@ -154,6 +153,6 @@ def _called_with(at: Inspection, number: int, one: ShapedArray) -> ProgramStages
     return called_with(at.stages, avals)
 
 
-def _proof(one: ShapedArray, times: int, before: Measures, after: Measures) -> str:
+def _proof(one: ShapedArray, times: int, before: Measures, after: Measures) -> Proof:
     """What the one program costs beside the present one."""
     return one_program(f"for {one.str_short()}", times, before, after)

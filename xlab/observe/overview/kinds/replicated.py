@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from xlab.interpreters.costs import bytes_of
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
+from xlab.observe.overview.inspection import LEAST, Inspection, kind, proven
+from xlab.observe.overview.measures import Measures, Proof, operations, peak, sent
 from xlab.observe.records.finding import Finding
 from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.experiment import BaseExperiment, placements_of
@@ -49,18 +50,17 @@ def replicated_values(at: Inspection) -> Iterable[Finding]:
         made, spec = best
         name = trying.names[n]
         reader = next(iter(at.readers.get(at.stages.closed.jaxpr.invars[a], ())), None)
-        work = f", operations per device {at.before.flops:.3g} → {made.flops:.3g}" if made.flops < 0.98 * at.before.flops else ""  # fmt: skip
+        work = (operations(at.before, made),) if made.flops < 0.98 * at.before.flops else ()
+        outcome = peak(at.before, made), sent(at.before, made), *work
         found = at.finding(
             "replicated value",
             f"`{name}` of {size_text(nbytes)} is whole on each of {plural(mesh.size, 'device')}",
             reader,
             nbytes=nbytes - nbytes // at.ways(spec),
             tab="shardings",
-            change=f"give `{name}` the sharding {spec_text(spec)} where it is made",
-            proof=f"compiled like that: peak per device {size_text(at.before.peak)} → {size_text(made.peak)}, "
-            f"sent {size_text(at.before.sent)} → {size_text(made.sent)}{work}",
         )
-        yield at.timed(found, made.stages)
+        change = f"give `{name}` the sharding {spec_text(spec)} where it is made"
+        yield at.timed(proven(found, change, Proof("compiled like that", outcome)), made.stages)
 
 
 def _order(at: Inspection, shape: Sequence[int], spec: Sequence[Sequence[str]]) -> tuple[int, int]:

@@ -8,11 +8,12 @@ from typing import Any
 from xlab.core.jaxpr import JaxprEqn, Var, results_of
 from xlab.interpreters.costs import bytes_of, cost_of
 from xlab.lax.creation import optimization_barrier
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
+from xlab.observe.overview.inspection import LEAST, Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof, peak
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.rewriting import read, retraced, run_equations
 from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import plural, size_text
+from xlab.observe.records.units import plural
 
 LONGEST = 12
 """Equations that may be computed again for one value."""
@@ -28,7 +29,12 @@ def cheap_residuals(at: Inspection) -> Iterable[Finding]:
     if at.tries < 1 or not any(map(_names.is_transposed, eqns)):
         return  # whether the compiler keeps them is known from what is compiled
     backward = next(k for k, e in enumerate(eqns) if _names.is_transposed(e))
-    ways = recomputed(at, eqns, backward)
+    # The function that keeps most is the one to be checkpointed; what it takes and what it returns stays.
+    every = recomputed(at, eqns, backward)
+    if not every:
+        return
+    function = _function(at.makers[max(every, key=lambda v: bytes_of([v.aval]))])
+    ways = recomputed(at, eqns, backward, function)
     held = sum(bytes_of([v.aval]) for v in ways)
     if held < LEAST or held < 0.05 * at.before.peak:
         return
@@ -37,7 +43,7 @@ def cheap_residuals(at: Inspection) -> Iterable[Finding]:
     whole = sum(cost.work for e in eqns if (cost := cost_of(e))) or 1
     where = at.makers[largest]
     source = _names.source_of(where)
-    function = source.function if source is not None and source.function.isidentifier() else "f"
+    called = source.function if source is not None and source.function.isidentifier() else "f"
     found = at.finding(
         "cheap residual",
         f"{plural(len(ways), 'value')} of the forward pass {'is' if len(ways) == 1 else 'are'} kept for the backward pass, and {100 * work / whole:.1f} % more "
@@ -48,29 +54,43 @@ def cheap_residuals(at: Inspection) -> Iterable[Finding]:
     )
     yield from at.offered(
         found,
-        f"xlab.checkpoint({function}, policy=xlab.checkpoint_policies.dots_saveable)",
+        f"xlab.checkpoint({called}, policy=xlab.checkpoint_policies.dots_saveable)",
         lambda: _again(at, ways, backward),
         _less_memory,
     )
 
 
-def _less_memory(before: Measures, after: Measures) -> str:
+def _less_memory(before: Measures, after: Measures) -> Proof | None:
     if after.peak > PART * before.peak:
-        return ""
-    return f"compiled with them computed again: peak per device {size_text(before.peak)} → {size_text(after.peak)}"
+        return None
+    return Proof("compiled with them computed again", (peak(before, after),))
+
+
+def _function(eqn: JaxprEqn) -> str:
+    source = _names.source_of(eqn)
+    return source.function if source is not None else ""
 
 
 def recomputed(
-    at: Inspection, eqns: Sequence[JaxprEqn], backward: int
+    at: Inspection, eqns: Sequence[JaxprEqn], backward: int, function: str | None = None
 ) -> dict[Var, list[JaxprEqn]]:
-    """The large values that the backward pass reads and cheap operations make of others it has anyway: those of products, and arguments."""
-    forward = {v: e for e in eqns[:backward] for v in e.outvars}
+    """The large values that the backward pass reads and cheap operations make of others it has anyway: those of products, and arguments.
+
+    Args:
+        function: only values within this function, of what comes into it; what others read of it is no such value.
+    """
+    within = eqns[:backward]
+    leaves: set[Var] = set()
+    if function is not None:
+        leaves = {a for e in within if _function(e) != function for a in e.invars if type(a) is Var}
+        within = [e for e in within if _function(e) == function]
+    forward = {v: e for e in within for v in e.outvars}
     read = {a for e in eqns[backward:] for a in e.invars if type(a) is Var and a in forward}
     results = {a for a in at.stages.closed.jaxpr.outvars if type(a) is Var}
     found: dict[Var, list[JaxprEqn]] = {}
     roots_added: dict[Var, set[Var]] = {}
     for v in sorted(read, key=lambda v: -bytes_of([v.aval])):
-        if bytes_of([v.aval]) < LEAST // 4 or v in results:
+        if bytes_of([v.aval]) < LEAST // 4 or v in results or v in leaves:
             continue
         chain = _chain(forward, v)
         if chain is None:

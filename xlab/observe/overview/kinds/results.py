@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
 
-from xlab.core.jaxpr import Literal, Var, eval_jaxpr
+from xlab.core.jaxpr import JaxprEqn, Literal, Var
 from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.interpreters.costs import bytes_of, cost_of
-from xlab.observe.overview.inspection import LEAST, EquationPlace, Inspection, Measures, kind
-from xlab.observe.programs.rewriting import asked_of, retraced
+from xlab.interpreters.dead_code import dce_rules
+from xlab.observe.overview.inspection import LEAST, EquationPlace, Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof, operations, peak
+from xlab.observe.programs.signatures import same_compiled, without_equations, without_results
 from xlab.observe.programs.stages import ProgramStages
-from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import size_text
+from xlab.observe.records.finding import Amount, Finding
 
 
 @kind("repeated result", "constant result", "unused result")
@@ -58,26 +58,16 @@ def _returned(at: Inspection) -> Iterable[Finding]:
             first[v] = n
             continue
         yield from at.offered(
-            found, change, functools.partial(without_result, at, n), _less_returned
+            found, change, functools.partial(without_results, at.stages, [n]), _less_returned
         )
 
 
-def without_result(at: Inspection, n: int) -> ProgramStages:
-    """The program without one of its results."""
-    closed = at.stages.closed
-
-    def body(*args: Any) -> list:
-        outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
-        return [o for k, o in enumerate(outs) if k != n]
-
-    outs = [s for k, s in enumerate(asked_of(at.stages)) if k != n]
-    return retraced(at.stages, body, outs=outs)
-
-
-def _less_returned(before: Measures, after: Measures) -> str:
+def _less_returned(before: Measures, after: Measures) -> Proof | None:
     if after.nbytes >= before.nbytes:
-        return ""
-    return f"compiled without: bytes read and written {size_text(round(before.nbytes))} → {size_text(round(after.nbytes))}"
+        return None
+    return Proof(
+        "compiled without", (Amount("bytes read and written", before.nbytes, after.nbytes),)
+    )
 
 
 def _stacked(at: Inspection) -> Iterable[Finding]:
@@ -96,9 +86,15 @@ def _stacked(at: Inspection) -> Iterable[Finding]:
                 f"the loop keeps {v.aval.str_short()} of its rounds, and nothing reads it",
                 place.eqn,
                 nbytes=nbytes,
-                change="let the body return None there; the compiler leaves it out already, as everything that nothing reads",
             )
-            yield found
+            yield from at.offered(
+                found,
+                "let the body return None there",
+                functools.partial(_without_rows, at, place.eqn, v),
+                _fewer_rows,
+                lowers=True,
+                holds=True,
+            )
 
 
 def _dead(at: Inspection) -> Iterable[Finding]:
@@ -113,20 +109,75 @@ def _dead(at: Inspection) -> Iterable[Finding]:
         cost = cost_of(eqn)
         if not name or cost is None or cost.work < LEAST:
             continue
-        yield at.finding(
-            "unused result",
-            f"`{name}` is computed ({eqn.primitive.name}, {cost.work:.3g} operations) and nothing reads it",
-            eqn,
-            change=f"leave `{name}` out, or return it; the compiler leaves it out already: it costs tracing, and no time of a step",
+        gone = _with_it(at, eqn, live)
+        reported |= gone
+        yield from at.offered(
+            at.finding(
+                "unused result",
+                f"`{name}` is computed ({eqn.primitive.name}, {cost.work:.3g} operations) and nothing reads it",
+                eqn,
+            ),
+            f"leave `{name}` out, or return it",
+            functools.partial(without_equations, at.stages, gone),
+            _fewer_equations,
+            lowers=True,
+            holds=True,
         )
-        # What only it reads is a part of it.
-        todo = [eqn]
-        while todo:
-            e = todo.pop()
-            reported.add(id(e))
-            todo += [
-                at.makers[a] for a in e.invars if type(a) is Var and a in at.makers and id(at.makers[a]) not in reported
-            ]  # fmt: skip
+
+
+def _with_it(at: Inspection, eqn: JaxprEqn, live: set[int]) -> set[int]:
+    """What goes where an equation goes that nothing reads: what reads it, and what only these read."""
+    gone, todo = {id(eqn)}, [eqn]
+    while todo:
+        e = todo.pop()
+        readers = [r for v in e.outvars for r in at.readers.get(v, ())]
+        makers = [at.makers[a] for a in e.invars if type(a) is Var and a in at.makers]
+        spare = [
+            m for m in makers if id(m) not in live and all(id(r) in gone for v in m.outvars for r in at.readers.get(v, ()))
+        ]  # fmt: skip
+        for other in (*readers, *spare):
+            if id(other) not in gone:
+                gone.add(id(other))
+                todo.append(other)
+    return gone
+
+
+SAME = ", and the compiled program, which leaves out what nothing reads, is the same"
+
+
+def _fewer_equations(before: Measures, after: Measures) -> Proof | None:
+    traced = lambda m: len(m.stages.equations)
+    return _less_traced(before, after, Amount("equations traced", traced(before), traced(after), ""))  # fmt: skip
+
+
+def _without_rows(at: Inspection, loop: JaxprEqn, v: Var) -> ProgramStages:
+    """The program whose loop does not keep one of its values of all rounds."""
+    _, narrower = dce_rules[loop.primitive]([o is not v for o in loop.outvars], loop)
+    return without_equations(at.stages, (), {id(loop): narrower})
+
+
+def _fewer_rows(before: Measures, after: Measures) -> Proof | None:
+    return _less_traced(before, after, Amount("kept by loops", _rows(before), _rows(after)))
+
+
+def _rows(m: Measures) -> int:
+    """Bytes of what loops keep of their rounds, as it was traced."""
+    found = 0
+    for e in m.stages.equations.values():
+        flow = flow_of(e)
+        if type(flow) is LoopFlow:
+            found += bytes_of([v.aval for v in e.outvars[flow.num_carry :]])
+    return found
+
+
+def _less_traced(before: Measures, after: Measures, traced: Amount) -> Proof | None:
+    if traced.after >= traced.before:
+        return None
+    if same_compiled(before.stages, after.stages):
+        return Proof("compiled without", (traced,), SAME)
+    if after.peak > before.peak or after.flops > before.flops:
+        return None
+    return Proof("compiled without", (traced, peak(before, after), operations(before, after)))
 
 
 def _live(at: Inspection) -> set[int]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from xlab.core.jaxpr import JaxprEqn
 from xlab.lax.constraint import with_sharding_constraint
-from xlab.observe.overview.inspection import Inspection, Measures, kind
+from xlab.observe.overview.inspection import Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof, operations, peak, sent
 from xlab.observe.programs.rewriting import changed
 from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import size_text
 from xlab.observe.sharding.reasons import spec_text
 from xlab.sharding import NamedSharding, PartitionSpec
 
@@ -73,14 +73,10 @@ def _constrained(at: Inspection, eqn: JaxprEqn, spec: tuple) -> Any:
     )
 
 
-def _no_worse(before: Measures, after: Measures) -> str:
+def _no_worse(before: Measures, after: Measures) -> Proof | None:
     """What became less of work, memory and communication, where none became more."""
-    pairs = [
-        ("operations per device", before.flops, after.flops, lambda n: f"{n:.4g}"),
-        ("peak", before.peak, after.peak, lambda n: size_text(round(n))),
-        ("sent", before.sent, after.sent, lambda n: size_text(round(n))),
-    ]
-    if any(b * 1.02 < a for _, b, a, _ in pairs) or not any(a < b for _, b, a, _ in pairs):
-        return ""
-    said = [f"{name} {show(b)} → {show(a)}" for name, b, a, show in pairs if a < b]
-    return f"compiled like that: {', '.join(said)}"
+    known = [measure(before, after) for measure in (operations, peak, sent)]
+    less = tuple(x for x in known if x.after < x.before)
+    if not less or any(1.02 * x.before < x.after for x in known):
+        return None
+    return Proof("compiled like that", less)

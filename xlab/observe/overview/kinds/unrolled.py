@@ -15,11 +15,11 @@ from xlab.lax.slicing import index_in_dim
 from xlab.observe.overview.inspection import (
     MOST_EQUATIONS,
     Inspection,
-    Measures,
     kind,
 )
+from xlab.observe.overview.measures import Measures, Proof
 from xlab.observe.programs.rewriting import read, retraced, run_equations
-from xlab.observe.records.finding import Finding
+from xlab.observe.records.finding import Amount, Finding
 
 ROUNDS, EQUATIONS = 4, 40
 """Rounds, and equations of all of them, from which it is worth a word."""
@@ -66,12 +66,11 @@ def unrolled_loops(at: Inspection) -> Iterable[Finding]:
     )  # fmt: skip
 
 
-def _smaller(before: Measures, after: Measures, saved: int) -> str:
+def _smaller(before: Measures, after: Measures, saved: int) -> Proof | None:
     if after.instructions >= before.instructions:
-        return ""
-    return (
-        f"compiled like that: instructions {before.instructions:,} → {after.instructions:,}, and {saved:,} equations less to trace"
-    )  # fmt: skip
+        return None
+    less = Amount("instructions", before.instructions, after.instructions, "")
+    return Proof("compiled like that", (less,), f", and {saved:,} equations less to trace")
 
 
 def repetition(eqns: Sequence[JaxprEqn]) -> UnrolledLoop | None:
@@ -176,15 +175,17 @@ def _scanned(at: Inspection, found: UnrolledLoop, loop: _Loop) -> Any:
     later = {a for e in eqns[found.stop :] for a in e.invars if type(a) is Var}
     later |= {a for a in jaxpr.outvars if type(a) is Var}
     rounds = [eqns[start + r * p : start + (r + 1) * p] for r in range(found.rounds)]
-    # Of what a round makes, all rounds' values where a later equation reads one that is not carried out.
-    wanted = [
-        (k, n)
-        for k in range(p)
-        for n in range(len(one[k].outvars))
-        if any(r[k].outvars[n] in later for r in rounds)
-    ]
     firsts = list(loop.carried)
     nexts = {v: _next(loop.carried[v], rounds[0]) for v in firsts}
+    last = {v: n for n, v in enumerate(nexts.values())}
+    # Of what a round makes, all rounds' values where a later equation reads one that is not carried out.
+    wanted, carried_out = [], {}
+    for k, e in enumerate(one):
+        for n, v in enumerate(e.outvars):
+            if v in last and not any(r[k].outvars[n] in later for r in rounds[:-1]):
+                carried_out[rounds[-1][k].outvars[n]] = last[v]
+            elif any(r[k].outvars[n] in later for r in rounds):
+                wanted.append((k, n))
 
     def body(*args: Any) -> list:
         values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts))
@@ -205,7 +206,7 @@ def _scanned(at: Inspection, found: UnrolledLoop, loop: _Loop) -> Any:
             return [inner[nexts[v]] for v in firsts], [inner[one[k].outvars[n]] for k, n in wanted]
 
         carry, ys = scan(turn, [values[v] for v in firsts], xs, length=found.rounds)
-        del carry
+        values.update({v: carry[n] for v, n in carried_out.items()})
         for (k, n), y in zip(wanted, ys):
             for r, some in enumerate(rounds):
                 v = some[k].outvars[n]

@@ -13,11 +13,11 @@ from xlab.core import dtypes
 from xlab.core.jaxpr import JaxprEqn, Literal, Var, results_of
 from xlab.interpreters.costs import bytes_of, cost_of
 from xlab.lax.convert import convert_element_type
-from xlab.observe.overview.inspection import LEAST, Inspection, Measures, kind
+from xlab.observe.overview.inspection import LEAST, Inspection, kind
+from xlab.observe.overview.measures import Measures, Proof
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.rewriting import retraced, run
-from xlab.observe.records.finding import Finding
-from xlab.observe.records.units import size_text
+from xlab.observe.records.finding import Amount, Finding
 
 _ASKS = ("astype", "float32", "float64", "f32", "f64", "convert_element_type", "preferred", "dtype")
 
@@ -143,7 +143,7 @@ def _small(a: Any) -> bool:
     return math.prod(a.aval.shape) <= 1 << 14
 
 
-def _fewer(before: Measures, after: Measures, short: str, wide: Any) -> str:
+def _fewer(before: Measures, after: Measures, short: str, wide: Any) -> Proof | None:
     """Bytes of values that are in the wide dtype, as the program has them."""
 
     def held(m: Measures) -> int:
@@ -157,5 +157,5 @@ def _fewer(before: Measures, after: Measures, short: str, wide: Any) -> str:
 
     b, a = held(before), held(after)
     if a >= b:
-        return ""
-    return f"compiled like that: values in {short} {size_text(b)} → {size_text(a)}"
+        return None
+    return Proof("compiled like that", (Amount(f"values in {short}", b, a),))
