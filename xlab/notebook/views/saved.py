@@ -81,11 +81,12 @@ def saved_html(
         else f"<script>globalThis.xlab_{version}?.()</script>"
     )
     return (
-        (f"<style>{sheet}</style>" if sheet else "")
-        + f'{begin} data-xl="{version}">'
+        f'{begin} data-xl="{version}">'
         + (f"<style>{alone}</style>" if alone else "")
         + _picture(tree, used, names)
-        + f'{octets} id="xl-data">{packed}</{inert}></div>{end}'
+        + f'{octets} id="xl-data">{packed}</{inert}></div>'
+        + (f"<style>{sheet}</style>" if sheet else "")
+        + end
     )
 
 
