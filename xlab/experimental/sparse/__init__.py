@@ -12,5 +12,14 @@ Example:
 
 from xlab.sparse import *
 
-# After all names, for the room has files of the same words.
-from xlab.experimental.sparse import ad, api, bcoo, bcsr, coo, csr, linalg, random, transform, util  # isort: skip
+# After all names, and each as a file of its own: `from` would find the room's files of the same words, which the line above brought.
+import xlab.experimental.sparse.ad as ad  # isort: skip
+import xlab.experimental.sparse.api as api  # isort: skip
+import xlab.experimental.sparse.bcoo as bcoo  # isort: skip
+import xlab.experimental.sparse.bcsr as bcsr  # isort: skip
+import xlab.experimental.sparse.coo as coo  # isort: skip
+import xlab.experimental.sparse.csr as csr  # isort: skip
+import xlab.experimental.sparse.linalg as linalg  # isort: skip
+import xlab.experimental.sparse.random as random  # isort: skip
+import xlab.experimental.sparse.transform as transform  # isort: skip
+import xlab.experimental.sparse.util as util  # isort: skip
