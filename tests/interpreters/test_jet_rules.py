@@ -113,9 +113,10 @@ def cube_rule(primals, series, order):
 
 
 def test_a_rule_of_a_program_is_the_one_that_counts(cube_p):
-    with pytest.raises(MissingRule, match="jet_rules_cube") as raised:
+    with pytest.raises(
+        MissingRule, match=r"registered with jet\.jet_rules\[jet_rules_cube_p\] = rule"
+    ):
         jet(cube_p.bind, (2.0,), ((1.0, 0.0),))
-    assert str(raised.value)
     jet_rules[cube_p] = cube_rule
     with xlab.enable_x64(True):
         for fun, same in (
