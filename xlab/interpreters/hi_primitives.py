@@ -28,7 +28,8 @@ class AxisData(NamedTuple):
 
     @classmethod
     def of(cls, axis: Axis) -> AxisData:
-        return cls(axis.name, axis.size, axis.spmd or None, axis.explicit_mesh_axes)
+        explicit = axis.explicit_mesh_axes
+        return cls(axis.name, axis.size, axis.spmd or None, explicit and explicit[1])
 
 
 class HiPrimitive(Primitive):
