@@ -28,8 +28,7 @@ class AxisData(NamedTuple):
 
     @classmethod
     def of(cls, axis: Axis) -> AxisData:
-        explicit = axis.explicit_mesh_axes
-        return cls(axis.name, axis.size, axis.spmd or None, explicit and explicit[1])
+        return cls(axis.name, axis.size, axis.spmd or None, axis.explicit_mesh_axes)
 
 
 class HiPrimitive(Primitive):
