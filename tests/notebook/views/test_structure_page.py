@@ -69,7 +69,7 @@ def test_a_heading_of_a_table_folds_and_leads_to_the_program(opened, name):
     assert rows.count() < before
     head.locator(".xl-fold").click()
     assert rows.count() == before
-    said = head.locator(".xl-pass").inner_text().split()[0]
+    said = head.locator(".xl-way").inner_text().split()[0]
     head.locator("a").click()
     assert opened.locator("[role=tab][aria-selected=true]").inner_text() == "Program"
     opened.locator(".xl-column .xl-call-row.xl-sel", has_text="block ×6").wait_for()

@@ -17,4 +17,4 @@ def call_key(program: int, place: Place) -> str:
 
 def pass_node(word: str) -> Node | None:
     """The word behind a call's name."""
-    return h("span", {"class": "xl-pass"}, word) if word else None
+    return h("span", {"class": "xl-way"}, word) if word else None

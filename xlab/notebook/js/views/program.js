@@ -160,7 +160,7 @@ function paintHead(row, text, needle) {
   const [name, pass] = text.split("   ");
   row.classList.add("xl-call-row");
   marked(row.appendChild(h("b", {})), name, needle);
-  if (pass) row.append(h("span", { class: "xl-pass" }, pass));
+  if (pass) row.append(h("span", { class: "xl-way" }, pass));
 }
 
 const casts = new Set(["pvary", "preduced", "vary_unreduced_cast", "reduced_vary_cast"]);
