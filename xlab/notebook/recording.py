@@ -31,7 +31,7 @@ _GOES_ON = ". What a device has begun goes on to its end: if the next call waits
 _DONE = ("trace", "lower", "compile", "execute")
 
 last: Report | None = None
-"""The report that was shown last."""
+"""The report that was shown or saved last."""
 
 
 class Recording:
@@ -132,6 +132,13 @@ def _leading(n: Notice, parts: frozenset[str]) -> Notice:
     return n.replace(tab="program", text=n.text.replace(f": see {n.tab.capitalize()}", elsewhere))
 
 
+def report_of(run: Recording, parts: frozenset[str], opens: str = "") -> Report:
+    """The report of a run, which is the last one from now on: what `%xreport` writes."""
+    global last
+    last = run.report(parts).replace(opens=opens)
+    return last
+
+
 def show_report(
     run: Recording, parts: frozenset[str] = frozenset(PARTS), opens: str = "", *, now: bool = False
 ) -> Report | None:
@@ -143,10 +150,8 @@ def show_report(
     shown: list[Report] = []
 
     def make() -> Report:
-        global last
-        last = run.report(parts).replace(opens=opens)
-        shown[:] = [last]
-        return last
+        shown[:] = [made := report_of(run, parts, opens)]
+        return made
 
     done = any(e.error is None and e.kind in _DONE for e in run.session.events) or any(
         s.closed.jaxpr.eqns for s in run.session.unfinished

@@ -16,7 +16,7 @@ from xlab.notebook import inputs, options
 from xlab.notebook.cell import Cell
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted
-from xlab.notebook.recording import Recording, recording, show_report
+from xlab.notebook.recording import Recording, recording, report_of, show_report
 from xlab.notebook.tracebacks import present
 from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.recognize import belongs_to_jax
@@ -127,7 +127,7 @@ class Xjit(Magics):
             if run is not None and not given.quiet:
                 report = show_report(run, parts, now=bool(given.save))
             elif run is not None and given.save:
-                report = run.report(parts)
+                report = report_of(run, parts)
             if run is not None and given.save and report is not None:
                 from xlab.notebook.export import write_html
 
