@@ -151,5 +151,26 @@ def test_a_batching_rule_is_told_which_axes_of_a_mesh_shard_the_dimension():
             x = xlab.device_put(np.ones((4, 3)), xlab.NamedSharding(mesh, spec))
             (axis,) = seen_by_a_rule(xlab.vmap, x)
             assert axis.size == 4
-            explicit = axis.explicit_mesh_axis
-            assert explicit == (None if names is None else (mesh.abstract_mesh, names))
+            assert axis.explicit_mesh_axis == names
+            assert axis.mesh == (names and mesh.abstract_mesh)
+
+
+@pytest.mark.parametrize("hand", [lambda axis: axis, lambda axis: axis._replace(name="other")])
+def test_what_has_no_batching_rule_is_mapped_over_the_axes_of_a_mesh(hand):
+    class Twice(HiPrimitive):
+        def abstract_eval(self, x):
+            return x, set()
+
+        def to_lojax(self, x):
+            return x * 2
+
+        def batch(self, axis, args, dims):
+            return super().batch(hand(axis), args, dims)
+
+    mesh = xlab.make_mesh((2,), ("x",), axis_types=(AxisType.Explicit,), devices=xlab.devices()[:2])
+    with xlab.set_mesh(mesh):
+        x = xlab.device_put(np.ones((4, 3)), xlab.NamedSharding(mesh, xlab.P("x", None)))
+        for call in (xlab.vmap(Twice("twice").bind), xlab.jit(xlab.vmap(Twice("twice").bind))):
+            y = call(x)
+            np.testing.assert_array_equal(y, 2 * np.ones((4, 3)))
+            assert xlab.typeof(y).sharding.spec == xlab.P("x", None)

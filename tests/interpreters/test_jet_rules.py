@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 import xlab
 import xlab.numpy as jnp
+from tests.transforms.test_jet import nested
 from xlab import lax
 from xlab.core.primitive import Primitive
 from xlab.errors import MissingRule
@@ -36,18 +35,6 @@ PROGRAMS = {
     },
 }
 ROWS = [(prim, how) for prim, programs in PROGRAMS.items() for how in programs]
-
-
-def nested(fun, x, series):
-    """The derivatives along the curve, each by `jvp` of the one before."""
-    along = lambda t: fun(
-        x + sum(c * t ** (k + 1) / math.factorial(k + 1) for k, c in enumerate(series))
-    )
-    found = []
-    for _ in series:
-        along = (lambda before: lambda t: xlab.jvp(before, (t,), (jnp.ones_like(t),))[1])(along)
-        found.append(along(jnp.array(0.0)))
-    return found
 
 
 def terms_of(fun, order):

@@ -76,9 +76,7 @@ def started(
         config = home / "config" / "labconfig" / "page_config.json"
         config.parent.mkdir(parents=True)
         config.write_text(json.dumps({"disabledExtensions": {"xlab": True}}))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = dict(
         os.environ,
         HOME=str(home),
@@ -104,23 +102,38 @@ def started(
         "--LabApp.news_url=None",
         f"--{'LabApp' if app == 'jupyterlab' else 'JupyterNotebookApp'}.expose_app_in_browser=True",
     ]
-    with (home / "log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=work)
-    url = f"http://127.0.0.1:{port}"
+    with answering(
+        command, environment, work, home / "log", f"http://127.0.0.1:{port}", "api"
+    ) as url:
+        made = Lab(url)
+        made.work = work
+        yield made
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def answering(
+    command: list[str], environment: dict, folder: Path, said: Path, url: str, path: str
+) -> Iterator[str]:
+    """A server in a process of its own, from its first answer at `url/path` on; what it says goes into a file."""
+    with said.open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
     try:
         end = time.monotonic() + LONG / 1000
         while True:
             try:
-                urllib.request.urlopen(f"{url}/api", timeout=10).read()
+                urllib.request.urlopen(f"{url}/{path}", timeout=10).read()
                 break
             except OSError:
-                assert server.poll() is None and time.monotonic() < end, (home / "log").read_text()[
-                    -3000:
-                ]
-                time.sleep(0.5)
-        made = Lab(url)
-        made.work = work
-        yield made
+                assert server.poll() is None and time.monotonic() < end, said.read_text()[-3000:]
+                time.sleep(0.3)
+        yield url
     finally:
         server.terminate()
         try:

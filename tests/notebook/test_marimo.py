@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from contextlib import contextmanager
 from importlib.util import find_spec
 
 import pytest
 
-from tests.notebook.labs import LONG, ROOT, until
+from tests.notebook.labs import LONG, ROOT, answering, free_port, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.notebook]
 APP = """import marimo
@@ -75,34 +71,15 @@ def served(folder, theme: str):
     """Where a marimo of its own answers that serves the notebook."""
     (folder / "pyproject.toml").write_text(f'[tool.marimo.display]\ntheme = "{theme}"\n')
     (folder / "app.py").write_text(APP)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = dict(os.environ, HOME=str(folder), XLAB_NUM_CPU_DEVICES="8")
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
     )
     command = [sys.executable, "-m", "marimo", "-q", "run", "app.py", "--headless", "--no-token", "--host=127.0.0.1", f"--port={port}"]  # fmt: skip
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
     url = f"http://127.0.0.1:{port}"
-    try:
-        end = time.monotonic() + LONG / 1000
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}/health", timeout=10).read()
-                break
-            except OSError:
-                said = (folder / "log").read_text()
-                assert server.poll() is None and time.monotonic() < end, said[-3000:]
-                time.sleep(0.3)
+    with answering(command, environment, folder, folder / "log", url, "health"):
         yield url
-    finally:
-        server.terminate()
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            server.kill()
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -16,19 +16,36 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis, state
 from xlab.interpreters import ad, batching
 from xlab.interpreters.ad import Zero
+from xlab.sharding.current import get_abstract_mesh
 
 
-class AxisData(NamedTuple):
-    """What a batching rule is told of the mapped axis."""
-
+class _AxisFields(NamedTuple):
     name: Any
     size: int
     spmd_name: Any = None
     explicit_mesh_axis: Any = None
 
+
+class AxisData(_AxisFields):
+    """What a batching rule is told of the mapped axis.
+
+    `explicit_mesh_axis` names the Explicit mesh axes that its dimension is split over.
+    """
+
+    mesh: Any = None  # of these axes; no field, since rules take the four apart
+
     @classmethod
     def of(cls, axis: Axis) -> AxisData:
-        return cls(axis.name, axis.size, axis.spmd or None, axis.explicit_mesh_axes)
+        mesh, names = axis.explicit_mesh_axes or (None, None)
+        made = cls(axis.name, axis.size, axis.spmd or None, names)
+        made.mesh = mesh
+        return made
+
+    def as_axis(self) -> Axis:
+        """The axis for a function that is mapped over it."""
+        names = self.explicit_mesh_axis
+        over = names and (self.mesh or get_abstract_mesh(), names)
+        return Axis(self.name, self.size, "vmap", explicit_mesh_axes=over)
 
 
 class HiPrimitive(Primitive):
@@ -271,8 +288,9 @@ class _ByExamples(HiPrimitive):
     def mapped(self, fun: Callable, batched: Sequence[bool], *args: Any) -> list:
         """Results of a flat function for all examples, in front."""
         size = self.axis.size
-        axis = Axis(self.axis.name, size, "vmap", explicit_mesh_axes=self.axis.explicit_mesh_axis)
-        run, dims = batching.batch_flat(fun, axis, [0 if b else None for b in batched])
+        run, dims = batching.batch_flat(
+            fun, self.axis.as_axis(), [0 if b else None for b in batched]
+        )
         outs = run(*args)
         return [
             x if type(x) is Zero else batching.bdim_at_front(x, d, size)
