@@ -79,3 +79,21 @@ def test_a_call_for_its_effect():
     xlab.jit(lambda x: (f(x), x)[1])(jnp.ones(3)).block_until_ready()
     xlab.effects_barrier()
     assert seen == [3]
+
+
+def test_one_of_several_devices_starts_no_program_of_several():
+    """These devices run it when this one has ended, which waits for the callback."""
+    mesh = xlab.make_mesh((2,), ("x",), devices=xlab.devices()[:2])
+    x = xlab.device_put(np.ones(4, np.float32), xlab.NamedSharding(mesh, xlab.P("x")))
+    total = xlab.jit(lambda x: x.sum())
+    total(x).block_until_ready()
+
+    def inside(ctx, out, part):
+        np.asarray(out)[...] = total(x)
+
+    call = buffer_callback(inside, xlab.ShapeDtypeStruct((2,), np.float32))
+    mapped = xlab.shard_map(
+        call, mesh=mesh, in_specs=xlab.P("x"), out_specs=xlab.P("x"), check_vma=False
+    )
+    with pytest.raises(Exception, match="started inside a host callback of another one"):
+        xlab.block_until_ready(xlab.jit(mapped)(x))

@@ -117,18 +117,18 @@ def _batch(axis, args, dims, *, vmap_method, result_avals, **params):
 class _BufferCall:
     """What the compiled program calls, with the buffers of operands and results."""
 
-    __slots__ = ("callback", "continues_after_failure", "failures", "in_tree", "out_tree", "where")
+    __slots__ = ("callback", "continues_after_failure", "failures", "in_tree", "joint", "out_tree", "where")  # fmt: skip
 
     def __init__(self, callback, in_tree, out_tree, where):
         self.callback, self.in_tree, self.out_tree, self.where = callback, in_tree, out_tree, where
-        self.continues_after_failure, self.failures = False, []
+        self.joint, self.continues_after_failure, self.failures = False, False, []
 
     def __call__(self, ctx, *buffers):
         # Operands come first, then results.
         n = len(buffers) - self.out_tree.num_leaves
         args, kwargs = _tree.unflatten(self.in_tree, buffers[:n])
         try:
-            with _called():
+            with _called(self.joint):
                 self.callback(ctx, _tree.unflatten(self.out_tree, buffers[n:]), *args, **kwargs)
         except Exception as e:
             flat = FlatCallback(self.callback, self.in_tree, "buffer_callback")
