@@ -92,22 +92,16 @@ def test_made_on_one_opened_on_the_other(kind, made_on, tmp_path):
     reason="flax not installed: pip install '.[libraries]'",
 )
 def test_the_structure_of_a_model(tmp_path):
-    """One made under JAX is ours where xlab stands in for it. One of ours, opened beside JAX, belongs to xlab, to which the library's classes are unknown there."""
+    """One made under JAX is ours where xlab stands in for it. One of ours, opened beside JAX, is JAX's, to which the library's classes are known there."""
     begin = STATE.format(folder=str(tmp_path)) + (
         "from flax.core import FrozenDict\nmodel = FrozenDict({'a': jnp.ones(2), 'b': {'c': jnp.zeros(())}})\nleaves = jax.tree.leaves(model)\n"
     )
     write = "(folder / 'tree').write_bytes(pickle.dumps(jax.tree.structure(model)))"
     read = """
-try:
-    tree = pickle.loads((folder / 'tree').read_bytes())
-    print(type(tree.unflatten(leaves)).__name__, words(tree.unflatten(leaves)) == words(model), tree == jax.tree.structure(model))
-except jax.errors.JaxRuntimeError as error:
-    print("FrozenDict" in str(error))
+tree = pickle.loads((folder / 'tree').read_bytes())
+print(type(tree.unflatten(leaves)).__name__, words(tree.unflatten(leaves)) == words(model), tree == jax.tree.structure(model))
 """
-    for made_on, opened_on, said in (
-        ("jax", "xlab", "FrozenDict True True"),
-        ("xlab", "xlab", "FrozenDict True True"),
-        ("xlab", "jax", "True"),
-    ):
+    for made_on, opened_on in (("jax", "xlab"), ("xlab", "xlab"), ("xlab", "jax")):
         printed(SIDES[made_on] + begin + write, PYTHONWARNINGS="ignore")
-        assert printed(SIDES[opened_on] + begin + read, PYTHONWARNINGS="ignore") == said
+        said = printed(SIDES[opened_on] + begin + read, PYTHONWARNINGS="ignore")
+        assert said == "FrozenDict True True"
