@@ -536,28 +536,18 @@ def _scatter_lowering(op: str | None, clipped):
             f"scatter_dims_to_operand_dims = {dims_text(n.scatter_dims_to_operand_dims)}, "
             f"index_vector_dim = {ctx.avals_in[1].ndim - 1}>"
         )
-        scalar = mlir.tensor_type(src.update(shape=(), weak_type=False))
-        a, b = ctx.fresh(), ctx.fresh()
-        of_parts = op in ("stablehlo.maximum", "stablehlo.minimum") and _e.complexes(src.dtype)
-        if of_parts:  # the native operation does not know complex numbers
-            body = ""
-        elif op is not None:
-            c = ctx.fresh()
-            body = f"      {c} = {op} {a}, {b} : {scalar}\n      stablehlo.return {c} : {scalar}\n    }}"
-        elif update_jaxpr is None:
-            body = f"      stablehlo.return {b} : {scalar}\n    }}"
-        else:
-            body = ctx.region(
-                lambda inner, args: inner.jaxpr(update_jaxpr, args), [a, b], types_out=[scalar]
-            )[2:]
-        region = f"{{\n    ^bb0({a}: {scalar}, {b}: {scalar}):\n{body}"
-        if of_parts:
-            plain = src.update(shape=(), weak_type=False)
-            region = ctx.block(
-                [scalar, scalar],
-                lambda names: [complex_extremum(ctx, op, *names, plain)],
-                [scalar],
-            )
+        one = src.update(shape=(), weak_type=False)
+        scalar = mlir.tensor_type(one)
+
+        def combined(names):
+            if op is None:
+                return [names[1]] if update_jaxpr is None else ctx.jaxpr(update_jaxpr, names)
+            if op in ("stablehlo.maximum", "stablehlo.minimum") and _e.complexes(src.dtype):
+                # The native operation does not know complex numbers.
+                return [complex_extremum(ctx, op, *names, one)]
+            return [ctx.op(f"{op} {', '.join(names)} : {scalar}")]
+
+        region = ctx.block([scalar, scalar], combined, [scalar])
         t = mlir.tensor_type(src)
         return ctx.op(
             f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{scatter_dimension_numbers = {numbers}, '

@@ -86,11 +86,7 @@ class OurHeld(Held):
     def is_dynamic(self, x: Any) -> bool:
         if isinstance(x, (bool, int, float, complex)):
             return not self.numbers
-        try:
-            aval_of(x)
-        except TypeError:
-            return False
-        return True
+        return self.is_result(x)
 
     def is_result(self, x: Any) -> bool:
         try:
