@@ -46,6 +46,18 @@ def test_serialized_executables_run():
     np.testing.assert_allclose(toys.gather(out), np.tanh(x), rtol=1e-6)
 
 
+def test_modules_with_callbacks_are_compiled_in_contexts_of_their_own(monkeypatch):
+    """The compiler works without the interpreter's lock, and a context that other threads build in has no lock of its own."""
+    given = []
+    monkeypatch.setattr(
+        compiling, "_backend_compile", lambda _, module, *rest: given.append(module)
+    )
+    for _ in range(2):
+        compiling.compile_text(toys.DOUBLE, client.devices()[:1], host_callbacks=[lambda x: x])
+    contexts = {id(module.context) for module in given} | {id(ir.context())}
+    assert len(contexts) == 3
+
+
 def test_options_and_callbacks():
     compiling.compile_text(
         toys.DOUBLE, client.devices()[:1], options={"xla_backend_optimization_level": 0}

@@ -130,7 +130,8 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
     if devices and devices[0].client is not backend:  # virtual devices: compiled for, never run on
         backend = devices[0].client
     if host_callbacks and isinstance(text, (str, bytes)):
-        text = _ir.parse(text)  # only a parsed module may be given together with callbacks
+        # Only a parsed module may be given together with callbacks.
+        text = _ir.parse(text, alone=True)
     return _backend_compile(backend, text, where, made, list(host_callbacks))
 
 

@@ -226,11 +226,15 @@ def merge(target: Any, name: str, source: Any) -> str:
     return result
 
 
-def parse(text: str | bytes) -> Any:
-    """The module a text or bytecode stands for; a syntax error names line and column."""
+def parse(text: str | bytes, *, alone: bool = False) -> Any:
+    """The module a text or bytecode stands for; a syntax error names line and column.
+
+    The one context is used under the interpreter's lock. A module for native code that lets go of that lock, as the compiler does, is
+    parsed `alone`, in a context of its own.
+    """
     from jaxlib.mlir import ir
 
-    return ir.Module.parse(text, context=context())
+    return ir.Module.parse(text, context=_new_context() if alone else context())
 
 
 def verify(program: str | bytes | Any) -> None:
