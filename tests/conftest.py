@@ -86,14 +86,17 @@ _ended = 0
 
 
 def pytest_runtest_teardown():
-    """A mesh that a test set for good is not the next one's. Now and then the programs of tests that are over are let go of: all of
-    them are gigabytes."""
+    """A mesh that a test set for good is not the next one's, nor is the error of a callback that it did not wait for. Now and then the
+    programs of tests that are over are let go of: all of them are gigabytes."""
     import sys
 
     if "xlab.sharding" in sys.modules:
         current = sys.modules["xlab.sharding.current"]
         if current.get_concrete_mesh() is not None:
             current.set_mesh(current.EMPTY_MESH)
+
+    if "xlab.compile.effects" in sys.modules:
+        sys.modules["xlab.compile.effects"].effects_barrier()
 
     global _ended
     _ended += 1

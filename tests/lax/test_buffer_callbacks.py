@@ -97,3 +97,5 @@ def test_one_of_several_devices_starts_no_program_of_several():
     )
     with pytest.raises(Exception, match="started inside a host callback of another one"):
         xlab.block_until_ready(xlab.jit(mapped)(x))
+    with pytest.raises(Exception, match="started inside a host callback of another one"):
+        xlab.effects_barrier()  # each of its devices has an error
