@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import MeshInfo, Type
 from xlab.observe.records.text import Options, add_form
@@ -75,6 +77,22 @@ def layout_line(layout: ArrayLayout) -> str:
     'x: f32[8] on one device, 32 B'
     """
     return (f"{layout.name}: " if layout.name else "") + layout.type.text + place_text(layout)
+
+
+def layout_lines(layouts: Iterable[ArrayLayout]) -> list[str]:
+    """A sentence of each layout; those of which the same is true share theirs.
+
+    >>> x = ArrayLayout("x", Type("f32", (8,)), bytes_per_device=32, bytes_total=32)
+    >>> layout_lines([x, x.replace(name="w", bytes_total=64), x.replace(name="y")])
+    ['x, y: f32[8] on one device, 32 B', 'w: f32[8] on one device, 64 B']
+    """
+    named: dict[str, list[str]] = {}
+    for layout in layouts:
+        named.setdefault(layout.type.text + place_text(layout), []).append(layout.name)
+    return [
+        (f"{', '.join(filter(None, names))}: " if any(names) else "") + what
+        for what, names in named.items()
+    ]
 
 
 def place_text(layout: ArrayLayout) -> str:

@@ -6,7 +6,7 @@ from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.cost import StepCost
 from xlab.observe.records.finding import Finding, Pattern, surprise_text
 from xlab.observe.records.kernel import KernelRun
-from xlab.observe.records.layout import ArrayLayout, layout_line
+from xlab.observe.records.layout import ArrayLayout, layout_lines
 from xlab.observe.records.ledger import Ledger, ledger_text
 from xlab.observe.records.log import LogLine, log_line
 from xlab.observe.records.memory import Memory, memory_text
@@ -160,7 +160,7 @@ def _report(report: Report, o: Options) -> str:
                 else []
             ),
         ),
-        ("Shardings", ["  " + layout_line(x) for x in layouts] + more),
+        ("Shardings", ["  " + line for line in layout_lines(layouts)] + more),
         ("Collectives", [transfers_table(report.transfers, o)] if report.transfers else []),
         ("Phases", [phases_table(report.phases, o)] if report.phases else []),
         ("Log", ["  " + log_line(line, o) for line in lines_of_log] + more_lines),
