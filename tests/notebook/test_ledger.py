@@ -135,6 +135,22 @@ def test_equal_cells_compile_once(run):
     assert made[-1].nth == 1
 
 
+def test_a_copy_of_a_cell_says_what_it_is_a_copy_of(lab, run, monkeypatch):
+    """Its tracebacks name it, so it has a program of its own: traced, found equal, and not compiled."""
+    # As a kernel names files.
+    monkeypatch.setattr(lab.compile, "get_code_name", lambda raw, *_: f"/cells/{hash(raw)}.py")
+    first = lab.execution_count + 1
+    for magic in ("%%xjit", "%%xjit", "%%xjit --show timings"):
+        run(f"{magic}\ncopied = jnp.sin(x) @ w * 3")
+    one, copy = [e for e in observe.ledger().entries if e.function.startswith("In[")][-2:]
+    assert (one.function, copy.function) == (f"In[{first}]", f"In[{first + 2}]")
+    assert copy.shared == f"In[{first + 1}]"  # where it ran last
+    assert copy.reason.endswith(
+        f"`In[{first + 2}]` has the text of `In[{first + 1}]`, and each cell has a program of its own"
+    )
+    assert copy.fix == f"run In[{first + 1}] again in place of its copy: nothing is traced then"
+
+
 def test_arrays_of_a_cell_have_its_lines(lab, run):
     from xlab.observe.arrays import allocation_sites
 

@@ -127,7 +127,7 @@ def _context(name, old, new) -> tuple[str, tuple]:
 
 
 # Of the latest functions by the place of their definition, what the last object made there closed over, as text, and the functions among it.
-_objects: caches.Latest[tuple, tuple[dict[str, str], dict[str, Any]]] = caches.Latest(1000)
+_objects: caches.Latest[tuple, tuple[dict[str, str], dict[str, Any], str]] = caches.Latest(1000)
 
 
 def origin_of(fun) -> tuple[str, tuple[str, ...]]:
@@ -173,10 +173,10 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
         return f"a transformation made a program of `{name}` that was never seen before", ()
     known = _objects.get(key)
     called = _functions_of(fun)
-    _objects[key] = now, called
+    _objects[key] = now, called, place
     if known is None:
         return new
-    was, before = known
+    was, before, there = known
     changes = tuple(
         ("closure", v, was.get(v, "nothing"), now.get(v, "nothing"))
         for v in {**was, **now}
@@ -192,6 +192,12 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
         return (
             f"`{name}` calls {listed}, which {'was' if len(again) == 1 else 'were'} defined again",
             tuple(("definition", v, "an earlier definition", "the latest") for v in again),
+        )
+    if there != place:  # of the same text
+        other = source_info.shown_names.get(there, there)
+        return (
+            f"`{name}` has the text of `{other}`, and each cell has a program of its own",
+            (("text", "the cell", other, "a copy"),),
         )
     if "<locals>" in getattr(fun, "__qualname__", "<locals>"):
         return (

@@ -180,6 +180,8 @@ def _fix(entry: _ledger.Entry) -> str:
     if not entry.differences:
         return next((_DISK_FIXES[d[1]] for d in entry.disk.differences if d[1] in _DISK_FIXES), "")
     cause, what = entry.differences[0][:2]
+    if cause == "text":
+        return f"run {entry.differences[0][2]} again in place of its copy: nothing is traced then"
     if cause == "closure" and not entry.position.rpartition(":")[2].isdigit():
         return f"{what} = xlab.numpy.asarray({what}) makes it an input of the cell"
     if (
