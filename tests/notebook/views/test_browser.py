@@ -293,6 +293,48 @@ def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
     page.close()
 
 
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_lines_are_there_when_their_page_is_seen_again(browser, tmp_path, motion):
+    """Cells that leave the page are hidden or taken out of it: a list is then where it was scrolled to, and its lines are there."""
+    equations = tuple(
+        r.Equation(i, "mul", (f"v{i}", "w"), (r.Variable(f"v{i + 1}", r.Type("f32", (4,))),))
+        for i in range(2_000)
+    )
+    report = r.Report("long", (r.Program("long", equations=equations),))
+    page = visit(browser, write_html(report, tmp_path / "long.html"))
+    page.emulate_media(reduced_motion=motion)
+    page.wait_for_selector(".xl-live .xl-row")
+    seen = page.evaluate("""async () => {
+      const frames = async (k) => { for (let n = 0; n < k; n += 1) await new Promise(requestAnimationFrame); };
+      const rows = [...document.querySelectorAll(".xl-rows")].find((el) => el.scrollHeight > 9000);
+      const cell = document.querySelector(".xl");
+      const place = cell.parentNode;
+      const ways = {
+        hidden: [() => { cell.style.display = "none"; }, () => { cell.style.display = ""; }],
+        removed: [() => cell.remove(), () => place.append(cell)],
+        skipped: [() => { cell.style.contentVisibility = "hidden"; }, () => { cell.style.contentVisibility = ""; }],
+      };
+      const found = [];
+      for (const [name, [leave, come]] of Object.entries(ways)) for (const away of [0, 1, 2, 4]) for (const drawn of [false, true]) {
+        rows.scrollTop = 9000;
+        await frames(3);
+        leave();
+        if (drawn) rows.dispatchEvent(new Event("scroll"));
+        await frames(away);
+        come();
+        await frames(5);
+        const { top, bottom } = rows.getBoundingClientRect();
+        const inside = [...rows.querySelectorAll(".xl-row")].map((row) => row.getBoundingClientRect()).filter((row) => row.bottom > top && row.top < bottom);
+        found.push([name, away, drawn, rows.scrollTop, inside.length * 18 >= rows.clientHeight && rows.clientHeight > 0]);
+      }
+      return found;
+    }""")
+    assert len(seen) == 24
+    assert [case for case in seen if case[3:] != [9000, True]] == []
+    assert page.complaints == []
+    page.close()
+
+
 RUNGS = """() => {
   let before = document.querySelector(".xl-rungs").getBoundingClientRect().top;
   return [...document.querySelectorAll(".xl-rung")].map((rung) => {

@@ -26,6 +26,7 @@ export function makeRows({ label, paint, bin }) {
   let held = new Map();
   let pending = 0;
   let first = -1;
+  let place = 0;
 
   // What the person marked here: the click that ends marking chooses nothing.
   const marked = () => {
@@ -52,6 +53,8 @@ export function makeRows({ label, paint, bin }) {
 
   function draw() {
     pending = 0;
+    // Out of the page, or hidden with what is around it, it says that it is scrolled to its top, and is not.
+    if (held.size && el.clientHeight === 0) return;
     // Measured once: to ask again after a change would have the page laid out for every line.
     const scrolled = el.scrollTop;
     const top = scrolled * ratio();
@@ -94,7 +97,16 @@ export function makeRows({ label, paint, bin }) {
     if (!pending) pending = requestAnimationFrame(draw);
   };
   bin.push(() => cancelAnimationFrame(pending));
-  listen(bin, el, "scroll", later, { passive: true });
+  listen(bin, el, "scroll", () => {
+    if (el.clientHeight) place = el.scrollTop;
+    later();
+  }, { passive: true });
+  // Its animation shows nothing and starts whenever the list is put into a page, which forgets where it was scrolled and tells nobody.
+  listen(bin, el, "animationstart", (event) => {
+    if (event.target !== el) return;
+    if (!el.scrollTop) el.scrollTop = place;
+    later();
+  });
   if (typeof ResizeObserver === "function") {
     const watch = new ResizeObserver(() => {
       later();
