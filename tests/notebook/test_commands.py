@@ -323,7 +323,8 @@ def test_the_tour(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "4×2 mesh data·model" in text and "test accuracy 9" in text
     assert "all_reduce add" in text and "In[7]:13" in text  # a collective, with its line
-    assert "params['blocks'][0]['up']: f32[64,128@model]" in text
+    blocks = ", ".join(f"params['blocks'][{i}]['up']" for i in range(2))
+    assert f"{blocks}: f32[64,128@model]" in text
     page = out.read_text()
     assert "all_reduce" in page and "http://" not in page.replace("http://www.w3.org", "")
 
