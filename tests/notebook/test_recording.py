@@ -14,7 +14,14 @@ def end(_):
 
 
 @pytest.mark.parametrize(
-    ("does", "said"), [(lambda x: xlab.lax.sin(x), "running"), (end, "tracing")]
+    ("does", "said"),
+    [
+        (xlab.jit(lambda x: xlab.lax.sin(x)), "running"),
+        (xlab.jit(end), "tracing"),
+        (lambda x: xlab.jit(lambda x: xlab.lax.cos(x)).trace(x), "lowering"),
+        (lambda x: xlab.jit(lambda x: xlab.lax.tan(x)).lower(x), "compiling"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_an_interrupt_says_what_it_ended(does, said):
     with (
@@ -22,7 +29,7 @@ def test_an_interrupt_says_what_it_ended(does, said):
         recording("In[1]", None) as run,
     ):
         run.doing = "compiling"
-        xlab.jit(does)(X)
+        does(X)
         raise KeyboardInterrupt
     assert ("kernel restarted" in str(told.value)) == (said == "running"), (
         "only a program that a device has begun goes on"

@@ -129,7 +129,7 @@ STOPPED = [
     "%load_ext xlab",
     "import xlab\nfrom xlab import numpy as jnp\nx = jnp.ones((64, 64))\nprint('all', 'is ready')",
     "%%xjit --quiet\nw = x * 2",
-    "%%xjit\nfor i in range(100_000):\n    x = jnp.sin(x) * 0.5\nz = x",
+    "%%xjit\nprint('it', 'begins')\nfor i in range(100_000):\n    x = jnp.sin(x) * 0.5\nz = x",
     "print('it', 'answers', float(jnp.sum(x)))",
     "%%xjit\ny = jnp.tanh(x @ x)\ny[0, :3]",
 ]
@@ -170,7 +170,7 @@ def test_an_interrupt_says_what_it_ended_and_a_report_moves_no_result(lab, brows
     assert "all is ready" in cells.nth(1).inner_text()
 
     page.evaluate(CELL, 3)
-    page.wait_for_timeout(1500)
+    cells.nth(3).locator("text=it begins").wait_for(timeout=LONG)  # the cell is traced now
     command(page, "notebook:interrupt-kernel")
     said = cells.nth(3).locator(".jp-OutputArea-output", has_text="KeyboardInterrupt")
     said.first.wait_for(timeout=LONG)

@@ -27,6 +27,7 @@ _MAGICS = {"collectives": "%xflow", "memory": "%xmem"}
 """What shows a part and nothing else."""
 
 _STAGES = {"trace": "tracing", "lower": "lowering", "compile": "compiling"}
+_AFTER = {"trace": "lowering", "lower": "compiling"}
 _GOES_ON = ". What a device has begun goes on to its end: if the next call waits, it waits for that, and a loop without an end needs the kernel restarted"
 _DONE = ("trace", "lower", "compile", "execute")
 
@@ -82,12 +83,12 @@ def recording(
 
 
 def _doing(run: Recording) -> str:
-    """What an interrupt ended: the unfinished stage, or the current activity."""
-    ended = next(
-        (e.kind for e in reversed(run.session.events) if e.error is not None and e.kind in _STAGES),
-        "",
-    )
-    return _STAGES.get(ended, "running" if run.doing == "compiling" else run.doing)
+    """What an interrupt ended: the unfinished stage, or the current activity; between two stages, the second."""
+    stages = [e for e in run.session.events if e.kind in _STAGES]
+    ended = next((e.kind for e in reversed(stages) if e.error is not None), "")
+    if ended or run.doing != "compiling":
+        return _STAGES.get(ended, run.doing)
+    return _AFTER.get(stages[-1].kind if stages else "", "running")
 
 
 def called(report: Report, name: str, was: str = "cell") -> Report:
