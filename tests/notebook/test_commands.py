@@ -186,9 +186,8 @@ def test_arguments_lie_as_the_command_says(script, tmp_path, capsys):
     assert report_command.main(given) == 0
     out = capsys.readouterr().out
     for line in (
-        "params[0]['w']: f32[8,4@model]",
-        "params[1]['w']: f32[8,4@model]",
-        "params[1]['b']: f32[4] over",
+        "params[0]['w'], params[1]['w']: f32[8,4@model]",
+        "params[0]['b'], params[1]['b']: f32[4] over",
         "x: f32[16@data,8]",
     ):
         assert line in out
