@@ -194,7 +194,7 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
             tuple(("definition", v, "an earlier definition", "the latest") for v in again),
         )
     if there != place:  # of the same text
-        other = source_info.shown_names.get(there, there)
+        other = source_info.shown_name(there) or there
         return (
             f"`{name}` has the text of `{other}`, and each cell has a program of its own",
             (("text", "the cell", other, "a copy"),),

@@ -76,7 +76,7 @@ def layout_line(layout: ArrayLayout) -> str:
     >>> layout_line(ArrayLayout("x", Type("f32", (8,)), bytes_per_device=32, bytes_total=32))
     'x: f32[8] on one device, 32 B'
     """
-    return (f"{layout.name}: " if layout.name else "") + layout.type.text + place_text(layout)
+    return layout_lines([layout])[0]
 
 
 def layout_lines(layouts: Iterable[ArrayLayout]) -> list[str]:

@@ -19,6 +19,7 @@ MOST_PARTS = 12
 """Parts of a key that stand beside one another."""
 
 _FIXES = {
+    "text": "run {was} again in place of its copy: nothing is traced then",
     "shape": "pad {what} to a fixed size, or compile the sizes you need once: {function}.lower(...).compile()",
     "dtype": "convert once before the call: {what} = xlab.numpy.asarray({what}, dtype)",
     "weak type": "pass a value with a dtype of its own instead of a Python number: xlab.numpy.{dtype}({what})",
@@ -179,9 +180,7 @@ def _dtype(entry: _ledger.Entry) -> str:
 def _fix(entry: _ledger.Entry) -> str:
     if not entry.differences:
         return next((_DISK_FIXES[d[1]] for d in entry.disk.differences if d[1] in _DISK_FIXES), "")
-    cause, what = entry.differences[0][:2]
-    if cause == "text":
-        return f"run {entry.differences[0][2]} again in place of its copy: nothing is traced then"
+    cause, what, was = entry.differences[0][:3]
     if cause == "closure" and not entry.position.rpartition(":")[2].isdigit():
         return f"{what} = xlab.numpy.asarray({what}) makes it an input of the cell"
     if (
@@ -195,7 +194,7 @@ def _fix(entry: _ledger.Entry) -> str:
     is_function = entry.name.isidentifier() and entry.position.rpartition(":")[2].isdigit()
     return _FIXES.get(
         "option" if cause == "sharding" and what.endswith("_shardings") else cause, ""
-    ).format(what=what, function=entry.name if is_function else "f", dtype=_dtype(entry))
+    ).format(what=what, was=was, function=entry.name if is_function else "f", dtype=_dtype(entry))
 
 
 def ledger_of(name: str, position: str) -> tuple[Compilation, ...]:
