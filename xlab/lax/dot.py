@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -235,23 +236,25 @@ def _dot_transpose(
 
 
 def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=False):
-    """The cotangent of one operand (contracting mc, batch mb): ct times the other, transposed into place."""
+    """The cotangent of one operand (contracting mc, batch mb): ct and the other multiplied in the order that leaves least to move."""
     n_batch = len(mb)
     mine_free = _remaining(aval.ndim, mc, mb)
     other_free = _remaining(aval_of(other).ndim, oc, ob)
     # ct dimensions: batch, lhs free, rhs free.
-    first = n_batch + (len(other_free) if swap else 0)
-    ct_mine = list(range(first, first + len(mine_free)))
     second = n_batch + (0 if swap else len(mine_free))
-    ct_other = list(range(second, second + len(other_free)))
-    del ct_mine
-    numbers = ((tuple(ct_other), tuple(other_free)), (tuple(range(n_batch)), tuple(ob)))
+    numbers = (
+        (tuple(range(second, second + len(other_free))), tuple(other_free)),
+        (tuple(range(n_batch)), tuple(ob)),
+    )
     # The other's remaining dimensions are its contracting ones, in increasing order.
-    order = sorted(range(len(oc)), key=lambda i: oc[i])
-    produced = [*mb, *mine_free, *(mc[i] for i in order)]
+    summed = [mc[i] for i in sorted(range(len(oc)), key=lambda i: oc[i])]
+    factors, produced = (ct, other), [*mb, *mine_free, *summed]
+    turned = [*mb, *summed, *mine_free]
+    if inversions(turned) < inversions(produced):
+        factors, produced = (other, ct), turned
+        numbers, precision = tuple((b, a) for a, b in numbers), flipped(precision)
     out = dot_general_p.bind(
-        ct,
-        other,
+        *factors,
         dimension_numbers=numbers,
         precision=precision,
         preferred_element_type=preferred,
@@ -259,6 +262,11 @@ def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=
     )
     out = transpose(out, tuple(int(i) for i in np.argsort(produced)))
     return convert(out, aval.dtype) if aval_of(out).dtype != aval.dtype else out
+
+
+def inversions(places: Sequence[int]) -> int:
+    """How many pairs of dimensions stand in the wrong order: none where nothing has to be transposed."""
+    return sum(p > q for i, p in enumerate(places) for q in places[i + 1 :])
 
 
 def _sharding_like(aval, produced, *operands):

@@ -14,6 +14,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.lax.comparison import select
+from xlab.lax.dot import inversions
 from xlab.lax.precision import PrecisionLike
 from xlab.lax.reshard import auto_axes
 from xlab.numpy.arithmetic import as_array
@@ -297,14 +298,10 @@ def _pair(one, other, needed, wanted, sizes, precision, dtype, dot):
             + "".join(c for c in second if c not in shared)
         )
 
-    if (
-        wanted
-        and letters(la, lb) != wanted
-        and (
-            letters(lb, la) == wanted
-            or _inversions(letters(lb, la), wanted) < _inversions(letters(la, lb), wanted)
-        )
-    ):
+    def moved(first, second):
+        return inversions([wanted.index(c) for c in letters(first, second)])
+
+    if wanted and moved(lb, la) < moved(la, lb):
         (a, la), (b, lb) = (b, lb), (a, la)
     numbers = (
         (tuple(la.index(c) for c in summed), tuple(lb.index(c) for c in summed)),
@@ -316,11 +313,6 @@ def _pair(one, other, needed, wanted, sizes, precision, dtype, dot):
         a, b = (as_array(x) for x in promoted("einsum", a, b))
         out = dot(a, b, numbers, precision=precision, preferred_element_type=dtype)
     return out, letters(la, lb)
-
-
-def _inversions(text, wanted):
-    places = [wanted.index(c) for c in text]
-    return sum(p > q for i, p in enumerate(places) for q in places[i + 1 :])
 
 
 def _without_ones(x, letters, others, sizes):

@@ -157,9 +157,17 @@ def _fold_in_lowering(ctx, keys, data):
 
 def _bits_lowering(ctx, keys, *, bit_width, shape):
     aval = ctx.avals_in[0]
-    if ctx.avals_out[0].size == 0:
-        return ctx.fill(0, ctx.avals_out[0])
-    return aval.dtype.impl.bits(ctx, keys, aval.shape, shape, bit_width)
+    out = ctx.avals_out[0]
+    if out.size == 0:
+        return ctx.fill(0, out)
+    return _made_once(
+        ctx,
+        "bits",
+        lambda names: aval.dtype.impl.bits(ctx, *names, aval.shape, shape, bit_width),
+        (keys,),
+        (mlir.values.physical_aval(aval),),
+        out,
+    )
 
 
 def _split_lowering(ctx, keys, *, shape):
