@@ -113,6 +113,13 @@ def test_the_text_is_the_same_every_time(lab, run):
     assert text() == text()
 
 
+def test_the_overview_alone_has_its_amounts_in_words(lab, run):
+    """Without the predicted times, which differ from machine to machine: those are in the picture."""
+    text = shown(run("%%xjit --show overview\ny = f(x, w)\n")[0])
+    assert re.search(r"per device: .*FLOP, .* moved, 0 B sent", text) and "memory: " in text
+    assert not re.search(r"\d (ns|µs|ms|s)\b", text)
+
+
 def test_a_second_run_compiles_nothing(lab, run):
     run("%%xjit\ny = f(x, w)\n")
     outputs, _ = run("%%xjit\ny = f(x, w)\n")

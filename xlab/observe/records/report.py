@@ -201,6 +201,12 @@ def _report(report: Report, o: Options) -> str:
             else [],
         ),
     ]
+    if not any(body for _, body in sections):  # then the amounts say what there is to say
+        costs = [c.replace(made_by="") for c in report.costs]
+        sections = [
+            (title, ["  " + text(x, times=False).replace("\n", "\n  ") for x in shown])
+            for title, shown in (("Overview", costs), ("Findings", report.findings))
+        ]
     for title, body in sections:
         if body:
             lines += ["", title, *body]
