@@ -1,5 +1,7 @@
 """Ragged and sliding products that the reference does not have, against their laws; products inside fusions."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -56,3 +58,51 @@ def test_derivatives_of_a_product_of_two_types_have_the_types_of_the_operands():
     dx = xlab.grad(lambda x: lax.dot(x, whole).sum())(x)
     assert dx.dtype == x.dtype
     np.testing.assert_array_equal(np.asarray(dx, np.float32), [[1, 2]])
+
+
+def all_numbers(left: int, right: int):
+    """Every way to pair dimensions of two operands, at most one as batch and at most two to sum."""
+    for batch in (0, 1):
+        for summed in (0, 1, 2):
+            for ls in itertools.permutations(range(left), batch + summed):
+                for rs in itertools.permutations(range(right), batch + summed):
+                    yield (ls[batch:], rs[batch:]), (ls[:batch], rs[:batch])
+
+
+@pytest.mark.parametrize("ranks", [(2, 2), (3, 2), (3, 3)], ids=str)
+def test_cotangents_of_every_product(ranks):
+    """Against sums of products by letters, whose derivative has the letters exchanged."""
+    rng = np.random.default_rng(0)
+    left, right = ranks
+    for (lc, rc), (lb, rb) in all_numbers(left, right):
+        letters = ["abc"[:left], list("xyz"[:right])]
+        for i, j in zip((*lc, *lb), (*rc, *rb), strict=True):
+            letters[1][j] = letters[0][i]
+        one, other = letters[0], "".join(letters[1])
+        free = [c for c in one if c not in other] + [c for c in other if c not in one]
+        out = "".join([*(one[i] for i in lb), *free])
+        size = dict(zip("abcxyz", (2, 3, 4, 5, 6, 7), strict=True))
+        x, y, ct = (rng.normal(size=[size[c] for c in s]).astype(np.float32) for s in (one, other, out))  # fmt: skip
+        product = lambda x, y, n=((lc, rc), (lb, rb)): lax.dot_general(x, y, n)
+        value, pull = xlab.vjp(product, x, y)
+        np.testing.assert_allclose(value, np.einsum(f"{one},{other}->{out}", x, y), 1e-4, 1e-4)
+        dx, dy = pull(jnp.asarray(ct))
+        np.testing.assert_allclose(dx, np.einsum(f"{out},{other}->{one}", ct, y), 1e-4, 1e-4)
+        np.testing.assert_allclose(dy, np.einsum(f"{out},{one}->{other}", ct, x), 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,jk->ik", ((2, 3), (3, 4))),
+        ("abi,ij->abj", ((5, 2, 3), (3, 4))),
+        ("bij,bjk->bik", ((5, 2, 3), (5, 3, 4))),
+        ("abi,ihd->abhd", ((5, 2, 3), (3, 4, 6))),
+    ],
+)
+def test_the_cotangents_of_products_as_programs_have_them_are_not_moved(subscripts, shapes):
+    """They are multiplied in the order that leaves them as their operands lie."""
+    args = [jnp.ones(s) for s in shapes]
+    grad = xlab.grad(lambda *xs: jnp.sin(jnp.einsum(subscripts, *xs)).sum(), (0, 1))
+    made = {e.primitive.name for e in xlab.make_jaxpr(grad)(*args).eqns}
+    assert "dot_general" in made and "transpose" not in made

@@ -270,7 +270,7 @@ def test_a_gradient_with_a_collective_in_every_layer_stays_under_the_budget():
     put = programs.put
     layers = [
         (put(np.ones((64, 128)), None, "model"), put(np.ones((128, 64)), "model", None))
-        for _ in range(38)
+        for _ in range(40)
     ]
     with observe.record() as session:
         xlab.jit(xlab.grad(loss))(layers, put(np.ones((16, 64)), "data", None))

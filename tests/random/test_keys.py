@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xlab
+from xlab import numpy as jnp
 from xlab import random
 
 
@@ -99,6 +100,19 @@ def test_the_compiler_hashes_a_key_once(devices):
                 "shift-left(" in line and "random_bits" not in line for line in body.splitlines()
             )
     np.testing.assert_allclose(compiled(random.key(0), x)[0], draws(random.key(0), x)[0], atol=1e-6)
+
+
+def test_the_compiler_draws_bits_once():
+    """However many operations read a mask, and in whichever shape: each of them would run all rounds again for every element of its own."""
+
+    def loss(w, key, x):
+        kept = random.bernoulli(key, 0.9, (1, 32))
+        h = jnp.where(kept, jnp.tanh(x @ w) / 0.9, 0)
+        return (h * h).sum()
+
+    x, w = np.ones((64, 8), np.float32), np.ones((8, 32), np.float32)
+    text = xlab.jit(xlab.grad(loss)).lower(w, random.key(0), x).compile().as_text()
+    assert sum(body.count("shift-left(") >= 20 for body in text.split("\n\n")) == 1
 
 
 def test_what_one_call_does_with_a_key_is_compiled_in_place():

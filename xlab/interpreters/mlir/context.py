@@ -30,6 +30,7 @@ from xlab.interpreters.mlir.values import constant_text, physical_aval, tensor_t
 
 TOKEN_TYPE = "!stablehlo.token"
 _I32 = ShapedArray((), np.int32)
+_SCALARS = frozenset({bool, int, float, np.float32, np.int32})
 _NOT_INLINED = attribute_text((("inlineable", "false"),))
 
 
@@ -177,7 +178,7 @@ class Context:
         """The name of a literal of the program, written once per function and region."""
         value = atom.val
         kind = value.__class__
-        if kind is float or kind is int or kind is bool:
+        if kind in _SCALARS:
             # The two zeros are equal.
             key = (kind, value if value else repr(value), atom.aval)
         elif isinstance(value, np.generic):
@@ -422,16 +423,17 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
                 # Most equations of most programs: written here, without calls.
                 v = outvars[0]
                 out = v.aval
-                operands = []
+                operands = ""
                 for a in eqn.invars:
                     if a.aval is not out and a.aval.shape != out.shape:
                         break
-                    operands.append(literal(a) if type(a) is Literal else env[a])
+                    name = literal(a) if type(a) is Literal else env[a]
+                    operands = f"{operands}, {name}" if operands else name
                 else:
                     fn.count = count = fn.count + 1
                     env[v] = name = f"%{count}"
                     write(
-                        f"    {name} = {operation[0]}{', '.join(operands)} : {out.mlir or tensor_type(out)}{before}{number}{after}"
+                        f"    {name} = {operation[0]}{operands} : {out.mlir or tensor_type(out)}{before}{number}{after}"
                     )
                     continue
             names = []
