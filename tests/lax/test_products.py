@@ -106,3 +106,14 @@ def test_the_cotangents_of_products_as_programs_have_them_are_not_moved(subscrip
     grad = xlab.grad(lambda *xs: jnp.sin(jnp.einsum(subscripts, *xs)).sum(), (0, 1))
     made = {e.primitive.name for e in xlab.make_jaxpr(grad)(*args).eqns}
     assert "dot_general" in made and "transpose" not in made
+
+
+def test_the_text_of_a_gradient_of_a_product():
+    """As the reference prints it, but that it multiplies the second cotangent the other way round and transposes it."""
+    loss = lambda x, w: lax.dot_general(x, w, (((0,), (0,)), ((), ()))).sum()
+    made = xlab.make_jaxpr(xlab.grad(loss, (0, 1)))(jnp.ones(3), jnp.ones((3, 2)))
+    assert str(made).splitlines()[-3:] == [
+        "    e:f32[3,2] = dot_general[dimension_numbers=(([], []), ([], []))] a d",
+        "    f:f32[3] = dot_general[dimension_numbers=(([0], [1]), ([], []))] d b",
+        "  in (f, e) }",
+    ]

@@ -77,11 +77,14 @@ def transformed(case: Case, n: Namespaces) -> Outcome:
     fun, args = (lambda *args: case.sample.fun(n, *args)), tuple(case.sample.args)
     *outer, innermost = case.transform.split(".")
     for name in [innermost, *reversed(outer)]:
-        if name in ("text", "primitives"):
+        if name in ("text", "primitives", "computing"):
             jaxpr = n.jax.make_jaxpr(fun)(*args)
-            return Outcome(
-                text=str(jaxpr) if name == "text" else "\n".join(primitives(jaxpr.jaxpr))
-            )
+            if name == "text":
+                return Outcome(text=str(jaxpr))
+            found = primitives(jaxpr.jaxpr)
+            if name == "computing":
+                found = [p for p in found if p.strip() != "transpose"]
+            return Outcome(text="\n".join(found))
         fun, args = TRANSFORMS[name](n, fun, args)
     return Outcome(leaves=tuple(leaves(n, fun(*placed(n, args)), "result")))
 

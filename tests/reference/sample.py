@@ -40,7 +40,8 @@ class Sample:
         fun: called as `fun(n, *args)` with the namespaces of one side.
         args: numpy arrays and Python scalars, or lists, tuples and dicts of them.
         transforms: names from `run.TRANSFORMS`, composed with dots from the outside in: `"jit.grad"`.
-            `"primitives"` and `"text"` compare the jaxpr's primitives and its printed form.
+            `"primitives"` and `"text"` compare the jaxpr's primitives and its printed form, `"computing"` its primitives without
+            transpositions: the reference multiplies cotangents in an order that has to be transposed, and xlab does not.
         tol: relative and absolute tolerance of floats, one number or a pair; None takes the dtype's.
         error: name of the error class both sides must raise, for bad input.
         x64: run with 64-bit types enabled.

@@ -33,7 +33,7 @@ def test_a_call_of_the_overview_leads_to_its_heading(opened):
     opened.locator(".xl-tree a", has_text="attention").click()
     head = opened.locator(".xl-call-row.xl-sel", has_text="attention").first
     head.wait_for()
-    assert "attention" in status(opened) and "366 equations" in status(opened)
+    assert "attention" in status(opened) and "330 equations" in status(opened)
 
 
 def test_a_heading_of_the_jaxpr_folds_and_is_chosen(opened):
