@@ -128,7 +128,7 @@ _ALONE = 3  # equations of a program that wraps keys, does one thing with them a
 
 
 def _made_once(ctx, name, body, operands, avals_in, aval_out):
-    """Keys in a function of their own, so that they are not hashed again in every draw; in place where the program does nothing else."""
+    """Keys and bits in a function of their own, so that not all who read them hash again; in place where the program does nothing else."""
     if len(ctx.module.numbers) <= _ALONE:
         return body(operands)
     return ctx.apart(name, body, operands, avals_in, aval_out)
