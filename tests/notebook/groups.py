@@ -66,8 +66,12 @@ def alive(pid: int) -> bool:
     return machine.state(pid) != "gone"
 
 
-def listening(address: str) -> bool:
-    """Whether somebody answers at `host:port`."""
+def silent(address: str, seconds: float = 10) -> bool:
+    """Whether nobody answers at `host:port` in so many seconds; a coordination service waits some for members that are gone."""
+    return _becomes(lambda: not _answers(address), seconds)
+
+
+def _answers(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
@@ -145,7 +149,7 @@ class Before:
                 assert answer["stdout"] == "6.0 7\n", answer
         with within(60):
             self.group.restart()
-        assert gone(self.pids)
+        assert gone(self.pids) and silent(self.address)
         assert closed(self.ports - ports([os.getpid(), *self.group._pids]))
         assert not [file for file in descriptors().values() if "xlab-processes" in file and "(deleted)" in file]  # fmt: skip
         self.group.run(SETUP)

@@ -35,7 +35,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.groups import MARKS, SETUP, Before, alive, computes, gone, listening, within
+from tests.notebook.groups import MARKS, SETUP, Before, alive, computes, gone, silent, within
 from tests.parallel.workers import ROOT
 from xlab.errors import ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost
 from xlab.notebook import processes
@@ -101,7 +101,7 @@ def test_an_interrupt_where_one_does_not_answer(group, interrupts, monkeypatch):
     with within(40), pytest.raises(KeyboardInterrupt, match="answered within 2 s, so they were started anew and their names are gone"):  # fmt: skip
         group.run("y = x.sum() if me else signal.pthread_sigmask(signal.SIG_BLOCK, [2]) or time.sleep(50)")  # fmt: skip
     timer.join()
-    assert gone(before.pids) and not listening(before.address)
+    assert gone(before.pids) and silent(before.address)
     group.run(SETUP)
     assert computes(group)
 
