@@ -30,14 +30,15 @@ class _Caller:
 def current_source_info(here: dict[str, Any] | None = None) -> tuple:
     """Location to give to an equation made now: `(code, instruction, scope, callers)`; one object for one place in one call.
 
-    `here` is the thread's `state.__dict__`, where the caller has it.
+    `here` is the thread's `state.__dict__`, given by what applies a primitive: its caller, `bind`, is not looked at.
     """
     if here is None:
-        here = state.__dict__
+        here, frame = state.__dict__, _getframe(2)
+    else:
+        frame = _getframe(3)
     given = here["source_info"]
     if given is not None:
         return given
-    frame: FrameType | None = _getframe(2)
     last: _Caller | None = here["called"]
     while frame is not None:
         # While a frame makes one equation after the other, those around it stand still.
@@ -46,9 +47,10 @@ def current_source_info(here: dict[str, Any] | None = None) -> tuple:
             if last.scope is not scope:
                 last = here["called"] = _Caller(frame, last.around, last.found, scope)
             at = frame.f_lasti
-            where = last.places.get(at)
-            if where is None:
-                where = last.places[at] = (frame.f_code, at, scope, last.found)
+            places = last.places
+            if at in places:
+                return places[at]
+            where = places[at] = (frame.f_code, at, scope, last.found)
             return where
         code = frame.f_code
         internal = _internal_files.get(code.co_filename)
