@@ -82,6 +82,17 @@ def test_a_trace_of_nothing_of_ones_own_is_at_its_caller():
     assert eqn.source_info.code.co_name == "test_a_trace_of_nothing_of_ones_own_is_at_its_caller"
 
 
+def test_a_primitive_bound_by_hand_is_at_the_line_that_binds_it():
+    def by_hand(x):
+        y = lax.sin_p.bind(x)
+        out, _ = lax.top_k_p.bind(y, k=1, axis=0)  # of several results
+        return lax.neg(out)
+
+    eqns = xlab.make_jaxpr(by_hand)(X).jaxpr.eqns
+    first = by_hand.__code__.co_firstlineno
+    assert [e.source_info.position().line - first for e in eqns] == [1, 2, 3]
+
+
 def test_callers_do_not_change_what_is_compiled():
     def text():
         return xlab.jit(lambda x: outer(x)).lower(X).as_text(debug_info=True)
