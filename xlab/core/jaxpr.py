@@ -246,7 +246,7 @@ class Jaxpr:
 
 def effects_of(jaxpr: Jaxpr) -> frozenset[_effects.Effect]:
     """The effects of a program's equations, without those on references the program makes itself."""
-    effects = _effects.join([e.effects for e in jaxpr.eqns if e.effects])
+    effects = _effects.join(e.effects for e in jaxpr.eqns)
     if not _effects.on_refs(effects):
         return effects
     inputs = input_positions(jaxpr)

@@ -32,10 +32,9 @@ def current_source_info(here: dict[str, Any] | None = None) -> tuple:
 
     `here` is the thread's `state.__dict__`, given by what applies a primitive: its caller, `bind`, is not looked at.
     """
+    frame: FrameType | None = _getframe(2 if here is None else 3)
     if here is None:
-        here, frame = state.__dict__, _getframe(2)
-    else:
-        frame = _getframe(3)
+        here = state.__dict__
     given = here["source_info"]
     if given is not None:
         return given
@@ -47,10 +46,9 @@ def current_source_info(here: dict[str, Any] | None = None) -> tuple:
             if last.scope is not scope:
                 last = here["called"] = _Caller(frame, last.around, last.found, scope)
             at = frame.f_lasti
-            places = last.places
-            if at in places:
-                return places[at]
-            where = places[at] = (frame.f_code, at, scope, last.found)
+            where = last.places.get(at)
+            if where is None:
+                where = last.places[at] = (frame.f_code, at, scope, last.found)
             return where
         code = frame.f_code
         internal = _internal_files.get(code.co_filename)
