@@ -67,3 +67,31 @@ def test_life_is_attached_without_a_jump(lab, browser):
     assert all(abs(was[2] - now[2]) < 30 for was, now in zip(before[:3], free[:3], strict=True))
     assert not page.locator(".jp-OutputArea [style*='hidden auto']").count()
     page.close()
+
+
+SLOW_POLLS = """(() => {
+  const whole = globalThis.setTimeout;
+  globalThis.setTimeout = (f, wait, ...given) => whole(f, wait === 100 ? 4000 : wait, ...given);
+})()"""
+"""JupyterLab looks for a widget every 100 ms and gives up after two seconds: so its last look is over before the kernel has answered."""
+
+
+def test_a_view_is_drawn_that_comes_as_the_page_gives_up(lab, browser):
+    """A kernel that answers in the last tenth of a second that JupyterLab waits: then it says that there is no such widget, for good."""
+    page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    name = lab.write("given_up.ipynb", [*CELLS[:5], CELLS[-1]])
+    open_and_run(page, lab, name, "the end of the wait")
+    live = page.locator(".jp-OutputArea .xl-report.xl-live")
+    until(page, lambda: live.count() == 3, "not all views are drawn")
+    command(page, "docmanager:save")
+    given_up = []
+    page.on(
+        "console",
+        lambda said: given_up.append(said) if "widget model not found" in said.text else None,
+    )
+    page.add_init_script(SLOW_POLLS)
+    page.goto(f"{lab}/lab/tree/{name}?reset")
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=LONG)
+    until(page, lambda: len(given_up) == 3, "JupyterLab has waited for long enough")
+    until(page, lambda: live.count() == 3, "a view is given up")
+    page.close()

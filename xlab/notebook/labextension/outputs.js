@@ -98,7 +98,7 @@ document.body.append(Object.assign(document.createElement("script"),{textContent
     }
 
     /** Asks for the live view beside the page, and puts it in its place once it is drawn. */
-    enliven(model, page) {
+    async enliven(model, page, again = true) {
       if (!page.parentNode) return; // the live view stands in its place already
       this.seen?.disconnect();
       for (const widget of [...this.widgets]) widget.dispose();
@@ -118,7 +118,9 @@ document.body.append(Object.assign(document.createElement("script"),{textContent
       });
       this.seen.observe(live.node, { childList: true, subtree: true, attributes: true, attributeFilter: ["class"] });
       const named = { version_major: 2, version_minor: 0, model_id: model.data[OURS]?.model_id };
-      live.renderModel({ data: { [LIVE]: named, ...model.data }, metadata: {}, trusted: true, setData() {} }).catch(() => {});
+      await live.renderModel({ data: { [LIVE]: named, ...model.data }, metadata: {}, trusted: true, setData() {} }).catch(() => {});
+      // Lab's renderer looks for a model every tenth of a second, for two seconds: one that came in the last tenth it does not find.
+      if (again && !live.isDisposed && !live.widgets.length && live.hasClass("jupyter-widgets")) await this.enliven(model, page, false);
     }
 
     stop() {
