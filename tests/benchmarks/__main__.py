@@ -1,4 +1,8 @@
-"""Runs both sides in alternating fresh processes and prints ratios of medians against the goals."""
+"""Runs both sides in alternating fresh processes and prints ratios of medians against the goals.
+
+A machine that others use too runs everything at half its speed for seconds or minutes, which may be those of one side: beside the ratio
+of seconds stands that of work, counted in rounds of an empty loop that the same process ran meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +49,8 @@ def main(argv: list[str] | None = None) -> int:
         order = list(sides) if number % 2 == 0 else list(sides)[::-1]
         for side in order:
             print(f"round {number + 1} of {rounds}: {side}", file=sys.stderr, flush=True)
-            for name, seconds in one_round(sides[side], names, args.quick).items():
-                samples[side][name].append(seconds)
+            for name, found in one_round(sides[side], names, args.quick).items():
+                samples[side][name].append(found)
     results = {name: summary(name, {side: samples[side][name] for side in sides}) for name in names}
     print(table(results))
     plot = flatness(results)
@@ -90,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def one_round(module: str, names: list[str], quick: bool) -> dict:
-    """Seconds, or an error's text, of every benchmark: one process for all, one more for each fresh one."""
+    """Seconds and rounds of an empty loop, or an error's text, of every benchmark: one process for all, one more for each fresh one."""
     found = {
         name: from_start(module, BENCHMARKS[name].run)
         for name in names
@@ -119,7 +123,7 @@ def one_round(module: str, names: list[str], quick: bool) -> dict:
     return found
 
 
-def from_start(module: str, script: str) -> float | str:
+def from_start(module: str, script: str) -> tuple[float, None] | str:
     """Seconds that a script takes in a process of its own, interpreter start excluded."""
     code = (
         f"import time; start = time.perf_counter()\n{script.format(name=module)}\n"
@@ -135,7 +139,7 @@ def from_start(module: str, script: str) -> float | str:
     )
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["?"])[-1][:200]
-    return float(done.stdout.split()[-1])
+    return float(done.stdout.split()[-1]), None
 
 
 def environment(devices: int) -> dict:
@@ -154,15 +158,21 @@ def summary(name: str, samples: dict[str, list]) -> dict:
         "goal": BENCHMARKS[name].goal,
         "per": BENCHMARKS[name].per,
         "ratio": None,
+        "work": None,
         "samples": samples,
     }
+    loops: dict[str, float] = {}
     for side, values in samples.items():
         failed = next((v for v in values if isinstance(v, str)), None)
-        row[side] = None if failed else statistics.median(values)
+        row[side] = None if failed else statistics.median([seconds for seconds, _ in values])
         if failed:
             row["error"] = f"{side}: {failed}"
+        elif values and None not in (counted := [count for _, count in values]):
+            loops[side] = statistics.median(counted)
     if row["reference"] and row["xlab"]:
         row["ratio"] = row["xlab"] / row["reference"]
+    if len(loops) == 2 and row["per"] != "bytes":
+        row["work"] = loops["xlab"] / loops["reference"]
     return row
 
 
@@ -170,13 +180,15 @@ def table(results: dict[str, dict]) -> str:
     """The results as aligned text."""
     wide = max(map(len, results))
     out = [
-        f"{'benchmark'.ljust(wide)}  {'reference':>10}  {'xlab':>10}  {'ratio':>6}  {'goal':>5}  per"
+        f"{'benchmark'.ljust(wide)}  {'reference':>10}  {'xlab':>10}  {'ratio':>6}  {'work':>6}  {'goal':>5}  per"
     ]
     for name, row in results.items():
-        ratio = "     -" if row["ratio"] is None else f"{row['ratio']:6.2f}"
+        ratio, work = (
+            "     -" if row[what] is None else f"{row[what]:6.2f}" for what in ("ratio", "work")
+        )
         mark = "" if row["ratio"] is None else "ok" if row["ratio"] <= row["goal"] else "missed"
         out.append(
-            f"{name.ljust(wide)}  {duration(row['reference'], row['per']):>10}  {duration(row['xlab'], row['per']):>10}  {ratio}  "
+            f"{name.ljust(wide)}  {duration(row['reference'], row['per']):>10}  {duration(row['xlab'], row['per']):>10}  {ratio}  {work}  "
             f"{row['goal']:5.2f}  {row['per'].ljust(9)}  {row.get('error', mark)}".rstrip()
         )
     ratios = [row["ratio"] / row["goal"] for row in results.values() if row["ratio"] is not None]

@@ -32,6 +32,8 @@ BENCHMARKS: dict[str, Benchmark] = {}
 NEEDS: dict[str, tuple[str, ...]] = {}
 """Libraries besides the two sides that a benchmark cannot do without."""
 PAUSE = 0.1  # seconds; more than a collection takes on either side
+CLOCK: list[float] = []
+"""How often a second an empty loop ran between the batches: how fast the machine was while a benchmark ran."""
 
 
 def benchmark(name: str, goal: float, per: str):
@@ -66,8 +68,10 @@ def timed(
     for _ in range(repeats):
         start = time.perf_counter()
         gc.collect()
-        while time.perf_counter() - start < PAUSE:
-            pass
+        begin, loops = time.perf_counter(), 0
+        while (now := time.perf_counter()) - start < PAUSE:
+            loops += 1
+        CLOCK.append(loops / (now - begin))
         start = time.perf_counter()
         for _ in range(number):
             run()
