@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.backend import toys
+from tests.waiting import becomes
 from xlab.backend import inlining, ir, partitioning, propagation, worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,13 +60,6 @@ def alive(pid):
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def within(seconds, test):
-    over = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < over
-        time.sleep(0.02)
-
-
 @pytest.mark.beside
 def test_is_kept_and_has_no_client():
     assert worker.run(worker.divisors, 6) == ([1, 2, 3, 6], "")
@@ -105,7 +99,7 @@ def test_killed_from_outside_in_the_middle():
 def test_killed_between_two_tasks_nobody_notices():
     worker.run(worker.divisors, 1)
     os.kill(worker.process_id(), signal.SIGKILL)
-    within(5, lambda: worker.process_id() is None)
+    assert becomes(lambda: worker.process_id() is None, 5)
     assert worker.run(worker.divisors, 2) == ([1, 2], "")
 
 
@@ -222,7 +216,7 @@ print(worker.process_id(), flush=True)
 {end}
 """)
     assert ran.stderr == ""
-    within(5, lambda: not alive(int(ran.stdout)))
+    assert becomes(lambda: not alive(int(ran.stdout)), 5)
 
 
 def test_a_task_without_an_owner_ends_too():
@@ -235,7 +229,7 @@ print(worker.process_id(), flush=True)
 threading.Timer(0.3, os._exit, (0,)).start()
 worker.run(for_ever, limit=0.5)
 """)
-    within(8, lambda: not alive(int(ran.stdout)))
+    assert becomes(lambda: not alive(int(ran.stdout)), 8)
 
 
 def test_files_of_the_callers_folder_are_not_taken_for_modules(tmp_path):

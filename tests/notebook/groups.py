@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.descriptors import descriptors
+from tests.waiting import becomes
 from xlab.notebook import machine
 
 MARKS = [
@@ -45,21 +45,12 @@ def computes(group) -> bool:
 
 def gone(pids: Iterable[int], seconds: float = 10) -> bool:
     """Whether these processes end in so many seconds."""
-    return _becomes(lambda: not any(alive(p) for p in pids), seconds)
+    return becomes(lambda: not any(alive(p) for p in pids), seconds)
 
 
 def closed(ports: set[int], seconds: float = 10) -> bool:
     """Whether nobody listens at these ports in so many seconds."""
-    return _becomes(lambda: not ports & set(_listening().values()), seconds)
-
-
-def _becomes(condition, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
+    return becomes(lambda: not ports & set(_listening().values()), seconds)
 
 
 def alive(pid: int) -> bool:
@@ -68,7 +59,7 @@ def alive(pid: int) -> bool:
 
 def silent(address: str, seconds: float = 10) -> bool:
     """Whether nobody answers at `host:port` in so many seconds; a coordination service waits some for members that are gone."""
-    return _becomes(lambda: not _answers(address), seconds)
+    return becomes(lambda: not _answers(address), seconds)
 
 
 def _answers(address: str) -> bool:

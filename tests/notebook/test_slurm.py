@@ -7,13 +7,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.notebook.groups import MARKS, SETUP, gone
 from tests.parallel.workers import ROOT
+from tests.waiting import becomes
 from xlab.errors import ProcessesLate, ProcessLost
 from xlab.notebook import processes
 from xlab.parallel.group import free_address
@@ -67,19 +67,12 @@ def slurm(tmp_path_factory):
         for command in (munge, ["slurmctld", "-D"], ["slurmd", "-D"]):
             running.append(subprocess.Popen(command, stdout=log, stderr=log))
             # Each is asked by the next.
-            _until(Path(folder, "munge.socket").exists)
-        _until(lambda: "idle" in _said("sinfo", "--noheader"))
+            assert becomes(Path(folder, "munge.socket").exists, 20)
+        assert becomes(lambda: "idle" in _said("sinfo", "--noheader"), 20)
         yield
         for process in reversed(running):
             process.terminate()
             process.wait(20)
-
-
-def _until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, condition
-        time.sleep(0.05)
 
 
 def _said(*command, **more) -> str:
@@ -103,7 +96,7 @@ def test_cells_in_processes_of_a_job(slurm, tmp_path, monkeypatch):
     finally:
         group.stop()
     assert gone(pids) and not list(tmp_path.iterdir())
-    _until(lambda: not _said("squeue", "--noheader"))
+    assert becomes(lambda: not _said("squeue", "--noheader"), 20)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +110,7 @@ def test_a_job_that_waits_or_ends_leaves_nothing(slurm, count, launcher, kind, w
     home = sorted(Path.home().iterdir())
     with pytest.raises(kind, match=words):
         processes.start(count, engines="slurm", launcher=launcher, start_timeout=3 if count > 4 else 60)  # fmt: skip
-    _until(lambda: not _said("squeue", "--noheader"))
+    assert becomes(lambda: not _said("squeue", "--noheader"), 20)
     assert processes.current() is None and sorted(Path.home().iterdir()) == home
 
 

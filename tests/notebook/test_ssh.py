@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.notebook.groups import MARKS, SETUP, gone
+from tests.waiting import becomes
 from xlab.errors import ProcessLost
 from xlab.notebook import processes
 from xlab.parallel.group import free_address
@@ -47,12 +47,12 @@ def server(tmp_path):
     )
     told = ["-i", f"{tmp_path}/user", "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR",
             "-o", f"UserKnownHostsFile={tmp_path}/known", "-o", "BatchMode=yes"]  # fmt: skip
-    end = time.monotonic() + 10
-    while "listening" not in (tmp_path / "log").read_text() and time.monotonic() < end:
-        time.sleep(0.02)
-    yield f"localhost:{port}", told
-    running.terminate()
-    running.wait()
+    try:
+        assert becomes(lambda: "listening" in (tmp_path / "log").read_text(), 10)
+        yield f"localhost:{port}", told
+    finally:
+        running.terminate()
+        running.wait()
 
 
 def test_processes_over_ssh(server):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.source import Source
-from xlab.observe.records.text import add_form
+from xlab.observe.records.text import add_form, indented
 from xlab.observe.records.units import plural, table, time_text
 
 MOST_ROWS = 12
@@ -176,7 +176,7 @@ def ledger_text(ledger: Ledger, times: bool = False, limit: int | None = None) -
                 if more
                 else []
             ),
-            *("  " + compilation_text(e, times).replace("\n", "\n  ") for e in shown),
+            *(indented(compilation_text(e, times)) for e in shown),
         ]
     )
 

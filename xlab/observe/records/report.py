@@ -17,7 +17,7 @@ from xlab.observe.records.program import MeshInfo, Program
 from xlab.observe.records.source import Source, line_text, source_text
 from xlab.observe.records.stepper import StepTrace
 from xlab.observe.records.targets import Scheduled
-from xlab.observe.records.text import Options, add_form, limited, text
+from xlab.observe.records.text import Options, add_form, indented, limited, text
 from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.transfers import CAUTION, Transfer, transfers_table
 from xlab.observe.records.units import plural, size_text
@@ -132,85 +132,56 @@ def _report(report: Report, o: Options) -> str:
     lines += [_notice(n, o) for n in report.notices]
     layouts, more = limited(report.layouts, o, "array")
     lines_of_log, more_lines = limited(report.log, o, "line")
+
+    def shown(record: Record) -> str:
+        return indented(text(record, times=o.times, limit=o.limit))
+
     sections = [
         # Predictions are times, and as different from machine to machine.
-        (
-            "Overview",
-            [
-                "  " + text(c.replace(made_by=""), times=True).replace("\n", "\n  ")
-                for c in report.costs
-                if o.times
-            ],
-        ),
-        (
-            "Findings",
-            [
-                "  " + text(x, times=o.times).replace("\n", "\n  ")
-                for x in (*report.findings, *report.patterns)
-                if o.times
-            ]
-            + (
-                [
-                    "  "
-                    + surprise_text(
-                        len(report.transfers), sum(t.surprises for t in report.transfers)
-                    )
-                ]
-                if o.times and report.transfers and report.counted
-                else []
-            ),
-        ),
-        ("Shardings", ["  " + line for line in layout_lines(layouts)] + more),
+        *(_predicted(report, times=True) if o.times else ()),
+        ("Shardings", [*map(indented, layout_lines(layouts)), *more]),
         ("Collectives", [transfers_table(report.transfers, o)] if report.transfers else []),
         ("Phases", [phases_table(report.phases, o)] if report.phases else []),
-        ("Log", ["  " + log_line(line, o) for line in lines_of_log] + more_lines),
-        ("Timings", ["  " + timing_text(t, o) for t in report.timings if o.times or t.note]),
-        ("Memory", ["  " + memory_text(m, o).replace("\n", "\n  ") for m in report.memory]),
+        ("Log", [*(indented(log_line(line, o)) for line in lines_of_log), *more_lines]),
+        ("Timings", [indented(timing_text(t, o)) for t in report.timings if o.times or t.note]),
+        ("Memory", [indented(memory_text(m, o)) for m in report.memory]),
         (
             "Passes",
             [
-                "  " + text(p, times=o.times, limit=0).splitlines()[0]
+                indented(text(p, times=o.times, limit=0).splitlines()[0])
                 for p in report.passes
                 if p.changed
             ],
         ),
-        (
-            "Targets",
-            [
-                "  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ")
-                for t in report.targets
-            ],
-        ),
-        (
-            "Processes",
-            ["  " + text(report.processes, times=o.times, limit=o.limit).replace("\n", "\n  ")]
-            if report.processes
-            else [],
-        ),
-        (
-            "Kernels",
-            [
-                "  " + text(k, times=o.times, limit=o.limit).replace("\n", "\n  ")
-                for k in report.kernels
-            ],
-        ),
+        ("Targets", list(map(shown, report.targets))),
+        ("Processes", [shown(report.processes)] if report.processes else []),
+        ("Kernels", list(map(shown, report.kernels))),
         (
             "Ledger",
-            ["  " + ledger_text(report.ledger, o.times, o.limit).replace("\n", "\n  ")]
-            if report.ledger and report.ledger.entries
-            else [],
+            [
+                indented(ledger_text(x, o.times, o.limit))
+                for x in (report.ledger,)
+                if x and x.entries
+            ],
         ),
     ]
     if not any(body for _, body in sections):  # then the amounts say what there is to say
-        costs = [c.replace(made_by="") for c in report.costs]
-        sections = [
-            (title, ["  " + text(x, times=False).replace("\n", "\n  ") for x in shown])
-            for title, shown in (("Overview", costs), ("Findings", report.findings))
-        ]
+        sections = _predicted(report, times=False)
     for title, body in sections:
         if body:
             lines += ["", title, *body]
     return "\n".join(lines)
+
+
+def _predicted(report: Report, *, times: bool) -> list[tuple[str, list[str]]]:
+    """What steps cost and what stands out in them; the amounts alone, or how long they take too."""
+    costs = [indented(text(c.replace(made_by=""), times=times)) for c in report.costs]
+    found = [*report.findings, *(report.patterns if times else ())]
+    lines = [indented(text(x, times=times)) for x in found]
+    if times and report.transfers and report.counted:
+        surprises = sum(t.surprises for t in report.transfers)
+        lines.append(indented(surprise_text(len(report.transfers), surprises)))
+    return [("Overview", costs), ("Findings", lines)]
 
 
 def _notice(n: Notice, o: Options) -> str:

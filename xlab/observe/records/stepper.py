@@ -6,7 +6,7 @@ from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.kernel import KernelRun
 from xlab.observe.records.program import Program
 from xlab.observe.records.source import Source
-from xlab.observe.records.text import Options, add_form, limited
+from xlab.observe.records.text import Options, add_form, indented, limited
 from xlab.observe.records.units import listed, plural, significant
 
 
@@ -149,9 +149,9 @@ def _trace(t: StepTrace, o: Options) -> str:
     return "\n".join(
         [
             f"{t.program.name}: {plural(len(t.steps), 'step')}{cut} recorded",
-            *("  " + step_text(s, o).replace("\n", "\n  ") for s in shown),
+            *(indented(step_text(s, o)) for s in shown),
             *more,
-            *(["  ended with " + t.failure.replace("\n", "\n  ")] if t.failure else []),
+            *([indented(f"ended with {t.failure}")] if t.failure else []),
         ]
     )
 

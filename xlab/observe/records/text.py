@@ -48,6 +48,11 @@ def text(record: Any, *, times: bool = False, limit: int | None = LIMIT) -> str:
     return signed(_unsigned(record, Options(times, limit)), record)
 
 
+def indented(words: str) -> str:
+    """Lines of a section, two spaces in."""
+    return "  " + words.replace("\n", "\n  ")
+
+
 def _unsigned(record: Any, options: Options) -> str:
     if isinstance(record, tuple):
         if not record:
