@@ -12,7 +12,8 @@ import xlab
 from xlab import lax, observe
 from xlab.core.trace import is_tracer
 from xlab.notebook.cell import Cell, is_array, write_back
-from xlab.notebook.free_variables import reads_of, token
+from xlab.notebook.free_variables import reads_of
+from xlab.observe.programs.values_read import token
 
 
 @pytest.fixture
@@ -131,6 +132,13 @@ def test_named_outputs_come_first(space):
     assert {"y", "z"} <= space.keys()
     with pytest.raises(NameError, match="does not assign"):
         run("y = lax.sin(x)", space, named=("q",))
+
+
+def test_a_warning_is_shown_and_is_no_output(space):
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        run("import numpy as np\nk = np.log(-1.0)\ny = lax.sin(x)", space)
+    assert np.isnan(space["k"])
+    assert "__warningregistry__" not in space
 
 
 def test_a_traced_value_inside_an_object_is_refused(space):

@@ -28,8 +28,9 @@ import numpy as np
 import xlab
 from xlab import tree
 from xlab.backend import caches
-from xlab.notebook.free_variables import reads_of, token
+from xlab.notebook.free_variables import reads_of
 from xlab.observe.beside.recognize import is_theirs, is_traced
+from xlab.observe.programs.values_read import token
 from xlab.tree_util import register_pytree_with_keys
 
 _MISSING = object()
@@ -328,6 +329,10 @@ def _split(value: Any) -> PartitionedTree | None:
     return split if split.arrays or split.is_container() else None
 
 
+_PYTHONS = frozenset({"__builtins__", "__warningregistry__"})
+"""Names that Python itself puts among those of a cell: the second by a warning."""
+
+
 def _changes(
     before: dict, after: dict, bound: dict[str, tuple[Any, PartitionedTree]]
 ) -> dict[str, tuple[str, Any]]:
@@ -339,7 +344,7 @@ def _changes(
                 changed[name] = "set", value
             elif split.is_container() and not PartitionedTree(value).same(split):
                 changed[name] = "mutated", value
-        elif value is not before.get(name, _MISSING) and name != "__builtins__":
+        elif value is not before.get(name, _MISSING) and name not in _PYTHONS:
             changed[name] = "set", value
     for name in before:
         if name not in after:

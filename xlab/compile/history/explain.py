@@ -37,7 +37,7 @@ def trace_miss(name: str, fun, seen: dict, key: tuple, arg_names, was_cleared: b
     notes = Provenance()
     if was_cleared and not seen:
         notes.reason, notes.differences = cleared(name)
-    elif seen or not outermost:
+    elif seen or not outermost or hasattr(fun, "_xlab_for_view"):  # a copy of the user's function
         notes.reason, notes.differences = _reason(name, seen, key, arg_names, fun)
     else:
         notes.reason, notes.differences = _first(name, fun, closure)

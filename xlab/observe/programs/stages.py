@@ -22,7 +22,7 @@ from xlab.compile.jit import jit
 from xlab.compile.lowering import MeshComputation, lower
 from xlab.compile.resolve import LoweringRequest
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
-from xlab.compile.tracing import own
+from xlab.compile.tracing import function_name, own
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -39,6 +39,7 @@ from xlab.observe.beside.held import our_held_of, without
 from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
 from xlab.observe.programs import hlo, names
 from xlab.observe.programs.stage_function import StageFunction
+from xlab.observe.programs.values_read import values_read
 
 # Where the compiler's words are about.
 _PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')
@@ -289,8 +290,8 @@ class ProgramStages:
         return self._lowered.mesh if self._lowered is not None else None
 
 
-# By the ids of the functions, which their jits keep alive.
-_jits: caches.Latest[int, Any] = caches.Latest(64)
+# By the ids of the functions, which their jits keep alive, and what they read.
+_jits: caches.Latest[tuple, Any] = caches.Latest(64)
 _holding: caches.Latest[tuple, Any] = caches.Latest(64)
 caches.register(_jits.clear)
 caches.register(_holding.clear)
@@ -304,8 +305,9 @@ def jitted(
     A function that JAX is to trace, as its names or the arguments say, is one whose calls JAX compiles. What the arguments hold that is no array
     stays as it is.
 
-    A new one is cached per named function, so that a second view does not compile again. `names` are those of the
-    function's module where none are given. A stage is called as it is, a jaxpr is compiled.
+    A new one is cached per named function, so that a second view does not compile again while all that the function reads is the same. It is of
+    a copy: a `jit` of the user's own finds no program that was made to be looked at. `names` are those of the function's module where none are
+    given. A stage is called as it is, a jaxpr is compiled.
     """
     fun = function_of(fun)
     if isinstance(fun, StageFunction):
@@ -322,9 +324,10 @@ def jitted(
         owner = own(value, "_xlab_jit")
         if owner is not None and owner.fun is fun and owner.is_plain():
             return value
+    key = id(fun), values_read(fun)
     if any(value is fun for value in values):
-        return _jits.get_or_make(id(fun), lambda: _for_view(fun))
-    return _jits.pop(id(fun), None) or _for_view(fun)
+        return _jits.get_or_make(key, lambda: _for_view(fun))
+    return _jits.pop(key, None) or _for_view(fun)
 
 
 class HoldingJit:
@@ -348,7 +351,8 @@ class HoldingJit:
     def of_arrays(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
         """The jitted function of the arrays alone, and the arrays."""
         held = our_held_of(self.fun, args, kwargs)
-        made = _holding.get_or_make(held.key(self.fun), lambda: _for_view(without(self.fun, held)))
+        key = held.key(self.fun), values_read(self.fun)
+        made = _holding.get_or_make(key, lambda: _for_view(without(self.fun, held)))
         return made, *held.dynamic(args, kwargs)
 
 
@@ -377,7 +381,9 @@ def function_of(what: Any) -> Any:
 
 
 def _for_view(fun: Any) -> Any:
-    made = jit(fun)
+    copy = _copy(fun)
+    copy._xlab_for_view = True
+    made = jit(copy, name=function_name(fun))
     made._xlab_jit.for_view = True
     return made
 
