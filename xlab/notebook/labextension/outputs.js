@@ -120,7 +120,7 @@ document.body.append(Object.assign(document.createElement("script"),{textContent
       const named = { version_major: 2, version_minor: 0, model_id: model.data[OURS]?.model_id };
       await live.renderModel({ data: { [LIVE]: named, ...model.data }, metadata: {}, trusted: true, setData() {} }).catch(() => {});
       // Lab's renderer looks for a model every tenth of a second, for two seconds: one that came in the last tenth it does not find.
-      if (again && !live.isDisposed && !live.widgets.length && live.hasClass("jupyter-widgets")) await this.enliven(model, page, false);
+      if (again && !live.isDisposed && live.node.classList.contains("jupyter-widgets") && !live.node.childElementCount) await this.enliven(model, page, false);
     }
 
     stop() {
