@@ -128,10 +128,9 @@ def written(
                 yield _Written(stages.numbers[id(eqn)], eqn, move, times, conditional, mesh)
         inner_times, inner_conditional = times, conditional
         name = eqn.primitive.name
-        if name == "scan":
-            inner_times = None if times is None else times * int(eqn.params["length"])
-        elif name == "while":
-            inner_times = None
+        if name in ("scan", "while"):
+            rounds = stages.rounds(eqn)
+            inner_times = None if times is None or rounds is None else times * rounds
         elif name == "cond":
             inner_conditional = True
         inner_mesh = eqn.params.get("mesh", mesh)
@@ -251,6 +250,8 @@ def _joined(
             place = _names.source_of(twin.eqn) if twin is not None else None
             yield record.replace(
                 times=0,
+                predicted_us=0.0,
+                formula="",
                 reason="one device per group: nothing to send"
                 if trivial
                 else f"not in the compiled module: merged with the equal one{f' of line {place.line}' if place else ''}"
