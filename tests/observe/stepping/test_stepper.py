@@ -380,6 +380,10 @@ def test_a_loop_with_a_scalar_carry_inside_shard_map():
         "while 3",
     ]
     np.testing.assert_array_equal(np.asarray(s.result()), np.asarray(f(x)))
+    # The number that the carry starts with is a value of each device, as those that follow are.
+    tests = [st.inputs[0] for st in observe.step(f)(x) if st.text.split()[2] == "lt"]
+    assert [(v.type, v.preview) for v in tests] == [("i32[]", (n,)) for n in range(4)]
+    assert all(len(v.shards) == 8 for v in tests)
 
 
 def test_carry_and_slice_of_the_present_iteration_have_their_names():
