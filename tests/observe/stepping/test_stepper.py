@@ -310,6 +310,9 @@ def test_random_keys_and_custom_vjp():
     key = xlab.random.key(0)
     same(observe.step(draw)(key).result(), draw(key))
     assert any(v.type.startswith("key") for s in observe.steps(draw, key) for v in s.outputs)
+    keys = observe.summarize(xlab.random.split(key, 3), "ks")
+    assert keys.type == "key<fry>[3]" and keys.min is keys.max is keys.mean is None
+    assert not keys.histogram and "mean" not in str(keys)
 
     @xlab.custom_vjp
     def f(x):
