@@ -192,3 +192,9 @@ def test_arrays_without_a_name_that_are_alike_are_listed_together():
         and "8 arrays" in said
         and "2 smaller arrays" in said
     )
+
+
+def test_named_keys_are_listed_as_keys():
+    ks = xlab.random.split(xlab.random.key(3), 8)
+    (found,) = [a for a in observe.live({"ks": ks}).arrays if a.name == "ks"]
+    assert (found.type, found.bytes) == ("key<fry>[8]", 64)

@@ -65,12 +65,26 @@ def test_buffers_live_over_the_schedule_with_their_line():
     assert {
         b.name for b in m.buffers if b.kind == "argument" and (b.start, b.end) == (0, last)
     } == {"x", "w"}
-    assert sum(b.size for b in m.buffers if b.kind == "output") == W.nbytes + 3 * 32 * 4
+    assert sum(b.size for b in m.buffers if b.kind == "output") == W.nbytes + 3 * 32 * 4 + 16
     inner = [b for b in m.buffers if b.source and "sin" in b.source.text and b.start == b.end]
     assert inner and inner[0].source.file == __file__
     alive = [b for b in m.buffers if b.start <= m.peak_step <= b.end]
     assert sum(b.size for b in alive) >= m.arguments
     assert "alive at the peak: " in observe.text(m)
+
+
+def test_what_is_alive_adds_up_with_several_results():
+    """Eight bytes of a table for each, which the compiler counts among the outputs."""
+    two = observe.memory(lambda a: (a * 2, a * 3), np.ones(4, np.float32))
+    table = next(b for b in two.buffers if b.kind == "output" and "table" in b.name)
+    assert (table.size, table.equation) == (16, -1)
+    assert sum(b.size for b in two.buffers if b.kind == "output") == two.outputs == 48
+    assert sum(own for _, own in alive_at(two.buffers, two.peak_step)) == two.peak == 64
+    assert "table of the results 16 B" in observe.text(two)
+    rounds = lambda a: lax.while_loop(lambda c: c[0].sum() < 30, lambda c: (lax.sin(c[0]), c[1]), (a, a + 1))  # fmt: skip
+    assert any("table" in b.name for b in observe.memory(rounds, np.ones(4, np.float32)).buffers)
+    one = observe.memory(lambda a: a * 2, np.ones(4, np.float32))
+    assert not any("table" in b.name for b in one.buffers)
 
 
 def test_a_donated_argument_shares_its_place_with_a_result():

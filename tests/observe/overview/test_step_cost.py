@@ -64,6 +64,25 @@ def test_calls_are_part_of_their_caller_and_loops_multiply():
     assert by_primitive(c)["add"].times is None and "unknown length" in c.notes[0]
 
 
+def test_rounds_that_the_compiler_found_out_multiply_all_that_a_loop_costs():
+    mesh = make_mesh((8,), ("a",), axis_types=(AxisType.Auto,))
+    shift = [(i, (i + 1) % 8) for i in range(8)]
+
+    def body(x):
+        step = lambda c: (c[0] + 1, lax.ppermute(c[1] * 2, "a", shift))
+        return lax.while_loop(lambda c: c[0] < 3, step, (0, x))[1]
+
+    f = xlab.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P("a"))
+    c = observe.cost(f, np.ones(16, np.float32), machine=PLAIN)
+    found = by_primitive(c)
+    assert {p: e.times for p, e in found.items()} == {"add": 3, "mul": 3, "ppermute": 3, "lt": 4}
+    assert (found["mul"].flops, found["ppermute"].sent) == (6, 3 * 8)
+    assert not any("unknown" in n for n in c.notes)
+    open_ended = lambda n: lax.while_loop(lambda c: c < n, lambda c: c * 2, 1)
+    c = observe.cost(open_ended, 3, machine=PLAIN)
+    assert by_primitive(c)["mul"].times is None and any("unknown" in n for n in c.notes)
+
+
 def test_branches_count_by_their_part():
     f = lambda x: lax.cond(x[0, 0] > 0, lambda x: jnp.tanh(x), lambda x: x, x)
     c = observe.cost(f, X, machine=PLAIN, compile=False)

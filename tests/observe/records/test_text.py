@@ -130,6 +130,17 @@ def test_report_header():
     assert "cold 1.42 s   warm 3.10 ms ± 80.0 µs (20 runs)" in text(REPORT, times=True)
 
 
+def test_removed_collectives_are_told_and_not_counted():
+    gone = r.Transfer("all_reduce", "add", ("a",), bytes_in=4, bytes_out=4, times=0, predicted_us=0.0, call="psum", reason="not there")  # fmt: skip
+    kept = r.Transfer("all_gather", "", ("a",), groups=((0, 1),), bytes_in=4, bytes_out=8, times=1)
+    one, both = (r.Report("f", transfers=found, counted=True) for found in ((gone,), (gone, kept)))
+    assert text(one).splitlines()[1] == "0 collectives · 1 removed by the compiler"
+    assert text(both).splitlines()[1] == "1 collective · 4 B sent per device · 1 removed by the compiler"  # fmt: skip
+    row = next(line for line in text(both).splitlines() if "all_reduce add " in line)
+    assert "removed" in row
+    assert text(gone).startswith("all_reduce add over a: 4 B → 4 B per device, removed, you (psum)")
+
+
 def test_what_ended_before_it_was_compiled_has_no_number_of_collectives():
     ended = r.Report(
         "f",

@@ -166,3 +166,20 @@ def test_a_call_around_an_operation_is_not_why_anything_is_sent():
             for f in (direct, outer)
         )
         assert len(here) > 1 and there == here
+
+
+def test_a_reason_is_of_what_the_compiled_module_does():
+    """A value that is gathered before an operation is no result of it, a part of a result no part of an operand, and a result no operand."""
+    mesh = programs.mesh()
+    cut = NamedSharding(mesh, P("data", "model"))
+    x = xlab.device_put(np.arange(128, dtype=np.float32).reshape(16, 8), cut)
+    found = observe.transfers(lambda v: jnp.fft.fft(v, axis=0), x, tries=0)
+    assert len(found) == 2 and not any("result of fft" in t.reason for t in found)
+    assert "fft" in found[1].reason and "is carried out on the whole array" in found[1].reason
+    rows = xlab.device_put(x, NamedSharding(mesh, P("data")))
+    for t in observe.transfers(lambda v: jnp.argmax(v, axis=0), rows, tries=0):
+        assert "a part of its result on each device" in t.reason, t.reason
+        assert "brings these parts together" in t.reason and "operand" not in t.reason, t.reason
+    uneven = lambda v: lax.with_sharding_constraint(v * 2, NamedSharding(mesh, P("data")))
+    (t,) = observe.transfers(uneven, np.arange(7, dtype=np.float32), tries=0)
+    assert t.reason.startswith("the result of mul") and "is returned whole" in t.reason

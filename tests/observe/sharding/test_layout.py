@@ -161,3 +161,18 @@ def test_a_mesh_without_devices_has_numbers():
     made = observe.layout(NamedSharding(AbstractMesh((16, 16), ("a", "b")), P("a", "b")), (32, 64))
     assert made.shard_shape == (2, 4) and len(made.blocks) == 256
     assert made.mesh.axis_sizes == (16, 16) and made.blocks[17].slices == ((2, 4), (4, 8))
+
+
+def test_keys_lie_as_keys_and_not_as_the_words_they_are_made_of():
+    mesh = make_mesh((8,), ("a",))
+    there = NamedSharding(mesh, P("a"))
+    whole = xlab.random.split(xlab.random.key(0), 8)
+    cut = xlab.device_put(whole, there)
+    made = observe.layout(cut, name="ks")
+    assert made.type.text == "key<fry>[8@a]" and made.shard_shape == (1,) and made.committed
+    assert (made.bytes_per_device, made.bytes_total) == (8, 64)
+    moved = observe.compare(whole, there)
+    assert moved.bytes_in == 56 and moved.after.type.text == "key<fry>[8@a]"
+    assert observe.compare(cut, P(), compiled=True).transfers[0].kind == "all_gather"
+    cut.delete()
+    assert "deleted" in observe.layout(cut).warnings[-1]

@@ -101,6 +101,7 @@ def test_a_collective_that_the_compiler_dropped_is_said_to_be():
     f = xlab.shard_map(body, mesh=programs.mesh(), in_specs=P("data"), out_specs=P("data"))
     (t,) = observe.transfers(f, np.ones(8, np.float32))
     assert t.times == 0 and "not in the compiled module" in t.reason and t.instruction == ""
+    assert t.removed and (t.predicted_us, t.formula) == (0.0, "")
     observe.assert_collectives(f, (np.ones(8, np.float32),))
 
 

@@ -310,6 +310,9 @@ def test_random_keys_and_custom_vjp():
     key = xlab.random.key(0)
     same(observe.step(draw)(key).result(), draw(key))
     assert any(v.type.startswith("key") for s in observe.steps(draw, key) for v in s.outputs)
+    keys = observe.summarize(xlab.random.split(key, 3), "ks")
+    assert keys.type == "key<fry>[3]" and keys.min is keys.max is keys.mean is None
+    assert not keys.histogram and "mean" not in str(keys)
 
     @xlab.custom_vjp
     def f(x):
@@ -380,6 +383,10 @@ def test_a_loop_with_a_scalar_carry_inside_shard_map():
         "while 3",
     ]
     np.testing.assert_array_equal(np.asarray(s.result()), np.asarray(f(x)))
+    # The number that the carry starts with is a value of each device, as those that follow are.
+    tests = [st.inputs[0] for st in observe.step(f)(x) if st.text.split()[2] == "lt"]
+    assert [(v.type, v.preview) for v in tests] == [("i32[]", (n,)) for n in range(4)]
+    assert all(len(v.shards) == 8 for v in tests)
 
 
 def test_carry_and_slice_of_the_present_iteration_have_their_names():

@@ -180,6 +180,38 @@ def of_library(fun) -> bool:
         fun = inner
 
 
+def cast_hint(pairs: Sequence[tuple[str, object, str, object]]) -> str:
+    """What makes the members of pairs vary over the same mesh axes, as a sentence of an error; empty where all do.
+
+    Args:
+        pairs: the name and the type of one, and of the other.
+    """
+    casts, other = [], False
+    for a, x, b, y in pairs:
+        mx, my = getattr(x, "mat", None), getattr(y, "mat", None)
+        if mx is None or my is None or mx == my:
+            continue
+        every = mx.varying | my.varying
+        summands = mx.unreduced | my.unreduced
+        if mx.unreduced != my.unreduced or summands & every or (mx.reduced ^ my.reduced) - every:
+            other = True  # a cast to varying is not enough
+            continue
+        for name, mat in ((a, mx), (b, my)):
+            if missing := tuple(sorted(map(str, every - mat.varying))):
+                axes = missing[0] if len(missing) == 1 else missing
+                casts.append(f"cast {name} with lax.pcast(x, {axes!r}, to='varying')")
+    hints = []
+    if casts:
+        more = f", and so on for {len(casts) - 3} more" if len(casts) > 3 else ""
+        hints.append(f"They vary over different mesh axes: {', and '.join(casts[:3])}{more}.")
+    if other:
+        hints.append(
+            "They are in different states over mesh axes: lax.psum(x, axis) adds up the parts of a sum (U), lax.pcast makes a varying value "
+            "(V) such parts, or one that is the same on all devices reduced (R)."
+        )
+    return " ".join(hints)
+
+
 def join_carry(given, got, own: bool = False):
     """The type a loop's carry enters with, so that the body's result fits: `given`, a promoted one to trace again with, or None.
 

@@ -28,6 +28,7 @@ from xlab.lax.comparison import eq, select_n
 from xlab.lax.control.common import (
     add_inputs,
     args_tree,
+    cast_hint,
     check_callables,
     describe,
     join_weak,
@@ -181,12 +182,12 @@ def choose(api, index, branches, operands, **params):
         joined = [join_weak(x, y) for x, y in zip(out_avals, closed.out_avals)]
         if any(j is None for j in joined):
             wrong = [(x, y) for x, y, j in zip(out_avals, closed.out_avals, joined) if j is None]
-            hint = ""
-            if any(getattr(x, "mat", None) != getattr(y, "mat", None) for x, y in wrong):
-                hint = " They vary over different mesh axes: make them agree with lax.pcast(x, axis, to='varying')."
+            hint = cast_hint(
+                [(f"the result of type {x}", x, f"the result of type {y}", y) for x, y in wrong]
+            )
             raise TypeError(
                 f"lax.{api}: branches must return equal types, but {name_of(branches[0])} gives "
-                f"{describe(x for x, _ in wrong)} where {name_of(b)} gives {describe(y for _, y in wrong)}.{hint}"
+                f"{describe(x for x, _ in wrong)} where {name_of(b)} gives {describe(y for _, y in wrong)}.{hint and ' ' + hint}"
             )
     # Every branch takes what any branch closes over.
     consts = [c for _, cs, _ in traced for c in cs]

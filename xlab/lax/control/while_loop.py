@@ -22,6 +22,7 @@ from xlab.lax.control.common import (
     add_inputs,
     args_tree,
     as_carry,
+    cast_hint,
     check_callables,
     define_loop,
     join_carry,
@@ -111,14 +112,28 @@ def carry_mismatch(api, name, given, got, joined) -> str:
     lines = "; ".join(
         f"component {i} goes in as {given[i]} and comes out as {got[i]}" for i in wrong[:3]
     )
-    hint = "Convert with .astype or reshape inside the body so that both agree."
-    if any(getattr(given[i], "mat", None) != getattr(got[i], "mat", None) for i in wrong):
-        hint = "They vary over different mesh axes: cast the initial value with lax.pcast(x, axis, to='varying')."
+    hints = []
+    if casts := cast_hint(
+        [
+            (f"the initial value of component {i}", given[i], f"what {name} returns as component {i}", got[i])
+            for i in wrong
+        ]
+    ):  # fmt: skip
+        hints.append(casts)
     if any(
         getattr(given[i], "explicit_sharding", None) != getattr(got[i], "explicit_sharding", None)
         for i in wrong
     ):
-        hint = "They are sharded differently over Explicit mesh axes: bring one to the sharding of the other with xlab.reshard."
+        hints.append(
+            "They are sharded differently over Explicit mesh axes: bring one to the sharding of the other with xlab.reshard."
+        )
+    if not hints or any(
+        getattr(given[i], of, None) != getattr(got[i], of, None)
+        for i in wrong
+        for of in ("shape", "dtype")
+    ):
+        hints.append("Convert with .astype or reshape inside the body so that both agree.")
+    hint = " ".join(hints)
     return f"lax.{api}: {name} must keep the types of the loop's carry, but {lines}. {hint}"
 
 

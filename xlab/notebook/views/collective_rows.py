@@ -14,8 +14,10 @@ from xlab.observe.records.structure import CallGroup, Place, Structure, grouped
 from xlab.observe.records.transfers import (
     advice_word,
     alike,
+    how_many_run,
     reason_key,
     sentences,
+    times_text,
     transfer_cost,
     transfer_name,
     transfer_origin,
@@ -186,7 +188,7 @@ def heading_row(found: Sequence[Transfer], x: ListedLine, s: Structure, measured
         h("td", {"class": "n"}, f"{often:,}"),
         h("td", {"class": "n"}, time_text(us)),
         *(h("td", {"class": "n"}, time_text(us)) for us in sums),
-        h("td", None, plural(len(found), "collective")),
+        h("td", None, plural(how_many_run(found), "collective")),
         h("td", {"class": "n"}, source.line if source else ""),
     )
 
@@ -247,7 +249,7 @@ def row(
         h(
             "td",
             {"class": "n"},
-            (f"? ({t.runs} measured)" if t.runs else "?") if t.times is None else t.times,
+            f"? ({t.runs} measured)" if t.times is None and t.runs else times_text(t),
         ),
         h(
             "td",

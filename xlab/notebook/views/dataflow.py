@@ -41,7 +41,7 @@ def totals(transfers: tuple[Transfer, ...], measured: bool = False) -> Node:
         times = t.times if t.times is not None else 1
         for name in (transfer_over(t), ""):
             entry = found.setdefault(name, [0, 0, 0, 0.0, 0.0, 0.0])
-            entry[0] += 1
+            entry[0] += not t.removed
             entry[1] += times
             entry[2] += t.sent_in_run
             entry[3] += (t.predicted_us or 0.0) * times

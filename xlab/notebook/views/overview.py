@@ -14,6 +14,7 @@ from xlab.observe.records.cost import BOUNDS, CostSum, StepCost, bound_text, cou
 from xlab.observe.records.finding import Finding, Pattern, pattern_text, surprise_text
 from xlab.observe.records.structure import structure_of
 from xlab.observe.records.timeline import Timeline
+from xlab.observe.records.transfers import how_many_run
 from xlab.observe.records.units import plural, size_text, time_text
 
 MOST_CALLS = 8
@@ -265,7 +266,7 @@ def findings_node(
         h(
             "div",
             None,
-            h("p", None, surprise_text(len(transfers), surprises)) if transfers else None,
+            h("p", None, surprise_text(how_many_run(transfers), surprises)) if transfers else None,
             *(
                 h("p", {"class": "xl-dim"}, "✓ ", _link(pattern_text(p), "collectives", p.program, min(p.equations, default=-1)))
                 for p in patterns

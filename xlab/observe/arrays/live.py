@@ -36,7 +36,7 @@ def live(names: Mapping[str, Any] | None = None, *, limit: int | None = LIMIT) -
         [('kept', 'f32[2,3]')]
     """
     found = _whole() if _client.started() else []
-    called = _names(names or {})
+    called, keys = _names(names or {})
     sized = sorted(
         ((_bytes(x), called.get(id(x), ""), x) for x in found),
         key=lambda s: (-s[0], _natural(s[1]), str(s[2].aval)),
@@ -47,7 +47,7 @@ def live(names: Mapping[str, Any] | None = None, *, limit: int | None = LIMIT) -
         entry[0] += 1
         entry[1] += size
     return Live(
-        tuple(_one(x, name, size) for size, name, x in sized[:limit]),
+        tuple(_one(keys.get(id(x), x), name, size, x) for size, name, x in sized[:limit]),
         sum(s[0] for s in sized),
         max(0, len(sized) - (limit or len(sized))),
         tuple(sorted(_on_devices(found).items())),
@@ -96,7 +96,8 @@ def _bytes(x: Any) -> int:
     return math.prod(x.shape) * dtypes.itemsize(x.dtype)
 
 
-def _one(x: Any, name: str, size: int) -> LiveArray:
+def _one(x: Any, name: str, size: int, held: Any) -> LiveArray:
+    """An array, or keys, whose bytes are those of the array `held`."""
     sharding = x.sharding
     spec = spec_of(sharding, x.ndim)
     typed = type_of(x.aval, spec).replace(spec=spec)
@@ -109,15 +110,16 @@ def _one(x: Any, name: str, size: int) -> LiveArray:
         name,
         devices,
         f"{sharding.spec} over {axes}" if axes and hasattr(sharding, "spec") else "",
-        bool(x.committed),
+        bool(held.committed),
         "" if sharding.memory_kind in (None, "device") else str(sharding.memory_kind),
-        allocation_sites.origin(x),
+        allocation_sites.origin(held),
     )
 
 
-def _names(names: Mapping[str, Any]) -> dict[int, str]:
-    """Names of arrays by id, the first that holds each; outputs the shell keeps come last."""
+def _names(names: Mapping[str, Any]) -> tuple[dict[int, str], dict[int, KeyArray]]:
+    """Names of arrays by id, the first that holds each, and the random keys that arrays are the words of; outputs the shell keeps come last."""
     called: dict[int, str] = {}
+    keys: dict[int, KeyArray] = {}
     for name, value in sorted(
         dict(names).items(), key=lambda item: (item[0].startswith("_"), item[0])
     ):
@@ -131,7 +133,9 @@ def _names(names: Mapping[str, Any]) -> dict[int, str]:
             x = leaf.base if isinstance(leaf, KeyArray) else leaf
             if is_native_array(x):
                 called.setdefault(id(x), name + _tree.keystr(path))
-    return called
+                if x is not leaf:
+                    keys.setdefault(id(x), leaf)
+    return called, keys
 
 
 def live_arrays(limit: int | None = None) -> tuple[ArrayLayout, ...]:

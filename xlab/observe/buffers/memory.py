@@ -30,6 +30,8 @@ _ALIASES = frozenset(
 )
 # Of a loop's inner values, those that lie where the loop's own do.
 _CARRIED = ("parameter", "tuple", "get-tuple-element")
+TABLE = "table of the results"
+"""The name of the buffer with the addresses of several results."""
 _INDEX = re.compile(r"index=(\d+)")
 
 
@@ -92,7 +94,13 @@ def _assigned(stages: ProgramStages, placed: tuple[_assignment.PlacedValue, ...]
     by_name = {i.name: i for i in module.instructions()}
     callers = _callers(module)
     arguments = stages.parameter_names
-    out = []
+    root = next((i for i in entry if i.root), entry[-1])
+    # Of several results a program gives back a table too, which the compiler's sums have; all that it passes on are the same.
+    tables = {p.allocation.index: p for p in placed if p.allocation.result and p.allocation.internal}  # fmt: skip
+    out = [
+        Buffer(TABLE, p.size, "output", lives.steps[root.name], end, root.name, -1, None, at, p.offset)
+        for at, p in tables.items()
+    ]  # fmt: skip
     for p in placed:
         i = by_name.get(p.instruction)
         where = callers.get(p.instruction, p.instruction)

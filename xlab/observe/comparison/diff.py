@@ -102,6 +102,8 @@ def collective_figures(stages: list[ProgramStages]) -> Iterator[Figure]:
     for one in stages:
         moved: dict[str, tuple[int, int]] = {}
         for t in transfers(one, tries=0):
+            if t.removed:
+                continue
             number, size = moved.get(t.kind, (0, 0))
             moved[t.kind] = number + 1, size + t.sent_in_run
         found.append(moved)
@@ -198,6 +200,7 @@ def _communication(stages: list[ProgramStages]) -> Iterator[Pair]:
         [
             (_collective(t), (t.kind, t.reduction, t.axes, t.bytes_in, t.times))
             for t in transfers(one, tries=0)
+            if not t.removed
         ]
         for one in stages
     ]

@@ -6,8 +6,8 @@ from typing import Any
 
 from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.layout import layout_line
-from xlab.observe.records.transfers import transfer_name, transfer_over
-from xlab.observe.records.units import size_text
+from xlab.observe.records.transfers import how_many_run, transfer_name, transfer_over
+from xlab.observe.records.units import plural, size_text
 
 _MOST_LABELS = 6
 
@@ -93,7 +93,8 @@ def plot_transfers(transfers: tuple[Transfer, ...], ax: Any = None) -> Any:
         ax.text(
             sent,
             i,
-            f" {size_text(sent)}" + (" × ?" if t.times is None else ""),
+            f" {size_text(sent)}"
+            + (" × ?" if t.times is None else ", removed" if t.removed else ""),
             va="center",
             fontsize=8,
         )
@@ -110,7 +111,7 @@ def plot_transfers(transfers: tuple[Transfer, ...], ax: Any = None) -> Any:
     ax.set_xlabel("bytes sent per device")
     total = sum(t.sent_in_run for t in transfers)
     ax.set_title(
-        f"{len(transfers)} collective{'s' * (len(transfers) != 1)}, {size_text(total)} sent per device",
+        f"{plural(how_many_run(transfers), 'collective')}, {size_text(total)} sent per device",
         fontsize=9,
     )
     from matplotlib.patches import Patch

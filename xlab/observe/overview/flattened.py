@@ -303,13 +303,16 @@ class _Flattener:
             for branch in flow.branches:
                 self.body(branch, ins[1:], at._replace(probability=each))
         elif isinstance(flow, LoopFlow):
-            times = None if at.times is None or flow.length is None else at.times * flow.length
-            at = at._replace(times=times)
+            rounds = self.stages.rounds(eqn)
+            if at.times is None or rounds is None:
+                often = asked = at._replace(times=None)
+            else:  # the condition is asked once more than it holds
+                often, asked = (at._replace(times=at.times * n) for n in (rounds, rounds + 1))
             cond, consts, carry, xs = flow.split(ins)
             rows = len(open_jaxpr(flow.body).invars) - len(consts) - len(carry)
-            self.body(flow.body, [*consts, *carry, *xs[:rows]], at)
+            self.body(flow.body, [*consts, *carry, *xs[:rows]], often)
             if flow.cond is not None:
-                self.body(flow.cond, [*cond, *carry], at)
+                self.body(flow.cond, [*cond, *carry], asked)
         else:
             for _, inner in flow.jaxprs:
                 self.body(inner, [], at)

@@ -103,7 +103,7 @@ class Inspection:
     @functools.cached_property
     def places(self) -> tuple[EquationPlace, ...]:
         """Every equation with where it stands, in the order of the program."""
-        return tuple(_places(self.stages.closed.jaxpr, 1, ()))
+        return tuple(_places(self.stages, self.stages.closed.jaxpr, 1, ()))
 
     @functools.cached_property
     def readers(self) -> dict[Var, list[JaxprEqn]]:
@@ -325,7 +325,7 @@ _VIEWS = frozenset(
 
 
 def _places(
-    jaxpr: Jaxpr, times: int | None, loops: tuple[JaxprEqn, ...]
+    stages: ProgramStages, jaxpr: Jaxpr, times: int | None, loops: tuple[JaxprEqn, ...]
 ) -> Iterable[EquationPlace]:
     for eqn in jaxpr.eqns:
         yield EquationPlace(eqn, jaxpr, times, loops)
@@ -334,10 +334,11 @@ def _places(
             continue
         inner, around = times, loops
         if type(flow) is LoopFlow:
-            inner = None if times is None or flow.length is None else times * flow.length
+            rounds = stages.rounds(eqn)
+            inner = None if times is None or rounds is None else times * rounds
             around = (*loops, eqn)
         for _, program in flow.jaxprs:
-            yield from _places(open_jaxpr(program), inner, around)
+            yield from _places(stages, open_jaxpr(program), inner, around)
 
 
 def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Var, str]]:

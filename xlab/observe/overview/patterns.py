@@ -42,6 +42,8 @@ def known_patterns(transfers: Sequence[Transfer], stages: ProgramStages) -> dict
 
 def pattern_of(t: Transfer, stages: ProgramStages, at: Inspection | None = None) -> str:
     """The name of the way to divide work that a collective belongs to; empty for one that belongs to none."""
+    if t.removed:
+        return ""
     eqn = stages.equations.get(t.equation)
     known = "" if eqn is None else _named(t, eqn, stages, at or Inspection(stages, (t,), ()))
     return known or (_REDUCTION if t.origin == "partitioner" and reduces(t.kind) else "")

@@ -180,6 +180,29 @@ class ProgramStages:
         eqn = self.equations.get(number)
         return eqn is not None and not any(subjaxprs_of_params(eqn.params))
 
+    def rounds(self, eqn: JaxprEqn) -> int | None:
+        """How many rounds a loop makes: as it says itself, or as the compiler found out of a `while`, once it is compiled. None where neither."""
+        if eqn.primitive.name == "scan":
+            return int(eqn.params["length"])
+        return self._trips.get(self.numbers[id(eqn)]) if self.is_compiled else None
+
+    @functools.cached_property
+    def _trips(self) -> dict[int, int]:
+        """The rounds of `while` loops by id, where the compiled module knows them, and all copies of the loop in it make as many."""
+        found: dict[int, set[int | None]] = {}
+        for i in self.hlo.instructions():
+            # The last one named is what it computes, those before are the programs around it.
+            if i.opcode == "while" and i.equations:
+                found.setdefault(i.equations[-1], set()).add(i.trip_count)
+        known = {n: next(iter(trips)) for n, trips in found.items() if len(trips) == 1}
+        return {
+            n: trips
+            for n, trips in known.items()
+            if trips is not None
+            and n in self.equations
+            and self.equations[n].primitive.name == "while"
+        }
+
     @functools.cached_property
     def times(self) -> dict[int, int | None]:
         """How often each equation runs in one run of the program, by id; None in a loop of unknown length."""
@@ -190,14 +213,8 @@ class ProgramStages:
                 number = self.numbers[id(eqn)]
                 known = found.get(number, 0)
                 found[number] = None if often is None or known is None else known + often
-                name = eqn.primitive.name
-                inner = (
-                    None
-                    if name == "while" or often is None
-                    else often * int(eqn.params["length"])
-                    if name == "scan"
-                    else often
-                )
+                rounds = self.rounds(eqn) if eqn.primitive.name in ("scan", "while") else 1
+                inner = None if often is None or rounds is None else often * rounds
                 for _, nested in subjaxprs_of_params(eqn.params):
                     visit(open_jaxpr(nested), inner)
 

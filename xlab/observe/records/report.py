@@ -19,7 +19,7 @@ from xlab.observe.records.stepper import StepTrace
 from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.text import Options, add_form, indented, limited, text
 from xlab.observe.records.timeline import Timeline
-from xlab.observe.records.transfers import CAUTION, Transfer, transfers_table
+from xlab.observe.records.transfers import CAUTION, Transfer, how_many_run, transfers_table
 from xlab.observe.records.units import plural, size_text
 
 
@@ -108,8 +108,9 @@ def report_header(
         ]
     added = sum(t.origin == "partitioner" for t in report.transfers)
     moved = sum(t.sent_in_run for t in report.transfers)
-    collectives = plural(len(report.transfers), "collective")
-    if report.transfers:
+    running = how_many_run(report.transfers)
+    collectives = plural(running, "collective")
+    if running:
         least = "≥ " if any(t.times is None for t in report.transfers) else ""
         collectives += f" · {least}{size_text(moved)} sent per device" + (
             f" · {added:,} added by the partitioner"
@@ -117,6 +118,8 @@ def report_header(
             if added
             else ""
         )
+    if removed := len(report.transfers) - running:
+        collectives += f" · {removed:,} removed by the compiler"
     if report.transfers or (report.programs and report.counted):
         numbers.append(collectives)
     if any(m.peak for m in report.memory):
@@ -180,7 +183,7 @@ def _predicted(report: Report, *, times: bool) -> list[tuple[str, list[str]]]:
     lines = [indented(text(x, times=times)) for x in found]
     if times and report.transfers and report.counted:
         surprises = sum(t.surprises for t in report.transfers)
-        lines.append(indented(surprise_text(len(report.transfers), surprises)))
+        lines.append(indented(surprise_text(how_many_run(report.transfers), surprises)))
     return [("Overview", costs), ("Findings", lines)]
 
 

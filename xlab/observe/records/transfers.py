@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xlab.interpreters import communication
 from xlab.interpreters.communication_costs import sent_in_all
@@ -128,6 +128,11 @@ class Transfer(Record):
         return round(self.sent * (1 if self.times is None else self.times))
 
     @property
+    def removed(self) -> bool:
+        """Whether the program says it and no run has it: the compiled module has none, which costs nothing."""
+        return self.times == 0
+
+    @property
     def reshards(self) -> bool:
         """Whether the partitioner moves data only because two shardings disagree; sums of parts, and what belongs to a known pattern, are part of
         the work."""
@@ -157,6 +162,15 @@ def transfer_over(t: Transfer) -> str:
     return f"{plural(len(t.pairs), 'pair')}" if t.pairs else "all"
 
 
+def times_text(t: Transfer) -> str:
+    """How often it runs.
+
+    >>> [times_text(Transfer("all_gather", times=n)) for n in (3, None, 0)]
+    ['3', '?', 'removed']
+    """
+    return "removed" if t.removed else "?" if t.times is None else str(t.times)
+
+
 def transfer_origin(t: Transfer, caution: str = CAUTION) -> str:
     """`you (psum)`, `partitioner`, or `partitioner (!)` where two shardings disagree; behind it the pattern that it belongs to.
 
@@ -165,6 +179,11 @@ def transfer_origin(t: Transfer, caution: str = CAUTION) -> str:
     """
     who = "partitioner" if t.origin != "user" else f"you ({t.call})" if t.call else "you"
     return who + (f": {t.pattern}" if t.pattern else f" {caution}" if t.reshards else "")
+
+
+def how_many_run(transfers: Iterable[Transfer]) -> int:
+    """How many collectives a run has: not those that the compiler removed."""
+    return sum(not t.removed for t in transfers)
 
 
 def advice_word(tried: bool) -> str:
@@ -262,7 +281,7 @@ def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
                 transfer_name(t),
                 transfer_over(t),
                 f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
-                str(t.times)
+                times_text(t)
                 if t.times is not None
                 else f"? ({t.runs} measured)"
                 if o.times and t.runs
@@ -310,7 +329,7 @@ def run_line(transfers: Sequence[Transfer]) -> str:
 
 
 def _transfer(t: Transfer, o: Options) -> str:
-    times = f" × {t.times}" if t.times is not None else " × ?"
+    times = ", removed" if t.removed else f" × {times_text(t)}"
     line = (
         f"{transfer_name(t)} over {transfer_over(t)}: {size_text(t.bytes_in)} → {size_text(t.bytes_out)} per device"
         f"{times}, {transfer_origin(t)}" + (f", {line_text(t.source)}" if t.source else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
@@ -21,6 +21,7 @@ from xlab.interpreters.communication_costs import (
     permute_price,
     sent_in_all,
 )
+from xlab.interpreters.costs import cost_of
 from xlab.observe.programs import hlo as _hlo
 from xlab.observe.programs import names as _names
 from xlab.observe.programs.program import mesh_info, type_of
@@ -37,10 +38,13 @@ from xlab.observe.sharding.collective_axes import (
 from xlab.observe.sharding.matching import (
     CollectiveAxes,
     consumer,
+    goes_into,
+    has_parts,
     joint_cause,
     operand_equations,
     operands_text,
     producer,
+    returned,
 )
 from xlab.observe.sharding.reasons import (
     Cause,
@@ -128,10 +132,9 @@ def written(
                 yield _Written(stages.numbers[id(eqn)], eqn, move, times, conditional, mesh)
         inner_times, inner_conditional = times, conditional
         name = eqn.primitive.name
-        if name == "scan":
-            inner_times = None if times is None else times * int(eqn.params["length"])
-        elif name == "while":
-            inner_times = None
+        if name in ("scan", "while"):
+            rounds = stages.rounds(eqn)
+            inner_times = None if times is None or rounds is None else times * rounds
         elif name == "cond":
             inner_conditional = True
         inner_mesh = eqn.params.get("mesh", mesh)
@@ -219,6 +222,14 @@ def _joined(
         ids = ids if any(calls_host(stages.equations[i]) for i in inner) else inner
         number = ids[0] if ids else -1
         cause = joint_cause(known, ids, c, module, CollectiveAxes(_axes(stages, c), summed))
+        if (
+            cause is not None
+            and cause.kind == "reshard"
+            and cause.split
+            and not _elementwise(stages.equations.get(cause.split[0].equation))
+            and goes_into(module, c.instruction, cause.split[0].equation)
+        ):
+            cause = None  # which is of a result that is not there yet
         if cause is not None and cause.reader >= 0 and not stages.is_leaf(number):
             number = cause.reader
         if cause is not None and cause.kind == "all_reduce" and _sends_edges(stages, c, number):
@@ -251,12 +262,20 @@ def _joined(
             place = _names.source_of(twin.eqn) if twin is not None else None
             yield record.replace(
                 times=0,
+                predicted_us=0.0,
+                formula="",
                 reason="one device per group: nothing to send"
                 if trivial
                 else f"not in the compiled module: merged with the equal one{f' of line {place.line}' if place else ''}"
                 if twin
                 else "not in the compiled module: the compiler removed it or merged it with another",
             )
+
+
+def _elementwise(eqn: JaxprEqn | None) -> bool:
+    """Whether moving what an equation reads is as good as moving its result, so that compilers exchange the two."""
+    made = cost_of(eqn) if eqn is not None else None
+    return made is not None and made.unit in ("elementwise", "free")
 
 
 def _sends_edges(stages: ProgramStages, c: _hlo.HloCollective, equation: int) -> bool:
@@ -428,8 +447,14 @@ def _added(
         )
     moved = None
     if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
-        moved = next((v for v in cause.split if _part(stages, v) == c.bytes_in), None)
-        reason += "; the compiler brings the parts of the operand together instead of adding up parts of the result"
+        if has_parts(stages.hlo, c.instruction, cause.equation):
+            cause = replace(cause, operand="")
+            reason += (
+                "; the compiler brings these parts together, and each device combines all of them"
+            )
+        else:
+            moved = next((v for v in cause.split if _part(stages, v) == c.bytes_in), None)
+            reason += "; the compiler brings the parts of the operand together instead of adding up parts of the result"
     elif (
         cause
         and c.kind == "all_gather"
@@ -499,6 +524,14 @@ def _unlisted(
     if host := callbacks_of_region(eqn, axes):
         return f"{host}, which the host runs, gets whole arrays along {' and '.join(axes)}, an axis that the region around it leaves to the compiler"
     what = f"{eqn.primitive.name}{place_text(eqn)}"
+    module = stages.hlo
+    if (
+        c.kind == "all_gather"
+        and not module.equations_of(c.instruction)
+        and producer(module, c.instruction)
+        and returned(module, c.instruction)
+    ):
+        return f"the result of {what} is returned whole, and each device has made a part of it"
     split = _split_over(read, axes)
     listed = " and ".join(
         dict.fromkeys(f"`{v.name}` {v.type.text}" if v.name else v.type.text for v in split[:2])

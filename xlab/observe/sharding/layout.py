@@ -57,8 +57,8 @@ def layout(
         )
     else:
         if isinstance(what, KeyArray):
-            what = what.base
-        if isinstance(what, ShapeDtypeStruct):
+            sharding, aval, committed = what.sharding, what.aval, bool(what.base.committed)
+        elif isinstance(what, ShapeDtypeStruct):
             sharding, aval = what.sharding, aval_of(what)
         elif is_native_array(what):
             sharding, aval, committed = what.sharding, what.aval, bool(what.committed)
@@ -71,7 +71,7 @@ def layout(
     if is_native_array(what):
         more.setdefault("order", tuple(reversed(layouts.layout_of(what).major_to_minor)))
     made = of_sharding(sharding, aval, name, committed, **more)
-    if is_native_array(what) and what.is_deleted():
+    if (is_native_array(what) or isinstance(what, KeyArray)) and what.is_deleted():
         return made.replace(
             warnings=(*made.warnings, "it was deleted or donated: this is how it lay")
         )

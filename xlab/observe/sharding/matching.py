@@ -103,6 +103,66 @@ def consumer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, .
     return ()
 
 
+_MOVING = frozenset(
+    ("bitcast", "copy", "transpose", "reshape", "slice", "dynamic-slice", "pad", "concatenate", "get-tuple-element", "tuple", "all-gather",
+     "all-to-all", "collective-permute")
+)  # fmt: skip
+_COMBINING = frozenset(("reduce", "dot", "convolution", "scatter", "reduce-window", "sort"))
+
+
+def _moves(module: _hlo.Module, i: _hlo.Instruction) -> bool:
+    """Whether an instruction gives entries of its operands, and computes nothing of the program."""
+    return i.opcode in _MOVING or (i.opcode == "fusion" and not module.equations_of(i))
+
+
+def goes_into(module: _hlo.Module, instruction: _hlo.Instruction, equation: int) -> bool:
+    """Whether the operation of an equation works on what an instruction gives, moved at most: then none of its results is moved by it."""
+    home = _home(module, instruction).values()
+    todo, seen = [instruction.name], {instruction.name}
+    while todo:
+        name = todo.pop()
+        for i in (i for i in home if name in i.operands and i.name not in seen):
+            seen.add(i.name)
+            if _moves(module, i):
+                todo.append(i.name)
+            elif i.opcode != "fusion" and equation in i.equations:
+                return True
+    return False
+
+
+def returned(module: _hlo.Module, instruction: _hlo.Instruction) -> bool:
+    """Whether the program gives back what an instruction gives, moved at most."""
+    home = _home(module, instruction).values()
+    todo, seen = [instruction], {instruction.name}
+    while todo:
+        here = todo.pop()
+        if here.root:
+            return here.name in module.entry.by_name()
+        found = [i for i in home if here.name in i.operands and i.name not in seen]
+        seen.update(i.name for i in found)
+        todo += [i for i in found if _moves(module, i)]
+    return False
+
+
+def has_parts(module: _hlo.Module, instruction: _hlo.Instruction, equation: int) -> bool:
+    """Whether the operands of an instruction, moved at most, are what an equation combined on each device."""
+    home = _home(module, instruction)
+    todo, seen = list(instruction.operands), set()
+    while todo:
+        name = todo.pop()
+        found = home.get(name)
+        if found is None or name in seen:
+            continue
+        seen.add(name)
+        if found.opcode in _MOVING:
+            todo += found.operands
+        elif equation in module.equations_of(found):
+            inside = (i for c in module.called_by(found) for i in c.instructions)
+            if any(i.opcode in _COMBINING and equation in i.equations for i in (found, *inside)):
+                return True
+    return False
+
+
 def _cause(
     known: list[Cause], ids: Any, c: _hlo.HloCollective, run: CollectiveAxes
 ) -> Cause | None:

@@ -23,6 +23,7 @@ from xlab.observe.programs.program import mesh_info
 from xlab.observe.records import MeshInfo
 from xlab.observe.stepping.frames import Frame
 from xlab.parallel.pmap import PRIVATE_AXIS
+from xlab.parallel.put import device_put
 from xlab.parallel.shard_map_primitive import shard_map_p
 from xlab.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
@@ -95,7 +96,7 @@ class Devices:
         return dynamic_index_in_dim(x, np.int32(i), 1, keepdims=False)
 
     def stack(self, values):
-        return np.stack([np.asarray(v) for v in values], axis=1)
+        return self._placed(np.stack([np.asarray(v) for v in values], axis=1))
 
     def truth(self, x: Any) -> bool | None:
         found = np.asarray(x)
@@ -106,7 +107,13 @@ class Devices:
         return int(found.flat[0]) if (found == found.flat[0]).all() else None
 
     def constants(self, values):
-        return [np.broadcast_to(np.asarray(v), (self.count, *np.shape(v))) for v in values]
+        return [
+            self._placed(np.broadcast_to(np.asarray(v), (self.count, *np.shape(v)))) for v in values
+        ]
+
+    def _placed(self, x: np.ndarray) -> Any:
+        """An array with a row for each device as one that is cut over them, as all other values of the body are."""
+        return device_put(x, NamedSharding(self.mesh, self.spec))
 
     def leave(self, eqn: JaxprEqn, outs: list) -> list:
         """Each device's results put together by the out_specs."""

@@ -39,7 +39,11 @@ def summarize(
         inner = summarize(
             value.base, name, note=note or f"key data of {shown}", heat=False, local=local
         )
-        return inner.replace(type=shown.str_short())
+        # Its words are no numbers: a range or a mean of them says nothing.
+        bare = tuple(ShardSummary(s.device) for s in inner.shards)
+        return inner.replace(
+            type=shown.str_short(), min=None, max=None, mean=None, histogram=(), shards=bare
+        )
     aval = typed(value)
     if is_high(aval):
         return Value(name, aval.str_short(), note=note or _parts(aval, value))
