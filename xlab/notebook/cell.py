@@ -323,7 +323,7 @@ def _split(value: Any) -> PartitionedTree | None:
     """A flattened value, or None if it is neither an array nor a container."""
     try:
         split = PartitionedTree(value)
-    except (TypeError, ValueError):  # a dict whose keys have no order is left alone
+    except Exception:  # a dict whose keys have no order, a list that holds itself, a class that fails to flatten: left alone
         return None
     return split if split.arrays or split.is_container() else None
 
