@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from xlab.compile.tracing import attribute
+
 _READS = frozenset(
     {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "DELETE_NAME", "DELETE_GLOBAL"}
 )
@@ -113,9 +115,9 @@ def _functions_in(value: Any) -> Iterator[FunctionType]:
             waiting.append(type(value))
         if callable(value):
             waiting += [
-                getattr(value, "__wrapped__", None),
-                getattr(value, "func", None),
-                getattr(value, "__func__", None),
+                attribute(value, "__wrapped__"),
+                attribute(value, "func"),
+                attribute(value, "__func__"),
             ]
 
 

@@ -5,6 +5,7 @@ Parts are collected while tracing and compiling, and turned into text only when 
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
@@ -164,9 +165,8 @@ def short(value: Any, depth: int = 4) -> str:
         return f"an array of type {value.dtype}{list(value.shape)}"
     if type(value).__module__.startswith("xlab."):
         return _shorten(str(value))
-    return (
-        f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
-    )
+    named = inspect.getattr_static(value, "__qualname__", None) is not None
+    return f"{value.__qualname__}" if named else f"a {type(value).__name__}"
 
 
 def _name(made: TracingKey, i: int) -> str:
