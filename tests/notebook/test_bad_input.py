@@ -342,3 +342,56 @@ def test_huge_outputs_stay_small(lab):
     bundle = got.outputs[0].data
     assert len(bundle["text/html"]) < 400_000 and len(bundle["text/plain"]) < 100_000
     assert "more characters" in bundle["text/html"]
+
+
+def test_a_list_that_holds_itself_is_one_error_and_harms_no_other_cell(shell):
+    shell.run_line_magic("load_ext", "xlab")
+    shell.run_cell(SETUP + "endless = [x]\nendless.append(endless)").raise_error()
+    with capture_output() as got:
+        for _ in range(2):
+            result = shell.run_cell("%xshard endless")
+            assert type(result.error_in_exec) is RecursionError
+            assert "a list holds itself: x[1] is x" in str(result.error_in_exec)
+        for cell in (
+            "z = x * 2",
+            "%xmem",
+            "%%xjit --quiet\ny = len(endless) + x",
+            "%xtime jnp.sin(x)",
+        ):
+            shell.run_cell(cell).raise_error()
+    assert "Error in callback" not in got.stdout + got.stderr
+    shell.run_cell("def down(n):\n    return down(n - 1) if n else 0\ndown(800)").raise_error()
+
+
+PROXIES = """
+class Proxy:
+    def __getattr__(self, name):
+        raise RuntimeError("outside of a request")
+class Called(Proxy):
+    def __call__(self):
+        return self
+request, session = Proxy(), Called()
+def plain(x):
+    return jnp.sin(x)
+def named(x):
+    return jnp.sin(x) if x.ndim < 5 else session()
+"""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%xhlo plain(x)",
+        "%xtime plain(x) --repeat 2",
+        "%xflow named(x)",
+        "observe.findings(named, x)",
+        "%%xjit --quiet\ny = x if request is not None and session is not None else 2 * x",
+        "%xmem",
+    ],
+)
+def test_names_that_answer_by_raising_are_let_be(shell, cell):
+    shell.run_line_magic("load_ext", "xlab")
+    shell.run_cell(SETUP + "from xlab import observe" + PROXIES).raise_error()
+    with capture_output() as got:
+        shell.run_cell(cell).raise_error()
+    assert "Error in callback" not in got.stdout + got.stderr

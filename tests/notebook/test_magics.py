@@ -209,10 +209,22 @@ def test_repeat_measures_warm_runs(lab, run):
 def test_donated_inputs_are_gone(lab, run):
     run("%%xjit --donate x --quiet\ny = x + 1")
     assert lab.user_ns["x"].is_deleted()
-    with pytest.raises(ValueError, match="--donate has given away"):
-        run(
-            "x = jnp.ones(3)\nget_ipython().run_cell_magic('xjit', '--donate x --repeat 2', 'y = x + 1')"
-        )
+    run("x, y = jnp.ones(3), 'before'")
+    for again in ("--repeat 2", "--profile"):
+        with pytest.raises(ValueError, match=f"{again[:6]}.*--donate has given away"):
+            run(f"%%xjit --donate x {again}\ny = x + 1")
+        assert not lab.user_ns["x"].is_deleted() and lab.user_ns["y"] == "before"
+
+
+def test_timing_a_function_that_takes_its_argument(lab, run):
+    run("taking = xlab.jit(lambda a: a + 1, donate_argnums=0)")
+    for call in (
+        "%xtime taking(x)",
+        "%xtime taking(x) --cold",
+        "%xdiff taking(x) taking(x) --repeat 2",
+    ):
+        assert "taking" in shown(run(call)[0])
+        assert not lab.user_ns["x"].is_deleted()
 
 
 def test_save_writes_a_page(lab, run, tmp_path):

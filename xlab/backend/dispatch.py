@@ -54,7 +54,14 @@ def native_jit(name: str, fun: Callable, cache_miss: Callable[..., tuple[Any, Fa
     def miss(*args, **kwargs):
         if config.disable_jit:
             return fun(*args, **kwargs), None, False
-        out, fast = cache_miss(*args, **kwargs)
+        try:
+            out, fast = cache_miss(*args, **kwargs)
+        except SystemError as error:
+            # Native code that found no end of an argument calls with that error still set, which the first call here that looks for one
+            # meets. The second time it is gone, and the argument is refused by name.
+            if not isinstance(error.__cause__, RecursionError):
+                raise
+            out, fast = cache_miss(*args, **kwargs)
         # Native code places Python numbers and NumPy arrays by its own x64 switch. While that switch belongs to
         # JAX and disagrees with ours, it must not place anything for us.
         if fast is not None and not native.owns_state() and not _x64_agrees():

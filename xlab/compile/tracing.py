@@ -84,8 +84,16 @@ def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]
 
 def own(fun: Any, name: str) -> Any:
     """An attribute of this very function; None if `functools.wraps` copied it from a wrapped one."""
-    found = getattr(fun, name, None)
-    return None if found is getattr(getattr(fun, "__wrapped__", None), name, None) else found
+    found = attribute(fun, name)
+    return None if found is attribute(attribute(fun, "__wrapped__"), name) else found
+
+
+def attribute(x: Any, name: str) -> Any:
+    """An attribute of any object; None if it has none, or answers by raising, as the proxies of web frameworks do."""
+    try:
+        return getattr(x, name, None)
+    except Exception:
+        return None
 
 
 def _frozen(option):

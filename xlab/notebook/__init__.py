@@ -1,6 +1,6 @@
 """The Jupyter layer: magics, displays of live objects, reports, the command line's subcommands.
 
-In reading order: `cell.py` and `free_variables.py` (a cell as one function), `options.py` (meshes and specs as text), `inputs.py` (arguments placed by them), `recording.py` (run, record,
+In reading order: `cell.py`, `free_variables.py` and `hidden.py` (a cell as one function), `options.py` (meshes and specs as text), `inputs.py` (arguments placed by them), `recording.py` (run, record,
 show, fail well), `deferred_display.py` (the result first, its report after it), `magics/` (one file each), `formatters.py` (objects as records, records as outputs), `visualize.py`, `export.py`;
 then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, `check_files.py`, which `python -m xlab` calls. May import the public names of `xlab` and
 `xlab.observe`; IPython and the widget packages are imported when they are used.

@@ -29,6 +29,7 @@ import xlab
 from xlab import tree
 from xlab.backend import caches
 from xlab.notebook.free_variables import reads_of
+from xlab.notebook.hidden import Kept, without_hidden
 from xlab.observe.beside.recognize import is_theirs, is_traced
 from xlab.observe.programs.values_read import token
 from xlab.tree_util import register_pytree_with_keys
@@ -217,6 +218,7 @@ class Cell:
             self.reads,
             self.named,
             {name: split.emptied() for name, split in self.splits.items()},
+            tuple(name for name in self._context if name not in self.splits),
         )
         # What the ledger calls it, and by what it tells one run of the cell from the next.
         made._xlab_location, made._xlab_key, made._xlab_values = (
@@ -261,11 +263,13 @@ def _pure(
     reads: tuple[str, ...],
     named: tuple[str, ...],
     splits: dict[str, PartitionedTree],
+    others: tuple[str, ...],
 ) -> Callable[..., Any]:
     """The function of a cell: binds its arguments to their names in `space`, runs the code there, puts `space` back."""
 
     def cell(*arguments):
         before = dict(space)
+        kept = Kept((name, space[name]) for name in others if name in space)
         given = dict(zip(reads, arguments, strict=True))
         bound: dict[str, tuple[Any, PartitionedTree]] = {}
         try:
@@ -280,6 +284,7 @@ def _pure(
             for name in space.keys() - before.keys():
                 del space[name]
             space.update(before)
+            lasting = kept.put_back()
         missing = [name for name in named if name not in changed]
         if missing:
             raise NameError(
@@ -302,7 +307,9 @@ def _pure(
         apart = tuple(changed.pop(name)[1] for name in named)
         if result is not _MISSING:
             changed[_LAST] = ("set", result) if same is None else (_IS + same, None)
-        _refuse_hidden(changed)
+        if lasting is not None:
+            raise lasting
+        without_hidden(changed)
         return (apart, Outcome(changed)) if named else Outcome(changed)
 
     parameter = inspect.Parameter
@@ -324,7 +331,7 @@ def _split(value: Any) -> PartitionedTree | None:
     """A flattened value, or None if it is neither an array nor a container."""
     try:
         split = PartitionedTree(value)
-    except (TypeError, ValueError):  # a dict whose keys have no order is left alone
+    except Exception:  # a dict whose keys have no order, a list that holds itself, a class that fails to flatten: left alone
         return None
     return split if split.arrays or split.is_container() else None
 
@@ -368,24 +375,3 @@ def write_back(old: Any, new: Any) -> Any:
         old.update(joined)
         return old
     return new
-
-
-def _refuse_hidden(changed: dict[str, tuple[str, Any]]) -> None:
-    """Raises for a traced value inside an object that is no container: it could not be used after the cell."""
-    for name, (_, value) in changed.items():
-        for leaf in tree.leaves(value):
-            inside = getattr(leaf, "__dict__", None)
-            if (
-                isinstance(leaf, type)
-                or not isinstance(inside, dict)
-                or (callable(leaf) and not inside)
-            ):
-                continue
-            for attribute, held in inside.items():
-                if isinstance(held, xlab.Array) and type(held).__name__.endswith("Tracer"):
-                    raise TypeError(
-                        f"the cell leaves a traced value in {name}.{attribute}: {type(leaf).__name__} is no container "
-                        f"that xlab knows, so its arrays cannot be brought out of the program. Register the class "
-                        f"(xlab.tree_util.register_pytree_node_class, or register_dataclass), or assign the array to a "
-                        f"name of its own."
-                    )

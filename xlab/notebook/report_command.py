@@ -27,6 +27,7 @@ from xlab.observe.overview.findings import kinds
 from xlab.observe.overview.machines import predicting_for
 from xlab.observe.records import Record, Report
 from xlab.observe.records.text import text
+from xlab.observe.timing.runnable import Spared
 from xlab.sharding import PartitionSpec, set_mesh
 
 _DTYPES = {
@@ -338,7 +339,8 @@ def main(argv: list[str] | None = None) -> int:
         observe.record() as session,
     ):
         try:
-            xlab.block_until_ready(jitted(*args, **kwargs))
+            once, named = Spared(jitted, args, kwargs)()
+            xlab.block_until_ready(jitted(*once, **named))
             if given.repeat > 0:
                 observe.time(jitted, *args, repeat=given.repeat, **kwargs)
         except Exception as caught:

@@ -1,6 +1,6 @@
 """Trees of containers: what every function that takes "an array or nested containers of arrays" uses.
 
-Reading order: `flattening` (leaves, structure, map, paths), `prefix` (trees that stop early), `registration` (new
+Reading order: `flattening` (leaves, structure, map, paths), `failing` (what it says where it fails), `prefix` (trees that stop early), `registration` (new
 containers), `partial`. May import `backend` and the ground floor. Promises that structures are hashable, comparable and
 picklable, and that registering a class here changes nothing for JAX, which has a registry of its own.
 

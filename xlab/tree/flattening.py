@@ -12,11 +12,13 @@ import numpy as np
 from xlab.backend import pytree as _native
 from xlab.backend.pytree import PyTreeDef, registry
 from xlab.tree import prefix as _prefix
+from xlab.tree.failing import guarded
 
 IsLeaf = Callable[[Any], bool] | None
 KeyPath = tuple[Any, ...]
 
-_flatten = registry.flatten
+_flatten = guarded(registry.flatten)
+_flatten_with_path = guarded(registry.flatten_with_path, paths=True)
 _MISSING = object()
 _PLACE = np.zeros((), np.int8)  # stands for a leaf; containers of a kind of value take it for one
 
@@ -141,7 +143,7 @@ def transpose(
         >>> tree.transpose(tree.structure([0, 0]), tree.structure({"a": 0}), [{"a": 1}, {"a": 2}])
         {'a': [1, 2]}
     """
-    flat, treedef = _flatten(pytree_to_transpose)
+    flat, treedef = _flatten(pytree_to_transpose, None)
     _treedef(outer_treedef, "transpose")
     if inner_treedef is None:
         inner_treedef = structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
@@ -180,9 +182,9 @@ def flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, is_
         [("['a'][0]", 1), ("['a'][1]", 2)]
     """
     if is_leaf is None or is_leaf_takes_path:
-        return registry.flatten_with_path(tree, is_leaf)
+        return _flatten_with_path(tree, is_leaf)
     plain = is_leaf
-    return registry.flatten_with_path(tree, lambda path, x: plain(x))
+    return _flatten_with_path(tree, lambda path, x: plain(x))
 
 
 def leaf_paths(treedef: PyTreeDef) -> list[KeyPath]:

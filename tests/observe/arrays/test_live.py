@@ -122,6 +122,16 @@ def test_cells_are_known_without_recording():
     assert allocation_sites.origin(later) == Source("In[9]", 0)
 
 
+def test_what_cannot_be_flattened_is_skipped():
+    endless = [1]
+    endless.append(endless)
+    names = {"endless": endless, "mixed": [{1: 2, "a": 3}], "kept": jnp.ones((2, 5))}
+    source = "endless = mixed = 1\nkept = jnp.ones((2, 5))"
+    assert allocation_sites.note_cell("In[3]", source, names) >= 1
+    assert allocation_sites.origin(names["kept"]) == Source("In[3]", 2)
+    assert "kept" in {a.name for a in observe.live(names).arrays}
+
+
 def test_warm_calls_are_native_while_lines_are_not_recorded(python_calls):
     f = xlab.jit(lambda x: x * 3)
     x = xlab.device_put(X)

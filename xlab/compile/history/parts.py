@@ -5,6 +5,7 @@ Parts are collected while tracing and compiling, and turned into text only when 
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
@@ -143,8 +144,8 @@ def describe(aval: Any) -> str:
     return f"{aval.str_short()}{weak}"
 
 
-def short(value: Any) -> str:
-    """A value as short text, without reading arrays or calling the user's code.
+def short(value: Any, depth: int = 4) -> str:
+    """A value as short text, without reading arrays or calling the user's code; containers inside of `depth` others are named only.
 
     >>> short((1, "a", [2.5])), short(object())
     ("(1, 'a', [2.5])", 'a object')
@@ -152,11 +153,11 @@ def short(value: Any) -> str:
     if type(value) in (int, float, complex, bool, str, bytes, type(None)):
         text = repr(value)
         return text if len(text) < 60 else text[:57] + "..."
-    if type(value) in (tuple, list) and len(value) <= 8:
+    if type(value) in (tuple, list) and len(value) <= 8 and depth:
         left, right = "()" if type(value) is tuple else "[]"
         return (
             left
-            + ", ".join(map(short, value))
+            + ", ".join(short(x, depth - 1) for x in value)
             + ("," if left == "(" and len(value) == 1 else "")
             + right
         )
@@ -164,9 +165,8 @@ def short(value: Any) -> str:
         return f"an array of type {value.dtype}{list(value.shape)}"
     if type(value).__module__.startswith("xlab."):
         return _shorten(str(value))
-    return (
-        f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
-    )
+    named = inspect.getattr_static(value, "__qualname__", None) is not None
+    return f"{value.__qualname__}" if named else f"a {type(value).__name__}"
 
 
 def _name(made: TracingKey, i: int) -> str:

@@ -137,6 +137,7 @@ class Xjit(Magics):
 
 def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile) -> Any:
     """Makes the function, places its inputs, runs it, writes what it leaves; returns the last expression's value."""
+    _check_runs(given)  # refused before anything runs
     ins, outs = options.specs(given.ins, paths=True), options.specs(given.outs)
     mesh = options.mesh_to_compile_for(given.mesh) if given.target else options.mesh(given.mesh)
     if given.target:
@@ -227,12 +228,16 @@ def _check_names(cell: Cell, option: str, given: Any) -> None:
         )
 
 
+def _check_runs(given: Any) -> None:
+    again = "repeat" if given.repeat > 0 else "profile" if given.profile else ""
+    if given.donate and again:
+        raise ValueError(
+            f"--{again} runs the cell again on the same inputs, which --donate has given away: use one of them"
+        )
+
+
 def _repeat(jitted: Any, arguments: list[Any], given: Any) -> None:
     if given.repeat > 0:
-        if given.donate:
-            raise ValueError(
-                "--repeat runs the cell again on the same inputs, which --donate has given away: use one of them"
-            )
         observe.time(jitted, *arguments, repeat=given.repeat)
 
 

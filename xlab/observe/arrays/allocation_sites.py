@@ -146,7 +146,7 @@ def _assigned(source: str) -> dict[str, int]:
 def _leaves(value: Any) -> list[Any]:
     try:
         return _tree.leaves(value)
-    except (TypeError, ValueError):
+    except Exception:  # what is no tree, or a class fails to flatten, has no leaves to name
         return []
 
 

@@ -127,7 +127,7 @@ def _names(names: Mapping[str, Any]) -> tuple[dict[int, str], dict[int, KeyArray
             continue
         try:
             leaves = _tree.flatten_with_path(value)[0]
-        except (TypeError, ValueError):
+        except Exception:  # what is no tree, or a class fails to flatten, names no array
             continue
         for path, leaf in leaves:
             x = leaf.base if isinstance(leaf, KeyArray) else leaf

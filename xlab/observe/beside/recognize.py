@@ -11,7 +11,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.backend.arrays import ArrayImpl
 from xlab.backend.native import neighbor_present
-from xlab.compile.tracing import own
+from xlab.compile.tracing import attribute, own
 from xlab.core.array import KeyArray, is_native_array
 
 MOST_FUNCTIONS = 400
@@ -117,7 +117,7 @@ def belongs_to_jax(what: Any, args: tuple = (), kwargs: dict[str, Any] | None = 
     """
     if not neighbor_present() or own(what, "_xlab_jit") is not None:
         return False
-    if getattr(what, "_xlab_beside", False):
+    if attribute(what, "_xlab_beside"):
         return True
     kind = kind_of(what)
     if kind and kind != "jit":
@@ -183,7 +183,7 @@ def packages(fun: Any) -> set[str]:
 
 def _package(x: Any) -> str:
     """The package of a module, a function, a class or an object."""
-    home = x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None)
+    home = x.__name__ if isinstance(x, types.ModuleType) else attribute(x, "__module__")
     if not isinstance(home, str):
         home = type(x).__module__
     root = home.partition(".")[0]
@@ -192,12 +192,12 @@ def _package(x: Any) -> str:
 
 def _used(x: Any, named: bool) -> Iterator[Any]:
     """What a function holds: its inner function and its closure; where `named` also its globals and the methods of a class."""
-    x = getattr(x, "__func__", x)
-    owner = getattr(x, "__self__", None)
+    x = attribute(x, "__func__") or x
+    owner = attribute(x, "__self__")
     if owner is not None and not isinstance(owner, types.ModuleType):
         yield type(owner)
     for held in ("__wrapped__", "func", "fun"):
-        inner = getattr(x, held, None) if not isinstance(x, types.ModuleType) else None
+        inner = attribute(x, held) if not isinstance(x, types.ModuleType) else None
         if callable(inner):
             yield inner
     if isinstance(x, type):

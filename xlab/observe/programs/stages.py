@@ -16,6 +16,7 @@ from xlab import events
 from xlab.backend import caches, compiling
 from xlab.backend import partitioning as _partitioning
 from xlab.backend import propagation as _propagation
+from xlab.backend.dispatch import PjitFunction
 from xlab.compile.executable import Executable
 from xlab.compile.hi_boundary import CompiledHi, LoweredHi, on_arrays
 from xlab.compile.jit import jit
@@ -338,6 +339,8 @@ def jitted(
     names = names if names is not None else getattr(fun, "__globals__", {})
     values = list(names.values())
     for value in values:
+        if type(value) is not PjitFunction:  # others are not asked: what they answer with may run
+            continue
         owner = own(value, "_xlab_jit")
         if owner is not None and owner.fun is fun and owner.is_plain():
             return value

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.compile.tracing import attribute
 from xlab.core import source_info
 
 _READS = frozenset(
@@ -49,8 +50,8 @@ def values_read(fun: Any) -> tuple:
     found: dict[tuple, Any] = {}
     waiting = list(functions_in(fun))
     seen = set()
-    if hasattr(fun, "__self__"):
-        found["self",] = token(fun.__self__)
+    if (owner := attribute(fun, "__self__")) is not None:
+        found["self",] = token(owner)
     while waiting:
         function = waiting.pop()
         code = function.__code__
@@ -96,9 +97,9 @@ def functions_in(value: Any) -> Iterator[FunctionType]:
             waiting.append(type(value))
         if callable(value):
             waiting += [
-                getattr(value, "__wrapped__", None),
-                getattr(value, "func", None),
-                getattr(value, "__func__", None),
+                attribute(value, "__wrapped__"),
+                attribute(value, "func"),
+                attribute(value, "__func__"),
             ]
 
 
@@ -144,10 +145,6 @@ def token(value: Any, depth: int = 3) -> Any:
         return kind, tuple((token(k, depth - 1), token(v, depth - 1)) for k, v in value.items())
     if isinstance(value, np.ndarray) and value.nbytes <= 1 << 20 and value.dtype.kind != "O":
         return np.ndarray, value.shape, str(value.dtype), value.tobytes()
-    if (
-        kind.__module__ == "__main__"
-        and depth
-        and isinstance(getattr(value, "__dict__", None), dict)
-    ):
+    if kind.__module__ == "__main__" and depth and isinstance(attribute(value, "__dict__"), dict):
         return Same(value), token(vars(value), depth - 1)
     return Same(value)

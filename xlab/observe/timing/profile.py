@@ -16,7 +16,7 @@ from xlab.observe.records import Program, Transfer
 from xlab.observe.records.text import signed
 from xlab.observe.timing.costs import fused_shares
 from xlab.observe.timing.phases import wait
-from xlab.observe.timing.runnable import measured_call
+from xlab.observe.timing.runnable import Spared, measured_call
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,24 @@ def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
 def runs_of(
     what: Any, args: tuple, kwargs: dict, repeat: int, asker: str
 ) -> tuple[Any, ProgramStages]:
-    """What the profiler saw of some runs of a program that is compiled and warm, and its stages."""
+    """What the profiler saw of some runs of a program that is compiled and warm, and its stages.
+
+    What a run takes for itself (donation) is a copy.
+    """
     what, args, kwargs, stages = measured_call(what, args, kwargs, asker)
     stages.executable  # noqa: B018  (compiled before the profile begins)
+    spared = Spared(what, args, kwargs)
+
+    def run() -> None:
+        given, named = spared()
+        wait(what(*given, **named))
+
     for _ in range(2):
-        wait(what(*args, **kwargs))
+        run()
     # The first runs were agreed on; the measured ones wait for one another only where the program does.
     with launching.ungated(), _profiling.profile() as taken:
         for _ in range(repeat):
-            wait(what(*args, **kwargs))
+            run()
     return taken, stages
 
 

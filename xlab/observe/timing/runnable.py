@@ -8,11 +8,14 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
+from xlab.compile.ref_discharge import copied
 from xlab.compile.stages import Compiled, Lowered, ShapeDtypeStruct, Traced
+from xlab.compile.tracing import own
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from xlab.observe.beside.calls import JaxFunction, program_of
-from xlab.observe.beside.recognize import held_stage, is_stage
+from xlab.observe.beside.recognize import held_stage, is_ours, is_stage, is_theirs, jax
+from xlab.observe.programs.recorder import paused
 from xlab.observe.programs.stage_function import StageFunction
 from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
 
@@ -64,6 +67,67 @@ def measured_call(
         return call, args, kwargs, program_stages(call)
     call = jitted(call, None, args, kwargs)
     return call, args, kwargs, program_stages(call, args, kwargs)
+
+
+class Spared:
+    """The arguments of runs that are looked at: what a run takes for itself (donation) is a copy, so that the caller's arrays stay alive.
+
+    A call gives those of one run. Where it is not known that a function takes nothing, the first run gets copies of all arrays, and the next ones
+    of those that it took.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> x = xlab.device_put(np.ones(3))
+        >>> taking = xlab.jit(lambda x: x + 1, donate_argnums=0)
+        >>> given, named = Spared(taking, (x,), {})()
+        >>> _ = taking(*given, **named)
+        >>> given[0].is_deleted(), x.is_deleted()
+        (True, False)
+    """
+
+    def __init__(self, call: Any, args: tuple, kwargs: dict[str, Any]):
+        self.given = args, kwargs
+        self._copies: dict[int, Any] = {}
+        self._flat: list[Any] = []
+        self._taken: set[int] = set()
+        self._structure: Any = None
+        if _takes_nothing(call):
+            return
+        theirs = isinstance(call, JaxFunction)  # by the classes that JAX knows
+        flatten = jax().tree_util.tree_flatten if theirs else _tree.flatten
+        self._flat, self._structure = flatten(self.given)
+        self._taken = {
+            id(x) for x in self._flat if (is_ours(x) or is_theirs(x)) and not x.is_deleted()
+        }
+
+    def __call__(self) -> tuple[tuple, dict[str, Any]]:
+        if self._copies:
+            self._taken = {k for k, x in self._copies.items() if x.is_deleted()}
+        if not self._taken:
+            self._copies = {}
+            return self.given
+        # An array that is given twice is one array in a run too.
+        with paused():
+            self._copies = {
+                id(x): copied(x) if is_ours(x) else x.copy()
+                for x in self._flat
+                if id(x) in self._taken
+            }
+            for x in self._copies.values():
+                x.block_until_ready()
+        flat = [self._copies.get(id(x), x) for x in self._flat]
+        return self._structure.unflatten(flat)
+
+
+def _takes_nothing(call: Any) -> bool:
+    """Whether it is known that no run takes an argument for itself."""
+    owner = own(call, "_xlab_jit")
+    if owner is not None:
+        return not (owner.donate_argnums or owner.donate_argnames)
+    stage = call.compiled if isinstance(call, StageFunction) else call
+    if isinstance(stage, Compiled):
+        return not any(info.donated for info in _tree.leaves(stage.args_info))
+    return False
 
 
 def _own_arguments(what: Any, call: Any) -> tuple[tuple, dict[str, Any]]:
