@@ -328,10 +328,21 @@ def jitted(
 
 
 class HoldingJit:
-    """A function jitted for the arrays among its arguments; what else they hold is part of the program."""
+    """A function jitted for the arrays among its arguments; what else they hold is part of the program.
 
-    def __init__(self, fun: Any):
-        self.fun = fun
+    Args:
+        fun: the function.
+        numbers_held: the kinds of Python's numbers that are part of the program too.
+
+    Example:
+        >>> import numpy as np
+        >>> HoldingJit(lambda shape, value: np.full(shape, 2) * value, (int,)).trace((3,), np.float32(1)).jaxpr.in_avals
+        [ShapedArray(float32[])]
+    """
+
+    def __init__(self, fun: Any, numbers_held: tuple[type, ...] = ()):
+        self.fun = self.__wrapped__ = fun
+        self.numbers_held = numbers_held
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -347,7 +358,7 @@ class HoldingJit:
 
     def of_arrays(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
         """The jitted function of the arrays alone, and the arrays."""
-        held = our_held_of(self.fun, args, kwargs)
+        held = our_held_of(self, args, kwargs)
         made = _holding.get_or_make(held.key(self.fun), lambda: _for_view(without(self.fun, held)))
         return made, *held.dynamic(args, kwargs)
 
@@ -400,7 +411,7 @@ def fresh(jitted: Any) -> Any:
             "first and measure what it then does"
         )
     if isinstance(jitted, HoldingJit):
-        return HoldingJit(_copy(jitted.fun))
+        return HoldingJit(_copy(jitted.fun), jitted.numbers_held)
     of = jitted._xlab_jit
     made = jit(
         _copy(of.fun),
