@@ -118,3 +118,15 @@ def test_a_number_that_is_held_is_told_from_an_equal_one(run):
     )
     run("%xhlo kind(x, 1)\n%xhlo kind(x, True)\n%xhlo kind(x, 1.0)")
     run("assert [repr(n) for n in kinds if type(n) in (int, bool, float)] == ['1', 'True', '1.0']")
+
+
+def test_the_line_is_taken_as_it_is_written(lab, run):
+    """The shell's braces and dollars stand for values of the notebook in lines that hold no Python."""
+    run("k, s, n = 'other', set(), 4")
+    shown = run("%xstep counted(x, s={'k', 'l'})")
+    assert "counted: 1 step" in shown and "2.0:f32[]" in shown
+    with pytest.raises(TypeError, match="unhashable"):
+        run("%xstep counted(x, s={s})")
+    with pytest.raises(ValueError, match=r"unreduced axes: \{'b'\}"):  # the spec, not the braces
+        run("%xshard P('a', unreduced={'b'}) --shape 8 --mesh a=4,b=2")
+    assert "data=4" in run("%xmesh data={n}")
