@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from IPython.utils.capture import capture_output
+
+import xlab
+from xlab import observe
 
 SETUP = """
 import xlab as jax
@@ -130,3 +135,72 @@ def test_the_line_is_taken_as_it_is_written(lab, run):
     with pytest.raises(ValueError, match=r"unreduced axes: \{'b'\}"):  # the spec, not the braces
         run("%xshard P('a', unreduced={'b'}) --shape 8 --mesh a=4,b=2")
     assert "data=4" in run("%xmesh data={n}")
+
+
+FAILING = """
+def nn(a):
+    b = a - 1
+    return jnp.log(b)
+def bad(v):
+    raise ValueError('boo')
+def inner(a):
+    return jax.pure_callback(bad, jax.ShapeDtypeStruct((4,), 'float32'), a * 2)
+def outer(a):
+    return inner(a) + 1
+def grouped(a):
+    raise ExceptionGroup('several', [ValueError('b'), TypeError('c')])
+"""
+
+
+def arrows(text: str) -> list[str]:
+    """The lines that a traceback points at."""
+    return [
+        line.split(maxsplit=2)[2]
+        for line in text.splitlines()
+        if line.startswith("-") and ">" in line
+    ]
+
+
+@pytest.mark.parametrize("magic", ["xstep", "xtime", "xjit"])
+def test_an_error_while_running_is_at_the_line_of_its_equation(run, traceback, magic):
+    run(FAILING)
+    with xlab.debug_nans(True):
+        text = traceback(f"%{magic} nn(x)")
+    assert arrows(text)[-1] == "return jnp.log(b)" and "(nn)" in text
+    text = traceback(f"%{magic} outer(x)")
+    assert arrows(text)[-2:] == ["return inner(a) + 1", CALLBACK]
+    assert re.search(r"called at line 7 of \S+ \(inner\)", text)
+
+
+CALLBACK = "return jax.pure_callback(bad, jax.ShapeDtypeStruct((4,), 'float32'), a * 2)"
+
+
+def test_an_error_while_a_cell_runs_is_at_the_line_of_the_cell(run, traceback):
+    run(FAILING + "gone = jnp.ones(3)\ngone.delete()")
+    text = traceback("%%xjit\nw = 3\ny = outer(x)")
+    assert arrows(text)[-3:] == ["y = outer(x)", "return inner(a) + 1", CALLBACK]
+    assert arrows(traceback("%%xjit --quiet\nw = 3\n\ny = nn(gone)")) == ["y = nn(gone)"]
+
+
+@pytest.mark.parametrize(
+    "source", ["%xstep grouped(x)", "%xtime grouped(x)", "%%xjit\ny = grouped(x)"]
+)
+def test_a_group_of_errors_has_the_users_frames_alone(lab, run, capsys, source):
+    run(FAILING)
+    lab.run_cell(source)
+    text = "".join(capsys.readouterr())
+    assert "raise ExceptionGroup('several'" in text and "TypeError: c" in text
+    assert "xlab" not in text and "interactiveshell.py" not in text
+
+
+def test_what_ends_a_cell_is_at_its_line(lab, traceback):
+    assert arrows(traceback("%%xjit\nw = 3\nraise GeneratorExit(3)")) == ["raise GeneratorExit(3)"]
+    with pytest.raises(GeneratorExit), observe.record() as session:
+        lab.run_cell("w = 3\nraise GeneratorExit(3)", store_history=True).raise_error()
+    source = observe.report(session).error.source
+    assert re.fullmatch(r"In\[\d+\]", source.file) and (source.line, source.function) == (2, "")
+
+
+def test_an_expression_is_shown_where_it_fails(traceback):
+    text = traceback("%xshard nope + 1")
+    assert arrows(text) == ["nope + 1"] and "Could not get source" not in text

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlab.backend import version
-from xlab.core.source_info import is_internal
+from xlab.core.source_info import is_internal, shown_name
 from xlab.interpreters.communication_costs import LINKS, Interconnect
 from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
@@ -503,11 +503,11 @@ def failure(error: BaseException) -> Failure:
     where = frames[-1] if frames else None
     source = (
         Source(
-            where.filename,
+            shown_name(where.filename) or where.filename,
             where.lineno or 0,
             where.colno or 0,
             where.end_colno or 0,
-            where.name,
+            "" if where.name == "<module>" else where.name,
             where.line or "",
         )
         if where is not None

@@ -6,6 +6,7 @@ import ast
 import linecache
 import sys
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import xlab
@@ -22,15 +23,28 @@ from xlab.observe.programs.stages import HoldingJit, function_of
 from xlab.observe.programs.stages import jitted as _jitted
 
 
-def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
+def evaluate(shell: Any, text: str, magic: str, what: str = "an expression") -> Any:
     """The value of a Python expression in the user's namespace."""
+    text = text.strip()
     try:
-        code = compile(text.strip(), f"<{what}>", "eval")
+        node = ast.parse(text, mode="eval").body
     except SyntaxError as error:
         raise ValueError(
-            f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}"
+            f"{what} was expected, such as f(x, y); given {text!r}: {error.msg}"
         ) from None
-    return eval(code, shell.user_ns)
+    return _evaluator(shell, node, text, magic)(node)
+
+
+def _evaluator(shell: Any, node: ast.expr, text: str, magic: str) -> Callable[[ast.expr], Any]:
+    """What evaluates parts of an expression, whose text then is a file of its own: what it defines, such as a lambda, stands in this cell."""
+    number, line = cell_line(shell)
+    # A cell that runs again leaves no second file behind.
+    file = f"<%{magic} {zlib.crc32(f'{line} {text}'.encode()):08x}>"
+    shown_names[file] = f"In[{number}]"
+    ast.increment_lineno(node, line - 1)
+    # Of no length and time, it is in no file: tracebacks read its lines here.
+    linecache.cache[file] = (0, None, [*"\n" * (line - 1), *text.splitlines(keepends=True)], file)
+    return lambda of: eval(compile(ast.Expression(of), file, "eval"), shell.user_ns)
 
 
 def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], dict[str, Any], str]:
@@ -43,18 +57,7 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     if not isinstance(node, ast.Call):
         raise ValueError(f"%{magic} takes a call, such as %{magic} f(x, y); given {text!r}")
 
-    # What the call defines, such as a lambda, stands in this cell.
-    number, line = cell_line(shell)
-    # A cell that runs again leaves no second file behind.
-    file = f"<%{magic} {zlib.crc32(f'{line} {text}'.encode()):08x}>"
-    shown_names[file] = f"In[{number}]"
-    ast.increment_lineno(node, line - 1)
-    # Of no length and time, it is in no file: tracebacks read its lines here.
-    linecache.cache[file] = (0, None, [*"\n" * (line - 1), *text.splitlines(keepends=True)], file)
-
-    def value(of: ast.expr) -> Any:
-        return eval(compile(ast.Expression(of), file, "eval"), shell.user_ns)
-
+    value = _evaluator(shell, node, text, magic)
     args: list[Any] = []
     for a in node.args:
         args.extend(value(a.value)) if isinstance(a, ast.Starred) else args.append(value(a))
