@@ -23,7 +23,7 @@ from xlab.observe.overview.timeline import timelines
 from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.recorder import Session
+from xlab.observe.programs.recorder import Session, check_recorded
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import (
     ArrayLayout,
@@ -92,6 +92,7 @@ def report(
         >>> report(session).title
         'wave'
     """
+    check_recorded(session, "report")
     unknown = set(parts) - set(PARTS)
     if unknown:
         raise ValueError(f"unknown parts {sorted(unknown)}; there are {', '.join(PARTS)}")

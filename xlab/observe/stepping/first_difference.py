@@ -23,6 +23,7 @@ def first_difference(
     Conversions between types that only one of the programs has (float32 against bfloat16) are passed over.
 
     Raises:
+        TypeError: something else than steppers.
         ValueError: the programs do not have the same equations.
 
     Example:
@@ -32,6 +33,11 @@ def first_difference(
         >>> x.text.split()[2], x.outputs[0].max, y.outputs[0].max
         ('floor', 0.0, 1.0)
     """
+    for given in (a, b):
+        if not isinstance(given, Stepper):
+            raise TypeError(
+                f"first_difference takes two steppers, as observe.Stepper(f, x) makes them; given {given!r} of type {type(given).__name__}"
+            )
     while not (a.finished or b.finished):
         x, y = a._advance(a.into), b._advance(b.into)
         while x is not None and y is not None and x.eqn.primitive is not y.eqn.primitive:
