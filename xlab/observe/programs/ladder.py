@@ -23,6 +23,7 @@ from xlab.core.jaxpr import (
     open_jaxpr,
     subjaxprs_of_params,
 )
+from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad
 from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
 from xlab.interpreters.provenance import Derived, mark, named_rules
@@ -128,6 +129,11 @@ def ladder(
     made, left_out = [first], []
     for name in rungs:
         try:
+            if any(type(aval) is AbstractRef for aval in closed.in_avals):
+                raise TypeError(
+                    "an argument is a reference, and rungs take arrays: give the function its array, and make the reference inside with "
+                    "xlab.new_ref"
+                )
             made.append(_rung(name, form, first.program, origins))
         except Exception as error:
             left_out.append((name, " ".join(f"{error}".split()) or type(error).__name__))

@@ -20,6 +20,7 @@ from xlab.compile.executable import Executable
 from xlab.compile.hi_boundary import CompiledHi, LoweredHi, on_arrays
 from xlab.compile.jit import jit
 from xlab.compile.lowering import MeshComputation, lower
+from xlab.compile.ref_discharge import discharge_refs
 from xlab.compile.resolve import LoweringRequest
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
 from xlab.compile.tracing import own
@@ -107,8 +108,11 @@ class ProgramStages:
                 isinstance(x, ShapeDtypeStruct) for x in traced._flat
             ):
                 # What a call with these arguments runs, compiled once for both.
+                discharged = traced._program.ref_discharge
                 self._executable = traced._owner.executable(
-                    traced._program, traced._flat, traced._in_tree
+                    traced._program,
+                    traced._flat if discharged is None else discharged.given(traced._flat),
+                    traced._in_tree,
                 )
                 self._lowered = self._executable.lowered
             else:
@@ -472,12 +476,21 @@ def program_stages(
         return stage
     if callable(what):
         traced = traced_by(what, args, kwargs)
-        traced = traced if as_traced else on_arrays(traced)
+        traced = traced if as_traced else _compiled_form(traced)
         return ProgramStages(traced.jaxpr, traced.fun_name, traced=traced)
     raise TypeError(
         f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
         f"given {what!r} of type {type(what).__name__}"
     )
+
+
+def _compiled_form(traced: Traced) -> Traced:
+    """What is compiled in place of a traced program: one on arrays, without values of hi types and references."""
+    traced = on_arrays(traced)
+    program = discharge_refs(traced._program)
+    if program is traced._program:
+        return traced
+    return Traced(traced._owner, program, traced._flat, traced.in_tree, traced._static)
 
 
 def is_specialized(what: Any) -> bool:
@@ -568,7 +581,7 @@ def _stage(what: Any, as_traced: bool) -> ProgramStages | None:
     if isinstance(what, MeshComputation):
         return ProgramStages(what.closed, what.name, lowered=what)
     if isinstance(what, Traced):
-        what = what if as_traced else on_arrays(what)
+        what = what if as_traced else _compiled_form(what)
         return ProgramStages(what.jaxpr, what.fun_name, traced=what)
     if isinstance(what, Jaxpr):
         what = ClosedJaxpr(what, ())

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from xlab.compile.ref_discharge import copied
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.jaxpr import Var, eval_jaxpr
+from xlab.core.refs import is_ref
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.records import Step, Value
 from xlab.observe.stepping.machine import Executed
@@ -80,8 +82,12 @@ def jitted_difference(
     closed = stepper.stages.closed
     every: list[Var] = [v for eqn in closed.jaxpr.eqns for v in eqn.outvars]
     whole = closed.jaxpr.replace(outvars=every)
+    refs = [x for x in (*stepper._flat, *closed.consts) if is_ref(x)]
+    before = [copied(ref.peek()) for ref in refs]
     with analysis_only():
         compiled = iter(jit(lambda *flat: eval_jaxpr(whole, closed.consts, *flat))(*stepper._flat))
+    for ref, value in zip(refs, before):  # the steps begin where the compiled run began
+        ref.store(value)
     while (done := stepper._advance(False)) is not None:
         for x in done.outputs:
             other = next(compiled)
