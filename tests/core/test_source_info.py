@@ -192,3 +192,21 @@ def test_arrays_that_a_library_made_are_at_the_line_that_asked(library):
         found.file == __file__
         and found.text.strip() == "kept = library.made(allocation_sites._note_all)"
     )
+
+
+@pytest.mark.parametrize(
+    "warning",
+    [
+        lambda: jnp.ones(3).astype("float64"),
+        lambda: jnp.zeros(3, "int64"),
+        lambda: jnp.array([1.0], "float64"),
+        lambda: jnp.linspace(0, 1, 3, dtype="float64"),
+        lambda: jnp.sum(jnp.ones(3), dtype="float64"),
+        lambda: jnp.zeros(3, "int32").at[0].set(2.5),
+    ],
+)
+def test_a_warning_is_at_the_users_line(warning):
+    with pytest.warns() as found:
+        warning()
+    assert {w.filename for w in found} == {__file__}
+    assert {w.lineno for w in found} == {warning.__code__.co_firstlineno}

@@ -71,11 +71,14 @@ def test_options_in_every_position(magic):
                 before = known.parse(f"{written(option, form)} {text}", {"n", "x"})
                 assert (before.rest, getattr(before, option.attribute)) == (text, expected(option))
         for one, other in itertools.permutations(known.options.values(), 2):
-            for line in (
-                f"{written(one, ' ')} {text} {written(other, '=')}",
-                f"{text} {written(one, '=')} {written(other, ' ')}",
-                f"{written(one, ' ')} {written(other, ' ')} {text}",
-            ):
+            lines = (
+                (one, f"{written(one, ' ')} {text} {written(other, '=')}"),
+                (None, f"{text} {written(one, '=')} {written(other, ' ')}"),
+                (other, f"{written(one, ' ')} {written(other, ' ')} {text}"),
+            )
+            for before_text, line in lines:
+                if before_text is not None and before_text.python:
+                    continue
                 given = known.parse(line, {"n", "x"})
                 assert (
                     given.rest,

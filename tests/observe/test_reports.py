@@ -175,3 +175,18 @@ def test_layers_that_are_alike_are_warned_of_once():
     assert len(set(texts)) == len(texts)
     found = _once([Notice("warning", "a"), Notice("warning", "b"), Notice("warning", "a")])
     assert [n.text for n in found] == ["a (2 times)", "b"]
+
+
+@pytest.mark.parametrize(
+    ("maker", "given"),
+    [("report", 1), ("phases", 1), ("timings", 1), ("first_difference", 2), ("side_by_side", 2)],
+)
+def test_what_is_no_recording_is_refused_in_words(maker, given):
+    with pytest.raises(TypeError, match=f"{maker} takes .*; given 3 of type int"):
+        getattr(observe, maker)(*[3] * given)
+
+
+def test_a_drawing_says_what_it_is_of():
+    pytest.importorskip("matplotlib")
+    made = observe.drawing(observe.layout(xlab.numpy.ones(4)))
+    assert repr(made).startswith("figure of the ArrayLayout, image/svg")

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from xlab.backend.native import XlaRuntimeError as RuntimeFailure
 
 __all__ = ["RuntimeFailure", "fail", "note", "reraise"]
 
 # Few: each keeps the callback's frames, and so its arrays, alive.
-_recent: deque[tuple[str, BaseException]] = deque(maxlen=4)
+_recent: deque[tuple[str, BaseException, Any]] = deque(maxlen=4)
 _MARK = "CpuCallback error"
 
 
-def note(message: str, error: BaseException) -> None:
-    """Remembers the exception of a callback under the message it leaves with."""
-    _recent.append((message, error))
+def note(message: str, error: BaseException, place: Any = None) -> None:
+    """Remembers the exception of a callback under the message it leaves with, and the place in the program of its call."""
+    _recent.append((message, error, place))
 
 
 def reraise(error: RuntimeFailure) -> NoReturn:
@@ -29,16 +29,19 @@ def reraise(error: RuntimeFailure) -> NoReturn:
     text = str(error)
     if _MARK in text:
         for entry in tuple(reversed(_recent)):
-            message, cause = entry
+            message, cause, place = entry
             if message in text:
                 with contextlib.suppress(ValueError):
                     _recent.remove(entry)
-                fail(message, cause)
+                fail(message, cause, place)
     raise error from None
 
 
-def fail(message: str, cause: BaseException) -> NoReturn:
-    """Raises the error of a callback that raised `cause`."""
+def fail(message: str, cause: BaseException, place: Any = None) -> NoReturn:
+    """Raises the error of a callback that raised `cause`, called at a place of the program."""
     if not isinstance(cause, Exception):
         raise cause from None
-    raise RuntimeFailure(f"INTERNAL: {message}") from cause
+    made = RuntimeFailure(f"INTERNAL: {message}")
+    if place is not None:
+        made.source_info = place
+    raise made from cause

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from xlab.backend import client
 from xlab.compile.placement import default_sharding
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, inner_jaxprs, subjaxprs
 from xlab.core.rules import RuleTable
+from xlab.core.source_info import warn
 from xlab.errors import IncompatibleDevices
 from xlab.sharding import (
     UNCONSTRAINED,
@@ -71,11 +71,10 @@ def deprecated_device_sharding(
             raise ValueError(
                 f"If backend or device is specified on jit, then {name} should not be specified."
             )
-    warnings.warn(
+    warn(
         "jit(device=, backend=) is deprecated: put the arguments where the program is to run, with xlab.device_put(x, device), "
         "or call it within xlab.default_device(device).",
         DeprecationWarning,
-        stacklevel=3,
     )
     return SingleDeviceSharding(client.devices(backend)[0] if device is None else device)
 

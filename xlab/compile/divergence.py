@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from xlab.backend import caches, watchdog
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, inner_jaxprs
+from xlab.core.source_info import warn
 from xlab.core.trace import state
 from xlab.errors import DivergenceError, DivergenceWarning
 from xlab.interpreters.divergence import Divergence, divergences, divergences_of_body
@@ -59,7 +60,7 @@ def _report(found: Divergence, introduction: str) -> None:
     place = found.collective.source_info.position()
     message = f"{text} config.strict_divergence makes this an error."
     if place is None:
-        warnings.warn(message, DivergenceWarning, stacklevel=2)
+        warn(message, DivergenceWarning)
     else:
         warnings.warn_explicit(message, DivergenceWarning, place.file, place.line)
 

@@ -192,7 +192,7 @@ def _raise_failures(callbacks, done) -> None:
     done.block_until_ready()
     for callback in callbacks:
         if callback.failures:
-            message, cause = callback.failures[0]
+            message, cause, place = callback.failures[0]
             for one in callbacks:
                 one.failures.clear()
-            failures.fail(message, cause)
+            failures.fail(message, cause, place)

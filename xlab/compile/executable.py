@@ -181,6 +181,7 @@ class Executable:
                 or module_passes.any_registered()
             )
             settings = to_inputs, to_outputs, repr(lowered.compiler_options)
+            # What is compiled is set within the span: who listens is given a program that is whole.
             equal = (
                 equal_programs.equal_to(self, settings)
                 if storable and not self.across_processes
@@ -189,26 +190,25 @@ class Executable:
             if equal is not None:
                 position = equal.lowered.closed.jaxpr.debug_info.position
                 attrs["shared"] = self.shares = ledger.shown(equal.name, position)
-                return equal.native, disk_cache.NOTHING
-            self.native, found = (
-                disk_cache.compiled(  # within the span: who listens is given a program that is whole
-                    self.name,
+                self.native = equal.native
+                return self.native, disk_cache.NOTHING
+            self.native, found = disk_cache.compiled(
+                self.name,
+                module.text,
+                self.devices,
+                lambda: _compiling.compile_text(
                     module.text,
                     self.devices,
-                    lambda: _compiling.compile_text(
-                        module.text,
-                        self.devices,
-                        partitions=len(self.devices),
-                        allow_propagation_to_outputs=to_outputs,
-                        allow_propagation_to_inputs=to_inputs,
-                        options=lowered.compiler_options or None,
-                        host_callbacks=module.callbacks,
-                        arguments=len(to_inputs),
-                    ),
-                    options=lowered.compiler_options,
-                    propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
-                    storable=storable,
-                )
+                    partitions=len(self.devices),
+                    allow_propagation_to_outputs=to_outputs,
+                    allow_propagation_to_inputs=to_inputs,
+                    options=lowered.compiler_options or None,
+                    host_callbacks=module.callbacks,
+                    arguments=len(to_inputs),
+                ),
+                options=lowered.compiler_options,
+                propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
+                storable=storable,
             )
             if found.found:
                 attrs["disk"] = found.found

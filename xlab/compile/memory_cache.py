@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -16,6 +15,7 @@ from xlab.backend import caches
 from xlab.compile.dispatch_cache import PythonDispatchCache
 from xlab.compile.tracing import identity
 from xlab.core import source_info
+from xlab.core.source_info import warn
 from xlab.sharding import NamedSharding
 
 _BETWEEN_LOOKS = 512  # compiles
@@ -126,12 +126,11 @@ def make_room() -> None:
     used, granted = memory_maps()
     if used > _FULL * granted:
         clear_caches()
-        warnings.warn(
+        warn(
             f"this process has {used} of the {granted} memory maps that it may have, most of them parts of compiled programs, so "
             f"xlab.clear_caches() was called: functions compile again when they are called next. Does a loop around "
             f"{source_info.describe_caller()} make a new jitted function, or a new shape, in every round?",
             RuntimeWarning,
-            stacklevel=2,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, explicit_types, symbolic_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
+from xlab.core.source_info import warn
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.dead_code import reads_everything, variables_read
 from xlab.interpreters.mlir.dynamic_shapes import is_dynamic
@@ -375,9 +375,8 @@ def _usable_donations(
                 )
     unusable = [avals[i] for i in donated if i in read and i not in out]
     if unusable:
-        warnings.warn(
+        warn(
             f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused only for a result of as "
-            f"many bytes, in the same kind of memory and layout; donate fewer arguments.",
-            stacklevel=2,
+            f"many bytes, in the same kind of memory and layout; donate fewer arguments."
         )
     return out

@@ -15,9 +15,10 @@ import numpy as np
 from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.config import config
-from xlab.core import dtypes, source_info
+from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.jaxpr import ClosedJaxpr
+from xlab.core.trace import describe_place
 
 
 def watching() -> bool:
@@ -55,7 +56,7 @@ def check_eager(primitive: str, outs: list) -> list:
     kind = find(outs)
     if kind is not None:
         error = FloatingPointError(
-            f"invalid value ({kind}) encountered in {primitive} at {source_info.describe_caller()}"
+            f"invalid value ({kind}) encountered in {primitive} at {describe_place()}"
         )
         error.primitive = primitive  # type: ignore[attr-defined]
         raise error

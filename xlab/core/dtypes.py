@@ -12,7 +12,6 @@ Example:
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +23,7 @@ from xlab.core import promotion
 from xlab.core.dims import SymbolicDim
 from xlab.core.extended_dtypes import ExtendedDType, KeyDType, NotOfNumPyError, extended, prng_key
 from xlab.core.promotion import TypePromotionError
+from xlab.core.source_info import warn
 
 __all__ = [
     "ExtendedDType", "KeyDType", "NotOfNumPyError", "TypePromotionError", "bfloat16", "canonicalize_dtype", "check_user_dtype",
@@ -237,11 +237,10 @@ def check_user_dtype(dtype: Any, function: str = "dtype") -> Any:
             "floating point and complex numbers, or random keys."
         )
     if got != wanted and not (isinstance(dtype, type) and dtype in _PYTHON):
-        warnings.warn(
+        warn(
             f"Explicitly requested dtype {wanted} in {function} is not available, and will be truncated to dtype "
             f"{got}. To have 64-bit types, call xlab.config.update('enable_x64', True) or set XLAB_ENABLE_X64=1.",
             UserWarning,
-            stacklevel=3,
         )
     return got
 

@@ -10,6 +10,7 @@ import itertools
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -352,6 +353,14 @@ def user_frame(depth: int = 1) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warns at the user's line, however deep in the package the reason was found."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def outside_libraries(frame: FrameType | None) -> FrameType | None:

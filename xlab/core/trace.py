@@ -289,6 +289,14 @@ def set_trace(trace: Trace) -> Iterator[Trace]:
         switch_trace(previous)
 
 
+def describe_place() -> str:
+    """The line of what is running, for error messages: of the equation that is run anew, else of the caller."""
+    place = state.source_info
+    if place is None or place[0] is None:
+        return source_info.describe_caller()
+    return str(source_info.SourceInfo(*place))
+
+
 @contextmanager
 def user_context(eqn_source_info: Any, name_stack: str | None = None) -> Iterator[None]:
     """Gives everything bound in the block the location of an earlier equation, under its named scopes or under others."""

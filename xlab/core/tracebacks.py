@@ -37,7 +37,7 @@ def chain(kept: list[TracebackType]) -> TracebackType | None:
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """An error, its causes and contexts."""
+    """An error, its causes and contexts, and the errors of a group."""
     found: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -45,6 +45,8 @@ def causes(error: BaseException) -> list[BaseException]:
         if each is not None and not any(each is known for known in found):
             found.append(each)
             waiting += [each.__cause__, each.__context__]
+            if isinstance(each, BaseExceptionGroup):
+                waiting += each.exceptions
     return found
 
 

@@ -18,7 +18,7 @@ from xlab.config import config
 from xlab.core import dtypes, source_info
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.trace import EVAL, set_trace, state
+from xlab.core.trace import EVAL, describe_place, set_trace, state, user_context
 from xlab.interpreters import mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import SingleDeviceSharding
@@ -160,11 +160,11 @@ def call_eagerly(
 ) -> list[np.ndarray]:
     """Runs the callback eagerly on concrete values; its exception becomes the cause of the error."""
     try:
-        with calling.eagerly(), _called():
+        with calling.eagerly(), _called(), user_context(None):
             outs = callback(*args)
         return check_results(callback, outs, result_avals, config.enable_x64)
     except Exception as e:
-        short, _ = _failed(callback, source_info.describe_caller(), e)
+        short, _ = _failed(callback, describe_place(), e)
         raise failures.RuntimeFailure(f"INTERNAL: {short}") from e
 
 
@@ -198,7 +198,14 @@ class HostCall:
         "x64",
     )
 
-    def __init__(self, callback: FlatCallback, avals_in, result_avals, ordered: bool, where: str):
+    def __init__(
+        self,
+        callback: FlatCallback,
+        avals_in,
+        result_avals,
+        ordered: bool,
+        where: source_info.SourceInfo,
+    ):
         self.callback, self.avals_in, self.result_avals = callback, avals_in, result_avals
         self.ordered, self.where, self.x64 = ordered, where, config.enable_x64
         self.joint, self.continues_after_failure, self.failures = False, False, []
@@ -212,12 +219,12 @@ class HostCall:
                 outs = self.callback(*values)
             outs = check_results(self.callback, outs, self.result_avals, self.x64)
         except BaseException as e:
-            short, long = _failed(self.callback, self.where, e)
+            short, long = _failed(self.callback, str(self.where), e)
             _report(self.callback, e)
             if not self.continues_after_failure:
-                failures.note(short, e)
+                failures.note(short, e, self.where)
                 raise RuntimeError(f"{short}\n{long}") from None
-            self.failures.append((short, e))
+            self.failures.append((short, e, self.where))
             outs = [np.zeros(a.shape, a.dtype) for a in self.result_avals]
         return (None, *outs) if self.ordered else tuple(outs)
 
@@ -261,7 +268,7 @@ def emit_python_callback(
         return _partly_manual(ctx, callback, operands, has_side_effect)
     index = len(module.callbacks)
     module.callbacks.append(
-        HostCall(callback, tuple(ctx.avals_in), tuple(avals_out), ordered, str(ctx.eqn.source_info))
+        HostCall(callback, tuple(ctx.avals_in), tuple(avals_out), ordered, ctx.eqn.source_info)
     )
     several = module.devices > 1
     if several and not ctx.manual:

@@ -74,7 +74,7 @@ def recording(
             )
             run.failed = failure(told)
             raise told from None
-        except Exception as error:
+        except BaseException as error:
             # At once: what leaves this block gets back the frames in between.
             run.failed = failure(
                 present(error, shell, file) if shell is not None else shorten(error)

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import xlab
 from xlab.config import config
-from xlab.core.source_info import is_internal, shown_name
-from xlab.core.tracebacks import chain, concerns, entries
+from xlab.core.source_info import (
+    Position,
+    SourceInfo,
+    at_user,
+    is_internal,
+    position,
+    shown_name,
+)
+from xlab.core.tracebacks import causes, chain, concerns, entries
 from xlab.core.tracebacks import shorten as _shorten
 
 if TYPE_CHECKING:
@@ -69,6 +76,21 @@ def register(shell: Any) -> None:
 
     structured.instead_of = shown  # type: ignore[attr-defined]
     shell.InteractiveTB.structured_traceback = structured
+    whole = shell.showtraceback
+
+    def show(exc_tuple: Any = None, *args: Any, **kwargs: Any) -> Any:
+        error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
+        # Groups are shown by Python, with the frames that they have.
+        if error is not None and any(isinstance(e, BaseExceptionGroup) for e in causes(error)):
+            presented = getattr(getattr(error, "_render_traceback_", None), "at", None)
+            if presented is not None:
+                error.__traceback__ = presented()
+            elif concerns(error) and _frames(error.__traceback__):
+                shorten(error)
+        return whole(exc_tuple, *args, **kwargs)
+
+    show.instead_of = whole  # type: ignore[attr-defined]
+    shell.showtraceback = show
 
 
 def _by_showing(tb: TracebackType | None) -> bool:
@@ -86,25 +108,32 @@ def unregister(shell: Any) -> None:
     before = getattr(shell.InteractiveTB.structured_traceback, "instead_of", None)
     if before is not None:
         shell.InteractiveTB.structured_traceback = before
+    before = getattr(shell.showtraceback, "instead_of", None)
+    if before is not None:
+        shell.showtraceback = before
 
 
 def present(error: BaseException, shell: Any, file: str | None = None) -> BaseException:
     """Makes the shell show a shortened traceback, without the frames of the magic that ran.
 
-    An error with no frame of the user's own points into `file`, a cell with its magic, where given: at the error's own place, or the first
-    line. Otherwise it points at the line that called the magic.
+    An error with no frame of the user's own points at the lines that led to its place in the program, where it has one; into `file`, a cell
+    with its magic, where given: at the first line. Otherwise it points at the line that called the magic.
     """
     shorten(error)
     shown = error.__traceback__
-    if shown is None and file is not None:
-        place = getattr(error, "place", None)
-        inside = place is not None and place.file == file
-        shown = error.__traceback__ = _at_line(file, place.line if inside else 1)
+    if shown is None:
+        lines = [(p.file, p.line) for p in _led_to(error)]
+        if file is not None and file not in [name for name, _ in lines]:
+            lines = [(file, 1)]
+        shown = error.__traceback__ = chain([tb for at in lines for tb in _at_line(*at)])
+
+    def at() -> TracebackType | None:
+        return shown or chain(_frames(error.__traceback__))
 
     def render() -> list[str]:
-        at = shown or chain(_frames(error.__traceback__))
-        return shell.InteractiveTB.structured_traceback(type(error), error, at, tb_offset=0)
+        return shell.InteractiveTB.structured_traceback(type(error), error, at(), tb_offset=0)
 
+    render.at = at  # type: ignore[attr-defined]
     with contextlib.suppress(AttributeError):  # a class with slots shows as Python shows it
         error._render_traceback_ = render  # type: ignore[attr-defined]
     if isinstance(error, SyntaxError):
@@ -125,14 +154,28 @@ def _point_only(error: SyntaxError, shell: Any) -> None:
     shell.showsyntaxerror = once
 
 
-def _at_line(file: str, line: int) -> TracebackType | None:
+def _led_to(error: BaseException) -> list[Position]:
+    """The user's lines that led to the place in a program where an error happened, the outermost first; none where nobody knows it."""
+    place = getattr(error, "place", None)
+    if isinstance(place, Position):
+        return [place]
+    info = getattr(error, "source_info", None)
+    if not isinstance(info, SourceInfo):
+        return []
+    traces = at_user(info).segments
+    # What calls the outermost is the magic's line.
+    return [
+        position(*frame) for each in traces[1:] or traces for frame in each if is_users(frame[0])
+    ]
+
+
+def _at_line(file: str, line: int) -> list[TracebackType]:
     """A traceback entry at a line of a file, made by failing there."""
     try:
         exec(compile("\n" * (line - 1) + "raise LookupError", file, "exec"), {})
     except LookupError as found:
-        tb = found.__traceback__
-        return tb.tb_next if tb is not None else None
-    return None
+        return list(entries(found.__traceback__))[1:]
+    return []
 
 
 def interrupted(what: str) -> KeyboardInterrupt:
@@ -159,8 +202,8 @@ def failure(error: BaseException) -> Failure:
     for frame, line in traceback.walk_tb(error.__traceback__):
         if is_users(frame.f_code):
             last = frame.f_code.co_filename, line, frame.f_code.co_name
-    if (place := getattr(error, "place", None)) is not None:
-        last = place.file, place.line, place.function
+    if led_to := _led_to(error):
+        last = led_to[-1].file, led_to[-1].line, led_to[-1].function
     source = None
     if last is not None:
         file, line, function = last

@@ -6,8 +6,6 @@ equation. Functions here run once per traced operation, so the common case (arra
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from xlab.backend.arrays import ArrayImpl
@@ -17,6 +15,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dims import dim_index, dim_indices
+from xlab.core.source_info import warn
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError, TokenError
 from xlab.lax.convert import convert
@@ -245,7 +244,7 @@ def _complain_of_ranks(name, shapes):
     )
     if config.numpy_rank_promotion == "raise":
         raise ValueError(message)
-    warnings.warn(message, stacklevel=4)
+    warn(message)
 
 
 def shape_of(x) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.dims import SymbolicDim, dim_index
+from xlab.core.source_info import warn
 from xlab.core.typing import Array, ArrayLike, AxisLike, ShapeLike, ShardingLike
 from xlab.errors import InconclusiveDimensionOperation
 from xlab.lax.reshard import reshard
@@ -69,17 +69,12 @@ def _shape_of(name, x):
     if kind_of(x) is None and hasattr(x, "shape"):
         return tuple(x.shape)
     if x is None:
-        warnings.warn(
-            f"{name}(None) will be an error: None is no array, pass one",
-            DeprecationWarning,
-            stacklevel=3,
-        )
+        warn(f"{name}(None) will be an error: None is no array, pass one", DeprecationWarning)
         return ()
     if isinstance(x, (list, tuple)):
-        warnings.warn(
+        warn(
             f"{name} of a list or tuple will be an error: pass xlab.numpy.asarray(x)",
             DeprecationWarning,
-            stacklevel=3,
         )
         return as_array(x).shape
     return shape_of(*check(name, x))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from xlab.compile.jit import jit
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import HOST_VALUES, aval_of
+from xlab.core.source_info import warn
 from xlab.core.trace import EVAL, state
 from xlab.lax.arithmetic import pow
 from xlab.lax.complexes import real
@@ -442,11 +442,10 @@ def _common(own, values):
         )
     common = dtypes.result_of(((own.dtype, own.weak_type), (given, weak)))[0]
     if common != own.dtype and not own.weak_type:
-        warnings.warn(
+        warn(
             f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.name(given)} to dtype="
             f"{dtypes.name(own.dtype)}. Convert the value with .astype, or the array before the update.",
             FutureWarning,
-            stacklevel=5,
         )
     return common
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlab.backend import version
-from xlab.core.source_info import is_internal
+from xlab.core.source_info import is_internal, shown_name
 from xlab.interpreters.communication_costs import LINKS, Interconnect
 from xlab.interpreters.divergence import picked_results
 from xlab.interpreters.key_reuse import first_reuse
@@ -23,7 +23,7 @@ from xlab.observe.overview.timeline import timelines
 from xlab.observe.programs.memoize import memoize
 from xlab.observe.programs.program import mesh_info
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.recorder import Session
+from xlab.observe.programs.recorder import Session, check_recorded
 from xlab.observe.programs.stages import ProgramStages
 from xlab.observe.records import (
     ArrayLayout,
@@ -92,6 +92,7 @@ def report(
         >>> report(session).title
         'wave'
     """
+    check_recorded(session, "report")
     unknown = set(parts) - set(PARTS)
     if unknown:
         raise ValueError(f"unknown parts {sorted(unknown)}; there are {', '.join(PARTS)}")
@@ -503,11 +504,11 @@ def failure(error: BaseException) -> Failure:
     where = frames[-1] if frames else None
     source = (
         Source(
-            where.filename,
+            shown_name(where.filename) or where.filename,
             where.lineno or 0,
             where.colno or 0,
             where.end_colno or 0,
-            where.name,
+            "" if where.name == "<module>" else where.name,
             where.line or "",
         )
         if where is not None

@@ -6,7 +6,6 @@ New-style keys are arrays of a key type; raw keys, plain arrays of words, are ac
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of, value_and_type
+from xlab.core.source_info import warn
 from xlab.core.trace import Tracer
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.arithmetic import add
@@ -149,7 +149,7 @@ def _refuse_raw():
     )
     if config.legacy_prng_key == "error":
         raise ValueError(message)
-    warnings.warn(message, stacklevel=3)
+    warn(message)
 
 
 def one_key(name: str, keys):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab.compile import runtime_checks
-from xlab.core import source_info
 from xlab.core.array import KeyArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
+from xlab.core.trace import describe_place
 from xlab.interpreters.key_reuse import KeyUses, all_of, first_use, fresh, key_consumers, reused
 from xlab.random.bits import random_bits_p, random_split_p
 
@@ -34,7 +34,7 @@ def use(name: str, key) -> None:
     cells = cells_of(key)
     if cells is None:
         return
-    where = f"{name} at {source_info.describe_caller()}"
+    where = f"{name} at {describe_place()}"
     for cell in cells.flat:
         first = first_use(cell)
         if first:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.core.avals import aval_of
+from xlab.core.source_info import warn
 from xlab.core.trace import Tracer
 from xlab.sparse.base import (
     SparseEfficiencyError,
@@ -256,7 +256,7 @@ def bcoo_update_layout(
             )
             if on_inefficient == "error":
                 raise SparseEfficiencyError(text)
-            warnings.warn(text, SparseEfficiencyWarning, stacklevel=2)
+            warn(text, SparseEfficiencyWarning)
     # First what becomes sparse, then what becomes batch or dense.
     while mat.n_batch > n_batch:
         mat = _batch_to_sparse(mat)

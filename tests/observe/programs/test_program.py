@@ -193,3 +193,28 @@ def test_forms_of_jit_of_libraries(made):
     grad = next(r for r in observe.ladder(fun, *args, rungs=("grad",)).rungs if r.name == "grad")
     assert "mul" in [e.primitive for e in grad.program.equations]
     assert observe.memory(fun, *args).peak
+
+
+def added(ref, v):
+    ref[...] += v
+    return ref[...] * 2
+
+
+def test_a_program_on_references_is_shown_as_it_is_compiled():
+    """Looking leaves the reference as it is."""
+    ref = xlab.new_ref(xlab.numpy.zeros(3))
+    assert "add" in [e.primitive for e in observe.program(added, ref, 1.0).equations]
+    assert observe.program(added, ref, 1.0, levels=("optimized",)).levels
+    assert observe.memory(added, ref, 1.0).aliased == 12
+    assert not observe.transfers(added, ref, 1.0) and not observe.findings(added, ref, 1.0)
+    about_it = lambda v: added(ref, v)
+    assert observe.memory(about_it, 1.0).aliased == 12
+    made = observe.ladder(added, ref, 1.0)
+    assert len(made.rungs) == 1 and "an argument is a reference" in made.left_out[0][1]
+    np.testing.assert_array_equal(ref[...], np.zeros(3))
+
+
+def test_a_run_of_steps_and_a_compiled_one_begin_with_the_same_references():
+    ref = xlab.new_ref(xlab.numpy.zeros(3))
+    assert observe.jitted_difference(added, ref, 1.0) is None
+    np.testing.assert_array_equal(ref[...], np.ones(3))

@@ -6,7 +6,6 @@ pair become one `collective_permute` where the value is received.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from xlab.core import dtypes, source_info
 from xlab.core.avals import INVARYING, TOKEN, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
+from xlab.core.source_info import warn
 from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, costs, mlir
@@ -228,11 +228,10 @@ def warn_unreceived(ctx) -> None:
         if not sent.received:
             code, last = sent.raw_source_info[:2]
             where = source_info.position(code, last) if code is not None else None
-            warnings.warn(
+            warn(
                 f"psend of {sent.aval.str_short(False)} over {sent.axis_name}{f' at {where.file}:{where.line}' if where else ''} "
                 f"is never received, so nothing is sent: give its token to precv",
                 UserWarning,
-                stacklevel=2,
             )
 
 

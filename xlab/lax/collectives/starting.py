@@ -15,7 +15,7 @@ from xlab.core.avals import aval_makers, aval_of
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, inner_jaxprs
 from xlab.core.pending import AbstractTodo
 from xlab.core.primitive import Primitive
-from xlab.core.source_info import describe_caller
+from xlab.core.source_info import describe_caller, warn
 from xlab.core.trace import Trace, Tracer, set_trace, state
 from xlab.errors import PendingValueError, PendingValueWarning, UnexpectedTracerError
 from xlab.interpreters import ad, batching, costs, mlir
@@ -115,7 +115,7 @@ def _warn_unawaited(eqn: JaxprEqn) -> None:
         f"done() on what it returned and use the result, or do not start it."
     )
     if place is None:
-        warnings.warn(message, PendingValueWarning, stacklevel=2)
+        warn(message, PendingValueWarning)
     else:
         warnings.warn_explicit(message, PendingValueWarning, place.file, place.line)
 

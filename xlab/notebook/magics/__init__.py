@@ -71,6 +71,11 @@ class Magic:
     def __init__(self, name: str, shell: Any):
         self.__name__, self._shell, self._method = name, shell, None
 
+    @property
+    def _ipython_magic_no_var_expand(self) -> bool:
+        """IPython's own name for a magic that is given its line as written: the braces and dollars of Python are Python's."""
+        return self._load().arguments.python
+
     def _load(self) -> Any:
         if self._method is None:
             try:

@@ -294,7 +294,7 @@ def takes(
             except (ProcessesApart, ProcessesLate, ProcessFailed, ProcessLost) as error:
                 in_words(error)
                 raise
-            except Exception as error:
+            except (Exception, GeneratorExit) as error:
                 if not hasattr(error, "_render_traceback_"):
                     present(error, self.shell)
                 raise

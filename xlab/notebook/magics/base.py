@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
 import sys
-import weakref
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import xlab
+from xlab import tree
 from xlab.backend import caches
 from xlab.compile.tracing import own
 from xlab.core.source_info import shown_names
 from xlab.notebook import options
 from xlab.notebook.magics.arguments import Option
 from xlab.observe.beside.calls import JaxFunction
+from xlab.observe.beside.held import PYTHON_NUMBERS
 from xlab.observe.beside.recognize import belongs_to_jax
-from xlab.observe.programs.stages import function_of
+from xlab.observe.programs.stages import HoldingJit, function_of
 from xlab.observe.programs.stages import jitted as _jitted
 
 
-def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
+def evaluate(shell: Any, text: str, magic: str, what: str = "an expression") -> Any:
     """The value of a Python expression in the user's namespace."""
+    text = text.strip()
     try:
-        code = compile(text.strip(), f"<{what}>", "eval")
+        node = ast.parse(text, mode="eval").body
     except SyntaxError as error:
         raise ValueError(
-            f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}"
+            f"{what} was expected, such as f(x, y); given {text!r}: {error.msg}"
         ) from None
-    return eval(code, shell.user_ns)
+    return _evaluator(shell, node, text, magic)(node)
+
+
+def _evaluator(shell: Any, node: ast.expr, text: str, magic: str) -> Callable[[ast.expr], Any]:
+    """What evaluates parts of an expression, whose text then is a file of its own: what it defines, such as a lambda, stands in this cell."""
+    number, line = cell_line(shell)
+    # A cell that runs again leaves no second file behind.
+    file = f"<%{magic} {zlib.crc32(f'{line} {text}'.encode()):08x}>"
+    shown_names[file] = f"In[{number}]"
+    ast.increment_lineno(node, line - 1)
+    # Of no length and time, it is in no file: tracebacks read its lines here.
+    linecache.cache[file] = (0, None, [*"\n" * (line - 1), *text.splitlines(keepends=True)], file)
+    return lambda of: eval(compile(ast.Expression(of), file, "eval"), shell.user_ns)
 
 
 def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], dict[str, Any], str]:
@@ -43,18 +57,7 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     if not isinstance(node, ast.Call):
         raise ValueError(f"%{magic} takes a call, such as %{magic} f(x, y); given {text!r}")
 
-    # What the call defines, such as a lambda, stands in this cell.
-    number, line = cell_line(shell)
-    # A cell that runs again leaves no second file behind.
-    file = f"<%{magic} {zlib.crc32(f'{line} {text}'.encode()):08x}>"
-    shown_names[file] = f"In[{number}]"
-    ast.increment_lineno(node, line - 1)
-    # Of no length and time, it is in no file: tracebacks read its lines here.
-    linecache.cache[file] = (0, None, [*"\n" * (line - 1), *text.splitlines(keepends=True)], file)
-
-    def value(of: ast.expr) -> Any:
-        return eval(compile(ast.Expression(of), file, "eval"), shell.user_ns)
-
+    value = _evaluator(shell, node, text, magic)
     args: list[Any] = []
     for a in node.args:
         args.extend(value(a.value)) if isinstance(a, ast.Starred) else args.append(value(a))
@@ -66,31 +69,33 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
 
 
 def _with_numbers(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The function, compiled with the Python integers and bools of a call as they are where it can be traced only so.
+    """The function, compiled with Python's numbers in a call as they are where it can be traced only so: the integers, or all.
 
-    `sampler(key, 20)` runs as it is written: what is shown of it takes no other number of steps.
+    `sampler(key, 20)` and `jnp.zeros((3,))` run as they are written: what is shown of them takes no other number of steps, and no other shape.
     """
     if function_of(fun) is not fun or own(fun, "lower") is not None or not callable(fun):
         return fun
-    if belongs_to_jax(fun, args, kwargs):
+    numbers = [x for x in tree.leaves((args, kwargs)) if isinstance(x, PYTHON_NUMBERS)]
+    if not numbers or belongs_to_jax(fun, args, kwargs) or _is_traced(fun, args, kwargs):
         return fun
+    for held in ((bool, int), PYTHON_NUMBERS):
+        if any(isinstance(x, held) for x in numbers):
+            made = _holding_jit(fun, held)
+            if _is_traced(made, args, kwargs):
+                return made
+    return fun  # its own error is the better one
+
+
+def _holding_jit(fun: Any, held: tuple[type, ...]) -> HoldingJit:
     try:
-        given = inspect.signature(fun).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        return fun
-    names = tuple(n for n, v in given.items() if type(v) in (int, bool))
-    if not names or _is_traced(fun, args, kwargs):
-        return fun
-    made = _of_static.get_or_make((fun, names), lambda: xlab.jit(fun, static_argnames=names))
-    if not _is_traced(made, args, kwargs):
-        return fun  # its own error is the better one
-    _held[made] = fun
-    return made
+        return _holding.get_or_make((fun, held), lambda: HoldingJit(fun, held))
+    except TypeError:  # the method of an object without a hash
+        return HoldingJit(fun, held)
 
 
 def _is_traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     try:
-        (fun if own(fun, "lower") is not None else xlab.jit(fun)).eval_shape(*args, **kwargs)
+        _jitted(fun, None, args, kwargs).trace(*args, **kwargs)
     except Exception:
         return False
     return True
@@ -100,8 +105,7 @@ STATIC = Option("static", "arguments that stay Python values, by name", "n,m")
 """For magics that compile a call."""
 
 _of_static: caches.Latest[tuple, Any] = caches.Latest(64)
-_held: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""Functions by what `_with_numbers` made of them."""
+_holding: caches.Latest[tuple, HoldingJit] = caches.Latest(64)
 
 
 def jitted(
@@ -116,8 +120,8 @@ def jitted(
     What JAX is to trace, as the function or its arguments say, JAX compiles.
     """
     names = options.names(static)
-    if names:
-        fun = _held.get(fun, fun)
+    if names and isinstance(fun, HoldingJit):
+        fun = fun.fun
     if not names:
         return _jitted(fun, shell.user_ns, args, kwargs)
     if own(fun, "lower") is not None or function_of(fun) is not fun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 import types
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 import xlab
 from xlab import observe
 from xlab.backend import caches
+from xlab.core.source_info import Position
 from xlab.notebook import inputs, options
 from xlab.notebook.cell import Cell
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
@@ -176,11 +178,31 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
                 )
             return None
         started = time.perf_counter()
-        returned = xlab.block_until_ready(jitted(*arguments))
+        try:
+            returned = xlab.block_until_ready(jitted(*arguments))
+        except RuntimeError as error:
+            if (deleted := _deleted_at(made, place)) is not None:
+                error.place = deleted  # type: ignore[attr-defined]
+            raise
         run.doing = f"repeating, after {time.perf_counter() - started:.2g} s,"
         _repeat(jitted, arguments, given)
         _extras(run, given, jitted, arguments)
     return made.commit(returned)
+
+
+def _deleted_at(made: Cell, place: CellFile) -> Position | None:
+    """Where a cell first reads an input that was deleted or donated before; None where there is none."""
+    gone = {
+        name
+        for name, value in zip(made.reads, made.arguments(), strict=True)
+        if any(isinstance(x, xlab.Array) and x.is_deleted() for x in xlab.tree.leaves(value))
+    }
+    lines = [
+        node.lineno + place.first - 1
+        for node in ast.walk(ast.parse(place.source))
+        if isinstance(node, ast.Name) and node.id in gone
+    ]
+    return Position(place.file, min(lines), min(lines), 0, 0, "") if lines else None
 
 
 def run_by_jax(function: Any, arguments: Any) -> Any:

@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from xlab import observe
 from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
-from xlab.notebook.magics.base import call_of
+from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.observe.programs.ladder import RUNGS
 from xlab.observe.programs.stages import function_of
 
@@ -46,17 +46,17 @@ class Xladder(Magics):
             "the arguments that derivatives are of, as to grad",
             "0,1",
             positions("0,1"),
-            default=0,
         ),
         Option(
             "in-axes", "the axes that batches are along, as to vmap", "None,0", positions("None,0")
         ),
+        STATIC,
     )
     def xladder(self, given: SimpleNamespace) -> None:
         """Shows what each transformation makes of a call: jvp, linearize, transpose, grad, vmap, shard_map; nothing runs.
 
         Every equation stands beside the rule that made it. Choose one: what it came from and what came from it lights up.
-        Derivatives are those of the first argument and batches are along it, unless said otherwise.
+        Derivatives are those of the first argument that holds arrays and batches are along it, unless said otherwise.
         """
         rungs = (
             tuple(filter(None, (r.strip() for r in given.rungs.split(","))))
@@ -65,7 +65,9 @@ class Xladder(Magics):
         )
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xladder")
         made = observe.ladder(
-            function_of(fun),
+            jitted(self.shell, fun, given.static, args, kwargs)
+            if given.static
+            else function_of(fun),
             *args,
             rungs=rungs,
             argnums=given.argnums,

@@ -127,7 +127,7 @@ class Xshard(Magics):
     def _value(self, text: str) -> Any:
         if text.startswith("P(") and "P" not in self.shell.user_ns:
             return options.spec(text)
-        return evaluate(self.shell, text, "an array, a sharding or a spec")
+        return evaluate(self.shell, text, "xshard", "an array, a sharding or a spec")
 
 
 def two_values(text: str) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from xlab.collector import paused
 from xlab.core.array import is_native_array
 from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
-from xlab.notebook.magics.base import call_of
+from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.observe.records import Record, Step, Value
 from xlab.observe.stepping.breakpoints import breakpoints_of
 from xlab.observe.stepping.nan_path import path_in
@@ -192,21 +192,24 @@ class Xstep(Magics):
 
     @line_magic
     @takes(
-        "f(x, y)", Option("against", "first say where the two runs part", "f(x, z)", python=True)
+        "f(x, y)",
+        Option("against", "first say where the two runs part", "f(x, z)", python=True),
+        STATIC,
     )
     def xstep(self, given: SimpleNamespace) -> None:
         """Runs a call equation by equation on the real devices; the output can be scrubbed forwards and backwards."""
-        fun, args, kwargs, _ = call_of(self.shell, given.rest, "xstep")
+        start = self._start(given.rest, given.static)
         if given.against:
-            g, more, named, _ = call_of(self.shell, given.against, "xstep")
-            print(
-                parting(
-                    observe.Stepper(fun, *args, budget=BUDGET, **kwargs),
-                    observe.Stepper(g, *more, budget=BUDGET, **named),
-                )
-            )
-        stepper = observe.Stepper(fun, *args, budget=BUDGET, **kwargs)
+            print(parting(start(), self._start(given.against, given.static)()))
+        stepper = start()
         if said := stepper.compared():
             print(said)  # what is shown says whose rules they are
             stepper.goto(0)
         formatters.show(stepper.trace(), handlers=handlers(stepper))
+
+    def _start(self, text: str, static: str | None) -> Callable[[], observe.Stepper]:
+        """Makes steppers of a call."""
+        fun, args, kwargs, _ = call_of(self.shell, text, "xstep")
+        if static:
+            fun = jitted(self.shell, fun, static, args, kwargs)
+        return lambda: observe.Stepper(fun, *args, budget=BUDGET, **kwargs)

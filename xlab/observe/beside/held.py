@@ -19,6 +19,8 @@ from xlab.observe.beside import recognize
 HOLD_NUMBERS = ("equinox",)
 """Libraries whose own form of `jit` holds Python's numbers too."""
 
+PYTHON_NUMBERS: tuple[type, ...] = (bool, int, float, complex)
+
 Split = tuple[tuple, dict[str, Any]]
 """Arguments with None in the place of what is no array."""
 
@@ -27,10 +29,11 @@ class Held:
     """What of the arguments of a call stays as it is.
 
     Attributes:
+        numbers: the kinds of Python's numbers that are held too.
         leaves: the parts of the arguments in order, None for those that are arrays.
     """
 
-    def __init__(self, args: tuple, kwargs: dict[str, Any], numbers: bool):
+    def __init__(self, args: tuple, kwargs: dict[str, Any], numbers: tuple[type, ...]):
         flat, self.tree = self.flatten((args, kwargs))
         self.numbers = numbers
         self.leaves = [None if self.is_dynamic(x) else x for x in flat]
@@ -52,8 +55,8 @@ class Held:
             return True
         if isinstance(x, (np.ndarray, np.generic)):
             return x.dtype.kind not in "OSU"
-        if isinstance(x, (bool, int, float, complex)):
-            return not self.numbers
+        if isinstance(x, PYTHON_NUMBERS):
+            return not isinstance(x, self.numbers)
         return hasattr(x, "__jax_array__") or type(x).__name__ == "ShapeDtypeStruct"
 
     def dynamic(self, args: tuple, kwargs: dict[str, Any]) -> Split:
@@ -74,7 +77,9 @@ class Held:
             hash(parts := tuple(self.leaves))
         except TypeError:
             parts = tuple(map(id, self.leaves))
-        return id(what), self.tree, parts
+        # 1, 1.0 and True are equal, 0.0 and -0.0 too.
+        spelled = tuple(repr(x) if isinstance(x, PYTHON_NUMBERS) else "" for x in self.leaves)
+        return id(what), self.tree, parts, spelled
 
 
 class OurHeld(Held):
@@ -84,8 +89,8 @@ class OurHeld(Held):
         return _tree.flatten(tree, is_leaf=lambda x: x is None)
 
     def is_dynamic(self, x: Any) -> bool:
-        if isinstance(x, (bool, int, float, complex)):
-            return not self.numbers
+        if isinstance(x, PYTHON_NUMBERS):
+            return not isinstance(x, self.numbers)
         return self.is_result(x)
 
     def is_result(self, x: Any) -> bool:
@@ -98,21 +103,25 @@ class OurHeld(Held):
 
 def held_of(what: Any, args: tuple, kwargs: dict[str, Any]) -> Held:
     """What a call of JAX's holds."""
-    return Held(args, kwargs, _holds_numbers(what))
+    return Held(args, kwargs, _numbers_held_by(what))
 
 
 def our_held_of(what: Any, args: tuple, kwargs: dict[str, Any]) -> Held:
     """What a call that is traced here holds."""
-    return OurHeld(args, kwargs, _holds_numbers(what))
+    return OurHeld(args, kwargs, _numbers_held_by(what))
 
 
-def _holds_numbers(what: Any) -> bool:
+def _numbers_held_by(what: Any) -> tuple[type, ...]:
     lower = own(what, "lower")
     if lower is None:
-        return False
+        return ()
+    said = own(what, "numbers_held")
+    if said is not None:
+        return said
     # Of what `jax.pmap` returns, which has no `trace`, a number can only be an argument that it holds too.
     mapped = own(what, "trace") is None and (lower.__module__ or "").startswith("jax.")
-    return mapped or type(what).__module__.partition(".")[0] in HOLD_NUMBERS
+    holds = mapped or type(what).__module__.partition(".")[0] in HOLD_NUMBERS
+    return PYTHON_NUMBERS if holds else ()
 
 
 def without(what: Callable, held: Held) -> Callable:

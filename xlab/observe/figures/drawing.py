@@ -37,7 +37,8 @@ def drawing(record: Any, of: str = "timings") -> Drawing:
     out = io.StringIO()
     figure.savefig(out, format="svg")
     text = out.getvalue()
-    return Drawing(of, parts=tuple(text[at : at + PIECE] for at in range(0, len(text), PIECE)))
+    drawn = of if memory is not None else type(record).__name__
+    return Drawing(drawn, parts=tuple(text[at : at + PIECE] for at in range(0, len(text), PIECE)))
 
 
 def animated(record: Any, size: str = "column") -> Drawing:

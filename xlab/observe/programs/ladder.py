@@ -23,6 +23,7 @@ from xlab.core.jaxpr import (
     open_jaxpr,
     subjaxprs_of_params,
 )
+from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad
 from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
 from xlab.interpreters.provenance import Derived, mark, named_rules
@@ -39,7 +40,13 @@ from xlab.observe.programs.ladder_forms import (
     types_of,
 )
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.stages import ProgramStages, program_stages, traced_by
+from xlab.observe.programs.stages import (
+    HoldingJit,
+    ProgramStages,
+    jitted,
+    program_stages,
+    traced_by,
+)
 from xlab.observe.records import Program
 from xlab.observe.records.ladder import Ladder, Rung
 from xlab.sharding import AxisType, Mesh, get_mesh, make_mesh, set_mesh
@@ -49,7 +56,7 @@ def ladder(
     fun: Any,
     *args: Any,
     rungs: Sequence[str] = RUNGS,
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     in_axes: int | Sequence[int | None] | None = None,
     **kwargs: Any,
 ) -> Ladder:
@@ -60,8 +67,8 @@ def ladder(
         args, kwargs: its arguments, or their types; nothing runs.
         rungs: which transformations: `jvp`, `linearize`, `transpose`, `grad`, `vmap`, `shard_map`, or one of another, as
             `vmap(grad)`. `shard_map` cuts the batch of `vmap` over the first axis of the current mesh, or over all devices.
-        argnums: which argument derivatives are taken of, or which several, as for `grad`.
-        in_axes: where the batch dimension of each argument goes, as for `vmap`; by default the first argument has one, in front.
+        argnums: which argument derivatives are taken of, or which several, as for `grad`; by default the first that holds arrays.
+        in_axes: where the batch dimension of each argument goes, as for `vmap`; by default that argument has one, in front.
 
     Returns:
         The ladder; a transformation that does not apply is in its `left_out`, with the reason.
@@ -82,21 +89,37 @@ def ladder(
         made_by = f"traced by {theirs.version}, transformed by the rules of xlab"
         fun, args = ours_of(theirs, args, kwargs)
         kwargs = {}
-    if kwargs:
-        given, fun = fun, lambda *a: given(*a, **kwargs)
-    stages = program_stages(fun, args, as_traced=True)
+    if isinstance(holding := jitted(fun, None, args, kwargs), HoldingJit):
+        fun, args, kwargs = holding.of_arrays(args, kwargs)
+    owner = own(fun, "_xlab_jit")
+    static = owner.flatten(args, kwargs)[2] if owner is not None else ()
+    fixed = {i: args[i] for i, _ in static[0]} if static else {}
+    free = tuple(None if i in fixed else x for i, x in enumerate(args))
+    if _tree.leaves(kwargs):
+        given, named = fun, kwargs
+        fun = lambda *a: given(*(fixed.get(i, x) for i, x in enumerate(a)), **named)
+        args, kwargs = free, {}
+    stages = program_stages(fun, args, kwargs, as_traced=True)
     closed = mark(stages.closed)
-    traced = traced_by(fun, args)
+    traced = traced_by(fun, args, kwargs)
     out_tree = traced.out_tree
     if own(fun, "lower") is not None and own(fun, "_xlab_jit") is None:
         args = tuple(traced._flat)  # a library's own form of jit takes its objects apart
+    else:
+        args = free
+    first_traced = next((i for i, x in enumerate(args) if _tree.leaves(x)), 0)
 
     def base(*xs: Any) -> Any:
         return _tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(xs)))
 
     base.__name__ = stages.name
 
-    form = Form(base, types_of(args), positions(argnums, len(args)), batch_axes(in_axes, len(args)))
+    form = Form(
+        base,
+        types_of(args),
+        positions(first_traced if argnums is None else argnums, len(args)),
+        batch_axes(in_axes, len(args), first_traced),
+    )
     first = Rung(
         "f",
         _program(stages).replace(name="f"),
@@ -106,6 +129,11 @@ def ladder(
     made, left_out = [first], []
     for name in rungs:
         try:
+            if any(type(aval) is AbstractRef for aval in closed.in_avals):
+                raise TypeError(
+                    "an argument is a reference, and rungs take arrays: give the function its array, and make the reference inside with "
+                    "xlab.new_ref"
+                )
             made.append(_rung(name, form, first.program, origins))
         except Exception as error:
             left_out.append((name, " ".join(f"{error}".split()) or type(error).__name__))

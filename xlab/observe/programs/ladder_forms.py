@@ -81,9 +81,9 @@ def positions(argnums: Any, n: int) -> int | tuple[int, ...]:
     return tuple(sorted({number % n for number in several})) if several else argnums % max(n, 1)
 
 
-def batch_axes(in_axes: Any, n: int) -> tuple[int | None, ...]:
+def batch_axes(in_axes: Any, n: int, first: int = 0) -> tuple[int | None, ...]:
     if in_axes is None:
-        return (0, *(None,) * (n - 1))[:n]
+        return tuple(0 if i == first else None for i in range(n))
     axes = (in_axes,) * n if isinstance(in_axes, int) else tuple(in_axes)
     if len(axes) != n or not all(
         axis is None or (isinstance(axis, int) and axis >= 0) for axis in axes

@@ -96,6 +96,14 @@ class Session:
         return f"Session({len(self.events)} events; {names})"
 
 
+def check_recorded(what: Any, maker: str) -> None:
+    """Refuses what is no recording."""
+    if not hasattr(what, "events"):
+        raise TypeError(
+            f"{maker} takes a recording, which `with observe.record() as session:` makes; given {what!r} of type {type(what).__name__}"
+        )
+
+
 def is_eager(executable: Any) -> bool:
     """Whether a program is a single operation run eagerly; what JAX compiled is none, although a later stage of it is one equation here."""
     if isinstance(executable, JaxExecutable):

@@ -21,6 +21,7 @@ from xlab.compile.executable import Executable
 from xlab.compile.hi_boundary import CompiledHi, LoweredHi, on_arrays
 from xlab.compile.jit import jit
 from xlab.compile.lowering import MeshComputation, lower
+from xlab.compile.ref_discharge import discharge_refs
 from xlab.compile.resolve import LoweringRequest
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
 from xlab.compile.tracing import function_name, own
@@ -109,8 +110,11 @@ class ProgramStages:
                 isinstance(x, ShapeDtypeStruct) for x in traced._flat
             ):
                 # What a call with these arguments runs, compiled once for both.
+                discharged = traced._program.ref_discharge
                 self._executable = traced._owner.executable(
-                    traced._program, traced._flat, traced._in_tree
+                    traced._program,
+                    traced._flat if discharged is None else discharged.given(traced._flat),
+                    traced._in_tree,
                 )
                 self._lowered = self._executable.lowered
             else:
@@ -351,10 +355,21 @@ def jitted(
 
 
 class HoldingJit:
-    """A function jitted for the arrays among its arguments; what else they hold is part of the program."""
+    """A function jitted for the arrays among its arguments; what else they hold is part of the program.
 
-    def __init__(self, fun: Any):
-        self.fun = fun
+    Args:
+        fun: the function.
+        numbers_held: the kinds of Python's numbers that are part of the program too.
+
+    Example:
+        >>> import numpy as np
+        >>> HoldingJit(lambda shape, value: np.full(shape, 2) * value, (int,)).trace((3,), np.float32(1)).jaxpr.in_avals
+        [ShapedArray(float32[])]
+    """
+
+    def __init__(self, fun: Any, numbers_held: tuple[type, ...] = ()):
+        self.fun = self.__wrapped__ = fun
+        self.numbers_held = numbers_held
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -370,7 +385,7 @@ class HoldingJit:
 
     def of_arrays(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
         """The jitted function of the arrays alone, and the arrays."""
-        held = our_held_of(self.fun, args, kwargs)
+        held = our_held_of(self, args, kwargs)
         key = held.key(self.fun), values_read(self.fun)
         made = _holding.get_or_make(key, lambda: _for_view(without(self.fun, held)))
         return made, *held.dynamic(args, kwargs)
@@ -426,7 +441,7 @@ def fresh(jitted: Any) -> Any:
             "first and measure what it then does"
         )
     if isinstance(jitted, HoldingJit):
-        return HoldingJit(_copy(jitted.fun))
+        return HoldingJit(_copy(jitted.fun), jitted.numbers_held)
     of = jitted._xlab_jit
     made = jit(
         _copy(of.fun),
@@ -487,12 +502,21 @@ def program_stages(
         return stage
     if callable(what):
         traced = traced_by(what, args, kwargs)
-        traced = traced if as_traced else on_arrays(traced)
+        traced = traced if as_traced else _compiled_form(traced)
         return ProgramStages(traced.jaxpr, traced.fun_name, traced=traced)
     raise TypeError(
         f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
         f"given {what!r} of type {type(what).__name__}"
     )
+
+
+def _compiled_form(traced: Traced) -> Traced:
+    """What is compiled in place of a traced program: one on arrays, without values of hi types and references."""
+    traced = on_arrays(traced)
+    program = discharge_refs(traced._program)
+    if program is traced._program:
+        return traced
+    return Traced(traced._owner, program, traced._flat, traced.in_tree, traced._static)
 
 
 def is_specialized(what: Any) -> bool:
@@ -583,7 +607,7 @@ def _stage(what: Any, as_traced: bool) -> ProgramStages | None:
     if isinstance(what, MeshComputation):
         return ProgramStages(what.closed, what.name, lowered=what)
     if isinstance(what, Traced):
-        what = what if as_traced else on_arrays(what)
+        what = what if as_traced else _compiled_form(what)
         return ProgramStages(what.jaxpr, what.fun_name, traced=what)
     if isinstance(what, Jaxpr):
         what = ClosedJaxpr(what, ())

@@ -164,6 +164,11 @@ def side_by_side(before: Report, after: Report) -> WhatIf:
       predicted           0 µs      0 µs
       peak per device     64 B      32 B
     """
+    for given in (before, after):
+        if not isinstance(given, Report):
+            raise TypeError(
+                f"side_by_side takes two reports, as observe.what_if makes them; given {given!r} of type {type(given).__name__}"
+            )
     return WhatIf(before.title, placement_of(before, "now"), placement_of(after, "what if"))
 
 

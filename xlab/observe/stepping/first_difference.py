@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from xlab.compile.ref_discharge import copied
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.jaxpr import Var, eval_jaxpr
+from xlab.core.refs import is_ref
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.records import Step, Value
 from xlab.observe.stepping.machine import Executed
@@ -23,6 +25,7 @@ def first_difference(
     Conversions between types that only one of the programs has (float32 against bfloat16) are passed over.
 
     Raises:
+        TypeError: something else than steppers.
         ValueError: the programs do not have the same equations.
 
     Example:
@@ -32,6 +35,11 @@ def first_difference(
         >>> x.text.split()[2], x.outputs[0].max, y.outputs[0].max
         ('floor', 0.0, 1.0)
     """
+    for given in (a, b):
+        if not isinstance(given, Stepper):
+            raise TypeError(
+                f"first_difference takes two steppers, as observe.Stepper(f, x) makes them; given {given!r} of type {type(given).__name__}"
+            )
     while not (a.finished or b.finished):
         x, y = a._advance(a.into), b._advance(b.into)
         while x is not None and y is not None and x.eqn.primitive is not y.eqn.primitive:
@@ -74,8 +82,12 @@ def jitted_difference(
     closed = stepper.stages.closed
     every: list[Var] = [v for eqn in closed.jaxpr.eqns for v in eqn.outvars]
     whole = closed.jaxpr.replace(outvars=every)
+    refs = [x for x in (*stepper._flat, *closed.consts) if is_ref(x)]
+    before = [copied(ref.peek()) for ref in refs]
     with analysis_only():
         compiled = iter(jit(lambda *flat: eval_jaxpr(whole, closed.consts, *flat))(*stepper._flat))
+    for ref, value in zip(refs, before):  # the steps begin where the compiled run began
+        ref.store(value)
     while (done := stepper._advance(False)) is not None:
         for x in done.outputs:
             other = next(compiled)

@@ -7,6 +7,7 @@ that cannot be repeated (effects, or a value the user replaced) the walked-throu
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,7 +32,12 @@ class Plain:
         if "donated_invars" in params:  # earlier steps still need the operands
             params = {**params, "donated_invars": (False,) * len(values)}
         with user_context(eqn.source_info):
-            out = eqn.primitive.bind(*values, **params)
+            try:
+                out = eqn.primitive.bind(*values, **params)
+            except Exception as error:
+                with contextlib.suppress(AttributeError):  # of a class with slots
+                    error.source_info = eqn.source_info  # type: ignore[attr-defined]
+                raise
         return list(out) if eqn.primitive.multiple_results else [out]
 
     def take(self, x, i):

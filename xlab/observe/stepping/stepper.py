@@ -26,6 +26,7 @@ from xlab.interpreters.followed import follow
 from xlab.kernels.machine import KernelRunError
 from xlab.kernels.machine import Machine as KernelMachine
 from xlab.observe.beside.checking import compared, given_by_jax
+from xlab.observe.beside.held import our_held_of, without
 from xlab.observe.beside.recognize import belongs_to_jax, held_stage
 from xlab.observe.kernel_runs.recording import kernel_run
 from xlab.observe.programs import names as _names
@@ -536,6 +537,8 @@ def started(fun: Any, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, A
 
 def _followed(fun: Callable, args: tuple, kwargs: dict) -> tuple[ProgramStages, list, Any]:
     """The program of a function that Python branches in on values, as it runs with these."""
+    if held := our_held_of(fun, args, kwargs):
+        fun, (args, kwargs) = without(fun, held), held.dynamic(args, kwargs)
     flat, in_tree = _tree.flatten((args, kwargs))
     out_trees = []
 

@@ -18,7 +18,7 @@ from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.recognize import belongs_to_jax
 from xlab.observe.figures.plots import plot_phases
-from xlab.observe.programs.recorder import Session, active, is_eager, paused
+from xlab.observe.programs.recorder import Session, active, check_recorded, is_eager, paused
 from xlab.observe.programs.stage_function import StageFunction
 from xlab.observe.records import Phase, Report, Timing
 from xlab.observe.records.processes import Processes
@@ -48,6 +48,7 @@ def phases(session: Session) -> Phases:
     A run counts as steady when the same program ran before in the recording. Single eager operations are included.
     The result is a tuple with `plot(ax=None)` and `chrome_trace(path=None)`.
     """
+    check_recorded(session, "phases")
     order = in_order(session)
     out: list[Phase] = []
     open_: dict[int, list[tuple[int, int]]] = {}  # thread: (index, end) of enclosing spans
@@ -110,6 +111,7 @@ def self_times(found: Sequence[Phase]) -> list[float]:
 
 def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing, ...]:
     """Cold time per function of the recording (trace, lower, compile and first run); warm times come from `time`."""
+    check_recorded(session, "timings")
     cold: dict[str, float] = {}
     eager = {e.name for e in session.executables if is_eager(e)} - {
         s.name for s in session.subjects

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.source_info import warn
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import conjugate, diagonal, repeat
 from xlab.lax.linalg.lu import lu_solve as _lu_solve
@@ -337,11 +337,10 @@ def solve_triangular(
         raise ValueError(f"Invalid 'trans' value {trans}: expected 0 or 'N', 1 or 'T', 2 or 'C'")
     a, b = check("solve_triangular", a, b)
     if np.ndim(b) > 1 and np.ndim(a) == np.ndim(b) + 1:
-        warnings.warn(
+        warn(
             "solve_triangular: batched 1D solves with b.ndim > 1 are deprecated. Use solve_triangular(a, b[..., "
             "None]).squeeze(-1).",
             FutureWarning,
-            stacklevel=2,
         )
     return _solve_triangular(a, b, bool(lower), *_TRANS[trans], bool(unit_diagonal))
 

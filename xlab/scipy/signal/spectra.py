@@ -13,11 +13,11 @@ Example:
 from __future__ import annotations
 
 import operator
-import warnings
 
 import numpy as np
 
 from xlab import numpy as jnp
+from xlab.core.source_info import warn
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
@@ -307,9 +307,7 @@ def _segments(
         signals = [_filled(v, extent + -(extent - size) % step % size) for v in signals]
     complex_signals = any(jnp.iscomplexobj(v) for v in signals)
     if complex_signals and return_onesided:
-        warnings.warn(
-            "Input data is complex, switching to return_onesided=False", UserWarning, stacklevel=3
-        )
+        warn("Input data is complex, switching to return_onesided=False", UserWarning)
     frequencies = (
         jnp.fft.rfftfreq if return_onesided and not complex_signals else jnp.fft.fftfreq
     )(length, 1 / jnp.asarray(fs, dtype), dtype=dtype)
@@ -333,10 +331,9 @@ def _weights(name, window, nperseg, longest, dtype):
         size = 256 if nperseg is None else int(nperseg)
         if size > longest:
             if nperseg is not None:
-                warnings.warn(
+                warn(
                     f"nperseg={size} is greater than input_length={longest}, using nperseg={longest}",
                     UserWarning,
-                    stacklevel=4,
                 )
             size = longest
         return window_of(window, size).astype(np.dtype(dtype))
