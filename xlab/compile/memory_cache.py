@@ -9,11 +9,12 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
 
 from xlab.backend import caches
 from xlab.compile.dispatch_cache import PythonDispatchCache
-from xlab.compile.tracing import identity
+from xlab.compile.tracing import forget_tracings, has_tracings, identity
 from xlab.core import source_info
 from xlab.core.source_info import warn
 from xlab.sharding import NamedSharding
@@ -87,10 +88,40 @@ def shortest(sharding: Any) -> Any:
     )
 
 
+# Functions whose programs were all made to be looked at: whether what they read is still as it was.
+_looked_at: weakref.WeakKeyDictionary[Callable, Callable[[], bool]] = weakref.WeakKeyDictionary()
+
+
+def is_used(fun: Callable) -> bool:
+    """Whether a function has programs or tracings that were not made to be looked at; so too where nobody can know."""
+    fun, _ = identity(fun)
+    try:
+        return fun not in _looked_at and (fun in _of_functions or has_tracings(fun))
+    except TypeError:
+        return True
+
+
+def note_view(fun: Callable, still: Callable[[], bool]) -> None:
+    """Says that what a function has now was made to be looked at: the next jit of it finds that only if `still()`."""
+    with suppress(TypeError):
+        _looked_at[identity(fun)[0]] = still
+
+
+def _forget_looks(fun: Callable) -> None:
+    still = _looked_at.pop(fun, None)
+    if still is None or still():
+        return
+    forget_tracings(fun)
+    with _lock:
+        _of_functions.pop(fun, None)
+
+
 def programs_of(fun: Callable, options: tuple) -> Programs:
     """The programs of a function under these options of `jit`; new ones where one of the two has no hash."""
     fun, path = identity(fun)
     try:
+        if _looked_at:
+            _forget_looks(fun)
         with _lock:
             return _of_functions.setdefault(fun, {}).setdefault((path, options), Programs())
     except TypeError:

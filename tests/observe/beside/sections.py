@@ -305,7 +305,7 @@ def section_views():
     bad = placed(np.full((8, 4), -1, np.float32), "data")
     there = jax.jit(lambda x: lax.with_sharding_constraint(lax.with_sharding_constraint(x + 1, NamedSharding(MESH, P(None, "data"))), NamedSharding(MESH, P("data"))))  # fmt: skip
     with observe.record() as session:
-        f_of_x = observe.programs.stages.jitted(f, {}, (x,))(x)
+        f_of_x = observe.programs.view_jits.jitted(f, {}, (x,))(x)
     report = observe.report(session)
     out = {
         "findings": [found.kind for found in observe.findings(there, placed(np.ones((512, 512), np.float32), "data"))],
@@ -398,7 +398,7 @@ def section_held():
     other = observe.program(lambda m, x: m(x), Model(jnp.asarray(X), jnp.tanh), X)
     again = observe.program(lambda m, x: m(x), Model(jnp.asarray(X), jnp.sin), X)
     with observe.record() as session:
-        result = observe.programs.stages.jitted(jitted, {}, (model, X, 0.1))(model, X, 0.1)
+        result = observe.programs.view_jits.jitted(jitted, {}, (model, X, 0.1))(model, X, 0.1)
     return {
         "arguments": [v.note for v in p.inputs],
         "by": p.made_by,

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import xlab
 from xlab import tree
 from xlab.backend import caches
 from xlab.compile.tracing import own
@@ -19,8 +18,9 @@ from xlab.notebook.magics.arguments import Option
 from xlab.observe.beside.calls import JaxFunction
 from xlab.observe.beside.held import PYTHON_NUMBERS
 from xlab.observe.beside.recognize import belongs_to_jax
-from xlab.observe.programs.stages import HoldingJit, function_of
-from xlab.observe.programs.stages import jitted as _jitted
+from xlab.observe.programs.values_read import values_read
+from xlab.observe.programs.view_jits import HoldingJit, for_view, function_of
+from xlab.observe.programs.view_jits import jitted as _jitted
 
 
 def evaluate(shell: Any, text: str, magic: str, what: str = "an expression") -> Any:
@@ -131,7 +131,8 @@ def jitted(
         )
     if belongs_to_jax(fun, args, kwargs):
         return _of_static.get_or_make((fun, names), lambda: JaxFunction.of(fun, names))
-    return _of_static.get_or_make((fun, names), lambda: xlab.jit(fun, static_argnames=names))
+    key = fun, names, values_read(fun)
+    return _of_static.get_or_make(key, lambda: for_view(fun, static_argnames=names))
 
 
 def cell_number(shell: Any) -> int:

@@ -16,7 +16,7 @@ from xlab.notebook import formatters, inputs, options
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import call_of, jitted
 from xlab.observe.programs.stage_function import StageFunction
-from xlab.observe.programs.stages import function_of
+from xlab.observe.programs.view_jits import function_of
 from xlab.sharding import Mesh
 
 

@@ -14,7 +14,7 @@ from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.observe.programs.ladder import RUNGS
-from xlab.observe.programs.stages import function_of
+from xlab.observe.programs.view_jits import function_of
 
 
 def positions(example: str) -> Callable[[str], Any]:

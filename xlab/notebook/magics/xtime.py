@@ -14,7 +14,7 @@ from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.notebook.recording import recording, show_report
 from xlab.observe.programs.analysis_only import analysis_only
 from xlab.observe.programs.stage_function import StageFunction
-from xlab.observe.programs.stages import fresh
+from xlab.observe.programs.view_jits import fresh
 from xlab.observe.timing.runnable import Spared
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})

@@ -40,13 +40,8 @@ from xlab.observe.programs.ladder_forms import (
     types_of,
 )
 from xlab.observe.programs.program import program as _program
-from xlab.observe.programs.stages import (
-    HoldingJit,
-    ProgramStages,
-    jitted,
-    program_stages,
-    traced_by,
-)
+from xlab.observe.programs.stages import ProgramStages, program_stages, traced_by
+from xlab.observe.programs.view_jits import HoldingJit, jitted
 from xlab.observe.records import Program
 from xlab.observe.records.ladder import Ladder, Rung
 from xlab.sharding import AxisType, Mesh, get_mesh, make_mesh, set_mesh

@@ -17,7 +17,8 @@ from xlab.observe.beside.calls import JaxFunction, program_of
 from xlab.observe.beside.recognize import held_stage, is_ours, is_stage, is_theirs, jax
 from xlab.observe.programs.recorder import paused
 from xlab.observe.programs.stage_function import StageFunction
-from xlab.observe.programs.stages import ProgramStages, jitted, program_stages
+from xlab.observe.programs.stages import ProgramStages, program_stages
+from xlab.observe.programs.view_jits import jitted
 
 
 def callable_of(what: Any, asker: str) -> Any:
