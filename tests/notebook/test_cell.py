@@ -141,6 +141,14 @@ def test_a_warning_is_shown_and_is_no_output(space):
     assert "__warningregistry__" not in space
 
 
+def test_a_dict_whose_keys_have_no_order_stays_as_it_is_and_holds_no_traced_value(space):
+    run("d = [{1: 2, 'b': 3}]\ny = lax.sin(x)", space)
+    assert space["d"] == [{1: 2, "b": 3}]
+    with pytest.raises(TypeError, match=r"d\[0\]\['b'\].*keys of this dict have no order"):
+        run("d = [{1: 2, 'b': lax.sin(x)}]", space)
+    assert space["d"] == [{1: 2, "b": 3}]
+
+
 def test_a_traced_value_inside_an_object_is_refused(space):
     with pytest.raises(TypeError, match=r"m\.w.*register_pytree_node_class"):
         run("class M: pass\nm = M()\nm.w = lax.sin(x)", space)

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from xlab import tree
@@ -22,6 +22,29 @@ from xlab.observe.beside.recognize import is_traced
 _CALLED = (types.FunctionType, functools.partial, PjitFunction)
 
 
+def leaf_of_no_order(value: Any) -> Callable[[Any], bool] | None:
+    """What makes a leaf of a dict whose keys have no order, which no program can return; None where a value has none.
+
+    >>> value = [1, {2: 3, "a": 4}]
+    >>> tree.leaves(value, is_leaf=leaf_of_no_order(value)), leaf_of_no_order([1, {2: 3}])
+    ([1, {2: 3, 'a': 4}], None)
+    """
+    try:
+        tree.structure(value)
+    except (TypeError, ValueError):
+        return _has_no_order
+    return None
+
+
+def _has_no_order(x: Any) -> bool:
+    if not isinstance(x, dict):
+        return False
+    try:
+        return not sorted(x) and bool(x)
+    except TypeError:
+        return True
+
+
 def without_hidden(changed: dict[str, tuple[str, Any]]) -> None:
     """Looks at what a cell assigned. A function that holds a traced value becomes one that says so when it is called: many are used in the cell only.
 
@@ -29,21 +52,18 @@ def without_hidden(changed: dict[str, tuple[str, Any]]) -> None:
         TypeError: another object that is no container holds one.
     """
     for name, (how, value) in changed.items():
-        found = [(leaf, path) for leaf in tree.leaves(value) for path in places(leaf)]
+        leaves, structure = tree.flatten_with_path(value, is_leaf=leaf_of_no_order(value))
+        found = [(leaf, tree.keystr(at) + path) for at, leaf in leaves for path in places(leaf)]
         unusable = {id(leaf): path for leaf, path in found if isinstance(leaf, _CALLED)}
         for leaf, path in found:
             if id(leaf) not in unusable:
                 raise TypeError(_refusal(name + path, leaf))
         if unusable:
-            changed[name] = (
-                how,
-                tree.map(
-                    lambda leaf, name=name, of=unusable: (
-                        _unusable(leaf, name + of[id(leaf)]) if id(leaf) in of else leaf
-                    ),
-                    value,
-                ),
-            )
+            usable = [
+                _unusable(leaf, name + unusable[id(leaf)]) if id(leaf) in unusable else leaf
+                for _, leaf in leaves
+            ]
+            changed[name] = how, tree.unflatten(structure, usable)
 
 
 def places(leaf: Any, deep: int = 3) -> Iterator[str]:
@@ -76,6 +96,8 @@ def _held(leaf: Any) -> Iterator[tuple[str, Any]]:
         yield "", inner
     if isinstance(leaf, deque):
         yield from ((f"[{i}]", x) for i, x in enumerate(leaf))
+    elif isinstance(leaf, dict):
+        yield from ((f"[{key!r}]", x) for key, x in leaf.items())
     elif isinstance(leaf, functools.partial):
         yield from [(".func", leaf.func), (".args", leaf.args), (".keywords", leaf.keywords)]
     elif isinstance(leaf, types.FunctionType):
@@ -106,6 +128,9 @@ def _refusal(place: str, leaf: Any) -> str:
     )
     if isinstance(leaf, deque):
         what, instead = "a deque is no container of arrays", "Make it a list, or assign"
+    elif isinstance(leaf, dict):
+        what = "the keys of this dict have no order, as a container of arrays needs them"
+        instead = "Use keys of one type, or assign"
     elif isinstance(leaf, type):
         what, instead = f"the class {leaf.__name__} is no container of arrays", "Assign"
     return (
