@@ -31,7 +31,10 @@ class TestType:
         assert len({ref, AbstractRef(plain), AbstractRef(plain, "host")}) == 2
         with pytest.raises(ValueError, match=r"memory space any cannot hold .* lives in host"):
             AbstractRef(host, "any")
-        assert (ref.str_short(), AbstractRef(plain).str_short()) == (
+        assert (
+            ref.str_short(short_dtypes=True),
+            AbstractRef(plain).str_short(short_dtypes=True),
+        ) == (
             "Ref<host>{f32[4]}",
             "Ref{f32[4]}",
         )

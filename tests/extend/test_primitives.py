@@ -309,7 +309,7 @@ class TestPrimitive:
         prim.def_bind_with_trace(lambda trace, *given: (type(trace).__name__, *given))
         name, args, (aval,), params = prim.bind(1.0, a=2)
         assert (name, args, params) == ("EvalTrace", (1.0,), {"a": 2})
-        assert aval.str_short() == "f32[]" and aval.weak_type
+        assert aval.str_short() == "float32[]" and aval.weak_type
         assert xlab.make_jaxpr(lambda x: 0 * len(prim.bind(x)[0]))(1.0).eqns == []
 
     def test_types_on_request(self, fma):

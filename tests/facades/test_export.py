@@ -83,6 +83,18 @@ def test_integers_have_no_cotangent():
     close(xlab.grad(lambda x: e.call(np.int32(3), x).sum())(X), np.full(3, 3.0))
 
 
+def test_integer_results_have_float0_cotangents():
+    e = export.export(xlab.jit(lambda i, x: (x * i, i + 1)))(np.int32(3), X)
+    for program in (e, export.deserialize(e.serialize(vjp_order=1))):
+        found = xlab.grad(lambda x: program.call(np.int32(3), x)[0].sum())(X)
+        close(found, np.full(3, 3.0))
+        pullback = program.vjp()
+        assert [a.dtype.kind for a in pullback.in_avals] == ["i", "f", "f", "V"]
+        of_integer, of_array = pullback.call(np.int32(3), X, X, np.zeros((), xlab.dtypes.float0))
+        assert of_integer.dtype == xlab.dtypes.float0
+        close(of_array, 3 * X)
+
+
 def test_it_is_read_back():
     e = export.deserialize(exported().serialize())
     assert (e.in_tree, e.out_tree, e.in_avals, e.out_avals) == (

@@ -155,9 +155,9 @@ def test_k22_a_space_tied_to_a_mesh():
     assert hash(space) == hash(LOCAL @ mesh)
     ref = space((4, 2), np.int32)
     assert isinstance(ref, MemoryRef)
-    assert ref.get_array_aval().str_short() == "i32[4,2]"
+    assert ref.get_array_aval().str_short(short_dtypes=True) == "i32[4,2]"
     assert str(ref.get_ref_aval().memory_space) == "local@scalar"
-    assert ref.get_ref_aval().str_short() == "Ref<local@scalar>{i32[4,2]}"
+    assert ref.get_ref_aval().str_short(short_dtypes=True) == "Ref<local@scalar>{i32[4,2]}"
     assert mesh_of(space) is mesh
     assert mesh_of(LOCAL) is None
     assert space.per_core

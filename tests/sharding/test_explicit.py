@@ -55,8 +55,8 @@ def text(fun, *args):
 
 def test_types_state_how_values_lie(context):
     assert repr(xlab.typeof(put("x"))) == "ShapedArray(float32[8@x,4])"
-    assert xlab.typeof(put("x", "y")).str_short() == "f32[8@x,4@y]"
-    assert xlab.typeof(put(("x", "y"))).str_short() == "f32[8@(x,y),4]"
+    assert xlab.typeof(put("x", "y")).str_short() == "float32[8@x,4@y]"
+    assert xlab.typeof(put(("x", "y"))).str_short(short_dtypes=True) == "f32[8@(x,y),4]"
     assert xlab.typeof(put("x")).sharding.spec == P("x", None)
     assert xlab.typeof(jnp.ones(3)).sharding == NamedSharding(context.abstract_mesh, P(None))
     assert xlab.typeof(put("x")) is put("x").aval
@@ -70,8 +70,8 @@ def test_a_whole_value_is_an_ordinary_type(context):
 def test_only_explicit_axes_belong_to_the_type():
     mixed = make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
     x = xlab.device_put(X, NamedSharding(mixed, P("x", "y")))
-    assert x.aval.str_short() == "f32[8@x,4]"
-    assert (x * 2).aval.str_short() == "f32[8@x,4]"
+    assert x.aval.str_short(short_dtypes=True) == "f32[8@x,4]"
+    assert (x * 2).aval.str_short(short_dtypes=True) == "f32[8@x,4]"
     auto = make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     assert xlab.device_put(X, NamedSharding(auto, P("x"))).aval is xlab.typeof(X)
 
@@ -178,23 +178,23 @@ def test_a_training_step_keeps_its_shardings(context):
 
 def test_without_a_mesh_in_context(grid):
     a = xlab.device_put(X, NamedSharding(grid, P("x", "y")))
-    assert (jnp.sin(a) + X).aval.str_short() == "f32[8@x,4@y]"
+    assert (jnp.sin(a) + X).aval.str_short(short_dtypes=True) == "f32[8@x,4@y]"
     assert (
         xlab.grad(lambda v: (v[:, 0] ** 2).sum())(
             xlab.device_put(X, NamedSharding(grid, P("x")))
-        ).aval.str_short()
+        ).aval.str_short(short_dtypes=True)
         == "f32[8@x,4]"
     )
-    assert reshard(a, NamedSharding(grid, P("y"))).aval.str_short() == "f32[8@y,4]"
+    assert reshard(a, NamedSharding(grid, P("y"))).aval.str_short(short_dtypes=True) == "f32[8@y,4]"
     with pytest.raises(ValueError, match="not under a mesh context"):
         reshard(a, P("y"))
 
 
 def test_keys(context):
     keys = reshard(xlab.random.split(xlab.random.key(0), 8), P("x"))
-    assert xlab.typeof(keys).str_short().endswith("[8@x]")
+    assert xlab.typeof(keys).str_short(short_dtypes=True).endswith("[8@x]")
     drawn = xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(keys)
-    assert drawn.aval.str_short() == "f32[8@x,3]"
+    assert drawn.aval.str_short(short_dtypes=True) == "f32[8@x,3]"
     np.testing.assert_array_equal(
         drawn,
         xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(xlab.random.split(xlab.random.key(0), 8)),
@@ -204,7 +204,9 @@ def test_keys(context):
 def test_decompositions_of_a_batch_that_is_sharded(context):
     many = np.eye(3, dtype=np.float32) * np.arange(1, 9, dtype=np.float32)[:, None, None]
     q, r = jnp.linalg.qr(put("x", value=many))
-    assert q.aval.str_short() == r.aval.str_short() == "f32[8@x,3,3]"
+    assert (
+        q.aval.str_short(short_dtypes=True) == r.aval.str_short(short_dtypes=True) == "f32[8@x,3,3]"
+    )
     np.testing.assert_allclose(q @ r, many, atol=1e-5)
 
 
@@ -214,14 +216,17 @@ def test_regions_are_compiled_once(context):
     for _ in range(3):
         f(put("y"))
     assert len(traced) == 1
-    assert f(put("y"), out_sharding=P(None, "x")).aval.str_short() == "f32[8,4@x]"
+    assert f(put("y"), out_sharding=P(None, "x")).aval.str_short(short_dtypes=True) == "f32[8,4@x]"
     x, index = put("x"), jnp.array([1, 3])
     np.testing.assert_array_equal(x.at[index, 1:3].get(out_sharding=P()), X[[1, 3], 1:3])
     np.testing.assert_array_equal(x.at[..., 0].set(7.0, out_sharding=P("x"))[:, 0], np.full(8, 7.0))
 
 
 def test_a_vector_nobody_mapped_lies_as_the_batch(context):
-    assert xlab.vmap(lambda v: jnp.float32(1))(put("x")).aval.str_short() == "f32[8@x]"
+    assert (
+        xlab.vmap(lambda v: jnp.float32(1))(put("x")).aval.str_short(short_dtypes=True)
+        == "f32[8@x]"
+    )
 
 
 def test_regions_nest(context):
@@ -238,7 +243,7 @@ def test_regions_nest(context):
 
         return inner(v)
 
-    assert outer(put("x")).aval.str_short() == "f32[8@x,4]"
+    assert outer(put("x")).aval.str_short(short_dtypes=True) == "f32[8@x,4]"
     assert seen == [(AxisType.Auto,) * 2, "float32[8@y,4]"]
 
 
@@ -250,7 +255,7 @@ def test_a_body_over_some_axes_stays_sharded_along_the_others(context):
         out_specs=P("x"),
         axis_names={"x"},
     )
-    assert f(put("x", "y")).aval.str_short() == "f32[8@x,4@y]"
+    assert f(put("x", "y")).aval.str_short(short_dtypes=True) == "f32[8@x,4@y]"
     assert seen == [("float32[2,4@y]{V:x}", (AxisType.Manual, AxisType.Explicit))]
 
 
@@ -262,9 +267,9 @@ def test_unreduced_values(context):
     u = jnp.dot(
         a, a.T.at[:].get(out_sharding=P("y", None)), out_sharding=P("x", None, unreduced={"y"})
     )
-    assert u.aval.str_short() == "f32[8@x,8]{U:y}" and xlab.typeof(u).sharding.spec == P(
-        "x", None, unreduced={"y"}
-    )
+    assert u.aval.str_short(short_dtypes=True) == "f32[8@x,8]{U:y}" and xlab.typeof(
+        u
+    ).sharding.spec == P("x", None, unreduced={"y"})
     with pytest.raises(NotImplementedError, match="not carried out"):
         np.asarray(u)
     assert "unreduced" in repr(u)

@@ -203,7 +203,7 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
     aval = arr.aval
     if native_parts is None:
         raise RuntimeError(
-            f"The array of type {aval.str_short()} was deleted or donated: it has no parts any more."
+            f"The array of type {aval.str_short(short_dtypes=True)} was deleted or donated: it has no parts any more."
         )
     shape = owner_of(native).shard_shape(aval.shape)
     shard_aval = _shard_aval(aval, shape)

@@ -142,7 +142,7 @@ def check(
         given = arg_sharding(flat[i])
         if given is None:
             continue
-        what = f"of type {aval_of(flat[i]).str_short()}: compiled for"
+        what = f"of type {aval_of(flat[i]).str_short(short_dtypes=True)}: compiled for"
         if not given.is_equivalent_to(s, flat[i].ndim):
             kinds.add("shardings")
             wrong.append((called[i], f"{what} {_briefly(s)}, called with {_briefly(given)}"))
@@ -171,7 +171,12 @@ def check_types(name: str, avals: Sequence, names: Sequence[str], flat: Sequence
     for x, want, path in zip(flat, avals, called):
         got = aval_of(x)
         if _placed_anywhere(got) is not _placed_anywhere(want):
-            wrong.append((path, f"compiled for {want.str_short()}, called with {got.str_short()}"))
+            wrong.append(
+                (
+                    path,
+                    f"compiled for {want.str_short(short_dtypes=True)}, called with {got.str_short(short_dtypes=True)}",
+                )
+            )
     if wrong:
         raise TypeError(
             f"{name} was called with arguments of other types than it was compiled for: {_together(wrong, len(flat))}. "

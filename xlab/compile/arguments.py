@@ -369,7 +369,7 @@ def check_addressable(name: str, flat) -> None:
     for i, x in enumerate(flat):
         if is_native_array(x) and not x.is_fully_addressable:
             raise RuntimeError(
-                f"{name} was called outside of jit on an array of type {aval_of(x).str_short()} that spans processes (operand {i}), while "
+                f"{name} was called outside of jit on an array of type {aval_of(x).str_short(short_dtypes=True)} that spans processes (operand {i}), while "
                 f"spmd_mode is 'allow_jit'. All processes have to run the same operations in the same order: call it in a function "
                 f"under xlab.jit, or allow single operations with xlab.config.update('spmd_mode', 'allow_all')."
             )

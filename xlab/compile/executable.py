@@ -63,7 +63,7 @@ from xlab.sharding.typed import memory_kind, typed
 def require_static(lowered: MeshComputation) -> None:
     """Raises for a program with symbolic shapes, which is compiled where it is called."""
     if lowered.module.dynamic:
-        types = ", ".join(a.str_short() for a in lowered.closed.in_avals)
+        types = ", ".join(a.str_short(short_dtypes=True) for a in lowered.closed.in_avals)
         raise ValueError(
             f"jit({lowered.name}) has symbolic shapes, its arguments being {types}, so there is no one program to compile: keep it with "
             f"xlab.export.export(f)(...), whose `call` compiles it for the shapes it is given, or compile it for shapes that are numbers"
@@ -378,7 +378,7 @@ class Executable:
         if asked is not None and not asked.is_fully_replicated:
             names = self.lowered.closed.jaxpr.debug_info.arg_names
             raise ValueError(
-                f"jit({self.name}): argument `{names[i] if i < len(names) else i}` is a {type(x).__name__} of type {self.in_avals[i].str_short()}, and "
+                f"jit({self.name}): argument `{names[i] if i < len(names) else i}` is a {type(x).__name__} of type {self.in_avals[i].str_short(short_dtypes=True)}, and "
                 f"in_shardings lays it over several processes as {asked}, each of which would take parts of its own copy. Make it an array "
                 f"first: xlab.device_put(x, sharding) where all processes have the same value, xlab.make_array_from_process_local_data(sharding, "
                 f"x) where each has its part; or ask for a replicated sharding."
@@ -520,7 +520,7 @@ def _ensure_layout(x, asked: Layout | None, given, name: str):
     if asked is not None and is_native_array(given) and given._committed:
         raise ValueError(
             f"Layout passed to jit does not match the layout on the respective arg: jit({name}) was asked for {asked}, and got an "
-            f"array of type {x.aval.str_short()} that lies as {found}. Bring it there with xlab.device_put(x, Format(...)), or "
+            f"array of type {x.aval.str_short(short_dtypes=True)} that lies as {found}. Bring it there with xlab.device_put(x, Format(...)), or "
             f"leave this entry of in_shardings out."
         )
     return relayout(x, target)

@@ -65,11 +65,11 @@ def log_placement(executable) -> None:
     closed, lowered = executable.lowered.closed, executable.lowered
     names = closed.jaxpr.debug_info.arg_names
     lines = [
-        f"  argument {names[i] if i < len(names) else i}: {executable.in_avals[i].str_short()}, {_place(s)}"
+        f"  argument {names[i] if i < len(names) else i}: {executable.in_avals[i].str_short(short_dtypes=True)}, {_place(s)}"
         for i, s in zip(lowered.kept, executable.in_shardings)
     ]
     lines += [
-        f"  result {i}: {a.str_short()}, {_place(s)}"
+        f"  result {i}: {a.str_short(short_dtypes=True)}, {_place(s)}"
         for i, (a, s) in enumerate(zip(executable.out_avals, executable.out_shardings))
     ]
     warn(

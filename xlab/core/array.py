@@ -121,7 +121,7 @@ def _elsewhere(aval: ShapedArray, sharding: Any) -> str:
     here, devices = sharding.addressable_in_order, sharding.devices_in_order
     owners = sorted({d.process_index for d in devices})
     text = (
-        f"the array of type {aval.str_short()} cannot be read in this process: of its {len(devices)} part{'s' * (len(devices) != 1)}, which lie "
+        f"the array of type {aval.str_short(short_dtypes=True)} cannot be read in this process: of its {len(devices)} part{'s' * (len(devices) != 1)}, which lie "
         f"on devices of process{'es' * (len(owners) != 1)} {', '.join(map(str, owners))}, {len(here) or 'none'} "
         f"{'is' if len(here) < 2 else 'are'} here, on process {_client.process_index()}. "
     )
@@ -200,7 +200,7 @@ def _printable(value: np.ndarray) -> np.ndarray:
 def _scalar(self, convert):
     if self.aval.size != 1:
         raise TypeError(
-            f"only arrays with one element become a Python number, got {self.aval.str_short()}"
+            f"only arrays with one element become a Python number, got {self.aval.str_short(short_dtypes=True)}"
         )
     return convert(self._host_value().reshape(())[()])
 
@@ -216,7 +216,7 @@ def _bool(self):
 def _index(self):
     if self.aval.shape or not dtypes.issubdtype(self.aval.dtype, np.integer):
         raise TypeError(
-            f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}"
+            f"only integer scalar arrays can be used as an index, got {self.aval.str_short(short_dtypes=True)}"
         )
     return int(self._host_value()[()])
 
@@ -284,13 +284,13 @@ def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     sharding = from_native(self._sharding)
     if len(sharding.device_set) > 1:
         raise BufferError(
-            f"an array of type {self.aval.str_short()} on {len(sharding.device_set)} devices is not one buffer, as DLPack wants it. "
+            f"an array of type {self.aval.str_short(short_dtypes=True)} on {len(sharding.device_set)} devices is not one buffer, as DLPack wants it. "
             f"Gather it with numpy.asarray(x) or xlab.device_put(x, x.sharding.devices_in_order[0]), or hand out the parts of "
             f"single devices, [s.data for s in x.addressable_shards]"
         )
     if stream is not None or dl_device not in (None, _DLPACK_HOST):
         raise BufferError(
-            f"an array of type {self.aval.str_short()} lies in host memory, {_DLPACK_HOST} in DLPack, where there are no streams, and "
+            f"an array of type {self.aval.str_short(short_dtypes=True)} lies in host memory, {_DLPACK_HOST} in DLPack, where there are no streams, and "
             f"cannot be handed out for stream={stream}, dl_device={dl_device}. Leave them out"
         )
     return _arrays.to_dlpack(self.copy() if copy else self)

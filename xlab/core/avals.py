@@ -124,7 +124,7 @@ class AbstractValue:
         """Type of the cotangent of a tangent of this type."""
         return self
 
-    def str_short(self, short_dtypes: bool = True) -> str:
+    def str_short(self, short_dtypes: bool = False) -> str:
         return str(self)
 
     # What types of the user's own have as well (`hi_types.py`): any other type is that of one array.
@@ -342,7 +342,7 @@ class ShapedArray(AbstractValue):
         mat = self.mat
         return self.update(mat=mat.transposed()) if mat.unreduced or mat.reduced else self
 
-    def str_short(self, short_dtypes: bool = True) -> str:
+    def str_short(self, short_dtypes: bool = False) -> str:
         name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)
         space = f"<{self.memory_space}>" if self.memory_space else ""
         if self.explicit_sharding is None:

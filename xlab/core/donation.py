@@ -43,7 +43,7 @@ def delete(x: Any) -> None:
 def gone(x: Any) -> RuntimeError:
     """The error for using a deleted or donated array: its type, and the call and line that took it."""
     taken = getattr(x, "_xlab_taken", None)
-    kind = x.aval.str_short()
+    kind = x.aval.str_short(short_dtypes=True)
     if taken is None:
         return RuntimeError(
             f"the array of type {kind} was deleted or donated: it has no buffers any more. Keep it, or make it again"
@@ -98,7 +98,7 @@ def check_apart(
     taken, other = (i, j) if i in donated else (j, i)
     how = "both are donated" if both else f"`{called[taken]}` is donated"
     raise RuntimeError(
-        f"jit({name}) was given {same}, of type {x.aval.str_short()}, as `{called[j]}` and as `{called[i]}`, and {how}: a buffer "
+        f"jit({name}) was given {same}, of type {x.aval.str_short(short_dtypes=True)}, as `{called[j]}` and as `{called[i]}`, and {how}: a buffer "
         f"that is given away cannot be used once more, as in f(donated(x), x). Pass a copy for `{called[other]}` (x.copy()), "
         f"or donate neither"
     )

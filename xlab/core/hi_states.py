@@ -132,7 +132,7 @@ class AvalQDD(AbstractValue):
     def __hash__(self):
         return hash((self.aval, self.qdd))
 
-    def str_short(self, short_dtypes: bool = True, **_: Any) -> str:
+    def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
         first, last = [
             ",".join(a.str_short(short_dtypes=short_dtypes) for a in self.aval.lo_ty_qdd(qdd))
             for qdd in (self.qdd, self.final)

@@ -102,7 +102,7 @@ class UserType(AbstractValue):
         """The type without what distinguishes values only in how they were written, such as weak types of arrays."""
         return self
 
-    def str_short(self, short_dtypes: bool = True, **_: Any) -> str:
+    def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
         return str(self)
 
     def __repr__(self):

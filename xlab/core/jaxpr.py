@@ -36,7 +36,7 @@ class Var:
         self.aval = aval
 
     def __repr__(self):
-        return f"Var:{self.aval.str_short()}"
+        return f"Var:{self.aval.str_short(short_dtypes=True)}"
 
 
 @final
@@ -49,7 +49,7 @@ class Literal:
         self.val, self.aval = val, aval
 
     def __repr__(self):
-        return f"{self.val}:{self.aval.str_short()}"
+        return f"{self.val}:{self.aval.str_short(short_dtypes=True)}"
 
 
 Atom = Var | Literal

@@ -65,7 +65,7 @@ class AbstractTodo(AbstractValue):
     def to_ct_aval(self) -> AbstractTodo:
         return AbstractTodo(self.inner_aval.to_ct_aval(), self.start)
 
-    def str_short(self, short_dtypes: bool = True) -> str:
+    def str_short(self, short_dtypes: bool = False) -> str:
         return f"Todo{{{self.inner_aval.str_short(short_dtypes)}}}"
 
     def __eq__(self, other):
@@ -175,7 +175,7 @@ Future, AbstractFuture = Todo, AbstractTodo
 
 def _result_type(x: Any) -> str:
     aval = aval_of(x)
-    return (aval.inner_aval if type(aval) is AbstractTodo else aval).str_short()
+    return (aval.inner_aval if type(aval) is AbstractTodo else aval).str_short(short_dtypes=True)
 
 
 def _no_operator(symbol):

@@ -116,7 +116,7 @@ def literal_text(atom: Literal) -> str:
         text = str(float(value.astype(atom.aval.dtype)))
     else:
         text = str(value.item() if value.ndim == 0 else value)
-    return f"{text}:{atom.aval.str_short()}"
+    return f"{text}:{atom.aval.str_short(short_dtypes=True)}"
 
 
 def atom_text(atom: Atom, names: Names) -> str:
@@ -126,7 +126,8 @@ def atom_text(atom: Atom, names: Names) -> str:
 def binders(vars_: Iterable[Var], names: Names, used: Container[Var] | None = None) -> str:
     """Variables with their types, as they stand left of an equation."""
     return " ".join(
-        f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short()}" for v in vars_
+        f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short(short_dtypes=True)}"
+        for v in vars_
     )
 
 

@@ -87,7 +87,7 @@ class AbstractRef(AbstractValue):
     def to_tangent_aval(self) -> AbstractRef:
         return AbstractRef(self.inner_aval.to_tangent_aval(), self.memory_space, self.kind)
 
-    def str_short(self, short_dtypes: bool = True) -> str:
+    def str_short(self, short_dtypes: bool = False) -> str:
         space = f"<{self.memory_space}>" if self.memory_space is not None else ""
         return f"Ref{space}{{{self.inner_aval.str_short(short_dtypes)}}}"
 

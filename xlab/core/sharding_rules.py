@@ -135,7 +135,7 @@ def _with_sharding(prim: Primitive, avals: Sequence, out: Any, dim_axes: Entries
     if len(set(named)) != len(named):
         dims = ",".join(map(dimension, out.shape, dim_axes))
         raise ShardingTypeError(
-            f"{prim.name} operation with inputs: {described(avals)} produces an illegally sharded result: {out.str_short()[:-1].split('[')[0]}"
+            f"{prim.name} operation with inputs: {described(avals)} produces an illegally sharded result: {out.str_short(short_dtypes=True)[:-1].split('[')[0]}"
             f"[{dims}], in which a mesh axis shards two dimensions. Reshard an operand first (xlab.reshard)"
             + (
                 ", or say what you want with out_sharding=."
@@ -153,7 +153,9 @@ def prim_parameters(prim: Primitive) -> tuple[str, ...]:
 
 
 def described(avals: Iterable[AbstractValue]) -> str:
-    return ", ".join(a.str_short() if isinstance(a, ShapedArray) else str(a) for a in avals)
+    return ", ".join(
+        a.str_short(short_dtypes=True) if isinstance(a, ShapedArray) else str(a) for a in avals
+    )
 
 
 def elementwise_sharding(ins, outs, **_):

@@ -484,7 +484,7 @@ class Tracer:
         return None
 
     def _describe(self) -> str:
-        return f"a traced value of type {self.aval.str_short()} (made at {self.origin()})"
+        return f"a traced value of type {self.aval.str_short(short_dtypes=True)} (made at {self.origin()})"
 
     def _refuse_disagreeing(self, error: type[Exception], wanted: str) -> None:
         if (found := self.disagreement()) is not None:

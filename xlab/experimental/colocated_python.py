@@ -214,7 +214,7 @@ class _Colocated:
         for x in leaves:
             if isinstance(x, Tracer):
                 raise TypeError(
-                    f"{self._name()} runs in Python on arrays that exist, and is called with a traced value of type {x.aval.str_short()}: call "
+                    f"{self._name()} runs in Python on arrays that exist, and is called with a traced value of type {x.aval.str_short(short_dtypes=True)}: call "
                     f"it outside of the function that is traced, or put it there with xlab.pure_callback or experimental.io_callback"
                 )
             if not is_native_array(x) and not isinstance(x, KeyArray):

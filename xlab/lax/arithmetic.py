@@ -450,10 +450,11 @@ def _share_by(wins_over):
     """Share of the derivative that goes to the first operand of `max` or `min`: all, none, or half on a tie."""
 
     def share(x, y):
-        ties, dtype = eq(x, y), aval_of(x).dtype
+        ties, a, b = eq(x, y), aval_of(x), aval_of(y)
+        like = aval_of(ties).update(dtype=a.dtype, weak_type=a.weak_type and b.weak_type)
 
         def filled(v):
-            return full_like(ties, v, dtype)
+            return full_like(like, v)
 
         return select(wins_over(x, y), filled(1), select(ties, filled(0.5), filled(0)))
 

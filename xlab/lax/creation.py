@@ -265,7 +265,7 @@ def zeros_like_aval(aval):
     if aval.memory_space is not None:
         return in_memory(zeros_like_aval(aval.update(memory_space=None)), aval)
     own = dtypes.is_extended(aval.dtype)
-    value = aval.dtype.rule("zero")(aval.dtype) if own else np.zeros((), aval.dtype)[()]
+    value = aval.dtype.rule("zero")(aval.dtype) if own else scalar_like(0, aval)
     if aval.shape:
         return state.match(
             broadcast_in_dim_p.bind(

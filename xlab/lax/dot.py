@@ -213,7 +213,7 @@ def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type,
     return ShapedArray(
         shape,
         preferred_element_type or dtype,
-        lhs.weak_type and rhs.weak_type and preferred_element_type is None,
+        lhs.weak_type and rhs.weak_type,
     )
 
 

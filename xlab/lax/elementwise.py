@@ -157,10 +157,15 @@ def to_bool(_):
     return np.dtype(bool)
 
 
-def beside(value, x):
-    """A constant for a derivative rule, in the dtype of another value and reduced over the same mesh axes."""
+def beside(value, x, *, weak: bool | None = None):
+    """A constant for a derivative rule, in the dtype of another value and reduced over the same mesh axes.
+
+    It is a Python number where it is to be `weak`: by default beside a weak scalar, whose derivative is weak by that.
+    """
     aval = aval_of(x)
-    number = np.asarray(value).astype(aval.dtype)[()]
+    if weak is None:
+        weak = aval.weak_type and not aval.shape
+    number = scalar_like(value, aval.update(weak_type=weak))
     if not aval.mat.reduced or state.manual is None:
         return number
     return state.match(number, aval.update(mat=ManualAxisType(reduced=aval.mat.reduced)))

@@ -66,7 +66,7 @@ def inspect_sharding(value: Any, callback: Callable[[Any, Any], Any], name: str)
     for x in _tree.leaves(value):
         if not (is_tracer(x) or is_native_array(x) or isinstance(x, KeyArray)):
             try:
-                aval = aval_of(x).str_short()
+                aval = aval_of(x).str_short(short_dtypes=True)
             except InvalidInputException:
                 aval = repr(x)
             raise TypeError(

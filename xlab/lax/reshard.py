@@ -50,7 +50,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
         >>> import xlab
         >>> from xlab.sharding import PartitionSpec as P
         >>> with xlab.set_mesh(xlab.make_mesh((1,), ("i",))):
-        ...     print(xlab.typeof(xlab.reshard(xlab.lax.iota("float32", 4), P("i"))).str_short())
+        ...     print(xlab.typeof(xlab.reshard(xlab.lax.iota("float32", 4), P("i"))).str_short(short_dtypes=True))
         f32[4@i]
     """
     leaves, treedef = _tree.flatten(xs)
@@ -198,7 +198,7 @@ def auto_axes(
         >>> from xlab.sharding import PartitionSpec as P, auto_axes
         >>> with xlab.set_mesh(xlab.make_mesh((1,), ("i",))):
         ...     y = auto_axes(lambda x: x * 2, out_sharding=P("i"))(xlab.lax.iota("float32", 4))
-        >>> xlab.typeof(y).str_short()
+        >>> xlab.typeof(y).str_short(short_dtypes=True)
         'f32[4@i]'
     """
     if f is None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.trace import is_tracer
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, costs, mlir
 from xlab.interpreters.ad import Zero
@@ -28,7 +29,8 @@ __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "
 
 
 def _one(x):
-    return _e.beside(1, x)
+    """A one for a derivative rule, weak beside a weak value of any shape, as those of the reference are in these rules."""
+    return _e.beside(1, x, weak=aval_of(x).weak_type)
 
 
 def _define(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool = False):
@@ -244,7 +246,7 @@ def _cos_jet(*args, **params):
 
 jet_rules[sin_p], jet_rules[cos_p] = _sin_jet, _cos_jet
 tan_p = _accurate(
-    "tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_one(x), square(ans))), ans=True
+    "tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_e.beside(1, x), square(ans))), ans=True
 )
 
 
@@ -277,9 +279,11 @@ def atan(x: ArrayLike) -> Array:
     return atan_p.bind(x)
 
 
-asin_p = _define("asin", "chlo.asin", lambda t, x: mul(t, rsqrt(sub(_one(x), square(x)))))
-acos_p = _define("acos", "chlo.acos", lambda t, x: mul(t, neg(rsqrt(sub(_one(x), square(x))))))
-atan_p = _define("atan", "chlo.atan", lambda t, x: div(t, add(_one(x), square(x))))
+asin_p = _define("asin", "chlo.asin", lambda t, x: mul(t, rsqrt(sub(_e.beside(1, x), square(x)))))
+acos_p = _define(
+    "acos", "chlo.acos", lambda t, x: mul(t, neg(rsqrt(sub(_e.beside(1, x), square(x)))))
+)
+atan_p = _define("atan", "chlo.atan", lambda t, x: div(t, add(_e.beside(1, x), square(x))))
 
 
 def asinh(x: ArrayLike) -> Array:
@@ -409,17 +413,24 @@ def _pow_jvp(primals, tangents):
     total = None
     nonzero = select(eq(x, _zero_of(x)), full_like(x, 1), x)
     if type(tx) is not Zero:
-        # y x^(y-1), and 0 where y is 0 even at x = 0
+        # y x^(y-1), and 0 where y is 0 even at x = 0; beside a number that is known it is strong, as in the reference
+        known = not is_tracer(y)
         exponent = _as_like(y, x)
         parts = exponent, nonzero, x
         if aval_of(exponent).shape not in ((), aval_of(x).shape):
             parts = [spread_tangent(v, out) for v in parts]  # sizes of 1 meet others
         base = select(eq(parts[0], _zero_of(parts[0])), *parts[1:])
-        total = mul(tx, mul(exponent, pow_p.bind(base, sub(exponent, _one(x)))))
+        power = pow_p.bind(_strong(base) if known else base, sub(exponent, _one(x)))
+        total = mul(tx, mul(exponent, power))
     if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
         # x^y log x, and 0 at x = 0
-        total = ad.add_tangents(total, mul(ty, mul(log(nonzero), out)))
+        total = ad.add_tangents(total, _strong(mul(ty, mul(log(nonzero), out))))
     return out, Zero.of(out) if total is None else spread_tangent(total, out)
+
+
+def _strong(x):
+    aval = aval_of(x)
+    return convert_element_type(x, aval.dtype) if aval.weak_type else x
 
 
 def _zero_of(x):

@@ -13,7 +13,13 @@ from xlab.lax.comparison import select
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.jit_when_eager import jit_when_eager
-from xlab.numpy.operands import cast_operand, check, promoted, promoted_inexact
+from xlab.numpy.operands import (
+    cast_operand,
+    check,
+    promoted,
+    promoted_inexact,
+    strip_weak_type,
+)
 from xlab.transforms.custom_jvp import custom_jvp
 
 tanh = jnp.tanh
@@ -176,6 +182,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
         Array([ 0., 10.], dtype=float32)
     """
     (x,) = _floats("gelu", x)
+    x = strip_weak_type(x)
     if approximate:
         cubic = lax.add(x, lax.mul(scalar(0.044715, x), lax.integer_pow(x, 3)))
         inner = lax.tanh(lax.mul(cast_operand(float(np.sqrt(2 / np.pi)), x.dtype), cubic))

@@ -194,7 +194,7 @@ def _concrete_mask(mask) -> np.ndarray:
         value = mask.concrete()
         if value is None:
             raise NonConcreteBooleanIndexError(
-                f"Array boolean indices must be concrete; got {mask.aval.str_short()}: how many elements they select, and so "
+                f"Array boolean indices must be concrete; got {mask.aval.str_short(short_dtypes=True)}: how many elements they select, and so "
                 f"the shape of the result, must be known while tracing. Write xlab.numpy.where(mask, a, b) to choose per "
                 f"element (x.at[mask].set(v) is where(mask, v, x)), pass where=mask to a reduction, or use "
                 f"xlab.numpy.nonzero(mask, size=n)."

@@ -84,7 +84,7 @@ def _auto(sharding: NamedSharding, order) -> NamedSharding:
 def _moved(x, target, aval):
     if not isinstance(target, NamedSharding):
         raise ValueError(
-            f"an array of type {aval.str_short()} that spans processes moves to a NamedSharding, got {target}"
+            f"an array of type {aval.str_short(short_dtypes=True)} that spans processes moves to a NamedSharding, got {target}"
         )
     return _program(from_native(x._sharding).devices_in_order, target)(x)
 
@@ -120,7 +120,7 @@ def _from_own_parts(x, aval, source, target, committed):
         held = {_key(i) for d, i in have.items() if d.process_index == process}
         if held != everything:
             raise ValueError(
-                f"an array of type {aval.str_short()} on the devices {_ids(have)} cannot go to the devices {_ids(want)}: process {process} holds "
+                f"an array of type {aval.str_short(short_dtypes=True)} on the devices {_ids(have)} cannot go to the devices {_ids(want)}: process {process} holds "
                 f"{len(held)} of its {len(everything)} different parts, and parts go from process to process only between shardings over "
                 f"the same devices. Bring the whole to every process first, with xlab.device_put(x, NamedSharding(mesh, P())) over the mesh it "
                 f"has, or read xlab.experimental.multihost_utils.process_allgather(x, tiled=True). No transfer server of the platform "
@@ -155,7 +155,7 @@ def compare(x: Any, target: Any) -> None:
             return
         if value.committed:
             raise ValueError(
-                f"device_put: an array of type {x.aval.str_short()} that is committed to the devices {_ids(value.sharding.devices_in_order)} of one "
+                f"device_put: an array of type {x.aval.str_short(short_dtypes=True)} that is committed to the devices {_ids(value.sharding.devices_in_order)} of one "
                 f"process cannot go to {target}, whose devices belong to several. Give the value itself (np.asarray(x)) where "
                 f"all processes have the same, or what each has as its part, with xlab.make_array_from_process_local_data."
             )

@@ -51,7 +51,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     for x in _tree.leaves(in_tree):
         if _spans(x) and not tiled:
             raise ValueError(
-                f"process_allgather: an array of type {x.aval.str_short()} spans processes, so it is gathered as the one whole that it "
+                f"process_allgather: an array of type {x.aval.str_short(short_dtypes=True)} spans processes, so it is gathered as the one whole that it "
                 f"is, which only supports tiled=True. With tiled=False each process gives a value of its own, such as "
                 f"[s.data for s in x.addressable_shards]."
             )

@@ -188,7 +188,7 @@ class Partitioner:
         with body_context(mesh, names, False):
             closed, _ = trace_flat(lambda *flat: tuple(fun(*flat)), flat_tree, local_in)
             wrong = [
-                f"result {k} is {got.str_short()}, and a device's part of it is {want.str_short()} under its sharding"
+                f"result {k} is {got.str_short(short_dtypes=True)}, and a device's part of it is {want.str_short(short_dtypes=True)} under its sharding"
                 for k, (got, want) in enumerate(zip(closed.out_avals, local_out))
                 if got.shape != want.shape or got.dtype != want.dtype
             ]

@@ -456,7 +456,7 @@ class _Pmapped(PmapArguments):
                 raise ValueError(
                     f"pmap of {self.label}: where several processes work together, each gives one row for each of its own devices, of which "
                     f"there are {here} here (process {_client.process_index()}, {everywhere} in all); got a leading axis size of "
-                    f"{aval_of(x).shape[a]} in {aval_of(x).str_short()}. Give that many rows, or name fewer devices with devices=."
+                    f"{aval_of(x).shape[a]} in {aval_of(x).str_short(short_dtypes=True)}. Give that many rows, or name fewer devices with devices=."
                 )
 
     def staged(self, fun, args, kwargs):

@@ -114,7 +114,7 @@ class PmapArguments:
             sizes = [self.axis_size]
         if len(sizes) > 1 or (self.axis_size is not None and self.axis_size != sizes[0]):
             listed = [
-                f"`{name}` of type {aval_of(x).str_short()} has {aval_of(x).shape[a]} along axis {a}"
+                f"`{name}` of type {aval_of(x).str_short(short_dtypes=True)} has {aval_of(x).shape[a]} along axis {a}"
                 for x, a, name in zip(flat, axes, self.names(args, kwargs, len(flat)))
                 if a is not None
             ]

@@ -77,7 +77,7 @@ def _copies(x: Any, mesh: Mesh, size: int, axis: int | None) -> Any:
     aval = aval_of(x)
     if axis is not None and not -aval.ndim - 1 <= axis <= aval.ndim:
         raise ValueError(
-            f"replicate: in_axis={axis} is out of range for a value of type {aval.str_short()}, which gets one dimension more"
+            f"replicate: in_axis={axis} is out of range for a value of type {aval.str_short(short_dtypes=True)}, which gets one dimension more"
         )
     at = None if axis is None else axis % (aval.ndim + 1)
     spec = PartitionSpec() if at is None else PartitionSpec(*(None,) * at, "_device")

@@ -152,4 +152,4 @@ class LoweredReplicas:
 
 
 def _types(avals: Sequence) -> str:
-    return "(" + ", ".join(a.str_short() for a in avals) + ")"
+    return "(" + ", ".join(a.str_short(short_dtypes=True) for a in avals) + ")"

@@ -191,7 +191,7 @@ def _check_offered(leaf: Any) -> None:
         )
     if leaf.is_deleted():
         raise RuntimeError(
-            f"An array of type {leaf.aval.str_short()} was deleted or donated: it cannot be offered."
+            f"An array of type {leaf.aval.str_short(short_dtypes=True)} was deleted or donated: it cannot be offered."
         )
 
 

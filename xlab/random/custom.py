@@ -142,7 +142,7 @@ def _mapped(function, what: str, key_shape, static, *operands) -> list:
         got = aval_of(out)
         if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
             raise TypeError(
-                f"{what} of a random number generator gave {got.str_short()}, expected {wanted.str_short()}: see define_prng_impl"
+                f"{what} of a random number generator gave {got.str_short(short_dtypes=True)}, expected {wanted.str_short(short_dtypes=True)}: see define_prng_impl"
             )
         return out
 

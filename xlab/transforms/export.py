@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import re
 import zipfile
@@ -440,25 +441,19 @@ def _over(sharding, mesh):
 
 
 def _derivative(exported: Exported, fun, in_tree) -> Exported:
-    """The exported program of the pullback."""
+    """The exported program of the pullback; cotangents of integers and the like are `float0`, and lead nowhere."""
     n = len(exported.in_avals)
+    followed = [dtypes.issubdtype(a.dtype, np.inexact) for a in exported.out_avals]
 
     def flat(*xs):
         args, kwargs = _tree.unflatten(in_tree, xs)
-        return _tree.leaves(fun(*args, **kwargs))
+        return list(itertools.compress(_tree.leaves(fun(*args, **kwargs)), followed))
 
     def pullback(*values):
-        out = _vjp(flat, *values[:n])[1](list(values[n:]))
-        return [
-            np.zeros((), bool) if getattr(ct, "dtype", None) == dtypes.float0 else ct for ct in out
-        ]
+        return tuple(_vjp(flat, *values[:n])[1](list(itertools.compress(values[n:], followed))))
 
     pullback.__name__ = f"{exported.fun_name}_vjp"
-    if not all(dtypes.issubdtype(a.dtype, np.inexact) for a in exported.out_avals):
-        raise NotImplementedError(
-            f"the derivative of {exported.fun_name}: its results are not all of floating or complex types"
-        )
-    avals = (*exported.in_avals, *exported.out_avals)
+    avals = (*exported.in_avals, *(a.to_tangent_aval() for a in exported.out_avals))
     return export(jit(pullback), platforms=exported.platforms)(
         *map(_struct, avals, exported._places)
     )

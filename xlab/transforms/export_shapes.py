@@ -199,7 +199,8 @@ def _impossible(exported, shapes: Sequence[tuple], error: ValueError) -> ValueEr
     found = _REASON.search(str(error))
     why = f"at {found[1]}, {found[2].rstrip('.')}" if found else str(error)
     given = ", ".join(
-        f"{shapes[i]} for {exported.in_avals[i].str_short()}" for i in exported.module_kept_var_idx
+        f"{shapes[i]} for {exported.in_avals[i].str_short(short_dtypes=True)}"
+        for i in exported.module_kept_var_idx
     )
     return ValueError(
         f"{exported.fun_name} was exported for sizes that an operation of it cannot have all of, and is called with one of these, {given}: "

@@ -6,8 +6,6 @@ import base64
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from xlab import tree as _tree
 from xlab.backend.pytree import PyTreeDef, registry
 from xlab.core import dtypes
@@ -129,7 +127,7 @@ def write_aval(aval: ShapedArray) -> list:
         )
     return [
         [d if isinstance(d, int) else d.text() for d in aval.shape],
-        np.dtype(aval.dtype).name,
+        dtypes.name(aval.dtype),
         aval.weak_type,
         *([] if aval.explicit_sharding is None else [write_sharding(aval.explicit_sharding)]),
     ]
@@ -140,7 +138,9 @@ def read_aval(data, scope: SymbolicScope | None = None) -> ShapedArray:
     shape, dtype, weak, *explicit = data
     if scope is not None:
         shape = [d if isinstance(d, int) else scope.parse(d) for d in shape]
-    aval = ShapedArray(tuple(shape), dtypes.to_dtype(dtype), weak)
+    aval = ShapedArray(
+        tuple(shape), dtypes.float0 if dtype == "float0" else dtypes.to_dtype(dtype), weak
+    )
     return aval.update(sharding=read_sharding(*explicit)) if explicit else aval
 
 

@@ -42,7 +42,7 @@ class CotangentAccumulator:
             self.total = x if self.total is None else ad.add_jaxvals(self.total, x)
 
     def __repr__(self):
-        return f"CotangentAccumulator({self.aval.str_short()})"
+        return f"CotangentAccumulator({self.aval.str_short(short_dtypes=True)})"
 
 
 class VJPHiPrimitive:

@@ -49,4 +49,6 @@ def print_saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> None:
         kwargs: its arguments by name.
     """
     for aval, where in saved_residuals(fun, *args, **kwargs):
-        print(f"{aval.str_short()} {'' if where.startswith('output') else 'from '}{where}")
+        print(
+            f"{aval.str_short(short_dtypes=True)} {'' if where.startswith('output') else 'from '}{where}"
+        )

@@ -381,3 +381,18 @@ def test_a_complex_number_is_no_predicate(pred):
 @pytest.mark.parametrize("pred", [2**40, -(2**31) - 1, 2**70])
 def test_an_integer_of_any_size_is_a_predicate(pred):
     assert lax.cond(pred, lambda: 1, lambda: 2) == 1
+
+
+def test_a_loop_that_python_runs_has_arrays():
+    kinds = []
+
+    def body(c):
+        kinds.append(type(c[0]))
+        return c[0] + 1, c[1].astype(jnp.float32) * 2
+
+    with xlab.disable_jit():
+        n, x = lax.while_loop(lambda c: c[0] < 3, body, (0, 1.0))
+        untouched = lax.while_loop(lambda c: c < 0, lambda c: c, 0)
+    assert (n, x, untouched) == (3, 8.0, 0)
+    assert {*kinds, type(n), type(untouched)} == {type(jnp.zeros(()))}
+    assert n.weak_type and not x.weak_type and untouched.weak_type

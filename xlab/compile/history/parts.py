@@ -141,7 +141,7 @@ def placement(sharding: Any) -> str:
 def describe(aval: Any) -> str:
     """A type as text with weak types marked, since a weak type alone can cause a miss."""
     weak = " (weak)" if isinstance(aval, ShapedArray) and aval.weak_type else ""
-    return f"{aval.str_short()}{weak}"
+    return f"{aval.str_short(short_dtypes=True)}{weak}"
 
 
 def short(value: Any, depth: int = 4) -> str:

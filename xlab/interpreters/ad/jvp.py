@@ -102,7 +102,7 @@ class JVPTracer(Tracer):
 
     def __repr__(self):
         if self._trace.parent.records_derivatives:
-            return f"GradTracer(primal={self.primal}, typeof(tangent)={aval_of(self.primal).to_tangent_aval().str_short()})"
+            return f"GradTracer(primal={self.primal}, typeof(tangent)={aval_of(self.primal).to_tangent_aval().str_short(short_dtypes=True)})"
         return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
 
     def known(self):

@@ -38,7 +38,7 @@ def check_closed_over(x) -> None:
     """Raises where an array cannot become part of a program, because other processes hold some of it."""
     if not getattr(x, "is_fully_addressable", True) and not x.is_fully_replicated:
         raise RuntimeError(
-            f"a program closes over an array of type {x.aval.str_short()} that spans processes, so that it would be another "
+            f"a program closes over an array of type {x.aval.str_short(short_dtypes=True)} that spans processes, so that it would be another "
             f"program in each. Pass the array as an argument of the function."
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.config import config
 from xlab.core import effects as _effects
+from xlab.core.avals import HOST_VALUES, aval_of
 from xlab.core.hi_states import typed
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
@@ -34,6 +35,7 @@ from xlab.lax.control.common import (
     trace_body,
 )
 from xlab.lax.control.select import select_examples
+from xlab.lax.convert import convert
 from xlab.lax.reductions import reduce_or
 
 
@@ -55,11 +57,12 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     """
     check_callables("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     if config.disable_jit and not any(map(is_abstract, _tree.leaves(init_val))):
+        init_val = _tree.map(_as_array, init_val)
         holds = cond_fun(init_val)
         while not is_tracer(holds) or holds.known() is not None:
             if not holds:
                 return init_val
-            init_val = body_fun(init_val)
+            init_val = _tree.map(_as_array, body_fun(init_val))
             holds = cond_fun(init_val)
         # From here on the devices disagree: each goes on for itself.
     init, in_tree = args_tree(init_val)
@@ -85,6 +88,12 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
         body_jaxpr=body,
     )
     return _tree.unflatten(_tree.structure(init_val), outs)
+
+
+def _as_array(x):
+    """A value of a loop that Python runs: an array, as in a compiled one, so that a body may use its methods."""
+    aval = aval_of(x)
+    return convert(x, aval.dtype, aval.weak_type) if isinstance(x, HOST_VALUES) else x
 
 
 def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):

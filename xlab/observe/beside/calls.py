@@ -370,7 +370,7 @@ def _of_stage(kind: str, what: Any, given: tuple[tuple, dict[str, Any]]) -> JaxP
     for n, (x, aval) in enumerate(zip(made.closed.in_avals, closed.in_avals)):
         if x.shape != aval.shape or x.dtype != aval.dtype:
             raise TypeError(
-                f"{run.__name__} is a jaxpr whose value {n} is {values.aval(aval).str_short()}, given one of type {x.str_short()}"
+                f"{run.__name__} is a jaxpr whose value {n} is {values.aval(aval).str_short(short_dtypes=True)}, given one of type {x.str_short(short_dtypes=True)}"
             )
     return made
 

@@ -270,10 +270,14 @@ def _no_match(stages: ProgramStages, i: int) -> str:
     ]
     if alike:
         count = "the only result" if len(alike) == 1 else f"each of the {len(alike)} results"
-        return f"another donated argument takes {count} of its type, {given.str_short()}"
-    near = [a.str_short() for a in closed.out_avals if getattr(a, "shape", None) == given.shape]
+        return f"another donated argument takes {count} of its type, {given.str_short(short_dtypes=True)}"
+    near = [
+        a.str_short(short_dtypes=True)
+        for a in closed.out_avals
+        if getattr(a, "shape", None) == given.shape
+    ]
     told = f"; of its shape there is {near[0]}" if near else ""
-    return f"no result has its type, {given.str_short()}{told}"
+    return f"no result has its type, {given.str_short(short_dtypes=True)}{told}"
 
 
 def _not_placed(stages: ProgramStages, i: int, position: int) -> str:

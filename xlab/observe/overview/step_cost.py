@@ -89,7 +89,7 @@ def step_cost(
     )  # fmt: skip
     if symbolic is not None:
         raise ValueError(
-            f"what {stages.name} costs depends on the sizes that its types leave open ({symbolic.str_short()}): give arrays, or types with numbers"
+            f"what {stages.name} costs depends on the sizes that its types leave open ({symbolic.str_short(short_dtypes=True)}): give arrays, or types with numbers"
         )
     if compile:
         stages.executable  # noqa: B018  (where values lie is known from what is compiled)

@@ -70,9 +70,7 @@ def _apart(whole: dict[str, Any], calls: list[tuple[dict[str, Any], Any]]) -> st
             return f"one call has {_named(fewer)} and another {_named(more)}"
         for n, aval in given.items():
             if (aval.shape, aval.dtype) != (whole[n].shape, whole[n].dtype):
-                return (
-                    f"`{n}` is {aval.str_short()} in one call and {whole[n].str_short()} in another"
-                )
+                return f"`{n}` is {aval.str_short(short_dtypes=True)} in one call and {whole[n].str_short(short_dtypes=True)} in another"
     return ""
 
 

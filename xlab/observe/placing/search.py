@@ -133,14 +133,14 @@ class Search:
         """Results that lie as an argument of the same type does, and go where that goes."""
         low = self.experiment.stages.lowered
         given = [
-            (low.closed.in_avals[i].str_short(), s)
+            (low.closed.in_avals[i].str_short(short_dtypes=True), s)
             for i, s in zip(low.kept, low.in_shardings)
             if isinstance(s, NamedSharding)
         ]
         return tuple(
             n
             for n, (s, aval) in enumerate(zip(low.out_shardings, low.closed.out_avals))
-            if isinstance(s, NamedSharding) and (aval.str_short(), s) in given
+            if isinstance(s, NamedSharding) and (aval.str_short(short_dtypes=True), s) in given
         )
 
     def meshes(self) -> list[Axes]:

@@ -165,7 +165,7 @@ def params_text(eqn: JaxprEqn, names: Names) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _short(aval: Any) -> str:
-    return aval.str_short()
+    return aval.str_short(short_dtypes=True)
 
 
 def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
@@ -182,7 +182,7 @@ def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
 def type_of(aval: Any, spec: Any = None) -> Type:
     """A type as a record; `spec`, what the compiler decided, is used where the type itself splits nothing."""
     if is_high(aval) or not hasattr(aval, "shape"):
-        return Type("", label=aval.str_short())
+        return Type("", label=aval.str_short(short_dtypes=True))
     own = spec_of(aval.sharding, aval.ndim)
     mat = aval.mat
     return Type(

@@ -381,7 +381,7 @@ def _user(
         origin="user",
         call=call_name(w.eqn.primitive.name),
         reason=reason,
-        operand=" ".join(v.aval.str_short() for v in w.eqn.invars),
+        operand=" ".join(v.aval.str_short(short_dtypes=True) for v in w.eqn.invars),
         instruction=instruction,
         equation=w.equation,
         program=program,

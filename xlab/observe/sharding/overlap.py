@@ -71,7 +71,7 @@ def _overlap(stages: ProgramStages, jaxpr: Jaxpr, at: int, machine: str, platfor
     )
     awaited = jaxpr.eqns[done] if done is not None else None
     return Overlap(
-        pending.aval.str_short(),
+        pending.aval.str_short(short_dtypes=True),
         stages.numbers[id(start)],
         stages.numbers[id(awaited)] if awaited is not None else -1,
         _names.source_of(start),

@@ -42,16 +42,25 @@ def summarize(
         # Its words are no numbers: a range or a mean of them says nothing.
         bare = tuple(ShardSummary(s.device) for s in inner.shards)
         return inner.replace(
-            type=shown.str_short(), min=None, max=None, mean=None, histogram=(), shards=bare
+            type=shown.str_short(short_dtypes=True),
+            min=None,
+            max=None,
+            mean=None,
+            histogram=(),
+            shards=bare,
         )
     aval = typed(value)
     if is_high(aval):
-        return Value(name, aval.str_short(), note=note or _parts(aval, value))
+        return Value(name, aval.str_short(short_dtypes=True), note=note or _parts(aval, value))
     if not isinstance(aval, ShapedArray):
-        return Value(name, aval.str_short(), note=note)
+        return Value(name, aval.str_short(short_dtypes=True), note=note)
     if is_native_array(value) and value.is_deleted():
-        return Value(name, aval.str_short(), note="deleted or donated")
-    text = aval.update(shape=aval.shape[1:]).str_short() if local else aval.str_short()
+        return Value(name, aval.str_short(short_dtypes=True), note="deleted or donated")
+    text = (
+        aval.update(shape=aval.shape[1:]).str_short(short_dtypes=True)
+        if local
+        else aval.str_short(short_dtypes=True)
+    )
     if not is_native_array(value) or (
         len(value.sharding.device_set) == 1 and value.is_fully_addressable and not local
     ):
@@ -60,7 +69,7 @@ def summarize(
         low, high, mean = stats.range
         return Value(
             name,
-            aval.str_short(),
+            aval.str_short(short_dtypes=True),
             low,
             high,
             mean,

@@ -26,7 +26,7 @@ def captured_constants(at: Inspection) -> Iterable[Finding]:
             continue
         found = at.finding(
             "captured constant",
-            f"an array {v.aval.str_short()} of {size_text(nbytes)} is a constant of the program, not an argument",
+            f"an array {v.aval.str_short(short_dtypes=True)} of {size_text(nbytes)} is a constant of the program, not an argument",
             next(iter(at.readers.get(v, ())), None),
             nbytes=nbytes,
         )

@@ -45,7 +45,7 @@ def layout_copies(at: Inspection) -> Iterable[Finding]:
         nbytes = times * v.aval.nbytes
         found = at.finding(
             "layout copy",
-            f"`{name}` {v.aval.str_short()} is copied into the order {order} for {reader.primitive.name if reader is not None else 'a result'}",
+            f"`{name}` {v.aval.str_short(short_dtypes=True)} is copied into the order {order} for {reader.primitive.name if reader is not None else 'a result'}",
             reader,
             nbytes=nbytes,
             us=2e6 * nbytes / at.machine.bandwidth,

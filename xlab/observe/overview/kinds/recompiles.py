@@ -89,7 +89,7 @@ def recompiles(at: Inspection) -> Iterable[Finding]:
         yield from at.offered(
             found,
             last.fix.replace(", dtype)", f", '{one.dtype}')").replace(
-                "a fixed size", f"{one.str_short()}"
+                "a fixed size", f"{one.str_short(short_dtypes=True)}"
             ),
             functools.partial(_called_with, at, number, one),
             functools.partial(_proof, one, len(compiled) + 1),
@@ -118,7 +118,11 @@ def _placed(at: Inspection, found: Finding, what: str, times: int) -> Finding:
         return found
     where = f"NamedSharding(mesh, {sharding.spec})"
     change = f"place `{what}` in one way before every call: {what} = xlab.device_put({what}, {where})"  # fmt: skip
-    return proven(found, change, kept_one(f"for {aval.str_short()} as {sharding.spec}", times))
+    return proven(
+        found,
+        change,
+        kept_one(f"for {aval.str_short(short_dtypes=True)} as {sharding.spec}", times),
+    )
 
 
 def _argument(at: Inspection, what: str) -> int:
@@ -155,4 +159,4 @@ def _called_with(at: Inspection, number: int, one: ShapedArray) -> ProgramStages
 
 def _proof(one: ShapedArray, times: int, before: Measures, after: Measures) -> Proof:
     """What the one program costs beside the present one."""
-    return one_program(f"for {one.str_short()}", times, before, after)
+    return one_program(f"for {one.str_short(short_dtypes=True)}", times, before, after)

@@ -47,7 +47,7 @@ def cheap_residuals(at: Inspection) -> Iterable[Finding]:
     found = at.finding(
         "cheap residual",
         f"{plural(len(ways), 'value')} of the forward pass {'is' if len(ways) == 1 else 'are'} kept for the backward pass, and {100 * work / whole:.1f} % more "
-        f"operations compute {'it' if len(ways) == 1 else 'them'} again; the largest is {at.called(largest)} {largest.aval.str_short()}",
+        f"operations compute {'it' if len(ways) == 1 else 'them'} again; the largest is {at.called(largest)} {largest.aval.str_short(short_dtypes=True)}",
         where,
         nbytes=held,
         tab="memory",

@@ -48,7 +48,7 @@ def _returned(at: Inspection) -> Iterable[Finding]:
         elif v not in depends:
             found = at.finding(
                 "constant result",
-                f"{called(n)}, {v.aval.str_short()}, is the same for all arguments",
+                f"{called(n)}, {v.aval.str_short(short_dtypes=True)}, is the same for all arguments",
                 at.makers.get(v),
                 nbytes=nbytes,
                 us=1e6 * nbytes / at.machine.bandwidth,
@@ -83,7 +83,7 @@ def _stacked(at: Inspection) -> Iterable[Finding]:
                 continue
             found = at.finding(
                 "unused result",
-                f"the loop keeps {v.aval.str_short()} of its rounds, and nothing reads it",
+                f"the loop keeps {v.aval.str_short(short_dtypes=True)} of its rounds, and nothing reads it",
                 place.eqn,
                 nbytes=nbytes,
             )

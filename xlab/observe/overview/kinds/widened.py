@@ -44,7 +44,7 @@ def widened_types(at: Inspection) -> Iterable[Finding]:
             often = place.times or 1
             found = at.finding(
                 "widened type",
-                f"{at.called(other)} {other.aval.str_short()} makes {at.called(eqn.invars[0])} {narrow.str_short()} to {short(wide)}",
+                f"{at.called(other)} {other.aval.str_short(short_dtypes=True)} makes {at.called(eqn.invars[0])} {narrow.str_short(short_dtypes=True)} to {short(wide)}",
                 reader,
                 nbytes=extra,
                 us=2e6 * often * extra / at.machine.bandwidth,
