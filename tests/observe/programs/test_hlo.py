@@ -126,6 +126,9 @@ def test_memory_of_arguments_agrees_with_the_compiler():
 
     m = observe.memory(programs.dense, np.ones((4, 4), np.float32), np.ones((4, 4), np.float32))
     assert sum(b.size for b in m.buffers if b.kind == "argument") == m.arguments == 128
-    assert sum(b.size for b in m.buffers if b.kind == "output") == 80
+    outputs = {b.name: b.size for b in m.buffers if b.kind == "output"}
+    assert sum(outputs.values()) == m.outputs == 96
+    assert outputs.pop("table of the results") == 16
+    assert sum(outputs.values()) == 80
     assert m.outputs == 80 + 16  # and the table of two results
     assert all(b.start <= b.end for b in m.buffers) and m.peak_step >= 0
