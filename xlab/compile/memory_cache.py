@@ -14,7 +14,7 @@ from typing import Any
 
 from xlab.backend import caches
 from xlab.compile.dispatch_cache import PythonDispatchCache
-from xlab.compile.tracing import forget_tracings, has_tracings, identity
+from xlab.compile.tracing import forget_tracings, identity
 from xlab.core import source_info
 from xlab.core.source_info import warn
 from xlab.sharding import NamedSharding
@@ -93,18 +93,26 @@ _looked_at: weakref.WeakKeyDictionary[Callable, Callable[[], bool]] = weakref.We
 
 
 def is_used(fun: Callable) -> bool:
-    """Whether a function has programs or tracings that were not made to be looked at; so too where nobody can know."""
+    """Whether a function has executables that were not made to be looked at; so too where nobody can know."""
     fun, _ = identity(fun)
     try:
-        return fun not in _looked_at and (fun in _of_functions or has_tracings(fun))
+        return fun not in _looked_at and any(
+            programs.executables for programs in _of_functions.get(fun, {}).values()
+        )
     except TypeError:
         return True
 
 
 def note_view(fun: Callable, still: Callable[[], bool]) -> None:
-    """Says that what a function has now was made to be looked at: the next jit of it finds that only if `still()`."""
+    """Says that what a function will have was made to be looked at: the next jit of it finds that only if `still()`.
+
+    What it was traced to and not compiled is dropped: it may have read other values.
+    """
+    fun, _ = identity(fun)
     with suppress(TypeError):
-        _looked_at[identity(fun)[0]] = still
+        if fun not in _looked_at:
+            forget_tracings(fun)
+        _looked_at[fun] = still
 
 
 def _forget_looks(fun: Callable) -> None:

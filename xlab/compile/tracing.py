@@ -126,11 +126,6 @@ def forget(fun: Callable) -> None:
             _forgotten.setdefault(written, set()).add(path)
 
 
-def has_tracings(fun: Callable) -> bool:
-    """Whether a function was traced, by itself or under transformations."""
-    return bool(_cache.get(fun))
-
-
 def forget_tracings(fun: Callable) -> None:
     """Drops what a function was traced to, by itself and under transformations, as if it had not been."""
     with _lock:

@@ -137,7 +137,9 @@ def for_view(fun: Any, **options: Any) -> Any:
             f"`{function_name(fun)}` is looked at as it is now, without the options of its own jit"
         )
     else:
-        made = jit(fun, **options)
+        made = jit(
+            fun, **options
+        )  # which drops what was made for a view when other values were read
         read, weak = values_read(fun), _weak(fun)
         memory_cache.note_view(fun, lambda: values_read(weak()) == read)
     made._xlab_jit.for_view = True
