@@ -38,7 +38,7 @@ def _relu(x):
 _relu.defjvp(
     lambda primals, tangents: (
         _relu(*primals),
-        select(lax.gt(primals[0], scalar(0, primals[0])), tangents[0], _zero_like(tangents[0])),
+        select(jnp.greater(primals[0], 0), tangents[0], _zero_like(tangents[0])),
     )
 )
 
@@ -70,9 +70,7 @@ _relu6.defjvp(
     lambda primals, tangents: (
         _relu6(*primals),
         select(
-            lax.bitwise_and(
-                lax.gt(primals[0], scalar(0, primals[0])), lax.lt(primals[0], scalar(6, primals[0]))
-            ),
+            lax.bitwise_and(jnp.greater(primals[0], 0), jnp.less(primals[0], 6)),
             tangents[0],
             _zero_like(tangents[0]),
         ),
