@@ -396,3 +396,12 @@ def test_a_loop_that_python_runs_has_arrays():
     assert (n, x, untouched) == (3, 8.0, 0)
     assert {*kinds, type(n), type(untouched)} == {type(jnp.zeros(()))}
     assert n.weak_type and not x.weak_type and untouched.weak_type
+
+
+def test_a_loop_of_no_turns_runs_without_jit():
+    """Its results are the initial values, so that no turn has to tell their types."""
+    with xlab.disable_jit():
+        for upper in (0, -2, jnp.int32(0)):
+            n, x = lax.fori_loop(0, upper, lambda i, c: 1 / 0, (1, jnp.ones(2)))
+            assert n.weak_type and n == 1 and x.tolist() == [1, 1]
+        assert xlab.grad(lambda x: lax.fori_loop(0, 0, lambda i, c: c * x, x))(3.0) == 1

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.dims import SymbolicDim, max_dim
-from xlab.core.trace import Axis, is_tracer
+from xlab.core.trace import Axis, is_abstract, is_tracer
 from xlab.core.typing import ArrayLike
 from xlab.interpreters import batching
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import lt
 from xlab.lax.control.common import check_callables
 from xlab.lax.control.scan import scan
-from xlab.lax.control.while_loop import while_loop
+from xlab.lax.control.while_loop import held_as_array, while_loop
 from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import scalar_like
 from xlab.lax.shape import canonical_axis, concatenate, pad, reshape, rev
@@ -64,6 +65,12 @@ def fori_loop(
     if not is_tracer(lower) and not is_tracer(upper):
         first, last = (x if isinstance(x, SymbolicDim) else int(x) for x in (lower, upper))
         length = max_dim(last - first, 0)
+        if (
+            config.disable_jit
+            and length == 0
+            and not any(is_abstract(x) for x in _tree.leaves(init_val))
+        ):
+            return _tree.map(held_as_array, init_val)
 
         def step(carry, _):
             i, val = carry

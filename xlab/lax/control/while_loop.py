@@ -57,12 +57,12 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     """
     check_callables("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     if config.disable_jit and not any(map(is_abstract, _tree.leaves(init_val))):
-        init_val = _tree.map(_as_array, init_val)
+        init_val = _tree.map(held_as_array, init_val)
         holds = cond_fun(init_val)
         while not is_tracer(holds) or holds.known() is not None:
             if not holds:
                 return init_val
-            init_val = _tree.map(_as_array, body_fun(init_val))
+            init_val = _tree.map(held_as_array, body_fun(init_val))
             holds = cond_fun(init_val)
         # From here on the devices disagree: each goes on for itself.
     init, in_tree = args_tree(init_val)
@@ -90,7 +90,7 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     return _tree.unflatten(_tree.structure(init_val), outs)
 
 
-def _as_array(x):
+def held_as_array(x):
     """A value of a loop that Python runs: an array, as in a compiled one, so that a body may use its methods."""
     aval = aval_of(x)
     return convert(x, aval.dtype, aval.weak_type) if isinstance(x, HOST_VALUES) else x
