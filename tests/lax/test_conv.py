@@ -1,8 +1,10 @@
 """Convolutions: padding that cuts, and where derivatives lie."""
 
 import numpy as np
+import pytest
 
 import xlab
+import xlab.numpy as jnp
 from tests.lax.samples_conv import CUT, W, X
 from tests.reference import laws
 from tests.reference.harness import law_cases, report, subject
@@ -42,3 +44,14 @@ def test_derivatives_lie_as_the_operands_do():
         assert str(xlab.typeof(asked)) == "float32[4,4@x,5,7]"
     for g, e in zip(found, expected):
         np.testing.assert_allclose(g, e, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("preferred", [None, np.float32])
+def test_a_convolution_of_weak_arrays_is_weak(preferred):
+    x = jnp.broadcast_to(1.0, (1, 1, 4))
+    out = lax.conv_general_dilated(x, x, (1,), "SAME", preferred_element_type=preferred)
+    assert out.weak_type
+    strong = np.ones((1, 1, 4), np.float32)
+    assert not lax.conv_general_dilated(
+        x, strong, (1,), "SAME", preferred_element_type=preferred
+    ).weak_type

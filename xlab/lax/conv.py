@@ -147,7 +147,7 @@ def _conv_aval(
         )
     counts = window_counts(space, kernel, window_strides, padding, lhs_dilation, rhs_dilation)
     dtype = check_preferred(lhs.dtype, preferred_element_type)
-    weak = preferred_element_type is None and lhs.weak_type and rhs.weak_type
+    weak = lhs.weak_type and rhs.weak_type
     return ShapedArray(
         in_spec_order((n // batch_group_count, o, *counts), numbers.out_spec), dtype, weak
     )
