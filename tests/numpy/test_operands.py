@@ -126,3 +126,13 @@ def test_exponents_and_steps_are_whole():
     ]
     np.testing.assert_array_equal(same[0], same[1])
     np.testing.assert_array_equal(same[0], same[2])
+
+
+@pytest.mark.parametrize("name", ["max", "min", "ptp", "nanmax", "nanmin", "nanvar", "nanstd"])
+def test_the_slope_of_an_extreme_of_weak_numbers_is_weak(name):
+    """As that of a sum is, though their values are not."""
+    f = getattr(jnp, name)
+    for x in (2.0, jnp.broadcast_to(2.0, (3,))):
+        assert xlab.grad(f)(x).weak_type and xlab.grad(xlab.jit(f))(x).weak_type
+        assert not f(x).weak_type
+    assert not xlab.grad(f)(np.float32([1, 2])).weak_type

@@ -27,13 +27,15 @@ from xlab.numpy.operands import (
     ndim_of,
     promoted_inexact,
     shape_of,
+    strip_weak_type,
 )
 from xlab.numpy.reductions import axes_of
 from xlab.transforms.custom_jvp import custom_jvp
 
 
 def _shifted(x, axis, where):
-    """The input minus its maximum, through which no derivative flows."""
+    """The input minus its maximum, through which no derivative flows; not weak, though its derivative is as weak as the input."""
+    x = strip_weak_type(x)
     biggest = jnp.max(
         x, axis=axis, where=where, initial=extreme_value(-np.inf, x.dtype), keepdims=True
     )

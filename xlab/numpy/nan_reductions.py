@@ -20,6 +20,7 @@ from xlab.numpy.operands import (
     narrow_host_dtype,
     ndim_of,
     no_out,
+    strip_weak_type,
 )
 
 __all__ = [
@@ -273,7 +274,7 @@ def nanvar(
     else:
         (mean,) = check("nanvar", mean)
         mean = cast_operand(mean, dtype_of(a))
-    centered = lax.sub(narrow_host_dtype(a), mean)
+    centered = lax.sub(strip_weak_type(narrow_host_dtype(a)), mean)
     squared = (
         lax.square(select_like(missing, 0, centered))
         if dtype_of(a).kind != "c"

@@ -32,6 +32,7 @@ from xlab.numpy.operands import (
     ndim_of,
     no_out,
     shape_of,
+    strip_weak_type,
 )
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "min", "prod", "ptp", "sum",]  # fmt: skip
@@ -229,10 +230,11 @@ def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, 
                 f"reduction operation {name} does not have an identity, so to use a where mask one has to "
                 f"specify 'initial'"
             )
-    found = reduce(_masked(a, where, identity(dtype_of(a))), axes)
+    # What is weak stops being so before the reduction, so that its derivative is weak again.
+    found = reduce(_masked(strip_weak_type(a), where, identity(dtype_of(a))), axes)
     if initial is not None:
         found = combine(cast_operand(initial, aval_of(found).dtype), found)
-    return _strong(kept(a, found, axes) if keepdims else found)
+    return kept(a, found, axes) if keepdims else found
 
 
 def _strong(x):
