@@ -14,7 +14,15 @@ from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p
 from xlab.random.continuous import unit_uniform
-from xlab.random.drawing import as_dtype, drawn, float_dtype, joint_shape, keys_from, to_shape
+from xlab.random.drawing import (
+    as_dtype,
+    drawn,
+    float_dtype,
+    joint_shape,
+    keys_from,
+    number_dtype,
+    to_shape,
+)
 from xlab.random.keys import clone, one_key
 from xlab.sharding import NamedSharding, PartitionSpec
 
@@ -59,12 +67,16 @@ def binomial(
 
 @drawn(2)
 def _binomial(key, shape, dtype, n, p):
-    drawn_in = aval_of(p).dtype  # the dtype asked for is that of the result alone
-    if not dtypes.issubdtype(drawn_in, np.floating):
-        drawn_in = float_dtype("binomial", None)
+    drawn_in = _drawn_in(p)
     return as_dtype(
         _binomials(key, shape, *(to_shape(as_dtype(v, drawn_in), shape) for v in (n, p))), dtype
     )
+
+
+def _drawn_in(p):
+    """The dtype to draw in, that of the probabilities; the one asked for is that of the result alone."""
+    dtype = aval_of(p).dtype
+    return dtype if dtypes.issubdtype(dtype, np.floating) else dtypes.canonicalize_dtype(float)
 
 
 def _binomials(key, shape, n, p):
@@ -199,7 +211,7 @@ def multinomial(
         n: number of trials, of shape `p.shape[:-1]` or what broadcasts to it.
         p: weights of the classes, of shape `(..., classes)`; they need not add up to 1.
         shape: shape of the result, `(..., classes)`; by default that of `n` and `p` together.
-        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        dtype: the dtype of the counts, float32 by default (float64 with 64-bit types).
         unroll: as for `lax.scan`, over the classes.
 
     Raises:
@@ -211,7 +223,7 @@ def multinomial(
         10.0
     """
     key, _ = one_key("multinomial", key)
-    dtype = float_dtype("multinomial", dtype)
+    dtype = number_dtype("multinomial", dtype, float)
     dims = aval_of(p).shape
     if not dims:
         raise ValueError(
@@ -233,18 +245,19 @@ def multinomial(
 def _multinomial(key, shape, dtype, unroll, n, p):
     """Class by class: a binomial share of what is left."""
     lead, classes = shape[:-1], shape[-1]
-    n = to_shape(as_dtype(n, dtype), lead)
-    p = to_shape(as_dtype(p, dtype), shape)
+    drawn_in = _drawn_in(p)
+    n = to_shape(as_dtype(n, drawn_in), lead)
+    p = to_shape(as_dtype(p, drawn_in), shape)
     left = lax.cumsum(p, axis=len(lead), reverse=True)
-    share = p / jnp.where(left == 0, as_dtype(1, dtype), left)
+    share = p / jnp.where(left == 0, as_dtype(1, drawn_in), left)
     keys = random_split_p.bind(key, shape=(classes,))
 
     def step(remaining, x):
         share, key = x
         count = _binomials(
-            key, lead, remaining, lax.clamp(as_dtype(0, dtype), share, as_dtype(1, dtype))
+            key, lead, remaining, lax.clamp(as_dtype(0, drawn_in), share, as_dtype(1, drawn_in))
         )
         return remaining - count, count
 
     _, counts = lax.scan(step, n, (jnp.moveaxis(share, -1, 0), keys), unroll=unroll)
-    return jnp.moveaxis(counts, 0, -1)
+    return as_dtype(jnp.moveaxis(counts, 0, -1), dtype)

@@ -426,8 +426,13 @@ def weibull_min(
 @drawn(2)
 def _weibull_min(key, shape, dtype, scale, concentration):
     power = lax.div(np.ones((), dtype)[()], as_dtype(concentration, dtype))
-    out = lax.pow(standard_exponential(key, shape, dtype), to_rank(power, len(shape)))
-    return lax.mul(out, to_rank(as_dtype(scale, dtype), len(shape)))
+    # Parameters with dimensions beyond `shape` share the draws.
+    whole = lax.broadcast_shapes(shape, aval_of(scale).shape, aval_of(concentration).shape)
+    draws, power, scale = (
+        to_shape(x, whole)
+        for x in (standard_exponential(key, shape, dtype), power, as_dtype(scale, dtype))
+    )
+    return lax.mul(lax.pow(draws, power), scale)
 
 
 def maxwell(
@@ -472,16 +477,16 @@ def double_sided_maxwell(
 
     Args:
         key: a key, used up by the call.
-        loc: where the distribution is centered, an array that broadcasts to `shape`.
-        scale: what the numbers are multiplied by, an array that broadcasts to `shape`.
-        shape: shape of the result.
+        loc: where the distribution is centered.
+        scale: what the numbers are multiplied by.
+        shape: the dimensions of the result in front of those of `loc` and `scale`.
         dtype: a floating dtype, float32 by default (float64 with 64-bit types).
     """
     key, _ = one_key("double_sided_maxwell", key)
     dtype = float_dtype("double_sided_maxwell", dtype)
     shape = canonical_shape(shape)
     batch = lax.broadcast_shapes(aval_of(loc).shape, aval_of(scale).shape)
-    return _double_sided_maxwell(key, (*batch, *shape), dtype, loc, scale)
+    return _double_sided_maxwell(key, (*shape, *batch), dtype, loc, scale)
 
 
 @drawn(2)
@@ -489,14 +494,8 @@ def _double_sided_maxwell(key, shape, dtype, loc, scale):
     first, second = keys_from(key)
     lengths = _lengths(first, shape, dtype)
     signs = random_signs(second, shape, dtype)
-    loc, scale = (_leading(as_dtype(x, dtype), len(shape)) for x in (loc, scale))
+    loc, scale = (to_rank(as_dtype(x, dtype), len(shape)) for x in (loc, scale))
     return lax.add(lax.mul(lax.mul(signs, lengths), scale), loc)
-
-
-def _leading(x, ndim):
-    """Parameters stand for leading dimensions here."""
-    shape = aval_of(x).shape
-    return x if not shape else lax.reshape(x, (*shape, *(1,) * (ndim - len(shape))))
 
 
 def random_signs(key, shape, dtype):

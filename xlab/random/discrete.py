@@ -22,6 +22,7 @@ from xlab.random.drawing import (
     int_dtype,
     joint_shape,
     keys_from,
+    number_dtype,
     to_rank,
     to_shape,
     where,
@@ -65,7 +66,7 @@ def bits(
         dtype('uint8')
     """
     key, _ = one_key("bits", key)
-    dtype = dtypes.canonicalize_dtype(np.uint64 if dtype is None else dtype)
+    dtype = number_dtype("bits", dtype, np.uint64)
     if not dtypes.issubdtype(dtype, np.unsignedinteger):
         raise ValueError(
             f"dtype argument to `bits` must be an unsigned int dtype, got {dtypes.name(dtype)}"
@@ -243,7 +244,7 @@ def rademacher(
         out_sharding: where the result goes: a sharding, or a spec over the current mesh.
     """
     key, _ = one_key("rademacher", key)
-    dtype = dtypes.canonicalize_dtype(int if dtype is None else dtype)
+    dtype = number_dtype("rademacher", dtype, int)
     return _rademacher(key, canonical_shape(shape), dtype, out_sharding=out_sharding)
 
 

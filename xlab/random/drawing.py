@@ -81,16 +81,23 @@ def float_dtype(name: str, dtype, *, complexes: bool = False):
     """The floating dtype asked for, the default one for None."""
     if dtype is None:
         return dtypes.canonicalize_dtype(float)
-    dtype = dtypes.canonicalize_dtype(dtype)
+    dtype = dtypes.check_user_dtype(dtype, name)
     if not dtypes.issubdtype(dtype, np.inexact if complexes else np.floating):
         kind = "a float or complex dtype" if complexes else "a float dtype"
         raise ValueError(f"dtype argument to `{name}` must be {kind}, got {dtypes.name(dtype)}")
     return dtype
 
 
+def number_dtype(name: str, dtype, default):
+    """The dtype asked for, the default one for None."""
+    if dtype is None:
+        return dtypes.canonicalize_dtype(default)
+    return dtypes.check_user_dtype(dtype, name)
+
+
 def int_dtype(name: str, dtype, default=int, error: type[Exception] = ValueError):
     """The integer dtype asked for, the default one for None."""
-    dtype = dtypes.canonicalize_dtype(default if dtype is None else dtype)
+    dtype = number_dtype(name, dtype, default)
     if not dtypes.issubdtype(dtype, np.integer):
         raise error(f"{name} only accepts integer dtypes, got {dtypes.name(dtype)}")
     return dtype

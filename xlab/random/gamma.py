@@ -417,7 +417,8 @@ def generalized_normal(
     """
     key, _ = one_key("generalized_normal", key)
     dtype = float_dtype("generalized_normal", dtype)
-    return _generalized_normal(key, canonical_shape(shape), dtype, p, out_sharding=out_sharding)
+    shape = joint_shape("generalized_normal", shape, p)
+    return _generalized_normal(key, shape, dtype, p, out_sharding=out_sharding)
 
 
 @drawn(2)
@@ -457,6 +458,10 @@ def ball(
     """
     key, _ = one_key("ball", key)
     dtype = float_dtype("ball", dtype)
+    if aval_of(p).shape:
+        raise TypeError(
+            f"ball takes one exponent p, a number, got an array of shape {aval_of(p).shape}; use vmap for several"
+        )
     return _ball(key, canonical_shape(shape), dtype, int(d), p, out_sharding=out_sharding)
 
 
