@@ -136,6 +136,11 @@ def _several(name, kind, a, s, axes, norm):
     (a,) = check(f"numpy.fft.{name}", a)
     ndim = ndim_of(a)
     s = None if s is None else tuple(map(_length, s))
+    if axes is None and s is not None and len(s) > ndim:
+        raise ValueError(
+            f"numpy.fft.{name} got lengths for {len(s)} axes, s={s}, of an array of shape {shape_of(a)}, which has "
+            f"{ndim}."
+        )
     if axes is None:
         axes = tuple(range(ndim)) if s is None else tuple(range(ndim - len(s), ndim))
     axes = tuple(map(dim_index, axes))

@@ -19,6 +19,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
+from xlab.numpy.reductions import is_half
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
@@ -131,7 +132,9 @@ def _operand(name, x, type, norm):
         raise NotImplementedError(f"{name}: only type 2 is available, got {type}")
     if norm not in (None, "ortho", "backward"):
         raise ValueError(f"{name}: norm must be None or 'ortho', got {norm!r}")
-    return as_array(*promoted_inexact(name, x))
+    # Fourier transforms have single precision at least, and so has what is made of them.
+    x = as_array(*promoted_inexact(name, x))
+    return x.astype(np.float32) if is_half(x.dtype) else x
 
 
 def _sized(x, n, axis):
