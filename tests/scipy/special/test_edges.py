@@ -8,6 +8,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab.scipy.special import (
+    bernoulli,
     boxcox,
     boxcox1p,
     entr,
@@ -173,3 +174,13 @@ def test_slopes_where_nothing_is_multiplied_with_an_infinite_logarithm():
     assert xlab.grad(xlogy, 1)(0.0, 0.0) == 0 and xlab.grad(xlog1py, 1)(0.0, -1.0) == 0
     assert xlab.grad(xlab.grad(xlogy, 1), 0)(2.0, 4.0) == 0.25
     assert xlab.grad(xlab.grad(xlogy, 1), 1)(2.0, 4.0) == -0.125
+
+
+def test_a_multivariate_gamma_function_of_a_weak_number_is_strong():
+    value, slope = xlab.jvp(lambda a: multigammaln(a, 1), (2.0,), (1.0,))
+    assert not multigammaln(2.0, 1).weak_type and not value.weak_type and not slope.weak_type
+
+
+def test_bernoulli_numbers_need_to_know_how_many():
+    with pytest.raises(xlab.errors.ConcretizationTypeError, match="bernoulli needs its n"):
+        xlab.jit(bernoulli)(3)

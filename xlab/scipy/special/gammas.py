@@ -241,7 +241,7 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
     total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
     for j in range(math.ceil(d)):
         total = total + lax.lgamma(a - number(j / 2, a))
-    return total
+    return strip_weak_type(total)
 
 
 @special
@@ -308,7 +308,12 @@ def _bernoulli_numbers(n: int) -> tuple[float, ...]:
 
 
 def bernoulli(n: int) -> Array:
-    """The Bernoulli numbers B0 to Bn."""
+    """The Bernoulli numbers B0 to Bn, for a Python number n."""
+    if is_tracer(n):
+        raise ConcretizationTypeError(
+            "bernoulli needs its n as a Python number: the length of the result depends on it. Make the argument "
+            "static."
+        )
     n = operator.index(n)
     if not 0 <= n <= MOST_BERNOULLI:
         raise ValueError(
