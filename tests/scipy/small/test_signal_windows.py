@@ -65,3 +65,8 @@ def test_long_segments_are_cut_with_a_warning():
     assert len(frequencies) == 11
     with pytest.warns(UserWarning, match="complex"):
         signal.welch(np.ones(20, np.complex64), nperseg=8)
+
+
+def test_istft_refuses_segments_longer_than_its_transforms():
+    with pytest.raises(ValueError, match=r"FFT length \(4\) must be longer than nperseg \(16\)"):
+        signal.istft(np.ones((3, 5), np.complex64), nperseg=16)

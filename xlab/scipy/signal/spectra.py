@@ -237,10 +237,10 @@ def istft(
     if nfft is None:
         # A transform of an odd number of samples has as many frequencies as one of the even number below.
         length = size if input_onesided and size == natural + 1 else natural
-    elif nfft < size:
-        raise ValueError(f"istft: FFT length ({nfft}) must be longer than nperseg ({size})")
     else:
         length = int(nfft)
+    if length < size:
+        raise ValueError(f"istft: FFT length ({length}) must be longer than nperseg ({size})")
     shared = size // 2 if noverlap is None else int(noverlap)
     if shared >= size:
         raise ValueError(f"istft: noverlap must be less than nperseg, got {shared} and {size}")

@@ -19,6 +19,7 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab import tree as _tree
 from xlab.numpy.arithmetic import as_array
+from xlab.numpy.operands import promoted_inexact
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -92,18 +93,22 @@ def gmres(
     Args:
         restart: the largest dimension of a Krylov space; then it starts again from what was found.
         solve_method: "batched" or "incremental": when the small problem is solved. Both give the same result here.
+
+    Returns:
+        What solves the equation, and 0, or -1 if it holds a NaN.
     """
     if solve_method not in ("batched", "incremental"):
         raise ValueError(f"solve_method must be 'batched' or 'incremental', got {solve_method!r}")
     size = sum(np.size(x) for x in _tree.leaves(b))
-    return _solve(
+    x, _ = _solve(
         partial(_gmres, restart=min(restart, max(size, 1))), A, b, x0, tol, atol, maxiter, M
     )
+    return x, jnp.where(jnp.isnan(_dot(x, x)), -1, 0)
 
 
 def _solve(method, A, b, x0, tol, atol, maxiter, M, symmetric=False):
-    b = _tree.map(as_array, b)
-    x0 = _tree.map(jnp.zeros_like, b) if x0 is None else _tree.map(as_array, x0)
+    b = _tree.map(_inexact, b)
+    x0 = _tree.map(jnp.zeros_like, b) if x0 is None else _tree.map(_inexact, x0)
     if _tree.structure(x0) != _tree.structure(b) or any(
         x.shape != y.shape for x, y in zip(_tree.leaves(x0), _tree.leaves(b))
     ):
@@ -137,6 +142,11 @@ def _solve(method, A, b, x0, tol, atol, maxiter, M, symmetric=False):
     return lax.custom_linear_solve(
         matvec, b, solve=first, transpose_solve=transposed, symmetric=symmetric
     ), None
+
+
+def _inexact(x):
+    """An array; integers as floats, which the solution has."""
+    return as_array(*promoted_inexact("a linear solver", x))
 
 
 def _function(A, name) -> Callable:
