@@ -29,7 +29,7 @@ import xlab
 from xlab import tree
 from xlab.backend import caches
 from xlab.notebook.free_variables import reads_of
-from xlab.notebook.hidden import Kept, leaf_of_no_order, without_hidden
+from xlab.notebook.hidden import Kept, flatten, without_hidden
 from xlab.observe.beside.recognize import is_theirs, is_traced
 from xlab.observe.programs.values_read import token
 from xlab.tree_util import register_pytree_with_keys
@@ -55,7 +55,7 @@ class PartitionedTree:
     __slots__ = ("arrays", "mask", "rest", "structure")
 
     def __init__(self, value: Any):
-        leaves, self.structure = tree.flatten(value, is_leaf=leaf_of_no_order(value))
+        leaves, self.structure = flatten(value)
         self.mask = tuple(map(is_array, leaves))
         self.arrays = [leaf for leaf, array in zip(leaves, self.mask, strict=True) if array]
         self.rest = [leaf for leaf, array in zip(leaves, self.mask, strict=True) if not array]
@@ -115,7 +115,7 @@ def _flatten_outcome(outcome: Outcome):
     keys = [
         name + tree.keystr(path)
         for name, (_, value) in outcome.values.items()
-        for path, leaf in tree.flatten_with_path(value, is_leaf=leaf_of_no_order(value))[0]
+        for path, leaf in flatten(value, tree.flatten_with_path)[0]
         if is_array(leaf)
     ]
     arrays = [array for split in splits.values() for array in split.arrays]

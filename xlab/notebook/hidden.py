@@ -22,27 +22,25 @@ from xlab.observe.beside.recognize import is_traced
 _CALLED = (types.FunctionType, functools.partial, PjitFunction)
 
 
-def leaf_of_no_order(value: Any) -> Callable[[Any], bool] | None:
-    """What makes a leaf of a dict whose keys have no order, which no program can return; None where a value has none.
+def flatten(value: Any, how: Callable[..., tuple] = tree.flatten) -> tuple:
+    """A flattened value of a cell, in which a dict whose keys have no order is one leaf: no program can return it.
 
-    >>> value = [1, {2: 3, "a": 4}]
-    >>> tree.leaves(value, is_leaf=leaf_of_no_order(value)), leaf_of_no_order([1, {2: 3}])
-    ([1, {2: 3, 'a': 4}], None)
+    >>> flatten([1, {2: 3, "a": 4}])[0]
+    [1, {2: 3, 'a': 4}]
     """
     try:
-        tree.structure(value)
+        return how(value)
     except (TypeError, ValueError):
-        return _has_no_order
-    return None
+        return how(value, is_leaf=_has_no_order)
 
 
 def _has_no_order(x: Any) -> bool:
-    if not isinstance(x, dict):
-        return False
-    try:
-        return not sorted(x) and bool(x)
-    except TypeError:
-        return True
+    if isinstance(x, dict):
+        try:
+            sorted(x)
+        except TypeError:
+            return True
+    return False
 
 
 def without_hidden(changed: dict[str, tuple[str, Any]]) -> None:
@@ -52,7 +50,7 @@ def without_hidden(changed: dict[str, tuple[str, Any]]) -> None:
         TypeError: another object that is no container holds one.
     """
     for name, (how, value) in changed.items():
-        leaves, structure = tree.flatten_with_path(value, is_leaf=leaf_of_no_order(value))
+        leaves, structure = flatten(value, tree.flatten_with_path)
         found = [(leaf, tree.keystr(at) + path) for at, leaf in leaves for path in places(leaf)]
         unusable = {id(leaf): path for leaf, path in found if isinstance(leaf, _CALLED)}
         for leaf, path in found:
