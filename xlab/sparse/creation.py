@@ -133,7 +133,7 @@ def random_bcoo(
     key,
     shape: Sequence[int],
     *,
-    dtype=np.float64,
+    dtype=float,
     indices_dtype=None,
     nse: float = 0.2,
     n_batch: int = 0,
