@@ -19,8 +19,8 @@ mutable references), `inspecting.py` (shardings that the compiler chose), `layou
 (`reduce` by any associative operation), `ref_batching.py` (batching of references), `ref_elements.py` (elements that an
 access touches), `ref_functions.py` (mutable references), `ref_transforms.py` and `ref_views.py` (views of them), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
 mesh axes), `rng.py` (random bits and numbers straight from the compiler's own generators), `scaled.py` (products of
-narrow numbers in blocks, each block with a scale), `shard_alike.py` (values that are sharded alike), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (its
-derivatives, and those of `gather`), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `slicing_in_dim.py` (slices along one dimension), `sort.py` (`sort` of one or several arrays along a dimension, and
+narrow numbers in blocks, each block with a scale), `shard_alike.py` (values that are sharded alike), `scatter.py` (the primitives of `scatter` and its kin), `scatter_derivatives.py` (their
+derivatives, and those of `gather`), `scatter_functions.py` (the functions that bind them), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `slicing_in_dim.py` (slices along one dimension), `sort.py` (`sort` of one or several arrays along a dimension, and
 `top_k`), `special.py` (special functions), `special_bessel.py` (modified Bessel functions of the first kind),
 `special_forms.py` (lowering of special functions), `special_incomplete.py` (the incomplete gamma and beta
 functions), `stacking.py` (stacking and unstacking), `tile.py` (an array repeated along
@@ -60,7 +60,7 @@ with _paused(stays=True):
     from xlab.lax.reshard import reshard_p as reshard_p
     from xlab.lax.rng import *
     from xlab.lax.scaled import *
-    from xlab.lax.scatter import *
+    from xlab.lax.scatter_functions import *
     from xlab.lax.shape import *
     from xlab.lax.slicing import *
     from xlab.lax.slicing_in_dim import *

@@ -19,7 +19,7 @@ from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.creation import full_like, iota
 from xlab.lax.gather import GatherDimensionNumbers, gather
-from xlab.lax.scatter import ScatterDimensionNumbers, scatter, scatter_add
+from xlab.lax.scatter_functions import ScatterDimensionNumbers, scatter, scatter_add
 from xlab.lax.shape import broadcast_in_dim, concatenate, reshape
 from xlab.lax.slicing import dynamic_slice, dynamic_update_slice
 from xlab.lax.slicing import slice as lax_slice

@@ -24,8 +24,6 @@ from xlab.lax.gather import (
 from xlab.lax.scatter import (
     ScatterDimensionNumbers,
     read_back,
-    scatter,
-    scatter_add,
     scatter_add_p,
     scatter_max_p,
     scatter_min_p,
@@ -33,6 +31,7 @@ from xlab.lax.scatter import (
     scatter_p,
     scatter_sub_p,
 )
+from xlab.lax.scatter_functions import scatter, scatter_add
 from xlab.lax.shape import broadcast_in_dim, concatenate, reshape
 from xlab.lax.slicing import set_per_example
 

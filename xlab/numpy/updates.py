@@ -21,7 +21,7 @@ from xlab.lax.convert import convert, convert_element_type
 from xlab.lax.creation import full_like
 from xlab.lax.elementwise import real_part_dtype
 from xlab.lax.reshard import auto_axes
-from xlab.lax.scatter import (
+from xlab.lax.scatter_functions import (
     ScatterDimensionNumbers,
     scatter,
     scatter_add,

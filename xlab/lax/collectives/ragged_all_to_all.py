@@ -42,7 +42,7 @@ from xlab.lax.cumulative import cumsum
 from xlab.lax.debugging import debug_callback
 from xlab.lax.gather import GatherDimensionNumbers, gather
 from xlab.lax.reductions import reduce_max, reduce_or
-from xlab.lax.scatter import ScatterDimensionNumbers, scatter_add
+from xlab.lax.scatter_functions import ScatterDimensionNumbers, scatter_add
 from xlab.lax.shape import broadcast_in_dim, concatenate, expand_dims, reshape, transpose
 from xlab.lax.slicing import slice_in_dim
 
