@@ -17,7 +17,7 @@ from xlab.observe.records.units import plural
 from xlab.observe.sharding.collectives import call_name, collectives, written
 from xlab.observe.stepping.devices import Devices
 from xlab.observe.stepping.machine import JaxprMachine, can_run
-from xlab.observe.stepping.stepper import started
+from xlab.observe.stepping.started import started
 
 MOST_ENTRIES = 64
 """Entries of a device's buffer that a tile shows."""
